@@ -304,7 +304,7 @@ fn an_empty_target_is_left_alone() {
 }
 
 #[test]
-#[should_panic(expected = "cannot hold a picture of 9×9")]
+#[should_panic(expected = "cannot hold an image of 9×9")]
 fn scene_rejects_too_small_buffer() {
     Scene::new(&parameters(1, 3)).draw(0, Size::new(9, 9), &mut [0; 9 * 9 * 4 - 1], 36);
 }

@@ -56,7 +56,7 @@ pub(super) fn run(args: &DemoArgs, started: Instant) -> anyhow::Result<Exit> {
         };
     }
     print_intro(&config, args);
-    let judge = match args
+    let scorer = match args
         .model
         .as_deref()
         .filter(|_| config.detector.backend != Backend::Scripted)
@@ -70,15 +70,15 @@ pub(super) fn run(args: &DemoArgs, started: Instant) -> anyhow::Result<Exit> {
     };
     let options = Options {
         // Measuring the precisions is not part of starting.
-        process_started: Some(if judge.is_some() {
+        process_started: Some(if scorer.is_some() {
             Instant::now()
         } else {
             started
         }),
         duration: Some(args.duration),
-        frame_callback: judge
+        frame_callback: scorer
             .as_ref()
-            .map(|judge| Box::new(judge.frame_callback()) as FrameCallback),
+            .map(|scorer| Box::new(scorer.frame_callback()) as FrameCallback),
         synthetic: Some(synthetic_factory()),
         ..Options::default()
     };
@@ -117,8 +117,8 @@ pub(super) fn run(args: &DemoArgs, started: Instant) -> anyhow::Result<Exit> {
             counted.join(", ")
         }
     );
-    if let Some(verdict) = judge.and_then(|judge| judge.score()) {
-        print_score(&verdict);
+    if let Some(score) = scorer.and_then(|scorer| scorer.score()) {
+        print_score(&score);
     }
     print_next_steps(&config);
     run::finish(outcome, None)

@@ -1,10 +1,10 @@
 //! Appearance and camera of one scene, all drawn from the seed: light, color, noise, lens, road.
 //!
-//! This is what a training set varies; nothing here moves. [`Appearance::from_seed`] makes sure that two seeds look different.
+//! A dataset varies it from scene to scene; within a scene it is constant.
 
 use super::rng::{Rng, cos_approx, sin_approx};
 
-/// Red, green, blue, 0 to 1, as the eye sees them (gamma applied).
+/// Red, green, blue from 0 to 1, gamma-encoded.
 pub type Rgb = [f32; 3];
 
 /// Where the light comes from.
@@ -22,7 +22,7 @@ pub enum TimeOfDay {
     Night,
 }
 
-/// How the road lies before the camera.
+/// Direction of the road in the image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
     /// From left to right: vehicles are seen from the side.
@@ -33,16 +33,17 @@ pub enum Layout {
     Avenue,
 }
 
-/// The look of one scene. Change a field before [`Scene::with_appearance`](super::Scene::with_look) to vary one thing only.
+/// The appearance of one scene. To vary one property only, change its field and pass the result to
+/// [`Scene::with_appearance`](super::Scene::with_appearance).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Appearance {
     /// Where the light comes from.
     pub time: TimeOfDay,
     /// Unit vector to the sun: right, up, away from the camera. Up is above 0.
     pub sun: [f32; 3],
-    /// Light of the sun on a face turned to it, per channel; 0 without sun.
+    /// Light of the sun on a face perpendicular to it, per channel; 0 without sun.
     pub sun_light: Rgb,
-    /// Light of the sky on a face turned up, per channel.
+    /// Light of the sky on a horizontal face, per channel.
     pub sky_light: Rgb,
     /// Color of the sky high up.
     pub sky_top: Rgb,
@@ -50,23 +51,23 @@ pub struct Appearance {
     pub sky_bottom: Rgb,
     /// Share of the haze that each meter adds, 0 (clear) to about 0.02 (fog).
     pub haze: f32,
-    /// Contrast around middle grey; 1 leaves it.
+    /// Contrast around middle grey; 1: unchanged.
     pub contrast: f32,
     /// Largest deviation of the sensor's noise, in levels of 255; 0: none.
     pub noise: u8,
-    /// Row of the horizon, as a share of the picture's height from the top.
+    /// Row of the horizon, as a share of the image's height from the top.
     pub horizon: f32,
-    /// Focal length in picture heights.
+    /// Focal length in image heights.
     pub focal: f32,
     /// Height of the camera above the road, in meters.
     pub camera_m: f32,
-    /// How the road lies.
+    /// Direction of the road.
     pub layout: Layout,
-    /// Angle of the road to the picture's rows, in turns: 0 across, 0.25 straight ahead.
+    /// Angle of the road to the image's rows, in turns: 0 across, 0.25 straight ahead.
     pub yaw_turns: f32,
     /// Car lanes, both directions together; at least 1.
     pub lanes: u32,
-    /// Width of a lane for bicycles on either side, in meters; 0: bicycles ride at the road's edge.
+    /// Width of the cycle lane on either side, in meters; 0: bicycles ride at the road's edge.
     pub cycle_lane_m: f32,
     /// Width of each pavement, in meters.
     pub pavement_m: f32,
@@ -75,11 +76,11 @@ pub struct Appearance {
 }
 
 impl Appearance {
-    /// The look of this seed.
+    /// The appearance of this seed. Different seeds give different appearances.
     #[must_use]
     pub fn from_seed(seed: u64) -> Self {
-        let mut dice = Rng::new(&[seed, 0x6c6f_6f6b]);
-        // Neighboring seeds walk through layouts and times, so that the few seeds that a person tries look different.
+        let mut rng = Rng::new(&[seed, 0x6c6f_6f6b]);
+        // Consecutive seeds step through layouts and times, so that the first few differ clearly.
         let layout = [
             Layout::Across,
             Layout::Oblique,
@@ -98,21 +99,21 @@ impl Appearance {
         } else {
             time
         };
-        let side = if dice.bool(0.5) { 1.0 } else { -1.0 };
+        let side = if rng.bool(0.5) { 1.0 } else { -1.0 };
         let yaw_turns = side
             * match layout {
-                Layout::Across => dice.range(0.0, 0.012),
-                Layout::Oblique => dice.range(0.045, 0.12),
-                Layout::Avenue => dice.range(0.225, 0.25),
+                Layout::Across => rng.range(0.0, 0.012),
+                Layout::Oblique => rng.range(0.045, 0.12),
+                Layout::Avenue => rng.range(0.225, 0.25),
             };
         let (elevation, power) = match time {
-            TimeOfDay::Noon => (dice.range(0.13, 0.18), 0.62),
-            TimeOfDay::Morning => (dice.range(0.07, 0.11), 0.55),
-            TimeOfDay::Evening => (dice.range(0.055, 0.08), 0.60),
+            TimeOfDay::Noon => (rng.range(0.13, 0.18), 0.62),
+            TimeOfDay::Morning => (rng.range(0.07, 0.11), 0.55),
+            TimeOfDay::Evening => (rng.range(0.055, 0.08), 0.60),
             TimeOfDay::Overcast | TimeOfDay::Night => (0.2, 0.0),
         };
-        // The sun stands behind the camera or beside it, so that the faces that are seen are not all in shadow.
-        let azimuth = dice.range(-0.3, 0.3);
+        // The sun is behind the camera or to its side, so that not all visible faces are in shadow.
+        let azimuth = rng.range(-0.3, 0.3);
         let sun = [
             cos_approx(elevation) * sin_approx(azimuth),
             sin_approx(elevation),
@@ -151,12 +152,12 @@ impl Appearance {
             ),
         };
         let hue = [
-            dice.range(0.95, 1.05),
-            dice.range(0.97, 1.03),
-            dice.range(0.95, 1.05),
+            rng.range(0.95, 1.05),
+            rng.range(0.97, 1.03),
+            rng.range(0.95, 1.05),
         ];
         let tint = |rgb: Rgb, gain: f32| [0, 1, 2].map(|i| rgb[i] * hue[i] * gain);
-        let exposure = dice.range(0.92, 1.06);
+        let exposure = rng.range(0.92, 1.06);
         Self {
             time,
             sun: unit(sun),
@@ -165,29 +166,29 @@ impl Appearance {
             sky_top: tint(sky_top, 1.0),
             sky_bottom: tint(sky_bottom, 1.0),
             haze: if time == TimeOfDay::Overcast {
-                dice.range(0.002, 0.008)
+                rng.range(0.002, 0.008)
             } else {
-                dice.range(0.0008, 0.003)
+                rng.range(0.0008, 0.003)
             },
-            contrast: dice.range(0.95, 1.18),
+            contrast: rng.range(0.95, 1.18),
             noise: if time == TimeOfDay::Night {
                 7
             } else {
-                2 + dice.below(4) as u8
+                2 + rng.below(4) as u8
             },
-            horizon: dice.range(0.14, 0.30),
-            focal: dice.range(1.2, 1.5),
-            camera_m: dice.range(3.4, 5.2),
+            horizon: rng.range(0.14, 0.30),
+            focal: rng.range(1.2, 1.5),
+            camera_m: rng.range(3.4, 5.2),
             layout,
             yaw_turns,
-            lanes: dice.choose(&[2, 2, 2, 3, 4]),
-            cycle_lane_m: dice.choose(&[0.0, 1.7, 1.7]),
-            pavement_m: dice.range(3.0, 4.4),
-            keeps: if dice.bool(0.8) { 1.0 } else { -1.0 },
+            lanes: rng.choose(&[2, 2, 2, 3, 4]),
+            cycle_lane_m: rng.choose(&[0.0, 1.7, 1.7]),
+            pavement_m: rng.range(3.0, 4.4),
+            keeps: if rng.bool(0.8) { 1.0 } else { -1.0 },
         }
     }
 
-    /// A color under this light: on a face with this unit normal, `depth` meters away, as red, green, blue bytes.
+    /// Red, green and blue bytes of a lit face of this color, with this unit normal, `depth` meters away.
     pub(super) fn shade(&self, color: Rgb, normal: [f32; 3], depth: f32) -> [u8; 3] {
         let facing =
             (normal[0] * self.sun[0] + normal[1] * self.sun[1] + normal[2] * self.sun[2]).max(0.0);
@@ -198,7 +199,7 @@ impl Appearance {
         )
     }
 
-    /// Light that already has its color (lamps, sky) as bytes, after haze, contrast and clipping.
+    /// Red, green and blue bytes of light that is not shaded (lamps, sky), after haze, contrast and clipping.
     pub(super) fn tone_map(&self, light: Rgb, depth: f32) -> [u8; 3] {
         let haze = (depth * self.haze).min(0.85);
         [0, 1, 2].map(|i| {
@@ -209,13 +210,13 @@ impl Appearance {
         })
     }
 
-    /// True when lamps are lit.
+    /// Whether lamps are lit.
     pub(super) fn is_dark(&self) -> bool {
         self.time == TimeOfDay::Night
     }
 }
 
-/// The vector with length 1; `[0, 1, 0]` for one without length.
+/// The vector scaled to length 1; `[0, 1, 0]` for the null vector.
 pub(super) fn unit(v: [f32; 3]) -> [f32; 3] {
     let length = (v[0] * v[0] + v[1] * v[1] + v[2] * v[2]).sqrt();
     if length > 0.0 {
@@ -231,11 +232,11 @@ mod tests {
 
     #[test]
     fn seeds_yield_different_appearances_and_all_times_and_layouts() {
-        let looks: Vec<Appearance> = (0..40).map(Appearance::from_seed).collect();
-        for (i, a) in looks.iter().enumerate() {
+        let appearances: Vec<Appearance> = (0..40).map(Appearance::from_seed).collect();
+        for (i, a) in appearances.iter().enumerate() {
             assert_eq!(*a, Appearance::from_seed(i as u64));
             assert!(
-                looks[..i].iter().all(|b| a != b),
+                appearances[..i].iter().all(|b| a != b),
                 "seed {i} looks like an earlier one"
             );
             assert!(a.sun[1] > 0.0 && a.horizon < 0.5);
@@ -247,18 +248,26 @@ mod tests {
             TimeOfDay::Evening,
             TimeOfDay::Night,
         ] {
-            assert!(looks.iter().any(|look| look.time == time), "{time:?}");
+            assert!(
+                appearances.iter().any(|appearance| appearance.time == time),
+                "{time:?}"
+            );
         }
         for layout in [Layout::Across, Layout::Oblique, Layout::Avenue] {
-            assert!(looks.iter().any(|look| look.layout == layout), "{layout:?}");
+            assert!(
+                appearances
+                    .iter()
+                    .any(|appearance| appearance.layout == layout),
+                "{layout:?}"
+            );
         }
     }
 
     #[test]
     fn sunlit_face_is_brighter() {
-        let look = Appearance::from_seed(1);
-        let lit = look.shade([0.5; 3], look.sun, 10.0);
-        let shaded = look.shade([0.5; 3], look.sun.map(|c| -c), 10.0);
+        let appearance = Appearance::from_seed(1);
+        let lit = appearance.shade([0.5; 3], appearance.sun, 10.0);
+        let shaded = appearance.shade([0.5; 3], appearance.sun.map(|c| -c), 10.0);
         assert!(lit[1] > shaded[1], "{lit:?} against {shaded:?}");
     }
 }

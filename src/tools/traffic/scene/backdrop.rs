@@ -1,4 +1,4 @@
-//! Everything that stands still, drawn once for a target size: the backdrop, the props as sprites, and the sensor's noise.
+//! The static part of the image, drawn once per target size: the backdrop, the props as sprites, and the sensor noise.
 
 use super::camera::Pose;
 use super::ground_shader::GroundShader;
@@ -9,12 +9,12 @@ use super::rng::Rng;
 use super::visibility::VisibilityBuffer;
 use jetwatch_types::{PIXEL_BYTES, Size, hash64};
 
-/// Up to this many pixels, each is the mean of four points.
+/// Up to this many pixels, each pixel is the mean of four samples.
 const SMOOTH_PIXELS: usize = 1_000_000;
-/// Noise begins at one of so many places of its tile, row by row.
+/// Number of offsets into the noise tile; each row takes one of them.
 const NOISE_STARTS: usize = 8192;
 
-/// A prop as pixels with alpha, premultiplied.
+/// A prop as pixels with premultiplied alpha.
 #[derive(Debug)]
 struct Sprite {
     left: usize,
@@ -23,28 +23,28 @@ struct Sprite {
     pixels: Vec<u8>,
 }
 
-/// What was drawn for one target size.
+/// Backdrop, sprites and noise for one target size.
 #[derive(Debug)]
 pub(super) struct Backdrop {
     pub(super) size: Size,
     /// Rows without gaps.
     pixels: Vec<u8>,
-    /// One for each prop, in their order; `None` for one outside the picture.
+    /// One per prop, in the order of the props; `None` outside the image.
     sprites: Vec<Option<Sprite>>,
-    /// What noise adds to and takes from bytes; empty without noise.
+    /// Noise to add to and to subtract from the bytes; empty without noise.
     more: Vec<u8>,
     less: Vec<u8>,
 }
 
 impl Backdrop {
-    /// Draws the still world at `size`.
+    /// Draws the static background at `size`.
     pub(super) fn new(
-        surface: &GroundShader<'_>,
+        shader: &GroundShader<'_>,
         props: &[Prop],
         size: Size,
         scratch: &mut Scratch,
     ) -> Self {
-        let aspect = surface.camera.aspect;
+        let aspect = shader.camera.aspect;
         let (columns, rows) = (size.width as usize, size.height as usize);
         let mut pixels = vec![0; columns * rows * PIXEL_BYTES];
         let points: &[[f32; 2]] = if columns * rows <= SMOOTH_PIXELS {
@@ -57,25 +57,25 @@ impl Backdrop {
             let mut sum = [0_u32; 3];
             for [dx, dy] in points {
                 let color =
-                    surface.color([(x + dx) / columns as f32 * aspect, (y + dy) / rows as f32]);
+                    shader.color([(x + dx) / columns as f32 * aspect, (y + dy) / rows as f32]);
                 for (sum, channel) in sum.iter_mut().zip(color) {
                     *sum += u32::from(channel);
                 }
             }
             let count = points.len() as u32;
-            // A mean of bytes is a byte.
+            // The mean of bytes fits a byte.
             let [red, green, blue] = sum.map(|sum| ((sum + count / 2) / count) as u8);
             pixel.copy_from_slice(&[blue, green, red, 255]);
         }
         let mut raster = Raster::new(&mut pixels, columns * PIXEL_BYTES, size, aspect, scratch);
         for prop in props {
-            shade_ground(surface, prop, &mut raster);
+            shade_ground(shader, prop, &mut raster);
         }
         let sprites = props
             .iter()
-            .map(|prop| Sprite::new(surface, prop, size, scratch))
+            .map(|prop| Sprite::new(shader, prop, size, scratch))
             .collect();
-        let (more, less) = noise_tile(surface.appearance.noise, u64::from(surface.salt), columns);
+        let (more, less) = noise_tile(shader.appearance.noise, u64::from(shader.salt), columns);
         Self {
             size,
             pixels,
@@ -93,7 +93,7 @@ impl Backdrop {
         }
     }
 
-    /// Lays the sprite of this prop over the picture.
+    /// Blends the sprite of this prop into the image.
     pub(super) fn blend_prop(&self, index: usize, target: &mut [u8], stride: usize) {
         let Some(Some(sprite)) = self.sprites.get(index) else {
             return;
@@ -143,17 +143,17 @@ impl Backdrop {
 
 impl Sprite {
     fn new(
-        surface: &GroundShader<'_>,
+        shader: &GroundShader<'_>,
         prop: &Prop,
         size: Size,
         scratch: &mut Scratch,
     ) -> Option<Self> {
-        let mut census = VisibilityBuffer::new(size.width, size.height);
-        census.begin();
-        draw_prop(surface, prop, &mut census);
-        let entry = census.finish()[0];
+        let mut visibility = VisibilityBuffer::new(size.width, size.height);
+        visibility.begin();
+        draw_prop(shader, prop, &mut visibility);
+        let entry = visibility.finish()[0];
         let extent = entry.inside;
-        let aspect = surface.camera.aspect;
+        let aspect = shader.camera.aspect;
         let pixel =
             |value: f32, unit: f32, end: u32| (value / unit * end as f32).clamp(0.0, end as f32);
         let (left, right) = (
@@ -167,14 +167,14 @@ impl Sprite {
         if entry.is_empty() || left >= right || top >= bottom {
             return None;
         }
-        // All four lie inside the target.
+        // All four are inside the target.
         let (left, top) = (left as u32, top as u32);
         let sprite_size = Size::new(right as u32 - left, bottom as u32 - top);
         let mut pixels =
             vec![0; sprite_size.width as usize * sprite_size.height as usize * PIXEL_BYTES];
         let mut raster =
             Raster::region(size, aspect, [left, top], &mut pixels, sprite_size, scratch);
-        draw_prop(surface, prop, &mut raster);
+        draw_prop(shader, prop, &mut raster);
         Some(Self {
             left: left as usize,
             top: top as usize,
@@ -185,30 +185,34 @@ impl Sprite {
 }
 
 /// Draws a prop on any canvas.
-pub(super) fn draw_prop<C: Canvas>(surface: &GroundShader<'_>, prop: &Prop, canvas: &mut C) {
+pub(super) fn draw_prop<C: Canvas>(shader: &GroundShader<'_>, prop: &Prop, canvas: &mut C) {
     prop.draw(&mut Projector {
         canvas,
-        camera: surface.camera,
-        appearance: surface.appearance,
+        camera: shader.camera,
+        appearance: shader.appearance,
         pose: prop.pose,
     });
 }
 
-fn shade_ground<C: Canvas>(surface: &GroundShader<'_>, prop: &Prop, canvas: &mut C) {
-    let look = surface.appearance;
+fn shade_ground<C: Canvas>(shader: &GroundShader<'_>, prop: &Prop, canvas: &mut C) {
+    let appearance = shader.appearance;
     let radius = prop.shade_radius_m();
-    // Crowns stand high: their shadow lies away from the sun.
+    // The crown is high above the ground: its shadow is offset away from the sun.
     let lift = if radius > 1.0 { 3.4 } else { 0.0 };
-    let far =
-        (lift / look.sun[1]).min(2.0 * lift) * if look.sun_light[1] > 0.0 { 1.0 } else { 0.0 };
+    let far = (lift / appearance.sun[1]).min(2.0 * lift)
+        * if appearance.sun_light[1] > 0.0 {
+            1.0
+        } else {
+            0.0
+        };
     let at = [
-        prop.pose.at[0] - look.sun[0] * far,
-        prop.pose.at[1] - look.sun[2] * far,
+        prop.pose.at[0] - appearance.sun[0] * far,
+        prop.pose.at[1] - appearance.sun[2] * far,
     ];
-    let mut pen = Projector {
+    let mut projector = Projector {
         canvas,
-        camera: surface.camera,
-        appearance: look,
+        camera: shader.camera,
+        appearance,
         pose: Pose {
             at,
             forward: [1.0, 0.0],
@@ -223,7 +227,7 @@ fn shade_ground<C: Canvas>(surface: &GroundShader<'_>, prop: &Prop, canvas: &mut
                 radius * grow * super::rng::sin_approx(turn),
             ]
         });
-        pen.blend_haze(&ring, [0.02, 0.02, 0.03], opacity);
+        projector.blend_haze(&ring, [0.02, 0.02, 0.03], opacity);
     }
 }
 
@@ -231,18 +235,18 @@ fn noise_tile(strength: u8, seed: u64, columns: usize) -> (Vec<u8>, Vec<u8>) {
     if strength == 0 {
         return (Vec::new(), Vec::new());
     }
-    let mut dice = Rng::new(&[seed, 0x6e6f_6973]);
+    let mut rng = Rng::new(&[seed, 0x6e6f_6973]);
     let length = (columns + NOISE_STARTS) * PIXEL_BYTES;
     let (mut more, mut less) = (vec![0; length], vec![0; length]);
     for (more, less) in more
         .chunks_exact_mut(PIXEL_BYTES)
         .zip(less.chunks_exact_mut(PIXEL_BYTES))
     {
-        // Mostly brightness, a little color; the mean of two draws is rarer at its ends, as a sensor's noise is.
-        let luma = dice.unit() + dice.unit() - 1.0;
+        // Mostly luminance noise and a little color noise. The mean of two draws has a triangular distribution.
+        let luma = rng.unit() + rng.unit() - 1.0;
         for (more, less) in more.iter_mut().zip(less).take(3) {
-            let level = (luma * 0.8 + (dice.unit() - 0.5) * 0.4) * f32::from(strength);
-            // The casts saturate: one of the two is zero.
+            let level = (luma * 0.8 + (rng.unit() - 0.5) * 0.4) * f32::from(strength);
+            // The casts saturate, so that one of the two is 0.
             *more = (level + 0.5) as u8;
             *less = (0.5 - level) as u8;
         }

@@ -1,11 +1,11 @@
 //! Bounds of shapes, and of their part inside the image.
 //!
-//! Pure geometry in picture coordinates; [`visibility`](super::census) asks it for every shape.
+//! Pure geometry in image coordinates. [`visibility`](super::visibility) calls it for every shape.
 
-/// A rectangle in picture coordinates: left, top, right, bottom.
+/// A rectangle in image coordinates: left, top, right, bottom.
 pub(super) type Bounds = [f32; 4];
 
-/// The extent of nothing; it takes in anything.
+/// Empty bounds, the neutral element of [`extend`].
 pub(super) const EMPTY_BOUNDS: Bounds = [
     f32::INFINITY,
     f32::INFINITY,
@@ -23,21 +23,21 @@ pub(super) fn extend(bounds: &mut Bounds, low: [f32; 2], high: [f32; 2]) {
     ];
 }
 
-/// The picture's edges.
+/// The image's edges.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Edges {
     /// Right and lower edge; the others are 0.
     outer: [f32; 2],
-    /// The edges, [`FAINT_PIXELS`] further in.
+    /// The edges, moved inwards by [`FAINT_PIXELS`].
     inner: Bounds,
 }
 
-/// What reaches less than this share of a pixel into the picture cannot be told from noise there and is not counted:
-/// a long edge that grazes the picture's side would else stretch the box along it.
+/// A shape that reaches less than this share of a pixel into the image is not visible there and does not count:
+/// otherwise a long edge close to the border of the image would stretch the box along it.
 const FAINT_PIXELS: f32 = 0.05;
 
 impl Edges {
-    /// The edges of a picture of this aspect and this many rows.
+    /// The edges of an image of this aspect ratio and this many rows.
     pub(super) fn new(aspect: f32, rows: u32) -> Self {
         let faint = FAINT_PIXELS / rows.max(1) as f32;
         Self {
@@ -51,8 +51,8 @@ impl Edges {
         self.inner
     }
 
-    /// The extent of the part in the picture of a shape between `low` and `high`; `clipped` gives its extent within
-    /// [`inner`](Self::inner), and is asked only where the shape crosses the picture's edge.
+    /// The extent of the part in the image of a shape between `low` and `high`; `clipped` gives its extent within
+    /// [`inner`](Self::inner), and is called only where the shape crosses an edge of the image.
     pub(super) fn part_inside(
         &self,
         low: [f32; 2],
@@ -86,9 +86,9 @@ impl Edges {
     }
 }
 
-/// The extent of the part of a polygon that lies in the picture.
+/// The extent of the part of a polygon that lies in the image.
 pub(super) fn clip_polygon(corners: &[[f32; 2]], [left, top, right, bottom]: Bounds) -> Bounds {
-    // Each of the four edges can add a corner to a convex face; the few that are not convex have room to spare.
+    // Each of the four edges adds at most one corner to a convex face; 64 leave a margin for the few others.
     let mut now = [[0.0; 2]; 64];
     let mut count = corners.len().min(now.len());
     now[..count].copy_from_slice(&corners[..count]);
@@ -110,7 +110,7 @@ pub(super) fn clip_polygon(corners: &[[f32; 2]], [left, top, right, bottom]: Bou
             if (da >= 0.0) != (db >= 0.0) && kept < next.len() {
                 let share = da / (da - db);
                 next[kept] = [a[0] + (b[0] - a[0]) * share, a[1] + (b[1] - a[1]) * share];
-                // Exactly on the edge, whatever the rounding.
+                // Exactly on the edge, without rounding.
                 next[kept][axis] = limit * sign;
                 kept += 1;
             }
@@ -124,7 +124,7 @@ pub(super) fn clip_polygon(corners: &[[f32; 2]], [left, top, right, bottom]: Bou
     extent
 }
 
-/// The extent of the part of a disc that lies in the picture.
+/// The extent of the part of a disc that lies in the image.
 pub(super) fn clip_disc(
     [u, v]: [f32; 2],
     radius: f32,

@@ -1,35 +1,35 @@
 //! Projection from the street to the image: a lens with a shifted axis, so that vertical lines stay vertical.
 //!
-//! Three systems of coordinates, all in meters but the last:
+//! Three coordinate systems, the first two in meters:
 //!
 //! ```text
-//! street   s along the road, l across it; 0, 0 lies on the road's middle
+//! street   s along the road, l across it; the origin is on the center line
 //! view     x right, y up, z away from the camera; the road is y = 0
-//! picture  u right, v down, in picture heights, from the top left corner
+//! image    u right, v down, in image heights, from the top left corner
 //! ```
 
 use super::appearance::{Appearance, Layout};
 use super::rng::{cos_approx, sin_approx};
 
-/// Nothing nearer than this is drawn, in meters.
+/// Distance of the near plane, in meters.
 pub(super) const NEAREST_M: f32 = 0.7;
 
-/// The lens, and the road's place before it.
+/// The lens, and the position of the road relative to it.
 #[derive(Debug, Clone)]
 pub(super) struct Camera {
-    /// Width of the picture in picture heights.
+    /// Width of the image in image heights.
     pub(super) aspect: f32,
     pub(super) focal: f32,
     pub(super) horizon: f32,
     pub(super) height_m: f32,
     cos: f32,
     sin: f32,
-    /// Where the street's origin lies: view x and z.
+    /// Origin of the street: view x and z.
     origin: [f32; 2],
 }
 
 impl Camera {
-    /// A camera of this look with the whole corridor, `half_m` meters to either side of the road's middle, before it.
+    /// The camera of this appearance. The corridor, `half_m` meters to either side of the center line, is in front of it.
     pub(super) fn new(appearance: &Appearance, aspect: f32, half_m: f32) -> Self {
         let (cos, sin) = (
             cos_approx(appearance.yaw_turns),
@@ -39,11 +39,11 @@ impl Camera {
         let (cos, sin) = (cos / length, sin / length);
         let first_row_m = appearance.focal * appearance.camera_m / (1.0 - appearance.horizon);
         let origin = match appearance.layout {
-            // The near pavement starts a little above the lower edge of the picture.
+            // The near pavement starts slightly above the lower edge of the image.
             Layout::Across | Layout::Oblique => {
                 [0.0, first_row_m + half_m - appearance.pavement_m * 0.45]
             }
-            // The camera stands over the road, beside its middle.
+            // The camera is above the road, off its center line.
             Layout::Avenue => [(appearance.pavement_m - 3.4) * 2.0, 0.0],
         };
         Self {
@@ -63,7 +63,7 @@ impl Camera {
         [turned[0] + self.origin[0], turned[1] + self.origin[1]]
     }
 
-    /// A direction on the street as one in view.
+    /// Direction on the street to direction in the view.
     pub(super) fn turn(&self, [s, l]: [f32; 2]) -> [f32; 2] {
         [s * self.cos - l * self.sin, s * self.sin + l * self.cos]
     }
@@ -74,12 +74,12 @@ impl Camera {
         [x * self.cos + z * self.sin, z * self.cos - x * self.sin]
     }
 
-    /// Where the camera itself stands on the street.
+    /// Position of the camera on the street.
     pub(super) fn stand(&self) -> [f32; 2] {
         self.to_street([0.0, 0.0])
     }
 
-    /// View to picture. `z` must be at least [`NEAREST_M`].
+    /// View to image. `z` must be at least [`NEAREST_M`].
     pub(super) fn project(&self, [x, y, z]: [f32; 3]) -> [f32; 2] {
         let scale = self.focal / z;
         [
@@ -88,7 +88,7 @@ impl Camera {
         ]
     }
 
-    /// The ray through a point of the picture, as the view vector that has `z = 1`.
+    /// The ray through a point of the image, as the view vector with `z = 1`.
     pub(super) fn ray(&self, [u, v]: [f32; 2]) -> [f32; 3] {
         [
             (u - self.aspect * 0.5) / self.focal,
@@ -97,7 +97,7 @@ impl Camera {
         ]
     }
 
-    /// Where on this ray the plane across `l` is, as a depth; `None` when the ray runs beside it or away from it.
+    /// Depth at which this ray meets the plane at lateral position `l`; `None` where it is parallel or points away.
     pub(super) fn depth_at_lateral(&self, ray: [f32; 3], l: f32) -> Option<f32> {
         let slope = self.cos - ray[0] * self.sin;
         let distance = l - self.stand()[1];
@@ -105,7 +105,7 @@ impl Camera {
         (slope != 0.0 && depth > 0.0).then_some(depth)
     }
 
-    /// True when something between the ground and `height_m` above this point of the street is in the picture and within `far_m`.
+    /// Whether part of a vertical line of `height_m` meters at this point of the street is in the image and within `far_m`.
     pub(super) fn sees(&self, street: [f32; 2], height_m: f32, far_m: f32) -> bool {
         let [x, z] = self.to_view(street);
         if z < NEAREST_M || z > far_m {
@@ -117,17 +117,17 @@ impl Camera {
     }
 }
 
-/// Where a thing stands and which way it faces, in view.
+/// Position and heading of an object, in the view.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pose {
-    /// Its middle on the ground: x and z.
+    /// Its center on the ground: x and z.
     pub(super) at: [f32; 2],
     /// Unit vector of its forward direction: x and z.
     pub(super) forward: [f32; 2],
 }
 
 impl Pose {
-    /// A point of the thing, given as forward, up, left, in view.
+    /// A point of the object, given as forward, up, left, in the view.
     pub(super) fn to_view(self, [ahead, up, left]: [f32; 3]) -> [f32; 3] {
         let [fx, fz] = self.forward;
         [
@@ -137,7 +137,7 @@ impl Pose {
         ]
     }
 
-    /// The camera's place seen from the thing: forward, up, left.
+    /// Position of the camera in the object's coordinates: forward, up, left.
     pub(super) fn eye(self, height_m: f32) -> [f32; 3] {
         let [fx, fz] = self.forward;
         let [x, z] = self.at;

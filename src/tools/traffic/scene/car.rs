@@ -17,7 +17,7 @@ struct Shape {
     hood: f32,
     /// From the rear window's lower edge to the rear.
     deck: f32,
-    /// How far the windshield leans back, and the rear window forward.
+    /// Horizontal depth of the windshield and of the rear window.
     lean: [f32; 2],
     wheel: f32,
 }
@@ -99,56 +99,56 @@ const PAINTS: [Rgb; 14] = [
     [0.62, 0.55, 0.42],
     [0.75, 0.33, 0.10],
 ];
-/// Glass mirrors the sky at its top and shows the dark inside below.
+/// Glass reflects the sky at its upper end; below, the dark interior is visible.
 pub(super) const GLASS: [Rgb; 2] = [[0.34, 0.40, 0.46], [0.13, 0.16, 0.19]];
 
-/// How one car looks.
+/// Shape and colors of one car.
 #[derive(Debug, Clone)]
 pub(super) struct Car {
     shape: Shape,
     paint: Rgb,
     roof: Rgb,
-    /// Windows behind the front seats; vans for goods have none.
+    /// Whether there are windows behind the front seats; cargo vans have none.
     rear_windows: bool,
     braking: bool,
     taxi: bool,
 }
 
 impl Car {
-    /// A passenger car drawn from these dice.
-    pub(super) fn new(dice: &mut Rng) -> Self {
-        let shape = dice.choose(&[SEDAN, SEDAN, HATCHBACK, HATCHBACK, WAGON, SUV, SUV, VAN]);
-        let paint = dice.choose(&PAINTS).map(|c| c * dice.range(0.92, 1.06));
-        let taxi = dice.bool(0.06);
+    /// A passenger car drawn from `rng`.
+    pub(super) fn new(rng: &mut Rng) -> Self {
+        let shape = rng.choose(&[SEDAN, SEDAN, HATCHBACK, HATCHBACK, WAGON, SUV, SUV, VAN]);
+        let paint = rng.choose(&PAINTS).map(|c| c * rng.range(0.92, 1.06));
+        let taxi = rng.bool(0.06);
         Self {
             shape,
             paint: if taxi { [0.93, 0.72, 0.10] } else { paint },
-            roof: if dice.bool(0.12) {
+            roof: if rng.bool(0.12) {
                 [0.12, 0.12, 0.13]
             } else {
                 paint
             },
-            rear_windows: shape.height < 1.9 || dice.bool(0.5),
-            braking: dice.bool(0.4),
+            rear_windows: shape.height < 1.9 || rng.bool(0.5),
+            braking: rng.bool(0.4),
             taxi,
         }
     }
 
-    /// A pickup.
-    pub(super) fn new_pickup(dice: &mut Rng) -> Self {
-        let paint = dice.choose(&PAINTS);
+    /// A pickup drawn from `rng`.
+    pub(super) fn new_pickup(rng: &mut Rng) -> Self {
+        let paint = rng.choose(&PAINTS);
         Self {
             shape: PICKUP,
             paint,
             roof: paint,
             rear_windows: false,
-            braking: dice.bool(0.4),
+            braking: rng.bool(0.4),
             taxi: false,
         }
     }
 
-    /// Draws it; `travelled_m` turns the wheels.
-    pub(super) fn draw<C: Canvas>(&self, pen: &mut Projector<'_, C>, travelled_m: f32) {
+    /// Draws the car. `travelled_m` sets the rotation of the wheels.
+    pub(super) fn draw<C: Canvas>(&self, projector: &mut Projector<'_, C>, travelled_m: f32) {
         let s = &self.shape;
         let half = s.length * 0.5;
         let w = s.width * 0.5;
@@ -159,18 +159,18 @@ impl Car {
             thick: 0.22,
         });
         for wheel in &wheels {
-            wheel.draw_tire(pen);
+            wheel.draw_tire(projector);
         }
-        self.draw_body(pen, half, w);
-        let side = pen.visible_side(w);
+        self.draw_body(projector, half, w);
+        let side = projector.visible_side(w);
         if side != 0.0 {
-            self.draw_side(pen, half, w * side);
+            self.draw_side(projector, half, w * side);
             for wheel in wheels.iter().filter(|wheel| wheel.left * side > 0.0) {
-                wheel.draw_face(pen, travelled_m);
+                wheel.draw_face(projector, travelled_m);
             }
         }
         if self.shape.deck > 1.0 {
-            // The bed of a pickup is seen from above as a dark hole.
+            // From above, the bed of a pickup is dark.
             let up = s.belt - 0.02;
             let bed = [
                 [-half + 0.12, up, w - 0.14],
@@ -178,16 +178,16 @@ impl Car {
                 [-half + s.deck, up, 0.14 - w],
                 [-half + 0.12, up, 0.14 - w],
             ];
-            pen.face(&bed, [0.13, 0.13, 0.13]);
+            projector.face(&bed, [0.13, 0.13, 0.13]);
         }
-        self.draw_cabin(pen, half, w);
+        self.draw_cabin(projector, half, w);
     }
 
-    fn draw_body<C: Canvas>(&self, pen: &mut Projector<'_, C>, half: f32, w: f32) {
+    fn draw_body<C: Canvas>(&self, projector: &mut Projector<'_, C>, half: f32, w: f32) {
         let s = &self.shape;
         let nose = s.belt - 0.16;
         let low = s.wheel * 0.62;
-        let ribs: [CrossSection; 8] = [
+        let sections: [CrossSection; 8] = [
             [-half + 0.10, low, w - 0.06],
             [-half, 0.52, w - 0.05],
             [-half + 0.05, s.belt - 0.03, w - 0.10],
@@ -199,21 +199,21 @@ impl Car {
         ];
         let middle = [0.0, 0.55, 0.0];
         let dim = self.paint.map(|c| c * 0.80);
-        for i in 0..ribs.len() - 1 {
-            let Some(quad) = pen.strip(middle, ribs[i], ribs[i + 1]) else {
+        for i in 0..sections.len() - 1 {
+            let Some(quad) = projector.strip(middle, sections[i], sections[i + 1]) else {
                 continue;
             };
-            pen.face(&quad, if i == 0 || i == 6 { dim } else { self.paint });
+            projector.face(&quad, if i == 0 || i == 6 { dim } else { self.paint });
             match i {
-                0 => pen.face(&patch(&quad, [0.0, 1.0], [0.0, 0.35]), DARK),
-                1 => self.draw_rear(pen, &quad),
-                5 => self.draw_front(pen, &quad),
+                0 => projector.face(&patch(&quad, [0.0, 1.0], [0.0, 0.35]), DARK),
+                1 => self.draw_rear(projector, &quad),
+                5 => self.draw_front(projector, &quad),
                 6 => {
-                    pen.face(
+                    projector.face(
                         &patch(&quad, [0.18, 0.82], [0.12, 0.75]),
                         [0.06, 0.06, 0.07],
                     );
-                    pen.face(
+                    projector.face(
                         &patch(&quad, [0.40, 0.60], [0.10, 0.45]),
                         [0.82, 0.82, 0.80],
                     );
@@ -221,44 +221,44 @@ impl Car {
                 _ => {}
             }
         }
-        let ribs = ribs.map(|[a, u, l]| [a, u, l.max(w - 0.06)]);
-        pen.side(
-            &ribs,
+        let sections = sections.map(|[a, u, l]| [a, u, l.max(w - 0.06)]);
+        projector.side(
+            &sections,
             self.paint.map(|c| c * 1.08),
             self.paint.map(|c| c * 0.74),
         );
     }
 
-    fn draw_rear<C: Canvas>(&self, pen: &mut Projector<'_, C>, quad: &Quad) {
+    fn draw_rear<C: Canvas>(&self, projector: &mut Projector<'_, C>, quad: &Quad) {
         let glow = if self.braking {
             [0.95, 0.10, 0.08]
         } else {
             [0.60, 0.06, 0.06]
         };
-        pen.lamp(&patch(quad, [0.02, 0.20], [0.45, 0.88]), glow);
-        pen.lamp(&patch(quad, [0.80, 0.98], [0.45, 0.88]), glow);
-        pen.face(&patch(quad, [0.37, 0.63], [0.28, 0.58]), [0.85, 0.85, 0.82]);
-        pen.face(&patch(quad, [0.0, 1.0], [0.0, 0.12]), DARK);
+        projector.lamp(&patch(quad, [0.02, 0.20], [0.45, 0.88]), glow);
+        projector.lamp(&patch(quad, [0.80, 0.98], [0.45, 0.88]), glow);
+        projector.face(&patch(quad, [0.37, 0.63], [0.28, 0.58]), [0.85, 0.85, 0.82]);
+        projector.face(&patch(quad, [0.0, 1.0], [0.0, 0.12]), DARK);
     }
 
-    fn draw_front<C: Canvas>(&self, pen: &mut Projector<'_, C>, quad: &Quad) {
-        // Its ribs run from the hood's edge down to the bumper.
-        let light = if pen.appearance.is_dark() {
+    fn draw_front<C: Canvas>(&self, projector: &mut Projector<'_, C>, quad: &Quad) {
+        // The quad goes from the edge of the hood down to the bumper.
+        let light = if projector.appearance.is_dark() {
             [1.0, 0.98, 0.86]
         } else {
             [0.86, 0.88, 0.90]
         };
-        pen.face(&patch(quad, [0.26, 0.74], [0.30, 0.80]), [0.09, 0.09, 0.10]);
-        pen.lamp(&patch(quad, [0.03, 0.24], [0.22, 0.66]), light);
-        pen.lamp(&patch(quad, [0.76, 0.97], [0.22, 0.66]), light);
+        projector.face(&patch(quad, [0.26, 0.74], [0.30, 0.80]), [0.09, 0.09, 0.10]);
+        projector.lamp(&patch(quad, [0.03, 0.24], [0.22, 0.66]), light);
+        projector.lamp(&patch(quad, [0.76, 0.97], [0.22, 0.66]), light);
     }
 
-    fn draw_side<C: Canvas>(&self, pen: &mut Projector<'_, C>, half: f32, left: f32) {
+    fn draw_side<C: Canvas>(&self, projector: &mut Projector<'_, C>, half: f32, left: f32) {
         let s = &self.shape;
         let line = self.paint.map(|c| c * 0.45);
         let low = s.wheel * 0.62;
-        pen.panel(left, [0.90 - half, half - 0.95], [low, low + 0.10], DARK);
-        pen.panel(
+        projector.panel(left, [0.90 - half, half - 0.95], [low, low + 0.10], DARK);
+        projector.panel(
             left,
             [0.2 - half, half - 0.25],
             [s.belt - 0.22, s.belt - 0.20],
@@ -267,8 +267,8 @@ impl Car {
         let front_door = half - s.hood - 0.35;
         for ahead in [front_door, front_door - 1.05, front_door - 1.95] {
             if ahead > s.deck - half + 0.5 {
-                pen.panel(left, [ahead, ahead + 0.025], [0.34, s.belt], line);
-                pen.panel(
+                projector.panel(left, [ahead, ahead + 0.025], [0.34, s.belt], line);
+                projector.panel(
                     left,
                     [ahead - 0.22, ahead - 0.06],
                     [s.belt - 0.16, s.belt - 0.125],
@@ -276,18 +276,18 @@ impl Car {
                 );
             }
         }
-        let (front, rear) = if pen.appearance.is_dark() {
+        let (front, rear) = if projector.appearance.is_dark() {
             ([1.0, 0.95, 0.8], [0.9, 0.1, 0.1])
         } else {
             ([0.84, 0.85, 0.86], [0.62, 0.07, 0.07])
         };
-        pen.panel(
+        projector.panel(
             left,
             [half - 0.36, half - 0.10],
             [s.belt - 0.32, s.belt - 0.21],
             front,
         );
-        pen.panel(
+        projector.panel(
             left,
             [0.04 - half, 0.24 - half],
             [s.belt - 0.30, s.belt - 0.10],
@@ -295,12 +295,12 @@ impl Car {
         );
     }
 
-    fn draw_cabin<C: Canvas>(&self, pen: &mut Projector<'_, C>, half: f32, w: f32) {
+    fn draw_cabin<C: Canvas>(&self, projector: &mut Projector<'_, C>, half: f32, w: f32) {
         let s = &self.shape;
         let (base, top) = (w - 0.07, w - 0.25);
         let rear = s.deck - half + 0.02;
         let front = half - s.hood;
-        let ribs: [CrossSection; 4] = [
+        let sections: [CrossSection; 4] = [
             [rear, s.belt, base],
             [rear + s.lean[1], s.height, top],
             [front - s.lean[0], s.height, top],
@@ -308,26 +308,26 @@ impl Car {
         ];
         let middle = [(rear + front) * 0.5, (s.belt + s.height) * 0.5, 0.0];
         for (i, color) in [(0, self.paint), (2, self.paint), (1, self.roof)] {
-            let Some(quad) = pen.strip(middle, ribs[i], ribs[i + 1]) else {
+            let Some(quad) = projector.strip(middle, sections[i], sections[i + 1]) else {
                 continue;
             };
-            pen.face(&quad, color);
+            projector.face(&quad, color);
             if i != 1 {
                 let pane = patch(&quad, [0.05, 0.95], [0.08, 0.93]);
-                pen.shaded(&pane, GLASS[0], GLASS[1]);
+                projector.shaded(&pane, GLASS[0], GLASS[1]);
                 if i == 2 {
-                    // Someone sits behind the windshield.
-                    pen.face(
+                    // The driver behind the windshield.
+                    projector.face(
                         &patch(&quad, [0.22, 0.36], [0.45, 0.88]),
                         [0.10, 0.09, 0.09],
                     );
                 }
             }
         }
-        pen.side(&ribs, self.roof, self.paint);
-        let side = pen.visible_side(base);
+        projector.side(&sections, self.roof, self.paint);
+        let side = projector.visible_side(base);
         if side != 0.0 {
-            self.draw_windows(pen, &ribs, side);
+            self.draw_windows(projector, &sections, side);
         }
         if self.taxi {
             let up = s.height;
@@ -337,12 +337,12 @@ impl Car {
                 [0.0, up + 0.16, -0.2],
                 [0.0, up, -0.25],
             ];
-            pen.lamp(&sign, [0.95, 0.9, 0.7]);
+            projector.lamp(&sign, [0.95, 0.9, 0.7]);
         }
-        // Mirrors beside the windshield.
+        // Side mirrors.
         for side in [-1.0, 1.0] {
             let at = [front - 0.25, s.belt + 0.09, side * (w + 0.02)];
-            pen.limb(
+            projector.limb(
                 at,
                 0.075,
                 [at[0] - 0.02, at[1], at[2]],
@@ -354,13 +354,13 @@ impl Car {
 
     fn draw_windows<C: Canvas>(
         &self,
-        pen: &mut Projector<'_, C>,
-        ribs: &[CrossSection; 4],
+        projector: &mut Projector<'_, C>,
+        sections: &[CrossSection; 4],
         side: f32,
     ) {
-        let [a, b, c, d] = *ribs;
+        let [a, b, c, d] = *sections;
         let height = b[1] - a[1];
-        // A point of the leaning side: 0 to 1 up, and 0 (rear) to 1 (front) along the window's edge at that height.
+        // A point of the inclined side: `up` from 0 to 1, `along` from 0 (rear) to 1 (front) of the side at that height.
         let point = |along: f32, up: f32| {
             let (back, ahead) = (a[0] + (b[0] - a[0]) * up, d[0] + (c[0] - d[0]) * up);
             [
@@ -381,7 +381,7 @@ impl Car {
                 point(*to, 0.86),
                 point(*from, 0.86),
             ];
-            pen.shaded(&pane, GLASS[0], GLASS[1]);
+            projector.shaded(&pane, GLASS[0], GLASS[1]);
         }
     }
 }

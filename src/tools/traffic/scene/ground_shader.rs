@@ -1,4 +1,4 @@
-//! The static background along a ray from the camera: sky, house fronts, pavement, road with its marks.
+//! The static background along a ray from the camera: sky, house fronts, pavement, road with its markings.
 //!
 //! Pure: a color for a point of the image. [`backdrop`](super::backdrop) calls it once per pixel of a size.
 
@@ -9,23 +9,23 @@ use super::street::{LANE_M, Street, ZEBRA_M};
 
 /// Width of a house, in meters.
 const HOUSE_M: f32 = 11.0;
-/// Height of the ground floor, and of those above.
+/// Height of the ground floor and of the floors above it, in meters.
 const SHOP_M: f32 = 3.5;
 const FLOOR_M: f32 = 3.0;
-/// Beyond this there is only haze.
+/// Distance beyond which there is only haze, in meters.
 const END_M: f32 = 260.0;
 
-/// The still world.
+/// Shades the static background of one scene.
 pub(super) struct GroundShader<'a> {
     pub(super) appearance: &'a Appearance,
     pub(super) camera: &'a Camera,
     pub(super) street: &'a Street,
-    /// Salt of all textures.
+    /// Seed of all textures.
     pub(super) salt: u32,
 }
 
 impl GroundShader<'_> {
-    /// Red, green and blue at a point of the picture.
+    /// Red, green and blue at a point of the image.
     pub(super) fn color(&self, at: [f32; 2]) -> [u8; 3] {
         let ray = self.camera.ray(at);
         let mut nearest = f32::INFINITY;
@@ -59,7 +59,7 @@ impl GroundShader<'_> {
         color.unwrap_or_else(|| self.sky(at))
     }
 
-    /// `(color, share of light of its own)` as bytes.
+    /// Bytes of a color with its glow; a glow above 0: not shaded.
     fn finish(&self, (color, glow): (Rgb, f32), normal: [f32; 3], depth: f32) -> [u8; 3] {
         if glow > 0.0 {
             self.appearance.tone_map(color, depth)
@@ -90,7 +90,7 @@ impl GroundShader<'_> {
         self.appearance.tone_map(light, 0.0)
     }
 
-    /// Color and glow of the fronts at `s` along and `up` meters; `None` above the roofs and in gaps.
+    /// Color and glow of the house fronts at `s` meters along the road and `up` meters high; `None` above the roofs and in gaps.
     fn front(&self, s: f32, up: f32, far_side: bool, depth: f32) -> Option<(Rgb, f32)> {
         let salt = self.salt + u32::from(far_side) * 101;
         let shifted = s + 3.0 * lattice(0, 0, salt);
@@ -100,7 +100,7 @@ impl GroundShader<'_> {
         let along = shifted - house * HOUSE_M;
         let grain = 0.92 + 0.16 * noise(s * 2.1, up * 2.1, salt + 2);
         if trait_of(0) < 0.14 {
-            // A gap with a hedge, and trees behind it.
+            // A gap with a hedge and trees.
             let leaves = 0.6
                 + 0.7
                     * noise(s * 3.0, up * 3.0, salt + 3)
@@ -154,13 +154,13 @@ impl GroundShader<'_> {
         )
     }
 
-    /// Windows, doors and awnings; `None` where there is wall.
+    /// Color and glow of windows, doors and awnings; `None`: wall.
     fn openings(&self, s: f32, up: f32, along: f32, index: i32, salt: u32) -> Option<(Rgb, f32)> {
         let dark = self.appearance.is_dark();
         let mirror = 0.75 + 0.5 * noise(s * 0.8, up * 0.8, salt + 7);
         if up < SHOP_M - 0.25 {
             if lattice(index, 3, salt) < 0.45 {
-                // A shop: awning, glass down to the knee, a door.
+                // A shop: awning, shop window, door.
                 let cloth = [
                     0.25 + 0.6 * lattice(index, 4, salt),
                     0.2 + 0.4 * lattice(index, 5, salt),
@@ -216,7 +216,7 @@ impl GroundShader<'_> {
     fn ground(&self, s: f32, l: f32, depth: f32) -> Rgb {
         let side = l.abs();
         let salt = self.salt;
-        // Fine grain fades where it would only flicker.
+        // Fine grain fades with the distance, where it would alias.
         let detail = 1.0 / (1.0 + depth * depth / 500.0);
         let coarse = noise(s * 0.35, l * 0.6, salt + 10) - 0.5;
         let fine = (noise(s * 9.0, l * 9.0, salt + 11) - 0.5) * detail;
@@ -255,7 +255,7 @@ impl GroundShader<'_> {
         let street = self.street;
         let lane_at = (l + street.lanes_half) / LANE_M;
         let in_lane = lane_at - lane_at.floor() - 0.5;
-        // Wheels polish two lines into each lane and leave oil between them.
+        // Wheel tracks are lighter; the oil between them is darker.
         let polish = (1.0 - ((in_lane.abs() - 0.24) * 9.0).powi(2)).max(0.0) * 0.03
             - (1.0 - (in_lane * 7.0).powi(2)).max(0.0) * 0.03;
         let patch = if noise(s * 0.16, l * 0.5, self.salt + 14) > 0.74 {

@@ -1,19 +1,19 @@
-//! The built-in traffic scene: a street with moving vehicles and people, drawn from a seed, with the truth about them.
+//! The drawn traffic scene: a street with moving vehicles and people, made from a seed, with their ground truth.
 //!
-//! It stands in for a camera in the demonstration, in tests, benchmarks and self-tests, and gives labeled pictures to
-//! train on. Frame `n` of a seed is the same whenever and however it is asked for: nothing is carried from frame to
-//! frame but memory, so loops, restarts and parallel sources agree. It is not a film: things go straight, do not react
-//! to each other, and someone on a crossing may walk through a car. The synthetic source calls it.
+//! It replaces a camera in the demo, in tests and in benchmarks, and gives labeled images for training. Frame `n` of a seed
+//! does not depend on the frames drawn before it, so that loops, restarts and parallel sources agree. Objects move
+//! straight and do not react to each other: a person on a crossing may walk through a car. The synthetic source and the
+//! dataset generator call it.
 //!
 //! ```text
-//!   seed ─► Look ─► Camera, Street ─► Surface ─► Backdrop (once per target size)
-//!              └──► Traffic ─► actors of frame n, farthest first ─► Pen ─┬─► Raster   pixels
-//!                                                                        └─► Census   boxes, free shares
+//!   seed ─► Appearance ─► Camera, Street ─► GroundShader ─► Backdrop (once per target size)
+//!               └──► Traffic ─► objects of frame n, farthest first ─► Projector ─┬─► Raster            pixels
+//!                                                                                └─► VisibilityBuffer  boxes, visible shares
 //! ```
 //!
-//! Pixels and boxes come from the same shapes: a box is the extent of everything that is drawn of a thing, shadows
-//! excepted. As in COCO a rider and what is ridden are two objects: a `person` and a `bicycle` or `motorcycle`. Labels:
-//! `person`, `bicycle`, `car`, `motorcycle`, `bus`, `truck`.
+//! Pixels and boxes come from the same shapes: a box is the extent of all shapes of an object, without its shadow. As in
+//! COCO, rider and vehicle are two objects: a `person` and a `bicycle` or `motorcycle`. Labels: `person`, `bicycle`, `car`,
+//! `motorcycle`, `bus`, `truck`.
 
 mod appearance;
 mod backdrop;
@@ -59,39 +59,39 @@ use shadow::draw_shadow;
 use street::Street;
 use traffic::Traffic;
 use truck::Truck;
-use two_wheeler::Cycle;
+use two_wheeler::TwoWheeler;
 use visibility::{Entry, Mask, VisibilityBuffer};
 
-/// Boxes with a side below this, in source pixels, are left out of the truth.
+/// Shortest side of a box in the truth, in source pixels.
 const MIN_SIDE: f32 = 1.0;
 
-/// A street before a camera. Make one per source: it keeps the backdrop of the last target size and its working memory.
+/// A street in front of a camera. Make one per source: it keeps the backdrop of the last target size and its working memory.
 #[derive(Debug)]
 pub struct Scene {
     size: Size,
     fps: f64,
     salt: u32,
-    look: Appearance,
+    appearance: Appearance,
     camera: Camera,
     street: Street,
     traffic: Traffic,
     props: Vec<Prop>,
-    /// What each prop hides on the census's grid.
+    /// The cells of the visibility buffer that each prop hides.
     masks: Vec<Mask>,
     backdrop: Option<Backdrop>,
     scratch: Scratch,
     objects: Vec<SceneObject>,
-    census: VisibilityBuffer,
+    visibility: VisibilityBuffer,
 }
 
 impl Scene {
-    /// The scene of these parameters, with the [`Appearance`] of its seed. `frames` and `pace` are the source's business.
+    /// The scene with these parameters and the [`Appearance`] of its seed. `frames` and `pace` are not used here.
     #[must_use]
     pub fn new(parameters: &SyntheticScene) -> Self {
         Self::with_appearance(parameters, Appearance::from_seed(parameters.seed))
     }
 
-    /// The same traffic under another look. Width, height and fps of 0 are taken as 1.
+    /// The same traffic with another appearance. Width, height and fps of 0 become 1.
     #[must_use]
     pub fn with_appearance(parameters: &SyntheticScene, appearance: Appearance) -> Self {
         let size = Size::new(parameters.width.max(1), parameters.height.max(1));
@@ -104,10 +104,10 @@ impl Scene {
         let street = Street::new(&appearance, &camera, seed);
         let traffic = Traffic::new(seed, parameters.objects, &street);
         let props = prop::place_props(&appearance, &street, &camera, seed);
-        // Any 24 bits will do; the textures add small numbers to it.
+        // 24 bits: the textures add small numbers to it.
         let salt = (hash64(seed) >> 40) as u32;
         let mut visibility = VisibilityBuffer::new(size.width, size.height);
-        let surface = GroundShader {
+        let shader = GroundShader {
             appearance: &appearance,
             camera: &camera,
             street: &street,
@@ -116,7 +116,7 @@ impl Scene {
         let mask_of = |prop: &Prop| {
             visibility.clear();
             visibility.begin();
-            draw_prop(&surface, prop, &mut visibility);
+            draw_prop(&shader, prop, &mut visibility);
             visibility.mask()
         };
         let masks = props.iter().map(mask_of).collect();
@@ -124,7 +124,7 @@ impl Scene {
             size,
             fps: f64::from(parameters.fps.max(1)),
             salt,
-            look: appearance,
+            appearance,
             camera,
             street,
             traffic,
@@ -133,23 +133,23 @@ impl Scene {
             backdrop: None,
             scratch: Scratch::default(),
             objects: Vec::new(),
-            census: visibility,
+            visibility,
         }
     }
 
-    /// How it looks.
+    /// Its appearance.
     #[must_use]
     pub fn appearance(&self) -> &Appearance {
-        &self.look
+        &self.appearance
     }
 
-    /// The size that boxes refer to.
+    /// Size of the source in pixels, to which the boxes refer.
     #[must_use]
     pub fn size(&self) -> Size {
         self.size
     }
 
-    /// As [`truth_into`](Self::truth_into), in a list of its own.
+    /// The truth of this frame, as [`truth_into`](Self::truth_into), in a new list.
     #[must_use]
     pub fn truth(&mut self, frame: u64) -> Vec<GroundTruthBox> {
         let mut truth = Vec::new();
@@ -157,59 +157,58 @@ impl Scene {
         truth
     }
 
-    /// Replaces `truth` by the objects in the picture at this frame, farthest first; an identity is that of one passage.
+    /// Replaces `truth` by the objects in the image of this frame, farthest first. An object keeps its id from its entry to
+    /// its exit.
     ///
-    /// Boxes are the drawn extent in source pixels, clipped to the picture; what is outside is left out, as is what is
-    /// smaller than a pixel, but not what is wholly hidden. `visible` multiplies the share of the whole
-    /// extent's area that its box in the picture has with the share of pixels in the picture that nothing nearer covers, counted on a grid of at most 320
-    /// columns: good to about 0.02 for an object 100 pixels high, to 0.1 for one of 20. Allocates only while lists still grow to the
-    /// most objects met.
+    /// Boxes are the drawn extent in source pixels, clipped to the image. Objects outside the image or smaller than a pixel
+    /// are left out; fully hidden ones are included. `visible` is the share of the extent's area that is in the image,
+    /// times the share of those pixels that no nearer object covers. It is measured on a grid of at most 320 columns: the
+    /// error is about 0.02 for an object 100 pixels high and 0.1 for one of 20. Allocates only where lists must grow.
     pub fn truth_into(&mut self, frame: u64, truth: &mut Vec<GroundTruthBox>) {
         truth.clear();
         self.place_objects(frame);
-        self.census.clear();
+        self.visibility.clear();
         let mut props = self.props.iter().zip(&self.masks).peekable();
-        for actor in &self.objects {
+        for object in &self.objects {
             while let Some((_, mask)) =
-                props.next_if(|(prop, _)| prop.order.compare(&actor.order).is_lt())
+                props.next_if(|(prop, _)| prop.order.compare(&object.order).is_lt())
             {
-                self.census.cover(mask);
+                self.visibility.cover(mask);
             }
-            self.census.begin();
+            self.visibility.begin();
             draw_object(
                 &mut Projector {
-                    canvas: &mut self.census,
+                    canvas: &mut self.visibility,
                     camera: &self.camera,
-                    appearance: &self.look,
-                    pose: actor.pose,
+                    appearance: &self.appearance,
+                    pose: object.pose,
                 },
-                actor,
+                object,
             );
         }
         for (_, mask) in props {
-            self.census.cover(mask);
+            self.visibility.cover(mask);
         }
-        for (actor, entries) in self
+        for (object, entries) in self
             .objects
             .iter()
-            .zip(self.census.finish().chunks_exact(2))
+            .zip(self.visibility.finish().chunks_exact(2))
         {
             for (part, entry) in entries.iter().enumerate() {
-                truth.extend(truth_box(actor, part, entry, &self.camera, self.size));
+                truth.extend(truth_box(object, part, entry, &self.camera, self.size));
             }
         }
     }
 
     /// Draws this frame as `BGRx` into `target.height` rows of `stride` bytes.
     ///
-    /// `target` may have any size and shape: the whole picture is scaled to it, and a true box times target over source
-    /// size is where the object is. The first frame of a size draws the backdrop and takes long (tens of milliseconds
-    /// at 416×234); later ones allocate only while the working memory still
-    /// grows to the largest shape met. Does nothing for an empty target.
+    /// `target` may have any size and aspect ratio: the whole image is scaled to it, and boxes scale with it. The first frame
+    /// of a size draws the backdrop, which takes tens of milliseconds at 416×234. Later frames allocate only where the
+    /// working memory must grow. Does nothing for an empty target.
     ///
     /// # Panics
     ///
-    /// When `stride` is below `target.width * 4` or `pixels` has no room for the rows.
+    /// `stride` is below `target.width * 4`, or `pixels` is too short for the rows.
     pub fn draw(&mut self, frame: u64, target: Size, pixels: &mut [u8], stride: usize) {
         if target.width == 0 || target.height == 0 {
             return;
@@ -218,12 +217,12 @@ impl Scene {
         let needed = stride * (target.height as usize - 1) + row;
         assert!(
             stride >= row && pixels.len() >= needed,
-            "{} bytes in rows of {stride} cannot hold a picture of {target}",
+            "{} bytes in rows of {stride} cannot hold an image of {target}",
             pixels.len()
         );
         self.place_objects(frame);
-        let surface = GroundShader {
-            appearance: &self.look,
+        let shader = GroundShader {
+            appearance: &self.appearance,
             camera: &self.camera,
             street: &self.street,
             salt: self.salt,
@@ -238,26 +237,26 @@ impl Scene {
         }
         let backdrop = self
             .backdrop
-            .get_or_insert_with(|| Backdrop::new(&surface, &self.props, target, scratch));
+            .get_or_insert_with(|| Backdrop::new(&shader, &self.props, target, scratch));
         let pixels = &mut pixels[..needed];
         backdrop.copy_to(pixels, stride);
         let aspect = self.camera.aspect;
         let mut raster = Raster::new(pixels, stride, target, aspect, scratch);
-        for actor in &self.objects {
+        for object in &self.objects {
             draw_shadow(
                 &mut Projector {
                     canvas: &mut raster,
                     camera: &self.camera,
-                    appearance: &self.look,
-                    pose: actor.pose,
+                    appearance: &self.appearance,
+                    pose: object.pose,
                 },
-                actor.kind,
+                object.kind,
             );
         }
         let mut props = self.props.iter().enumerate().peekable();
-        for actor in &self.objects {
+        for object in &self.objects {
             while let Some((index, _)) =
-                props.next_if(|(_, prop)| prop.order.compare(&actor.order).is_lt())
+                props.next_if(|(_, prop)| prop.order.compare(&object.order).is_lt())
             {
                 backdrop.blend_prop(index, raster.pixels(), stride);
             }
@@ -265,10 +264,10 @@ impl Scene {
                 &mut Projector {
                     canvas: &mut raster,
                     camera: &self.camera,
-                    appearance: &self.look,
-                    pose: actor.pose,
+                    appearance: &self.appearance,
+                    pose: object.pose,
                 },
-                actor,
+                object,
             );
         }
         for (index, _) in props {
@@ -287,19 +286,21 @@ impl Scene {
     }
 }
 
-/// Draws one actor on any canvas; the pen stands at its pose.
-fn draw_object<C: Canvas>(pen: &mut Projector<'_, C>, object: &SceneObject) {
-    let mut dice = Rng::new(&[object.seed]);
+/// Draws one object; the projector has its pose.
+fn draw_object<C: Canvas>(projector: &mut Projector<'_, C>, object: &SceneObject) {
+    let mut rng = Rng::new(&[object.seed]);
     match object.kind {
-        ObjectKind::Car => Car::new(&mut dice).draw(pen, object.travelled),
-        ObjectKind::Pickup => Car::new_pickup(&mut dice).draw(pen, object.travelled),
-        ObjectKind::Truck => Truck::new(&mut dice).draw(pen, object.travelled),
-        ObjectKind::Bus => Bus::new(&mut dice).draw(pen, object.travelled),
-        ObjectKind::Motorcycle => Cycle::new_motorcycle(&mut dice).draw_motorcycle(pen),
-        ObjectKind::Bicycle => Cycle::new_bicycle(&mut dice).draw_bicycle(pen, object.travelled),
+        ObjectKind::Car => Car::new(&mut rng).draw(projector, object.travelled),
+        ObjectKind::Pickup => Car::new_pickup(&mut rng).draw(projector, object.travelled),
+        ObjectKind::Truck => Truck::new(&mut rng).draw(projector, object.travelled),
+        ObjectKind::Bus => Bus::new(&mut rng).draw(projector, object.travelled),
+        ObjectKind::Motorcycle => TwoWheeler::new_motorcycle(&mut rng).draw_motorcycle(projector),
+        ObjectKind::Bicycle => {
+            TwoWheeler::new_bicycle(&mut rng).draw_bicycle(projector, object.travelled)
+        }
         ObjectKind::Person => draw_walker(
-            pen,
-            &Person::new(&mut dice),
+            projector,
+            &Person::new(&mut rng),
             object.travelled,
             object.stride,
         ),
@@ -307,7 +308,7 @@ fn draw_object<C: Canvas>(pen: &mut Projector<'_, C>, object: &SceneObject) {
 }
 
 fn truth_box(
-    actor: &SceneObject,
+    object: &SceneObject,
     part: usize,
     entry: &Entry,
     camera: &Camera,
@@ -320,7 +321,7 @@ fn truth_box(
     let (kx, ky) = (width / camera.aspect, height);
     let pixels = |[left, top, right, bottom]: Xyxy| [left * kx, top * ky, right * kx, bottom * ky];
     let [left, top, right, bottom] = pixels(entry.inside);
-    // Already inside but for the last bit of a product.
+    // Inside already, except for rounding.
     let xyxy = [
         left.clamp(0.0, width),
         top.clamp(0.0, height),
@@ -331,15 +332,15 @@ fn truth_box(
         return None;
     }
     let inside = area(&xyxy) / area(&pixels(entry.whole));
-    // What is too small for the grid is taken as free.
+    // An object too small for the grid counts as visible.
     let free = if entry.written == 0 {
         1.0
     } else {
-        entry.left_over as f32 / entry.written as f32
+        entry.uncovered as f32 / entry.written as f32
     };
     Some(GroundTruthBox {
-        id: actor.id.wrapping_add(part as u32),
-        label: actor.kind.label(part),
+        id: object.id.wrapping_add(part as u32),
+        label: object.kind.label(part),
         xyxy,
         visible: (inside * free).clamp(0.0, 1.0),
     })

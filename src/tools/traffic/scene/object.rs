@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use super::camera::{Camera, Pose};
 
-/// What a thing is.
+/// Kind of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ObjectKind {
     /// A passenger car.
@@ -19,12 +19,12 @@ pub(super) enum ObjectKind {
     Motorcycle,
     /// A bicycle and its rider.
     Bicycle,
-    /// Someone on foot.
+    /// A pedestrian.
     Person,
 }
 
 impl ObjectKind {
-    /// Half length, half width and height in meters, generously.
+    /// Upper bounds of half length, half width and height, in meters.
     pub(super) fn half_extent(self) -> [f32; 3] {
         match self {
             Self::Car => [2.4, 0.95, 1.5],
@@ -37,7 +37,7 @@ impl ObjectKind {
         }
     }
 
-    /// COCO's name for the thing itself (part 0) and for its rider (part 1).
+    /// COCO label of the object itself (part 0) or of its rider (part 1).
     pub(super) fn label(self, part: usize) -> &'static str {
         match (self, part) {
             (_, 1) | (Self::Person, _) => "person",
@@ -50,26 +50,26 @@ impl ObjectKind {
     }
 }
 
-/// One thing at one frame.
+/// One object at one frame.
 #[derive(Debug, Clone)]
 pub(super) struct SceneObject {
     pub(super) kind: ObjectKind,
-    /// Identity of part 0; part 1 has the next one.
+    /// Id of part 0; part 1 has the next one.
     pub(super) id: u32,
-    /// What its appearance is drawn from.
+    /// Seed of its colors and proportions.
     pub(super) seed: u64,
     pub(super) pose: Pose,
-    /// Meters moved since its life began.
+    /// Meters travelled since it entered.
     pub(super) travelled: f32,
-    /// How far legs swing, 0 (standing) to 1.
+    /// Swing of the legs, from 0 (standing) to 1.
     pub(super) stride: f32,
     pub(super) order: Order,
 }
 
-/// Place in painter's order: rows parallel to the road first, then along the row.
+/// Position in painter's order: by rows parallel to the road, then along the row.
 ///
-/// Things in different rows are parted by a line along the road, things in one row by one across it; in both cases the
-/// one on the camera's side of that line may hide the other and not the other way around.
+/// A line along the road separates objects of different rows, a line across it objects of one row. In both cases only the
+/// object on the camera's side of the line can hide the other.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Order {
     row: f32,
@@ -77,7 +77,7 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// The order of a thing at this place of the street.
+    /// The order of an object at this position on the street.
     pub(super) fn new(camera: &Camera, street: [f32; 2]) -> Self {
         let stand = camera.stand();
         Self {
@@ -86,7 +86,7 @@ impl Order {
         }
     }
 
-    /// Less: drawn earlier, being farther.
+    /// `Less`: farther away, drawn earlier.
     pub(super) fn compare(&self, other: &Self) -> Ordering {
         other
             .row
@@ -101,8 +101,8 @@ mod tests {
 
     #[test]
     fn draw_order_puts_camera_side_last() {
-        let look = super::super::appearance::Appearance::from_seed(1);
-        let camera = Camera::new(&look, 1.0, 8.0);
+        let appearance = super::super::appearance::Appearance::from_seed(1);
+        let camera = Camera::new(&appearance, 1.0, 8.0);
         let [s, l] = camera.stand();
         let far = Order::new(&camera, [s, l + 20.0]);
         let near = Order::new(&camera, [s + 30.0, l + 5.0]);

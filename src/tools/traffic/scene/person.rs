@@ -1,12 +1,12 @@
-//! People: how they look, their parts, and how they walk. [`rider`](super::rider) seats them.
+//! People: clothes, body parts and gait. [`rider`](super::rider) draws seated people.
 //!
-//! All lengths are shares of the body's height unless they end in `_m`.
+//! Lengths are in body heights unless their name ends in `_m`.
 
 use super::appearance::Rgb;
 use super::projector::{Canvas, Projector};
 use super::rng::{Rng, cos_approx, sin_approx};
 
-/// How one person looks.
+/// Proportions and colors of one person.
 #[derive(Debug, Clone)]
 pub(super) struct Person {
     pub(super) height_m: f32,
@@ -65,29 +65,29 @@ const TROUSERS: [Rgb; 6] = [
 ];
 
 impl Person {
-    /// Someone drawn from these dice.
-    pub(super) fn new(dice: &mut Rng) -> Self {
-        let child = dice.bool(0.1);
-        let mut cloth = |probability: f32| dice.bool(probability).then(|| dice.choose(&CLOTHES));
+    /// A person drawn from `rng`.
+    pub(super) fn new(rng: &mut Rng) -> Self {
+        let child = rng.bool(0.1);
+        let mut cloth = |probability: f32| rng.bool(probability).then(|| rng.choose(&CLOTHES));
         let (stripe, skirt, backpack, bag) = (cloth(0.25), cloth(0.2), cloth(0.22), cloth(0.2));
         Self {
             height_m: if child {
-                dice.range(1.15, 1.4)
+                rng.range(1.15, 1.4)
             } else {
-                dice.range(1.56, 1.9)
+                rng.range(1.56, 1.9)
             },
-            build: dice.range(0.92, 1.18),
-            skin: dice.choose(&SKINS),
-            hair: dice.choose(&HAIRS),
-            shirt: dice.choose(&CLOTHES),
+            build: rng.range(0.92, 1.18),
+            skin: rng.choose(&SKINS),
+            hair: rng.choose(&HAIRS),
+            shirt: rng.choose(&CLOTHES),
             stripe,
-            legs: dice.choose(&TROUSERS),
-            shoes: dice.choose(&[[0.08, 0.08, 0.08], [0.75, 0.75, 0.74], [0.30, 0.20, 0.14]]),
+            legs: rng.choose(&TROUSERS),
+            shoes: rng.choose(&[[0.08, 0.08, 0.08], [0.75, 0.75, 0.74], [0.30, 0.20, 0.14]]),
             skirt,
             backpack,
             bag,
-            short_sleeves: dice.bool(0.45),
-            phase: dice.unit(),
+            short_sleeves: rng.bool(0.45),
+            phase: rng.unit(),
         }
     }
 }
@@ -95,19 +95,19 @@ impl Person {
 /// A point of the body: ahead, up, left.
 pub(super) type Point = [f32; 3];
 
-/// Ends of one leg or arm, the joint between them in the middle.
+/// Hip, knee and ankle, or shoulder, elbow and hand.
 pub(super) type Joints = [Point; 3];
 
-/// Draws limbs with lengths as shares of the body's height.
+/// Draws limbs with lengths in body heights.
 pub(super) struct Body<'p, 'a, C> {
-    pub(super) pen: &'p mut Projector<'a, C>,
+    pub(super) projector: &'p mut Projector<'a, C>,
     pub(super) height_m: f32,
 }
 
 impl<C: Canvas> Body<'_, '_, C> {
     fn limb(&mut self, from: Point, from_radius: f32, to: Point, to_radius: f32, color: Rgb) {
         let h = self.height_m;
-        self.pen.limb(
+        self.projector.limb(
             from.map(|c| c * h),
             from_radius * h,
             to.map(|c| c * h),
@@ -154,11 +154,15 @@ impl<C: Canvas> Body<'_, '_, C> {
         self.limb(hand, 0.023, hand, 0.023, person.skin);
     }
 
-    /// From hips to neck; `hips` and `chest` are points on the body's middle line.
+    /// Draws the torso from hips to neck; `hips` and `chest` are points on the body's axis.
     pub(super) fn torso(&mut self, person: &Person, hips: Point, chest: Point) {
         let b = person.build;
         let beside = |p: Point, left: f32| [p[0], p[1], p[2] + left];
-        let far = if self.pen.eye()[2] > 0.0 { -1.0 } else { 1.0 };
+        let far = if self.projector.eye()[2] > 0.0 {
+            -1.0
+        } else {
+            1.0
+        };
         self.limb(
             hips,
             0.062 * b,
@@ -191,7 +195,7 @@ impl<C: Canvas> Body<'_, '_, C> {
     }
 
     pub(super) fn head(&mut self, person: &Person, neck: Point, helmet: Option<Rgb>) {
-        let from_front = self.pen.eye()[0] > 0.0;
+        let from_front = self.projector.eye()[0] > 0.0;
         let up = |ahead: f32, up: f32| [neck[0] + ahead, neck[1] + up, neck[2]];
         self.limb(up(0.0, -0.02), 0.03, up(0.01, 0.04), 0.03, person.skin);
         let face = |body: &mut Self| {
@@ -225,18 +229,18 @@ impl<C: Canvas> Body<'_, '_, C> {
     }
 }
 
-/// Someone on foot who has come `travelled_m` meters; `stride` 1 walks, 0 stands.
+/// Draws a pedestrian after `travelled_m` meters; `stride` is 1 for walking, 0 for standing.
 pub(super) fn draw_walker<C: Canvas>(
-    pen: &mut Projector<'_, C>,
+    projector: &mut Projector<'_, C>,
     person: &Person,
     travelled_m: f32,
     stride: f32,
 ) {
-    let left_is_near = pen.eye()[2] > 0.0;
+    let left_is_near = projector.eye()[2] > 0.0;
     let height_m = person.height_m;
     let turns = person.phase + travelled_m / (0.82 * height_m);
     let pace = |side: f32| if side > 0.0 { turns } else { turns + 0.5 };
-    // Legs hang from the hips; the lower foot then sets how high the hips are.
+    // The lower foot is on the ground, which gives the height of the hips.
     let leg = |side: f32| -> Joints {
         let swing = pace(side);
         let thigh = 0.072 * stride * sin_approx(swing);
@@ -258,7 +262,7 @@ pub(super) fn draw_walker<C: Canvas>(
     };
     let legs = [leg(1.0), leg(-1.0)];
     let hips_up = 0.031 - legs[0][2][1].min(legs[1][2][1]);
-    let raise = |chain: Joints| chain.map(|[ahead, up, left]| [ahead, up + hips_up, left]);
+    let raise = |joints: Joints| joints.map(|[ahead, up, left]| [ahead, up + hips_up, left]);
     let chest = [0.012, hips_up + 0.275, 0.0];
     let arm = |side: f32| -> Joints {
         let swing = -0.065 * stride * sin_approx(pace(side));
@@ -285,8 +289,11 @@ pub(super) fn draw_walker<C: Canvas>(
         (-1.0, 1.0)
     };
     let near_leg = usize::from(!left_is_near);
-    let from_front = pen.eye()[0] > 0.0;
-    let mut body = Body { pen, height_m };
+    let from_front = projector.eye()[0] > 0.0;
+    let mut body = Body {
+        projector,
+        height_m,
+    };
     body.arm(person, arm(far));
     body.leg(person, raise(legs[1 - near_leg]));
     body.leg(person, raise(legs[near_leg]));

@@ -1,37 +1,37 @@
 //! Solid objects as flat shapes: projects faces, limbs and prisms of one object onto a canvas.
 //!
-//! Boxes and pixels agree because both are canvases under the same pen: [`Raster`](super::raster::Raster) fills the
-//! shapes, [`VisibilityBuffer`](super::census::Census) measures them. Shapes come in painter's order, farthest first.
+//! Boxes and pixels agree because both come from the same projector: [`Raster`](super::raster::Raster) fills the shapes,
+//! [`VisibilityBuffer`](super::visibility::VisibilityBuffer) measures them. Shapes come in painter's order, farthest first.
 
 use super::appearance::{Appearance, Rgb, unit};
 use super::camera::{Camera, NEAREST_M, Pose};
 
-/// Most corners of one face before it is cut at the near plane.
+/// Maximum number of corners of a face, before clipping at the near plane.
 const MAX_CORNERS: usize = 30;
 
-/// How a shape is filled.
+/// Color and opacity of a shape.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Paint {
     /// Red, green, blue at the shape's upper end.
     pub(super) top: [u8; 3],
     /// The same at its lower end.
     pub(super) bottom: [u8; 3],
-    /// 1 covers, 0 is not seen.
+    /// From 0 (invisible) to 1 (opaque).
     pub(super) opacity: f32,
 }
 
-/// Takes shapes in picture coordinates (see [`camera`](super::camera)), farthest first.
+/// Receives shapes in image coordinates (see [`camera`](super::camera)), farthest first.
 pub(super) trait Canvas {
-    /// False when paint is not looked at and need not be mixed.
+    /// Whether the canvas uses colors; without, they are not computed.
     const COLORED: bool;
 
-    /// The following shapes belong to this part of the thing: 0 the thing itself, 1 its rider.
+    /// Starts a part of the object, to which the following shapes belong: 0 the object itself, 1 its rider.
     fn part(&mut self, part: u8);
 
-    /// A polygon without crossings.
+    /// A simple polygon.
     fn polygon(&mut self, corners: &[[f32; 2]], paint: Paint);
 
-    /// The area swept by a disc on its way from one point to another, its radius changing from the first to the second.
+    /// The area swept by a disc that moves from one point to another while its radius changes linearly.
     fn limb(
         &mut self,
         from: [f32; 2],
@@ -42,7 +42,7 @@ pub(super) trait Canvas {
     );
 }
 
-/// Draws one thing that stands at a pose.
+/// Draws one object at a pose.
 pub(super) struct Projector<'a, C> {
     pub(super) canvas: &'a mut C,
     pub(super) camera: &'a Camera,
@@ -50,33 +50,33 @@ pub(super) struct Projector<'a, C> {
     pub(super) pose: Pose,
 }
 
-/// A place along a prism's outline: how far ahead, how high, and half its width there, in meters.
+/// A cross section of a prism: position ahead, height above ground and half width there, in meters.
 pub(super) type CrossSection = [f32; 3];
 
-/// A face with four corners: left and right end of one rib, then right and left end of the next... in the order `[a left, b left, b right, a right]`.
+/// A face between two cross sections `a` and `b`: `[a left, b left, b right, a right]`.
 pub(super) type Quad = [[f32; 3]; 4];
 
 impl<C: Canvas> Projector<'_, C> {
-    /// The camera's place, seen from the thing: forward, up, left.
+    /// Position of the camera in the object's coordinates: forward, up, left.
     pub(super) fn eye(&self) -> [f32; 3] {
         self.pose.eye(self.camera.height_m)
     }
 
-    /// A flat face in the thing's coordinates, lit.
+    /// Draws a flat, lit face in the object's coordinates.
     pub(super) fn face(&mut self, corners: &[[f32; 3]], color: Rgb) {
         self.shaded(corners, color, color);
     }
 
-    /// A flat face whose color changes from its upper to its lower end in the picture, lit.
+    /// Draws a flat, lit face with a color gradient from its upper to its lower end in the image.
     pub(super) fn shaded(&mut self, corners: &[[f32; 3]], top: Rgb, bottom: Rgb) {
-        self.fill(corners, |look, normal, depth| Paint {
-            top: look.shade(top, normal, depth),
-            bottom: look.shade(bottom, normal, depth),
+        self.fill(corners, |appearance, normal, depth| Paint {
+            top: appearance.shade(top, normal, depth),
+            bottom: appearance.shade(bottom, normal, depth),
             opacity: 1.0,
         });
     }
 
-    /// The color of a vehicle's headlight: lit in the dark.
+    /// Color of a vehicle's headlight, which is on in the dark.
     pub(super) fn headlight(&self) -> Rgb {
         if self.appearance.is_dark() {
             [1.0, 0.97, 0.84]
@@ -85,15 +85,15 @@ impl<C: Canvas> Projector<'_, C> {
         }
     }
 
-    /// A face that shines by itself.
+    /// Draws a face that emits light.
     pub(super) fn lamp(&mut self, corners: &[[f32; 3]], light: Rgb) {
         self.blend_haze(corners, light, 1.0);
     }
 
-    /// A face of this very color, not lit, that lets part of what is behind it through.
+    /// Draws a translucent face of this color, not lit.
     pub(super) fn blend_haze(&mut self, corners: &[[f32; 3]], light: Rgb, opacity: f32) {
-        self.fill(corners, |look, _, depth| {
-            let color = look.tone_map(light, depth);
+        self.fill(corners, |appearance, _, depth| {
+            let color = appearance.tone_map(light, depth);
             Paint {
                 top: color,
                 bottom: color,
@@ -117,7 +117,7 @@ impl<C: Canvas> Projector<'_, C> {
             let depth = view.iter().map(|corner| corner[2]).sum::<f32>() / count as f32;
             paint(self.appearance, normal, depth)
         } else {
-            // Opacity counts everywhere: what can be seen through is not part of the outline.
+            // The opacity is needed in any case: translucent faces do not belong to the extent.
             paint(self.appearance, [0.0, 1.0, 0.0], 1.0)
         };
         let mut flat = [[0.0; 2]; MAX_CORNERS + 2];
@@ -128,7 +128,7 @@ impl<C: Canvas> Projector<'_, C> {
                 length += 1;
             }
         } else {
-            // The part beyond the near plane: one plane cuts a convex face into at most one corner more.
+            // Clipping at one plane adds at most one corner to a convex face.
             for (i, corner) in view.iter().enumerate() {
                 let next = view[(i + 1) % count];
                 if corner[2] >= NEAREST_M {
@@ -149,7 +149,7 @@ impl<C: Canvas> Projector<'_, C> {
         }
     }
 
-    /// A round limb between two points of the thing, radii in meters, lit as seen from the camera's side.
+    /// Draws a round limb between two points of the object, with radii in meters, lit from the camera's side.
     pub(super) fn limb(
         &mut self,
         from: [f32; 3],
@@ -188,7 +188,7 @@ impl<C: Canvas> Projector<'_, C> {
         );
     }
 
-    /// The strip between two ribs of a prism, when its outer face is seen. `middle` is any point inside the prism.
+    /// The face between two cross sections of a prism, if its outer side is visible. `middle` is any point inside the prism.
     pub(super) fn strip(&self, middle: [f32; 3], a: CrossSection, b: CrossSection) -> Option<Quad> {
         let quad = [
             [a[0], a[1], a[2]],
@@ -204,7 +204,7 @@ impl<C: Canvas> Projector<'_, C> {
         (dot(normal, subtract(self.eye(), place)) * outward > 0.0).then_some(quad)
     }
 
-    /// 1 when the left side of a thing of this half width is seen, −1 for the right side, 0 from straight ahead or behind.
+    /// Visible side of an object of this half width: 1 left, −1 right, 0 neither (from straight ahead or behind).
     pub(super) fn visible_side(&self, half_width: f32) -> f32 {
         let left = self.eye()[2];
         if left > half_width {
@@ -216,20 +216,28 @@ impl<C: Canvas> Projector<'_, C> {
         }
     }
 
-    /// The end of a prism that looks to the seen side, from its ribs.
-    pub(super) fn side<const N: usize>(&mut self, ribs: &[CrossSection; N], top: Rgb, bottom: Rgb) {
-        let half_width = ribs.iter().map(|rib| rib[2]).fold(0.0, f32::max);
+    /// Draws the visible side of a prism from its cross sections.
+    pub(super) fn side<const N: usize>(
+        &mut self,
+        sections: &[CrossSection; N],
+        top: Rgb,
+        bottom: Rgb,
+    ) {
+        let half_width = sections
+            .iter()
+            .map(|section| section[2])
+            .fold(0.0, f32::max);
         let side = self.visible_side(half_width);
         if side != 0.0 {
             self.shaded(
-                &ribs.map(|[ahead, up, left]| [ahead, up, left * side]),
+                &sections.map(|[ahead, up, left]| [ahead, up, left * side]),
                 top,
                 bottom,
             );
         }
     }
 
-    /// An upright rectangle on a plane along the thing, `left` meters from its middle.
+    /// Draws an upright rectangle parallel to the object's axis, `left` meters from it.
     pub(super) fn panel(&mut self, left: f32, ahead: [f32; 2], up: [f32; 2], color: Rgb) {
         self.face(
             &[
@@ -243,7 +251,7 @@ impl<C: Canvas> Projector<'_, C> {
     }
 }
 
-/// Part of a quad: `across` from its left (0) to its right (1), `along` from its first rib (0) to its second (1).
+/// Part of a quad: `across` from left (0) to right (1), `along` from the first cross section (0) to the second (1).
 pub(super) fn patch(quad: &Quad, across: [f32; 2], along: [f32; 2]) -> Quad {
     let point = |u: f32, v: f32| {
         [0, 1, 2].map(|k| {
@@ -276,7 +284,7 @@ fn dot(a: [f32; 3], b: [f32; 3]) -> f32 {
     a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 }
 
-/// The unit normal of a face that points to the camera's side.
+/// The unit normal of a face, towards the camera's side.
 fn normal_to_camera(view: &[[f32; 3]], camera_m: f32) -> [f32; 3] {
     let third = view.len() / 3;
     let normal = unit(cross(

@@ -1,32 +1,32 @@
-//! Filling shapes with exact area coverage into rows of four bytes: BGRx pictures, or sprites whose fourth byte is alpha.
+//! Rasterizes shapes with exact area coverage into 4-byte pixels: BGRx images, or sprites with alpha.
 //!
-//! A polygon's edges leave signed areas in a small buffer, whose running sum along a row is the coverage of each pixel.
-//! Limbs are filled by their distance to the axis instead, which also gives them their round shading.
+//! The edges of a polygon add signed areas to a buffer; the prefix sum along a row is the coverage of each pixel.
+//! Limbs are filled by the distance to their axis, which also gives their round shading.
 
 use super::projector::{Canvas, Paint};
 use jetwatch_types::{PIXEL_BYTES, Size};
 
-/// Memory that the filling needs between shapes; kept so that frames allocate nothing.
+/// Reusable buffer, so that frames do not allocate.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
     /// Signed areas, all zero between shapes.
     areas: Vec<f32>,
 }
 
-/// A target under the pen.
+/// A canvas that draws pixels.
 pub(super) struct Raster<'a> {
     pixels: &'a mut [u8],
     stride: usize,
     size: Size,
-    /// Target pixels per picture unit, right and down.
+    /// Target pixels per image unit, right and down.
     scale: [f32; 2],
-    /// Top left corner of the target in the scaled picture, in pixels.
+    /// Top left corner of the target in the scaled image, in pixels.
     origin: [f32; 2],
     scratch: &'a mut Scratch,
 }
 
 impl<'a> Raster<'a> {
-    /// A target of `size` that shows the whole picture, `aspect` picture heights wide. `pixels` holds its rows.
+    /// A target of `size` that shows the whole image, `aspect` image heights wide. `pixels` holds its rows.
     pub(super) fn new(
         pixels: &'a mut [u8],
         stride: usize,
@@ -45,7 +45,7 @@ impl<'a> Raster<'a> {
         }
     }
 
-    /// A target of `size` that shows the part of a larger picture that begins `origin` pixels from its corner.
+    /// A target of `size` that shows the part of a larger image that begins `origin` pixels from its corner.
     pub(super) fn region(
         whole: Size,
         aspect: f32,
@@ -66,7 +66,7 @@ impl<'a> Raster<'a> {
         }
     }
 
-    /// The bytes that it draws into.
+    /// The pixels of the target.
     pub(super) fn pixels(&mut self) -> &mut [u8] {
         self.pixels
     }
@@ -83,24 +83,24 @@ impl<'a> Raster<'a> {
         &mut self.pixels[start + x0 * PIXEL_BYTES..start + x1 * PIXEL_BYTES]
     }
 
-    /// The pixels touched by a range of coordinates, clipped to the target; `None` when there are none.
+    /// The pixels that a range of coordinates touches, clipped to the target; `None` without any.
     fn clip(low: f32, high: f32, end: u32) -> Option<(usize, usize)> {
         let first = low.max(0.0).floor();
         let last = high.min(end as f32).ceil();
-        // Both lie between 0 and `finish`; a comparison with NaN is false and gives nothing.
+        // Both are between 0 and `finish`; a comparison with NaN is false and gives `None`.
         (first < last).then_some((first as usize, last as usize))
     }
 }
 
-/// Mixes `color` (blue, green, red, 255) into a pixel with a weight of 0 to 256.
+/// Blends `color` (blue, green, red, 255) into a pixel with a weight from 0 to 256.
 fn mix(pixel: &mut [u8], color: [u8; 4], weight: u32) {
     for (old, new) in pixel.iter_mut().zip(color) {
-        // The sum of weights is 256, so the result fits a byte.
+        // The weights add up to 256, so that the result fits a byte.
         *old = ((u32::from(*old) * (256 - weight) + u32::from(new) * weight + 128) >> 8) as u8;
     }
 }
 
-/// Adds the signed area that one edge leaves in each pixel of a buffer of rows.
+/// Adds the signed area of one edge to each pixel of a buffer of rows.
 fn add_edge(areas: &mut [f32], width: usize, rows: usize, a: [f32; 2], b: [f32; 2]) {
     if a[1] == b[1] {
         return;
@@ -235,7 +235,7 @@ impl Canvas for Raster<'_> {
         to_radius: f32,
         paint: Paint,
     ) {
-        // Distances are taken in units of a row's height; columns may have another width when the target is stretched.
+        // Distances are in row heights; columns have another width where the target is stretched.
         let [kx, ky] = self.scale;
         let squeeze = ky / kx;
         let (a, b) = (self.place(from), self.place(to));
@@ -255,7 +255,7 @@ impl Canvas for Raster<'_> {
         let length = axis[0] * axis[0] + axis[1] * axis[1];
         let per_length = if length > 1e-6 { 1.0 / length } else { 0.0 };
         let color = [paint.top[2], paint.top[1], paint.top[0]];
-        // A limb thinner than a pixel covers only part of it.
+        // A limb thinner than a pixel covers only a part of it.
         for y in y0..y1 {
             let dy = y as f32 + 0.5 - a[1];
             for (x, pixel) in (x0..x1).zip(self.row(y, x0, x1).chunks_exact_mut(PIXEL_BYTES)) {
@@ -269,7 +269,7 @@ impl Canvas for Raster<'_> {
                     continue;
                 }
                 let coverage = (reach - square.sqrt()).min(2.0 * radius).min(1.0) * paint.opacity;
-                // Round: the middle is brighter than the rim.
+                // Round shading: the axis is brighter than the rim.
                 let shade = 266.0 - 56.0 * (square / (radius * radius + 0.25)).min(1.0);
                 let lit = color.map(|c| (f32::from(c) * shade * (1.0 / 256.0)) as u8);
                 mix(
@@ -321,7 +321,7 @@ mod tests {
     #[test]
     fn a_polygon_covers_its_area() {
         let size = Size::new(40, 20);
-        // In picture heights: 1 is 20 pixels. Expected areas in pixels, inside the target.
+        // In image heights: 1 is 20 pixels. Expected areas in pixels, inside the target.
         let cases: [(&[[f32; 2]], f32); 5] = [
             (&[[0.1, 0.1], [0.6, 0.1], [0.6, 0.5], [0.1, 0.5]], 80.0),
             (

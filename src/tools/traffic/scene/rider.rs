@@ -1,23 +1,23 @@
-//! People seated on what they ride: feet and hands are given, the joints between them follow.
+//! Seated people: from the positions of feet and hands, the joints are computed.
 
 use super::appearance::Rgb;
 use super::person::{Body, Joints, Person, Point};
 use super::projector::{Canvas, Projector};
 
-/// Where a rider touches what is ridden, in meters: ahead and up.
+/// Contact points of a rider with the vehicle, in meters: ahead and up.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Seat {
     pub(super) saddle_m: [f32; 2],
     pub(super) grips_m: [f32; 2],
     /// Left and right foot.
     pub(super) feet_m: [[f32; 2]; 2],
-    /// Distance of hands and feet from the middle.
+    /// Lateral distance of hands and feet from the vehicle's axis, in meters.
     pub(super) half_m: f32,
     pub(super) helmet: Option<Rgb>,
 }
 
 impl Person {
-    /// The same person without what gets in the way of riding.
+    /// The same person as a rider: no skirt, not a small child.
     pub(super) fn riding(mut self) -> Self {
         self.height_m = self.height_m.max(1.55);
         self.skirt = None;
@@ -42,7 +42,7 @@ impl Person {
     }
 }
 
-/// The joint of a chain of two bones between two points, bent forward (1) or backward (−1).
+/// The joint of two bones between two points, bent forward (1) or backward (−1).
 fn bend(from: Point, to: Point, bones: [f32; 2], forward: f32) -> Point {
     let (dx, dy) = (to[0] - from[0], to[1] - from[1]);
     let length = (dx * dx + dy * dy).sqrt().max(1e-3);
@@ -57,28 +57,28 @@ fn bend(from: Point, to: Point, bones: [f32; 2], forward: f32) -> Point {
     ]
 }
 
-/// The leg on the far side of what is ridden: to be drawn before it.
+/// Draws the leg on the far side of the vehicle; call it before the vehicle is drawn.
 pub(super) fn draw_rider_behind<C: Canvas>(
-    pen: &mut Projector<'_, C>,
+    projector: &mut Projector<'_, C>,
     person: &Person,
     seat: &Seat,
 ) {
-    let left_is_near = pen.eye()[2] > 0.0;
-    let chain = person.seated_leg(seat, !left_is_near);
+    let left_is_near = projector.eye()[2] > 0.0;
+    let joints = person.seated_leg(seat, !left_is_near);
     Body {
-        pen,
+        projector,
         height_m: person.height_m,
     }
-    .leg(person, chain);
+    .leg(person, joints);
 }
 
-/// The rest of the rider: to be drawn after what is ridden.
+/// Draws the rest of the rider; call it after the vehicle is drawn.
 pub(super) fn draw_rider_before<C: Canvas>(
-    pen: &mut Projector<'_, C>,
+    projector: &mut Projector<'_, C>,
     person: &Person,
     seat: &Seat,
 ) {
-    let left_is_near = pen.eye()[2] > 0.0;
+    let left_is_near = projector.eye()[2] > 0.0;
     let h = person.height_m;
     let hips = [seat.saddle_m[0] / h, (seat.saddle_m[1] + 0.08) / h, 0.0];
     let grips = [seat.grips_m[0] / h, seat.grips_m[1] / h];
@@ -100,7 +100,10 @@ pub(super) fn draw_rider_before<C: Canvas>(
         (-1.0, 1.0)
     };
     let near_leg = person.seated_leg(seat, left_is_near);
-    let mut body = Body { pen, height_m: h };
+    let mut body = Body {
+        projector,
+        height_m: h,
+    };
     body.arm(person, arm(far));
     body.leg(person, near_leg);
     body.torso(person, hips, chest);

@@ -110,8 +110,8 @@ mod tests {
         for other in [&[1, 2, 4][..], &[2, 1, 3], &[1, 2], &[1, 2, 3, 0]] {
             assert_ne!(first(&[1, 2, 3]), first(other), "{other:?}");
         }
-        let mut dice = Rng::new(&[7]);
-        let draws: Vec<f32> = (0..1000).map(|_| dice.range(-2.0, 3.0)).collect();
+        let mut rng = Rng::new(&[7]);
+        let draws: Vec<f32> = (0..1000).map(|_| rng.range(-2.0, 3.0)).collect();
         let mean = draws.iter().sum::<f32>() / 1000.0;
         assert!(
             draws.iter().all(|v| (-2.0..3.0).contains(v)) && (mean - 0.5).abs() < 0.2,

@@ -1,13 +1,13 @@
-//! Shadows on the street, and the light of headlamps: laid down before anything that stands on it is drawn.
+//! Shadows on the street and the light of headlights, drawn before all objects.
 
 use super::object::ObjectKind;
 use super::projector::{Canvas, Projector};
 
-/// Longest shadow, in multiples of the thing's height.
+/// Longest shadow, in multiples of the object's height.
 const MAX_LENGTH: f32 = 2.4;
 
-/// Darkens the street around and behind one thing; at night, vehicles light it before them.
-pub(super) fn draw_shadow<C: Canvas>(pen: &mut Projector<'_, C>, kind: ObjectKind) {
+/// Draws the shadow of one object; at night also the light of a vehicle's headlights.
+pub(super) fn draw_shadow<C: Canvas>(projector: &mut Projector<'_, C>, kind: ObjectKind) {
     let [half_length, half_width, height] = kind.half_extent();
     let on_foot = kind == ObjectKind::Person;
     let two_wheeled = matches!(kind, ObjectKind::Bicycle | ObjectKind::Motorcycle);
@@ -19,12 +19,12 @@ pub(super) fn draw_shadow<C: Canvas>(pen: &mut Projector<'_, C>, kind: ObjectKin
             half_width * if two_wheeled { 0.35 } else { 1.0 },
         )
     };
-    let look = pen.appearance;
-    if look.is_dark() && !on_foot {
+    let appearance = projector.appearance;
+    if appearance.is_dark() && !on_foot {
         let light = [1.0, 0.95, 0.78];
         for (reach, opacity) in [(8.0, 0.05), (6.0, 0.06), (4.5, 0.06), (3.0, 0.07)] {
             let spread = w + reach * 0.2;
-            pen.blend_haze(
+            projector.blend_haze(
                 &[
                     [a, 0.0, w],
                     [a + reach, 0.0, spread],
@@ -36,14 +36,17 @@ pub(super) fn draw_shadow<C: Canvas>(pen: &mut Projector<'_, C>, kind: ObjectKin
             );
         }
     }
-    let strength = look.sun_light[1];
+    let strength = appearance.sun_light[1];
     if strength > 0.0 {
-        // The sun's direction as the thing sees it; the shadow falls the other way.
-        let [fx, fz] = pen.pose.forward;
-        let per_meter =
-            (1.0 / look.sun[1]).min(MAX_LENGTH / (look.sun[0].abs() + look.sun[2].abs()).max(0.1));
+        // The direction away from the sun, in the object's coordinates.
+        let [fx, fz] = projector.pose.forward;
+        let per_meter = (1.0 / appearance.sun[1])
+            .min(MAX_LENGTH / (appearance.sun[0].abs() + appearance.sun[2].abs()).max(0.1));
         let fall = |up: f32| {
-            let (x, z) = (-look.sun[0] * per_meter * up, -look.sun[2] * per_meter * up);
+            let (x, z) = (
+                -appearance.sun[0] * per_meter * up,
+                -appearance.sun[2] * per_meter * up,
+            );
             [x * fx + z * fz, z * fx - x * fz]
         };
         let top = fall(height * if on_foot || two_wheeled { 0.95 } else { 0.85 });
@@ -54,16 +57,16 @@ pub(super) fn draw_shadow<C: Canvas>(pen: &mut Projector<'_, C>, kind: ObjectKin
         }
         let (hull, count) = hull(points);
         let hull = hull.map(|[ahead, left]| [ahead, 0.0, left]);
-        pen.blend_haze(
+        projector.blend_haze(
             &hull[..count],
-            look.sky_light.map(|c| c * 0.12),
+            appearance.sky_light.map(|c| c * 0.12),
             0.5 * strength / (strength + 0.35),
         );
     }
-    // Under the thing it is dark in any light.
+    // Contact shadow, in any light.
     for (grow, opacity) in [(1.15, 0.25), (0.97, 0.50)] {
         let (a, w) = (a * grow, w * grow);
-        pen.blend_haze(
+        projector.blend_haze(
             &[[a, 0.0, w], [a, 0.0, -w], [-a, 0.0, -w], [-a, 0.0, w]],
             [0.02, 0.02, 0.03],
             opacity,
@@ -71,7 +74,7 @@ pub(super) fn draw_shadow<C: Canvas>(pen: &mut Projector<'_, C>, kind: ObjectKin
     }
 }
 
-/// The convex hull of eight points: its corners in order, and how many there are.
+/// The convex hull of eight points: its corners in order, and their number.
 fn hull(mut points: [[f32; 2]; 8]) -> ([[f32; 2]; 8], usize) {
     points.sort_unstable_by(|p, q| p[0].total_cmp(&q[0]).then(p[1].total_cmp(&q[1])));
     let mut corners = [[0.0; 2]; 17];
@@ -79,19 +82,19 @@ fn hull(mut points: [[f32; 2]; 8]) -> ([[f32; 2]; 8], usize) {
     let turn = |o: [f32; 2], p: [f32; 2], q: [f32; 2]| {
         (p[0] - o[0]) * (q[1] - o[1]) - (p[1] - o[1]) * (q[0] - o[0])
     };
-    let mut floor = 0;
+    let mut base = 0;
     let upper = points.iter().rev().skip(1);
     for (i, point) in points.iter().chain(upper).enumerate() {
         if i == points.len() {
-            floor = count - 1;
+            base = count - 1;
         }
-        while count >= floor + 2 && turn(corners[count - 2], corners[count - 1], *point) <= 0.0 {
+        while count >= base + 2 && turn(corners[count - 2], corners[count - 1], *point) <= 0.0 {
             count -= 1;
         }
         corners[count] = *point;
         count += 1;
     }
-    // The last corner is the first again.
+    // The last corner repeats the first.
     let count = (count - 1).clamp(1, 8);
     (std::array::from_fn(|i| corners[i]), count)
 }

@@ -1,58 +1,58 @@
-//! The street: how wide its parts are, where its fronts and crossings lie, and the tracks along which things move.
+//! The street: widths, house fronts, crossing, and the tracks along which objects move.
 //!
-//! Laid out once per scene from its [`Appearance`]; what moves on the tracks is [`traffic`](super::traffic)'s part.
+//! Built once per scene from its [`Appearance`]. [`traffic`](super::traffic) moves objects on the tracks.
 
 use super::appearance::{Appearance, Layout};
 use super::camera::Camera;
 use super::rng::Rng;
 
-/// Things farther away than this are not in the scene, in meters.
+/// Maximum distance of objects, in meters.
 pub(super) const FAR_M: f32 = 58.0;
-/// Width of a car lane.
+/// Width of a car lane, in meters.
 pub(super) const LANE_M: f32 = 3.3;
-/// Length of a zebra crossing along the road.
+/// Length of a zebra crossing along the road, in meters.
 pub(super) const ZEBRA_M: f32 = 3.6;
-/// Room at the road's edge where there is no cycle lane.
+/// Margin at the road's edge without a cycle lane, in meters.
 const EDGE_M: f32 = 0.5;
-/// How finely the visible part of a track is searched.
+/// Step of the search for the visible part of a track, in meters.
 const SEARCH_STEP_M: f32 = 0.25;
 
-/// Who uses a track.
+/// Kind of traffic on a track.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mobility {
-    /// Cars, buses, trucks, motorcycles: they keep their distance.
+    /// Cars, buses, trucks and motorcycles, which keep their distance.
     Drive,
     /// Bicycles.
     Cycle,
-    /// People on foot, in either direction.
+    /// Pedestrians, in either direction.
     Walk,
 }
 
-/// A straight way through the picture.
+/// A straight path through the image.
 #[derive(Debug, Clone)]
 pub(super) struct Track {
     pub(super) mobility: Mobility,
-    /// A point of it on the street.
+    /// A point of the path on the street.
     pub(super) origin: [f32; 2],
-    /// Unit vector on the street.
+    /// Direction on the street, a unit vector.
     pub(super) direction: [f32; 2],
-    /// Where its points begin and cease to be in the picture, in meters from the origin.
+    /// First and last visible point, in meters from the origin.
     pub(super) visible: [f32; 2],
-    /// How far to either side of it a thing may be, in meters.
+    /// Maximum lateral offset of an object, in meters.
     pub(super) spread_m: f32,
 }
 
 impl Track {
-    /// Meters of it in the picture.
+    /// Length of its visible part, in meters.
     pub(super) fn length(&self) -> f32 {
         self.visible[1] - self.visible[0]
     }
 }
 
-/// The parts of the street, as distances from the road's middle in meters.
+/// The parts of the street, as distances from the center line in meters.
 #[derive(Debug, Clone)]
 pub(super) struct Street {
-    /// Kerb on both sides.
+    /// Kerbs.
     pub(super) road_half: f32,
     /// Outer edge of the car lanes.
     pub(super) lanes_half: f32,
@@ -62,15 +62,15 @@ pub(super) struct Street {
     pub(super) pavement_out: f32,
     /// House fronts on the far side.
     pub(super) front: f32,
-    /// House fronts on the side of the camera, when it stands between them.
+    /// House fronts on the camera's side, if the camera is between the fronts.
     pub(super) near_front: Option<f32>,
-    /// Where a zebra crossing begins, along the road.
+    /// Start of the zebra crossing along the road.
     pub(super) zebra: Option<f32>,
     pub(super) tracks: Vec<Track>,
 }
 
 impl Street {
-    /// Half of the width that the camera has to leave room for.
+    /// Half of the width that the camera keeps in view, in meters.
     pub(super) fn corridor_half(appearance: &Appearance) -> f32 {
         Self::road_half_of(appearance) + appearance.pavement_m
     }
@@ -84,18 +84,18 @@ impl Street {
             }
     }
 
-    /// The street of this look before this camera.
+    /// The street of this appearance in front of this camera.
     pub(super) fn new(appearance: &Appearance, camera: &Camera, seed: u64) -> Self {
-        let mut dice = Rng::new(&[seed, 0x726f_6164]);
+        let mut rng = Rng::new(&[seed, 0x726f_6164]);
         let lanes = appearance.lanes.max(1);
         let lanes_half = lanes as f32 * LANE_M * 0.5;
         let road_half = Self::road_half_of(appearance);
         let pavement_out = road_half + appearance.pavement_m;
-        let front = pavement_out + dice.choose(&[0.3, 0.3, 2.5, 5.0]);
-        let zebra = dice.bool(0.75).then(|| match appearance.layout {
-            Layout::Across => dice.range(-5.0, 4.0),
-            Layout::Oblique => dice.range(-4.0, 4.0),
-            Layout::Avenue => dice.range(13.0, 19.0),
+        let front = pavement_out + rng.choose(&[0.3, 0.3, 2.5, 5.0]);
+        let zebra = rng.bool(0.75).then(|| match appearance.layout {
+            Layout::Across => rng.range(-5.0, 4.0),
+            Layout::Oblique => rng.range(-4.0, 4.0),
+            Layout::Avenue => rng.range(13.0, 19.0),
         });
         let mut street = Self {
             road_half,
@@ -114,7 +114,7 @@ impl Street {
     fn build_tracks(&mut self, appearance: &Appearance, camera: &Camera) {
         for lane in 0..self.lanes {
             let l = -self.lanes_half + LANE_M * (lane as f32 + 0.5);
-            // Near lanes go right where traffic keeps right; an odd lane count gives the far side one more.
+            // With right-hand traffic the near lanes go right. With an odd number the far side has one lane more.
             let heading = if lane < self.lanes / 2 {
                 appearance.keeps
             } else {
@@ -171,7 +171,7 @@ impl Street {
                 origin[0] + direction[0] * ahead,
                 origin[1] + direction[1] * ahead,
             ];
-            // Nobody walks out of a wall.
+            // Tracks end at the house fronts.
             place[1].abs() < self.front && camera.sees(place, 1.7, FAR_M)
         };
         let first = (-steps..=steps).find(seen);
@@ -198,10 +198,10 @@ mod tests {
     #[test]
     fn every_street_has_space_for_all_objects() {
         for seed in 0..60 {
-            let look = Appearance::from_seed(seed);
+            let appearance = Appearance::from_seed(seed);
             for aspect in [1.0, 4.0 / 3.0, 16.0 / 9.0] {
-                let camera = Camera::new(&look, aspect, Street::corridor_half(&look));
-                let street = Street::new(&look, &camera, seed);
+                let camera = Camera::new(&appearance, aspect, Street::corridor_half(&appearance));
+                let street = Street::new(&appearance, &camera, seed);
                 for mobility in [Mobility::Drive, Mobility::Cycle, Mobility::Walk] {
                     let longest = street
                         .tracks
@@ -212,7 +212,7 @@ mod tests {
                     assert!(
                         longest > 6.0,
                         "seed {seed}, aspect {aspect}: {mobility:?} has {longest} m of {:?}",
-                        look.layout
+                        appearance.layout
                     );
                 }
             }

@@ -1,4 +1,4 @@
-//! Tests of internals of the scene: single actors, without shadows, props and noise.
+//! Tests of internals of the scene: single objects, without shadows, props and noise.
 
 use super::*;
 use jetwatch_config::Pace;
@@ -18,8 +18,8 @@ fn parameters(seed: u64, objects: u32, width: u32, height: u32) -> SyntheticScen
 /// A color that nothing in the scene has.
 const MAGENTA: [u8; 4] = [255, 0, 255, 255];
 
-/// The box around the pixels that one actor changes on a plain ground by more than noise would, edges exclusive.
-fn drawn_extent(scene: &mut Scene, actor: &SceneObject) -> Option<[f32; 4]> {
+/// The box around the pixels that one object changes on a plain background by more than 5 levels, edges exclusive.
+fn drawn_extent(scene: &mut Scene, object: &SceneObject) -> Option<[f32; 4]> {
     let (columns, rows) = (scene.size.width as usize, scene.size.height as usize);
     let mut pixels: Vec<u8> = MAGENTA.repeat(columns * rows);
     let aspect = scene.camera.aspect;
@@ -34,10 +34,10 @@ fn drawn_extent(scene: &mut Scene, actor: &SceneObject) -> Option<[f32; 4]> {
         &mut Projector {
             canvas: &mut raster,
             camera: &scene.camera,
-            appearance: &scene.look,
-            pose: actor.pose,
+            appearance: &scene.appearance,
+            pose: object.pose,
         },
-        actor,
+        object,
     );
     let changed = pixels
         .chunks_exact(PIXEL_BYTES)
@@ -62,21 +62,21 @@ fn boxes_are_the_drawn_extent_within_a_pixel() {
         let mut scene = Scene::new(&parameters(seed, 24, 640, 360));
         for frame in (0..900).step_by(180) {
             scene.place_objects(frame);
-            for actor in scene.objects.clone() {
-                scene.census.clear();
-                scene.census.begin();
+            for object in scene.objects.clone() {
+                scene.visibility.clear();
+                scene.visibility.begin();
                 draw_object(
                     &mut Projector {
-                        canvas: &mut scene.census,
+                        canvas: &mut scene.visibility,
                         camera: &scene.camera,
-                        appearance: &scene.look,
-                        pose: actor.pose,
+                        appearance: &scene.appearance,
+                        pose: object.pose,
                     },
-                    &actor,
+                    &object,
                 );
-                let entries = scene.census.finish().to_vec();
+                let entries = scene.visibility.finish().to_vec();
                 let boxes = entries.iter().enumerate().filter_map(|(part, entry)| {
-                    truth_box(&actor, part, entry, &scene.camera, scene.size)
+                    truth_box(&object, part, entry, &scene.camera, scene.size)
                 });
                 let union = boxes.map(|truth| truth.xyxy).reduce(|a, b| {
                     [
@@ -86,18 +86,20 @@ fn boxes_are_the_drawn_extent_within_a_pixel() {
                         a[3].max(b[3]),
                     ]
                 });
-                let drawn = drawn_extent(&mut scene, &actor);
+                let drawn = drawn_extent(&mut scene, &object);
                 let Some(union) = union else {
                     assert!(
                         drawn.is_none_or(|d| d[2] - d[0] < 3.0 || d[3] - d[1] < 3.0),
-                        "seed {seed}, frame {frame}: {actor:?} is drawn at {drawn:?} without a box"
+                        "seed {seed}, frame {frame}: {object:?} is drawn at {drawn:?} without a box"
                     );
                     continue;
                 };
                 let drawn = drawn.unwrap_or_else(|| {
-                    panic!("seed {seed}, frame {frame}: nothing is drawn of {actor:?} in {union:?}")
+                    panic!(
+                        "seed {seed}, frame {frame}: nothing is drawn of {object:?} in {union:?}"
+                    )
                 });
-                // An edge that grazes the picture's side fades there over several pixels.
+                // An edge close to the border of the image fades there over several pixels.
                 let cut =
                     union[0] <= 0.0 || union[1] <= 0.0 || union[2] >= 640.0 || union[3] >= 360.0;
                 let tolerance = if cut { 3.0 } else { 1.0 };
@@ -105,35 +107,35 @@ fn boxes_are_the_drawn_extent_within_a_pixel() {
                     assert!(
                         (wanted - found).abs() <= tolerance,
                         "seed {seed}, frame {frame}: {:?} has the box {union:?} and is drawn at {drawn:?}",
-                        actor.kind
+                        object.kind
                     );
                 }
-                if !kinds.contains(&actor.kind) {
-                    kinds.push(actor.kind);
+                if !kinds.contains(&object.kind) {
+                    kinds.push(object.kind);
                 }
             }
         }
     }
-    assert_eq!(kinds.len(), 7, "every species was measured: {kinds:?}");
+    assert_eq!(kinds.len(), 7, "every kind was measured: {kinds:?}");
 }
 
 #[test]
 fn boxes_fit_at_other_target_sizes_too() {
     let mut scene = Scene::new(&parameters(2, 12, 640, 360));
     scene.place_objects(77);
-    let actors = scene.objects.clone();
+    let objects = scene.objects.clone();
     let truth = scene.truth(77);
-    // The same scene drawn at another shape: boxes scale with it.
+    // The same scene drawn with another aspect ratio: boxes scale with it.
     scene.size = Size::new(300, 300);
     let (kx, ky) = (300.0 / 640.0, 300.0 / 360.0);
     let mut checked = 0;
-    for actor in actors
+    for object in objects
         .iter()
-        .filter(|actor| !matches!(actor.kind, ObjectKind::Bicycle | ObjectKind::Motorcycle))
+        .filter(|object| !matches!(object.kind, ObjectKind::Bicycle | ObjectKind::Motorcycle))
     {
         let (Some(truth), Some(drawn)) = (
-            truth.iter().find(|truth| truth.id == actor.id),
-            drawn_extent(&mut scene, actor),
+            truth.iter().find(|truth| truth.id == object.id),
+            drawn_extent(&mut scene, object),
         ) else {
             continue;
         };
@@ -147,7 +149,7 @@ fn boxes_fit_at_other_target_sizes_too() {
             assert!(
                 (wanted - found).abs() <= 1.0,
                 "{:?}: {scaled:?} and {drawn:?}",
-                actor.kind
+                object.kind
             );
         }
         checked += 1;

@@ -1,9 +1,8 @@
-//! Who is on the street at a frame: slots, their lives, and where each thing is, as a pure function of seed and frame.
+//! The objects on the street at a frame, as a pure function of seed and frame.
 //!
-//! A slot is bound to a track and a period. Its time is cut into lives of one period each; everything about life `k` of
-//! slot `i` is drawn from a hash of seed, `i` and `k`, so frame 1,000,000 costs as much as frame 0 and needs nothing that
-//! came before. All slots of a lane share its speed and its slowing down and are spread over its period, so that vehicles
-//! follow each other without running into one another.
+//! A slot has a track and a period. In each period one object passes along the track: passage `k` of slot `i` is drawn from
+//! a hash of seed, `i` and `k`, so that frame 1,000,000 costs as much as frame 0. All slots of a lane have the same speed
+//! and are spread over its period, so that vehicles do not collide.
 
 use super::camera::{Camera, Pose};
 use super::object::{ObjectKind, Order, SceneObject};
@@ -13,13 +12,13 @@ use super::street::{Mobility, Street, Track};
 #[derive(Debug, Clone)]
 struct TrafficSlot {
     track: usize,
-    /// Share of the period by which it is ahead of frame 0.
+    /// Phase at frame 0, in periods.
     phase: f64,
-    /// Seconds from one life's beginning to the next's.
+    /// Seconds from the start of one passage to the next.
     period: f64,
-    /// Meters of road that a period takes.
+    /// Length of a passage, in meters.
     trajectory_m: f32,
-    /// Meters to the slot ahead.
+    /// Distance to the slot ahead, in meters.
     gap_m: f32,
 }
 
@@ -30,18 +29,18 @@ pub(super) struct Traffic {
     slots: Vec<TrafficSlot>,
 }
 
-/// Everything longer than this keeps out of lanes with less room.
+/// Trucks and buses need a gap above this, in meters.
 const LONG_VEHICLE_GAP_M: f32 = 15.0;
-/// Vehicles may be late by so many meters.
+/// Maximum delay of a vehicle, in meters.
 const LATE_M: f32 = 2.5;
-/// Swing of the lanes' own time: they slow to 0.7 and speed up to 1.3 of their speed and back in this many seconds.
+/// Period in seconds in which the speed of a lane varies between 0.7 and 1.3 of its mean.
 const SURGE_PERIOD_S: f64 = 19.0;
 const SURGE: f64 = 0.3;
 
 impl Traffic {
-    /// As many slots as give `objects` things in the picture on average.
+    /// The slots that give `objects` objects in the image on average.
     pub(super) fn new(seed: u64, objects: u32, street: &Street) -> Self {
-        let mut dice = Rng::new(&[seed, 0x736c_6f74]);
+        let mut rng = Rng::new(&[seed, 0x736c_6f74]);
         let pattern = [
             Mobility::Drive,
             Mobility::Walk,
@@ -52,13 +51,13 @@ impl Traffic {
             Mobility::Walk,
             Mobility::Drive,
         ];
-        let first = dice.below(pattern.len());
+        let first = rng.below(pattern.len());
         let mut counts = vec![0_usize; street.tracks.len()];
         let mut order = Vec::new();
         let mut expected = 0.0;
         while expected + 0.4 < objects as f32 {
             let wanted = pattern[(first + order.len()) % pattern.len()];
-            // The track of this kind with the most room left for each of its things; any track when there is none.
+            // The track of this kind with the most length per object; any track if there is none of this kind.
             let room = |index: &usize| street.tracks[*index].length() / (counts[*index] + 1) as f32;
             let all = 0..street.tracks.len();
             let fitting = all
@@ -73,27 +72,27 @@ impl Traffic {
             order.push(track);
             expected += Self::visible_share(&street.tracks[track]);
         }
-        // A zone of 30 km/h: at 30 frames per second even a slim rider's box overlaps its last one by about half.
-        let lane_speeds: Vec<f32> = street.tracks.iter().map(|_| dice.range(4.5, 6.2)).collect();
-        let lane_phases: Vec<f32> = street.tracks.iter().map(|_| dice.unit()).collect();
+        // About 20 km/h: at 30 frames/s even the narrow box of a rider overlaps its previous one by about half.
+        let lane_speeds: Vec<f32> = street.tracks.iter().map(|_| rng.range(4.5, 6.2)).collect();
+        let lane_phases: Vec<f32> = street.tracks.iter().map(|_| rng.unit()).collect();
         let mut placed = vec![0_usize; street.tracks.len()];
         let slots = order.into_iter().map(|index| {
             let track = &street.tracks[index];
-            let course_m = Self::trajectory(track);
+            let trajectory_m = Self::trajectory(track);
             let count = counts[index] as f32;
             let place = placed[index] as f32 / count;
             placed[index] += 1;
             let (speed, phase) = match track.mobility {
                 Mobility::Drive => (lane_speeds[index], place + lane_phases[index]),
                 Mobility::Cycle => (3.8 + lane_phases[index], place + lane_phases[index]),
-                Mobility::Walk => (dice.range(1.0, 1.45), place + dice.unit() / count),
+                Mobility::Walk => (rng.range(1.0, 1.45), place + rng.unit() / count),
             };
             TrafficSlot {
                 track: index,
                 phase: f64::from(phase),
-                period: f64::from(course_m / speed),
-                trajectory_m: course_m,
-                gap_m: course_m / count,
+                period: f64::from(trajectory_m / speed),
+                trajectory_m,
+                gap_m: trajectory_m / count,
             }
         });
         Self {
@@ -102,7 +101,7 @@ impl Traffic {
         }
     }
 
-    /// Meters from where the longest thing begins to show to where it is gone.
+    /// Distance from the entry to the exit of the longest object, in meters.
     fn trajectory(track: &Track) -> f32 {
         let longest = match track.mobility {
             Mobility::Drive => ObjectKind::Bus,
@@ -118,7 +117,7 @@ impl Traffic {
             }
     }
 
-    /// Share of a slot's time in which something of it is in the picture.
+    /// Share of a period in which the object is in the image.
     fn visible_share(track: &Track) -> f32 {
         let usual = match track.mobility {
             Mobility::Drive => 4.4,
@@ -133,11 +132,11 @@ impl Traffic {
         seconds: f64,
         street: &Street,
         camera: &Camera,
-        actors: &mut Vec<SceneObject>,
+        objects: &mut Vec<SceneObject>,
     ) {
-        actors.clear();
+        objects.clear();
         for (index, slot) in self.slots.iter().enumerate() {
-            actors.extend(self.object(
+            objects.extend(self.object(
                 index as u64,
                 slot,
                 seconds,
@@ -145,7 +144,7 @@ impl Traffic {
                 camera,
             ));
         }
-        actors.sort_unstable_by(|a, b| a.order.compare(&b.order).then(a.id.cmp(&b.id)));
+        objects.sort_unstable_by(|a, b| a.order.compare(&b.order).then(a.id.cmp(&b.id)));
     }
 
     fn object(
@@ -165,30 +164,30 @@ impl Traffic {
             }
             Mobility::Cycle | Mobility::Walk => seconds,
         };
-        // The surge can reach back to before 0; lives are counted from a little earlier.
+        // The varying speed can give a time before 0; the 1.0 keeps the number of the passage positive.
         let lived = time / slot.period + slot.phase + 1.0;
         let life = lived.floor();
         let elapsed = (lived - life) as f32;
         let life = life as u64;
-        let mut dice = Rng::new(&[self.seed, index, life]);
-        let species = kind(track.mobility, slot.gap_m, &mut dice);
-        let half = species.half_extent()[0];
+        let mut rng = Rng::new(&[self.seed, index, life]);
+        let kind = random_kind(track.mobility, slot.gap_m, &mut rng);
+        let half = kind.half_extent()[0];
         let (begin, end) = (track.visible[0] - half, track.visible[1] + half);
         let (travelled, stride, sideways, direction) = if track.mobility == Mobility::Walk {
-            let walk = Walk::new(&mut dice);
+            let walk = Walk::new(&mut rng);
             let (share, stride) = walk.at(elapsed, slot.period as f32);
             (
                 share * (end - begin),
                 stride,
-                dice.range(-1.0, 1.0) * track.spread_m,
-                if dice.bool(0.5) { 1.0 } else { -1.0 },
+                rng.range(-1.0, 1.0) * track.spread_m,
+                if rng.bool(0.5) { 1.0 } else { -1.0 },
             )
         } else {
-            let late = dice.range(0.0, LATE_M);
+            let late = rng.range(0.0, LATE_M);
             (
                 elapsed * slot.trajectory_m - late,
                 1.0,
-                dice.range(-1.0, 1.0) * track.spread_m,
+                rng.range(-1.0, 1.0) * track.spread_m,
                 1.0,
             )
         };
@@ -211,10 +210,10 @@ impl Traffic {
             .wrapping_mul(2)
             .wrapping_add(1);
         Some(SceneObject {
-            kind: species,
-            // Two billion lives pass before an identity comes back.
+            kind,
+            // Ids repeat after two billion passages.
             id: identity as u32,
-            seed: dice.bits(),
+            seed: rng.bits(),
             pose: Pose {
                 at: camera.to_view(place),
                 forward: camera.turn([ds * direction, dl * direction]),
@@ -226,8 +225,8 @@ impl Traffic {
     }
 }
 
-fn kind(mobility: Mobility, gap_m: f32, dice: &mut Rng) -> ObjectKind {
-    let roll = dice.unit();
+fn random_kind(mobility: Mobility, gap_m: f32, rng: &mut Rng) -> ObjectKind {
+    let roll = rng.unit();
     match mobility {
         Mobility::Walk => ObjectKind::Person,
         Mobility::Cycle => ObjectKind::Bicycle,
@@ -241,24 +240,24 @@ fn kind(mobility: Mobility, gap_m: f32, dice: &mut Rng) -> ObjectKind {
     }
 }
 
-/// How someone gets along a track: at one speed, in some lives with a stop on the way.
+/// Movement of a pedestrian along a track: at constant speed, in some passages with a stop.
 struct Walk {
     /// Share of the period spent walking.
     moving: f32,
-    /// Share of the way after which the stop comes.
+    /// Share of the distance before the stop.
     stop_after: f32,
 }
 
 impl Walk {
-    fn new(dice: &mut Rng) -> Self {
-        let stops = dice.bool(0.3);
+    fn new(rng: &mut Rng) -> Self {
+        let stops = rng.bool(0.3);
         Self {
-            moving: if stops { dice.range(0.72, 0.88) } else { 1.0 },
-            stop_after: dice.range(0.25, 0.75),
+            moving: if stops { rng.range(0.72, 0.88) } else { 1.0 },
+            stop_after: rng.range(0.25, 0.75),
         }
     }
 
-    /// Share of the way, and how far the legs swing, when `elapsed` of the period is over.
+    /// Share of the distance, and swing of the legs, after the share `elapsed` of the period.
     fn at(&self, elapsed: f32, period_s: f32) -> (f32, f32) {
         let stop_begin = self.stop_after * self.moving;
         let stop_end = stop_begin + 1.0 - self.moving;
@@ -269,7 +268,7 @@ impl Walk {
         } else {
             (elapsed - 1.0 + self.moving) / self.moving
         };
-        // Legs come together within a third of a second.
+        // The legs come together within a third of a second.
         let into_stop_s = (elapsed - stop_begin).min(stop_end - elapsed) * period_s;
         (share, 1.0 - 0.85 * (into_stop_s * 3.0).clamp(0.0, 1.0))
     }

@@ -6,7 +6,7 @@ use super::projector::{Canvas, CrossSection, Projector, patch};
 use super::rng::Rng;
 use super::wheel::{DARK, axle_wheels};
 
-/// How one box truck looks.
+/// Colors and dimensions of one truck.
 #[derive(Debug, Clone)]
 pub(super) struct Truck {
     cab: Rgb,
@@ -17,45 +17,45 @@ pub(super) struct Truck {
 }
 
 impl Truck {
-    /// A truck drawn from these dice.
-    pub(super) fn new(dice: &mut Rng) -> Self {
+    /// A truck drawn from `rng`.
+    pub(super) fn new(rng: &mut Rng) -> Self {
         Self {
-            cab: dice.choose(&[
+            cab: rng.choose(&[
                 [0.90, 0.90, 0.90],
                 [0.68, 0.10, 0.10],
                 [0.14, 0.26, 0.52],
                 [0.88, 0.62, 0.12],
                 [0.20, 0.40, 0.28],
             ]),
-            cargo: dice.choose(&[
+            cargo: rng.choose(&[
                 [0.90, 0.90, 0.89],
                 [0.86, 0.86, 0.84],
                 [0.60, 0.62, 0.64],
                 [0.22, 0.36, 0.56],
                 [0.70, 0.52, 0.18],
             ]),
-            mark: dice.choose(&[
+            mark: rng.choose(&[
                 [0.75, 0.12, 0.12],
                 [0.12, 0.30, 0.60],
                 [0.15, 0.45, 0.25],
                 [0.92, 0.55, 0.10],
             ]),
-            height: dice.range(2.7, 3.1),
-            length: dice.range(6.2, 7.5),
+            height: rng.range(2.7, 3.1),
+            length: rng.range(6.2, 7.5),
         }
     }
 
-    /// Draws it; `travelled_m` turns the wheels.
-    pub(super) fn draw<C: Canvas>(&self, pen: &mut Projector<'_, C>, travelled_m: f32) {
+    /// Draws the truck. `travelled_m` sets the rotation of the wheels.
+    pub(super) fn draw<C: Canvas>(&self, projector: &mut Projector<'_, C>, travelled_m: f32) {
         let half = self.length * 0.5;
         let w = 1.15;
         let axles = [half - 1.1, 1.5 - half];
         for wheel in axle_wheels(axles, w - 0.02, 0.44) {
-            wheel.draw_tire(pen);
+            wheel.draw_tire(projector);
         }
-        let side = pen.visible_side(w);
+        let side = projector.visible_side(w);
         if side != 0.0 {
-            pen.panel(
+            projector.panel(
                 side * (w - 0.1),
                 [-half + 0.1, half - 0.3],
                 [0.45, 0.95],
@@ -63,23 +63,23 @@ impl Truck {
             );
         }
         let split = half - 1.95;
-        if pen.eye()[0] > split {
-            self.draw_cargo(pen, -half, split - 0.15);
-            self.draw_cab(pen, split, half);
+        if projector.eye()[0] > split {
+            self.draw_cargo(projector, -half, split - 0.15);
+            self.draw_cab(projector, split, half);
         } else {
-            self.draw_cab(pen, split, half);
-            self.draw_cargo(pen, -half, split - 0.15);
+            self.draw_cab(projector, split, half);
+            self.draw_cargo(projector, -half, split - 0.15);
         }
         if side != 0.0 {
             for wheel in axle_wheels(axles, w, 0.44).filter(|wheel| wheel.left * side > 0.0) {
-                wheel.draw_face(pen, travelled_m);
+                wheel.draw_face(projector, travelled_m);
             }
         }
     }
 
-    fn draw_cargo<C: Canvas>(&self, pen: &mut Projector<'_, C>, rear: f32, front: f32) {
+    fn draw_cargo<C: Canvas>(&self, projector: &mut Projector<'_, C>, rear: f32, front: f32) {
         let w = 1.2;
-        let ribs: [CrossSection; 4] = [
+        let sections: [CrossSection; 4] = [
             [rear, 0.85, w],
             [rear, self.height, w],
             [front, self.height, w],
@@ -87,26 +87,26 @@ impl Truck {
         ];
         let middle = [(rear + front) * 0.5, 1.9, 0.0];
         for i in 0..3 {
-            let Some(quad) = pen.strip(middle, ribs[i], ribs[i + 1]) else {
+            let Some(quad) = projector.strip(middle, sections[i], sections[i + 1]) else {
                 continue;
             };
-            pen.face(&quad, self.cargo);
+            projector.face(&quad, self.cargo);
             if i == 0 {
-                pen.face(
+                projector.face(
                     &patch(&quad, [0.05, 0.49], [0.06, 0.95]),
                     self.cargo.map(|c| c * 0.88),
                 );
-                pen.face(
+                projector.face(
                     &patch(&quad, [0.51, 0.95], [0.06, 0.95]),
                     self.cargo.map(|c| c * 0.88),
                 );
-                pen.lamp(&patch(&quad, [0.02, 0.14], [0.0, 0.06]), [0.75, 0.07, 0.06]);
-                pen.lamp(&patch(&quad, [0.86, 0.98], [0.0, 0.06]), [0.75, 0.07, 0.06]);
+                projector.lamp(&patch(&quad, [0.02, 0.14], [0.0, 0.06]), [0.75, 0.07, 0.06]);
+                projector.lamp(&patch(&quad, [0.86, 0.98], [0.0, 0.06]), [0.75, 0.07, 0.06]);
             }
         }
-        if pen.eye()[0] < rear {
-            // The frame with lights and plate below the doors.
-            pen.face(
+        if projector.eye()[0] < rear {
+            // The chassis below the doors, with the license plate.
+            projector.face(
                 &[
                     [rear, 0.42, 0.95],
                     [rear, 0.85, 0.95],
@@ -115,7 +115,7 @@ impl Truck {
                 ],
                 DARK,
             );
-            pen.face(
+            projector.face(
                 &[
                     [rear, 0.5, 0.25],
                     [rear, 0.68, 0.25],
@@ -125,22 +125,22 @@ impl Truck {
                 [0.85, 0.85, 0.80],
             );
         }
-        pen.side(
-            &ribs,
+        projector.side(
+            &sections,
             self.cargo.map(|c| c * 1.02),
             self.cargo.map(|c| c * 0.86),
         );
-        let side = pen.visible_side(w);
+        let side = projector.visible_side(w);
         if side != 0.0 {
             let (left, middle) = (side * w, (rear + front) * 0.5);
-            pen.panel(left, [middle - 1.3, middle + 1.1], [1.75, 2.15], self.mark);
-            pen.panel(
+            projector.panel(left, [middle - 1.3, middle + 1.1], [1.75, 2.15], self.mark);
+            projector.panel(
                 left,
                 [middle - 1.3, middle + 0.3],
                 [1.50, 1.62],
                 self.mark.map(|c| c * 0.7),
             );
-            pen.panel(
+            projector.panel(
                 left,
                 [rear, front],
                 [0.85, 0.95],
@@ -149,9 +149,9 @@ impl Truck {
         }
     }
 
-    fn draw_cab<C: Canvas>(&self, pen: &mut Projector<'_, C>, rear: f32, front: f32) {
+    fn draw_cab<C: Canvas>(&self, projector: &mut Projector<'_, C>, rear: f32, front: f32) {
         let (w, h) = (1.1, self.height.min(2.45));
-        let ribs: [CrossSection; 6] = [
+        let sections: [CrossSection; 6] = [
             [rear, 0.45, w],
             [rear, h, w - 0.08],
             [front - 0.5, h, w - 0.1],
@@ -160,32 +160,32 @@ impl Truck {
             [front, 0.38, w],
         ];
         let middle = [(rear + front) * 0.5, 1.4, 0.0];
-        for i in 0..ribs.len() - 1 {
-            let Some(quad) = pen.strip(middle, ribs[i], ribs[i + 1]) else {
+        for i in 0..sections.len() - 1 {
+            let Some(quad) = projector.strip(middle, sections[i], sections[i + 1]) else {
                 continue;
             };
-            pen.face(&quad, self.cab);
+            projector.face(&quad, self.cab);
             if i == 2 {
-                pen.shaded(
+                projector.shaded(
                     &patch(&quad, [0.06, 0.94], [0.12, 0.97]),
                     GLASS[0],
                     GLASS[1],
                 );
             }
             if i == 4 {
-                pen.face(&patch(&quad, [0.2, 0.8], [0.12, 0.52]), [0.10, 0.10, 0.11]);
-                let light = pen.headlight();
-                pen.lamp(&patch(&quad, [0.04, 0.20], [0.5, 0.74]), light);
-                pen.lamp(&patch(&quad, [0.80, 0.96], [0.5, 0.74]), light);
-                pen.face(&patch(&quad, [0.0, 1.0], [0.84, 1.0]), DARK);
+                projector.face(&patch(&quad, [0.2, 0.8], [0.12, 0.52]), [0.10, 0.10, 0.11]);
+                let light = projector.headlight();
+                projector.lamp(&patch(&quad, [0.04, 0.20], [0.5, 0.74]), light);
+                projector.lamp(&patch(&quad, [0.80, 0.96], [0.5, 0.74]), light);
+                projector.face(&patch(&quad, [0.0, 1.0], [0.84, 1.0]), DARK);
             }
         }
-        pen.side(
-            &ribs.map(|[a, u, _]| [a, u, w]),
+        projector.side(
+            &sections.map(|[a, u, _]| [a, u, w]),
             self.cab.map(|c| c * 1.05),
             self.cab.map(|c| c * 0.8),
         );
-        let side = pen.visible_side(w);
+        let side = projector.visible_side(w);
         if side != 0.0 {
             let left = side * w;
             let window = [
@@ -194,8 +194,8 @@ impl Truck {
                 [front - 0.52, h - 0.22, left],
                 [rear + 0.45, h - 0.22, left],
             ];
-            pen.shaded(&window, GLASS[0], GLASS[1]);
-            pen.panel(
+            projector.shaded(&window, GLASS[0], GLASS[1]);
+            projector.panel(
                 left,
                 [rear + 0.38, rear + 0.41],
                 [0.6, h - 0.2],

@@ -10,29 +10,29 @@ use super::wheel::TIRE;
 /// Corners of a wheel's rim.
 const SEGMENTS: usize = 14;
 
-/// How one bicycle or motorcycle and its rider look.
+/// Colors of one bicycle or motorcycle, and its rider.
 #[derive(Debug, Clone)]
-pub(super) struct Cycle {
+pub(super) struct TwoWheeler {
     paint: Rgb,
     rider: Person,
     helmet: Option<Rgb>,
     basket: bool,
 }
 
-impl Cycle {
-    /// A bicycle drawn from these dice; some riders wear a helmet.
-    pub(super) fn new_bicycle(dice: &mut Rng) -> Self {
-        let helmet = dice.bool(0.5);
-        Self::new(dice, helmet)
+impl TwoWheeler {
+    /// A bicycle drawn from `rng`; some riders wear a helmet.
+    pub(super) fn new_bicycle(rng: &mut Rng) -> Self {
+        let helmet = rng.bool(0.5);
+        Self::new(rng, helmet)
     }
 
     /// A motorcycle; all riders wear a helmet.
-    pub(super) fn new_motorcycle(dice: &mut Rng) -> Self {
-        Self::new(dice, true)
+    pub(super) fn new_motorcycle(rng: &mut Rng) -> Self {
+        Self::new(rng, true)
     }
 
-    fn new(dice: &mut Rng, helmet: bool) -> Self {
-        let color = dice.choose(&[
+    fn new(rng: &mut Rng, helmet: bool) -> Self {
+        let color = rng.choose(&[
             [0.85, 0.85, 0.86],
             [0.10, 0.10, 0.12],
             [0.70, 0.10, 0.10],
@@ -40,7 +40,7 @@ impl Cycle {
             [0.85, 0.65, 0.12],
         ]);
         Self {
-            paint: dice.choose(&[
+            paint: rng.choose(&[
                 [0.10, 0.10, 0.11],
                 [0.66, 0.10, 0.10],
                 [0.12, 0.28, 0.55],
@@ -48,14 +48,18 @@ impl Cycle {
                 [0.80, 0.80, 0.80],
                 [0.85, 0.55, 0.10],
             ]),
-            rider: Person::new(dice).riding(),
+            rider: Person::new(rng).riding(),
             helmet: helmet.then_some(color),
-            basket: dice.bool(0.35),
+            basket: rng.bool(0.35),
         }
     }
 
     /// Draws bicycle (part 0) and rider (part 1).
-    pub(super) fn draw_bicycle<C: Canvas>(&self, pen: &mut Projector<'_, C>, travelled_m: f32) {
+    pub(super) fn draw_bicycle<C: Canvas>(
+        &self,
+        projector: &mut Projector<'_, C>,
+        travelled_m: f32,
+    ) {
         let turn = -travelled_m / 4.6;
         let crank = [-0.08, 0.29];
         let pedal = |offset: f32| {
@@ -71,22 +75,25 @@ impl Cycle {
             half_m: 0.24,
             helmet: self.helmet,
         };
-        pen.canvas.part(1);
-        draw_rider_behind(pen, &self.rider, &seat);
-        pen.canvas.part(0);
+        projector.canvas.part(1);
+        draw_rider_behind(projector, &self.rider, &seat);
+        projector.canvas.part(0);
         for ahead in [-0.54, 0.53] {
-            wheel(pen, ahead, 0.34, 0.024);
+            wheel(projector, ahead, 0.34, 0.024);
         }
-        let bar =
-            |pen: &mut Projector<'_, C>, from: [f32; 2], to: [f32; 2], radius: f32, color: Rgb| {
-                pen.limb(
-                    [from[0], from[1], 0.0],
-                    radius,
-                    [to[0], to[1], 0.0],
-                    radius,
-                    color,
-                );
-            };
+        let bar = |projector: &mut Projector<'_, C>,
+                   from: [f32; 2],
+                   to: [f32; 2],
+                   radius: f32,
+                   color: Rgb| {
+            projector.limb(
+                [from[0], from[1], 0.0],
+                radius,
+                [to[0], to[1], 0.0],
+                radius,
+                color,
+            );
+        };
         let (seat_top, head_top, head_low) = ([-0.25, 0.80], [0.36, 0.86], [0.39, 0.70]);
         for (from, to) in [
             (crank, seat_top),
@@ -96,12 +103,18 @@ impl Cycle {
             (seat_top, [-0.54, 0.34]),
             (head_top, [0.53, 0.34]),
         ] {
-            bar(pen, from, to, 0.024, self.paint);
+            bar(projector, from, to, 0.024, self.paint);
         }
-        bar(pen, seat_top, [-0.27, 0.90], 0.016, [0.4, 0.4, 0.42]);
-        bar(pen, [-0.38, 0.92], [-0.17, 0.92], 0.04, [0.08, 0.07, 0.07]);
-        bar(pen, head_top, [0.34, 1.0], 0.018, [0.4, 0.4, 0.42]);
-        pen.limb(
+        bar(projector, seat_top, [-0.27, 0.90], 0.016, [0.4, 0.4, 0.42]);
+        bar(
+            projector,
+            [-0.38, 0.92],
+            [-0.17, 0.92],
+            0.04,
+            [0.08, 0.07, 0.07],
+        );
+        bar(projector, head_top, [0.34, 1.0], 0.018, [0.4, 0.4, 0.42]);
+        projector.limb(
             [0.36, 1.04, 0.27],
             0.02,
             [0.36, 1.04, -0.27],
@@ -109,7 +122,7 @@ impl Cycle {
             [0.12, 0.12, 0.12],
         );
         if self.basket {
-            pen.limb(
+            projector.limb(
                 [0.58, 0.80, 0.0],
                 0.12,
                 [0.58, 0.90, 0.0],
@@ -117,12 +130,12 @@ impl Cycle {
                 [0.36, 0.28, 0.18],
             );
         }
-        pen.canvas.part(1);
-        draw_rider_before(pen, &self.rider, &seat);
+        projector.canvas.part(1);
+        draw_rider_before(projector, &self.rider, &seat);
     }
 
     /// Draws motorcycle (part 0) and rider (part 1).
-    pub(super) fn draw_motorcycle<C: Canvas>(&self, pen: &mut Projector<'_, C>) {
+    pub(super) fn draw_motorcycle<C: Canvas>(&self, projector: &mut Projector<'_, C>) {
         let seat = Seat {
             saddle_m: [-0.22, 0.80],
             grips_m: [0.34, 1.02],
@@ -130,12 +143,12 @@ impl Cycle {
             half_m: 0.34,
             helmet: self.helmet,
         };
-        pen.canvas.part(1);
-        draw_rider_behind(pen, &self.rider, &seat);
-        pen.canvas.part(0);
+        projector.canvas.part(1);
+        draw_rider_behind(projector, &self.rider, &seat);
+        projector.canvas.part(0);
         for ahead in [-0.70, 0.70] {
-            wheel(pen, ahead, 0.31, 0.062);
-            pen.limb(
+            wheel(projector, ahead, 0.31, 0.062);
+            projector.limb(
                 [ahead, 0.31, 0.0],
                 0.11,
                 [ahead, 0.31, 0.0],
@@ -145,7 +158,7 @@ impl Cycle {
         }
         let mut lump =
             |from: [f32; 2], from_radius: f32, to: [f32; 2], to_radius: f32, color: Rgb| {
-                pen.limb(
+                projector.limb(
                     [from[0], from[1], 0.0],
                     from_radius,
                     [to[0], to[1], 0.0],
@@ -174,32 +187,32 @@ impl Cycle {
             0.10,
             self.paint.map(|c| c * 0.85),
         );
-        pen.limb(
+        projector.limb(
             [0.36, 1.02, 0.36],
             0.025,
             [0.36, 1.02, -0.36],
             0.025,
             [0.12, 0.12, 0.12],
         );
-        let (ahead, light) = if pen.eye()[0] > 0.0 {
+        let (ahead, light) = if projector.eye()[0] > 0.0 {
             (0.58, [1.0, 0.97, 0.86])
         } else {
             (-0.92, [0.80, 0.07, 0.06])
         };
-        pen.limb(
+        projector.limb(
             [ahead, if ahead > 0.0 { 0.86 } else { 0.68 }, 0.0],
             0.055,
             [ahead, if ahead > 0.0 { 0.86 } else { 0.68 }, 0.0],
             0.055,
             light,
         );
-        pen.canvas.part(1);
-        draw_rider_before(pen, &self.rider, &seat);
+        projector.canvas.part(1);
+        draw_rider_before(projector, &self.rider, &seat);
     }
 }
 
-/// A tire of this thickness around an axle; what is inside lets most of the street through.
-fn wheel<C: Canvas>(pen: &mut Projector<'_, C>, ahead: f32, radius: f32, thick: f32) {
+/// Draws a tire of this thickness around an axle; its inside is translucent.
+fn wheel<C: Canvas>(projector: &mut Projector<'_, C>, ahead: f32, radius: f32, thick: f32) {
     let ring = radius - thick;
     let points: [[f32; 3]; SEGMENTS] = std::array::from_fn(|i| {
         let turn = i as f32 / SEGMENTS as f32;
@@ -209,11 +222,11 @@ fn wheel<C: Canvas>(pen: &mut Projector<'_, C>, ahead: f32, radius: f32, thick: 
             0.0,
         ]
     });
-    pen.blend_haze(&points, [0.25, 0.25, 0.27], 0.22);
+    projector.blend_haze(&points, [0.25, 0.25, 0.27], 0.22);
     for (i, point) in points.iter().enumerate() {
-        pen.limb(*point, thick, points[(i + 1) % SEGMENTS], thick, TIRE);
+        projector.limb(*point, thick, points[(i + 1) % SEGMENTS], thick, TIRE);
     }
-    pen.limb(
+    projector.limb(
         [ahead, radius, 0.0],
         0.035,
         [ahead, radius, 0.0],

@@ -1,29 +1,29 @@
-//! Visibility of each object: the extent of its shapes, and the share of it that nearer objects do not cover.
+//! Visibility of each object: the extent of its shapes, and the share that nearer objects do not cover.
 //!
-//! The extent is exact, in the picture's own coordinates. The free share comes from a grid of at most [`GRID_COLUMNS`]
-//! columns into which shapes are written without smoothing, nearer ones over farther ones: a thing that fills `n` cells
-//! is counted to about one in the square root of `n`.
+//! The extent is exact, in image coordinates. The share comes from a grid of at most [`GRID_COLUMNS`] columns into which
+//! shapes are written without antialiasing, nearer ones over farther ones: for an object of `n` cells the relative error is
+//! about `1 / sqrt(n)`.
 
 use super::bounds::{Bounds, EMPTY_BOUNDS, Edges, clip_disc, clip_polygon, extend};
 use super::projector::{Canvas, Paint};
 
-/// Most columns of the grid.
+/// Maximum number of columns of the grid.
 pub(super) const GRID_COLUMNS: usize = 320;
 
-/// Shapes that let more than half of the light through do not count.
+/// Minimum opacity of shapes that count.
 const SOLID: f32 = 0.5;
 
-/// What was seen of one thing, or of its rider.
+/// Extent and cells of one object or of its rider.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Entry {
-    /// Extent of its shapes, beyond the picture too.
+    /// Extent of its shapes, also outside the image.
     pub(super) whole: Bounds,
-    /// Extent of what of them lies in the picture.
+    /// Extent of their part inside the image.
     pub(super) inside: Bounds,
-    /// Cells that the thing was written to.
+    /// Number of cells that the object was written to.
     pub(super) written: u32,
-    /// Cells that still show it.
-    pub(super) left_over: u32,
+    /// Number of those that no nearer object covers.
+    pub(super) uncovered: u32,
 }
 
 impl Entry {
@@ -31,7 +31,7 @@ impl Entry {
         whole: EMPTY_BOUNDS,
         inside: EMPTY_BOUNDS,
         written: 0,
-        left_over: 0,
+        uncovered: 0,
     };
 
     fn grow(
@@ -46,25 +46,25 @@ impl Entry {
         extend(&mut self.inside, [left, top], [right, bottom]);
     }
 
-    /// True when nothing of it lies in the picture.
+    /// Whether no part of it is inside the image.
     pub(super) fn is_empty(&self) -> bool {
         self.inside[0] >= self.inside[2] || self.inside[1] >= self.inside[3]
     }
 }
 
-/// Cells of a grid that something still covers.
+/// Ranges of cells of the grid that a prop covers.
 #[derive(Debug)]
 pub(super) struct Mask(Vec<std::ops::Range<usize>>);
 
-/// Counts the things of one frame. Reused from frame to frame.
+/// Measures the objects of one frame. Reused from frame to frame.
 #[derive(Debug)]
 pub(super) struct VisibilityBuffer {
     columns: usize,
     rows: usize,
     edges: Edges,
-    /// Cells per picture unit.
+    /// Cells per image unit.
     scale: [f32; 2],
-    /// Index of an entry plus one; 0 where nothing was written.
+    /// Index of an entry plus one; 0: no object.
     cells: Vec<u16>,
     entries: Vec<Entry>,
     current: usize,
@@ -72,7 +72,7 @@ pub(super) struct VisibilityBuffer {
 }
 
 impl VisibilityBuffer {
-    /// A grid for a picture of this many pixels.
+    /// The grid for an image of this size in pixels.
     pub(super) fn new(width: u32, height: u32) -> Self {
         let columns = (width as usize).clamp(1, GRID_COLUMNS);
         let rows = (columns * height as usize / width.max(1) as usize).clamp(1, GRID_COLUMNS);
@@ -89,13 +89,13 @@ impl VisibilityBuffer {
         }
     }
 
-    /// Forgets the last frame.
+    /// Removes the objects of the last frame.
     pub(super) fn clear(&mut self) {
         self.cells.fill(0);
         self.entries.clear();
     }
 
-    /// The next shapes belong to a new thing, nearer than those before it. Returns the index of its first entry.
+    /// Starts an object, nearer than those before it, to which the next shapes belong. Returns the index of its first entry.
     pub(super) fn begin(&mut self) -> usize {
         self.first = self.entries.len();
         self.current = self.first;
@@ -103,7 +103,7 @@ impl VisibilityBuffer {
         self.first
     }
 
-    /// The cells that the things so far have written, for [`cover`](Self::cover).
+    /// The cells written so far, for [`cover`](Self::cover).
     pub(super) fn mask(&self) -> Mask {
         let mut runs = Vec::new();
         for (row, cells) in self.cells.chunks_exact(self.columns).enumerate() {
@@ -119,28 +119,28 @@ impl VisibilityBuffer {
         Mask(runs)
     }
 
-    /// Something that is not counted, nearer than the things before it, hides these cells.
+    /// Hides these cells behind a prop, nearer than the objects so far.
     pub(super) fn cover(&mut self, mask: &Mask) {
         for run in &mask.0 {
             self.cells[run.clone()].fill(0);
         }
     }
 
-    /// Counts the cells that still show each thing. The entries are in the order of [`begin`](Self::begin), two for each.
+    /// Counts the uncovered cells of each object. The entries are in the order of [`begin`](Self::begin), two per object.
     pub(super) fn finish(&mut self) -> &[Entry] {
         for cell in &self.cells {
             if let Some(entry) = usize::from(*cell)
                 .checked_sub(1)
                 .and_then(|index| self.entries.get_mut(index))
             {
-                entry.left_over += 1;
+                entry.uncovered += 1;
             }
         }
         &self.entries
     }
 
     fn write(&mut self, row: usize, low: f32, high: f32) {
-        // A cell belongs to a shape that holds its middle.
+        // A cell belongs to a shape that contains its center.
         let first = (low - 0.5).ceil().max(0.0) as usize;
         let last = ((high - 0.5).ceil().max(0.0) as usize).min(self.columns);
         let Some(mark) = u16::try_from(self.current + 1)
@@ -183,7 +183,7 @@ impl Canvas for VisibilityBuffer {
             doubled += before[0] * v - before[1] * u;
             before = [u, v];
         }
-        // A face seen from its edge has no area and paints nothing, however long it is.
+        // A face seen edge-on has no area.
         let extent = (high[0] - low[0]).max(high[1] - low[1]);
         if doubled.abs() < extent * 2e-5 {
             return;
@@ -248,7 +248,7 @@ impl Canvas for VisibilityBuffer {
             }
             extent
         });
-        // Both ends and eight discs between stand for the whole; a cell is coarser than what this leaves out.
+        // Ten discs approximate the limb; the error is below the size of a cell.
         for row in self.rows_between(low[1], high[1]) {
             let v = (row as f32 + 0.5) / self.scale[1];
             let (mut left, mut right) = (f32::INFINITY, f32::NEG_INFINITY);
@@ -284,65 +284,65 @@ mod tests {
 
     #[test]
     fn the_nearer_half_hides_the_farther() {
-        let mut census = VisibilityBuffer::new(640, 360);
-        census.clear();
-        census.begin();
-        census.polygon(&rectangle(0.2, 0.2, 0.6, 0.6), SOLID_PAINT);
-        census.begin();
-        census.polygon(&rectangle(0.4, 0.1, 0.9, 0.7), SOLID_PAINT);
-        census.polygon(
+        let mut visibility = VisibilityBuffer::new(640, 360);
+        visibility.clear();
+        visibility.begin();
+        visibility.polygon(&rectangle(0.2, 0.2, 0.6, 0.6), SOLID_PAINT);
+        visibility.begin();
+        visibility.polygon(&rectangle(0.4, 0.1, 0.9, 0.7), SOLID_PAINT);
+        visibility.polygon(
             &rectangle(0.0, 0.0, 1.0, 1.0),
             Paint {
                 opacity: 0.2,
                 ..SOLID_PAINT
             },
         );
-        let entries = census.finish();
-        let free = |index: usize| entries[index].left_over as f32 / entries[index].written as f32;
+        let entries = visibility.finish();
+        let free = |index: usize| entries[index].uncovered as f32 / entries[index].written as f32;
         assert!((free(0) - 0.5).abs() < 0.03, "{}", free(0));
         assert_eq!(free(2), 1.0);
         assert_eq!(entries[0].inside, [0.2, 0.2, 0.6, 0.6]);
         assert_eq!(
             entries[2].inside,
             [0.4, 0.1, 0.9, 0.7],
-            "glass does not count"
+            "translucent shapes do not count"
         );
         assert!(entries[1].is_empty() && entries[3].is_empty());
     }
 
     #[test]
     fn visibility_mask_hides_its_source() {
-        let mut census = VisibilityBuffer::new(64, 64);
-        census.begin();
-        census.polygon(&rectangle(0.0, 0.0, 0.5, 1.0), SOLID_PAINT);
-        let mask = census.mask();
-        census.clear();
-        census.begin();
-        census.polygon(&rectangle(0.25, 0.25, 1.0, 0.75), SOLID_PAINT);
-        census.cover(&mask);
-        census.begin();
-        census.polygon(&rectangle(0.0, 0.0, 0.25, 0.25), SOLID_PAINT);
-        let entries = census.finish();
+        let mut visibility = VisibilityBuffer::new(64, 64);
+        visibility.begin();
+        visibility.polygon(&rectangle(0.0, 0.0, 0.5, 1.0), SOLID_PAINT);
+        let mask = visibility.mask();
+        visibility.clear();
+        visibility.begin();
+        visibility.polygon(&rectangle(0.25, 0.25, 1.0, 0.75), SOLID_PAINT);
+        visibility.cover(&mask);
+        visibility.begin();
+        visibility.polygon(&rectangle(0.0, 0.0, 0.25, 0.25), SOLID_PAINT);
+        let entries = visibility.finish();
         assert_eq!(
-            (entries[0].written, entries[0].left_over),
+            (entries[0].written, entries[0].uncovered),
             (48 * 32, 32 * 32)
         );
         assert_eq!(
-            (entries[2].written, entries[2].left_over),
+            (entries[2].written, entries[2].uncovered),
             (256, 256),
-            "what is nearer than the mask is free"
+            "objects nearer than the mask are uncovered"
         );
     }
 
     #[test]
     fn only_visible_parts_count_for_the_bounds() {
-        let mut census = VisibilityBuffer::new(64, 64);
-        census.begin();
-        // A triangle whose tips lie outside: the part in the picture is lower than its whole.
-        census.polygon(&[[-1.0, 0.0], [1.0, 0.5], [-1.0, 1.0]], SOLID_PAINT);
-        census.begin();
-        census.limb([-0.3, 0.5], 0.5, [-0.3, 0.5], 0.5, SOLID_PAINT);
-        let entries = census.finish();
+        let mut visibility = VisibilityBuffer::new(64, 64);
+        visibility.begin();
+        // A triangle with two corners outside the image: its part inside is lower than the whole.
+        visibility.polygon(&[[-1.0, 0.0], [1.0, 0.5], [-1.0, 1.0]], SOLID_PAINT);
+        visibility.begin();
+        visibility.limb([-0.3, 0.5], 0.5, [-0.3, 0.5], 0.5, SOLID_PAINT);
+        let entries = visibility.finish();
         assert_eq!(entries[0].whole, [-1.0, 0.0, 1.0, 1.0]);
         for (entry, wanted) in [
             (entries[0], [0.0, 0.25, 1.0, 0.75]),
@@ -356,12 +356,12 @@ mod tests {
 
     #[test]
     fn shapes_outside_the_image_fill_no_cell() {
-        let mut census = VisibilityBuffer::new(64, 64);
-        census.clear();
-        census.begin();
-        census.polygon(&rectangle(-0.5, 0.2, -0.1, 0.6), SOLID_PAINT);
-        census.limb([3.0, 0.5], 0.1, [3.5, 0.5], 0.1, SOLID_PAINT);
-        let entry = census.finish()[0];
+        let mut visibility = VisibilityBuffer::new(64, 64);
+        visibility.clear();
+        visibility.begin();
+        visibility.polygon(&rectangle(-0.5, 0.2, -0.1, 0.6), SOLID_PAINT);
+        visibility.limb([3.0, 0.5], 0.1, [3.5, 0.5], 0.1, SOLID_PAINT);
+        let entry = visibility.finish()[0];
         assert!(entry.is_empty() && entry.written == 0, "{entry:?}");
     }
 }

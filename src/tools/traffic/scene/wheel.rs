@@ -9,7 +9,7 @@ pub(super) const TIRE: Rgb = [0.07, 0.07, 0.075];
 pub(super) const DARK: Rgb = [0.10, 0.10, 0.11];
 const RIM: Rgb = [0.58, 0.59, 0.61];
 
-/// A wheel with its axle `ahead` meters ahead, its outer face `left` meters from the middle.
+/// A wheel with its axle `ahead` meters ahead and its outer face `left` meters from the vehicle's axis.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wheel {
     pub(super) ahead: f32,
@@ -19,11 +19,11 @@ pub(super) struct Wheel {
 }
 
 impl Wheel {
-    /// The tire, as seen from anywhere: two discs and what is between them.
-    pub(super) fn draw_tire<C: Canvas>(&self, pen: &mut Projector<'_, C>) {
+    /// Draws the tire from any side: two discs and the tread between them.
+    pub(super) fn draw_tire<C: Canvas>(&self, projector: &mut Projector<'_, C>) {
         let inner = self.left - self.thick * self.left.signum();
         let (a, r) = (self.ahead, self.radius);
-        pen.face(
+        projector.face(
             &[
                 [a, 0.0, self.left],
                 [a, 2.0 * r, self.left],
@@ -32,20 +32,20 @@ impl Wheel {
             ],
             TIRE,
         );
-        pen.face(&disc(a, r, inner, r), TIRE);
-        pen.face(&disc(a, r, self.left, r), TIRE);
+        projector.face(&disc(a, r, inner, r), TIRE);
+        projector.face(&disc(a, r, self.left, r), TIRE);
     }
 
-    /// Tire and rim of a wheel whose outer face is seen, with the dark arch around it; `travelled_m` turns it.
-    pub(super) fn draw_face<C: Canvas>(&self, pen: &mut Projector<'_, C>, travelled_m: f32) {
+    /// Draws tire and rim of a wheel with a visible outer face, and its arch. `travelled_m` sets its rotation.
+    pub(super) fn draw_face<C: Canvas>(&self, projector: &mut Projector<'_, C>, travelled_m: f32) {
         let (a, r) = (self.ahead, self.radius);
         let mut arch = disc(a, r, self.left, r * 1.17);
         for corner in &mut arch {
             corner[1] = corner[1].max(r * 0.9);
         }
-        pen.face(&arch, DARK);
-        pen.face(&disc(a, r, self.left, r), TIRE);
-        // A little out of round, so that the turning is seen.
+        projector.face(&arch, DARK);
+        projector.face(&disc(a, r, self.left, r), TIRE);
+        // Not quite round, so that the rotation is visible.
         let turns = travelled_m / (std::f32::consts::TAU * r);
         let rim: [[f32; 3]; 10] = std::array::from_fn(|i| {
             let reach = if i % 2 == 0 { 0.68 } else { 0.60 } * r;
@@ -56,14 +56,14 @@ impl Wheel {
                 self.left,
             ]
         });
-        pen.face(&rim, RIM);
+        projector.face(&rim, RIM);
         let slots =
             rim.map(|[ahead, up, left]| [a + (ahead - a) * 0.35, r + (up - r) * 0.35, left]);
-        pen.face(&slots, RIM.map(|c| c * 0.45));
+        projector.face(&slots, RIM.map(|c| c * 0.45));
     }
 }
 
-/// The wheels at both ends of these axles.
+/// The two wheels of each axle.
 pub(super) fn axle_wheels<const N: usize>(
     axles: [f32; N],
     half_width: f32,
