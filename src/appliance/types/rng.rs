@@ -31,8 +31,7 @@ pub const fn hash64(value: u64) -> u64 {
 
 /// The mixing function: a bijection of 64 bits that maps 0 to 0.
 #[must_use]
-pub const fn mix64(bits: u64) -> u64 {
-    let mut bits = bits;
+pub const fn mix64(mut bits: u64) -> u64 {
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     bits ^ (bits >> 31)
