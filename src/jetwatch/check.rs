@@ -263,6 +263,7 @@ fn open(
     );
     context.machine = Arc::clone(&host.machine);
     context.nvmm_reader.clone_from(&host.surfaces);
+    context.synthetic = Some(jetwatch_traffic::synthetic_factory());
     let started = Instant::now();
     let handle = source::start(source, context)
         .map_err(|error| format!("cannot start a thread: {error}"))?;

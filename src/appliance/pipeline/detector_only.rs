@@ -8,7 +8,9 @@ use crossbeam_channel::bounded;
 
 use jetwatch_config::{Config, SourceConfig};
 use jetwatch_detect::{self as detect, LayerTime};
-use jetwatch_source::{self as source, Flow, FrameHandler, SourceContext, StopToken};
+use jetwatch_source::{
+    self as source, Flow, FrameHandler, SourceContext, StopToken, SyntheticFactory,
+};
 use jetwatch_telemetry::{Recorder, StageSummary, process_usage};
 use jetwatch_types::Frame;
 
@@ -37,13 +39,19 @@ pub fn bench_detector(
     preload: usize,
     warmup: u64,
     frames: u64,
+    synthetic: Option<&SyntheticFactory>,
 ) -> Result<DetectorAlone, PipelineError> {
     let recorder = Recorder::default();
     if config.sources.first().is_some_and(needs_gstreamer) {
         source::gst::init(&config.log.gst_debug)?;
     }
     let prepared = Arc::new(detect::load(&config.detector, &recorder)?);
-    let preloaded = Arc::new(preload_frames(&config.sources[0], &prepared, preload)?);
+    let preloaded = Arc::new(preload_frames(
+        &config.sources[0],
+        &prepared,
+        preload,
+        synthetic,
+    )?);
     let (workers, size) = (
         config.detector.workers,
         config.detector.batch_size.min(preloaded.len()),
@@ -121,12 +129,13 @@ pub fn bench_layers(
     config: &Config,
     preload: usize,
     runs: usize,
+    synthetic: Option<&SyntheticFactory>,
 ) -> Result<Option<Vec<LayerTime>>, PipelineError> {
     if config.sources.first().is_some_and(needs_gstreamer) {
         source::gst::init(&config.log.gst_debug)?;
     }
     let prepared = detect::load(&config.detector, &Recorder::default())?;
-    let frames = preload_frames(&config.sources[0], &prepared, preload)?;
+    let frames = preload_frames(&config.sources[0], &prepared, preload, synthetic)?;
     Ok(prepared.layer_times(&frames, runs)?)
 }
 
@@ -154,6 +163,7 @@ pub(super) fn preload_frames(
     source: &SourceConfig,
     prepared: &detect::DetectorFactory,
     preload: usize,
+    synthetic: Option<&SyntheticFactory>,
 ) -> Result<Vec<Frame>, PipelineError> {
     let kept: Arc<Mutex<Vec<Frame>>> = Arc::default();
     let stop = StopToken::default();
@@ -162,13 +172,14 @@ pub(super) fn preload_frames(
         wanted: preload.max(1),
         stop: stop.clone(),
     };
-    let context = SourceContext::standalone(
+    let mut context = SourceContext::standalone(
         &source.name,
         prepared.input_size(),
         prepared.placement(),
         &stop,
         Arc::new(handler),
     );
+    context.synthetic = synthetic.cloned();
     let handle = source::start(source, context).map_err(|cause| PipelineError::Thread {
         name: format!("source-{}", source.name),
         cause,

@@ -9,6 +9,7 @@ use super::detector_only::preload_frames;
 use jetwatch_config::{Config, Pace, SourceUri, SyntheticScene};
 use jetwatch_detect::model::hexadecimal;
 use jetwatch_detect::{DetectError, DetectorFactory};
+use jetwatch_source::SyntheticFactory;
 use jetwatch_types::{Detection, Frame};
 
 /// Seeds of the scenes: none of those that the shipped network was trained on (1000 to 5999).
@@ -21,7 +22,10 @@ const IMAGES_PER_SCENE: u64 = 4;
 pub const GOLDEN_SCORE: f32 = 0.3;
 
 /// The pictures of the examination, scaled as `prepared` wants them, always the same ones in the same order.
-pub fn golden_frames(prepared: &DetectorFactory) -> Result<Vec<Frame>, PipelineError> {
+pub fn golden_frames(
+    prepared: &DetectorFactory,
+    synthetic: &SyntheticFactory,
+) -> Result<Vec<Frame>, PipelineError> {
     let mut frames = Vec::new();
     for seed in SEEDS {
         let mut source = Config::for_source("synthetic://traffic", None)
@@ -41,6 +45,7 @@ pub fn golden_frames(prepared: &DetectorFactory) -> Result<Vec<Frame>, PipelineE
             &source,
             prepared,
             IMAGES_PER_SCENE as usize,
+            Some(synthetic),
         )?);
     }
     Ok(frames)

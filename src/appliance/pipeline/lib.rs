@@ -51,6 +51,7 @@ use jetwatch_publish::{CommandListener, EmbeddedBroker, Stats};
 use jetwatch_record::{ImageBudget, Recording, RenderError};
 use jetwatch_source::{
     self as source, ArgusSupervisor, Dot, FullImage, SourceError, StopToken, Surfaces,
+    SyntheticFactory,
 };
 use jetwatch_telemetry::{Heartbeats, Recorder, Trace, thread_names};
 use jetwatch_types::{Placement, Size};
@@ -124,6 +125,8 @@ pub struct Options {
     pub config_loader: Option<ConfigLoader>,
     /// Which way the chain goes: the daemon's own, unless a benchmark compares it with others.
     pub execution_mode: ExecutionMode,
+    /// Makes the sources of `synthetic://` URIs; `None`: such a source fails.
+    pub synthetic: Option<SyntheticFactory>,
 }
 
 /// How a run ended.
@@ -144,6 +147,7 @@ struct SourceDefaults {
     placement: Placement,
     labels: Vec<String>,
     recorder: Recorder,
+    synthetic: Option<SyntheticFactory>,
 }
 
 /// The running chain.
@@ -292,6 +296,7 @@ impl Pipeline {
                 placement: prepared.placement(),
                 labels: prepared.labels().to_vec(),
                 recorder: recorder.clone(),
+                synthetic: options.synthetic,
             },
             config: config.clone(),
             config_loader: options.config_loader,

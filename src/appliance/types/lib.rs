@@ -13,6 +13,7 @@ mod geometry;
 mod media_clock;
 mod quantile;
 mod region;
+mod rng;
 mod source;
 mod track;
 
@@ -25,5 +26,6 @@ pub use geometry::{Letterbox, Placement, Size};
 pub use media_clock::MediaClock;
 pub use quantile::quantile;
 pub use region::{Crop, Region};
+pub use rng::{SplitMix64, hash64, mix64};
 pub use source::{SourceId, SourceState};
 pub use track::{Track, TrackId, TrackState};

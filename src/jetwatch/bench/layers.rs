@@ -10,7 +10,8 @@ use super::super::Exit;
 
 /// Measures the layers and prints one JSON object, the slowest layer first.
 pub(super) fn run(config: &Config, preload: usize, runs: usize) -> anyhow::Result<Exit> {
-    let Some(mut layers) = pipeline::bench_layers(config, preload, runs)? else {
+    let synthetic = jetwatch_traffic::synthetic_factory();
+    let Some(mut layers) = pipeline::bench_layers(config, preload, runs, Some(&synthetic))? else {
         bail!(
             "only TensorRT tells the times of layers, and this detector is another one; set detector.backend to `tensorrt`"
         );

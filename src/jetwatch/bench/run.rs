@@ -98,6 +98,7 @@ fn run_pipeline(
             warmup_frames: (warmup * config.detector.batch_size) as u64,
             trace: trace.clone(),
             root: root.clone(),
+            synthetic: Some(jetwatch_traffic::synthetic_factory()),
             ..Options::default()
         };
         let options = match &step {
@@ -175,7 +176,14 @@ fn run_stage(
     let observer = SystemObserver::start(&root);
     let cpu = process_usage().cpu;
     let preload = usize::from(args.preload);
-    let frames = pipeline::bench_stage(config, part, preload, budget, &trace)?;
+    let frames = pipeline::bench_stage(
+        config,
+        part,
+        preload,
+        budget,
+        &trace,
+        Some(&jetwatch_traffic::synthetic_factory()),
+    )?;
     let cpu = process_usage().cpu.saturating_sub(cpu);
     let meta = observer.finish(args, settings, None);
     let entries = trace.drain();

@@ -16,6 +16,7 @@ use jetwatch_pipeline::{
     image_hash,
 };
 use jetwatch_telemetry::{Recorder, StageSummary};
+use jetwatch_traffic::synthetic_factory;
 use jetwatch_types::{Detection, Frame};
 
 use super::super::Exit;
@@ -201,7 +202,7 @@ fn load(settings: DetectorConfig, name: &str, report: &mut CheckReport) -> Optio
         }
     };
     let load_ms = started.elapsed().as_secs_f64() * 1e3;
-    let found = match golden_frames(&prepared) {
+    let found = match golden_frames(&prepared, &synthetic_factory()) {
         Ok(frames) => detections_of(&prepared, &frames).map(|found| (found, frames)),
         Err(error) => Err(error),
     };
@@ -295,7 +296,13 @@ fn measure_speed(
         Backend::TensorRt => TIMED_FRAMES,
         _ => TIMED_FRAMES_ONNX,
     };
-    let alone = bench_detector(&config, PRELOADED, WARMUP_FRAMES, frames)?;
+    let alone = bench_detector(
+        &config,
+        PRELOADED,
+        WARMUP_FRAMES,
+        frames,
+        Some(&synthetic_factory()),
+    )?;
     let gpu: Vec<String> = alone
         .stages
         .iter()
@@ -333,7 +340,7 @@ pub(super) fn record(config: &Config, path: &Path) -> anyhow::Result<Exit> {
         };
         let prepared =
             detect::load(&settings, &Recorder::default()).map_err(PipelineError::Detect)?;
-        let frames = golden_frames(&prepared)?;
+        let frames = golden_frames(&prepared, &synthetic_factory())?;
         let found = detections_of(&prepared, &frames)?;
         let boxes: usize = found.iter().map(Vec::len).sum();
         println!(
