@@ -1,8 +1,8 @@
 //! The engines that were built, and the detector at work.
 
+use super::check_report::CheckReport;
+use super::context::DoctorContext;
 use super::detector;
-use super::subject::DoctorContext;
-use crate::check_report::CheckReport;
 use jetwatch_detect::engines::{EngineCache, ListedState, device};
 
 pub(super) fn run(context: &DoctorContext, report: &mut CheckReport) {

@@ -1,10 +1,10 @@
 //! Whether the machine is set as the configuration wants it, and what slows it down.
 
-use super::subject::DoctorContext;
-use crate::check_report::CheckReport;
-use crate::tune::desired_settings;
+use super::check_report::CheckReport;
+use super::context::DoctorContext;
+use jetwatch_config::{ClockTuning, TuneConfig};
 use jetwatch_platform::throttling::capped_gpu;
-use jetwatch_platform::tune::{StepState, plan};
+use jetwatch_platform::tune::{Clocks, DesiredSettings, StepState, plan};
 use jetwatch_platform::{PowerModes, SensorSnapshot};
 
 pub(super) fn run(context: &DoctorContext, report: &mut CheckReport) {
@@ -71,5 +71,19 @@ fn settings(context: &DoctorContext, report: &mut CheckReport) {
             }
             StepState::Refused(reason) => report.failed(&what, &reason),
         }
+    }
+}
+
+/// The settings of the machine that a configuration asks for.
+#[must_use]
+pub fn desired_settings(config: &TuneConfig) -> DesiredSettings {
+    DesiredSettings {
+        perf_event_paranoid: config.perf_event_paranoid,
+        power_mode: config.power_mode.clone(),
+        clocks: match config.clocks {
+            ClockTuning::Leave => None,
+            ClockTuning::Max => Some(Clocks::Max),
+        },
+        fan_profile: config.fan_profile.clone(),
     }
 }

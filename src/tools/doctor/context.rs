@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use crate::check_report::CheckReport;
+use super::check_report::CheckReport;
 use jetwatch_config::{Config, ConfigError};
 use jetwatch_platform::{Machine, PlatformError, Process, SysRoot, SystemdUnit};
 

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use rustix::fs::statvfs;
 
-use super::subject::DoctorContext;
-use crate::check_report::CheckReport;
+use super::check_report::CheckReport;
+use super::context::DoctorContext;
 use jetwatch_config::ENGINES_FOLDER;
 
 /// Free memory below which the daemon and its network may not fit, in MiB.

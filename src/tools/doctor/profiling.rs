@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use super::subject::DoctorContext;
-use crate::check_report::CheckReport;
+use super::check_report::CheckReport;
+use super::context::DoctorContext;
 
 const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::subject::DoctorContext;
-use crate::check_report::CheckReport;
+use super::check_report::CheckReport;
+use super::context::DoctorContext;
 use jetwatch_config::{Broker, MqttConfig};
 use jetwatch_publish::{self as publish, PublishError};
 

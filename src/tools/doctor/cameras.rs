@@ -4,11 +4,11 @@ use std::fs::{self, Metadata};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 
-use super::subject::DoctorContext;
-use crate::check_report::CheckReport;
+use super::check_report::CheckReport;
+use super::context::DoctorContext;
 use jetwatch_config::{SourceConfig, SourceUri};
 use jetwatch_platform::Process;
-use jetwatch_source::gst::video_selftest;
+use jetwatch_source::gst::camera_offers;
 
 /// The daemon's user, as the package makes it.
 const USER: &str = "jetwatch";
@@ -103,7 +103,7 @@ fn v4l2(context: &DoctorContext, report: &mut CheckReport, device: &str) {
         );
         return;
     }
-    match video_selftest::camera_offers(device) {
+    match camera_offers(device) {
         Ok(offers) => report.ok(&what, &format!("{name}, {offers}")),
         Err(error) => context.unreadable(report, &what, &format!("{name}: {error}")),
     }

@@ -1,7 +1,7 @@
 //! systemd's unit of the daemon, and the journal that its log goes to.
 
-use super::subject::DoctorContext;
-use crate::check_report::CheckReport;
+use super::check_report::CheckReport;
+use super::context::DoctorContext;
 
 const JOURNAL: &str = "/run/systemd/journal/socket";
 

@@ -18,8 +18,7 @@ use jetwatch_pipeline::{
 use jetwatch_telemetry::{Recorder, StageSummary};
 use jetwatch_types::{Detection, Frame};
 
-use super::super::Exit;
-use super::super::check_report::CheckReport;
+use super::check_report::CheckReport;
 
 /// Name of the recorded detections in a model folder.
 const GOLDEN: &str = "golden.json";
@@ -37,9 +36,9 @@ const PRELOADED: usize = 32;
 
 /// What was measured.
 #[derive(Debug, Default, Serialize)]
-pub(super) struct DetectorResults {
+pub struct DetectorResults {
     /// Whether TensorRT ran and agreed.
-    pub(super) is_proven: bool,
+    pub is_proven: bool,
     /// Name of the model.
     model: String,
     /// Precision that was examined.
@@ -314,8 +313,13 @@ fn measure_speed(
     Ok(alone)
 }
 
-/// Writes what ONNX Runtime finds on the processor, in each precision of the model, to `path`.
-pub(super) fn record(config: &Config, path: &Path) -> anyhow::Result<Exit> {
+/// Writes what ONNX Runtime finds on the CPU, in each precision of the model, to `path`. `on_precision` receives a line of
+/// text for each of them.
+pub(super) fn record(
+    config: &Config,
+    path: &Path,
+    on_precision: &mut dyn FnMut(&str),
+) -> anyhow::Result<()> {
     let Some(folder) = &config.detector.model else {
         bail!("found no model, expected one: name it with --model");
     };
@@ -336,11 +340,8 @@ pub(super) fn record(config: &Config, path: &Path) -> anyhow::Result<Exit> {
         let frames = golden_frames(&prepared)?;
         let found = detections_of(&prepared, &frames)?;
         let boxes: usize = found.iter().map(Vec::len).sum();
-        println!(
-            "{}: {boxes} boxes on {} pictures",
-            prepared.describe(),
-            frames.len()
-        );
+        let (detector, count) = (prepared.describe(), frames.len());
+        on_precision(&format!("{detector}: {boxes} boxes on {count} pictures"));
         golden.sets.push(GoldenSet {
             precision: file.precision.clone(),
             pictures: frames
@@ -353,7 +354,5 @@ pub(super) fn record(config: &Config, path: &Path) -> anyhow::Result<Exit> {
     let text = serde_json::to_string(&golden)?;
     // One picture a line: what changes is seen in a comparison of two versions.
     let text = text.replace("{\"sha256\"", "\n{\"sha256\"");
-    fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))?;
-    println!("wrote {}", path.display());
-    Ok(Exit::Success)
+    fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))
 }

@@ -1,9 +1,9 @@
 //! GStreamer's elements, and what they do: scaling and decoding by each unit, against what must come out.
 
-use super::subject::DoctorContext;
-use crate::check_report::CheckReport;
+use super::check_report::CheckReport;
+use super::context::DoctorContext;
+use super::video_selftest::{self, TestResult};
 use jetwatch_platform::VideoUnits;
-use jetwatch_source::gst::video_selftest::{self, TestResult};
 use jetwatch_source::{self as source, ELEMENTS, ElementState, inspect_element};
 
 /// Most that scaled pictures may differ from the processor's, as the mean over samples of 0 to 255: rounding and filters differ,

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use super::subject::DoctorContext;
-use crate::check_report::CheckReport;
+use super::check_report::CheckReport;
+use super::context::DoctorContext;
 use jetwatch_detect::engines::{device, open_library};
 use jetwatch_detect::{DetectError, ort_library};
 use jetwatch_platform as platform;
