@@ -98,7 +98,7 @@ pub(super) struct BenchArgs {
     root: PathBuf,
 }
 
-/// Parts that can be measured alone.
+/// Parts that can be measured separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum PartArg {
     /// The sources: decoding, scaling, conversion.
@@ -121,7 +121,7 @@ impl PartArg {
         format!("{self:?}").to_lowercase()
     }
 
-    /// As the chain knows it; `None` for layers, which are measured in another way.
+    /// The stage of the pipeline; `None` for layers, which are measured in another way.
     fn stage(self) -> Option<pipeline::BenchStage> {
         match self {
             Self::Decode => Some(pipeline::BenchStage::Decode),
@@ -145,7 +145,7 @@ pub(super) fn run(args: &BenchArgs) -> anyhow::Result<Exit> {
     let config = options.load_config()?;
     if args.only == Some(PartArg::Layers) {
         let runs = usize::try_from(args.frames.unwrap_or(bench::DEFAULT_FRAMES))?;
-        let document = bench::measure_layers(&config, options.preload, runs)?;
+        let document = bench::measure_layers(&config, usize::from(args.preload), runs)?;
         println!("{document:#}");
         return Ok(Exit::Success);
     }
@@ -243,7 +243,7 @@ impl BenchArgs {
             frames: self.frames,
             duration: self.duration,
             warmup: self.warmup,
-            preload: usize::from(self.preload),
+            preload: self.preload,
             output: self.output.clone(),
             sweep: self.sweep.clone(),
             compare: self.compare.clone(),

@@ -52,7 +52,7 @@ impl StepRun {
         }
         let renders = step.renders() && capabilities.recording_error.is_none();
         if !renders {
-            // It was made to see whether it can be.
+            // It was created only to test whether recording works.
             let _ = fs::remove_file(&path);
         }
         Ok(Self {
@@ -87,7 +87,8 @@ impl StepRun {
         }
     }
 
-    /// Whether it can run another way than it did when it failed so: a network that takes one crop at a time is given one.
+    /// Changes the step so that it can run after `error`: a network that takes one crop at a time gets single crops. Returns
+    /// whether there was something to change.
     pub(super) fn retry_single_crops(&mut self, error: &PipelineError) -> bool {
         let PipelineError::SecondaryBatch { key, model, .. } = error else {
             return false;
@@ -104,7 +105,7 @@ impl StepRun {
         false
     }
 
-    /// What is written of it into `benchmark.json`.
+    /// Its part of `benchmark.json`.
     pub(super) fn to_json(&self) -> Value {
         json!({
             "step": self.step.number(),
@@ -114,7 +115,7 @@ impl StepRun {
     }
 }
 
-/// What the models of `config` say of themselves.
+/// Capabilities that the model folders of `config` declare.
 fn capabilities(config: &Config) -> anyhow::Result<Capabilities> {
     let mut capabilities = Capabilities {
         runs_on_cpu: runs_on_cpu(&config.detector),
@@ -132,7 +133,7 @@ fn capabilities(config: &Config) -> anyhow::Result<Capabilities> {
     Ok(capabilities)
 }
 
-/// Whether ONNX Runtime runs the networks on the processor; what runs on TensorRT says so in the configuration
+/// Whether ONNX Runtime runs the networks on the CPU. The configuration names TensorRT where that runs them
 /// ([`common_runtime`]).
 fn runs_on_cpu(detector: &DetectorConfig) -> bool {
     let has_gpu = || engines::device().is_ok();
@@ -143,14 +144,14 @@ fn runs_on_cpu(detector: &DetectorConfig) -> bool {
     }
 }
 
-/// Whether a file of the model is for batches of one: then no step may be made for more.
+/// Whether a file of the model is for batches of one: then no step may have larger ones.
 fn is_batch_one_only(folder: &Path) -> anyhow::Result<bool> {
     let spec = ModelSpec::load(folder)?;
     if spec.output.layout.rows_vary() {
         return Ok(true);
     }
     for file in &spec.files {
-        // What the steps take of them is opened later, and says what is wrong with it.
+        // A file that a step uses is opened later, with an error of its own.
         let Ok(network) = graph::read(&file.path) else {
             continue;
         };
@@ -166,11 +167,10 @@ fn is_batch_one_only(folder: &Path) -> anyhow::Result<bool> {
     Ok(false)
 }
 
-/// Sees to it that the networks of all steps run on one runtime: the setting that all of them need for that, beside the
-/// user's own. With [`Backend::Auto`], a step whose TensorRT engine was not built would run on ONNX Runtime.
+/// The setting that makes the networks of all steps run on one runtime, in addition to the user's own settings. With [`Backend::Auto`], a step whose TensorRT engine was not built would run on ONNX Runtime.
 ///
 /// # Errors
-/// Engines are missing, and may not be built by the way.
+/// Engines are missing, and the configuration does not allow to build them.
 pub(super) fn common_runtime(config: &Config) -> anyhow::Result<Option<(String, String)>> {
     let backend = config.detector.backend;
     if backend == Backend::Onnx {
@@ -184,7 +184,7 @@ pub(super) fn common_runtime(config: &Config) -> anyhow::Result<Option<(String, 
         .filter(|network| network.backend != Backend::Scripted)
         .collect();
     let here = match detect::check_engines(&networks) {
-        // The first step fails with the same words.
+        // The first step fails with the same error.
         Err(_) => return Ok(None),
         Ok(here) => here,
     };
@@ -197,8 +197,8 @@ pub(super) fn common_runtime(config: &Config) -> anyhow::Result<Option<(String, 
             .map(|missing| missing.command.as_str())
             .collect();
         bail!(
-            "the steps need TensorRT engines that are not there; build them with\n    {}\n\
-             or let the steps do it with --set detector.tensorrt.build=allow (which takes none of the time measured), or run \
+            "the steps need TensorRT engines that do not exist; build them with\n    {}\n\
+             or let the steps do it with --set detector.tensorrt.build=allow (which is not part of the time measured), or run \
              on ONNX Runtime with --set detector.backend=onnx",
             commands.join("\n    ")
         );
@@ -232,7 +232,7 @@ pub(super) fn check_prerequisites(
     let needed = batches * last.batch_size as u64 * (skipped + 1);
     if let Some(frames) = args.frames.filter(|frames| *frames < needed) {
         bail!(
-            "--frames {frames} is too few: the last step looks at one frame in {} and makes batches of {}, of which --warmup \
+            "--frames {frames} is too few: the last step detects on one frame in {} and makes batches of {}, of which --warmup \
              drops {} at the front and at the end; give {needed} or more",
             skipped + 1,
             last.batch_size,
@@ -282,7 +282,7 @@ pub(super) fn write_result(
     })
 }
 
-/// Where the time of a step went, and its notes, from its first run that went well.
+/// Where the time of a step went, and its notes, from its first run without an error.
 fn summary(point: &PointResult) -> anyhow::Result<(Vec<CpuPerFrame>, Vec<String>)> {
     let Some(run) = point.runs.iter().find(|run| run.error.is_none()) else {
         return Ok((Vec::new(), Vec::new()));

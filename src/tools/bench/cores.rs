@@ -5,7 +5,8 @@ use rustix::thread::CpuSet;
 
 /// The CPU cores that this process may use.
 pub(super) fn allowed_cores() -> anyhow::Result<Vec<String>> {
-    let set = rustix::thread::sched_getaffinity(None).context("cannot ask for the CPU cores")?;
+    let set =
+        rustix::thread::sched_getaffinity(None).context("cannot read the allowed CPU cores")?;
     let cores = (0..CpuSet::MAX_CPU).filter(|core| set.is_set(*core));
     Ok(cores.map(|core| core.to_string()).collect())
 }
@@ -20,7 +21,7 @@ pub(super) fn shares(cores: &[String], count: usize) -> Vec<Vec<String>> {
     (0..count).map(share).collect()
 }
 
-/// Keeps this process, which has one thread yet, on `cores`; none: where it is.
+/// Pins this process, which has only one thread yet, to `cores`; empty: no change.
 ///
 /// # Errors
 /// The system refuses, as for cores that this machine does not have.
@@ -33,7 +34,7 @@ pub fn pin(cores: &[usize]) -> anyhow::Result<()> {
         set.set(*core);
     }
     rustix::thread::sched_setaffinity(None, &set)
-        .with_context(|| format!("cannot stay on the processor cores {cores:?}"))
+        .with_context(|| format!("cannot pin the process to CPU cores {cores:?}"))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use jetwatch_pipeline as pipeline;
 pub fn measure_layers(config: &Config, preload: usize, runs: usize) -> anyhow::Result<Value> {
     let Some(mut layers) = pipeline::bench_layers(config, preload, runs)? else {
         bail!(
-            "only TensorRT tells the times of layers, and this detector is another one; set detector.backend to `tensorrt`"
+            "only TensorRT reports the times of layers, and this detector is another one; set detector.backend to `tensorrt`"
         );
     };
     layers.sort_by(|a, b| b.total_ms.total_cmp(&a.total_ms));

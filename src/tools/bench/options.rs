@@ -39,7 +39,7 @@ pub struct BenchOptions {
     /// Batches that are discarded at the start, and as many at the end.
     pub warmup: u32,
     /// Number of frames that are loaded before a part is measured; at least 1.
-    pub preload: usize,
+    pub preload: u16,
     /// Folder for all output files.
     pub output: PathBuf,
     /// Keys of the configuration with several values each: `KEY=VALUE,VALUE…`.

@@ -20,16 +20,16 @@ use super::{AblationStep, BenchOptions, TraceStats, document};
 /// The name of the result.
 pub(super) const FILE: &str = "benchmark.json";
 
-/// The speeds of a run, beside its ranges.
+/// The speeds of a run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Speed {
-    /// Frames per second from one end of what was measured to the other.
+    /// Frames per second, end to end.
     pub fps: f64,
-    /// Frames per second of the networks alone; none where none ran.
+    /// Frames per second of the networks without the rest of the pipeline; `None` where none ran.
     pub inference_fps: Option<f64>,
     /// Frames, warm-up included.
     pub frames: u64,
-    /// The detector's batches, warm-up included; none where they were not recorded, or none ran.
+    /// The detector's batches, warm-up included; `None` where they were not recorded, or none ran.
     pub batches: Option<u64>,
     /// CPU time of the whole process per frame, in ms.
     pub cpu_ms_per_frame: f64,
@@ -121,6 +121,7 @@ fn run_pipeline(
     started: &dyn Fn(&Pipeline) -> anyhow::Result<()>,
     source_failed: &dyn Fn(&str, &SourceError),
 ) -> anyhow::Result<RunOutput> {
+    let root = &args.root;
     let trace = args.keeps_ranges.then(Trace::default);
     let warmup = usize::try_from(args.warmup)?;
     let (pipeline, config) = loop {
@@ -131,7 +132,7 @@ fn run_pipeline(
             max_batches: args.batches,
             warmup_frames: (warmup * config.detector.batch_size) as u64,
             trace: trace.clone(),
-            root: args.root.clone(),
+            root: root.clone(),
             ..Options::default()
         };
         let options = match &step {
@@ -152,7 +153,7 @@ fn run_pipeline(
     };
     let runs = pipeline.detector_description().to_owned();
     started(&pipeline)?;
-    let observer = SystemObserver::start(&args.root);
+    let observer = SystemObserver::start(root);
     let outcome = pipeline.wait();
     let meta = observer.finish(args, Some(&runs));
     if let Some(failure) = outcome.failure {
@@ -198,7 +199,8 @@ fn run_stage(
     let budget = RunLimit::new(args.max_frames().or(batches), args.duration, stop);
     let observer = SystemObserver::start(&args.root);
     let cpu = process_usage().cpu;
-    let frames = pipeline::bench_stage(config, part, args.preload, budget, &trace)?;
+    let preload = usize::from(args.preload);
+    let frames = pipeline::bench_stage(config, part, preload, budget, &trace)?;
     let cpu = process_usage().cpu.saturating_sub(cpu);
     let meta = observer.finish(args, None);
     let entries = trace.drain();
@@ -222,7 +224,7 @@ fn set_speeds(speed: &mut Speed, stats: &TraceStats, config: &Config) {
     speed.batches = detect.map(|level| level.batches.len() as u64);
 }
 
-/// Makes the folder and tries it, before anything has run for nothing.
+/// Makes the folder and writes a file to it as a trial, so that a run does not fail at its end.
 ///
 /// # Errors
 /// Nothing can be written to it.

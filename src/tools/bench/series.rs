@@ -1,8 +1,8 @@
-//! Several runs, each a process of its own: side by side, one for each point of a sweep, repeated, or two configurations in
-//! turns.
+//! Several runs, each in a process of its own: concurrent ones, one for each point of a sweep, repeated, or two configurations
+//! in turns.
 //!
-//! Rounds go over all points before the next round begins, and every second round goes backwards, so that a machine that
-//! grows hot or a neighbor that comes and goes is shared by all of them.
+//! Rounds go over all points before the next round begins, and every second round goes backwards, so that a rising
+//! temperature or other load affects all of them alike.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ use super::{
     AblationStep, BenchOptions, Comparison, Noise, Statistics, ablation_run, cartesian, mean, table,
 };
 
-/// How often is looked whether the processes have ended.
+/// Interval at which the processes are polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// All runs of this call.
@@ -42,27 +42,27 @@ struct Point {
     step: Option<AblationStep>,
 }
 
-/// What became of one point.
+/// Results of one point.
 #[derive(Serialize)]
 pub(super) struct PointResult {
     pub(super) name: String,
     settings: Vec<String>,
     pub(super) runs: Vec<RunResult>,
-    /// Frames per second of the runs that went well.
+    /// Frames per second of the runs without an error.
     pub(super) fps: Option<Statistics>,
     pub(super) inference_fps: Option<Statistics>,
     pub(super) warnings: Vec<String>,
 }
 
-/// What became of one run of one point.
+/// Result of one run of one point.
 #[derive(Serialize)]
 pub(super) struct RunResult {
     round: u32,
     pub(super) folder: PathBuf,
-    /// Processes added up.
+    /// Frames per second, summed over the processes.
     pub(super) fps: Option<f64>,
     inference_fps: Option<f64>,
-    /// What detected, in words.
+    /// Description of the detector.
     pub(super) detector: Option<String>,
     pub(super) error: Option<String>,
 }
@@ -82,7 +82,7 @@ pub struct ChildRun<'a> {
     pub output: &'a Path,
 }
 
-/// What became of all runs.
+/// Results of all runs.
 #[derive(Debug)]
 pub struct SeriesResult {
     /// As it was written.
@@ -101,7 +101,7 @@ pub struct SeriesResult {
 /// The system refuses.
 pub fn end_with_parent() -> anyhow::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::TERM))
-        .context("cannot ask for the end together with the benchmark")
+        .context("cannot request to end together with the benchmark")
 }
 
 impl<'a> RunPlan<'a> {
@@ -174,7 +174,7 @@ impl<'a> RunPlan<'a> {
             for index in order {
                 if stop.is_stopped() {
                     bail!(
-                        "stopped by a signal; what was measured before lies in {}",
+                        "stopped by a signal; what was measured before is in {}",
                         self.args.output.display()
                     );
                 }
@@ -251,7 +251,7 @@ impl<'a> RunPlan<'a> {
         )
     }
 
-    /// One round of one point: all of its processes, side by side.
+    /// One round of one point: all of its processes at the same time.
     fn run_point(
         &self,
         point: &Point,
@@ -306,7 +306,7 @@ impl<'a> RunPlan<'a> {
                     1 => folder.to_owned(),
                     _ => folder.join(format!("proc_{process}_gpu_{gpu}")),
                 };
-                // What an earlier call left here must not pass for this one's result.
+                // The result of an earlier call must not be read as that of this one.
                 let _ = fs::remove_file(own.join(FILE));
                 let is_on_one_core = point.step.is_some_and(AblationStep::is_on_one_core);
                 let mut command = command(&ChildRun {
@@ -360,7 +360,7 @@ impl Speed {
     }
 }
 
-/// Waits for all processes. When one fails, or a stop is asked for, the others are asked to end.
+/// Waits for all processes. When one fails, or a stop is requested, the others get SIGTERM.
 fn wait(started: &mut [(PathBuf, Child)], stop: &StopToken) -> anyhow::Result<()> {
     let mut is_ending = false;
     loop {
@@ -381,12 +381,12 @@ fn wait(started: &mut [(PathBuf, Child)], stop: &StopToken) -> anyhow::Result<()
                     && let Ok(id) = i32::try_from(child.id())
                     && let Some(id) = Pid::from_raw(id)
                 {
-                    // It may have ended this moment, which is as good.
+                    // An error: it has ended in the meantime.
                     let _ = rustix::process::kill_process(id, Signal::TERM);
                 }
             }
         }
-        // A stop in the meantime is seen in the next turn.
+        // A stop in the meantime is handled in the next iteration.
         std::thread::sleep(POLL_INTERVAL);
     }
 }

@@ -1,4 +1,4 @@
-//! What a benchmark's numbers hold for: the machine, how it did meanwhile, versions, and the configuration.
+//! The conditions of a benchmark: the machine, its throttling meanwhile, versions, and the configuration.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,10 +14,10 @@ use jetwatch_source::StopToken;
 
 use super::BenchOptions;
 
-/// How often the machine is looked at.
+/// Interval at which the sensors are read.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What decodes, scales and runs the network.
+/// Libraries that decode, scale and run the network.
 const LIBRARIES: [&str; 7] = [
     "libgstreamer",
     "libonnxruntime",
@@ -28,7 +28,7 @@ const LIBRARIES: [&str; 7] = [
     "libnvbufsurface",
 ];
 
-/// Looks at the machine while something is measured.
+/// Reads the sensors of the machine while something is measured.
 pub(super) struct SystemObserver {
     root: SysRoot,
     machine: Machine,
@@ -40,7 +40,7 @@ pub(super) struct SystemObserver {
 }
 
 impl SystemObserver {
-    /// Begins to look.
+    /// Starts the thread that reads the sensors.
     pub(super) fn start(root: &SysRoot) -> Self {
         let machine = Machine::find(root);
         let before = SensorSnapshot::read(root, &machine);
@@ -76,12 +76,12 @@ impl SystemObserver {
         }
     }
 
-    /// Ends looking, and says what was seen, for `meta`. `runs` is the detector in words.
+    /// Stops the thread. Returns the conditions for `meta`; `runs` describes the detector.
     pub(super) fn finish(self, args: &BenchOptions, runs: Option<&str>) -> Value {
         let settings = &args.settings;
         self.stop.stop();
         if let Some(thread) = self.thread {
-            // Its panic has been told; what it saw before is kept.
+            // A panic was logged; what was read before it is kept.
             let _ = thread.join();
         }
         let after = SensorSnapshot::read(&self.root, &self.machine);

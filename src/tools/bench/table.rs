@@ -31,9 +31,7 @@ pub fn run_table(document: &Value, speed: &Speed) -> String {
     add_speeds(speed, &mut lines);
     let throttling = meta["throttling"].as_array();
     for cause in throttling.into_iter().flatten().filter_map(Value::as_str) {
-        lines.push(format!(
-            "Warning:   the machine slowed itself down: {cause}"
-        ));
+        lines.push(format!("Warning:   the machine was throttled: {cause}"));
     }
     lines.join("\n")
 }
@@ -130,7 +128,7 @@ pub(super) fn of_series(results: &[PointResult]) -> String {
             lines.push(format!("Warning: {warning}"));
         }
     }
-    // With `backend: auto` one point may have an engine and another not; their speeds then say little of what was varied.
+    // With `backend: auto` one point may have an engine and another not; their speeds then cannot be compared.
     let detectors = detectors(results);
     if detectors.len() > 1 {
         lines.push(format!("Not all of them detected with the same:"));
@@ -141,7 +139,7 @@ pub(super) fn of_series(results: &[PointResult]) -> String {
     lines.join("\n")
 }
 
-/// What detected, in words, and the points where it did.
+/// Descriptions of the detectors, and the points that used each.
 fn detectors(results: &[PointResult]) -> BTreeMap<&str, Vec<&str>> {
     let mut detectors: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for point in results {
@@ -187,11 +185,11 @@ pub(super) fn of_ablation(steps: &[Gain]) -> String {
         for note in &step.notes {
             lines.push(format!("  {note}"));
         }
-        // Fewer rounds tell nothing of their noise.
+        // The noise of fewer rounds is not known.
         let noisy = |gain: &&Comparison| gain.ratios.len() >= 3 && !gain.is_clear;
         if step.gain.as_ref().filter(noisy).is_some() {
             lines.push(format!(
-                "  the difference to the step before does not stand out of the noise"
+                "  the difference from the step before is within the noise"
             ));
         }
     }

@@ -1,4 +1,4 @@
-//! The parts of an examination, and how each is run: on a thread of its own, for a limited time.
+//! The checks, and how each is run: on a thread of its own, for a limited time.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::check_report::{CheckReport, CheckResult, CheckState};
 use super::context::DoctorContext;
 use super::{broker, cameras, engine, libraries, platform, power, profiling, service, video};
 
-/// What can be examined alone.
+/// A check that can be run separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Check {
     /// The configuration file.
@@ -22,15 +22,15 @@ pub enum Check {
     Libraries,
     /// GStreamer's elements and their properties.
     Elements,
-    /// Scaling and decoding, each unit against the processor.
+    /// Scaling and decoding, each unit compared with the CPU.
     Scaling,
-    /// Cameras and who may use them.
+    /// Cameras and their permissions.
     Cameras,
-    /// GPU, engines, and the detector at work.
+    /// GPU, engines, and a run of the detector.
     Engine,
-    /// Settings of the machine, and what slows it down.
+    /// Settings of the machine, and throttling.
     Power,
-    /// Who may profile, and with what.
+    /// Permission to profile, and Nsight Systems.
     Profiling,
     /// systemd's unit and the journal.
     Service,
@@ -89,17 +89,17 @@ impl Check {
             Self::Platform => "Machine, release, memory, disk, clock",
             Self::Libraries => "NVIDIA's libraries, ONNX Runtime, GStreamer",
             Self::Elements => "GStreamer's elements and their properties",
-            Self::Scaling => "Scaling and decoding, each unit against the processor",
-            Self::Cameras => "Cameras and who may use them",
-            Self::Engine => "GPU, engines, and the detector at work",
-            Self::Power => "Settings of the machine, and what slows it down",
-            Self::Profiling => "Who may profile, and with what",
+            Self::Scaling => "Scaling and decoding, each unit compared with the CPU",
+            Self::Cameras => "Cameras and their permissions",
+            Self::Engine => "GPU, engines, and a run of the detector",
+            Self::Power => "Settings of the machine, and throttling",
+            Self::Profiling => "Permission to profile, and Nsight Systems",
             Self::Service => "systemd's unit and the journal",
             Self::Broker => "The broker",
         }
     }
 
-    /// Longest that it may take.
+    /// Longest time that it may take.
     fn timeout(self) -> Duration {
         Duration::from_secs(match self {
             Self::Engine => 180,
@@ -109,18 +109,18 @@ impl Check {
         })
     }
 
-    /// Examines it, on another thread, and takes the results as they come.
+    /// Runs it on another thread, and adds its results as they arrive.
     pub(super) fn run(
         self,
         context: &Arc<DoctorContext>,
         report: &mut CheckReport,
     ) -> anyhow::Result<()> {
         let (sender, results) = unbounded();
-        let subject = Arc::clone(context);
+        let context = Arc::clone(context);
         let body = move || {
             // An error: the check took longer than it may, and its results are no longer received.
             let send = move |result: &CheckResult| drop(sender.send(result.clone()));
-            self.run_here(&subject, &mut CheckReport::for_check(self.name(), send));
+            self.run_here(&context, &mut CheckReport::for_check(self.name(), send));
         };
         thread::Builder::new()
             .name(self.name().to_owned())
@@ -146,7 +146,7 @@ impl Check {
     }
 }
 
-/// Takes the results of a part until it has ended, or its time is over.
+/// Adds the results of a check until it has ended, or its time is over.
 fn collect(
     check: &'static str,
     results: &Receiver<CheckResult>,
@@ -165,7 +165,7 @@ fn collect(
                     state: CheckState::Unknown,
                     what: check.to_owned(),
                     text: format!(
-                        "not examined to its end within {seconds} s: what comes after the lines before hangs; ask for it alone with `--only {check}`"
+                        "not finished within {seconds} s: the step after the results above hangs; run only this check with `--only {check}`"
                     ),
                 });
                 return;
@@ -188,11 +188,19 @@ mod tests {
     }
 
     #[test]
+    fn name_of_each_check_parses() {
+        for check in Check::ALL {
+            assert_eq!(check.name().parse(), Ok(check));
+        }
+        assert!("camera".parse::<Check>().is_err());
+    }
+
+    #[test]
     fn hanging_check_is_unknown_and_others_continue() {
         let (sender, results) = unbounded();
         report_to(&sender, "cameras").ok("camera /dev/video0", "it is here");
         let mut lines = CheckReport::default();
-        // The other end stays open: nobody says that this was all.
+        // The sender stays open: the check has not ended.
         collect("cameras", &results, Duration::from_millis(1), &mut lines);
         let found: Vec<(CheckState, &str)> = lines
             .all()

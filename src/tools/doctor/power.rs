@@ -1,4 +1,4 @@
-//! Whether the machine is set as the configuration wants it, and what slows it down.
+//! Settings of the machine compared with the configuration, and causes of throttling.
 
 use super::check_report::CheckReport;
 use super::context::DoctorContext;
@@ -14,13 +14,13 @@ pub(super) fn run(context: &DoctorContext, report: &mut CheckReport) {
     if causes.is_empty() {
         let observed = readings.throttles.len() + readings.rails.len();
         match observed {
-            0 => report.unknown("throttling", "this machine tells of none"),
+            0 => report.unknown("throttling", "this machine reports none"),
             _ => report.ok("throttling", "nothing slows the machine down now"),
         }
     }
     causes.sort();
     for cause in causes {
-        report.failed("throttling", &format!("{cause}; see to the cooling, the power supply and the power mode (`jetwatch tune status`)"));
+        report.failed("throttling", &format!("{cause}; check the cooling, the power supply and the power mode (`jetwatch tune status`)"));
     }
     for counter in &readings.over_current {
         let what = format!("over-current {}", counter.name);
@@ -65,7 +65,7 @@ fn settings(context: &DoctorContext, report: &mut CheckReport) {
                 &what,
                 &format!("{real}, wanted {}: sudo jetwatch tune apply", step.wanted),
             ),
-            // Some of what is asked only root may see.
+            // Some settings can be read by root only.
             StepState::Refused(reason) if step.real.is_none() && !context.is_root => {
                 context.unreadable(report, &what, &reason);
             }
