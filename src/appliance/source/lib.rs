@@ -27,7 +27,6 @@ mod rate_limit;
 mod source_trait;
 mod stop;
 mod supervisor;
-mod test_clip;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -40,7 +39,9 @@ use jetwatch_telemetry::{Heartbeat, Heartbeats, Recorder};
 use jetwatch_types::{Crop, Letterbox, Placement, Size, SourceId};
 
 pub use argus::ArgusSupervisor;
-pub use elements::{ELEMENTS, ElementSpec, ElementState, inspect_element};
+pub use elements::{
+    ELEMENTS, ElementSpec, ElementState, inspect_element, make as make_element, set_if_supported,
+};
 pub use error::SourceError;
 pub use frame_handler::{Flow, FrameHandler};
 pub use image_folder::{UnreadableHandler, start_image_source};

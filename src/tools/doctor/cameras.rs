@@ -1,22 +1,22 @@
-//! Cameras: which are here, what they offer, who uses them, and whether the daemon may.
+//! Cameras: devices, their formats, processes that use them, and permissions of the daemon.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 
-use super::subject::DoctorContext;
-use crate::check_report::CheckReport;
+use super::check_report::CheckReport;
+use super::context::DoctorContext;
 use jetwatch_config::{SourceConfig, SourceUri};
 use jetwatch_platform::Process;
-use jetwatch_source::gst::video_selftest;
+use jetwatch_source::gst::camera_offers;
 
 /// The daemon's user, as the package makes it.
 const USER: &str = "jetwatch";
 
-/// Where the device tree tells of CSI cameras.
+/// CSI cameras in the device tree.
 const MODULES: &str = "/proc/device-tree/tegra-camera-platform/modules";
 
-/// Devices of a Jetson that the daemon works with, where the machine has them.
+/// Devices of a Jetson that the daemon opens, where the machine has them.
 const UNITS: [&str; 6] = [
     "/dev/nvmap",
     "/dev/nvhost-ctrl-gpu",
@@ -81,10 +81,7 @@ fn v4l2(context: &DoctorContext, report: &mut CheckReport, device: &str) {
             .collect();
         report.ok(
             &what,
-            &format!(
-                "{name}, in use by {}, so it is left alone",
-                users.join(", ")
-            ),
+            &format!("{name}, in use by {}: not opened", users.join(", ")),
         );
         return;
     }
@@ -92,18 +89,18 @@ fn v4l2(context: &DoctorContext, report: &mut CheckReport, device: &str) {
         context.unreadable(
             report,
             &what,
-            &format!("{name}; the daemon runs and may use it, so it is left alone"),
+            &format!("{name}; the daemon runs and may use it: not opened"),
         );
         return;
     }
     if !metadata.file_type().is_char_device() {
         report.unknown(
             &what,
-            &format!("{name}; {device} is no device, so its formats are not asked for"),
+            &format!("{name}; {device} is no device: its formats are not queried"),
         );
         return;
     }
-    match video_selftest::camera_offers(device) {
+    match camera_offers(device) {
         Ok(offers) => report.ok(&what, &format!("{name}, {offers}")),
         Err(error) => context.unreadable(report, &what, &format!("{name}: {error}")),
     }
@@ -155,13 +152,13 @@ fn check_permission(
     if may {
         report.ok(&what, &format!("{USER} may read and write it ({rights})"));
     } else if is_member {
-        report.failed(&what, &format!("{USER} may not read and write it ({rights}), although it is in that group; expected mode 660: sudo chmod 660 {device}, and look for the udev rule that says otherwise"));
+        report.failed(&what, &format!("{USER} may not read and write it ({rights}), although it is in that group; expected mode 660: sudo chmod 660 {device}, and find the udev rule that sets another one"));
     } else {
         report.failed(&what, &format!("{USER} may not read and write it ({rights}): sudo usermod -aG {group_name} {USER} && sudo systemctl restart jetwatch"));
     }
 }
 
-/// CSI cameras, and the service that gives their pictures.
+/// CSI cameras, and the service that delivers their images.
 fn argus(context: &DoctorContext, report: &mut CheckReport) {
     let modules = context.root.names(MODULES).unwrap_or_default();
     let badges: Vec<String> = modules
@@ -187,7 +184,7 @@ fn argus(context: &DoctorContext, report: &mut CheckReport) {
             "not installed; CSI cameras need it: sudo apt install nvidia-l4t-camera".to_owned()
         }
         true if unit.active == "active" => {
-            let text = format!("active, started anew {} times by systemd", unit.restarts);
+            let text = format!("active, restarted {} times by systemd", unit.restarts);
             return report.ok(WHAT, &text);
         }
         true => format!(
@@ -198,13 +195,13 @@ fn argus(context: &DoctorContext, report: &mut CheckReport) {
     let is_csi = |source: &SourceConfig| matches!(source.uri, SourceUri::Csi { .. });
     match context.config() {
         Some(config) if config.sources.iter().any(is_csi) => report.failed(WHAT, &text),
-        // Machines without CSI cameras have it switched off, and rightly so.
+        // Machines without CSI cameras need not run it.
         Some(_) => report.ok(WHAT, "does not run, and no source is a CSI camera"),
         None => report.unknown(WHAT, &text),
     }
 }
 
-/// Cameras that the configuration names and the machine lacks.
+/// Cameras of the configuration that this machine does not have.
 fn check_configured(context: &DoctorContext, report: &mut CheckReport, devices: &[String]) {
     for source in context
         .config()

@@ -1,19 +1,19 @@
-//! The parts of an examination, and how each is run: on a thread of its own, for a limited time.
+//! The checks, and how each is run: on a thread of its own, for a limited time.
 
+use std::str::FromStr;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use clap::ValueEnum;
 use crossbeam_channel::{Receiver, RecvTimeoutError, unbounded};
 
-use super::subject::DoctorContext;
+use super::check_report::{CheckReport, CheckResult, CheckState};
+use super::context::DoctorContext;
 use super::{broker, cameras, engine, libraries, platform, power, profiling, service, video};
-use crate::check_report::{CheckReport, CheckResult};
 
-/// What can be examined alone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Check {
+/// A check that can be run separately.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Check {
     /// The configuration file.
     Config,
     /// Machine, release, memory, disk, clock.
@@ -22,15 +22,15 @@ pub(super) enum Check {
     Libraries,
     /// GStreamer's elements and their properties.
     Elements,
-    /// Scaling and decoding, each unit against the processor.
+    /// Scaling and decoding, each unit compared with the CPU.
     Scaling,
-    /// Cameras and who may use them.
+    /// Cameras and their permissions.
     Cameras,
-    /// GPU, engines, and the detector at work.
+    /// GPU, engines, and a run of the detector.
     Engine,
-    /// Settings of the machine, and what slows it down.
+    /// Settings of the machine, and throttling.
     Power,
-    /// Who may profile, and with what.
+    /// Permission to profile, and Nsight Systems.
     Profiling,
     /// systemd's unit and the journal.
     Service,
@@ -38,9 +38,34 @@ pub(super) enum Check {
     Broker,
 }
 
+impl FromStr for Check {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|check| check.name() == name);
+        found.ok_or_else(|| format!("found {name:?}, expected the name of a check"))
+    }
+}
+
 impl Check {
+    /// All of them, in the order in which they run.
+    pub const ALL: [Self; 11] = [
+        Self::Config,
+        Self::Platform,
+        Self::Libraries,
+        Self::Elements,
+        Self::Scaling,
+        Self::Cameras,
+        Self::Engine,
+        Self::Power,
+        Self::Profiling,
+        Self::Service,
+        Self::Broker,
+    ];
+
     /// Its name on the command line.
-    pub(super) fn name(self) -> &'static str {
+    #[must_use]
+    pub fn name(self) -> &'static str {
         match self {
             Self::Config => "config",
             Self::Platform => "platform",
@@ -56,7 +81,25 @@ impl Check {
         }
     }
 
-    /// Longest that it may take.
+    /// What it examines, for a help text.
+    #[must_use]
+    pub fn description(self) -> &'static str {
+        match self {
+            Self::Config => "The configuration file",
+            Self::Platform => "Machine, release, memory, disk, clock",
+            Self::Libraries => "NVIDIA's libraries, ONNX Runtime, GStreamer",
+            Self::Elements => "GStreamer's elements and their properties",
+            Self::Scaling => "Scaling and decoding, each unit compared with the CPU",
+            Self::Cameras => "Cameras and their permissions",
+            Self::Engine => "GPU, engines, and a run of the detector",
+            Self::Power => "Settings of the machine, and throttling",
+            Self::Profiling => "Permission to profile, and Nsight Systems",
+            Self::Service => "systemd's unit and the journal",
+            Self::Broker => "The broker",
+        }
+    }
+
+    /// Longest time that it may take.
     fn timeout(self) -> Duration {
         Duration::from_secs(match self {
             Self::Engine => 180,
@@ -66,16 +109,19 @@ impl Check {
         })
     }
 
-    /// Examines it, on another thread, and takes the results as they come.
+    /// Runs it on another thread, and adds its results as they arrive.
     pub(super) fn run(
         self,
         context: &Arc<DoctorContext>,
         report: &mut CheckReport,
     ) -> anyhow::Result<()> {
         let (sender, results) = unbounded();
-        let subject = Arc::clone(context);
-        let body =
-            move || self.run_here(&subject, &mut CheckReport::for_check(self.name(), sender));
+        let context = Arc::clone(context);
+        let body = move || {
+            // An error: the check took longer than it may, and its results are no longer received.
+            let send = move |result: &CheckResult| drop(sender.send(result.clone()));
+            self.run_here(&context, &mut CheckReport::for_check(self.name(), send));
+        };
         thread::Builder::new()
             .name(self.name().to_owned())
             .spawn(body)?;
@@ -100,7 +146,7 @@ impl Check {
     }
 }
 
-/// Takes the results of a part until it has ended, or its time is over.
+/// Adds the results of a check until it has ended, or its time is over.
 fn collect(
     check: &'static str,
     results: &Receiver<CheckResult>,
@@ -116,10 +162,10 @@ fn collect(
                 let seconds = timeout.as_secs();
                 report.merge(CheckResult {
                     part: Some(check),
-                    state: "unknown",
+                    state: CheckState::Unknown,
                     what: check.to_owned(),
                     text: format!(
-                        "not examined to its end within {seconds} s: what comes after the lines before hangs; ask for it alone with `--only {check}`"
+                        "not finished within {seconds} s: the step after the results above hangs; run only this check with `--only {check}`"
                     ),
                 });
                 return;
@@ -130,23 +176,43 @@ fn collect(
 
 #[cfg(test)]
 mod tests {
+    use crossbeam_channel::Sender;
+
     use super::*;
+
+    fn report_to(sender: &Sender<CheckResult>, check: &'static str) -> CheckReport {
+        let sender = sender.clone();
+        CheckReport::for_check(check, move |result| {
+            sender.send(result.clone()).expect("received");
+        })
+    }
+
+    #[test]
+    fn name_of_each_check_parses() {
+        for check in Check::ALL {
+            assert_eq!(check.name().parse(), Ok(check));
+        }
+        assert!("camera".parse::<Check>().is_err());
+    }
 
     #[test]
     fn hanging_check_is_unknown_and_others_continue() {
         let (sender, results) = unbounded();
-        CheckReport::for_check("cameras", sender.clone()).ok("camera /dev/video0", "it is here");
+        report_to(&sender, "cameras").ok("camera /dev/video0", "it is here");
         let mut lines = CheckReport::default();
-        // The other end stays open: nobody says that this was all.
+        // The sender stays open: the check has not ended.
         collect("cameras", &results, Duration::from_millis(1), &mut lines);
-        let found: Vec<(&str, &str)> = lines
+        let found: Vec<(CheckState, &str)> = lines
             .all()
             .iter()
             .map(|line| (line.state, line.what.as_str()))
             .collect();
         assert_eq!(
             found,
-            [("ok", "camera /dev/video0"), ("unknown", "cameras")]
+            [
+                (CheckState::Ok, "camera /dev/video0"),
+                (CheckState::Unknown, "cameras")
+            ]
         );
         assert!(lines.is_ok());
         drop(sender);
@@ -155,7 +221,8 @@ mod tests {
     #[test]
     fn finished_check_reports_its_results() {
         let (sender, results) = unbounded();
-        CheckReport::for_check("broker", sender).failed("broker", "it is away");
+        report_to(&sender, "broker").failed("broker", "it is away");
+        drop(sender);
         let mut lines = CheckReport::default();
         collect("broker", &results, Duration::from_secs(60), &mut lines);
         assert_eq!((lines.all().len(), lines.is_ok()), (1, false));

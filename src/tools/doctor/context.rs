@@ -1,35 +1,35 @@
-//! What is examined: a machine, its configuration, and the daemon that may run on it.
+//! What the checks examine: a machine, its configuration, and daemons that run on it.
 
 use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use crate::check_report::CheckReport;
+use super::check_report::CheckReport;
 use jetwatch_config::{Config, ConfigError};
 use jetwatch_platform::{Machine, PlatformError, Process, SysRoot, SystemdUnit};
 
 /// Where the package puts the configuration.
 pub(super) const CONFIG: &str = "/etc/jetwatch/jetwatch.yaml";
 
-/// What all parts look at.
+/// Input of all checks.
 pub(super) struct DoctorContext {
-    /// Where the system begins.
+    /// Root of the system's files.
     pub(super) root: SysRoot,
-    /// What it is.
+    /// The machine.
     pub(super) machine: Machine,
-    /// The configuration: that of the command line, else the package's, if it is there.
+    /// The configuration: the given one, else the package's; `None` where that does not exist.
     pub(super) config: Option<Result<Config, ConfigError>>,
     config_path: PathBuf,
-    /// The configuration for the detector, with the settings of the command line; or why there is none.
+    /// The configuration for the detector, with the given settings; or why there is none.
     pub(super) detector: Result<Config, String>,
-    /// Whether root examines.
+    /// Whether this process runs as root.
     pub(super) is_root: bool,
     /// Daemons that run now.
     pub(super) daemons: Vec<Process>,
 }
 
 impl DoctorContext {
-    /// Looks for the configuration, and for what the machine is.
+    /// Reads the configuration, and finds out the machine and its running daemons.
     pub(super) fn find(
         root: SysRoot,
         config: Option<PathBuf>,
@@ -49,30 +49,30 @@ impl DoctorContext {
         }
     }
 
-    /// The configuration, if it is there and right.
+    /// The configuration, if it exists and is valid.
     pub(super) fn config(&self) -> Option<&Config> {
         self.config.as_ref()?.as_ref().ok()
     }
 
-    /// Why there is no configuration to go by.
+    /// Why there is no configuration.
     pub(super) fn without_config(&self) -> &'static str {
         match self.config {
             Some(Err(_)) => "the configuration is wrong, see `jetwatch doctor --only config`",
-            _ => "without a configuration nothing is wanted",
+            _ => "there is no configuration to compare with",
         }
     }
 
-    /// Asks systemd for a unit; a sentence where it does not tell.
+    /// State of a unit, from systemd; a sentence where it is not known.
     pub(super) fn unit(&self, name: &str) -> Result<SystemdUnit, String> {
         SystemdUnit::find(&self.root, name).map_err(|error| match error {
             PlatformError::NoTool { .. } => {
-                format!("systemctl is not here, so nobody can be asked for {name}")
+                format!("systemctl is not here, so the state of {name} is not known")
             }
             error => error.to_string(),
         })
     }
 
-    /// Says what does not need to be here on a machine that is no Jetson, and must be on one.
+    /// Adds what is missing: wrong on a Jetson, unknown on other machines, which do not need it.
     pub(super) fn missing(&self, report: &mut CheckReport, what: &str, text: &str) {
         if self.machine.is_jetson() {
             report.failed(what, text);
@@ -81,14 +81,14 @@ impl DoctorContext {
         }
     }
 
-    /// Says why something could not be read; who is not root may not read all.
+    /// Adds why something could not be read. Other users than root may not read everything.
     pub(super) fn unreadable(&self, report: &mut CheckReport, what: &str, text: &str) {
         if self.is_root {
             report.unknown(what, text);
         } else {
             report.unknown(
                 what,
-                &format!("{text}; ask again as root: sudo jetwatch doctor"),
+                &format!("{text}; run it as root: sudo jetwatch doctor"),
             );
         }
     }

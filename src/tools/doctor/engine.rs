@@ -1,8 +1,8 @@
-//! The engines that were built, and the detector at work.
+//! The engines that were built, and a run of the detector.
 
+use super::check_report::CheckReport;
+use super::context::DoctorContext;
 use super::detector;
-use super::subject::DoctorContext;
-use crate::check_report::CheckReport;
 use jetwatch_detect::engines::{EngineCache, ListedState, device};
 
 pub(super) fn run(context: &DoctorContext, report: &mut CheckReport) {
@@ -31,7 +31,7 @@ pub(super) fn run(context: &DoctorContext, report: &mut CheckReport) {
                         report.ok(&what, &format!("whole: {text}"));
                     }
                     ListedState::Damaged(why) | ListedState::Incomplete(why) => {
-                        report.failed(&what, &format!("{why}; remove it and build it anew with `jetwatch engine build`"));
+                        report.failed(&what, &format!("{why}; remove it and build it again with `jetwatch engine build`"));
                     }
                 }
             }
@@ -46,7 +46,7 @@ pub(super) fn run(context: &DoctorContext, report: &mut CheckReport) {
         );
     }
     if !context.daemons.is_empty() {
-        report.unknown("detector", "the daemon runs and would be slowed down: stop it (sudo systemctl stop jetwatch), then `jetwatch doctor --detector`");
+        report.unknown("detector", "the daemon runs and would be disturbed: stop it (sudo systemctl stop jetwatch), then `jetwatch doctor --detector`");
         return;
     }
     if let Err(error) = detector::run(config, report) {

@@ -1,4 +1,4 @@
-//! The detector's examination: the same pictures on every machine, each runtime that is here, and recorded detections.
+//! The check of the detector: the same images on every machine, each runtime that is installed, and recorded detections.
 
 use std::fs;
 use std::path::Path;
@@ -19,35 +19,34 @@ use jetwatch_telemetry::{Recorder, StageSummary};
 use jetwatch_traffic::synthetic_factory;
 use jetwatch_types::{Detection, Frame};
 
-use super::super::Exit;
-use super::super::check_report::CheckReport;
+use super::check_report::CheckReport;
 
 /// Name of the recorded detections in a model folder.
 const GOLDEN: &str = "golden.json";
 
-/// Least share of sure boxes that a runtime must share with what was recorded in the same numbers.
+/// Smallest share of confident boxes that a runtime must have in common with the recorded ones of the same precision.
 const MIN_SHARE: f64 = 0.95;
 
-/// Frames that are timed, and those before them that are not.
+/// Frames that are timed, and those before them that are not (warm-up).
 const TIMED_FRAMES: u64 = 300;
 const WARMUP_FRAMES: u64 = 30;
-/// On a machine without a GPU a frame takes some tens of milliseconds.
+/// Fewer for ONNX Runtime: on a machine without a GPU a frame takes some tens of milliseconds.
 const TIMED_FRAMES_ONNX: u64 = 60;
-/// Different pictures that are timed in turns.
+/// Number of different images that are timed in turns.
 const PRELOADED: usize = 32;
 
 /// What was measured.
 #[derive(Debug, Default, Serialize)]
-pub(super) struct DetectorResults {
+pub struct DetectorResults {
     /// Whether TensorRT ran and agreed.
-    pub(super) is_proven: bool,
+    pub is_proven: bool,
     /// Name of the model.
     model: String,
-    /// Precision that was examined.
+    /// Precision that was checked.
     precision: String,
     tensorrt: Option<BackendResults>,
     onnx: Option<BackendResults>,
-    /// TensorRT and ONNX Runtime with each other.
+    /// Agreement of TensorRT with ONNX Runtime.
     each_other: Option<Agreement>,
 }
 
@@ -56,22 +55,22 @@ pub(super) struct DetectorResults {
 struct BackendResults {
     /// Backend, model, precision and what runs it.
     what: String,
-    /// From the library's opening to the first picture, in ms; an engine's build is part of it.
+    /// From the opening of the library to the first image, in ms; includes the build of an engine.
     load_ms: f64,
-    /// With what was recorded.
+    /// Agreement with the recorded detections.
     recorded: Option<Agreement>,
-    /// Frames per second of all workers on preloaded pictures.
+    /// Frames per second of all workers on preloaded images.
     fps: f64,
     workers: usize,
-    /// CPU time of the process for each frame, in ms.
+    /// CPU time of the process per frame, in ms.
     cpu_ms_per_frame: f64,
     stages: Vec<StageSummary>,
 }
 
-/// One backend at work.
+/// Detections of one backend.
 struct Run {
     backend: Backend,
-    /// As it was asked for.
+    /// As it was requested.
     precision: Option<String>,
     prepared: DetectorFactory,
     load_ms: f64,
@@ -79,13 +78,13 @@ struct Run {
     frames: Vec<Frame>,
 }
 
-/// Examines the detector of `config` with every runtime that is here.
+/// Checks the detector of `config` with every runtime that is installed.
 pub(super) fn run(config: &Config, report: &mut CheckReport) -> anyhow::Result<DetectorResults> {
     let Some(folder) = &config.detector.model else {
-        bail!("detector.backend is `scripted`, which looks at no pixel: name a model with --model");
+        bail!("detector.backend is `scripted`, which uses no pixels: name a model with --model");
     };
     let spec = detect::model::ModelSpec::load(folder).map_err(|error| {
-        // As the daemon would say it, with its exit code.
+        // The daemon's error, with its exit code.
         PipelineError::Detect(DetectError::Model(error))
     })?;
     let names: Vec<&str> = spec
@@ -112,7 +111,7 @@ pub(super) fn run(config: &Config, report: &mut CheckReport) -> anyhow::Result<D
         ..config.detector.clone()
     };
     let tensorrt = load(settings(Backend::TensorRt), "tensorrt", report);
-    // Numbers that the folder has no file for, as fp16, are compared with fp32.
+    // A precision without a file in the folder, as fp16, is compared with fp32.
     let has_file = names.contains(&precision.as_str());
     let reference = if has_file { &precision } else { names[0] };
     let onnx = load(
@@ -168,7 +167,7 @@ fn golden(folder: &Path, report: &mut CheckReport) -> Option<Golden> {
     let path = folder.join(GOLDEN);
     if !path.exists() {
         let text = format!(
-            "{} is missing, so nothing was recorded to compare with; where ONNX Runtime works, `jetwatch doctor --detector --record {}` makes it",
+            "{} is missing, so there are no recorded detections to compare with; where ONNX Runtime works, `jetwatch doctor --detector --record {}` writes it",
             path.display(),
             path.display()
         );
@@ -186,12 +185,12 @@ fn golden(folder: &Path, report: &mut CheckReport) -> Option<Golden> {
     }
 }
 
-/// Loads a backend and shows it the pictures; says what came of it.
+/// Loads a backend, runs it on the images, and adds the result.
 fn load(settings: DetectorConfig, name: &str, report: &mut CheckReport) -> Option<Run> {
     let started = Instant::now();
     let prepared = match detect::load(&settings, &Recorder::default()) {
         Ok(prepared) => prepared,
-        // What is not installed or not built is not wrong; what is and does not work, is.
+        // A runtime that is not installed, or an engine that is not built, is no failure.
         Err(error) if error.is_absence() || is_unbuilt(&error) => {
             report.unknown(name, &error.to_string());
             return None;
@@ -226,12 +225,12 @@ fn load(settings: DetectorConfig, name: &str, report: &mut CheckReport) -> Optio
     }
 }
 
-/// Whether an engine is missing that could be built.
+/// Whether only the engine is missing, which can be built.
 fn is_unbuilt(error: &DetectError) -> bool {
     matches!(error, DetectError::Engine(EngineError::Missing(_)))
 }
 
-/// Compares a run with what was recorded, if this machine draws the pictures that were.
+/// Compares a run with the recorded detections, if this version draws the same images.
 fn compare_recorded(
     name: &str,
     run: &Run,
@@ -245,7 +244,7 @@ fn compare_recorded(
         .count();
     if differ > 0 || run.frames.len() != set.pictures.len() {
         let text = format!(
-            "{differ} of {} pictures are drawn otherwise than when they were recorded ({} of them); record them anew with this version",
+            "{differ} of {} images are drawn otherwise than when they were recorded ({} of them); record the detections again with this version",
             run.frames.len(),
             set.pictures.len()
         );
@@ -261,7 +260,7 @@ fn compare_recorded(
 fn add_agreement(name: &str, other: &str, found: &Agreement, report: &mut CheckReport) {
     let what = format!("{name} detections");
     let text = format!(
-        "{:.1} % of {} and {:.1} % of {} sure boxes agree with {other} on {} pictures (expected {:.0} %), mean overlap {:.3}, scores within {:.3}",
+        "{:.1} % of {} and {:.1} % of {} confident boxes agree with {other} on {} images (expected {:.0} %), mean overlap {:.3}, scores within {:.3}",
         100.0 * found.first.share(),
         found.first.boxes,
         100.0 * found.second.share(),
@@ -272,7 +271,7 @@ fn add_agreement(name: &str, other: &str, found: &Agreement, report: &mut CheckR
         found.worst_score_difference
     );
     if found.first.boxes == 0 && found.second.boxes == 0 {
-        report.unknown(&what, &format!("{text}; nothing was found at all"));
+        report.unknown(&what, &format!("{text}; nothing was detected"));
     } else if found.share() >= MIN_SHARE {
         report.ok(&what, &text);
     } else {
@@ -281,7 +280,7 @@ fn add_agreement(name: &str, other: &str, found: &Agreement, report: &mut CheckR
     }
 }
 
-/// Times a backend on preloaded pictures.
+/// Measures the speed of a backend on preloaded images.
 fn measure_speed(
     config: &Config,
     run: &Run,
@@ -314,15 +313,20 @@ fn measure_speed(
         false => format!("; medians on the GPU in ms: {}", gpu.join(", ")),
     };
     let text = format!(
-        "{:.0} frames/s with {} worker(s), {:.2} ms CPU a frame{gpu}",
+        "{:.0} frames/s with {} worker(s), {:.2} ms CPU per frame{gpu}",
         alone.fps, alone.workers, alone.cpu_ms_per_frame
     );
     report.ok(&format!("{} speed", run.prepared.backend()), &text);
     Ok(alone)
 }
 
-/// Writes what ONNX Runtime finds on the processor, in each precision of the model, to `path`.
-pub(super) fn record(config: &Config, path: &Path) -> anyhow::Result<Exit> {
+/// Writes what ONNX Runtime finds on the CPU, in each precision of the model, to `path`. `on_precision` receives a line of
+/// text for each of them.
+pub(super) fn record(
+    config: &Config,
+    path: &Path,
+    on_precision: &mut dyn FnMut(&str),
+) -> anyhow::Result<()> {
     let Some(folder) = &config.detector.model else {
         bail!("found no model, expected one: name it with --model");
     };
@@ -343,11 +347,8 @@ pub(super) fn record(config: &Config, path: &Path) -> anyhow::Result<Exit> {
         let frames = golden_frames(&prepared, &synthetic_factory())?;
         let found = detections_of(&prepared, &frames)?;
         let boxes: usize = found.iter().map(Vec::len).sum();
-        println!(
-            "{}: {boxes} boxes on {} pictures",
-            prepared.describe(),
-            frames.len()
-        );
+        let (detector, count) = (prepared.describe(), frames.len());
+        on_precision(&format!("{detector}: {boxes} boxes on {count} images"));
         golden.sets.push(GoldenSet {
             precision: file.precision.clone(),
             pictures: frames
@@ -358,9 +359,7 @@ pub(super) fn record(config: &Config, path: &Path) -> anyhow::Result<Exit> {
         });
     }
     let text = serde_json::to_string(&golden)?;
-    // One picture a line: what changes is seen in a comparison of two versions.
+    // One image per line, so that two versions can be compared line by line.
     let text = text.replace("{\"sha256\"", "\n{\"sha256\"");
-    fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))?;
-    println!("wrote {}", path.display());
-    Ok(Exit::Success)
+    fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))
 }

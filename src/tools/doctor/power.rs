@@ -1,10 +1,10 @@
-//! Whether the machine is set as the configuration wants it, and what slows it down.
+//! Settings of the machine compared with the configuration, and causes of throttling.
 
-use super::subject::DoctorContext;
-use crate::check_report::CheckReport;
-use crate::tune::desired_settings;
+use super::check_report::CheckReport;
+use super::context::DoctorContext;
+use jetwatch_config::{ClockTuning, TuneConfig};
 use jetwatch_platform::throttling::capped_gpu;
-use jetwatch_platform::tune::{StepState, plan};
+use jetwatch_platform::tune::{Clocks, DesiredSettings, StepState, plan};
 use jetwatch_platform::{PowerModes, SensorSnapshot};
 
 pub(super) fn run(context: &DoctorContext, report: &mut CheckReport) {
@@ -14,13 +14,13 @@ pub(super) fn run(context: &DoctorContext, report: &mut CheckReport) {
     if causes.is_empty() {
         let observed = readings.throttles.len() + readings.rails.len();
         match observed {
-            0 => report.unknown("throttling", "this machine tells of none"),
+            0 => report.unknown("throttling", "this machine reports none"),
             _ => report.ok("throttling", "nothing slows the machine down now"),
         }
     }
     causes.sort();
     for cause in causes {
-        report.failed("throttling", &format!("{cause}; see to the cooling, the power supply and the power mode (`jetwatch tune status`)"));
+        report.failed("throttling", &format!("{cause}; check the cooling, the power supply and the power mode (`jetwatch tune status`)"));
     }
     for counter in &readings.over_current {
         let what = format!("over-current {}", counter.name);
@@ -65,11 +65,25 @@ fn settings(context: &DoctorContext, report: &mut CheckReport) {
                 &what,
                 &format!("{real}, wanted {}: sudo jetwatch tune apply", step.wanted),
             ),
-            // Some of what is asked only root may see.
+            // Some settings can be read by root only.
             StepState::Refused(reason) if step.real.is_none() && !context.is_root => {
                 context.unreadable(report, &what, &reason);
             }
             StepState::Refused(reason) => report.failed(&what, &reason),
         }
+    }
+}
+
+/// The settings of the machine that a configuration asks for.
+#[must_use]
+pub fn desired_settings(config: &TuneConfig) -> DesiredSettings {
+    DesiredSettings {
+        perf_event_paranoid: config.perf_event_paranoid,
+        power_mode: config.power_mode.clone(),
+        clocks: match config.clocks {
+            ClockTuning::Leave => None,
+            ClockTuning::Max => Some(Clocks::Max),
+        },
+        fan_profile: config.fan_profile.clone(),
     }
 }

@@ -1,14 +1,14 @@
-//! Who may profile, and with which Nsight Systems.
+//! Permission to profile, and the installed Nsight Systems.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use super::subject::DoctorContext;
-use crate::check_report::CheckReport;
+use super::check_report::CheckReport;
+use super::context::DoctorContext;
 
 const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
 
-/// Where its packages put it.
+/// Folder of NVIDIA's packages.
 const FOLDER: &str = "/opt/nvidia";
 
 pub(super) fn run(context: &DoctorContext, report: &mut CheckReport) {
@@ -42,12 +42,12 @@ pub(super) fn run(context: &DoctorContext, report: &mut CheckReport) {
         Ok(version) => report.ok("nsys", &format!("{version}, {}", path.display())),
         Err(error) => report.failed(
             "nsys",
-            &format!("{}: {error}; install it anew", path.display()),
+            &format!("{}: {error}; install it again", path.display()),
         ),
     }
 }
 
-/// The program: in a folder of programs, else where NVIDIA's packages keep it.
+/// The program: in a folder of programs, else in the folder of NVIDIA's packages.
 fn find(context: &DoctorContext) -> Option<PathBuf> {
     let usual = ["/usr/local/bin/nsys", "/usr/bin/nsys"];
     let mut paths: Vec<String> = usual.map(str::to_owned).into();
@@ -75,7 +75,7 @@ fn version(path: &PathBuf) -> Result<String, String> {
     match line {
         Some(line) if output.status.success() => Ok(line.trim().to_owned()),
         _ => Err(format!(
-            "it ended with {} and said no version",
+            "it ended with {} and printed no version",
             output.status
         )),
     }

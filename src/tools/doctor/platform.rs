@@ -1,11 +1,11 @@
-//! The machine itself: what it is, its memory, its disks and its clock.
+//! The machine itself: model, memory, disks and clock.
 
 use std::path::Path;
 
 use rustix::fs::statvfs;
 
-use super::subject::DoctorContext;
-use crate::check_report::CheckReport;
+use super::check_report::CheckReport;
+use super::context::DoctorContext;
 use jetwatch_config::ENGINES_FOLDER;
 
 /// Free memory below which the daemon and its network may not fit, in MiB.
@@ -63,11 +63,11 @@ fn memory(context: &DoctorContext, report: &mut CheckReport) {
                 report.ok("memory", &output);
             }
         }
-        _ => report.unknown("memory", "/proc/meminfo does not tell"),
+        _ => report.unknown("memory", "/proc/meminfo does not contain it"),
     }
 }
 
-/// Looks at the file system of a folder, or of what will hold it.
+/// Checks the free space of the file system of a folder, which may not exist yet.
 fn disk(context: &DoctorContext, report: &mut CheckReport, what: &str, folder: &Path) {
     let wanted = match folder.to_str() {
         Some(text) => context.root.path(text),
@@ -93,7 +93,7 @@ fn disk(context: &DoctorContext, report: &mut CheckReport, what: &str, folder: &
     }
 }
 
-/// Times in messages are those of the machine's clock.
+/// Checks that the clock is synchronized: times in messages are taken from it.
 fn clock(context: &DoctorContext, report: &mut CheckReport) {
     const WHAT: &str = "clock";
     if context.root.exists("/run/systemd/timesync/synchronized") {
@@ -101,13 +101,13 @@ fn clock(context: &DoctorContext, report: &mut CheckReport) {
     } else if context.root.exists("/run/chrony/chronyd.pid")
         || context.root.exists("/run/chronyd.pid")
     {
-        report.ok(WHAT, "kept by chrony; `chronyc tracking` says how well");
+        report.ok(WHAT, "kept by chrony; see `chronyc tracking`");
     } else if context.root.exists("/run/systemd/timesync") {
         report.failed(WHAT, "not synchronized: times in messages may be wrong, and certificates of brokers refused; see `timedatectl timesync-status`");
     } else {
         report.unknown(
             WHAT,
-            "neither systemd-timesyncd nor chrony is seen; see `timedatectl`",
+            "neither systemd-timesyncd nor chrony runs; see `timedatectl`",
         );
     }
 }

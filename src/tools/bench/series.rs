@@ -1,10 +1,9 @@
-//! Several runs, each a process of its own: side by side, one for each point of a sweep, repeated, or two configurations in
-//! turns.
+//! Several runs, each in a process of its own: concurrent ones, one for each point of a sweep, repeated, or two configurations
+//! in turns.
 //!
-//! Rounds go over all points before the next round begins, and every second round goes backwards, so that a machine that
-//! grows hot or a neighbor that comes and goes is shared by all of them.
+//! Rounds go over all points before the next round begins, and every second round goes backwards, so that a rising
+//! temperature or other load affects all of them alike.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -15,20 +14,20 @@ use rustix::process::{Pid, Signal};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use jetwatch_bench::{AblationStep, Comparison, Noise, Statistics, cartesian, mean};
 use jetwatch_source::StopToken;
 
-use super::super::{Exit, signals};
 use super::cores::{allowed_cores, shares};
 use super::run::{FILE, Speed, write};
-use super::{BenchArgs, PartArg, ablation};
+use super::{
+    AblationStep, BenchOptions, Comparison, Noise, Statistics, ablation_run, cartesian, mean, table,
+};
 
-/// How often is looked whether the processes have ended.
+/// Interval at which the processes are polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// All runs of this call.
-pub(super) struct RunPlan<'a> {
-    args: &'a BenchArgs,
+pub struct RunPlan<'a> {
+    args: &'a BenchOptions,
     points: Vec<Point>,
     rounds: u32,
 }
@@ -43,54 +42,92 @@ struct Point {
     step: Option<AblationStep>,
 }
 
-/// What became of one point.
+/// Results of one point.
 #[derive(Serialize)]
 pub(super) struct PointResult {
-    name: String,
+    pub(super) name: String,
     settings: Vec<String>,
     pub(super) runs: Vec<RunResult>,
-    /// Frames per second of the runs that went well.
-    fps: Option<Statistics>,
-    inference_fps: Option<Statistics>,
-    warnings: Vec<String>,
+    /// Frames per second of the runs without an error.
+    pub(super) fps: Option<Statistics>,
+    pub(super) inference_fps: Option<Statistics>,
+    pub(super) warnings: Vec<String>,
 }
 
-/// What became of one run of one point.
+/// Result of one run of one point.
 #[derive(Serialize)]
 pub(super) struct RunResult {
     round: u32,
     pub(super) folder: PathBuf,
-    /// Processes added up.
+    /// Frames per second, summed over the processes.
     pub(super) fps: Option<f64>,
     inference_fps: Option<f64>,
-    /// What detected, in words.
-    detector: Option<String>,
+    /// Description of the detector.
+    pub(super) detector: Option<String>,
     pub(super) error: Option<String>,
+}
+
+/// One process to start.
+#[derive(Debug)]
+pub struct ChildRun<'a> {
+    /// Its configuration file, if there is one.
+    pub config: Option<&'a Path>,
+    /// Keys of the configuration and their values.
+    pub settings: &'a [(String, String)],
+    /// The step of the ablation that it runs.
+    pub step: Option<AblationStep>,
+    /// The CPU cores that it may use; empty: all.
+    pub cores: &'a [String],
+    /// Folder for its `benchmark.json`.
+    pub output: &'a Path,
+}
+
+/// Results of all runs.
+#[derive(Debug)]
+pub struct SeriesResult {
+    /// As it was written.
+    pub document: Value,
+    /// The document as a table.
+    pub table: String,
+    /// The file that holds the document.
+    pub path: PathBuf,
+    /// A sentence where runs failed.
+    pub failure: Option<String>,
+}
+
+/// Ends this process together with the one that started it.
+///
+/// # Errors
+/// The system refuses.
+pub fn end_with_parent() -> anyhow::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::TERM))
+        .context("cannot request to end together with the benchmark")
 }
 
 impl<'a> RunPlan<'a> {
     /// The runs that `args` ask for; `None`: a single one, which needs no process of its own. Every point's configuration
-    /// is read here, so that nothing runs before all are right.
-    pub(super) fn new(
-        args: &'a BenchArgs,
-        settings: &[(String, String)],
-    ) -> anyhow::Result<Option<Self>> {
+    /// is read here, so that nothing runs before all are right. `warn` receives what an ablation cannot show.
+    ///
+    /// # Errors
+    /// A configuration or `--sweep` is wrong, or the steps of an ablation cannot run.
+    pub fn new(args: &'a BenchOptions, warn: &dyn Fn(&str)) -> anyhow::Result<Option<Self>> {
+        let settings = args.settings.as_slice();
         let point = |name: &str, config: &Option<PathBuf>, more: &[(String, String)]| Point {
             name: name.to_owned(),
             config: config.clone(),
             settings: [settings, more].concat(),
             step: None,
         };
-        let step = |rung: AblationStep| Point {
-            step: Some(rung),
-            ..point(rung.name(), &args.config, &[])
+        let of_step = |step: AblationStep| Point {
+            step: Some(step),
+            ..point(step.name(), &args.config, &[])
         };
         let mut points: Vec<Point> = match &args.compare {
             Some(_) => vec![
                 point("a", &args.config, &[]),
                 point("b", &args.compare, &[]),
             ],
-            None if args.ablation => AblationStep::ALL.map(step).into(),
+            None if args.ablation => AblationStep::ALL.map(of_step).into(),
             None => cartesian(&args.axes()?)?
                 .iter()
                 .map(|more| point(&folder_name(more), &args.config, more))
@@ -100,8 +137,8 @@ impl<'a> RunPlan<'a> {
         for point in &points {
             let config = args.config(point.config.as_deref(), &point.settings)?;
             if point.step == Some(AblationStep::Naive) {
-                ablation::check_prerequisites(args, &config)?;
-                runtime = ablation::common_runtime(&config)?;
+                ablation_run::check_prerequisites(args, &config, warn)?;
+                runtime = ablation_run::common_runtime(&config)?;
             }
         }
         for point in &mut points {
@@ -117,10 +154,17 @@ impl<'a> RunPlan<'a> {
         }))
     }
 
-    /// Runs everything, writes `series.json`, and prints a table.
-    pub(super) fn run(&self) -> anyhow::Result<Exit> {
-        let stop = StopToken::default();
-        signals::listen(stop.clone(), || {})?;
+    /// Runs everything and writes `series.json`, or `ablation.json`. `command` makes the command that starts this program again
+    /// for one run; `on_run` receives a line of text for each run that ended.
+    ///
+    /// # Errors
+    /// It was stopped, or a file cannot be written. A run that fails is a result.
+    pub fn run(
+        &self,
+        stop: &StopToken,
+        command: &dyn Fn(&ChildRun<'_>) -> anyhow::Result<Command>,
+        on_run: &dyn Fn(&str),
+    ) -> anyhow::Result<SeriesResult> {
         let mut results: Vec<Vec<RunResult>> = self.points.iter().map(|_| Vec::new()).collect();
         for round in 1..=self.rounds {
             let mut order: Vec<usize> = (0..self.points.len()).collect();
@@ -130,19 +174,19 @@ impl<'a> RunPlan<'a> {
             for index in order {
                 if stop.is_stopped() {
                     bail!(
-                        "stopped by a signal; what was measured before lies in {}",
+                        "stopped by a signal; what was measured before is in {}",
                         self.args.output.display()
                     );
                 }
                 let point = &self.points[index];
-                let result = self.run_point(point, round, &stop);
-                self.print_result(point, &result);
+                let result = self.run_point(point, round, stop, command);
+                on_run(&self.describe_result(point, &result));
                 results[index].push(result);
             }
         }
         let results: Vec<PointResult> = self.points.iter().zip(results).map(summarize).collect();
         if self.args.ablation {
-            return ablation::write_result(self.args, &results, self.rounds);
+            return ablation_run::write_result(self.args, &results, self.rounds);
         }
         let comparison = self.comparison(&results);
         let document = json!({
@@ -154,30 +198,29 @@ impl<'a> RunPlan<'a> {
         });
         let path = self.args.output.join("series.json");
         write(&path, &document)?;
-        if self.args.json {
-            println!("{document:#}");
-        } else {
-            print(&results);
-            if let (Some(comparison), Some(other)) = (&comparison, &self.args.compare) {
-                let first = self.args.config.as_deref().unwrap_or(Path::new("a"));
-                let (first, second) = (first.display().to_string(), other.display().to_string());
-                println!("{}", comparison.describe(&first, &second));
-            }
-            println!("Written: {}", path.display());
+        let mut table = table::of_series(&results);
+        if let (Some(comparison), Some(other)) = (&comparison, &self.args.compare) {
+            let first = self.args.config.as_deref().unwrap_or(Path::new("a"));
+            let (first, second) = (first.display().to_string(), other.display().to_string());
+            table += &format!("\n{}", comparison.describe(&first, &second));
         }
         let runs = || results.iter().flat_map(|point| &point.runs);
         let (all, failed) = (
             runs().count(),
             runs().filter(|run| run.error.is_some()).count(),
         );
-        if failed > 0 {
-            eprintln!(
-                "jetwatch: {failed} of {all} runs failed; see the messages above and {}",
+        let failure = (failed > 0).then(|| {
+            format!(
+                "{failed} of {all} runs failed; see the messages above and {}",
                 path.display()
-            );
-            return Ok(Exit::Failure);
-        }
-        Ok(Exit::Success)
+            )
+        });
+        Ok(SeriesResult {
+            document,
+            table,
+            path,
+            failure,
+        })
     }
 
     fn comparison(&self, results: &[PointResult]) -> Option<Comparison> {
@@ -192,7 +235,7 @@ impl<'a> RunPlan<'a> {
         Comparison::paired(&first, &second)
     }
 
-    fn print_result(&self, point: &Point, result: &RunResult) {
+    fn describe_result(&self, point: &Point, result: &RunResult) -> String {
         let name = if point.name.is_empty() {
             "run"
         } else {
@@ -202,19 +245,25 @@ impl<'a> RunPlan<'a> {
             (Some(error), _) => format!("failed: {error}"),
             (None, fps) => format!("{:.1} frames/s", fps.unwrap_or_default()),
         };
-        eprintln!(
+        format!(
             "{name}, round {} of {}: {reported}",
             result.round, self.rounds
-        );
+        )
     }
 
-    /// One round of one point: all of its processes, side by side.
-    fn run_point(&self, point: &Point, round: u32, stop: &StopToken) -> RunResult {
+    /// One round of one point: all of its processes at the same time.
+    fn run_point(
+        &self,
+        point: &Point,
+        round: u32,
+        stop: &StopToken,
+        command: &dyn Fn(&ChildRun<'_>) -> anyhow::Result<Command>,
+    ) -> RunResult {
         let mut folder = self.args.output.join(&point.name);
         if self.rounds > 1 {
             folder.push(format!("run_{round}"));
         }
-        let documents = self.run_processes(point, &folder, stop);
+        let documents = self.run_processes(point, &folder, stop, command);
         let detector = documents.as_ref().ok().and_then(|documents| {
             let detector = documents.first()?["meta"]["versions"]["detector"].as_str();
             detector.map(str::to_owned)
@@ -244,6 +293,7 @@ impl<'a> RunPlan<'a> {
         point: &Point,
         folder: &Path,
         stop: &StopToken,
+        command: &dyn Fn(&ChildRun<'_>) -> anyhow::Result<Command>,
     ) -> anyhow::Result<Vec<Value>> {
         let (processes, gpus) = (self.args.processes, self.args.gpus);
         let count = usize::from(processes) * usize::from(gpus);
@@ -256,19 +306,26 @@ impl<'a> RunPlan<'a> {
                     1 => folder.to_owned(),
                     _ => folder.join(format!("proc_{process}_gpu_{gpu}")),
                 };
-                // What an earlier call left here must not pass for this one's result.
+                // The result of an earlier call must not be read as that of this one.
                 let _ = fs::remove_file(own.join(FILE));
-                let mut command = self.command(point, &own)?;
-                if point.step.is_some_and(AblationStep::is_on_one_core) {
-                    command.arg("--cores").args(cores[place].first());
-                }
-                if count > 1 {
-                    command.arg("--cores").arg(cores[place].join(","));
-                    if gpus > 1 {
-                        command.env("CUDA_VISIBLE_DEVICES", gpu.to_string());
-                    }
+                let is_on_one_core = point.step.is_some_and(AblationStep::is_on_one_core);
+                let mut command = command(&ChildRun {
+                    config: point.config.as_deref(),
+                    settings: &point.settings,
+                    step: point.step,
+                    cores: match count {
+                        1 if is_on_one_core => cores[place].get(..1).unwrap_or_default(),
+                        1 => &[],
+                        _ => &cores[place],
+                    },
+                    output: &own,
+                })?;
+                if gpus > 1 {
+                    command.env("CUDA_VISIBLE_DEVICES", gpu.to_string());
                 }
                 let child = command
+                    .stdin(Stdio::null())
+                    .stdout(Stdio::null())
                     .spawn()
                     .context("cannot start a process of this program")?;
                 started.push((own, child));
@@ -295,54 +352,6 @@ impl<'a> RunPlan<'a> {
         }
         Ok(documents)
     }
-
-    /// This program anew, for one run.
-    fn command(&self, point: &Point, folder: &Path) -> anyhow::Result<Command> {
-        let args = self.args;
-        let mut command = Command::new(std::env::current_exe()?);
-        command.arg("bench").arg("--one-of-several");
-        command
-            .arg("--output")
-            .arg(folder)
-            .arg("--root")
-            .arg(&args.root);
-        command.args(["--warmup".to_owned(), args.warmup.to_string()]);
-        command.args(["--preload".to_owned(), args.preload.to_string()]);
-        if let Some(config) = &point.config {
-            command.arg("--config").arg(config);
-        }
-        let texts = [
-            ("--source", args.source.clone()),
-            ("--model", args.model.clone()),
-            ("--batches", args.batches.map(|batches| batches.to_string())),
-            (
-                "--frames",
-                args.max_frames().map(|frames| frames.to_string()),
-            ),
-            (
-                "--duration",
-                args.duration
-                    .map(|time| format!("{}ms", time.as_millis().max(1))),
-            ),
-            ("--only", args.only.map(part_name)),
-        ];
-        for (option, value) in texts {
-            if let Some(value) = value {
-                command.arg(format!("{option}={value}"));
-            }
-        }
-        for (key, value) in &point.settings {
-            command.arg(format!("--set={key}={value}"));
-        }
-        if let Some(rung) = point.step {
-            command.arg(format!("--ablation-step={}", rung.number()));
-        }
-        if args.no_record {
-            command.arg("--no-record");
-        }
-        command.stdin(Stdio::null()).stdout(Stdio::null());
-        Ok(command)
-    }
 }
 
 impl Speed {
@@ -351,11 +360,7 @@ impl Speed {
     }
 }
 
-fn part_name(part: PartArg) -> String {
-    format!("{part:?}").to_lowercase()
-}
-
-/// Waits for all processes. When one fails, or a stop is asked for, the others are asked to end.
+/// Waits for all processes. When one fails, or a stop is requested, the others get SIGTERM.
 fn wait(started: &mut [(PathBuf, Child)], stop: &StopToken) -> anyhow::Result<()> {
     let mut is_ending = false;
     loop {
@@ -376,12 +381,12 @@ fn wait(started: &mut [(PathBuf, Child)], stop: &StopToken) -> anyhow::Result<()
                     && let Ok(id) = i32::try_from(child.id())
                     && let Some(id) = Pid::from_raw(id)
                 {
-                    // It may have ended this moment, which is as good.
+                    // An error: it has ended in the meantime.
                     let _ = rustix::process::kill_process(id, Signal::TERM);
                 }
             }
         }
-        // A stop in the meantime is seen in the next turn.
+        // A stop in the meantime is handled in the next iteration.
         std::thread::sleep(POLL_INTERVAL);
     }
 }
@@ -413,69 +418,9 @@ fn summarize((point, runs): (&Point, Vec<RunResult>)) -> PointResult {
     }
 }
 
-/// A row for each point: medians over its rounds.
-fn print(results: &[PointResult]) {
-    println!(
-        "{:<40} {:>5} {:>12} {:>20} {:>14}",
-        "point", "runs", "frames/s", "from to", "network alone"
-    );
-    for point in results {
-        let name = if point.name.is_empty() {
-            "run"
-        } else {
-            &point.name
-        };
-        let Some(fps) = &point.fps else {
-            println!("{name:<40} {:>5} {:>12}", 0, "failed");
-            continue;
-        };
-        let inference = point
-            .inference_fps
-            .map_or("-".to_owned(), |fps| format!("{:.1}", fps.median));
-        println!(
-            "{name:<40} {:>5} {:>12.1} {:>20} {inference:>14}",
-            fps.count,
-            fps.median,
-            format!("{:.1} to {:.1}", fps.min, fps.max),
-        );
-        for warning in &point.warnings {
-            println!("Warning: {warning}");
-        }
-    }
-    // With `backend: auto` one point may have an engine and another not; their speeds then say little of what was varied.
-    let detectors = detectors(results);
-    if detectors.len() > 1 {
-        println!("Not all of them detected with the same:");
-        for (detector, names) in detectors {
-            println!("  {detector}: {}", names.join(" "));
-        }
-    }
-}
-
-/// What detected, in words, and the points where it did.
-fn detectors(results: &[PointResult]) -> BTreeMap<&str, Vec<&str>> {
-    let mut detectors: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for point in results {
-        for detector in point.runs.iter().filter_map(|run| run.detector.as_deref()) {
-            let names = detectors.entry(detector).or_default();
-            if !names.contains(&point.name.as_str()) {
-                names.push(&point.name);
-            }
-        }
-    }
-    detectors
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn cores_are_split_between_processes() {
-        let cores: Vec<String> = (0..5).map(|core| core.to_string()).collect();
-        assert_eq!(shares(&cores, 2), [["0", "1"], ["2", "3"]]);
-        assert_eq!(shares(&cores[..2], 3), [["0"], ["1"], ["0"]]);
-    }
 
     #[test]
     fn sweep_point_has_own_folder() {

@@ -1,7 +1,7 @@
 //! A short generated H.264 video, and the images that every decoder must output for it, bit for bit.
 //!
 //! All macroblocks are `I_PCM` (ITU-T H.264, 7.3.5), which contain their samples uncompressed, so that no encoder is
-//! needed and there is only one correct result. Pure; the doctor tests decoders with it.
+//! needed and there is only one correct result. Pure; `video_selftest` decodes it.
 
 use jetwatch_types::Size;
 
@@ -9,19 +9,19 @@ use jetwatch_types::Size;
 const BLOCK: u32 = 16;
 
 /// A video of pictures that are independent of each other.
-pub struct TestClip {
+pub(super) struct TestClip {
     /// Width and height, multiples of 16.
-    pub size: Size,
+    pub(super) size: Size,
     /// One picture each, with headers, start codes before each unit (`byte-stream`, alignment `au`).
-    pub access_units: Vec<Vec<u8>>,
+    pub(super) access_units: Vec<Vec<u8>>,
     /// The planes Y, U and V of each picture, one after another, without padding.
-    pub images: Vec<Vec<u8>>,
+    pub(super) images: Vec<Vec<u8>>,
 }
 
 impl TestClip {
     /// `count` pictures of `size`, whose sides are multiples of 16.
     #[must_use]
-    pub fn new(size: Size, count: usize) -> Self {
+    pub(super) fn new(size: Size, count: usize) -> Self {
         let images: Vec<Vec<u8>> = (0..count).map(|index| draw(size, index)).collect();
         let units = images.iter().enumerate();
         Self {

@@ -1,7 +1,7 @@
-//! systemd's unit of the daemon, and the journal that its log goes to.
+//! The daemon's systemd unit, and the journal that its log goes to.
 
-use super::subject::DoctorContext;
-use crate::check_report::CheckReport;
+use super::check_report::CheckReport;
+use super::context::DoctorContext;
 
 const JOURNAL: &str = "/run/systemd/journal/socket";
 
@@ -24,7 +24,7 @@ fn unit(context: &DoctorContext, report: &mut CheckReport) {
         }
     };
     let state = format!(
-        "{} ({}), started anew {} times by systemd",
+        "{} ({}), restarted {} times by systemd",
         unit.active, unit.sub, unit.restarts
     );
     match unit.active.as_str() {
@@ -39,7 +39,7 @@ fn unit(context: &DoctorContext, report: &mut CheckReport) {
     match &unit.watchdog {
         Some(interval) => report.ok(
             "watchdog",
-            &format!("a daemon that makes no progress for {interval} is started anew"),
+            &format!("a daemon that makes no progress for {interval} is restarted"),
         ),
         None => report.failed(
             "watchdog",

@@ -1,7 +1,6 @@
-//! What a benchmark's numbers hold for: the machine, how it did meanwhile, versions, and the configuration.
+//! The conditions of a benchmark: the machine, its throttling meanwhile, versions, and the configuration.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
@@ -13,12 +12,12 @@ use jetwatch_platform::throttling::Throttling;
 use jetwatch_platform::{Machine, PowerModes, SensorSnapshot, SysRoot, open_libraries};
 use jetwatch_source::StopToken;
 
-use super::BenchArgs;
+use super::BenchOptions;
 
-/// How often the machine is looked at.
+/// Interval at which the sensors are read.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What decodes, scales and runs the network.
+/// Libraries that decode, scale and run the network.
 const LIBRARIES: [&str; 7] = [
     "libgstreamer",
     "libonnxruntime",
@@ -29,7 +28,7 @@ const LIBRARIES: [&str; 7] = [
     "libnvbufsurface",
 ];
 
-/// Looks at the machine while something is measured.
+/// Reads the sensors of the machine while something is measured.
 pub(super) struct SystemObserver {
     root: SysRoot,
     machine: Machine,
@@ -41,7 +40,7 @@ pub(super) struct SystemObserver {
 }
 
 impl SystemObserver {
-    /// Begins to look.
+    /// Starts the thread that reads the sensors.
     pub(super) fn start(root: &SysRoot) -> Self {
         let machine = Machine::find(root);
         let before = SensorSnapshot::read(root, &machine);
@@ -77,16 +76,12 @@ impl SystemObserver {
         }
     }
 
-    /// Ends looking, and says what was seen, for `meta`. `runs` is the detector in words.
-    pub(super) fn finish(
-        self,
-        args: &BenchArgs,
-        settings: &[(String, String)],
-        runs: Option<&str>,
-    ) -> Value {
+    /// Stops the thread. Returns the conditions for `meta`; `runs` describes the detector.
+    pub(super) fn finish(self, args: &BenchOptions, runs: Option<&str>) -> Value {
+        let settings = &args.settings;
         self.stop.stop();
         if let Some(thread) = self.thread {
-            // Its panic has been told; what it saw before is kept.
+            // A panic was logged; what was read before it is kept.
             let _ = thread.join();
         }
         let after = SensorSnapshot::read(&self.root, &self.machine);
@@ -126,14 +121,14 @@ impl SystemObserver {
                 "libraries": libraries(),
             },
             "config": args.config,
-            "config_hash": hash(args.config.as_deref(), args, settings),
+            "config_hash": hash(args),
             "settings": settings.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>(),
             "args": {
                 "batches": args.batches,
                 "frames": args.max_frames(),
                 "duration_s": args.duration.map(|duration| duration.as_secs_f64()),
                 "warmup_batches": args.warmup,
-                "only": args.only.map(|part| format!("{part:?}").to_lowercase()),
+                "only": args.part,
             },
         })
     }
@@ -154,9 +149,9 @@ fn libraries() -> Vec<String> {
 
 /// A number that is the same only for the same configuration: SHA-256 of the file or of the words in its place, and of the
 /// keys that were set beside it.
-fn hash(file: Option<&Path>, args: &BenchArgs, settings: &[(String, String)]) -> String {
+fn hash(args: &BenchOptions) -> String {
     let mut hash = Sha256::new();
-    match file {
+    match &args.config {
         // It was read a moment ago; when it is gone now, the words below are what is left.
         Some(file) => hash.update(std::fs::read(file).unwrap_or_default()),
         None => {
@@ -166,7 +161,7 @@ fn hash(file: Option<&Path>, args: &BenchArgs, settings: &[(String, String)]) ->
             }
         }
     }
-    for (key, value) in settings {
+    for (key, value) in &args.settings {
         hash.update(format!("\0{key}={value}"));
     }
     hash.finalize()

@@ -2,67 +2,100 @@
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use jetwatch_bench::{AblationStep, TraceStats, document};
 use jetwatch_config::{Broker, Config, TlsConfig};
 use jetwatch_pipeline::{self as pipeline, Options, Pipeline, RunLimit};
-use jetwatch_platform::SysRoot;
-use jetwatch_source::StopToken;
-use jetwatch_telemetry::{Level, Trace, process_usage, with_error_prefix};
+use jetwatch_source::{SourceError, StopToken};
+use jetwatch_telemetry::{Level, Trace, process_usage};
 
-use super::super::{Exit, progress, signals};
-use super::ablation::StepRun;
+use super::ablation_run::StepRun;
 use super::system_info::SystemObserver;
-use super::{BenchArgs, table};
+use super::{AblationStep, BenchOptions, TraceStats, document};
 
 /// The name of the result.
 pub(super) const FILE: &str = "benchmark.json";
 
-/// The speeds of a run, beside its ranges.
+/// The speeds of a run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Speed {
-    /// Frames per second from one end of what was measured to the other.
-    pub(super) fps: f64,
-    /// Frames per second of the networks alone; none where none ran.
-    pub(super) inference_fps: Option<f64>,
+pub struct Speed {
+    /// Frames per second, end to end.
+    pub fps: f64,
+    /// Frames per second of the networks without the rest of the pipeline; `None` where none ran.
+    pub inference_fps: Option<f64>,
     /// Frames, warm-up included.
-    pub(super) frames: u64,
-    /// The detector's batches, warm-up included; none where they were not recorded, or none ran.
-    pub(super) batches: Option<u64>,
+    pub frames: u64,
+    /// The detector's batches, warm-up included; `None` where they were not recorded, or none ran.
+    pub batches: Option<u64>,
     /// CPU time of the whole process per frame, in ms.
-    pub(super) cpu_ms_per_frame: f64,
+    pub cpu_ms_per_frame: f64,
     /// Highest resident memory, in MiB.
-    pub(super) peak_rss_mib: f64,
+    pub peak_rss_mib: f64,
 }
 
-/// Runs, writes, prints.
-pub(super) fn run(
-    args: &BenchArgs,
+/// One run.
+#[derive(Debug)]
+pub struct SingleRun {
+    /// As it was written.
+    pub document: Value,
+    /// The speeds of the document.
+    pub speed: Speed,
+    /// The file that holds the document.
+    pub path: PathBuf,
+    /// Whether a source failed for good.
+    pub has_failed_sources: bool,
+}
+
+/// Runs the pipeline and writes `benchmark.json`. `started` is called with the running pipeline, `source_failed` at the end for
+/// each source that failed for good.
+///
+/// # Errors
+/// The pipeline cannot be started or fails, nothing is left to measure, or the file cannot be written.
+pub fn measure_pipeline(
+    args: &BenchOptions,
     mut config: Config,
-    settings: &[(String, String)],
-) -> anyhow::Result<Exit> {
+    started: &dyn Fn(&Pipeline) -> anyhow::Result<()>,
+    source_failed: &dyn Fn(&str, &SourceError),
+) -> anyhow::Result<SingleRun> {
     isolate(&mut config, &args.output);
-    let rung = args.ablation_step.and_then(AblationStep::by_number);
-    let step = rung.map(|rung| StepRun::new(rung, &config, &args.output));
-    let part = args.only.and_then(super::PartArg::stage);
-    let (mut result, speed, exit) = match part {
-        Some(part) => run_stage(args, &config, settings, part)?,
-        None => run_pipeline(args, &config, step.transpose()?, settings)?,
-    };
-    result["speed"] = json!(speed);
-    write(&args.output.join(FILE), &result)?;
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&speed)?);
-    } else if !args.one_of_several {
-        table::print(&result, &speed);
-        println!("Written: {}", args.output.join(FILE).display());
-    }
-    Ok(exit)
+    let step = args.ablation_step.and_then(AblationStep::by_number);
+    let step = step.map(|step| StepRun::new(step, &config, &args.output));
+    let output = run_pipeline(args, &config, step.transpose()?, started, source_failed)?;
+    write_run(args, output)
+}
+
+/// Runs one stage on input from memory until its limit or `stop`, and writes `benchmark.json`.
+///
+/// # Errors
+/// The stage cannot be started or fails, nothing is left to measure, or the file cannot be written.
+pub fn measure_stage(
+    args: &BenchOptions,
+    mut config: Config,
+    stage: pipeline::BenchStage,
+    stop: StopToken,
+) -> anyhow::Result<SingleRun> {
+    isolate(&mut config, &args.output);
+    let output = run_stage(args, &config, stage, stop)?;
+    write_run(args, output)
+}
+
+fn write_run(
+    args: &BenchOptions,
+    (mut document, speed, has_failed_sources): RunOutput,
+) -> anyhow::Result<SingleRun> {
+    document["speed"] = json!(speed);
+    let path = args.output.join(FILE);
+    write(&path, &document)?;
+    Ok(SingleRun {
+        document,
+        speed,
+        path,
+        has_failed_sources,
+    })
 }
 
 /// Nothing that a daemon uses at the same time is touched: its broker, its client's name, its files.
@@ -78,16 +111,18 @@ fn isolate(config: &mut Config, folder: &Path) {
     }
 }
 
-type RunOutput = (Value, Speed, Exit);
+/// The document, the speeds, and whether a source failed for good.
+type RunOutput = (Value, Speed, bool);
 
 fn run_pipeline(
-    args: &BenchArgs,
+    args: &BenchOptions,
     config: &Config,
     mut step: Option<StepRun>,
-    settings: &[(String, String)],
+    started: &dyn Fn(&Pipeline) -> anyhow::Result<()>,
+    source_failed: &dyn Fn(&str, &SourceError),
 ) -> anyhow::Result<RunOutput> {
-    let root = SysRoot::new(&args.root);
-    let trace = (!args.no_record).then(Trace::default);
+    let root = &args.root;
+    let trace = args.keeps_ranges.then(Trace::default);
     let warmup = usize::try_from(args.warmup)?;
     let (pipeline, config) = loop {
         let config = step.as_ref().map_or(config, StepRun::config).clone();
@@ -118,24 +153,16 @@ fn run_pipeline(
         }
     };
     let runs = pipeline.detector_description().to_owned();
-    signals::listen(pipeline.stop_token(), pipeline.dot_request())?;
-    if !args.one_of_several {
-        progress::show(pipeline.stop_token(), pipeline.progress());
-    }
-    let observer = SystemObserver::start(&root);
+    started(&pipeline)?;
+    let observer = SystemObserver::start(root);
     let outcome = pipeline.wait();
-    let meta = observer.finish(args, settings, Some(&runs));
+    let meta = observer.finish(args, Some(&runs));
     if let Some(failure) = outcome.failure {
         return Err(failure.into());
     }
     for (name, error) in &outcome.failed_sources {
-        let text = format!("jetwatch: source {name}: {error}");
-        eprintln!("{}", with_error_prefix(&text));
+        source_failed(name, error);
     }
-    let exit = match outcome.failed_sources.is_empty() {
-        true => Exit::Success,
-        false => Exit::SourceFailed,
-    };
     let report = &outcome.report;
     let mut speed = Speed {
         fps: report.fps,
@@ -157,23 +184,21 @@ fn run_pipeline(
     if let Some(step) = step {
         result["ablation"] = step.to_json();
     }
-    Ok((result, speed, exit))
+    Ok((result, speed, !outcome.failed_sources.is_empty()))
 }
 
 fn run_stage(
-    args: &BenchArgs,
+    args: &BenchOptions,
     config: &Config,
-    settings: &[(String, String)],
     part: pipeline::BenchStage,
+    stop: StopToken,
 ) -> anyhow::Result<RunOutput> {
-    let root = SysRoot::new(&args.root);
-    let (trace, stop) = (Trace::default(), StopToken::default());
-    signals::listen(stop.clone(), || {})?;
+    let trace = Trace::default();
     // A part that works on single frames has as many batches as frames.
     let size = config.detector.batch_size;
     let batches = args.batches.map(|batches| batches * size as u64);
     let budget = RunLimit::new(args.max_frames().or(batches), args.duration, stop);
-    let observer = SystemObserver::start(&root);
+    let observer = SystemObserver::start(&args.root);
     let cpu = process_usage().cpu;
     let preload = usize::from(args.preload);
     let frames = pipeline::bench_stage(
@@ -185,7 +210,7 @@ fn run_stage(
         Some(&jetwatch_traffic::synthetic_factory()),
     )?;
     let cpu = process_usage().cpu.saturating_sub(cpu);
-    let meta = observer.finish(args, settings, None);
+    let meta = observer.finish(args, None);
     let entries = trace.drain();
     let measured = TraceStats::new(&entries, usize::try_from(args.warmup)?, size)?;
     let mut speed = Speed {
@@ -197,7 +222,7 @@ fn run_stage(
         peak_rss_mib: process_usage().peak_rss_bytes as f64 / f64::from(1 << 20),
     };
     set_speeds(&mut speed, &measured, config);
-    Ok((document(&measured, meta), speed, Exit::Success))
+    Ok((document(&measured, meta), speed, false))
 }
 
 fn set_speeds(speed: &mut Speed, stats: &TraceStats, config: &Config) {
@@ -205,6 +230,23 @@ fn set_speeds(speed: &mut Speed, stats: &TraceStats, config: &Config) {
     speed.inference_fps = stats.inference_fps(config.detector.workers);
     let detect = stats.level(Level::Detect);
     speed.batches = detect.map(|level| level.batches.len() as u64);
+}
+
+/// Makes the folder and writes a file to it as a trial, so that a run does not fail at its end.
+///
+/// # Errors
+/// Nothing can be written to it.
+pub fn prepare_folder(folder: &Path) -> anyhow::Result<()> {
+    let trial = folder.join(".trial");
+    fs::create_dir_all(folder)
+        .and_then(|()| fs::write(&trial, ""))
+        .and_then(|()| fs::remove_file(&trial))
+        .with_context(|| {
+            format!(
+                "cannot write to the folder {}; choose another one with --output",
+                folder.display()
+            )
+        })
 }
 
 /// Writes beside the file first, so that a reader never sees half of it.

@@ -1,42 +1,24 @@
 //! `jetwatch bench`: the speed of the pipeline, or of a part of it, on this machine.
 //!
 //! One run is measured in this process. Several (`--processes`, `--sweep`, `--repeat`, `--compare`) are separate
-//! processes, so that a failure does not affect the others, and none finds the caches of another.
+//! processes of this program, with hidden arguments. The measurements are those of `jetwatch_bench`.
 
-mod ablation;
-mod cores;
-mod layers;
-mod run;
-mod series;
-mod system_info;
-mod table;
-
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
-use rustix::process::Signal;
-use rustix::thread::CpuSet;
 
-use jetwatch_bench::Axis;
-use jetwatch_config::{Config, ConfigError};
+use jetwatch_bench::{self as bench, BenchOptions, ChildRun, RunPlan};
+use jetwatch_config::Config;
 use jetwatch_pipeline as pipeline;
 use jetwatch_platform::SysRoot;
 use jetwatch_platform::tune::{self, ClockBoost};
+use jetwatch_source::StopToken;
 use jetwatch_telemetry as telemetry;
 
-use super::{Exit, parse_duration};
-
-/// Default number of frames of a run.
-const FRAMES: u64 = 1000;
-
-/// Default number of frames of each step of the ablation: the first ones are slow.
-const ABLATION_FRAMES: u64 = 300;
-
-/// Default number of rounds of a comparison.
-const ROUNDS: u32 = 5;
+use super::{Exit, parse_duration, progress, signals};
 
 /// Arguments of `jetwatch bench`.
 #[derive(Debug, Args)]
@@ -116,7 +98,7 @@ pub(super) struct BenchArgs {
     root: PathBuf,
 }
 
-/// Parts that can be measured alone.
+/// Parts that can be measured separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum PartArg {
     /// The sources: decoding, scaling, conversion.
@@ -134,7 +116,12 @@ enum PartArg {
 }
 
 impl PartArg {
-    /// As the chain knows it; `None` for layers, which are measured in another way.
+    /// As on the command line.
+    fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
+
+    /// The stage of the pipeline; `None` for layers, which are measured in another way.
     fn stage(self) -> Option<pipeline::BenchStage> {
         match self {
             Self::Decode => Some(pipeline::BenchStage::Decode),
@@ -147,25 +134,25 @@ impl PartArg {
     }
 }
 
-/// Measures what it is told.
+/// Measures what the arguments ask for.
 pub(super) fn run(args: &BenchArgs) -> anyhow::Result<Exit> {
     telemetry::start_logging(log::LevelFilter::Warn);
     if args.one_of_several {
-        rustix::process::set_parent_process_death_signal(Some(Signal::TERM))
-            .context("cannot ask for the end together with the benchmark")?;
+        bench::end_with_parent()?;
     }
-    pin(&args.cores)?;
-    let settings = args.settings()?;
-    let config = args.config(args.config.as_deref(), &settings)?;
+    bench::pin(&args.cores)?;
+    let options = args.options()?;
+    let config = options.load_config()?;
     if args.only == Some(PartArg::Layers) {
-        let runs = usize::try_from(args.frames.unwrap_or(FRAMES))?;
-        return layers::run(&config, usize::from(args.preload), runs);
+        let runs = usize::try_from(args.frames.unwrap_or(bench::DEFAULT_FRAMES))?;
+        let document = bench::measure_layers(&config, usize::from(args.preload), runs)?;
+        println!("{document:#}");
+        return Ok(Exit::Success);
     }
-    let plan = series::RunPlan::new(args, &settings)?;
-    prepare_folder(&args.output)?;
-    let root = SysRoot::new(&args.root);
+    let plan = RunPlan::new(&options, &|text| eprintln!("jetwatch: warning: {text}"))?;
+    bench::prepare_folder(&options.output)?;
     if !args.one_of_several {
-        for restored in tune::restore_after_crash(&root)? {
+        for restored in tune::restore_after_crash(&options.root)? {
             let name = restored.setting.name();
             eprintln!(
                 "{name}: {} again; a benchmark that was killed had held them",
@@ -174,12 +161,12 @@ pub(super) fn run(args: &BenchArgs) -> anyhow::Result<Exit> {
         }
     }
     let held = match args.maximize_clocks {
-        true => Some(ClockBoost::acquire(&root)?),
+        true => Some(ClockBoost::acquire(&options.root)?),
         false => None,
     };
     let result = match plan {
-        Some(plan) => plan.run(),
-        None => run::run(args, config, &settings),
+        Some(plan) => run_series(args, &options, &plan),
+        None => run_once(args, &options, config),
     };
     if let Some(held) = held {
         held.restore()?;
@@ -187,7 +174,90 @@ pub(super) fn run(args: &BenchArgs) -> anyhow::Result<Exit> {
     result
 }
 
+/// One run in this process.
+fn run_once(args: &BenchArgs, options: &BenchOptions, config: Config) -> anyhow::Result<Exit> {
+    let found = match args.only.and_then(PartArg::stage) {
+        Some(stage) => {
+            let stop = StopToken::default();
+            signals::listen(stop.clone(), || {})?;
+            bench::measure_stage(options, config, stage, stop)?
+        }
+        None => {
+            let started = |pipeline: &pipeline::Pipeline| {
+                signals::listen(pipeline.stop_token(), pipeline.dot_request())?;
+                if !args.one_of_several {
+                    progress::show(pipeline.stop_token(), pipeline.progress());
+                }
+                Ok(())
+            };
+            bench::measure_pipeline(options, config, &started, &|name, error| {
+                let text = format!("jetwatch: source {name}: {error}");
+                eprintln!("{}", telemetry::with_error_prefix(&text));
+            })?
+        }
+    };
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&found.speed)?);
+    } else if !args.one_of_several {
+        println!("{}", bench::run_table(&found.document, &found.speed));
+        println!("Written: {}", found.path.display());
+    }
+    Ok(match found.has_failed_sources {
+        true => Exit::SourceFailed,
+        false => Exit::Success,
+    })
+}
+
+/// Several runs, each in a process of its own.
+fn run_series(
+    args: &BenchArgs,
+    options: &BenchOptions,
+    plan: &RunPlan<'_>,
+) -> anyhow::Result<Exit> {
+    let stop = StopToken::default();
+    signals::listen(stop.clone(), || {})?;
+    let command = |child: &ChildRun<'_>| args.command(options.max_frames(), child);
+    let found = plan.run(&stop, &command, &|line| eprintln!("{line}"))?;
+    if args.json {
+        println!("{:#}", found.document);
+    } else {
+        println!("{}", found.table);
+        println!("Written: {}", found.path.display());
+    }
+    let Some(failure) = found.failure else {
+        return Ok(Exit::Success);
+    };
+    eprintln!("jetwatch: {failure}");
+    Ok(Exit::Failure)
+}
+
 impl BenchArgs {
+    fn options(&self) -> anyhow::Result<BenchOptions> {
+        Ok(BenchOptions {
+            config: self.config.clone(),
+            source: self.source.clone(),
+            model: self.model.clone(),
+            settings: self.settings()?,
+            part: self.only.map(PartArg::name),
+            batches: self.batches,
+            frames: self.frames,
+            duration: self.duration,
+            warmup: self.warmup,
+            preload: self.preload,
+            output: self.output.clone(),
+            sweep: self.sweep.clone(),
+            compare: self.compare.clone(),
+            ablation: self.ablation,
+            repeat: self.repeat,
+            processes: self.processes,
+            gpus: self.gpus,
+            maximize_clocks: self.maximize_clocks,
+            keeps_ranges: !self.no_record,
+            ablation_step: self.ablation_step,
+            root: SysRoot::new(&self.root),
+        })
+    }
+
     /// What `--set` gives.
     fn settings(&self) -> anyhow::Result<Vec<(String, String)>> {
         let read = |text: &String| {
@@ -199,67 +269,49 @@ impl BenchArgs {
         self.settings.iter().map(read).collect()
     }
 
-    /// The configuration, from `file` or from `--source`.
-    fn config(
-        &self,
-        file: Option<&Path>,
-        settings: &[(String, String)],
-    ) -> Result<Config, ConfigError> {
-        match (file, &self.source) {
-            (Some(file), _) => Config::load_with(file, settings),
-            (None, source) => Config::for_source_with(
-                source.as_deref().unwrap_or_default(),
-                self.model.as_deref(),
-                settings,
-            ),
+    /// This program again, for one run of a series that stops after `max_frames`.
+    fn command(&self, max_frames: Option<u64>, child: &ChildRun<'_>) -> anyhow::Result<Command> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg("bench").arg("--one-of-several");
+        command
+            .arg("--output")
+            .arg(child.output)
+            .arg("--root")
+            .arg(&self.root);
+        command.args(["--warmup".to_owned(), self.warmup.to_string()]);
+        command.args(["--preload".to_owned(), self.preload.to_string()]);
+        if let Some(config) = child.config {
+            command.arg("--config").arg(config);
         }
+        let texts = [
+            ("--source", self.source.clone()),
+            ("--model", self.model.clone()),
+            ("--batches", self.batches.map(|batches| batches.to_string())),
+            ("--frames", max_frames.map(|frames| frames.to_string())),
+            (
+                "--duration",
+                self.duration
+                    .map(|time| format!("{}ms", time.as_millis().max(1))),
+            ),
+            ("--only", self.only.map(PartArg::name)),
+        ];
+        for (option, value) in texts {
+            if let Some(value) = value {
+                command.arg(format!("{option}={value}"));
+            }
+        }
+        for (key, value) in child.settings {
+            command.arg(format!("--set={key}={value}"));
+        }
+        if let Some(step) = child.step {
+            command.arg(format!("--ablation-step={}", step.number()));
+        }
+        if self.no_record {
+            command.arg("--no-record");
+        }
+        if !child.cores.is_empty() {
+            command.arg("--cores").arg(child.cores.join(","));
+        }
+        Ok(command)
     }
-
-    fn axes(&self) -> anyhow::Result<Vec<Axis>> {
-        let read = |text: &String| Ok(Axis::read(text)?);
-        self.sweep.iter().map(read).collect()
-    }
-
-    fn rounds(&self) -> u32 {
-        let usual = if self.compare.is_some() { ROUNDS } else { 1 };
-        self.repeat.unwrap_or(usual)
-    }
-
-    /// Frames, where neither batches nor a time were given.
-    fn max_frames(&self) -> Option<u64> {
-        let is_open = self.batches.is_none() && self.duration.is_none();
-        let usual = if self.ablation {
-            ABLATION_FRAMES
-        } else {
-            FRAMES
-        };
-        self.frames.or(is_open.then_some(usual))
-    }
-}
-
-/// Makes the folder and tries it, before anything has run for nothing.
-fn prepare_folder(folder: &Path) -> anyhow::Result<()> {
-    let trial = folder.join(".trial");
-    fs::create_dir_all(folder)
-        .and_then(|()| fs::write(&trial, ""))
-        .and_then(|()| fs::remove_file(&trial))
-        .with_context(|| {
-            format!(
-                "cannot write to the folder {}; choose another one with --output",
-                folder.display()
-            )
-        })
-}
-
-/// Keeps this process, which has one thread yet, on `cores`; none: where it is.
-fn pin(cores: &[usize]) -> anyhow::Result<()> {
-    if cores.is_empty() {
-        return Ok(());
-    }
-    let mut set = CpuSet::new();
-    for core in cores.iter().filter(|core| **core < CpuSet::MAX_CPU) {
-        set.set(*core);
-    }
-    rustix::thread::sched_setaffinity(None, &set)
-        .with_context(|| format!("cannot stay on the processor cores {cores:?}"))
 }

@@ -1,15 +1,15 @@
-//! Libraries that are opened at run time: where they are, their versions, and what this release of JetPack brings.
+//! Libraries that are opened at run time: their paths and versions, and the versions that this release of JetPack contains.
 
 use std::fs;
 
-use super::subject::DoctorContext;
-use crate::check_report::CheckReport;
+use super::check_report::CheckReport;
+use super::context::DoctorContext;
 use jetwatch_detect::engines::{device, open_library};
 use jetwatch_detect::{DetectError, ort_library};
 use jetwatch_platform as platform;
 use jetwatch_source as source;
 
-/// What the releases of L4T bring, by their first number: CUDA and TensorRT from and to.
+/// Versions of CUDA and TensorRT that the releases of L4T contain, by the first number of the release.
 const EXPECTED: [Expected; 2] = [
     Expected {
         release: 35,
@@ -23,10 +23,10 @@ const EXPECTED: [Expected; 2] = [
     },
 ];
 
-/// Versions from and to, each as its first two numbers.
+/// Lowest and highest version, each as its first two numbers.
 type Range = [(u32, u32); 2];
 
-/// What a release brings.
+/// Versions that a release contains.
 #[derive(Clone, Copy)]
 struct Expected {
     release: u32,
@@ -141,7 +141,7 @@ fn onnxruntime(context: &DoctorContext, report: &mut CheckReport) {
                 &format!("{} ({} or newer)", real.display(), ort_library::MIN_VERSION),
             );
         }
-        // It is one of two, and a Jetson has the other.
+        // One of two runtimes is enough, and a Jetson has TensorRT.
         Err(error @ ort_library::RuntimeError::Missing { .. }) => {
             report.unknown(WHAT, &error.to_string())
         }
@@ -152,7 +152,7 @@ fn onnxruntime(context: &DoctorContext, report: &mut CheckReport) {
 fn surfaces(context: &DoctorContext, report: &mut CheckReport) {
     const WHAT: &str = "libnvbufsurface";
     if !context.machine.is_jetson() {
-        report.unknown(WHAT, "not looked for: this machine is not a Jetson");
+        report.unknown(WHAT, "not needed: this machine is not a Jetson");
         return;
     }
     match SURFACES.iter().find(|path| context.root.exists(path)) {
@@ -171,7 +171,7 @@ fn expected(context: &DoctorContext) -> Option<Expected> {
         .find(|expected| expected.release == release.major)
 }
 
-/// Says a version, and whether the machine's release brings it.
+/// Adds a version, and whether the machine's release contains it.
 fn add_version(
     report: &mut CheckReport,
     what: &str,
@@ -185,13 +185,13 @@ fn add_version(
                 true => format!("{}.{}", from.0, from.1),
                 false => format!("{}.{} to {}.{}", from.0, from.1, to.0, to.1),
             };
-            report.unknown(what, &format!("{text}; this release of L4T brings {range}: it may have been changed on purpose"));
+            report.unknown(what, &format!("{text}; this release of L4T contains {range}: it may have been changed on purpose"));
         }
         _ => report.ok(what, text),
     }
 }
 
-/// Where the loader found an open library, by the part of its name before the version.
+/// Path of an open library, by the part of its name before the version.
 fn origin(name: &str) -> String {
     let stem = name.split_inclusive(".so").next().unwrap_or(name);
     let path = platform::open_libraries().into_iter().find(|path| {

@@ -1,7 +1,7 @@
-//! `jetwatch bench --ablation`: the gain of each common optimization on this machine, with this configuration.
+//! The ablation as it runs: the gain of each common optimization on this machine, with this configuration.
 //!
 //! Each step is a run of the whole pipeline in a separate process, as every run of a series is; this file configures one
-//! step in that process, and reports all of them in the first one.
+//! step in that process, and collects all of them in the first one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
-use jetwatch_bench::{AblationStep, Capabilities, Gain, StepConfig, compute_gains, cpu_per_frame};
 use jetwatch_config::{Backend, Config, DetectorConfig, EngineBuild, Interval, OnnxProvider};
 use jetwatch_detect::graph::{self, Axis};
 use jetwatch_detect::{self as detect, engines, model::ModelSpec};
@@ -18,10 +17,12 @@ use jetwatch_pipeline::{
 };
 use jetwatch_record::Recording;
 
-use super::super::Exit;
-use super::BenchArgs;
 use super::run::{FILE, write};
-use super::series::PointResult;
+use super::series::{PointResult, SeriesResult};
+use super::{
+    AblationStep, BenchOptions, Capabilities, CpuPerFrame, StepConfig, compute_gains,
+    cpu_per_frame, table,
+};
 
 /// The recording of the steps that draw, in the folder of the run.
 const RECORDING: &str = "recording.mkv";
@@ -51,7 +52,7 @@ impl StepRun {
         }
         let renders = step.renders() && capabilities.recording_error.is_none();
         if !renders {
-            // It was made to see whether it can be.
+            // It was created only to test whether recording works.
             let _ = fs::remove_file(&path);
         }
         Ok(Self {
@@ -86,7 +87,8 @@ impl StepRun {
         }
     }
 
-    /// Whether it can run another way than it did when it failed so: a network that takes one crop at a time is given one.
+    /// Changes the step so that it can run after `error`: a network that takes one crop at a time gets single crops. Returns
+    /// whether there was something to change.
     pub(super) fn retry_single_crops(&mut self, error: &PipelineError) -> bool {
         let PipelineError::SecondaryBatch { key, model, .. } = error else {
             return false;
@@ -103,7 +105,7 @@ impl StepRun {
         false
     }
 
-    /// What is written of it into `benchmark.json`.
+    /// Its part of `benchmark.json`.
     pub(super) fn to_json(&self) -> Value {
         json!({
             "step": self.step.number(),
@@ -113,7 +115,7 @@ impl StepRun {
     }
 }
 
-/// What the models of `config` say of themselves.
+/// Capabilities that the model folders of `config` declare.
 fn capabilities(config: &Config) -> anyhow::Result<Capabilities> {
     let mut capabilities = Capabilities {
         runs_on_cpu: runs_on_cpu(&config.detector),
@@ -131,7 +133,7 @@ fn capabilities(config: &Config) -> anyhow::Result<Capabilities> {
     Ok(capabilities)
 }
 
-/// Whether ONNX Runtime runs the networks on the processor; what runs on TensorRT says so in the configuration
+/// Whether ONNX Runtime runs the networks on the CPU. The configuration names TensorRT where that runs them
 /// ([`common_runtime`]).
 fn runs_on_cpu(detector: &DetectorConfig) -> bool {
     let has_gpu = || engines::device().is_ok();
@@ -142,14 +144,14 @@ fn runs_on_cpu(detector: &DetectorConfig) -> bool {
     }
 }
 
-/// Whether a file of the model is for batches of one: then no step may be made for more.
+/// Whether a file of the model is for batches of one: then no step may have larger ones.
 fn is_batch_one_only(folder: &Path) -> anyhow::Result<bool> {
     let spec = ModelSpec::load(folder)?;
     if spec.output.layout.rows_vary() {
         return Ok(true);
     }
     for file in &spec.files {
-        // What the steps take of them is opened later, and says what is wrong with it.
+        // A file that a step uses is opened later, with an error of its own.
         let Ok(network) = graph::read(&file.path) else {
             continue;
         };
@@ -165,11 +167,10 @@ fn is_batch_one_only(folder: &Path) -> anyhow::Result<bool> {
     Ok(false)
 }
 
-/// Sees to it that the networks of all steps run on one runtime: the setting that all of them need for that, beside the
-/// user's own. With [`Backend::Auto`], a step whose TensorRT engine was not built would run on ONNX Runtime.
+/// The setting that makes the networks of all steps run on one runtime, in addition to the user's own settings. With [`Backend::Auto`], a step whose TensorRT engine was not built would run on ONNX Runtime.
 ///
 /// # Errors
-/// Engines are missing, and may not be built by the way.
+/// Engines are missing, and the configuration does not allow to build them.
 pub(super) fn common_runtime(config: &Config) -> anyhow::Result<Option<(String, String)>> {
     let backend = config.detector.backend;
     if backend == Backend::Onnx {
@@ -183,7 +184,7 @@ pub(super) fn common_runtime(config: &Config) -> anyhow::Result<Option<(String, 
         .filter(|network| network.backend != Backend::Scripted)
         .collect();
     let here = match detect::check_engines(&networks) {
-        // The first step fails with the same words.
+        // The first step fails with the same error.
         Err(_) => return Ok(None),
         Ok(here) => here,
     };
@@ -196,8 +197,8 @@ pub(super) fn common_runtime(config: &Config) -> anyhow::Result<Option<(String, 
             .map(|missing| missing.command.as_str())
             .collect();
         bail!(
-            "the steps need TensorRT engines that are not there; build them with\n    {}\n\
-             or let the steps do it with --set detector.tensorrt.build=allow (which takes none of the time measured), or run \
+            "the steps need TensorRT engines that do not exist; build them with\n    {}\n\
+             or let the steps do it with --set detector.tensorrt.build=allow (which is not part of the time measured), or run \
              on ONNX Runtime with --set detector.backend=onnx",
             commands.join("\n    ")
         );
@@ -213,8 +214,12 @@ fn precisions(folder: &Path) -> anyhow::Result<Vec<String>> {
     Ok(files.map(|file| file.precision.clone()).collect())
 }
 
-/// Says before anything runs what the ablation cannot show; fails where the last step would have too few frames.
-pub(super) fn check_prerequisites(args: &BenchArgs, config: &Config) -> anyhow::Result<()> {
+/// Passes to `warn`, before anything runs, what the ablation cannot show; fails where the last step would have too few frames.
+pub(super) fn check_prerequisites(
+    args: &BenchOptions,
+    config: &Config,
+    warn: &dyn Fn(&str),
+) -> anyhow::Result<()> {
     let last = AblationStep::Int8
         .apply(config, &Capabilities::default())
         .config
@@ -227,7 +232,7 @@ pub(super) fn check_prerequisites(args: &BenchArgs, config: &Config) -> anyhow::
     let needed = batches * last.batch_size as u64 * (skipped + 1);
     if let Some(frames) = args.frames.filter(|frames| *frames < needed) {
         bail!(
-            "--frames {frames} is too few: the last step looks at one frame in {} and makes batches of {}, of which --warmup \
+            "--frames {frames} is too few: the last step detects on one frame in {} and makes batches of {}, of which --warmup \
              drops {} at the front and at the end; give {needed} or more",
             skipped + 1,
             last.batch_size,
@@ -239,20 +244,20 @@ pub(super) fn check_prerequisites(args: &BenchArgs, config: &Config) -> anyhow::
         .config;
     let live = level.sources.iter().filter(|source| source.uri.is_live());
     for source in live {
-        eprintln!(
-            "jetwatch: warning: {} gives frames at its own pace, which no step can exceed; use a file or a pattern in its place",
+        warn(&format!(
+            "{} gives frames at its own pace, which no step can exceed; use a file or a pattern in its place",
             source.name
-        );
+        ));
     }
     Ok(())
 }
 
-/// Writes `ablation.json` and prints what each step gained.
+/// Writes `ablation.json`: what each step gained.
 pub(super) fn write_result(
-    args: &BenchArgs,
+    args: &BenchOptions,
     results: &[PointResult],
     rounds: u32,
-) -> anyhow::Result<Exit> {
+) -> anyhow::Result<SeriesResult> {
     let speeds: Vec<Vec<Option<f64>>> = results
         .iter()
         .map(|point| point.runs.iter().map(|run| run.fps).collect())
@@ -262,25 +267,23 @@ pub(super) fn write_result(
     let document = json!({ "ablation": { "steps": steps, "rounds": rounds, "runs": results } });
     let path = args.output.join(RESULT);
     write(&path, &document)?;
-    if args.json {
-        println!("{document:#}");
-    } else {
-        print(&steps);
-        println!("Written: {}", path.display());
-    }
     let failed = speeds.iter().flatten().filter(|fps| fps.is_none()).count();
-    if failed > 0 {
-        eprintln!(
-            "jetwatch: {failed} runs failed; see the messages above and {}",
+    let failure = (failed > 0).then(|| {
+        format!(
+            "{failed} runs failed; see the messages above and {}",
             path.display()
-        );
-        return Ok(Exit::Failure);
-    }
-    Ok(Exit::Success)
+        )
+    });
+    Ok(SeriesResult {
+        document,
+        table: table::of_ablation(&steps),
+        path,
+        failure,
+    })
 }
 
-/// Where the time of a step went, and its notes, from its first run that went well.
-fn summary(point: &PointResult) -> anyhow::Result<(Vec<jetwatch_bench::CpuPerFrame>, Vec<String>)> {
+/// Where the time of a step went, and its notes, from its first run without an error.
+fn summary(point: &PointResult) -> anyhow::Result<(Vec<CpuPerFrame>, Vec<String>)> {
     let Some(run) = point.runs.iter().find(|run| run.error.is_none()) else {
         return Ok((Vec::new(), Vec::new()));
     };
@@ -307,42 +310,4 @@ fn summary(point: &PointResult) -> anyhow::Result<(Vec<jetwatch_bench::CpuPerFra
         }
     }
     Ok((cpu_per_frame(run), notes))
-}
-
-fn print(steps: &[Gain]) {
-    println!(
-        "{:<30} {:>9} {:>9} {:>9} {:>8}   where the time went, ms per frame",
-        "step", "frames/s", "ms/frame", "relative", "gained"
-    );
-    for step in steps {
-        let title = format!("{} {}", step.step, step.title);
-        let (Some(fps), Some(ms), Some(relative)) =
-            (&step.fps, step.ms_per_frame, step.relative_percent)
-        else {
-            println!("{title:<30} {:>9}", "failed");
-            continue;
-        };
-        let gained = step.gain.as_ref().map_or_else(
-            || "-".to_owned(),
-            |gain| format!("{:.2} x", gain.statistics.median),
-        );
-        let spent = step.spent.iter();
-        let spent: Vec<String> = spent
-            .map(|spent| format!("{} {:.2}", spent.stage, spent.ms_per_frame))
-            .collect();
-        println!(
-            "{title:<30} {:>9.1} {ms:>9.2} {:>9} {gained:>8}   {}",
-            fps.median,
-            format!("{relative:.1} %"),
-            spent.join(", ")
-        );
-        for note in &step.notes {
-            println!("  {note}");
-        }
-        // Fewer rounds tell nothing of their noise.
-        let noisy = |gain: &&jetwatch_bench::Comparison| gain.ratios.len() >= 3 && !gain.is_clear;
-        if step.gain.as_ref().filter(noisy).is_some() {
-            println!("  the difference to the step before does not stand out of the noise");
-        }
-    }
 }

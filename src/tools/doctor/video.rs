@@ -1,13 +1,13 @@
-//! GStreamer's elements, and what they do: scaling and decoding by each unit, against what must come out.
+//! GStreamer's elements, and scaling and decoding by each unit, compared with the expected images.
 
-use super::subject::DoctorContext;
-use crate::check_report::CheckReport;
+use super::check_report::CheckReport;
+use super::context::DoctorContext;
+use super::video_selftest::{self, TestResult};
 use jetwatch_platform::VideoUnits;
-use jetwatch_source::gst::video_selftest::{self, TestResult};
 use jetwatch_source::{self as source, ELEMENTS, ElementState, inspect_element};
 
-/// Most that scaled pictures may differ from the processor's, as the mean over samples of 0 to 255: rounding and filters differ,
-/// other colors or a shifted picture differ more.
+/// Largest mean difference, over samples of 0 to 255, of a scaled image from that of the CPU: rounding and filters differ;
+/// other colors or a shifted image differ more.
 const MAX_DIFFERENCE: f64 = 4.0;
 
 pub(super) fn check_elements(context: &DoctorContext, report: &mut CheckReport) {
@@ -95,7 +95,7 @@ pub(super) fn check_scaling(context: &DoctorContext, report: &mut CheckReport) {
 fn compare(report: &mut CheckReport, what: &str, outcome: &TestResult, wanted: &[u8], max: f64) {
     let Some(difference) = video_selftest::difference(&outcome.samples, wanted) else {
         let text = format!(
-            "the picture has {} samples, expected {}",
+            "the image has {} samples, expected {}",
             outcome.samples.len(),
             wanted.len()
         );
@@ -109,13 +109,10 @@ fn compare(report: &mut CheckReport, what: &str, outcome: &TestResult, wanted: &
     if difference <= max {
         report.ok(what, &text);
     } else {
-        report.failed(what, &format!("{text}: the picture is not the one that was sent; compare the release of L4T with the table in the README, and report it"));
+        report.failed(what, &format!("{text}: the image is not the expected one; compare the release of L4T with the table in the README, and report it"));
     }
 }
 
 fn speed(outcome: &TestResult) -> String {
-    format!(
-        "{:.2} ms a picture, with its way there and back",
-        outcome.ms_per_image
-    )
+    format!("{:.2} ms a picture, copies included", outcome.ms_per_image)
 }

@@ -1,6 +1,6 @@
 //! Self-tests of scaling and decoding on this machine: the same images through different elements, each alone and timed.
 //!
-//! Called by `jetwatch doctor`. No source, camera or file is touched.
+//! No source, camera or file is touched.
 
 use std::time::{Duration, Instant};
 
@@ -9,13 +9,15 @@ use gstreamer::prelude::*;
 use gstreamer_app as gst_app;
 use gstreamer_video::VideoFrameExt;
 
-use crate::elements::{make, set_if_supported};
-use crate::test_clip::{TestClip, draw};
 use jetwatch_platform::UnitElement;
+use jetwatch_source::gst::init;
+use jetwatch_source::{make_element, set_if_supported};
 use jetwatch_types::Size;
 
-use super::sample::SampleReader;
-use super::scaler_elements::NVMM;
+use super::test_clip::{TestClip, draw};
+
+/// Caps feature of images in the memory of a Jetson's units.
+const NVMM: &str = "memory:NVMM";
 
 /// Size of the pictures that are scaled, and what they are scaled to. Small, so that every release takes the same colors for them.
 const LARGE: Size = Size::new(640, 352);
@@ -30,16 +32,16 @@ const SAMPLE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What came out.
 #[derive(Debug, Clone)]
-pub struct TestResult {
+pub(super) struct TestResult {
     /// The last picture: samples in the order of the trial's form, without padding.
-    pub samples: Vec<u8>,
+    pub(super) samples: Vec<u8>,
     /// From the first picture in to the last one out, for each picture, in ms.
-    pub ms_per_image: f64,
+    pub(super) ms_per_image: f64,
 }
 
 /// The mean difference of two pictures' samples, 0 to 255; `None` when they are not of one size.
 #[must_use]
-pub fn difference(one: &[u8], other: &[u8]) -> Option<f64> {
+pub(super) fn difference(one: &[u8], other: &[u8]) -> Option<f64> {
     if one.len() != other.len() || one.is_empty() {
         return None;
     }
@@ -56,8 +58,8 @@ pub fn difference(one: &[u8], other: &[u8]) -> Option<f64> {
 ///
 /// # Errors
 /// An element is missing or refuses; a sentence.
-pub fn test_scaling(converter: Option<UnitElement>) -> Result<TestResult, String> {
-    super::init("*:1").map_err(|error| error.to_string())?;
+pub(super) fn test_scaling(converter: Option<UnitElement>) -> Result<TestResult, String> {
+    init("*:1").map_err(|error| error.to_string())?;
     let mut elements = Vec::new();
     match converter {
         None => {
@@ -82,14 +84,7 @@ pub fn test_scaling(converter: Option<UnitElement>) -> Result<TestResult, String
     let image = draw(LARGE, 0);
     let images = vec![image; SCALED_IMAGES];
     let (sample, ms_per_picture) = run(&caps.build(), &images, &elements)?;
-    let image = SampleReader::for_system_memory()
-        .read(&sample)
-        .ok_or("the picture cannot be read")?;
-    let mut samples = Vec::new();
-    for y in 0..SMALL.height {
-        let row = image.row(y).chunks_exact(4);
-        samples.extend(row.flat_map(|pixel| [pixel[0], pixel[1], pixel[2]]));
-    }
+    let samples = bgr(&sample).ok_or("the picture cannot be read")?;
     Ok(TestResult {
         samples,
         ms_per_image: ms_per_picture,
@@ -101,10 +96,10 @@ pub fn test_scaling(converter: Option<UnitElement>) -> Result<TestResult, String
 ///
 /// # Errors
 /// As for [`test_scaling`].
-pub fn test_decoding(
+pub(super) fn test_decoding(
     units: Option<(UnitElement, UnitElement)>,
 ) -> Result<(TestResult, Vec<u8>), String> {
-    super::init("*:1").map_err(|error| error.to_string())?;
+    init("*:1").map_err(|error| error.to_string())?;
     let clip = TestClip::new(Size::new(320, 192), DECODED_IMAGES);
     let mut elements = Vec::new();
     match units {
@@ -138,23 +133,8 @@ pub fn test_decoding(
     ))
 }
 
-/// The pixel formats, sizes and rates that a V4L2 camera offers. Opens it without starting it.
-///
-/// # Errors
-/// The camera cannot be opened; a sentence.
-pub fn camera_offers(device: &str) -> Result<String, String> {
-    super::init("*:1").map_err(|error| error.to_string())?;
-    let camera = element("v4l2src", "camera")?;
-    camera.set_property("device", device);
-    let ready = camera.set_state(gst::State::Ready);
-    let pad = camera.static_pad("src").ok_or("it has no output")?;
-    let offered = ready.map(|_| super::camera::describe(&pad.query_caps(None)));
-    let _ = camera.set_state(gst::State::Null);
-    offered.map_err(|_| "it cannot be opened".to_owned())
-}
-
 fn element(factory: &'static str, name: &str) -> Result<gst::Element, String> {
-    make(factory, name).map_err(|error| error.to_string())
+    make_element(factory, name).map_err(|error| error.to_string())
 }
 
 /// An element of a Jetson, told which unit to use, as the daemon's own.
@@ -266,6 +246,21 @@ fn push_and_pull(
             SAMPLE_TIMEOUT.as_secs()
         ))),
     }
+}
+
+/// B, G and R of each pixel of a `BGRx` image, without padding.
+fn bgr(sample: &gst::Sample) -> Option<Vec<u8>> {
+    let info = gstreamer_video::VideoInfo::from_caps(sample.caps()?).ok()?;
+    let frame =
+        gstreamer_video::VideoFrameRef::from_buffer_ref_readable(sample.buffer()?, &info).ok()?;
+    let stride = usize::try_from(*frame.plane_stride().first()?).ok()?;
+    let (width, height) = (frame.width() as usize, frame.height() as usize);
+    let mut samples = Vec::with_capacity(width * height * 3);
+    for row in frame.plane_data(0).ok()?.chunks(stride).take(height) {
+        let pixels = row.get(..width * 4)?.chunks_exact(4);
+        samples.extend(pixels.flat_map(|pixel| [pixel[0], pixel[1], pixel[2]]));
+    }
+    Some(samples)
 }
 
 /// Planes Y, U and V without padding.

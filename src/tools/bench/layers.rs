@@ -1,19 +1,19 @@
-//! `jetwatch bench --only layers`: the time of each layer of an engine.
+//! The time of each layer of an engine.
 
 use anyhow::bail;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use jetwatch_config::Config;
 use jetwatch_pipeline as pipeline;
 
-use super::super::Exit;
-
-/// Measures the layers and prints one JSON object, the slowest layer first.
-pub(super) fn run(config: &Config, preload: usize, runs: usize) -> anyhow::Result<Exit> {
-    let synthetic = jetwatch_traffic::synthetic_factory();
-    let Some(mut layers) = pipeline::bench_layers(config, preload, runs, Some(&synthetic))? else {
+/// Measures the layers of the network on single frames, `runs` times; one JSON object, the slowest layer first.
+///
+/// # Errors
+/// The detector is not TensorRT, or it or the first source fails.
+pub fn measure_layers(config: &Config, preload: usize, runs: usize) -> anyhow::Result<Value> {
+    let Some(mut layers) = pipeline::bench_layers(config, preload, runs, Some(&jetwatch_traffic::synthetic_factory()))? else {
         bail!(
-            "only TensorRT tells the times of layers, and this detector is another one; set detector.backend to `tensorrt`"
+            "only TensorRT reports the times of layers, and this detector is another one; set detector.backend to `tensorrt`"
         );
     };
     layers.sort_by(|a, b| b.total_ms.total_cmp(&a.total_ms));
@@ -29,11 +29,9 @@ pub(super) fn run(config: &Config, preload: usize, runs: usize) -> anyhow::Resul
             })
         })
         .collect();
-    let document = json!({
+    Ok(json!({
         "runs": runs,
         "mean_ms": all_ms / runs as f64,
         "layers": each,
-    });
-    println!("{document:#}");
-    Ok(Exit::Success)
+    }))
 }

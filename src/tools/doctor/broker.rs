@@ -1,13 +1,13 @@
-//! The broker: reached, logged in, and a message there and back.
+//! The broker: connection, login, and the round trip of a message.
 
 use std::time::Duration;
 
-use super::subject::DoctorContext;
-use crate::check_report::CheckReport;
+use super::check_report::CheckReport;
+use super::context::DoctorContext;
 use jetwatch_config::{Broker, MqttConfig};
 use jetwatch_publish::{self as publish, PublishError};
 
-/// Longest that each step may take.
+/// Longest time of each step.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(super) fn run(context: &DoctorContext, report: &mut CheckReport) {
@@ -23,7 +23,7 @@ pub(super) fn run(context: &DoctorContext, report: &mut CheckReport) {
     let mut mqtt = mqtt.clone();
     let mut own = None;
     if let Broker::Embedded { listen } = mqtt.broker {
-        // One that runs is asked as any other; where none does, the address must be free for one.
+        // A running one is probed as any other; where none runs, its address must be free.
         match publish::EmbeddedBroker::start(listen, mqtt.credentials.as_ref()) {
             Ok(broker) => {
                 mqtt.broker = url(broker.local_addr());
@@ -70,7 +70,7 @@ fn check_connection(
 ) {
     let info = match publish::probe(mqtt, TIMEOUT) {
         Ok(info) => info,
-        // The file of a password is for root and the daemon alone.
+        // Only root and the daemon may read the file of a password.
         Err(error) if error.is_units_alone() => {
             report.unknown("broker", &error.to_string());
             return;
