@@ -10,13 +10,13 @@ use sha2::{Digest, Sha256};
 use jetwatch_detect::model::hexadecimal;
 
 /// Writes `bytes` beside `path` first, so that nobody ever sees half of it.
-pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     write_atomically(path, |file| file.write_all(bytes))
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Copies `origin` to `path` and gives the SHA-256 of what was copied.
-pub(super) fn copy(from: &Path, path: &Path) -> Result<String> {
+pub(crate) fn copy(from: &Path, path: &Path) -> Result<String> {
     let mut hasher = Sha256::new();
     let copied = write_atomically(path, |file| {
         for_each_chunk(&mut File::open(from)?, |part| {
@@ -29,7 +29,7 @@ pub(super) fn copy(from: &Path, path: &Path) -> Result<String> {
 }
 
 /// SHA-256 of the file at `path`.
-pub(super) fn hash(path: &Path) -> Result<String> {
+pub(crate) fn hash(path: &Path) -> Result<String> {
     let mut hasher = Sha256::new();
     File::open(path)
         .and_then(|mut file| {
@@ -43,7 +43,7 @@ pub(super) fn hash(path: &Path) -> Result<String> {
 }
 
 /// Fails when one of `paths` is there.
-pub(super) fn reject_existing<'p>(paths: impl IntoIterator<Item = &'p PathBuf>) -> Result<()> {
+pub(crate) fn reject_existing<'p>(paths: impl IntoIterator<Item = &'p PathBuf>) -> Result<()> {
     for path in paths {
         if fs::symlink_metadata(path).is_ok() {
             bail!(
