@@ -4,8 +4,9 @@
 //! are not asked for by the benchmark and are left out here too. Classes are not looked at: a file with several is split
 //! by its owner first.
 
-use super::mot::{Line, MotError};
 use jetwatch_types::Xyxy;
+
+use crate::mot_format::{self, Line, MotError};
 
 /// An object in one frame.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -30,7 +31,7 @@ pub fn parse_truth(text: &str) -> Result<Vec<TruthRow>, MotError> {
         let line = line?;
         let frame = line.frame()?;
         let object = line.number(1, "id", "a whole number from 0 to 16777216", |value| {
-            value.fract() == 0.0 && (0.0..=super::mot::MAX_VALUE).contains(&value)
+            value.fract() == 0.0 && (0.0..=mot_format::MAX_VALUE).contains(&value)
         })?;
         let xyxy = line.xyxy()?;
         let counts = line.number(6, "the seventh field", "0 or above", |value| value >= 0.0)?;

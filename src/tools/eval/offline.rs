@@ -6,10 +6,10 @@
 use std::collections::HashMap;
 
 use jetwatch_config::TrackerConfig;
+use jetwatch_track::Tracker;
 use jetwatch_types::{Detection, Track, TrackState};
 
-use super::mot::{MotDetection, TrackRow};
-use super::tracker::Tracker;
+use crate::mot_format::{MotDetection, TrackRow};
 
 /// What becomes of the frames in which a track was still tentative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
