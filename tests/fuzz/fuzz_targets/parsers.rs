@@ -8,9 +8,9 @@
 use std::path::Path;
 
 use jetwatch_config::{Config, Document};
+use jetwatch_detect::decoders::spec::MAX_TENSORS;
+use jetwatch_detect::decoders::ssd_anchors;
 use jetwatch_detect::graph::{self, Malformed};
-use jetwatch_detect::layout::spec::MOST_TENSORS;
-use jetwatch_detect::layout::ssd_anchors;
 use jetwatch_detect::model::{ModelError, ModelSpec};
 use jetwatch_eval::{MotDetection, TrackRow, coco, parse_detections, write_tracks};
 use jetwatch_models::{ModelYamlTemplate, Origin, candidate_layouts, lint};
@@ -106,7 +106,7 @@ fn check_description(spec: &ModelSpec, folder: &Path) {
         );
     }
     assert!(
-        (1..=MOST_TENSORS).contains(&spec.output.tensors.len()),
+        (1..=MAX_TENSORS).contains(&spec.output.tensors.len()),
         "{:?}",
         spec.output
     );
@@ -187,7 +187,10 @@ fn joined(bytes: &[u8]) {
     let is_all_there = places.iter().all(|place| place.len <= beside.len() as u64);
     let joined = graph::embed(bytes, |place| {
         let len = usize::try_from(place.len).unwrap_or(usize::MAX);
-        beside.get(..len).ok_or(Malformed { at: 0, what: "too long" })
+        beside.get(..len).ok_or(Malformed {
+            at: 0,
+            what: "too long",
+        })
     });
     assert_eq!(joined.is_ok(), is_all_there);
     match joined {
