@@ -46,7 +46,7 @@ pub(super) fn run(args: &FetchArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// The progress line on a terminal; without one, only failures are told.
+/// The progress line on a terminal; without one, only failures are printed.
 #[derive(Default)]
 struct ProgressLine {
     drawn_bytes: u64,

@@ -15,11 +15,11 @@
 //!
 //! [`Evaluator`] runs the detectors on a list of images, and [`ModelEvaluator`] does all of it for `jetwatch eval`.
 //! [`agreement()`] compares two detectors with each other; [`Golden`] is a file with the detections of one of them in
-//! [`golden_frames`]. `jetwatch doctor` uses both.
+//! [`golden_frames()`]. `jetwatch doctor` uses both.
 //!
 //! **Tracks.** [`parse_detections`] and [`parse_truth`] read MOTChallenge's text format; [`track_offline`] runs the daemon's tracker on
 //! a file of detections. [`Metrics`] scores whole sequences with CLEAR MOT, IDF1 and HOTA, and [`ClearMotCounter`] counts CLEAR MOT frame
-//! by frame. [`grid_search`] tries tracker settings. `jetwatch track` calls them.
+//! by frame. [`grid_search()`] tries tracker settings. `jetwatch track` calls them.
 
 mod agreement;
 mod annotations;

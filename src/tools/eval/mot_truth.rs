@@ -1,8 +1,8 @@
-//! The ground truth of MOTChallenge sequences: who is where in which frame. Strings only; files are the caller's.
+//! The ground truth of MOTChallenge sequences: the boxes of each object by frame. Strings only; files are the caller's.
 //!
 //! A line is `frame,id,x,y,width,height,counts[,class[,visibility]]`, with up to ten fields. Rows whose seventh field is 0
-//! are not asked for by the benchmark and are left out here too. Classes are not looked at: a file with several is split
-//! by its owner first.
+//! do not count in the benchmark and are left out here too. Classes are ignored: a file with several has to be split
+//! first.
 
 use jetwatch_types::Xyxy;
 

@@ -132,7 +132,7 @@ impl ModelFetch {
     }
 }
 
-/// A file without a hash is taken only by who says so, and never from an address that anybody on the way can change.
+/// A file without a hash needs the option, and an https address, whose content cannot be changed on the way.
 fn check_hash(entry: &Entry, url: &str, is_accepted: bool) -> Result<()> {
     if entry.sha256.is_some() {
         return Ok(());
@@ -153,7 +153,7 @@ fn check_hash(entry: &Entry, url: &str, is_accepted: bool) -> Result<()> {
     Ok(())
 }
 
-/// Whether the folder has a description of this very file, which then stays. Fails for one of another file.
+/// Whether the folder has a description of this file, which then stays. Fails for one of another file.
 fn check_folder(entry: &Entry, folder: &Path, path: &PathBuf, is_forced: bool) -> Result<bool> {
     let description = folder.join(FILE_NAME);
     if is_forced {
@@ -183,7 +183,7 @@ fn check_folder(entry: &Entry, folder: &Path, path: &PathBuf, is_forced: bool) -
             ),
         };
     }
-    // A file with the right hash is taken as it is.
+    // A file with the right hash stays.
     if path.exists() && entry.sha256.as_deref() != atomic_write::hash(path).ok().as_deref() {
         atomic_write::reject_existing([path])?;
     }
@@ -201,7 +201,7 @@ mod tests {
         assert!(check_hash(&entry, "http://mirror/x", false).is_ok());
         entry.sha256 = None;
         let error = check_hash(&entry, "https://h/x", false)
-            .expect_err("nobody agreed")
+            .expect_err("it was not accepted")
             .to_string();
         assert!(error.contains("--accept-unverified"), "{error}");
         assert!(check_hash(&entry, "https://h/x", true).is_ok());

@@ -75,7 +75,7 @@ pub fn create_folder(options: &InitOptions<'_>) -> Result<CreatedFolder> {
     })
 }
 
-/// Writes the files and gives the paths of those that were not there before.
+/// Writes the files and returns the paths of those that did not exist before.
 fn write_folder(
     options: &InitOptions<'_>,
     network: &Network,
@@ -91,7 +91,7 @@ fn write_folder(
         .context("the file's name is not UTF-8; rename it")?;
     let source_folder = options.file.parent().unwrap_or(Path::new(""));
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    // What lies in the folder already is described where it lies.
+    // A file that is in the folder already is described there, not copied.
     let is_there = same(source_folder, folder);
     let description = folder.join(FILE_NAME);
     let mut targets = vec![description.clone()];
@@ -171,7 +171,7 @@ fn stem(path: &Path) -> Result<String> {
     })
 }
 
-/// A path that a network gives for a file beside it, which must not lead anywhere else.
+/// The path of an external file as the network states it; it must lie below the folder of the network.
 fn relative_path(location: &str) -> Result<&Path> {
     let path = Path::new(location);
     if path
