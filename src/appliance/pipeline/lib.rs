@@ -65,6 +65,7 @@ pub use reload::ConfigLoader;
 pub use report::{RunReport, SourceReport};
 pub use secondary::{PreparedSecondary, all_networks, prepare_secondary};
 pub use single_stage::{BenchStage, RunLimit, bench_stage};
+pub use start::{join, spawn};
 pub use track::FrameCallback;
 
 use control::ControlQueue;
@@ -74,7 +75,7 @@ use health::ReloadNotice;
 use secondary::SecondaryInference;
 use source_table::SourceTable;
 use sources::RunningSource;
-use start::{join, spawn, wait_until};
+use start::wait_until;
 use stats::StatsCollector;
 use track::{
     ControlMessage, SINK_CLOSE_TIMEOUT, TrackInput, TrackStage, TrackStageReport, control_channel,

@@ -1,10 +1,10 @@
-//! The first frames of a source, kept in memory: for benchmarks of parts of the pipeline and for golden detections.
+//! Loads the first frames of a source into memory, for callers that run a detector without a pipeline.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jetwatch_config::SourceConfig;
-use jetwatch_detect::DetectorFactory;
+use jetwatch_detect as detect;
 use jetwatch_source::{self as source, Flow, FrameHandler, SourceContext, StopToken};
 use jetwatch_types::Frame;
 
@@ -29,13 +29,14 @@ impl FrameHandler for FirstFrames {
     }
 }
 
-/// The first `preload` frames of `source`, at least one, scaled for the network of `prepared`. Blocks until they are there.
+/// The first `preload` frames of `source`, at least one, scaled for `prepared` by the elements of the daemon. Blocks until
+/// they are loaded.
 ///
 /// # Errors
-/// The source cannot be started, fails, or ends without a frame.
+/// The source cannot be opened, or has no frame.
 pub fn preload_frames(
     source: &SourceConfig,
-    prepared: &DetectorFactory,
+    prepared: &detect::DetectorFactory,
     preload: usize,
 ) -> Result<Vec<Frame>, PipelineError> {
     let kept: Arc<Mutex<Vec<Frame>>> = Arc::default();

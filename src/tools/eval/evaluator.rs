@@ -6,14 +6,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use jetwatch_config::{Config, DetectorConfig};
 use jetwatch_detect::{self as detect, DetectError, Detector, DetectorFactory};
-use jetwatch_pipeline::{Batcher, PipelineError};
+use jetwatch_pipeline::{Batcher, PipelineError, join, spawn};
 use jetwatch_source::{self as source, Flow, FrameHandler, SourceContext, StopToken};
-use jetwatch_telemetry::{self as telemetry, Recorder, Stage};
+use jetwatch_telemetry::{Recorder, Stage};
 use jetwatch_types::{Detection, Frame, FrameMeta, Size, SourceId};
 
 /// Interval between calls of the progress callback.
@@ -103,9 +102,9 @@ impl Evaluator {
         if source.is_err() {
             batcher.close_all();
         }
-        while !workers.iter().all(JoinHandle::is_finished) {
+        while !workers.iter().all(std::thread::JoinHandle::is_finished) {
             progress(table.done.load(Ordering::Relaxed));
-            thread::sleep(PROGRESS_INTERVAL);
+            std::thread::sleep(PROGRESS_INTERVAL);
         }
         progress(table.done.load(Ordering::Relaxed));
         let results: Vec<_> = workers.into_iter().map(join).collect();
@@ -313,30 +312,4 @@ impl Worker {
             _ => cause.into(),
         }
     }
-}
-
-/// Starts a named thread.
-fn spawn<T: Send + 'static>(
-    name: &str,
-    body: impl FnOnce() -> T + Send + 'static,
-) -> Result<JoinHandle<T>, PipelineError> {
-    let trace_name = name.to_owned();
-    let run = move || {
-        telemetry::name_thread(&trace_name);
-        body()
-    };
-    thread::Builder::new()
-        .name(name.to_owned())
-        .spawn(run)
-        .map_err(|cause| PipelineError::Thread {
-            name: name.to_owned(),
-            cause,
-        })
-}
-
-/// Joins a thread that has ended; its panic is resumed here.
-fn join<T>(thread: JoinHandle<T>) -> T {
-    thread
-        .join()
-        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
