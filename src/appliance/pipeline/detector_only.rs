@@ -1,19 +1,17 @@
 //! The detector alone: preloaded frames through the workers' detectors, and nothing else. The yardstick for the whole chain.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Barrier, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Barrier};
+use std::time::Instant;
 
 use crossbeam_channel::bounded;
 
-use jetwatch_config::{Config, SourceConfig};
+use jetwatch_config::Config;
 use jetwatch_detect::{self as detect, LayerTime};
-use jetwatch_source::{
-    self as source, Flow, FrameHandler, SourceContext, StopToken, SyntheticFactory,
-};
+use jetwatch_source::{self as source, SyntheticFactory};
 use jetwatch_telemetry::{Recorder, StageSummary, process_usage};
-use jetwatch_types::Frame;
 
+use super::preload::preload_frames;
 use super::{PipelineError, needs_gstreamer, spawn};
 
 /// Numbers of the detector alone.
@@ -137,61 +135,4 @@ pub fn bench_layers(
     let prepared = detect::load(&config.detector, &Recorder::default())?;
     let frames = preload_frames(&config.sources[0], &prepared, preload, synthetic)?;
     Ok(prepared.layer_times(&frames, runs)?)
-}
-
-/// Keeps the first frames of a source, then stops it.
-struct FirstFrames {
-    kept: Arc<Mutex<Vec<Frame>>>,
-    wanted: usize,
-    stop: StopToken,
-}
-
-impl FrameHandler for FirstFrames {
-    fn frame(&self, frame: Frame) -> Flow {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.push(frame);
-        if kept.len() < self.wanted {
-            return Flow::Continue;
-        }
-        self.stop.stop();
-        Flow::Stop
-    }
-}
-
-/// The first `preload` frames of `on_source_state`, at least one, through its real pipeline.
-pub(super) fn preload_frames(
-    source: &SourceConfig,
-    prepared: &detect::DetectorFactory,
-    preload: usize,
-    synthetic: Option<&SyntheticFactory>,
-) -> Result<Vec<Frame>, PipelineError> {
-    let kept: Arc<Mutex<Vec<Frame>>> = Arc::default();
-    let stop = StopToken::default();
-    let handler = FirstFrames {
-        kept: Arc::clone(&kept),
-        wanted: preload.max(1),
-        stop: stop.clone(),
-    };
-    let mut context = SourceContext::standalone(
-        &source.name,
-        prepared.input_size(),
-        prepared.placement(),
-        &stop,
-        Arc::new(handler),
-    );
-    context.synthetic = synthetic.cloned();
-    let handle = source::start(source, context).map_err(|cause| PipelineError::Thread {
-        name: format!("source-{}", source.name),
-        cause,
-    })?;
-    while !handle.is_finished() {
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    handle.join()?;
-    let frames = std::mem::take(&mut *kept.lock().unwrap_or_else(PoisonError::into_inner));
-    if frames.is_empty() {
-        Err(source::SourceError::Empty.into())
-    } else {
-        Ok(frames)
-    }
 }

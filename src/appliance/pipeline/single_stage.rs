@@ -16,7 +16,7 @@ use jetwatch_telemetry::{Heartbeats, Level, Recorder, Stage, Trace};
 use jetwatch_track::{TrackEventGenerator, Tracker};
 use jetwatch_types::{Detection, Frame, FrameMeta, Size, SourceId, Track, TrackEvent, TrackState};
 
-use super::detector_only::preload_frames;
+use super::preload::preload_frames;
 use super::start::{embedded_broker, start_sinks};
 use super::track::SINK_CLOSE_TIMEOUT;
 use super::{POLL_INTERVAL, PipelineError, join, needs_gstreamer, spawn};

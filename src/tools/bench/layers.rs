@@ -11,7 +11,13 @@ use jetwatch_pipeline as pipeline;
 /// # Errors
 /// The detector is not TensorRT, or it or the first source fails.
 pub fn measure_layers(config: &Config, preload: usize, runs: usize) -> anyhow::Result<Value> {
-    let Some(mut layers) = pipeline::bench_layers(config, preload, runs, Some(&jetwatch_traffic::synthetic_factory()))? else {
+    let Some(mut layers) = pipeline::bench_layers(
+        config,
+        preload,
+        runs,
+        Some(&jetwatch_traffic::synthetic_factory()),
+    )?
+    else {
         bail!(
             "only TensorRT reports the times of layers, and this detector is another one; set detector.backend to `tensorrt`"
         );

@@ -10,11 +10,11 @@ use serde::Serialize;
 use jetwatch_config::{Backend, Config, DetectorConfig};
 use jetwatch_detect::engines::EngineError;
 use jetwatch_detect::{self as detect, DetectError, DetectorFactory};
-use jetwatch_eval::{Agreement, Golden, GoldenImage, GoldenSet, MatchCriteria, agreement};
-use jetwatch_pipeline::{
-    DetectorAlone, GOLDEN_SCORE, PipelineError, bench_detector, detections_of, golden_frames,
-    image_hash,
+use jetwatch_eval::{
+    Agreement, GOLDEN_SCORE, Golden, GoldenImage, GoldenSet, MatchCriteria, agreement,
+    detections_of, golden_frames, image_hash,
 };
+use jetwatch_pipeline::{DetectorAlone, PipelineError, bench_detector};
 use jetwatch_telemetry::{Recorder, StageSummary};
 use jetwatch_traffic::synthetic_factory;
 use jetwatch_types::{Detection, Frame};

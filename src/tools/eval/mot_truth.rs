@@ -1,11 +1,12 @@
-//! The ground truth of MOTChallenge sequences: who is where in which frame. Strings only; files are the caller's.
+//! The ground truth of MOTChallenge sequences: the boxes of each object by frame. Strings only; files are the caller's.
 //!
 //! A line is `frame,id,x,y,width,height,counts[,class[,visibility]]`, with up to ten fields. Rows whose seventh field is 0
-//! are not asked for by the benchmark and are left out here too. Classes are not looked at: a file with several is split
-//! by its owner first.
+//! do not count in the benchmark and are left out here too. Classes are ignored: a file with several has to be split
+//! first.
 
-use super::mot::{Line, MotError};
 use jetwatch_types::Xyxy;
+
+use crate::mot_format::{self, Line, MotError};
 
 /// An object in one frame.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -30,7 +31,7 @@ pub fn parse_truth(text: &str) -> Result<Vec<TruthRow>, MotError> {
         let line = line?;
         let frame = line.frame()?;
         let object = line.number(1, "id", "a whole number from 0 to 16777216", |value| {
-            value.fract() == 0.0 && (0.0..=super::mot::MAX_VALUE).contains(&value)
+            value.fract() == 0.0 && (0.0..=mot_format::MAX_VALUE).contains(&value)
         })?;
         let xyxy = line.xyxy()?;
         let counts = line.number(6, "the seventh field", "0 or above", |value| value >= 0.0)?;

@@ -3,8 +3,7 @@
 //! [`Metrics::new`] compares the tracks of one sequence with its ground truth; what it counts can be added up over
 //! sequences, and the figures of the sum are those of all sequences together, as the benchmarks combine them.
 //! `jetwatch track --metrics` prints them. Boxes match at an IOU of a half, and HOTA looks at nineteen overlaps.
-//! The daemon itself does not use it. It is in this crate, and not with the accuracy of networks, because it needs the
-//! assignment solver.
+//! [`ClearMotCounter`](crate::ClearMotCounter) counts CLEAR MOT frame by frame with the same matching.
 
 mod clear;
 mod hota;
@@ -13,8 +12,11 @@ mod sequence;
 
 use std::ops::AddAssign;
 
-use super::mot::TrackRow;
-use super::mot_truth::TruthRow;
+use crate::mot_format::TrackRow;
+use crate::mot_truth::TruthRow;
+
+pub(crate) use self::clear::{ClearMatcher, mota};
+pub(crate) use self::sequence::iou;
 
 use self::clear::Clear;
 use self::hota::Hota;
@@ -39,7 +41,7 @@ pub struct Metrics {
 
 impl Metrics {
     /// Compares the tracks of one sequence with its ground truth. Each id may be in a frame once, as in the rows of
-    /// [`track_offline`](super::track_offline) and [`parse_truth`](super::parse_truth); of others, the first counts.
+    /// [`track_offline`](crate::track_offline) and [`parse_truth`](crate::parse_truth); of others, the first counts.
     #[must_use]
     pub fn new(truth: &[TruthRow], tracks: &[TrackRow]) -> Self {
         let sequence = Sequence::new(truth, tracks);
@@ -56,11 +58,7 @@ impl Metrics {
     #[must_use]
     pub fn mota(&self) -> f64 {
         let errors = self.misses() + self.false_positives() + self.switches();
-        if self.objects == 0 {
-            0.0
-        } else {
-            1.0 - errors as f64 / self.objects as f64
-        }
+        mota(errors, self.objects).unwrap_or(0.0)
     }
 
     /// Multiple object tracking precision: the mean IOU of the pairs. Some programs print one minus this.

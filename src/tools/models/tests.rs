@@ -1,8 +1,12 @@
 //! Guesses for outputs as the families' exporters write them, each of which becomes a description that loads.
 
-use super::*;
-use crate::model::ModelSpec;
+use std::path::Path;
+
+use jetwatch_detect::graph::{Axis, Element, Network, Operator, Opset, Quantization, Tensor};
+use jetwatch_detect::model::ModelSpec;
 use jetwatch_types::Size;
+
+use super::*;
 
 mod classifiers;
 
@@ -422,7 +426,7 @@ fn names_from_file_cannot_break_yaml_lines() {
     );
 }
 
-/// What the description drafted for `summary` states.
+/// The specification that the template for `network` loads as.
 fn loaded_template(network: &Network) -> ModelSpec {
     let draft = ModelYamlTemplate::new(network, None, None, None).expect("a layout fits");
     let origin = Origin {

@@ -3,9 +3,8 @@
 //! Shapes are those of one image, `C` is the number of classes. The preparation is what the family's authors train with;
 //! an ONNX file does not state it, so that it stays a guess wherever it is used.
 
+use jetwatch_detect::model::ColorOrder;
 use jetwatch_types::Placement;
-
-use super::super::model::ColorOrder;
 
 /// A family, by its word for `output.layout`.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -195,9 +194,9 @@ pub const FAMILIES: [Family; 17] = [
     },
 ];
 
-/// The family with the word `decoders`.
+/// The family with the word `layout`.
 #[must_use]
-pub(super) fn find(layout: &str) -> Option<&'static Family> {
+pub(crate) fn find(layout: &str) -> Option<&'static Family> {
     FAMILIES.iter().find(|family| family.layout == layout)
 }
 
@@ -210,7 +209,7 @@ impl Family {
 
     /// The family as the authors of this very network prepare their images; `task` is what its exporter noted.
     #[must_use]
-    pub(super) fn for_task(&self, task: Option<&str>) -> Self {
+    pub(crate) fn for_task(&self, task: Option<&str>) -> Self {
         match task {
             Some("classify") if self.is_classifier() => Self {
                 layout: self.layout,

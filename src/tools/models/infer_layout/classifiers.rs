@@ -2,7 +2,8 @@
 //!
 //! All of them have the same shape; they differ only in the operator that computes the scores.
 
-use super::super::summary::Axis;
+use jetwatch_detect::graph::Axis;
+
 use super::rules::role;
 use super::{InferredLayout, OutputsView, image_input};
 

@@ -1,26 +1,56 @@
-//! `jetwatch track --search`: settings that are best on all sequences but one, and what they are worth on that one.
+//! Grid search for tracker settings: those that are best on all sequences but one, and their result on that one.
 //!
 //! Settings chosen on the sequences that they are then scored on always look good. So each sequence is held out in turn: what
-//! is printed about it was chosen without it. Scores are not searched, since their scale belongs to the detector.
+//! is reported for it was chosen without it. Scores are not searched, since their scale belongs to the detector. Called by
+//! `jetwatch track --search`.
 
 use std::fmt::Write;
 
-use clap::ValueEnum;
-
 use jetwatch_config::{Association, TrackerConfig};
-use jetwatch_track::{Metrics, TentativeFrames, track_offline};
 
-use super::Sequence;
+use crate::mot_metrics::Metrics;
+use crate::mot_sequence::MotSequence;
+use crate::offline::{TentativeFrames, track_offline};
 
-/// Values of `--search`: the metric by which settings are selected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum MetricArg {
-    /// Higher order tracking accuracy
+/// The metric by which settings are selected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TrackingMetric {
+    /// Higher order tracking accuracy.
     Hota,
-    /// Multiple object tracking accuracy
+    /// Multiple object tracking accuracy.
     Mota,
-    /// Identity F1
+    /// Identity F1.
     Idf1,
+}
+
+/// Result of a search.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GridSearch {
+    /// The metric by which settings were selected.
+    pub metric: TrackingMetric,
+    /// Number of settings that were tried, with the given ones.
+    pub tried: usize,
+    /// One for each sequence, in their order.
+    pub held_out: Vec<HeldOut>,
+    /// Value of the given settings over all sequences, at most 1.
+    pub given: f64,
+    /// Value over all sequences, each with the settings chosen without it.
+    pub chosen: f64,
+    /// The best settings on all sequences.
+    pub best: TrackerConfig,
+}
+
+/// A sequence for which settings were chosen on the others.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HeldOut {
+    /// Name of the sequence.
+    pub name: String,
+    /// Value of the given settings on it, at most 1.
+    pub given: f64,
+    /// Value of the chosen settings on it.
+    pub chosen: f64,
+    /// The settings chosen on the other sequences.
+    pub settings: TrackerConfig,
 }
 
 /// The candidates in addition to the given settings.
@@ -29,7 +59,7 @@ const PROBATIONS: [u32; 4] = [1, 2, 3, 5];
 const MAX_LOST_FRAMES: [u32; 6] = [0, 1, 5, 15, 30, 60];
 const ASSOCIATIONS: [Association; 2] = [Association::Greedy, Association::Optimal];
 
-impl MetricArg {
+impl TrackingMetric {
     fn value(self, metrics: &Metrics) -> f64 {
         match self {
             Self::Hota => metrics.hota(),
@@ -47,66 +77,87 @@ impl MetricArg {
     }
 }
 
-/// Evaluates all settings on all sequences and returns the result as text.
-pub(super) fn search(
-    sequences: &[Sequence],
+/// Evaluates all settings of the grid, and the `given` ones, on all sequences. Takes the time of several hundred runs of each.
+#[must_use]
+pub fn grid_search(
+    sequences: &[MotSequence],
     given: &TrackerConfig,
     tentative: TentativeFrames,
-    metric: MetricArg,
-) -> String {
+    metric: TrackingMetric,
+) -> GridSearch {
     let settings = settings(given);
     let tried: Vec<Vec<Metrics>> = settings
         .iter()
         .map(|config| {
-            let score = |sequence: &Sequence| {
+            let score = |sequence: &MotSequence| {
                 let rows = track_offline(&sequence.detections, config, tentative);
                 Metrics::new(&sequence.truth, &rows)
             };
             sequences.iter().map(score).collect()
         })
         .collect();
-    let width = sequences
-        .iter()
-        .map(|sequence| sequence.name.chars().count());
-    let width = width.max().unwrap_or(0).max("held out".len());
-    let name = metric.name();
-    let mut text = format!(
-        "{} settings, chosen by the {name} of the other sequences:\n{:<width$}  {:>6}  {:>6}  settings\n",
-        settings.len(),
-        "held out",
-        "given",
-        "chosen",
-    );
     let (mut before, mut after) = (Metrics::default(), Metrics::default());
-    for (held_out, sequence) in sequences.iter().enumerate() {
-        let chosen = best(&tried, Some(held_out), metric);
-        before += &tried[0][held_out];
-        after += &tried[chosen][held_out];
-        // Writing to a string does not fail.
+    let held_out = sequences.iter().enumerate().map(|(index, sequence)| {
+        let chosen = best(&tried, Some(index), metric);
+        before += &tried[0][index];
+        after += &tried[chosen][index];
+        HeldOut {
+            name: sequence.name.clone(),
+            given: metric.value(&tried[0][index]),
+            chosen: metric.value(&tried[chosen][index]),
+            settings: settings[chosen].clone(),
+        }
+    });
+    GridSearch {
+        metric,
+        tried: settings.len(),
+        held_out: held_out.collect(),
+        given: metric.value(&before),
+        chosen: metric.value(&after),
+        best: settings[best(&tried, None, metric)].clone(),
+    }
+}
+
+impl GridSearch {
+    /// As a table, in percent, with the settings as options of `jetwatch track`.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let width = self.held_out.iter().map(|row| row.name.chars().count());
+        let width = width.max().unwrap_or(0).max("held out".len());
+        let mut text = format!(
+            "{} settings, chosen by the {} of the other sequences:\n{:<width$}  {:>6}  {:>6}  settings\n",
+            self.tried,
+            self.metric.name(),
+            "held out",
+            "given",
+            "chosen",
+        );
+        for row in &self.held_out {
+            // Writing to a string does not fail.
+            let _ = writeln!(
+                text,
+                "{:<width$}  {:>6.2}  {:>6.2}  {}",
+                row.name,
+                100.0 * row.given,
+                100.0 * row.chosen,
+                options(&row.settings),
+            );
+        }
         let _ = writeln!(
             text,
-            "{:<width$}  {:>6.2}  {:>6.2}  {}",
-            sequence.name,
-            100.0 * metric.value(&tried[0][held_out]),
-            100.0 * metric.value(&tried[chosen][held_out]),
-            options(&settings[chosen]),
+            "{:<width$}  {:>6.2}  {:>6.2}",
+            "all",
+            100.0 * self.given,
+            100.0 * self.chosen,
         );
+        let _ = writeln!(text, "by all of them: {}", options(&self.best));
+        text
     }
-    let _ = writeln!(
-        text,
-        "{:<width$}  {:>6.2}  {:>6.2}",
-        "all",
-        100.0 * metric.value(&before),
-        100.0 * metric.value(&after),
-    );
-    let chosen = &settings[best(&tried, None, metric)];
-    let _ = writeln!(text, "by all of them: {}", options(chosen));
-    text
 }
 
 /// Index of the settings that are best on all sequences but the one held out; the first of equal ones, so that the given
 /// settings are kept unless others are better.
-fn best(tried: &[Vec<Metrics>], held_out: Option<usize>, metric: MetricArg) -> usize {
+fn best(tried: &[Vec<Metrics>], held_out: Option<usize>, metric: TrackingMetric) -> usize {
     let mut best = (0, f64::NEG_INFINITY);
     for (index, of_settings) in tried.iter().enumerate() {
         let mut others = Metrics::default();
@@ -163,12 +214,13 @@ fn options(config: &TrackerConfig) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use jetwatch_config::TrackerKind;
 
+    use super::*;
+    use crate::{parse_detections, parse_truth};
+
     /// A sequence with an object that is hidden for `hidden` frames on its way.
-    fn sequence(name: &str, hidden: u32) -> Sequence {
-        use jetwatch_track::{parse_detections, parse_truth};
+    fn sequence(name: &str, hidden: u32) -> MotSequence {
         let line = |frame: u32, id: i32| format!("{frame},{id},{},0,100,200,1\n", 2 * frame);
         let observed = |frame: &u32| *frame <= 10 || *frame > 10 + hidden;
         let detections: String = (1..=30)
@@ -176,7 +228,7 @@ mod tests {
             .map(|frame| line(frame, -1))
             .collect();
         let truth: String = (1..=30).map(|frame| line(frame, 1)).collect();
-        Sequence {
+        MotSequence {
             name: name.to_owned(),
             detections: parse_detections(&detections).expect("well formed"),
             truth: parse_truth(&truth).expect("well formed"),
@@ -189,14 +241,15 @@ mod tests {
             max_lost_frames: 0,
             ..TrackerConfig::new(TrackerKind::Sort)
         };
-        // Patience pays on the first, which is not known when it is held out: the second has no gap.
+        // Lost frames help on the first only; it is not used when it is held out, and the second has no gap.
         let sequences = [sequence("gap", 4), sequence("whole", 0)];
-        let text = search(
+        let text = grid_search(
             &sequences,
             &given,
             TentativeFrames::Restored,
-            MetricArg::Idf1,
-        );
+            TrackingMetric::Idf1,
+        )
+        .to_text();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 6, "{text}");
         assert!(

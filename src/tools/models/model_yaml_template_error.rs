@@ -1,7 +1,8 @@
 //! Why no `model.yaml` can be drafted for a network.
 
-use super::families::{self, FAMILIES};
 use jetwatch_types::Size;
+
+use crate::families::{self, FAMILIES};
 
 /// Why no `model.yaml` can be drafted.
 #[derive(Debug, thiserror::Error)]

@@ -24,7 +24,7 @@ pub struct ExternalTensor<'a> {
     pub len: u64,
 }
 
-/// The weights of `summary` that lie in other files, in its order; most networks have none.
+/// The weights of `network` that lie in other files, in its order; most networks have none.
 pub fn external_tensors(network: &[u8]) -> Result<Vec<ExternalTensor<'_>>, Malformed> {
     let mut places = Vec::new();
     let mut note = |place| {
@@ -35,7 +35,7 @@ pub fn external_tensors(network: &[u8]) -> Result<Vec<ExternalTensor<'_>>, Malfo
     Ok(places)
 }
 
-/// `summary` with all of its weights in it: `read_bytes` gives the bytes of those that lie elsewhere, as many as it is asked for.
+/// `network` with all of its weights in it: `take` returns the bytes of those that lie elsewhere, as many as requested.
 /// `None` when there are none of these.
 pub fn embed<'a, E: From<Malformed>>(
     network: &'a [u8],

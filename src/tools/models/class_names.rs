@@ -2,7 +2,7 @@
 
 /// The names in `text`, a dictionary or list as Python prints it: `{0: 'person', 1: "traffic light"}` or `['a', 'b']`, in
 /// the order of their numbers. `None` for anything else, for gaps in the numbers, and for a list without names.
-pub(super) fn parse(text: &str) -> Option<Vec<String>> {
+pub(crate) fn parse(text: &str) -> Option<Vec<String>> {
     let mut rest = Cursor(text.trim());
     let is_map = rest.eat('{');
     if !is_map && !rest.eat('[') {

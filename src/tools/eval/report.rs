@@ -5,54 +5,54 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use jetwatch_eval::{
-    Accuracy, Category, ClassAccuracy, ClassMap, ConfidenceIntervals, Evaluation, MatchedBy,
-    OperatingPoint, Truth,
-};
-use jetwatch_pipeline::EvaluationRun;
+use crate::annotations::{Category, Truth};
+use crate::bootstrap::{ConfidenceIntervals, Interval};
+use crate::classes::{ClassMap, MatchedBy};
+use crate::evaluation::{Accuracy, ClassAccuracy, Evaluation, OperatingPoint};
+use crate::evaluator::EvaluationRun;
 
 /// Everything that was measured. Field names carry their units; shares are 0 to 1.
 #[derive(Debug, Serialize)]
-pub(super) struct Report<'a> {
+pub struct Report<'a> {
     /// Version of this form: 1.
-    pub(super) version: u32,
+    pub version: u32,
     /// Name of the model.
-    pub(super) model: &'a str,
-    /// Pictures judged.
-    pub(super) images: usize,
-    /// Objects in them, without crowds, of the classes judged.
-    pub(super) objects: usize,
+    pub model: &'a str,
+    /// Images evaluated.
+    pub images: usize,
+    /// Objects in them, without crowds, of the evaluated classes.
+    pub objects: usize,
     /// Crowds in them.
-    pub(super) crowds: usize,
-    /// Pictures left out.
-    pub(super) unreadable: Vec<Unreadable<'a>>,
+    pub crowds: usize,
+    /// Images left out.
+    pub unreadable: Vec<Unreadable<'a>>,
     /// `name` or `request`.
-    pub(super) matched_by: &'static str,
+    pub matched_by: &'static str,
     /// Which label is which category.
-    pub(super) classes: Vec<ClassPair<'a>>,
-    /// Least score for precision, recall and F1.
-    pub(super) score_threshold: f32,
-    /// Least score of any detection.
-    pub(super) least_score: f32,
-    /// Most detections of one picture.
-    pub(super) most_detections: usize,
+    pub classes: Vec<ClassPair<'a>>,
+    /// Minimum score for precision, recall and F1.
+    pub score_threshold: f32,
+    /// Minimum score of any detection.
+    pub least_score: f32,
+    /// Most detections of one image.
+    pub most_detections: usize,
     /// Draws of the bootstrap.
-    pub(super) draws: u32,
+    pub draws: u32,
     /// Their seed.
-    pub(super) seed: u64,
-    /// Pictures looked at side by side.
-    pub(super) workers: usize,
+    pub seed: u64,
+    /// Images evaluated in parallel.
+    pub workers: usize,
     /// Threads of the network for each.
-    pub(super) threads_per_worker: usize,
-    /// Pictures per second, each through every network.
-    pub(super) images_per_s: f64,
+    pub threads_per_worker: usize,
+    /// Images per second, each through every network.
+    pub images_per_s: f64,
     /// One for each precision.
-    pub(super) networks: Vec<Network<'a>>,
+    pub networks: Vec<Network<'a>>,
 }
 
-/// A picture that was left out.
+/// An image that was left out.
 #[derive(Debug, Serialize)]
-pub(super) struct Unreadable<'a> {
+pub struct Unreadable<'a> {
     image_id: i64,
     file_name: &'a str,
     reason: &'a str,
@@ -60,8 +60,8 @@ pub(super) struct Unreadable<'a> {
 
 /// A label and what it means.
 #[derive(Debug, Serialize)]
-pub(super) struct ClassPair<'a> {
-    /// In the model; `None`: the model was not taught this category, and it is not judged.
+pub struct ClassPair<'a> {
+    /// In the model; `None`: the model has no label for this category, and it is not evaluated.
     label: Option<&'a str>,
     /// In the annotations; `None`: detections with this label are left out.
     category: Option<&'a str>,
@@ -70,11 +70,11 @@ pub(super) struct ClassPair<'a> {
 
 /// One precision.
 #[derive(Debug, Serialize)]
-pub(super) struct Network<'a> {
+pub struct Network<'a> {
     /// The precision's name; `precision` is a share of boxes here.
     #[serde(rename = "name")]
     precision: &'a str,
-    /// Mean time of one picture inside the network, in ms.
+    /// Mean time of one image inside the network, in ms.
     infer_ms: f64,
     #[serde(flatten)]
     accuracy: Accuracy,
@@ -84,21 +84,21 @@ pub(super) struct Network<'a> {
     interval: Option<ConfidenceIntervals>,
     /// This network minus the first, with 95 % intervals on the same draws; `None` for the first itself.
     against_first: Option<Difference<'a>>,
-    classes: &'a [ClassAccuracy],
+    classes: Vec<ClassAccuracy>,
 }
 
 /// One network minus the first.
 #[derive(Debug, Serialize)]
-struct Difference<'a> {
+pub struct Difference<'a> {
     first: &'a str,
     ap: Option<f64>,
     ap50: Option<f64>,
     interval: Option<ConfidenceIntervals>,
 }
 
-/// The pictures left out, by name.
-pub(super) fn unreadable<'a>(examined: &'a EvaluationRun, truth: &'a Truth) -> Vec<Unreadable<'a>> {
-    let named = examined.unreadable.iter().map(|(place, reason)| {
+/// The images left out, by name.
+pub(crate) fn unreadable<'a>(run: &'a EvaluationRun, truth: &'a Truth) -> Vec<Unreadable<'a>> {
+    let named = run.unreadable.iter().map(|(place, reason)| {
         let image = &truth.images[*place];
         Unreadable {
             image_id: image.id,
@@ -109,8 +109,8 @@ pub(super) fn unreadable<'a>(examined: &'a EvaluationRun, truth: &'a Truth) -> V
     named.collect()
 }
 
-/// How labels and categories were brought together.
-pub(super) fn matched_by(classes: &ClassMap) -> &'static str {
+/// How labels and categories were matched.
+pub(crate) fn matched_by(classes: &ClassMap) -> &'static str {
     match classes.by {
         MatchedBy::Name => "name",
         MatchedBy::Order => "order",
@@ -118,7 +118,7 @@ pub(super) fn matched_by(classes: &ClassMap) -> &'static str {
 }
 
 /// Labels with their categories, then categories without a label.
-pub(super) fn classes<'a>(
+pub(crate) fn classes<'a>(
     labels: &'a [String],
     categories: &'a [Category],
     classes: &ClassMap,
@@ -144,36 +144,36 @@ pub(super) fn classes<'a>(
 }
 
 /// Per second.
-pub(super) fn rate(count: usize, elapsed: Duration) -> f64 {
+pub(crate) fn rate(count: usize, elapsed: Duration) -> f64 {
     count as f64 / elapsed.as_secs_f64().max(1e-9)
 }
 
 /// Numbers of each network.
-pub(super) fn networks<'a>(
+pub(crate) fn networks<'a>(
     precisions: &'a [String],
-    judgements: &'a [Evaluation],
-    examined: &EvaluationRun,
-    spreads: Option<&(Vec<ConfidenceIntervals>, Vec<ConfidenceIntervals>)>,
+    evaluations: Vec<Evaluation>,
+    run: &EvaluationRun,
+    intervals: Option<&(Vec<ConfidenceIntervals>, Vec<ConfidenceIntervals>)>,
 ) -> Vec<Network<'a>> {
-    let first = judgements.first().map(|judgement| judgement.accuracy);
-    let numbered = precisions.iter().zip(judgements).enumerate();
-    let network = |(index, (precision, judgement)): (usize, (&'a String, &'a Evaluation))| {
-        let accuracy = judgement.accuracy;
+    let first = evaluations.first().map(|evaluation| evaluation.accuracy);
+    let numbered = precisions.iter().zip(evaluations).enumerate();
+    let network = |(index, (precision, evaluation)): (usize, (&'a String, Evaluation))| {
+        let accuracy = evaluation.accuracy;
         let minus = |own: Option<f64>, first: Option<f64>| Some(own? - first?);
         let against_first = first.filter(|_| index > 0).map(|first| Difference {
             first: &precisions[0],
             ap: minus(accuracy.ap, first.ap),
             ap50: minus(accuracy.ap50, first.ap50),
-            interval: spreads.map(|(_, differences)| differences[index - 1]),
+            interval: intervals.map(|(_, differences)| differences[index - 1]),
         });
         Network {
             precision,
-            infer_ms: examined.infer_ms[index],
+            infer_ms: run.infer_ms[index],
             accuracy,
-            operating: judgement.operating,
-            interval: spreads.map(|(own, _)| own[index]),
+            operating: evaluation.operating,
+            interval: intervals.map(|(own, _)| own[index]),
             against_first,
-            classes: &judgement.classes,
+            classes: evaluation.classes,
         }
     };
     numbered.map(network).collect()
@@ -181,7 +181,8 @@ pub(super) fn networks<'a>(
 
 impl Report<'_> {
     /// As tables for a terminal.
-    pub(super) fn to_text(&self) -> String {
+    #[must_use]
+    pub fn to_text(&self) -> String {
         let mut text = String::new();
         // Writing to a string does not fail.
         let _ = writeln!(
@@ -262,7 +263,7 @@ impl Report<'_> {
             .iter()
             .any(|network| network.interval.is_some())
         {
-            let interval = |of: fn(&ConfidenceIntervals) -> jetwatch_eval::Interval| {
+            let interval = |of: fn(&ConfidenceIntervals) -> Interval| {
                 move |network: &Network<'_>| {
                     network
                         .interval

@@ -1,7 +1,8 @@
 //! The rules for outputs that are lists of boxes: one function for each number of outputs. Those for maps are in
 //! [`maps`]. Pure; called by [`candidate_layouts`](super::candidate_layouts).
 
-use super::super::summary::Element;
+use jetwatch_detect::graph::Element;
+
 use super::{InferredLayout, Output, OutputsView, TensorRole, classifiers, maps};
 
 /// Numbers of one box in NanoDet and PicoDet: four distributions over 0 to 7.

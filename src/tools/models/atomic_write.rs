@@ -1,4 +1,4 @@
-//! Files of a model folder, put into their places whole or not at all.
+//! Atomic writes of the files of a model folder, and their hashes.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -9,14 +9,14 @@ use sha2::{Digest, Sha256};
 
 use jetwatch_detect::model::hexadecimal;
 
-/// Writes `bytes` beside `path` first, so that nobody ever sees half of it.
-pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+/// Writes `bytes` to a temporary file next to `path` and renames it into place.
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     write_atomically(path, |file| file.write_all(bytes))
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Copies `origin` to `path` and gives the SHA-256 of what was copied.
-pub(super) fn copy(from: &Path, path: &Path) -> Result<String> {
+/// Copies `from` to `path` atomically and returns the SHA-256 of what was copied, as hexadecimal digits.
+pub(crate) fn copy(from: &Path, path: &Path) -> Result<String> {
     let mut hasher = Sha256::new();
     let copied = write_atomically(path, |file| {
         for_each_chunk(&mut File::open(from)?, |part| {
@@ -28,8 +28,8 @@ pub(super) fn copy(from: &Path, path: &Path) -> Result<String> {
     Ok(hexadecimal(&hasher.finalize()))
 }
 
-/// SHA-256 of the file at `path`.
-pub(super) fn hash(path: &Path) -> Result<String> {
+/// SHA-256 of the file at `path`, as hexadecimal digits.
+pub(crate) fn hash(path: &Path) -> Result<String> {
     let mut hasher = Sha256::new();
     File::open(path)
         .and_then(|mut file| {
@@ -42,8 +42,8 @@ pub(super) fn hash(path: &Path) -> Result<String> {
     Ok(hexadecimal(&hasher.finalize()))
 }
 
-/// Fails when one of `paths` is there.
-pub(super) fn reject_existing<'p>(paths: impl IntoIterator<Item = &'p PathBuf>) -> Result<()> {
+/// Fails when one of `paths` exists.
+pub(crate) fn reject_existing<'p>(paths: impl IntoIterator<Item = &'p PathBuf>) -> Result<()> {
     for path in paths {
         if fs::symlink_metadata(path).is_ok() {
             bail!(
@@ -73,18 +73,18 @@ fn write_atomically(
     write: impl FnOnce(&mut File) -> io::Result<()>,
 ) -> io::Result<()> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-    let beside = path.with_file_name(format!(
+    let partial = path.with_file_name(format!(
         ".{}.{}.new",
         name.to_string_lossy(),
         std::process::id()
     ));
-    let filled = File::create(&beside).and_then(|mut file| {
+    let filled = File::create(&partial).and_then(|mut file| {
         write(&mut file)?;
         file.sync_all()?;
-        fs::rename(&beside, path)
+        fs::rename(&partial, path)
     });
     filled.inspect_err(|_| {
-        // The first error is the one worth telling.
-        let _ = fs::remove_file(&beside);
+        // The first error is the one to report.
+        let _ = fs::remove_file(&partial);
     })
 }

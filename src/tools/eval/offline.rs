@@ -1,22 +1,22 @@
-//! A file of detections through the tracker that the daemon runs, frame by frame; for `jetwatch track`.
+//! Runs the tracker of the daemon on a file of detections, frame by frame; for `jetwatch track`.
 //!
 //! The one thing that only works with hindsight is [`TentativeFrames::Restored`]: the frames of a track's probation are
-//! known to be its own once it is confirmed, and are given back to it.
+//! known to be its own once it is confirmed, and are added to it.
 
 use std::collections::HashMap;
 
 use jetwatch_config::TrackerConfig;
+use jetwatch_track::Tracker;
 use jetwatch_types::{Detection, Track, TrackState};
 
-use super::mot::{MotDetection, TrackRow};
-use super::tracker::Tracker;
+use crate::mot_format::{MotDetection, TrackRow};
 
 /// What becomes of the frames in which a track was still tentative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TentativeFrames {
-    /// They are given to the track once it is confirmed.
+    /// They are added to the track once it is confirmed.
     Restored,
-    /// They are left out, as the daemon does, which cannot know.
+    /// They are left out, as in the daemon, which cannot know.
     Omitted,
 }
 

@@ -1,14 +1,20 @@
-//! The files of `jetwatch track`: `-` for the standard streams, and output that is there whole or not at all.
+//! Text files of the evaluation commands: `-` for the standard streams, and output that is replaced atomically.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::Path;
 
-pub(super) fn is_dash(path: &Path) -> bool {
+/// Whether `path` names standard input or output.
+#[must_use]
+pub fn is_dash(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-pub(super) fn read(path: &Path) -> io::Result<String> {
+/// Reads a file, or standard input.
+///
+/// # Errors
+/// Reading fails, or the text is not UTF-8.
+pub fn read(path: &Path) -> io::Result<String> {
     if !is_dash(path) {
         return fs::read_to_string(path);
     }
@@ -17,26 +23,29 @@ pub(super) fn read(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// Writes standard output, or a file atomically.
-pub(crate) fn write(path: &Path, text: &str) -> io::Result<()> {
+/// Writes standard output, or a file atomically. Pipes and devices are written to; a link stays, and its target is replaced. A
+/// closed standard output is no error.
+///
+/// # Errors
+/// Writing fails; a regular file is then unchanged.
+pub fn write(path: &Path, text: &str) -> io::Result<()> {
     if is_dash(path) {
         let mut stdout = io::stdout().lock();
         return match stdout
             .write_all(text.as_bytes())
             .and_then(|()| stdout.flush())
         {
-            // Who reads has seen enough, as `head` does.
+            // The reader has ended, as `head` does.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
             result => result,
         };
     }
     match fs::canonicalize(path) {
-        // A pipe or a device is written into; renaming a file over it would remove it.
+        // Renaming a file over a pipe or a device would remove it.
         Ok(target) if !target.is_file() => File::options()
             .write(true)
             .open(target)?
             .write_all(text.as_bytes()),
-        // A link stays, and the file that it points to is replaced.
         Ok(target) => replace(&target, text),
         Err(error) if error.kind() == ErrorKind::NotFound => replace(path, text),
         Err(error) => Err(error),
@@ -51,18 +60,18 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
             "the path does not end in a file name",
         )
     })?;
-    let mut beside = std::ffi::OsString::from(".");
-    beside.push(name);
-    beside.push(format!(".{}.new", std::process::id()));
-    let beside = path.with_file_name(beside);
+    let mut partial = std::ffi::OsString::from(".");
+    partial.push(name);
+    partial.push(format!(".{}.new", std::process::id()));
+    let partial = path.with_file_name(partial);
     let fill = || {
-        let mut file = File::create(&beside)?;
+        let mut file = File::create(&partial)?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
-        fs::rename(&beside, path)
+        fs::rename(&partial, path)
     };
     fill().inspect_err(|_| {
-        // The first error is the one worth telling.
-        let _ = fs::remove_file(&beside);
+        // The first error is the one to report.
+        let _ = fs::remove_file(&partial);
     })
 }

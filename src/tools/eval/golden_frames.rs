@@ -1,27 +1,29 @@
-//! The built-in scenes as an examination: the same few pictures on every machine, and what a detector finds on them.
+//! Images for golden detections: the same few frames of the built-in scene on every machine, and what a detector finds in them.
 
 use std::path::PathBuf;
 
 use sha2::{Digest, Sha256};
 
-use super::PipelineError;
-use super::detector_only::preload_frames;
 use jetwatch_config::{Config, Pace, SourceUri, SyntheticScene};
 use jetwatch_detect::model::hexadecimal;
 use jetwatch_detect::{DetectError, DetectorFactory};
+use jetwatch_pipeline::{PipelineError, preload_frames};
 use jetwatch_source::SyntheticFactory;
 use jetwatch_types::{Detection, Frame};
 
 /// Seeds of the scenes: none of those that the shipped network was trained on (1000 to 5999).
 const SEEDS: std::ops::Range<u64> = 990_001..990_009;
 
-/// Pictures of each scene, a second apart.
+/// Images of each scene, a second apart.
 const IMAGES_PER_SCENE: u64 = 4;
 
 /// Least score of the detections that are compared.
 pub const GOLDEN_SCORE: f32 = 0.3;
 
-/// The pictures of the examination, scaled as `prepared` wants them, always the same ones in the same order.
+/// The images, scaled for the network of `prepared`, always the same ones in the same order.
+///
+/// # Errors
+/// The scene cannot be opened.
 pub fn golden_frames(
     prepared: &DetectorFactory,
     synthetic: &SyntheticFactory,
@@ -51,7 +53,10 @@ pub fn golden_frames(
     Ok(frames)
 }
 
-/// What the first worker's detector finds on `frames`: boxes in source pixels, best first.
+/// What the first worker's detector finds in `frames`, one at a time: boxes in source pixels, best first.
+///
+/// # Errors
+/// The detector cannot be created, or fails on an image.
 pub fn detections_of(
     prepared: &DetectorFactory,
     frames: &[Frame],
@@ -71,7 +76,7 @@ pub fn detections_of(
     Ok(found)
 }
 
-/// SHA-256 of a frame's pixels: whether this machine draws what another one drew.
+/// SHA-256 of a frame's pixels as hexadecimal digits: equal where two machines draw the same image.
 #[must_use]
 pub fn image_hash(frame: &Frame) -> String {
     let mut hash = Sha256::new();

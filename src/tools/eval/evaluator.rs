@@ -1,8 +1,7 @@
-//! Detectors on a list of pictures: every picture once through each of one or more precisions of a model.
+//! Detectors on a list of images: every image once through each of one or more precisions of a model.
 //!
-//! Pictures come by the daemon's way, scaled by the same elements and handed out by the same lanes. Each worker holds one
-//! detector of each precision and runs all of them on a picture while it has it, so that a picture is decoded once however
-//! many precisions are compared.
+//! Images are scaled by the daemon's elements and batched by its [`Batcher`]. Each worker holds one detector of each precision and
+//! runs all of them on a batch, so that an image is decoded once however many precisions are compared.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,21 +10,18 @@ use std::time::{Duration, Instant};
 
 use jetwatch_config::{Config, DetectorConfig};
 use jetwatch_detect::{self as detect, DetectError, Detector, DetectorFactory};
+use jetwatch_pipeline::{Batcher, PipelineError, join, spawn};
 use jetwatch_source::{self as source, Flow, FrameHandler, SourceContext, StopToken};
 use jetwatch_telemetry::{Recorder, Stage};
 use jetwatch_types::{Detection, Frame, FrameMeta, Size, SourceId};
 
-use super::batcher::Batcher;
-use super::infer::BatchSettings;
-use super::{PipelineError, spawn};
-
-/// How often the caller hears of the progress.
+/// Interval between calls of the progress callback.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Pictures with the sizes that they must have.
+/// Files of images with their annotated sizes.
 pub type ImageList = Arc<[(PathBuf, Size)]>;
 
-/// Detectors that are ready to look at pictures.
+/// Loaded detectors, one per precision.
 pub struct Evaluator {
     config: Config,
     networks: Arc<[(DetectorFactory, Recorder)]>,
@@ -33,20 +29,23 @@ pub struct Evaluator {
 
 /// What the detectors found.
 pub struct EvaluationRun {
-    /// For each precision: the detections of each picture, best first; `None` where the picture could not be read.
+    /// For each precision: the detections of each image, best first; `None` where the image could not be read.
     pub found: Vec<Vec<Option<Vec<Detection>>>>,
-    /// Pictures that could not be read or have another size than expected: place in the list and reason, in order.
+    /// Images that could not be read or have another size than annotated: index in the list and reason, in order.
     pub unreadable: Vec<(usize, String)>,
-    /// From the first picture's arrival to the last result.
+    /// From the first image's arrival to the last result.
     pub elapsed: Duration,
-    /// For each precision: mean time of one picture inside the network, in ms.
+    /// For each precision: mean time of one image inside the network, in ms.
     pub infer_ms: Vec<f64>,
 }
 
 impl Evaluator {
     /// Opens the model of `config` once for each of `precisions`, which are names of files in it.
     ///
-    /// The detectors' least score is that of `config`. Only its first source is used, for how pictures are kept alive.
+    /// The minimum score is that of `config`. Of its sources only the first is used, for name and stall timeout.
+    ///
+    /// # Errors
+    /// The model cannot be loaded, or GStreamer cannot be started.
     pub fn new(config: &Config, precisions: &[String]) -> Result<Self, PipelineError> {
         let networks = precisions.iter().map(|precision| {
             let recorder = Recorder::default();
@@ -64,54 +63,55 @@ impl Evaluator {
         })
     }
 
-    /// Looks at every picture. `progress` hears from time to time how many are done, on this thread.
+    /// Runs every image through every precision. Blocks until all are done; `progress` is called on this thread with the number of
+    /// images done so far.
+    ///
+    /// # Errors
+    /// A thread or the source cannot be started, or a detector fails. Unreadable images are no error.
     pub fn run(
         &self,
         images: &ImageList,
         progress: &mut dyn FnMut(usize),
     ) -> Result<EvaluationRun, PipelineError> {
         let detector = &self.config.detector;
-        let board = Arc::new(ResultTable::new(images, self.networks.len()));
-        let lanes = Arc::new(Batcher::new(&[false], detector.batch_size, None));
+        let table = Arc::new(ResultTable::new(images, self.networks.len()));
+        let batcher = Arc::new(Batcher::new(&[false], detector.batch_size, None));
         let stop = StopToken::default();
         let mut workers = Vec::new();
         for index in 0..detector.workers {
             let worker = Worker {
                 index,
                 networks: Arc::clone(&self.networks),
-                lanes: Arc::clone(&lanes),
-                table: Arc::clone(&board),
-                settings: BatchSettings {
-                    size: detector.batch_size,
-                    timeout: detector.batch_timeout,
-                    resize_to: None,
-                },
+                batcher: Arc::clone(&batcher),
+                table: Arc::clone(&table),
+                batch_size: detector.batch_size,
+                batch_timeout: detector.batch_timeout,
             };
             let stop = stop.clone();
             workers.push(spawn(&format!("detect-{index}"), move || {
-                let lanes = Arc::clone(&worker.lanes);
+                let batcher = Arc::clone(&worker.batcher);
                 let result = worker.run();
                 if result.is_err() {
-                    lanes.discard();
+                    batcher.discard();
                     stop.stop();
                 }
                 result
             })?);
         }
-        let source = self.start_source(images, &board, &lanes, &stop);
+        let source = self.start_source(images, &table, &batcher, &stop);
         if source.is_err() {
-            lanes.close_all();
+            batcher.close_all();
         }
         while !workers.iter().all(std::thread::JoinHandle::is_finished) {
-            progress(board.done.load(Ordering::Relaxed));
+            progress(table.done.load(Ordering::Relaxed));
             std::thread::sleep(PROGRESS_INTERVAL);
         }
-        progress(board.done.load(Ordering::Relaxed));
-        let results: Vec<_> = workers.into_iter().map(super::join).collect();
+        progress(table.done.load(Ordering::Relaxed));
+        let results: Vec<_> = workers.into_iter().map(join).collect();
         let ended = source.and_then(|source| source.join().map_err(PipelineError::from));
         results.into_iter().collect::<Result<Vec<()>, _>>()?;
         match ended {
-            // Without any picture that can be read the source has nothing to show; each of them is named in the result.
+            // Without a readable image the source is empty; each image is listed in the result.
             Err(PipelineError::Source(source::SourceError::Empty)) | Ok(()) => {}
             Err(error) => return Err(error),
         }
@@ -120,21 +120,21 @@ impl Evaluator {
             let infer = summary.stage(Stage::Infer);
             infer.total_ms / infer.items.max(1) as f64
         });
-        Ok(board.finish(infer_ms.collect()))
+        Ok(table.finish(infer_ms.collect()))
     }
 
     fn start_source(
         &self,
         images: &ImageList,
-        board: &Arc<ResultTable>,
-        lanes: &Arc<Batcher>,
+        table: &Arc<ResultTable>,
+        batcher: &Arc<Batcher>,
         stop: &StopToken,
     ) -> Result<source::SourceHandle, PipelineError> {
         let config = &self.config.sources[0];
         let network = &self.networks[0].0;
         let handler = Submission {
-            results: Arc::clone(board),
-            batcher: Arc::clone(lanes),
+            results: Arc::clone(table),
+            batcher: Arc::clone(batcher),
         };
         let context = SourceContext::standalone(
             &config.name,
@@ -144,7 +144,7 @@ impl Evaluator {
             Arc::new(handler),
         );
         let files = images.iter().map(|(path, _)| path.clone()).collect();
-        let rejecting = Arc::clone(board);
+        let rejecting = Arc::clone(table);
         let unreadable = move |place: usize, _: &Path, reason: &str| {
             rejecting.reject(place, reason.to_owned());
         };
@@ -176,10 +176,10 @@ impl FrameHandler for Submission {
     }
 }
 
-/// Where results are written down.
+/// Results by image.
 struct ResultTable {
     images: ImageList,
-    /// Pictures with a result.
+    /// Images with a result.
     done: AtomicUsize,
     results: Mutex<Results>,
 }
@@ -187,7 +187,7 @@ struct ResultTable {
 struct Results {
     found: Vec<Vec<Option<Vec<Detection>>>>,
     unreadable: Vec<(usize, String)>,
-    /// When the first picture came.
+    /// When the first image came.
     began: Option<Instant>,
     /// When the newest result came.
     ended: Option<Instant>,
@@ -211,7 +211,7 @@ impl ResultTable {
         self.results.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the detectors shall see this frame: a picture of another size than annotated is not the one that was.
+    /// Whether the frame goes to the detectors: an image of another size than annotated is rejected.
     fn submit(&self, frame: &Frame) -> bool {
         self.results().began.get_or_insert_with(Instant::now);
         let place = image_index(&frame.meta);
@@ -230,7 +230,7 @@ impl ResultTable {
         self.done.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Writes down what network number `network` found in the pictures of `places`.
+    /// Stores what network number `network` found in the images with the indices `places`.
     fn record(&self, network: usize, places: &[usize], found: &mut Vec<Vec<Detection>>) {
         let mut results = self.results();
         for (place, found) in places.iter().zip(found.drain(..)) {
@@ -259,7 +259,7 @@ impl ResultTable {
     }
 }
 
-/// Place of a picture in the list.
+/// Index of an image in the list.
 fn image_index(meta: &FrameMeta) -> usize {
     meta.pts.map_or(0, |pts| pts.as_secs() as usize)
 }
@@ -268,13 +268,14 @@ fn image_index(meta: &FrameMeta) -> usize {
 struct Worker {
     index: usize,
     networks: Arc<[(DetectorFactory, Recorder)]>,
-    lanes: Arc<Batcher>,
+    batcher: Arc<Batcher>,
     table: Arc<ResultTable>,
-    settings: BatchSettings,
+    batch_size: usize,
+    batch_timeout: Duration,
 }
 
 impl Worker {
-    /// Runs until the lanes are closed and drained, or a detector fails.
+    /// Runs until the batcher is closed and drained, or a detector fails.
     fn run(self) -> Result<(), PipelineError> {
         let detectors = self
             .networks
@@ -283,8 +284,10 @@ impl Worker {
         let mut detectors: Vec<Box<dyn Detector>> = detectors.collect::<Result<_, _>>()?;
         let (mut taken, mut batch, mut places) = (Vec::new(), Vec::new(), Vec::new());
         let mut found = Vec::new();
-        let BatchSettings { size, timeout, .. } = self.settings;
-        while self.lanes.next_batch(size, timeout, &mut taken) {
+        while self
+            .batcher
+            .next_batch(self.batch_size, self.batch_timeout, &mut taken)
+        {
             batch.clear();
             batch.extend(taken.drain(..).map(|item| item.frame));
             places.clear();
@@ -299,7 +302,7 @@ impl Worker {
         Ok(())
     }
 
-    /// The error with the picture's name, where only one can be meant.
+    /// The error, with the image's path where the batch has only one.
     fn failure(&self, places: &[usize], cause: DetectError) -> PipelineError {
         match places {
             [place] => PipelineError::Image {

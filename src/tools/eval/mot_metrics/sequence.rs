@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jetwatch_types::Xyxy;
 
-use super::super::mot::TrackRow;
-use super::super::mot_truth::TruthRow;
+use crate::mot_format::TrackRow;
+use crate::mot_truth::TruthRow;
 
 /// One sequence.
 pub(super) struct Sequence {
@@ -98,7 +98,7 @@ fn collect(rows: Vec<(u32, u64, Xyxy)>) -> (BTreeMap<u32, Boxes>, Vec<u64>) {
 }
 
 /// Intersection over union in `f64`, as the programs that these figures are compared with have it.
-fn iou(a: &Xyxy, b: &Xyxy) -> f64 {
+pub(crate) fn iou(a: &Xyxy, b: &Xyxy) -> f64 {
     let [a, b] = [a.map(f64::from), b.map(f64::from)];
     let width = (a[2].min(b[2]) - a[0].max(b[0])).max(0.0);
     let height = (a[3].min(b[3]) - a[1].max(b[1])).max(0.0);

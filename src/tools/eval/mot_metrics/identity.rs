@@ -1,7 +1,8 @@
 //! Identity matches (Ristani and others, 2016): each object is given at most one track for the whole sequence, so that
 //! the boxes that then agree are as many as possible.
 
-use super::super::hungarian::HungarianSolver;
+use jetwatch_track::HungarianSolver;
+
 use super::MIN_IOU;
 use super::sequence::Sequence;
 

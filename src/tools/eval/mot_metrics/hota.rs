@@ -4,7 +4,8 @@
 //! Frames are paired once: for the greatest sum of overlaps, each weighted by how much object and track belong together
 //! over the whole sequence. At each overlap those pairs count that reach it.
 
-use super::super::hungarian::HungarianSolver;
+use jetwatch_track::HungarianSolver;
+
 use super::sequence::Sequence;
 use super::share;
 

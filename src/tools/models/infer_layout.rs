@@ -5,10 +5,11 @@
 
 use serde::Serialize;
 
-use super::class_names;
-use super::families::{self, FAMILIES, Family};
-use super::summary::{Axis, Element, Network, Tensor};
+use jetwatch_detect::graph::{Axis, Element, Network, Tensor};
 use jetwatch_types::Size;
+
+use crate::class_names;
+use crate::families::{self, FAMILIES, Family};
 
 mod classifiers;
 mod maps;
@@ -80,14 +81,14 @@ impl InferredLayout {
 
 /// The input that takes images: float or byte tensors of four axes.
 #[must_use]
-pub(super) fn image_input(network: &Network) -> Option<&Tensor> {
+pub(crate) fn image_input(network: &Network) -> Option<&Tensor> {
     let has_four = |tensor: &&Tensor| tensor.axes.as_ref().is_some_and(|axes| axes.len() == 4);
     network.inputs.iter().find(has_four)
 }
 
 /// Width and height of the input, as far as the file states them: in its shape, or in what the exporter noted.
 #[must_use]
-pub(super) fn input_size(network: &Network) -> Option<Size> {
+pub(crate) fn input_size(network: &Network) -> Option<Size> {
     let axes = image_input(network)?.axes.as_ref()?;
     let side = |axis: &Axis| match axis {
         Axis::Fixed(len) => u32::try_from(*len).ok(),
@@ -111,7 +112,7 @@ pub(super) fn input_size(network: &Network) -> Option<Size> {
 
 /// Class names that the exporter noted.
 #[must_use]
-pub(super) fn names_from_metadata(network: &Network) -> Option<Vec<String>> {
+pub(crate) fn names_from_metadata(network: &Network) -> Option<Vec<String>> {
     ["names", "classes", "labels"]
         .into_iter()
         .find_map(|key| class_names::parse(network.metadata_value(key)?))

@@ -16,7 +16,7 @@ pub const NO_CLASS: u16 = u16::MAX;
 const FIELDS: std::ops::RangeInclusive<usize> = 7..=10;
 
 /// Greatest frame number and coordinate taken: whole numbers up to here are exact in `f32` and `f64`, and sums stay finite.
-pub(super) const MAX_VALUE: f64 = 16_777_216.0;
+pub(crate) const MAX_VALUE: f64 = 16_777_216.0;
 
 /// One line of a file of detections.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -120,7 +120,7 @@ fn class_number(class: u16) -> i32 {
 }
 
 /// One line that is not empty, as its fields.
-pub(super) struct Line<'t> {
+pub(crate) struct Line<'t> {
     line: usize,
     fields: [&'t str; 10],
     found: usize,
@@ -128,7 +128,7 @@ pub(super) struct Line<'t> {
 
 impl<'t> Line<'t> {
     /// The lines of a file, without the empty ones.
-    pub(super) fn lines(text: &'t str) -> impl Iterator<Item = Result<Self, MotError>> {
+    pub(crate) fn lines(text: &'t str) -> impl Iterator<Item = Result<Self, MotError>> {
         // Some editors begin a file with a byte order mark, which is no part of the first number.
         let lines = text.trim_start_matches('\u{feff}').lines().enumerate();
         lines
@@ -156,12 +156,12 @@ impl<'t> Line<'t> {
     }
 
     /// Its number in the file, from 1.
-    pub(super) fn line_number(&self) -> usize {
+    pub(crate) fn line_number(&self) -> usize {
         self.line
     }
 
     /// A field as a number.
-    pub(super) fn number(
+    pub(crate) fn number(
         &self,
         index: usize,
         field: &'static str,
@@ -181,7 +181,7 @@ impl<'t> Line<'t> {
 
     /// The number of the frame. Numeric tools write whole numbers as `1.0` or `1.000000e+00`, so it is read as a number
     /// and checked to be whole.
-    pub(super) fn frame(&self) -> Result<u32, MotError> {
+    pub(crate) fn frame(&self) -> Result<u32, MotError> {
         let frame = self.number(0, "frame", "a whole number from 1 to 16777216", |v| {
             v.fract() == 0.0 && (1.0..=MAX_VALUE).contains(&v)
         })?;
@@ -190,7 +190,7 @@ impl<'t> Line<'t> {
     }
 
     /// The box; boxes are `f32` everywhere.
-    pub(super) fn xyxy(&self) -> Result<Xyxy, MotError> {
+    pub(crate) fn xyxy(&self) -> Result<Xyxy, MotError> {
         let left = self.number(2, "x", "a number of pixels", |v| v.abs() <= MAX_VALUE)?;
         let top = self.number(3, "y", "a number of pixels", |v| v.abs() <= MAX_VALUE)?;
         let width = self.number(4, "width", "a number of pixels above 0", |v| {

@@ -1,13 +1,14 @@
-//! What `jetwatch track --metrics` prints: a line for each sequence, and one for all of them together.
+//! The table of `jetwatch track --metrics`: a line for each sequence, and one for all of them together.
 
 use std::fmt::Write;
 
-use jetwatch_track::{Metrics, TrackRow};
+use crate::mot_format::TrackRow;
+use crate::mot_metrics::Metrics;
+use crate::mot_sequence::MotSequence;
 
-use super::Sequence;
-
-/// The table of metrics, in percent except for the counts.
-pub(super) fn table(sequences: &[Sequence], tracks: &[Vec<TrackRow>]) -> String {
+/// The table of metrics, in percent except for the counts. `tracks` has the rows of each sequence.
+#[must_use]
+pub fn metrics_table(sequences: &[MotSequence], tracks: &[Vec<TrackRow>]) -> String {
     let mut all = Metrics::default();
     let mut lines = Vec::with_capacity(sequences.len() + 1);
     for (sequence, tracks) in sequences.iter().zip(tracks) {
@@ -57,16 +58,16 @@ pub(super) fn table(sequences: &[Sequence], tracks: &[Vec<TrackRow>]) -> String 
 #[cfg(test)]
 mod tests {
     use jetwatch_config::{TrackerConfig, TrackerKind};
-    use jetwatch_track::{TentativeFrames, parse_detections, parse_truth, track_offline};
 
     use super::*;
+    use crate::{TentativeFrames, parse_detections, parse_truth, track_offline};
 
     #[test]
     fn table_has_row_per_sequence_and_total() {
         let line = |frame: u32, x: u32| format!("{frame},1,{x},0,10,10,1\n");
         let found: String = (1..=4).map(|frame| line(frame, 0)).collect();
         let missed: String = (1..=4).map(|frame| line(frame, 500)).collect();
-        let sequence = |name: &str, truth: &str| Sequence {
+        let sequence = |name: &str, truth: &str| MotSequence {
             name: name.to_owned(),
             detections: parse_detections(&found).expect("well formed"),
             truth: parse_truth(truth).expect("well formed"),
@@ -77,7 +78,7 @@ mod tests {
             .iter()
             .map(|sequence| track_offline(&sequence.detections, &config, TentativeFrames::Restored))
             .collect();
-        let text = table(&sequences, &tracks);
+        let text = metrics_table(&sequences, &tracks);
         let fields: Vec<Vec<&str>> = text
             .lines()
             .map(|line| line.split_whitespace().collect())
@@ -92,6 +93,9 @@ mod tests {
             fields[1..],
             wanted.map(|line| line.split(' ').collect::<Vec<_>>())
         );
-        assert_eq!(table(&sequences[..1], &tracks[..1]).lines().count(), 2);
+        assert_eq!(
+            metrics_table(&sequences[..1], &tracks[..1]).lines().count(),
+            2
+        );
     }
 }

@@ -1,16 +1,17 @@
-//! The draft of a `model.yaml` for an inspected network; guessed values are marked. Pure.
+//! Template of a `model.yaml` for an inspected network; guessed values are marked. Pure.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-use super::families::{self, Family};
-use super::infer_layout::{
+use jetwatch_detect::graph::{Axis, Element, Network};
+use jetwatch_detect::model::ColorOrder;
+use jetwatch_types::{Placement, Size};
+
+use crate::families::{self, Family};
+use crate::infer_layout::{
     InferredLayout, candidate_layouts, image_input, input_size, names_from_metadata,
 };
-use super::model_yaml_template_error::ModelYamlTemplateError;
-use super::summary::{Axis, Element, Network};
-use crate::model::ColorOrder;
-use jetwatch_types::{Placement, Size};
+use crate::model_yaml_template_error::ModelYamlTemplateError;
 
 /// Everything that a `model.yaml` needs.
 #[derive(Debug, Clone)]
@@ -46,7 +47,7 @@ pub struct Origin<'a> {
 }
 
 impl ModelYamlTemplate {
-    /// Drafts for `summary`; `decoders` forces one, `size` stands in for a size that the network leaves open, `labels` are
+    /// Drafts for `network`; `layout` forces one, `size` stands in for a size that the network leaves open, `labels` are
     /// the class names if they are known.
     pub fn new(
         network: &Network,
