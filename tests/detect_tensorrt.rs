@@ -887,7 +887,7 @@ fn jetson_images_reach_network_without_copy() {
     let output = finish(&mut jetson.command(&jetson.setup(BUILDING), "check"));
     let output = String::from_utf8_lossy(&output.stdout).into_owned();
     for words in [
-        "pictures: read by the GPU where the VIC leaves them",
+        "images: read by the GPU in NVMM, without a copy",
         "scale by VIC (nvvidconv, 256×192 NV12 in NVMM to 128×96 BGRx in NVMM)",
     ] {
         assert!(output.contains(words), "`{words}` is not in:\n{output}");

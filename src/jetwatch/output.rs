@@ -1,8 +1,8 @@
-//! What commands print. In this room `println!`, `print!`, `eprintln!` are those of this file: Rust's own panic when a pipe
-//! is closed, which here would be a bug with a core dump because somebody typed `| head -1`.
+//! Standard output and standard error of the commands. This crate uses the macros `println!`, `print!` and `eprintln!` of this
+//! file: those of the standard library panic when a pipe is closed, so that `| head -1` would abort with a core dump.
 //!
-//! Whoever closes our standard output has seen enough: the process ends at once and without a word, with the exit code that
-//! shells show for programs that the signal SIGPIPE ended. Rust ignores that signal, and taking it back needs unsafe code.
+//! When the reader of standard output closes the pipe, the process ends at once and silently, with the exit code that shells
+//! show for programs that were ended by SIGPIPE. Rust ignores that signal, and restoring it needs unsafe code.
 
 use std::fmt::Arguments;
 use std::io::{ErrorKind, Write, stderr, stdout};
@@ -22,13 +22,13 @@ macro_rules! print {
     ($($text:tt)*) => { $crate::output::print(format_args!($($text)*)) };
 }
 
-/// Prints a line to standard error; what nobody can read is not printed.
+/// Prints a line to standard error; see [`eprint`].
 macro_rules! eprintln {
     ($($text:tt)*) => { $crate::output::eprint(format_args!("{}\n", format_args!($($text)*))) };
 }
 
-/// Prints to standard output. Ends the process when nobody reads it any more, or when it cannot be written for another
-/// reason, as on a full disk; that is told.
+/// Prints to standard output. Ends the process when the pipe is closed, or when writing fails for another reason, such as a
+/// full disk, which is reported.
 pub(super) fn print(text: Arguments<'_>) {
     let written = stdout().lock().write_fmt(text);
     match written {
@@ -43,8 +43,8 @@ pub(super) fn print(text: Arguments<'_>) {
     }
 }
 
-/// Prints to standard error, as far as that can be written.
+/// Prints to standard error; a failed write is ignored.
 pub(super) fn eprint(text: Arguments<'_>) {
-    // There is no third place to say so.
+    // There is no other place to report the failure.
     let _ = stderr().lock().write_fmt(text);
 }

@@ -1,8 +1,8 @@
-//! What libraries read from the environment only, given to them by starting this program anew.
+//! Executes this program again with environment variables that libraries read.
 //!
-//! A program may not change its own environment safely once other code reads it, and a variable in a service file is
-//! missing wherever somebody starts the program by hand. The new program takes the place of this one: process id, open
-//! files and terminal stay. Whoever has set a variable, to whatever value, keeps it.
+//! A program cannot safely change its own environment once other code reads it, and a variable in a service file is missing
+//! when the program is started by hand. `exec` keeps the process id, the open files and the terminal. A variable that is set
+//! already, to any value, stays as it is.
 
 use std::env;
 use std::os::unix::process::CommandExt;
@@ -14,24 +14,24 @@ use jetwatch_source as source;
 /// A variable, its value, and what happens without it.
 type Variable = (&'static str, &'static str, &'static str);
 
-/// Every thread of the chain would get a part of the heap of its own, and keep what it freed there: some MiB for nothing.
+/// With more than one malloc arena, each thread of the pipeline keeps freed memory in its own: some MiB without use.
 const ONE_HEAP: Variable = (
     "MALLOC_ARENA_MAX",
     "1",
-    "the daemon takes a little more memory",
+    "the daemon uses a little more memory",
 );
 
-/// Returns when nothing is missing, or when the new start fails: then the program works, with the libraries' faults.
+/// Returns when no variable is missing, or when `exec` fails: then the program continues with the libraries' defaults.
 ///
-/// To be called before anything is read or opened: a configuration that comes through a pipe can be read only once.
+/// Call it before anything is read or opened: a configuration from a pipe can be read only once.
 pub(super) fn ensure_environment() {
     let telemetry = (
         detect::ort_library::NO_TELEMETRY.0,
         detect::ort_library::NO_TELEMETRY.1,
-        "ONNX Runtime may report its use to its vendor",
+        "ONNX Runtime may send usage data to its vendor",
     );
     let camera = source::gst::needed_variable()
-        .map(|(name, value)| (name, value, "unplugged cameras may not come back"));
+        .map(|(name, value)| (name, value, "unplugged cameras may not reconnect"));
     let missing: Vec<Variable> = [Some(ONE_HEAP), Some(telemetry), camera]
         .into_iter()
         .flatten()
@@ -54,7 +54,7 @@ pub(super) fn ensure_environment() {
     };
     for (name, value, without) in missing {
         eprintln!(
-            "jetwatch: cannot start anew with {name}={value}: {error}; set it yourself, or {without}"
+            "jetwatch: cannot restart with {name}={value}: {error}; set it in the environment, otherwise {without}"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! `jetwatch report`: what profiles and benchmarks say, alone and beside each other.
+//! `jetwatch report`: tables, comparisons and plots of profiles and benchmarks. `jetwatch_nsys` computes them.
 
 use std::collections::HashSet;
 use std::fs;
@@ -20,7 +20,7 @@ use jetwatch_nsys::report::{
 
 use super::Exit;
 
-/// Most rows of a table without `--rows`.
+/// Maximum number of rows of a table without `--rows`.
 const ROWS: usize = 50;
 
 /// Arguments of `jetwatch report`.
@@ -105,7 +105,7 @@ fn tables_help() -> String {
 pub(super) fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
     ensure!(
         !args.diff || args.files.len() == 2,
-        "--diff takes two files, and {} were given: the one before and the one after",
+        "--diff takes two files, the earlier and the later one; found {}",
         args.files.len()
     );
     let rows = if args.rows == 0 {
@@ -137,15 +137,15 @@ pub(super) fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
         })?);
         bar.clear();
     }
-    let digests: Vec<ReportSummary> = analyses
+    let summaries: Vec<ReportSummary> = analyses
         .iter()
         .map(|analysis| analysis.digest.clone())
         .collect();
-    let warnings = warnings(&digests);
+    let warnings = warnings(&summaries);
     for warning in &warnings {
         eprintln!("jetwatch: warning: {warning}");
     }
-    let compared = compared(args, &digests);
+    let compared = compared(args, &summaries);
     if let Some(path) = &args.html {
         write_page(path, &mut analyses, &compared, &warnings, rows)?;
     }
@@ -158,7 +158,7 @@ pub(super) fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// File names, or whole paths where two are equal.
+/// File names, or full paths if two names are equal.
 fn titles(files: &[PathBuf]) -> Vec<String> {
     let names = files.iter().map(|file| {
         let name = file.file_name().unwrap_or(file.as_os_str());
@@ -177,35 +177,33 @@ fn titles(files: &[PathBuf]) -> Vec<String> {
 }
 
 /// Why reports are not comparable, each compared with the first.
-fn warnings(digests: &[ReportSummary]) -> Vec<String> {
-    let Some((first, others)) = digests.split_first() else {
+fn warnings(summaries: &[ReportSummary]) -> Vec<String> {
+    let Some((first, others)) = summaries.split_first() else {
         return Vec::new();
     };
     let with_first = others
         .iter()
         .flat_map(|other| compare::differences(first, other));
     with_first
-        .map(|difference| {
-            format!("different workloads, so that times say little about each other: {difference}")
-        })
+        .map(|difference| format!("different workloads, times are hardly comparable: {difference}"))
         .collect()
 }
 
 /// Tables that compare reports.
-fn compared(args: &ReportArgs, digests: &[ReportSummary]) -> Vec<Table> {
-    match digests {
+fn compared(args: &ReportArgs, summaries: &[ReportSummary]) -> Vec<Table> {
+    match summaries {
         [before, after] if args.diff => {
             vec![
-                compare::overview(digests),
+                compare::overview(summaries),
                 compare::diff(before, after),
                 compare::advice(before, after),
             ]
         }
         [_] => Vec::new(),
         _ => vec![
-            compare::overview(digests),
-            compare::ranges(digests),
-            compare::outliers(digests),
+            compare::overview(summaries),
+            compare::ranges(summaries),
+            compare::outliers(summaries),
         ],
     }
 }
@@ -257,7 +255,7 @@ fn to_text(
         if let Some(findings) = analysis.verdict.filter(|_| is_wanted) {
             text.push_str("Verdict\n");
             if findings.is_empty() {
-                text.push_str("  nothing stands out\n");
+                text.push_str("  no finding\n");
             }
             for finding in findings {
                 text.push_str(&format!("  {finding}"));
@@ -283,7 +281,7 @@ fn analyses_need_heading(args: &ReportArgs) -> bool {
     args.files.len() > 1 || args.tables.is_empty()
 }
 
-/// A single table is written alone, for other programs; several have a line with report and name before each.
+/// A single table is written without a title, for other programs; several have a line with report and name before each.
 fn to_csv(args: &ReportArgs, analyses: &[Analysis], compared: &[Table]) -> String {
     let shows_each = !args.diff || !args.tables.is_empty();
     let of_reports = analyses.iter().filter(|_| shows_each).flat_map(|analysis| {
@@ -293,7 +291,7 @@ fn to_csv(args: &ReportArgs, analyses: &[Analysis], compared: &[Table]) -> Strin
             .map(|table| (analysis.title.as_str(), table))
     });
     let of_all = compared.iter().map(|table| ("all", table));
-    // Who names tables for one file wants those alone.
+    // With tables requested for one file, only those are written.
     let all: Vec<(&str, &Table)> = of_reports.chain(of_all).collect();
     if let [(_, only)] = all.as_slice() {
         return only.to_csv();
@@ -334,7 +332,7 @@ fn to_json(
     Ok(text + "\n")
 }
 
-/// Writes to standard output; a closed pipe is no error.
+/// Writes to standard output; a closed pipe is not an error.
 fn print(text: &str) -> anyhow::Result<()> {
     match stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
@@ -362,12 +360,12 @@ impl<'a> ProgressBar<'a> {
 
     fn show(&self, done: u64, total: u64) {
         let percent = done * 100 / total.max(1);
-        // Several threads read: each hundredth is written once.
+        // Called from several threads: each percent is written once.
         if self.visible && self.percent.swap(percent, Ordering::Relaxed) != percent {
             let line = if percent < 100 {
                 format!("reading {}: {percent} % of {total} events", self.title)
             } else {
-                format!("counting {}", self.title)
+                format!("computing tables of {}", self.title)
             };
             let _ = write!(stderr(), "\x1b[K{line}\r");
         }

@@ -1,4 +1,4 @@
-//! `jetwatch model list`: the networks of the catalogue.
+//! `jetwatch model list`: lists the networks of the catalogue.
 
 use serde_json::json;
 
@@ -21,7 +21,7 @@ pub(super) fn run(args: &ListArgs) -> anyhow::Result<Exit> {
         println!("{}", serde_json::to_string_pretty(&entries)?);
         return Ok(Exit::Success);
     }
-    println!("{:<16} {:>9}  {:<11} WHAT", "NAME", "SIZE", "LICENSE");
+    println!("{:<16} {:>9}  {:<11} TITLE", "NAME", "SIZE", "LICENSE");
     for entry in &entries {
         let size = entry.bytes.map_or_else(
             || "unknown".to_owned(),
@@ -38,10 +38,10 @@ pub(super) fn run(args: &ListArgs) -> anyhow::Result<Exit> {
         );
     }
     println!(
-        "\nThese files are not part of jetwatch. `jetwatch model fetch NAME` gets one from its authors into models/NAME;"
+        "\nThese files are not part of jetwatch. `jetwatch model fetch NAME` downloads one from its authors into models/NAME;"
     );
     println!(
-        "the license is that of their repository, and --json says where the files lie and how their hashes became known."
+        "the license is that of their repository. --json lists the addresses of the files and the origin of their hashes."
     );
     Ok(Exit::Success)
 }
