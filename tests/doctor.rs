@@ -97,7 +97,7 @@ fn doctor_runs_on_machine_without_jetson() {
     );
     report.says("ok", "element videoscale", &["add-borders (gboolean)"]);
     report.says("unknown", "element nvvidconv", &["not a Jetson"]);
-    report.says("ok", "scaling by the CPU", &["ms a picture"]);
+    report.says("ok", "scaling by the CPU", &["ms per image"]);
     report.says("unknown", "scaling by the VIC", &["not a Jetson"]);
     // Every sample is as the clip has it.
     report.says("ok", "decoding by the CPU", &["mean difference 0.00"]);

@@ -1,4 +1,4 @@
-//! Self-tests of scaling and decoding on this machine: the same images through different elements, each alone and timed.
+//! Self-tests of scaling and decoding on this machine: the same images through different elements, each timed separately.
 //!
 //! No source, camera or file is touched.
 
@@ -16,30 +16,30 @@ use jetwatch_types::Size;
 
 use super::test_clip::{TestClip, draw};
 
-/// Caps feature of images in the memory of a Jetson's units.
+/// Caps feature of images in NVMM.
 const NVMM: &str = "memory:NVMM";
 
-/// Size of the pictures that are scaled, and what they are scaled to. Small, so that every release takes the same colors for them.
+/// Input and output size of the scaling test. Small, so that every release uses the same color matrix.
 const LARGE: Size = Size::new(640, 352);
 const SMALL: Size = Size::new(320, 176);
 
-/// Pictures that are scaled, and decoded.
+/// Number of scaled images, and of decoded ones.
 const SCALED_IMAGES: usize = 40;
 const DECODED_IMAGES: usize = 12;
 
-/// Longest that a trial waits for a picture.
+/// Timeout of a test for one image.
 const SAMPLE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What came out.
+/// Output of a test.
 #[derive(Debug, Clone)]
 pub(super) struct TestResult {
-    /// The last picture: samples in the order of the trial's form, without padding.
+    /// Samples of the last image, without padding.
     pub(super) samples: Vec<u8>,
-    /// From the first picture in to the last one out, for each picture, in ms.
+    /// Time from the first input to the last output, divided by the number of images, in ms.
     pub(super) ms_per_image: f64,
 }
 
-/// The mean difference of two pictures' samples, 0 to 255; `None` when they are not of one size.
+/// Mean difference of two images' samples, 0 to 255; `None` when their sizes differ.
 #[must_use]
 pub(super) fn difference(one: &[u8], other: &[u8]) -> Option<f64> {
     if one.len() != other.len() || one.is_empty() {
@@ -53,11 +53,11 @@ pub(super) fn difference(one: &[u8], other: &[u8]) -> Option<f64> {
     Some(sum as f64 / one.len() as f64)
 }
 
-/// Scales pictures of 640×352 to 320×176 and converts them to `BGRx`, as the daemon does: by the processor, or by `converter`, an
+/// Scales images of 640×352 to 320×176 and converts them to `BGRx`, as the daemon does: on the CPU, or with `converter`, an
 /// element of a Jetson. Copies into and out of the Jetson's memory are part of the time. Samples are B, G, R of each pixel.
 ///
 /// # Errors
-/// An element is missing or refuses; a sentence.
+/// An element is missing or fails; the text is one sentence.
 pub(super) fn test_scaling(converter: Option<UnitElement>) -> Result<TestResult, String> {
     init("*:1").map_err(|error| error.to_string())?;
     let mut elements = Vec::new();
@@ -79,20 +79,20 @@ pub(super) fn test_scaling(converter: Option<UnitElement>) -> Result<TestResult,
             ]);
         }
     }
-    elements.push(filter("picture", raw(SMALL, "BGRx").build())?);
+    elements.push(filter("output", raw(SMALL, "BGRx").build())?);
     let caps = raw(LARGE, "I420").field("framerate", gst::Fraction::new(30, 1));
     let image = draw(LARGE, 0);
     let images = vec![image; SCALED_IMAGES];
-    let (sample, ms_per_picture) = run(&caps.build(), &images, &elements)?;
-    let samples = bgr(&sample).ok_or("the picture cannot be read")?;
+    let (sample, ms_per_image) = run(&caps.build(), &images, &elements)?;
+    let samples = bgr(&sample).ok_or("the image cannot be read")?;
     Ok(TestResult {
         samples,
-        ms_per_image: ms_per_picture,
+        ms_per_image,
     })
 }
 
-/// Decodes a clip of H.264 that is made here: by the processor, or by `decoder` and `converter`, elements of a Jetson. Gives the
-/// planes Y, U and V of the last picture, and those that it should have.
+/// Decodes a generated H.264 clip: on the CPU, or with `decoder` and `converter`, elements of a Jetson. Returns the
+/// planes Y, U and V of the last image, and the expected ones.
 ///
 /// # Errors
 /// As for [`test_scaling`].
@@ -112,7 +112,7 @@ pub(super) fn test_decoding(
             elements.push(configured(converter, "convert")?);
         }
     }
-    elements.push(filter("picture", raw(clip.size, "I420").build())?);
+    elements.push(filter("output", raw(clip.size, "I420").build())?);
     let caps = gst::Caps::builder("video/x-h264")
         .field("stream-format", "byte-stream")
         .field("alignment", "au")
@@ -121,13 +121,13 @@ pub(super) fn test_decoding(
         .field("height", clip.size.height.cast_signed())
         .field("framerate", gst::Fraction::new(30, 1))
         .build();
-    let (sample, ms_per_picture) = run(&caps, &clip.access_units, &elements)?;
-    let samples = planes(&sample).ok_or("the picture cannot be read")?;
+    let (sample, ms_per_image) = run(&caps, &clip.access_units, &elements)?;
+    let samples = planes(&sample).ok_or("the image cannot be read")?;
     let expected = clip.images.into_iter().last().unwrap_or_default();
     Ok((
         TestResult {
             samples,
-            ms_per_image: ms_per_picture,
+            ms_per_image,
         },
         expected,
     ))
@@ -137,13 +137,16 @@ fn element(factory: &'static str, name: &str) -> Result<gst::Element, String> {
     make_element(factory, name).map_err(|error| error.to_string())
 }
 
-/// An element of a Jetson, told which unit to use, as the daemon's own.
+/// An element of a Jetson with the same unit setting as in the daemon.
 fn configured(unit: UnitElement, name: &str) -> Result<gst::Element, String> {
     let element = element(unit.element, name)?;
     if let Some((property, word)) = unit.setting
         && !set_if_supported(property, &element, word)
     {
-        return Err(format!("{} does not take {property}={word}", unit.element));
+        return Err(format!(
+            "{} does not accept {property}={word}",
+            unit.element
+        ));
     }
     set_if_supported("interpolation-method", &element, "Bilinear");
     set_if_supported("bl-output", &element, "false");
@@ -163,7 +166,7 @@ fn raw(size: Size, format: &str) -> gst::caps::Builder<gst::caps::NoFeature> {
         .field("height", size.height.cast_signed())
 }
 
-/// Sends `buffers` through `elements`; the last sample, and the time for each.
+/// Sends `buffers` through `elements`. Returns the last sample, and the time per buffer in ms.
 fn run(
     caps: &gst::Caps,
     buffers: &[Vec<u8>],
@@ -173,12 +176,12 @@ fn run(
     let pipeline = gst::Pipeline::new();
     let source = element("appsrc", "source")?
         .downcast::<gst_app::AppSrc>()
-        .map_err(|_| "appsrc is something else")?;
+        .map_err(|_| "`appsrc` is another element")?;
     source.set_property("format", gst::Format::Time);
     source.set_caps(Some(caps));
     let sink = element("appsink", "sink")?
         .downcast::<gst_app::AppSink>()
-        .map_err(|_| "appsink is something else")?;
+        .map_err(|_| "`appsink` is another element")?;
     sink.set_property("sync", false);
     sink.set_property("enable-last-sample", false);
     let all: Vec<&gst::Element> = std::iter::once(source.upcast_ref())
@@ -222,7 +225,7 @@ fn push_and_pull(
         }
         source
             .push_buffer(buffer)
-            .map_err(|_| bus_error("a picture is refused"))?;
+            .map_err(|_| bus_error("an image is rejected"))?;
     }
     let _ = source.end_of_stream();
     let mut last = None;
@@ -241,7 +244,7 @@ fn push_and_pull(
             Ok((sample, elapsed.as_secs_f64() * 1e3 / count as f64))
         }
         _ => Err(bus_error(&format!(
-            "{count} of {} pictures came out within {} s",
+            "{count} of {} images arrived within {} s",
             buffers.len(),
             SAMPLE_TIMEOUT.as_secs()
         ))),
