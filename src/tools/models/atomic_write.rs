@@ -15,7 +15,7 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Copies `from` to `path` atomically and returns the SHA-256 of what was copied, as hexadecimal digits.
+/// Copies `from` to `path` atomically and returns the SHA-256 of the copied bytes, as hexadecimal digits.
 pub(crate) fn copy(from: &Path, path: &Path) -> Result<String> {
     let mut hasher = Sha256::new();
     let copied = write_atomically(path, |file| {
@@ -47,7 +47,7 @@ pub(crate) fn reject_existing<'p>(paths: impl IntoIterator<Item = &'p PathBuf>) 
     for path in paths {
         if fs::symlink_metadata(path).is_ok() {
             bail!(
-                "{} is there already: choose another folder, or replace it with --force",
+                "{} exists already: choose another folder, or replace it with --force",
                 path.display()
             );
         }
