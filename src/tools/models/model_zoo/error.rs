@@ -137,13 +137,13 @@ mod tests {
             ),
             (
                 write(io::ErrorKind::PermissionDenied),
-                "may write to with --into",
+                "writable folder with --into",
             ),
             (
                 status(404),
-                "answers 404, expected 200: the file is not there any more",
+                "returned 404, expected 200: the file no longer exists",
             ),
-            (status(503), "out of order"),
+            (status(503), "has an error; try again"),
             (status(407), "HTTPS_PROXY="),
             (
                 given_up,
