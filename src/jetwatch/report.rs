@@ -139,7 +139,7 @@ pub(super) fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
     }
     let summaries: Vec<ReportSummary> = analyses
         .iter()
-        .map(|analysis| analysis.digest.clone())
+        .map(|analysis| analysis.summary.clone())
         .collect();
     let warnings = warnings(&summaries);
     for warning in &warnings {
@@ -255,7 +255,7 @@ fn to_text(
         if let Some(findings) = analysis.verdict.filter(|_| is_wanted) {
             text.push_str("Verdict\n");
             if findings.is_empty() {
-                text.push_str("  no finding\n");
+                text.push_str("  nothing stands out\n");
             }
             for finding in findings {
                 text.push_str(&format!("  {finding}"));

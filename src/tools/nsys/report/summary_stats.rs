@@ -1,29 +1,29 @@
-//! How values are spread: the numbers that every summary gives.
+//! Summary statistics of a set of values.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Numbers of a set of values. With one value alone the deviation is zero.
+/// Statistics of a set of values. The deviation of a single value is zero.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SummaryStats {
     /// Sum.
     pub total: i64,
-    /// How many.
+    /// Number of values.
     pub count: u64,
     /// Mean.
     pub mean: f64,
-    /// The one in the middle, or the mean of the two there.
+    /// Median.
     pub median: f64,
-    /// Least.
+    /// Minimum.
     pub min: i64,
-    /// Greatest.
+    /// Maximum.
     pub max: i64,
-    /// Deviation of a sample: by the number of values less one.
+    /// Sample standard deviation (n − 1).
     pub deviation: f64,
 }
 
 impl SummaryStats {
-    /// Of these values, which are put into another order; `None` without values.
+    /// Computes the statistics; reorders `values`. `None` without values.
     #[must_use]
     pub fn from_values(values: &mut [i64]) -> Option<Self> {
         let (min, max) = (*values.iter().min()?, *values.iter().max()?);
@@ -59,7 +59,7 @@ impl SummaryStats {
     }
 }
 
-/// The spread of the values of each key, keys in the order in which they come first. `rows` is gone through twice.
+/// The statistics of the values of each key, keys in the order of their first occurrence. `rows` is iterated twice.
 pub fn stats_by_key<K: Hash + Eq + Clone>(
     rows: impl Iterator<Item = (K, i64)> + Clone,
 ) -> Vec<(K, SummaryStats)> {
@@ -70,7 +70,7 @@ pub fn stats_by_key<K: Hash + Eq + Clone>(
         .collect()
 }
 
-/// What `build` makes of the values of each key, keys in the order in which they come first. `rows` is gone through twice.
+/// The result of `build` for the values of each key, keys in the order of their first occurrence. `rows` is iterated twice.
 pub fn group_by_key<K: Hash + Eq + Clone, T>(
     rows: impl Iterator<Item = (K, i64)> + Clone,
     mut make: impl FnMut(&mut [i64]) -> T,
