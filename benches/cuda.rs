@@ -1,10 +1,10 @@
 //! The way through the GPU, as JSON: kernel and copies against the memory's bandwidth, graphs against single calls, and two
 //! workers around a network that keeps the GPU busy for 3 ms.
 //!
-//! `cargo bench --bench cuda -- [seconds] [workers]`: seconds for each number of workers, 3 unless told; `workers` leaves the rest
-//! out. Without a GPU it says so and ends well.
+//! `cargo bench --bench cuda -- [seconds] [workers]`: seconds for each number of workers, 3 by default; `workers` leaves the rest
+//! out. Without a GPU it prints a message and exits with 0.
 //! The network is an echo. `JETWATCH_BENCH_TENSORRT` names a library of TensorRT, or a double of it, whose engine takes the echo's
-//! place in a second measurement; how long a double keeps the GPU busy is said by `JETWATCH_DOUBLE_KERNEL_US`.
+//! place in a second measurement; `JETWATCH_DOUBLE_KERNEL_US` sets how long a double keeps the GPU busy.
 
 use std::path::Path;
 use std::sync::{Arc, Barrier};
@@ -203,7 +203,7 @@ fn echo(pixels: PixelFormat, element: Element, batch: usize) -> LoopbackNetwork 
     }
 }
 
-/// Writes a picture of the whole tensor into every slot.
+/// Writes an image of the whole tensor into every slot.
 fn fill(session: &mut Execution, rows: &[u8]) -> Result<(), ExecutionError> {
     let inner = LetterboxRect {
         width: WIDTH,
@@ -344,7 +344,7 @@ fn calls(device: &Arc<Device>, recording: GraphMode) -> Result<Value, ExecutionE
 /// How a network's runs reach the GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Calls {
-    /// One by one, so that every run tells its stages.
+    /// One by one, so that the stages of every run are measured.
     Single,
     /// Whole, as graphs.
     Graphs,
@@ -372,7 +372,7 @@ fn all_workers(make: Make<'_>, time: Duration) -> Result<Value, ExecutionError> 
     Ok(measured.collect::<Result<Vec<_>, _>>()?.into())
 }
 
-/// Frames a second of `count` workers, each of which writes all pictures anew for every run.
+/// Frames a second of `count` workers, each of which writes all images again for every run.
 fn workers(make: Make<'_>, count: usize, time: Duration) -> Result<Value, ExecutionError> {
     let rows = image();
     let mut alone = make(Calls::Single)?;
@@ -481,7 +481,7 @@ fn tensorrt(device: &Arc<Device>, path: &Path, time: Duration) -> Result<Value, 
     }))
 }
 
-/// A network that a double of TensorRT takes: pictures in, the cells' boxes out.
+/// A network that a double of TensorRT takes: images in, the cells' boxes out.
 fn network() -> Vec<u8> {
     let mut graph = Graph::default();
     graph.node("Conv", &["images"], "boxes", &[]);

@@ -2,9 +2,9 @@
 //! (scaling, writing the tensor, the network, reading its scores). Each time is that of one crop.
 //!
 //! - `onnxruntime`: a small classifier of 64×64 pixels and 5.2 million multiplications, which this benchmark writes itself, on
-//!   one thread. Needs `ORT_DYLIB_PATH`; without it this part is left out, and said to be.
+//!   one thread. Needs `ORT_DYLIB_PATH`; without it this part is skipped with a message.
 //! - `modeled_gpu`: **a model of a GPU and no measurement of one**: each run of the network takes 1.0 ms, and each crop in it
-//!   0.1 ms more, in which the processor waits. Scaling and writing the tensor are real.
+//!   0.1 ms more, in which the CPU waits. Scaling and writing the tensor are real.
 //!
 //! ```text
 //! cargo bench --bench secondary
@@ -41,7 +41,7 @@ const INPUT: Size = Size::new(SIDE, SIDE);
 const RUN: Duration = Duration::from_micros(1000);
 const CROP: Duration = Duration::from_micros(100);
 
-/// Numbers around 0, of which a layer with so many inputs makes numbers around 0 again.
+/// Numbers around 0, of which a layer with this many inputs makes numbers around 0 again.
 fn weights(count: i64, inputs: i64) -> Vec<f32> {
     let most = (3.0 / inputs as f32).sqrt();
     let number = |index: u32| {
@@ -158,7 +158,7 @@ fn crops() -> Vec<(Vec<u8>, Size)> {
     (0..OBJECTS).map(crop).collect()
 }
 
-/// A crop as the network wants it, as a worker of the cascade makes it.
+/// A crop in the network's input format, as a worker of secondary inference makes it.
 fn frame((pixels, size): &(Vec<u8>, Size), resampler: &mut Resizer) -> Frame {
     let inner = Letterbox::new(*size, INPUT, Placement::Stretch).inner;
     let stride = inner.width as usize * PIXEL_BYTES;
@@ -204,7 +204,7 @@ fn run(criterion: &mut Criterion, name: &str, detector: impl Fn(usize) -> Box<dy
     }
 }
 
-fn cascade(criterion: &mut Criterion) {
+fn secondary(criterion: &mut Criterion) {
     let folder = model();
     run(criterion, "modeled_gpu", |batch_size| {
         Box::new(ModeledGpu::new(folder.path(), batch_size))
@@ -221,6 +221,6 @@ fn cascade(criterion: &mut Criterion) {
 criterion_group! {
     name = benches;
     config = Criterion::default().warm_up_time(Duration::from_secs(1)).measurement_time(Duration::from_secs(3));
-    targets = cascade
+    targets = secondary
 }
 criterion_main!(benches);

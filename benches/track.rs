@@ -1,6 +1,6 @@
 //! What one frame costs each tracker: 100 tracks and 100 detections, and ten times as many.
 //!
-//! Two scenes in a 1920×1080 picture, both with boxes that tremble by a few percent and 5 % of the detections missing:
+//! Two scenes in a 1920×1080 image, both with boxes that tremble by a few percent and 5 % of the detections missing:
 //! `street`, where objects of many sizes move on their own and few overlap, and `crowd`, where people stand so close that
 //! each box overlaps several others.
 //!
@@ -38,7 +38,7 @@ struct Object {
     size: [f32; 2],
 }
 
-/// How the objects stand in the picture.
+/// How the objects stand in the image.
 #[derive(Clone, Copy)]
 enum Scene {
     Street,

@@ -1,6 +1,6 @@
 //! The numbers of COCO's own program, on a committed case and on new random ones.
 //!
-//! The random ones need python3 with pycocotools; without it the test says so and passes.
+//! The random ones need python3 with pycocotools; without it the test is skipped with a message.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -48,7 +48,7 @@ fn assert_close(what: &str, found: Option<f64>, expected: &Value) {
     }
 }
 
-/// Compares every number with what the script said.
+/// Compares every number with the output of the script.
 fn compare(truth: &Value, detections: &Value, expected: &Value) {
     let bytes = serde_json::to_vec(truth).expect("JSON");
     let truth = coco::parse(&bytes).expect("sound annotations");

@@ -49,16 +49,16 @@ fn layout(tree: &Value, path: &str, lines: &mut Vec<String>) {
 #[test]
 fn benchmark_json_has_both_cv_cuda_layouts() {
     let setup = setup();
-    let (code, said, aside) = bench(
+    let (code, printed, aside) = bench(
         &setup,
         &["--batches", "4", "--warmup", "1", "--set", "batch_size=2"],
     );
     assert_eq!(code, Some(0), "{aside}");
     assert!(
-        said.contains("End to end") && said.contains("network alone"),
-        "{said}"
+        printed.contains("End to end") && printed.contains("network alone"),
+        "{printed}"
     );
-    assert!(said.contains("  infer"), "{said}");
+    assert!(printed.contains("  infer"), "{printed}");
     let result = json(&setup.path("out/benchmark.json"));
     let mut lines = Vec::new();
     for part in ["data", "mean_data", "data_stats_minus_warmup"] {
@@ -151,9 +151,9 @@ fn benchmark_counts_match_frames_and_batches() {
         31 - (3 + 3) - (3 + 1)
     );
 
-    let (code, said, aside) = bench(&setup, &["--batches", "5", "--warmup", "0", "--json"]);
+    let (code, printed, aside) = bench(&setup, &["--batches", "5", "--warmup", "0", "--json"]);
     assert_eq!(code, Some(0), "{aside}");
-    let speed: Value = serde_json::from_str(&said).expect("JSON");
+    let speed: Value = serde_json::from_str(&printed).expect("JSON");
     assert_eq!(
         (&speed["batches"], &speed["frames"]),
         (&5.into(), &5.into())
@@ -210,7 +210,7 @@ fn a_sweep_runs_every_combination_and_goes_on_after_a_failure() {
         "--sweep",
         "detector.workers=1,2",
     ];
-    let (code, said, aside) = bench(&setup, &words);
+    let (code, printed, aside) = bench(&setup, &words);
     assert_eq!(code, Some(0), "{aside}");
     let series = json(&setup.path("out/series.json"));
     let points = series["points"].as_array().expect("a list");
@@ -226,18 +226,18 @@ fn a_sweep_runs_every_combination_and_goes_on_after_a_failure() {
     ];
     assert_eq!(names, wanted.map(|end| format!("batch_size={end}")));
     for name in names {
-        assert!(said.contains(name), "{said}");
+        assert!(printed.contains(name), "{printed}");
         let result = json(&setup.path("out").join(name).join("benchmark.json"));
         assert_eq!(result["speed"]["frames"], 20, "{name}");
     }
 
     let scene = |frames: u32| format!("{}&frames={frames}", SCENE.trim_start_matches("uri: "));
     let sweep = format!("uri={},{}", scene(2), scene(30));
-    let (code, said, aside) = bench(
+    let (code, printed, aside) = bench(
         &setup,
         &["--frames", "20", "--warmup", "4", "--sweep", &sweep],
     );
-    assert_eq!(code, Some(1), "{said}");
+    assert_eq!(code, Some(1), "{printed}");
     assert!(
         aside.contains("no batch is left to measure: 2 ran"),
         "{aside}"
@@ -270,7 +270,7 @@ fn two_configurations_run_in_turns() {
         "--repeat",
         "3",
     ];
-    let (code, said, aside) = bench(&setup, &words);
+    let (code, printed, aside) = bench(&setup, &words);
     assert_eq!(code, Some(0), "{aside}");
     let series = json(&setup.path("out/series.json"));
     let speeds = |point: usize| -> Vec<f64> {
@@ -283,7 +283,7 @@ fn two_configurations_run_in_turns() {
         let found = ratio.as_f64().expect("a number");
         assert!((found - second / first).abs() < 1e-9, "{series}");
     }
-    assert!(said.contains("median of 3 pairs"), "{said}");
+    assert!(printed.contains("median of 3 pairs"), "{printed}");
     let order: Vec<_> = aside
         .lines()
         .filter_map(|line| line.split(',').next())
@@ -298,14 +298,15 @@ fn sweep_points_with_different_detectors_are_reported() {
     let sweep = |what: &str| {
         let model = concat!(env!("CARGO_MANIFEST_DIR"), "/models/street-nano");
         let model = format!("detector.model={model}");
-        let (code, said, aside) = bench(&setup, &[&words[..], &[what, "--set", &model]].concat());
+        let (code, printed, aside) =
+            bench(&setup, &[&words[..], &[what, "--set", &model]].concat());
         assert_eq!(code, Some(0), "{aside}");
-        let (_, told) = said.split_once("detected with the same:")?;
-        let lines = told.lines().skip(1).map(|line| line.trim().to_owned());
+        let (_, after) = printed.split_once("detected with the same:")?;
+        let lines = after.lines().skip(1).map(|line| line.trim().to_owned());
         Some(lines.take(2).collect::<Vec<_>>())
     };
     assert_eq!(sweep("batch_size=1,2"), None);
-    let reported = sweep("detector.backend=onnx,scripted").expect("it is told");
+    let reported = sweep("detector.backend=onnx,scripted").expect("it is reported");
     assert!(
         reported[0].starts_with("onnx, street-nano in fp32 (")
             && reported[0].ends_with(": detector.backend=onnx"),
@@ -370,8 +371,8 @@ fn bench_mistakes_are_reported_before_running() {
         ),
     ];
     for (words, wanted, text) in cases {
-        let (code, said, aside) = bench(&setup, words);
-        assert_eq!(code, Some(wanted), "{words:?}: {said}{aside}");
+        let (code, printed, aside) = bench(&setup, words);
+        assert_eq!(code, Some(wanted), "{words:?}: {printed}{aside}");
         assert!(aside.contains(text), "{words:?}: {aside}");
     }
     fs::write(setup.path("file"), "").expect("written");

@@ -23,7 +23,7 @@ const STEPS: [&str; 6] = [
     "6_int8_interval",
 ];
 
-/// So many sources with the scripted detector, of camera pace: in the ablation they give frames as fast as they are taken.
+/// This many sources with the scripted detector, of camera pace: in the ablation they give frames as fast as they are taken.
 fn setup(sources: usize, more: &str) -> Setup {
     let source = |index| {
         format!(
@@ -45,7 +45,7 @@ fn json(path: &Path) -> Value {
     serde_json::from_slice(&text).expect("JSON")
 }
 
-/// Runs the ablation with so many frames in each step; gives its output.
+/// Runs the ablation with this many frames in each step; gives its output.
 fn run_ablation(setup: &Setup, frames: u64, arguments: &[&str]) -> String {
     let mut command = setup.command("bench");
     command.arg("--output").arg(setup.path("out"));
@@ -114,7 +114,7 @@ fn every_ablation_step_processes_every_frame_as_named() {
                 // Some that skipped the network were still waiting for their turn at the end.
                 assert!(
                     skipped + frames >= FRAMES && frames <= FRAMES / 2,
-                    "{skipped} skipped, {frames} looked at"
+                    "{skipped} skipped, {frames} inferred"
                 );
             }
         }

@@ -1,4 +1,4 @@
-//! Commands whose output nobody reads any more, as with `| head -1`: they end quietly.
+//! Commands whose output pipe is closed, as with `| head -1`: they end quietly.
 
 use crate::support;
 

@@ -50,9 +50,9 @@ impl Commanded {
         };
         // What is sent before it listens is lost.
         wait_until_some("an answer", || {
-            commanded.publish(r#"{"id": "hello", "command": "remove_source", "name": "nobody"}"#);
-            let is_heard = commanded.lines().iter().any(|line| line["id"] == "hello");
-            is_heard.then_some(())
+            commanded.publish(r#"{"id": "hello", "command": "remove_source", "name": "missing"}"#);
+            let is_answered = commanded.lines().iter().any(|line| line["id"] == "hello");
+            is_answered.then_some(())
         });
         commanded
     }
@@ -214,7 +214,7 @@ fn every_command_in_burst_is_answered() {
         // Every second one takes a while.
         let mut command = match number % 2 {
             0 => add(&format!("burst{number}"), 3),
-            _ => remove("nobody"),
+            _ => remove("missing"),
         };
         command["id"] = json!(format!("burst-{number}"));
         burst += &format!("{command}\n");
@@ -282,7 +282,7 @@ fn unlisted_template_cannot_be_added() {
         assert_eq!(reply["ok"], json!(false), "{command}: {reply}");
         assert!(reply["error"].is_string(), "{command}: {reply}");
     }
-    // The daemon goes on, and nobody came.
+    // The daemon continues, and no source was added.
     let frames = daemon.frames("cam");
     wait_until_some("frames", || (daemon.frames("cam") > frames).then_some(()));
     assert_eq!(daemon.ask(add("good", 3))["ok"], json!(true));

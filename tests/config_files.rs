@@ -131,7 +131,7 @@ fn every_config_key_is_in_an_example() {
             .expect("YAML");
         given_paths(&document.root(), "", &mut shown);
     }
-    // Two of three places for one password exclude each other: those are shown in the prose beside the third.
+    // Two of three places for one password exclude each other: those are shown in the prose next to the third.
     let prose: String = examples().into_iter().map(|(_, text)| text).collect();
     let unshown: Vec<_> = known.difference(&shown).collect();
     for path in &unshown {

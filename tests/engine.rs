@@ -1,7 +1,7 @@
 //! `jetwatch engine` on doubles of TensorRT and of libcuda, and on NVIDIA's real TensorRT-RTX without a GPU.
 //!
-//! The doubles lie where `tests/nvidia_doubles/build` puts them, the real library where `JETWATCH_TENSORRT` says; a test for which
-//! there is none says so and passes.
+//! The doubles lie where `tests/nvidia_doubles/build` puts them, the real library at `JETWATCH_TENSORRT`; a test for which
+//! there is none is skipped with a message.
 
 use crate::support;
 use crate::support::cuda;
@@ -23,7 +23,7 @@ fn project() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The folders of the double of TensorRT `version` and of the double of libcuda; `None`, said aloud, when they were not built.
+/// The folders of the double of TensorRT `version` and of the double of libcuda; `None`, with a message, when they were not built.
 fn doubles(version: &str) -> Option<String> {
     static CUDA: OnceLock<PathBuf> = OnceLock::new();
     let folder = project().join(".cache/nvidia_doubles").join(version);
@@ -72,7 +72,7 @@ impl Bench {
         command
     }
 
-    /// `jetwatch engine build` of street-nano with `arguments`, in INT8 unless they say otherwise.
+    /// `jetwatch engine build` of street-nano with `arguments`, in INT8 unless they select another precision.
     fn build(&self, arguments: &[&str]) -> Command {
         let model = project().join("models/street-nano");
         let mut command = self.command(&["build", "--model"]);
@@ -106,15 +106,15 @@ impl Bench {
     }
 }
 
-fn said(output: &Output) -> String {
+fn printed(output: &Output) -> String {
     let text = [&output.stdout[..], &output.stderr[..]].concat();
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// Runs a command that must end with `code`, and gives what it said.
+/// Runs a command that must exit with `code`, and returns its output.
 fn ends(command: &mut Command, code: i32) -> String {
     let output = finish(command);
-    let text = said(&output);
+    let text = printed(&output);
     assert_eq!(output.status.code(), Some(code), "{command:?}\n{text}");
     text
 }
@@ -220,7 +220,7 @@ fn engine_rebuild_reports_differences_first() {
     ends(bench.command(&["inspect"]).arg(&path), 0);
 }
 
-/// A folder with `count` pictures.
+/// A folder with `count` images.
 fn image_folder(bench: &Bench, count: u8) -> PathBuf {
     let folder = bench.path("pictures");
     fs::create_dir_all(&folder).expect("made");
@@ -272,7 +272,7 @@ fn calibration_uses_images_then_cache() {
             text.contains("it was calibrated, and no calibration is configured"),
             "{text}"
         );
-        // The cache alone is enough to build anew.
+        // The cache alone is enough to rebuild.
         fs::remove_dir_all(bench.engines()).expect("removed");
         let mut restarted = bench.build(&["--batch", "2", "--precision", "int8", "--calibration"]);
         ends(restarted.arg(&cache), 0);
@@ -369,7 +369,7 @@ fn signal_cancels_build_without_output() {
         let id = rustix::process::Pid::from_child(&child);
         rustix::process::kill_process(id, rustix::process::Signal::INT).expect("it runs");
         let output = wait_for_output(child);
-        let text = said(&output);
+        let text = printed(&output);
         if version == "8.5.2" {
             assert_eq!(
                 std::os::unix::process::ExitStatusExt::signal(&output.status),

@@ -1,5 +1,5 @@
 //! Frames that skip the network, with the real binary: all of them come through, in order, with their tracks, and the tracks
-//! lie where the truth says.
+//! are where the ground truth is.
 
 use crate::support;
 
@@ -158,7 +158,7 @@ publish:
         source["dropped"].as_u64().expect("a number"),
     );
     let through = 80 - skipped;
-    // The first passes whoever's turn it is, and turns are not cut short by the end.
+    // The first frame runs inference in any case, and the end cuts no round short.
     assert!(skipped >= 3 * (through - 1) - 3, "{stats}");
     let stages = stats["stages"].as_array().expect("a list");
     let read = stages.iter().find(|stage| stage["stage"] == "source");
@@ -173,7 +173,7 @@ publish:
     assert!(recorded > through, "{recorded} recorded: {stats}");
 }
 
-/// What a `stats` message says of its sources.
+/// The sources of a `stats` message.
 fn source_values(stats: &Value, key: &str) -> Vec<u64> {
     let sources = stats["sources"].as_array().expect("a list").iter();
     let numbers = sources.map(|source| source[key].as_u64().expect("a number"));
@@ -252,7 +252,7 @@ publish:
         dropped(&settled) > 0,
         "all frames are too many, which shows before the interval rises: {settled}"
     );
-    // The report says what the last message said, and in the stretch every frame came through, many of them skipped.
+    // The report equals the last message, and in this period every frame came through, many of them skipped.
     let last = reported().pop().expect("one at the end");
     let report = fs::read(setup.path("stats.json")).expect("the report was written");
     let report: Value = serde_json::from_slice(&report).expect("JSON");
@@ -270,7 +270,7 @@ publish:
         source_values(&report, "dropped").iter().sum(),
     );
     let through: u64 = source_values(&report, "detected").iter().sum();
-    // The last frame of each may have found its lane closed.
+    // The queue may have been closed before the last frame of each.
     assert!(
         (through + gone..=through + gone + 4).contains(&frames),
         "{report}"

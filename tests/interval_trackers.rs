@@ -106,7 +106,7 @@ fn detections(seed: u64, truth: &[Vec<GroundTruthBox>]) -> Vec<Vec<Detection>> {
     (0..).zip(truth).map(of_frame).collect()
 }
 
-/// MOTA of one tracker that looks at every `every`-th frame, beginning with frame `first`, in points.
+/// MOTA of one tracker that gets detections of every `every`-th frame, beginning with frame `first`, in points.
 fn mota(
     truth: &[Vec<GroundTruthBox>],
     found: &[Vec<Detection>],

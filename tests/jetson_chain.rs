@@ -1,7 +1,7 @@
 //! Cameras, servers and files through the units of a Jetson that is made of doubles: who decodes and scales, in how many steps,
 //! what is refused, and what is done when a unit or an element is not there.
 //!
-//! The doubles do on the processor what a Jetson's units do, within their documented limits; see `tests/virtual_jetson`.
+//! The doubles do on the CPU what a Jetson's units do, within their documented limits; see `tests/virtual_jetson`.
 
 use crate::support;
 use crate::support::jetson_elements;
@@ -79,7 +79,7 @@ fn vic(uri: SourceUri) -> SourceConfig {
     }
 }
 
-/// Takes `frames` frames on the machine, and gives its plan and the size of its pictures.
+/// Takes `frames` frames on the machine, and gives its plan and the size of its images.
 fn collect_frames(
     machine: &VirtualJetson,
     config: &SourceConfig,
@@ -263,7 +263,7 @@ fn scaling_beyond_factor_sixteen_takes_two_steps() {
 fn resolution_change_replans_conversion() {
     load();
     let folder = tempfile::tempdir().expect("a folder");
-    // The second half has a picture of 8 rows for the network, which the VIC cannot write.
+    // The second half has an image of 8 rows for the network, which the VIC cannot write.
     let path = clips::two_resolutions(folder.path(), (640, 480), (1664, 32), 10);
     let machine = VirtualJetson::xavier_nx();
     let collector = Collector::start_on(
@@ -272,7 +272,7 @@ fn resolution_change_replans_conversion() {
         usize::MAX,
     );
     let (seen, result) = collector.join();
-    result.expect("the processor does what the VIC cannot");
+    result.expect("the CPU does what the VIC cannot");
     let sizes: Vec<Size> = seen.iter().map(|frame| frame.image).collect();
     assert_eq!(sizes.len(), 20);
     assert!(sizes[..10].iter().all(|size| *size == Size::new(416, 312)));
@@ -369,7 +369,7 @@ fn unsupported_nvdec_format_uses_cpu_or_is_rejected() {
     };
     let collector = Collector::start_on(&machine.root(), &strict, usize::MAX);
     let (_, result) = collector.join();
-    let text = result.expect_err("the processor decodes").to_string();
+    let text = result.expect_err("the CPU decodes").to_string();
     assert!(text.contains("decoder is hardware"), "{text}");
 }
 
@@ -551,7 +551,7 @@ fn the_plan_is_known_before_anything_is_opened() {
     assert!(error.contains("decoder is hardware"), "{error}");
 }
 
-/// Whether there is a library to run the network of the daemon's tests; says so if not.
+/// Whether there is a library to run the network of the daemon's tests; prints a message if not.
 fn library_is_missing() -> bool {
     let missing = std::env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty());
     if missing {
@@ -662,7 +662,7 @@ fn four_sources_are_scaled_only_on_vic() {
             ("nvvidconv", "VIC"),
         ])
     );
-    // 1920 pixels to 96 are a factor of 20: two steps, and only the last picture leaves NVMM.
+    // 1920 pixels to 96 are a factor of 20: two steps, and only the last image leaves NVMM.
     let lens: Vec<_> = work
         .iter()
         .filter(|work| work.element == "nvvidconv" && work.from.contains("1920x1080"))

@@ -92,7 +92,7 @@ fn throttling_is_reported_once_with_cause() {
     let jetson = VirtualJetson::xavier_nx();
     let heat = "/sys/class/thermal/cooling_device1/cur_state";
     jetson.write("/sys/class/hwmon/hwmon3/curr2_crit_alarm", "0\n");
-    // Something that is there and cannot be read, for whoever asks.
+    // A file that exists and that no user can read.
     jetson.remove("/sys/kernel/debug/cactmon/mc_all");
     jetson.write("/sys/kernel/debug/cactmon/mc_all/in_the_way", "");
     let daemon = Running::start(&jetson.path("/"));
@@ -109,7 +109,7 @@ fn throttling_is_reported_once_with_cause() {
     );
     assert_eq!(machine["rails"][0]["mw"], 9250, "{machine:#}");
     assert_eq!(machine["throttled_by"], Value::Array(Vec::new()));
-    // What was counted before the daemon started is told as a number, not as an event.
+    // Counts from before the start of the daemon are published as a number, not as an event.
     assert_eq!(machine["over_current"][1]["count"], 4, "{machine:#}");
     assert!(well["rss_bytes"].as_u64() > Some(1 << 20), "{well:#}");
 
@@ -133,7 +133,7 @@ fn throttling_is_reported_once_with_cause() {
     next(&stats, "statistics that know it", |stats| {
         stats["machine"]["throttled_by"][0]["name"] == "cpu-throttle-alert"
     });
-    // It flickers: one reading without it, then it is there again. Nothing is told of that.
+    // It flickers: one reading without it, then it is there again. No event follows.
     for state in ["0\n", "1\n"] {
         jetson.write(heat, state);
         next(&stats, "the next statistics", |_| true);
@@ -177,11 +177,11 @@ fn throttling_is_reported_once_with_cause() {
     let count = |text: &str| log.lines().filter(|line| line.contains(text)).count();
     assert_eq!(count("WARN"), 2, "{log}");
     assert_eq!(
-        count("the machine slows itself down: too hot (cpu-throttle-alert); CPU-therm has 41.5 °C"),
+        count("throttling started: too hot (cpu-throttle-alert); CPU-therm has 41.5 °C"),
         1,
         "{log}"
     );
-    assert_eq!(count("the machine no longer slows itself down"), 2, "{log}");
+    assert_eq!(count("throttling ended"), 2, "{log}");
     assert_eq!(count("left out of the statistics"), 1, "{log}");
     assert_eq!(count("cactmon/mc_all"), 1, "{log}");
     assert_eq!(count("machine: GPU 42 %"), 1, "one line a minute: {log}");

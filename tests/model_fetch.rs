@@ -14,7 +14,7 @@ use jetwatch_models::model_zoo::{
 };
 use sha2::{Digest, Sha256};
 
-/// More than one read of anybody's buffers, and not a multiple of them.
+/// Longer than the read buffers of client and server, and not a multiple of them.
 const LEN: usize = 300_007;
 
 fn file() -> Vec<u8> {
@@ -210,7 +210,7 @@ fn stale_partial_files_are_discarded() {
     let mut place = Target::new();
     fs::write(place.path("net.onnx.part"), vec![9; 50_000]).expect("written");
     fs::write(place.path("net.onnx.part.from"), "http://elsewhere/\n\n").expect("written");
-    place.fetch_verified(&server).expect("it begins anew");
+    place.fetch_verified(&server).expect("it starts again");
     assert!(place.has_only_file());
     assert!(!server.requests()[0].contains("\nrange:"));
 
@@ -244,7 +244,7 @@ fn stale_partial_files_are_discarded() {
 fn server_without_ranges_sends_full_file() {
     let server = serve(vec![Answer::CutAfter(100_000), Answer::Whole]);
     let mut place = Target::new();
-    place.fetch_verified(&server).expect("it begins anew");
+    place.fetch_verified(&server).expect("it starts again");
     assert!(place.has_only_file());
 
     let server = serve(vec![
@@ -283,7 +283,7 @@ fn wrong_content_length_is_detected() {
         .expect_err("it ends early")
         .to_string();
     assert!(error.contains("given up") && place.has_no_file(), "{error}");
-    // Too short: the hash tells.
+    // Too short: found by the hash.
     let server = serve(vec![Answer::Announced(LEN - 1)]);
     let mut place = Target::new();
     let error = place
@@ -321,7 +321,7 @@ fn file_with_wrong_hash_is_discarded() {
             .count(),
         0
     );
-    // Without a hash nobody can tell; the caller is given the one that came.
+    // Without a hash this is not detected; the caller gets the hash of the received file.
     let fetched = place
         .fetch(&server.url(), None, None)
         .expect("nothing is known");
@@ -441,7 +441,7 @@ fn unreachable_server_is_reported() {
     };
     let error = Target::new()
         .fetch(&format!("http://127.0.0.1:{closed}/x"), None, None)
-        .expect_err("nobody listens")
+        .expect_err("no server listens")
         .to_string();
     assert!(
         error.contains("given up") && error.to_lowercase().contains("refused"),

@@ -53,7 +53,7 @@ fn unresponsive_broker_is_reconnected_and_message_resent_as_duplicate() {
         ..client(listener.local_addr().expect("bound").port())
     };
     let broker = thread::spawn(move || {
-        // Reads everything and says nothing, until the client gives up.
+        // Reads everything and sends nothing, until the client closes.
         let mut silent = accept(&listener);
         let mut first = Vec::new();
         while let Some((kind, body)) = packet(&mut silent) {
@@ -84,7 +84,7 @@ fn unresponsive_broker_is_reconnected_and_message_resent_as_duplicate() {
     assert_eq!(
         kinds(&first)[..3],
         [0x33, 0x32, 0xc0],
-        "status, event, and a ping before the patience ends"
+        "status, event, and a ping before the timeout"
     );
     assert_eq!(
         kinds(&second),

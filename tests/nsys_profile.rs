@@ -1,7 +1,7 @@
 //! `jetwatch profile` with the real nsys and a real sshd on the loopback with keys of its own: the real daemon is profiled
 //! there, its report fetched, exported and read.
 //!
-//! Needs nsys and sshd (`make nsys-test` installs them); without them the tests say so and pass.
+//! Needs nsys and sshd (`make nsys-test` installs them); without them the tests are skipped with a message.
 
 use crate::support;
 
@@ -72,7 +72,7 @@ fn daemon(frames: Option<u64>) -> Setup {
     setup
 }
 
-/// An sshd on the loopback that lets in whoever has its key.
+/// An sshd on the loopback interface that accepts its key.
 struct Server {
     folder: tempfile::TempDir,
     port: u16,
@@ -124,7 +124,7 @@ impl Server {
         }
     }
 
-    /// A file beside the server's keys.
+    /// A file next to the server's keys.
     fn file(&self, name: &str) -> String {
         self.folder.path().join(name).display().to_string()
     }
@@ -224,7 +224,7 @@ fn is_empty(folder: &Path) -> bool {
     fs::read_dir(folder).expect("readable").next().is_none()
 }
 
-/// Processes that `matches` says yes to, by their command lines.
+/// Processes that `matches` accepts, by their command lines.
 fn processes(matches: impl Fn(&str) -> bool) -> Vec<u32> {
     let entries = fs::read_dir("/proc").expect("readable").flatten();
     let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());

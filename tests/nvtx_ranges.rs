@@ -1,5 +1,5 @@
 //! NVTX ranges of the real daemon, counted by a tool of our own (`nvtx/counter.c`) without nsys: as many as frames and
-//! batches, and as many as `--stats` tells.
+//! batches, and as many as `--stats` reports.
 
 use crate::support;
 use crate::support::classifier;
@@ -100,7 +100,7 @@ fn count(setup: &Setup, options: &[&str]) -> (Value, Counts) {
     (stats, Counts::read(&counts))
 }
 
-/// Clips of two coders: one whose decoder works on several pictures at once, one whose decoder gives each at once. NVTX looks
+/// Clips of two coders: one whose decoder works on several images at once, one whose decoder gives each at once. NVTX looks
 /// for a tool when it is first called, so that the test starts itself again with one.
 #[test]
 fn decoding_and_scaling_in_elements_are_ranges_too() {
@@ -125,7 +125,7 @@ fn decoding_and_scaling_in_elements_are_ranges_too() {
         let counts = Counts::read(&counts);
         for stage in ["video_decode", "scale"] {
             let (started, ended) = counts.across[stage];
-            // The elements are looked at when the first picture has come; by then a decoder may have given some more.
+            // The elements are checked when the first image has come; by then a decoder may have given some more.
             let all = u64::from(CLIP);
             assert!(
                 started == ended && (all / 2..all).contains(&started),
@@ -137,7 +137,7 @@ fn decoding_and_scaling_in_elements_are_ranges_too() {
     }
 }
 
-/// Takes every frame of a clip, and looks at what was counted of it.
+/// Receives all frames of a clip, and checks the counts.
 fn decode(clip: &Path) {
     let uri = SourceUri::File(clip.to_owned());
     let collector = Collector::start(&config(uri), usize::MAX);
@@ -184,7 +184,7 @@ fn nvtx_range_counts_equal_frames_and_batches() {
     for stage in ["source", "track", "publish"] {
         assert_eq!(pushed[stage], 2 * FRAMES, "{stage}: {text}");
     }
-    // Each batch has one range of the network, between so many frames at once and one.
+    // Each batch has one range of the network, between this many frames at once and one.
     let batches = pushed["infer"];
     assert!(
         (2 * FRAMES).div_ceil(4) <= batches && batches <= 2 * FRAMES,
@@ -210,7 +210,7 @@ fn stage<'s>(stats: &'s Value, name: &str) -> &'s Value {
 
 #[test]
 fn drawn_frames_have_nvtx_ranges() {
-    // Alone, every frame is a picture of the file; beside another one, pictures are fewer.
+    // Alone, every frame is an image of the file; next to another one, images are fewer.
     for sources in [1, 2] {
         let mut yaml = "device: test\nsources:\n".to_owned();
         for seed in 1..=sources {

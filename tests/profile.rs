@@ -63,7 +63,7 @@ impl ProfileSetup {
         fs::read_to_string(self.setup.path(name)).expect("a report")
     }
 
-    /// Nothing is left at the target: no files, and no process that was told of its folder.
+    /// Nothing is left at the target: no files, and no process with its folder as an argument.
     fn is_clean(&self) -> bool {
         let is_empty = fs::read_dir(&self.target)
             .expect("readable")
@@ -296,7 +296,7 @@ fn signal_and_sudden_kill_stop_everything() {
             assert!(failure(&output, 1).contains("stopped by a signal"));
             assert!(bench.is_clean(), "{signal}: {:?}", bench.processes());
         }
-        // Nobody waits for what happens after a sudden death.
+        // Nothing waits for actions after a kill.
         wait_until_some("a clean target", || bench.is_clean().then_some(()));
     }
 }
@@ -333,7 +333,7 @@ fn config_is_copied_over_ssh_and_resolves_remote_paths() {
         "{report}"
     );
     assert!(there.join("labels.txt").exists());
-    let arguments = fs::read_to_string(bench.setup.path("ssh-arguments")).expect("told");
+    let arguments = fs::read_to_string(bench.setup.path("ssh-arguments")).expect("written");
     assert!(
         arguments.starts_with("-T\n-o\nPort=2222\n-4\n-o\n"),
         "{arguments}"

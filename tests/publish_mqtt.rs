@@ -258,7 +258,7 @@ fn last_will_reports_lost_connection() {
     assert_eq!(
         next(&subscriber, "dev/status"),
         "offline",
-        "said on a clean close as well"
+        "sent on a clean close as well"
     );
 }
 

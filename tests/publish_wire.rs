@@ -76,7 +76,7 @@ fn analytics_events() -> Vec<AnalyticsMessage> {
     of_track.into_iter().chain(of_zone).collect()
 }
 
-/// What a classifier and a detector say of one object.
+/// Results of a classifier and a detector for one object.
 fn attributes() -> Attributes {
     let output = |name: &str, label: &str, xyxy| Attribute {
         name: name.into(),

@@ -23,7 +23,7 @@ use support::daemon::{
 /// A network, for what is no drawn scene.
 const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/models/street-nano");
 
-/// A picture of a recording, in red, green and blue.
+/// An image of a recording, in red, green and blue.
 struct RecordedImage {
     /// Time from the start of the file, in seconds.
     at: f64,
@@ -39,7 +39,7 @@ impl RecordedImage {
     }
 }
 
-/// All pictures of a file, and what kind of file it is.
+/// All images of a file, and what kind of file it is.
 fn decode_recording(path: &Path) -> (&'static str, Vec<RecordedImage>) {
     gst::init().expect("GStreamer starts");
     let line = format!(
@@ -231,7 +231,7 @@ fn several_sources_are_recorded_as_mosaic() {
     assert_eq!(pictures.len() as u64, number("pictures"), "{stats}");
     let last = pictures.last().expect("pictures");
     assert_eq!(last.size, Size::new(1280, 720));
-    // Two cells of 640×720: the wide picture fills its cell's width in the middle, the high one its height.
+    // Two cells of 640×720: the wide image fills its cell's width in the middle, the high one its height.
     let is_lit = |x: usize, y: usize| last.pixel(x, y).iter().any(|value| *value > 30);
     let lit = |xs: std::ops::Range<usize>, ys: std::ops::Range<usize>| {
         let points = xs
@@ -366,17 +366,17 @@ fn unrecordable_input_is_reported() {
         let output = finish(setup.command("run").arg("--record").arg(setup.path(path)));
         (output.status.code(), stderr(&output))
     };
-    let (code, said) = run("out.avi");
-    assert_eq!(code, Some(2), "{said}");
+    let (code, printed) = run("out.avi");
+    assert_eq!(code, Some(2), "{printed}");
     assert!(
-        said.contains("its name ends in .avi, expected a name that ends in .mp4"),
-        "{said}"
+        printed.contains("its name ends in .avi, expected a name that ends in .mp4"),
+        "{printed}"
     );
-    let (code, said) = run("nowhere/out.mp4");
-    assert_eq!(code, Some(1), "{said}");
+    let (code, printed) = run("nowhere/out.mp4");
+    assert_eq!(code, Some(1), "{printed}");
     assert!(
-        said.contains("No such file") && said.contains("choose a folder that exists"),
-        "{said}"
+        printed.contains("No such file") && printed.contains("choose a folder that exists"),
+        "{printed}"
     );
 }
 

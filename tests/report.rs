@@ -1,4 +1,4 @@
-//! `jetwatch report`: the binary on exports and benchmarks that the tests write, with numbers that were worked out by hand.
+//! `jetwatch report`: the binary on exports and benchmarks that the tests write, with numbers that were worked out manually.
 
 use crate::support::nsys_export;
 
@@ -45,7 +45,7 @@ fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a temporary folder")
 }
 
-/// Each table with what it must say about the made-up capture, in every generation of the schema.
+/// Each table with its expected contents for the made-up capture, in every generation of the schema.
 const EXPECTED: &[(&str, &str)] = &[
     (
         "nvtx_sum",

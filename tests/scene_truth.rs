@@ -130,7 +130,7 @@ fn boxes_stay_in_image_and_move_smoothly() {
                     "an identity keeps its class"
                 );
                 if let Some(earlier) = before.iter().find(|earlier| earlier.id == truth.id) {
-                    // At the picture's edge a box can double from one frame to the next.
+                    // At the image's edge a box can double from one frame to the next.
                     let [left, _, right, bottom] = earlier.xyxy;
                     if left <= 0.0 || right >= 640.0 || bottom >= 360.0 {
                         cut += 1;

@@ -64,7 +64,7 @@ fn file_is_delivered_completely_in_order_and_scaled() {
     assert!(times.windows(2).all(|pair| pair[0] < pair[1]), "{times:?}");
 }
 
-/// What is delivered with views, which have the size of the source and show what the network's picture shows.
+/// What is delivered with views, which have the size of the source and show what the network's image shows.
 fn with_full_images(uri: SourceUri) -> Vec<CollectedFrame> {
     let source = config(uri);
     let (frames, result) =
@@ -109,7 +109,7 @@ fn full_images_are_delivered_when_requested() {
 
 #[test]
 fn full_image_belongs_to_its_frame() {
-    // Each picture is of one brightness, which differs from that of the next; their size is odd.
+    // Each image is of one brightness, which differs from that of the next; their size is odd.
     let elements = "videotestsrc num-buffers=20 pattern=blink ! video/x-raw,format=I420,width=321,height=241,framerate=30/1 ! identity name=video";
     let source = config(SourceUri::Launch(elements.to_owned()));
     let (frames, result) =
@@ -397,7 +397,7 @@ fn frozen_rtsp_server_is_stall() {
 
 #[test]
 fn unreachable_rtsp_server_is_retried_with_backoff() {
-    // Nobody listens on the discard port.
+    // No server listens on the discard port.
     let collector = Collector::start(
         &config(rtsp(
             "rtsp://127.0.0.1:9/video".to_owned(),

@@ -1,4 +1,4 @@
-//! The units are for systemd 245 (Ubuntu 20.04, JetPack 5): what came later stands in drop-ins that are copied by hand.
+//! The units are for systemd 245 (Ubuntu 20.04, JetPack 5): what came later stands in drop-ins that are copied manually.
 //!
 //! A directive that systemd does not know is passed over with a warning, so that a sandbox could be open without a sign.
 

@@ -1,7 +1,7 @@
 //! The trackers on public MOTChallenge sequences, against their ground truth.
 //!
 //! Needs `JETWATCH_TEST_DATA`, a folder with `mot/det/SEQUENCE.txt` and `mot/gt/SEQUENCE/gt/gt.txt`; without it the
-//! test says so and passes. That the figures are those of other programs is tested where they are computed.
+//! test is skipped with a message. That the figures are those of other programs is tested where they are computed.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -169,22 +169,22 @@ proptest! {
     fn skipped_frames_do_not_end_tracks(
         config in config(),
         frames in frames(),
-        looks in any::<u64>(),
+        detected in any::<u64>(),
     ) {
         let mut tracker = Tracker::with_coasting(&config);
         let mut lifecycle = TrackEventGenerator::new(Duration::from_millis(100));
         let mut events = Vec::new();
         let fates = |tracks: &[Track]| -> Vec<_> {
-            let told = |track: &&Track| {
+            let is_confirmed = |track: &&Track| {
                 track.id != UNCONFIRMED && track.state != TrackState::Ended
             };
-            let alive = tracks.iter().filter(told);
+            let alive = tracks.iter().filter(is_confirmed);
             alive
                 .map(|track| (track.id, track.state, track.hits, track.lost_frames))
                 .collect()
         };
         for (frame, detections) in frames.iter().enumerate() {
-            if looks >> (frame % 64) & 1 == 1 {
+            if detected >> (frame % 64) & 1 == 1 {
                 tracker.update(detections);
             } else {
                 let before = fates(tracker.tracks());
@@ -227,11 +227,11 @@ proptest! {
             let mixed: Vec<_> = frames.iter().map(|frame| Just(frame.clone()).prop_shuffle()).collect();
             (Just(frames), mixed)
         }),
-        looks in any::<u64>(),
+        detected in any::<u64>(),
     ) {
         let tracks = |frames: &[Vec<Detection>]| -> Vec<Vec<Track>> {
             let mut tracker = Tracker::with_coasting(&config);
-            let step = |(at, detections): (usize, &Vec<Detection>)| match looks >> (at % 64) & 1 {
+            let step = |(at, detections): (usize, &Vec<Detection>)| match detected >> (at % 64) & 1 {
                 1 => tracker.update(detections).to_vec(),
                 _ => tracker.coast().to_vec(),
             };

@@ -426,7 +426,7 @@ fn impossible_settings_are_rejected_before_any_change() {
 fn unprivileged_apply_changes_nothing() {
     let jetson = VirtualJetson::xavier_nx();
     let before = jetson.settings();
-    // Nobody may make a file there, not even root, under whom tests may run.
+    // No user may create a file there, not even root, as which tests may run.
     fs::remove_dir(jetson.path("/run")).expect("removed");
     symlink("/sys", jetson.path("/run")).expect("linked");
     let error = apply(&jetson.root(), &all_settings("8"))

@@ -240,7 +240,7 @@ std::vector<PlanLayer> fuse(Network const& network, Config const& config) {
     return out;
 }
 
-// Tells the user's monitor, where there is one, and stops when it says so.
+// Calls the user's monitor, if there is one, and stops when it requests that.
 class Progress {
 public:
     explicit Progress(Config const& config) : m_config(config) {}

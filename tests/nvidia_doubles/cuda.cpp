@@ -2,11 +2,11 @@
 //
 // It does what NVIDIA documents: it checks arguments and handles, runs streams in order and at once, records graphs and
 // replays them, and runs jetwatch's kernels from the source of which their PTX is made. Where the real library's behavior is
-// undefined (a handle that was destroyed), it says so and aborts. It claims to be nothing else: see the GPU's name.
+// undefined (a handle that was destroyed), it prints a message and aborts. The name of its GPU shows that it is a double.
 //
 // Environment: JETWATCH_DOUBLE_DRIVER (11040), JETWATCH_DOUBLE_GPUS (1), JETWATCH_DOUBLE_INTEGRATED (0),
 // JETWATCH_DOUBLE_GPU_BYTES (2^30, page-locked memory counts too), JETWATCH_DOUBLE_FAIL (CALL:CODE[:CALLS BEFORE]),
-// JETWATCH_DOUBLE_COUNTS (set: says at the end what is still alive). EGL images are those of the double of libnvbufsurface.
+// JETWATCH_DOUBLE_COUNTS (set: prints at the end what is still alive). EGL images are those of the double of libnvbufsurface.
 #include <atomic>
 #include <cctype>
 #include <cstdarg>
@@ -283,7 +283,7 @@ int allocate(u64 bytes, bool is_host, u64 *address) {
     u64 rounded = (bytes + 511) / 512 * 512;
     void *memory = aligned_alloc(512, rounded);
     if (!memory) return OUT_OF_MEMORY;
-    // Nobody may count on what new memory holds.
+    // The contents of new memory are undefined.
     memset(memory, 0xa5, rounded);
     *address = reinterpret_cast<u64>(memory);
     at.memory[*address] = {*address, bytes, is_host};
@@ -314,7 +314,7 @@ int launch(const Kernel *kernel, u32 columns, u32 rows, u32 threads, std::vector
                 jetwatch_place = {x, y, thread, threads};
                 kernel->run(parameters);
                 if (fault != SUCCESS) {
-                    // A real GPU says it later, and to whoever asks next.
+                    // A real GPU reports it later, at the next call.
                     world().sticky = fault;
                     return SUCCESS;
                 }

@@ -97,7 +97,7 @@ private:
 };
 
 #if DOUBLE_VERSIONED_CALLBACKS
-/// Ends the process when a callback object does not say that it is a C++ object of this kind.
+/// Aborts when a callback object does not identify itself as a C++ object of this kind.
 void must_be(nvinfer1::IVersionedInterface const* callback, char const* kind, int32_t major);
 #endif
 

@@ -33,7 +33,7 @@ bool launch(Job const& job, cudaStream_t stream, std::string& problem);
 bool record_event(cudaEvent_t event, cudaStream_t stream, std::string& problem);
 /// Waits for a stream, where there is a libcuda; false in a stream that is being captured.
 bool wait_for(cudaStream_t stream);
-/// Whether an address can hold so many bytes, as far as that can be told; else a sentence.
+/// Whether this many bytes are accessible at an address, as far as that is known; otherwise a sentence.
 bool can_hold(void const* address, int64_t bytes, std::string& problem);
 /// Copies from device or host memory.
 void copy_to_host(void* to, void const* from, size_t bytes);

@@ -1,4 +1,4 @@
-//! The networks of these tests, and what a double of TensorRT makes of a picture.
+//! The networks of these tests, and what a double of TensorRT makes of an image.
 
 use jetwatch_nvidia::cuda::{Element, PixelFormat};
 use jetwatch_nvidia::session::{
@@ -15,7 +15,7 @@ pub const WIDTH: u32 = 96;
 pub const HEIGHT: u32 = 64;
 /// Cells of 32 by 32 pixels.
 pub const CELLS: usize = 6;
-/// Bytes of one picture's boxes.
+/// Bytes of one image's boxes.
 pub const BOXES_BYTES: usize = 5 * CELLS * 4;
 
 /// A network with batches of `batch`, open if it is `None`, whose input has `element` numbers; `operators` stand one after
@@ -82,7 +82,7 @@ pub fn plan(element: Element, batch: usize) -> Plan {
     }
 }
 
-/// Writes a picture into slot `index`: noise by `seed`.
+/// Writes an image into slot `index`: noise by `seed`.
 pub fn write(execution: &mut Execution, index: usize, seed: u32) {
     let pixels = noise((WIDTH * HEIGHT * 4) as usize, seed);
     let inner = LetterboxRect {
@@ -97,7 +97,7 @@ pub fn write(execution: &mut Execution, index: usize, seed: u32) {
         .expect("the picture fits");
 }
 
-/// What the double makes of that picture, when its first plane has `value` of each byte of blue.
+/// What the double makes of that image, when its first plane has `value` of each byte of blue.
 pub fn boxes(seed: u32, value: impl Fn(u8) -> f64) -> Vec<f32> {
     let pixels = noise((WIDTH * HEIGHT * 4) as usize, seed);
     let across = WIDTH as usize / 32;
@@ -121,7 +121,7 @@ pub fn boxes(seed: u32, value: impl Fn(u8) -> f64) -> Vec<f32> {
         .collect()
 }
 
-/// Runs the first slots with new pictures, whose seeds begin with `seed`, and compares.
+/// Runs the first slots with new images, whose seeds begin with `seed`, and compares.
 pub fn run_and_compare(execution: &mut Execution, count: usize, seed: u32) {
     for index in 0..count {
         write(execution, index, seed + index as u32);
@@ -130,7 +130,7 @@ pub fn run_and_compare(execution: &mut Execution, count: usize, seed: u32) {
     compare(execution, count, seed);
 }
 
-/// Compares what the last run gave for those pictures.
+/// Compares what the last run gave for those images.
 pub fn compare(execution: &Execution, count: usize, seed: u32) {
     let found = execution.output_f32(0);
     assert_eq!(found.len(), count * BOXES_BYTES / 4);

@@ -1,4 +1,4 @@
-//! A classifier that tells bright pictures from dark ones, as a tiny ONNX file in a model folder.
+//! A classifier that distinguishes bright images from dark ones, as a tiny ONNX file in a model folder.
 //!
 //! ```text
 //!   images [B, 3, H, W] ── ReduceMean ── [B, 3] ── MatMul [3, 2] ── Add [2] ── scores [B, 2]

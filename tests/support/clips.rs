@@ -28,7 +28,7 @@ pub fn mp4(folder: &Path, name: &str, width: u32, height: u32, frames: u32) -> P
     path
 }
 
-/// Theora in Ogg, which allows any size down to 1×1; Matroska and AVI refuse pictures below 16×16, at least up to 1.18.
+/// Theora in Ogg, which allows any size down to 1×1; Matroska and AVI refuse images below 16×16, at least up to 1.18.
 pub fn theora(folder: &Path, name: &str, width: u32, height: u32, frames: u32) -> PathBuf {
     let path = folder.join(name);
     gst_launch(&format!(
@@ -39,7 +39,7 @@ pub fn theora(folder: &Path, name: &str, width: u32, height: u32, frames: u32) -
     path
 }
 
-/// A clip of JPEG pictures in AVI.
+/// A clip of JPEG images in AVI.
 pub fn mjpeg(folder: &Path, name: &str, width: u32, height: u32, frames: u32) -> PathBuf {
     let path = folder.join(name);
     gst_launch(&format!(

@@ -48,7 +48,7 @@ pub struct CollectedFrame {
     pub full_image: Option<(Size, f32)>,
 }
 
-/// Mean of a picture's blue, green and red values.
+/// Mean of an image's blue, green and red values.
 fn mean(image: &Image) -> f32 {
     let size = image.size;
     let sum: u64 = (0..size.height)
@@ -231,7 +231,7 @@ impl Collector {
         self.dot_requests.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Waits for the end, within the tests' patience.
+    /// Waits for the end, within the timeout of the tests.
     pub fn join(self) -> (Vec<CollectedFrame>, Result<(), SourceError>) {
         super::daemon::wait_until_some("the source ends", || {
             self.handle.is_finished().then_some(())

@@ -1,4 +1,4 @@
-//! An HTTP server with one file that answers as badly as it is told, one connection after the other.
+//! An HTTP server with one file that answers with given faults, one connection after the other.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -11,7 +11,7 @@ use std::time::Duration;
 pub enum Answer {
     /// The file, or the part that was asked for.
     File,
-    /// The file or part, but the connection ends after so many of its bytes.
+    /// The file or part, but the connection ends after this many of its bytes.
     CutAfter(usize),
     /// The whole file, whatever was asked for.
     Whole,
@@ -29,7 +29,7 @@ pub enum Answer {
     Redirect(String),
     /// Nothing, for ever.
     Silent,
-    /// So many bytes, then nothing for ever.
+    /// This many bytes, then nothing for ever.
     SilentAfter(usize),
 }
 
@@ -45,7 +45,7 @@ impl FileServer {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = listener.local_addr().expect("it is bound").port();
         let requests = Arc::new(Mutex::new(Vec::new()));
-        let heard = Arc::clone(&requests);
+        let received = Arc::clone(&requests);
         thread::spawn(move || {
             let mut answers = answers.into_iter().peekable();
             for client in listener.incoming().flatten() {
@@ -53,9 +53,9 @@ impl FileServer {
                 if answers.peek().is_none() {
                     answers = vec![answer.clone()].into_iter().peekable();
                 }
-                let (file, heard) = (file.clone(), Arc::clone(&heard));
+                let (file, received) = (file.clone(), Arc::clone(&received));
                 // A silent answer must not keep the next request waiting.
-                thread::spawn(move || respond(client, &file, tag, &answer, &heard));
+                thread::spawn(move || respond(client, &file, tag, &answer, &received));
             }
         });
         Self { port, requests }
@@ -77,7 +77,7 @@ fn respond(
     file: &[u8],
     tag: &str,
     answer: &Answer,
-    heard: &Mutex<Vec<String>>,
+    received: &Mutex<Vec<String>>,
 ) {
     let mut head = Vec::new();
     let mut byte = [0];
@@ -88,7 +88,10 @@ fn respond(
         }
     }
     let head = String::from_utf8_lossy(&head).to_lowercase();
-    heard.lock().expect("no thread panicked").push(head.clone());
+    received
+        .lock()
+        .expect("no thread panicked")
+        .push(head.clone());
     let value = |name: &str| {
         head.lines()
             .find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
@@ -164,7 +167,7 @@ impl Tunnel {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = listener.local_addr().expect("it is bound").port();
         let tunnels = Arc::new(Mutex::new(Vec::new()));
-        let heard = Arc::clone(&tunnels);
+        let received = Arc::clone(&tunnels);
         thread::spawn(move || {
             for mut client in listener.incoming().flatten() {
                 let mut head = Vec::new();
@@ -174,7 +177,7 @@ impl Tunnel {
                 {
                     head.push(byte[0]);
                 }
-                heard
+                received
                     .lock()
                     .expect("no thread panicked")
                     .push(String::from_utf8_lossy(&head).into_owned());

@@ -1,6 +1,6 @@
 //! Exports as nsys wrote them from 2021 to 2025: tables and columns as documented, filled with one small capture.
 //!
-//! The capture is made up so that every number of the report can be worked out by hand: two frames of one source go through
+//! The capture is made up so that every number of the report can be worked out manually: two frames of one source go through
 //! one detector that launches kernels, and one kernel is launched by the source's own thread.
 #![allow(dead_code)]
 

@@ -9,7 +9,7 @@ import shutil
 import signal
 import time
 
-from machine import CONFIG, EMULATED, UNIT, dpkg, go_through, held, is_up, log, message, publishes, read, run, said, show, soon, told, write
+from machine import CONFIG, EMULATED, UNIT, dpkg, go_through, held, is_up, log, message, publishes, read, run, logged, show, soon, note, write
 
 SETTING = "/proc/sys/kernel/perf_event_paranoid"
 SECOND = "jetwatch@second.service"
@@ -37,11 +37,11 @@ def started_with_the_machine():
     held("the daemon starts with the machine", soon(is_up), show("ActiveState"))
     held("it is enabled", run("systemctl", "is-enabled", UNIT).stdout.strip() == "enabled")
     times = [int(show(name)) for name in ("ExecMainStartTimestampMonotonic", "ActiveEnterTimestampMonotonic")]
-    told(f"systemd {run('systemctl', '--version').stdout.split()[1]}; ready {(times[1] - times[0]) / 1e6:.2f} s after its start")
+    note(f"systemd {run('systemctl', '--version').stdout.split()[1]}; ready {(times[1] - times[0]) / 1e6:.2f} s after its start")
     status = show("StatusText")
-    held("its status line says how it is", re.match(r"1 of 1 sources online; [\d.]+ frames/s, \d+ tracks, \d+ frames in all, \d+ dropped$", status), status)
-    told(status)
-    said("ready: ")
+    held("its status line has the state", re.match(r"1 of 1 sources online; [\d.]+ frames/s, \d+ tracks, \d+ frames in all, \d+ dropped$", status), status)
+    note(status)
+    logged("ready: ")
     text = message("jetwatch/+/street/events")
     held("events are published to the broker inside", text and json.loads(text)["type"] in ("new", "update", "end"), text)
 
@@ -50,7 +50,7 @@ def its_sandbox():
     of_process = read(f"/proc/{show('MainPID')}/status")
     fields = dict(line.split(":\t", 1) for line in of_process.splitlines() if ":\t" in line)
     user = run("id", "jetwatch").stdout.strip()
-    told(user)
+    note(user)
     held("it runs as its own user", fields["Uid"].split()[0] == re.search(r"uid=(\d+)", user)[1] != "0", fields["Uid"])
     held("which may use cameras and engines", "(video)" in user and "(render)" in user, user)
     ids = set(re.findall(r"(\d+)\((?:video|render)\)", user))
@@ -74,7 +74,7 @@ def its_unit():
     counted = run("systemd-analyze", "security", "--no-pager", UNIT, check=False).stdout
     exposure = re.search(r"Overall exposure level for \S+: ([\d.]+)", counted)
     held("its exposure is 1.8 or less", exposure and float(exposure[1]) <= 1.8, counted[-300:])
-    told(exposure[0] if exposure else "")
+    note(exposure[0] if exposure else "")
 
 
 def its_own_configuration():
@@ -87,7 +87,7 @@ def its_own_configuration():
         held("a camera that is away does not keep it from being ready", "1 of 2 sources online (without gate)" in status, status)
         maps = read(f"/proc/{show('MainPID')}/maps")
         held("it runs ONNX Runtime of the package jetwatch-onnxruntime", f"{RUNTIME_FOLDER}/libonnxruntime.so." in maps, maps[-400:])
-    told(status)
+    note(status)
 
 
 def onnxruntime_of_its_package():
@@ -117,7 +117,7 @@ def its_file_is_read_again():
         held("systemd takes the reload", done.returncode == 0, done.stdout)
         found = lambda: (lambda text: text if text and json.loads(text)["state"] == state else None)(message("jetwatch/+/reload"))
         text = soon(found)
-        held(f"the reload is told as {state}", text, message("jetwatch/+/reload"))
+        held(f"the reload is published as {state}", text, message("jetwatch/+/reload"))
         return json.loads(text or "{}")
 
     held("a source of the file has joined", reloaded("applied").get("added") == ["yard"])
@@ -130,12 +130,12 @@ def its_file_is_read_again():
     held("in the same process", show("MainPID") == pid, (pid, show("MainPID")))
 
 
-def starts_anew(how, act, wanted):
+def restarts(how, act, wanted):
     before, pid = int(show("NRestarts")), show("MainPID")
     if not held(f"the daemon runs before it is {how}", pid != "0"):
         return
     act(int(pid))
-    held(f"the daemon starts anew after it was {how}", soon(lambda: int(show("NRestarts")) == before + 1 and is_up()), (show("NRestarts"), show("ActiveState")))
+    held(f"the daemon restarts after it was {how}", soon(lambda: int(show("NRestarts")) == before + 1 and is_up()), (show("NRestarts"), show("ActiveState")))
     texts = [str(each["MESSAGE"]) for each in log()]
     held("systemd knows why", any(wanted in text for text in texts), texts[-10:])
     held("as another process", show("MainPID") not in ("0", pid), show("MainPID"))
@@ -155,7 +155,7 @@ def leave_drop_ins(*names):
     run("systemctl", "daemon-reload")
 
 
-def hears(*access):
+def receives(*access):
     return run("mosquitto_sub", "-h", "127.0.0.1", "-t", "jetwatch/+/stats", "-C", "1", "-W", "60", *access, check=False).returncode == 0
 
 
@@ -163,10 +163,10 @@ def a_secret_of_root():
     """The drop-ins for newer systemd: it hands the daemon a password that its user cannot read, and hides other processes."""
     version = int(re.match(r"systemd (\d+)", run("systemctl", "--version").stdout)[1])
     if EMULATED:
-        told("left out: systemd mounts credentials by a call that qemu's user emulation answers with `Invalid argument`")
+        note("skipped: systemd mounts credentials by a call that qemu's user emulation answers with `Invalid argument`")
         return
     if version < 247:
-        told(f"left out: systemd {version} knows no LoadCredential=")
+        note(f"skipped: systemd {version} has no LoadCredential=")
         return
     secret, good = "/etc/jetwatch/credentials/mqtt", read(CONFIG)
     write(secret, "of root alone\n")
@@ -180,15 +180,15 @@ def a_secret_of_root():
     drop_ins = ("credentials.conf", "newer-systemd.conf")
     take_drop_ins(*drop_ins)
     held("with the drop-in for credentials the daemon runs", soon(is_up), (show("ActiveState"), [each["MESSAGE"] for each in log()][-5:]))
-    held("and has the secret: its broker takes who knows it", soon(lambda: hears("-u", "gate", "-P", "of root alone")))
-    held("and nobody else", not hears() and not hears("-u", "gate", "-P", "guessed"))
+    held("and has the secret: its broker accepts clients that know it", soon(lambda: receives("-u", "gate", "-P", "of root alone")))
+    held("and no other user", not receives() and not receives("-u", "gate", "-P", "guessed"))
     mounts = [line for line in read(f"/proc/{show('MainPID')}/mountinfo").splitlines() if " /proc " in line]
     held("it does not see other processes", any("hidepid=invisible" in line or "hidepid=2" in line for line in mounts), mounts)
     write(CONFIG, good)
     leave_drop_ins(*drop_ins)
     os.remove(secret)
     run("systemctl", "restart", UNIT)
-    held("without it, it runs as before", is_up() and hears())
+    held("without it, it runs as before", is_up() and receives())
 
 
 def under_nsys():
@@ -222,11 +222,11 @@ def a_wrong_configuration():
     write(CONFIG, re.sub("backend: .*", "backend: guess", good))
     run("systemctl", "restart", UNIT, check=False)
     held("a wrong configuration ends the daemon", soon(lambda: show("ActiveState") == "failed"), show("ActiveState"))
-    # A unit that is to be started anew is `activating`, never `failed`.
-    held("with 78, and it is not started anew", (show("ExecMainStatus"), show("SubState")) == ("78", "failed"), (show("ExecMainStatus"), show("SubState")))
+    # A unit that is to be restarted is `activating`, never `failed`.
+    held("with 78, and it is not restarted", (show("ExecMainStatus"), show("SubState")) == ("78", "failed"), (show("ExecMainStatus"), show("SubState")))
     texts = soon(lambda: [each["MESSAGE"] for each in log("--priority=err") if "guess" in str(each["MESSAGE"])])
-    held("the journal says which line is wrong, and how", texts and "jetwatch.yaml:" in texts[0], texts)
-    told((texts or [""])[0].strip())
+    held("the journal names the wrong line and the reason", texts and "jetwatch.yaml:" in texts[0], texts)
+    note((texts or [""])[0].strip())
     write(CONFIG, good)
     run("systemctl", "start", UNIT)
     held("it starts when that is mended", is_up())
@@ -316,7 +316,7 @@ def of_another_architecture():
     run("dpkg-deb", "-Zgzip", "-z1", "--build", "/opt/appliance/foreign", "/opt/appliance/foreign.deb")
     before, pid = run("dpkg-query", "--show", "--showformat=${db:Status-Status} ${Version}", "jetwatch").stdout, show("MainPID")
     done = run("dpkg", "--force-confold", "--install", "/opt/appliance/foreign.deb", check=False)
-    told(done.stdout.strip().replace("\n", "\n        "))
+    note(done.stdout.strip().replace("\n", "\n        "))
     held(f"a package for {foreign} is refused, with the reason", done.returncode != 0 and f"architecture ({foreign}) does not match system" in done.stdout, done.stdout)
     after = run("dpkg-query", "--show", "--showformat=${db:Status-Status} ${Version}", "jetwatch").stdout
     held("and what was installed stays, and runs", after == before and is_up() and show("MainPID") == pid, (before, after, show("ActiveState")))
@@ -328,7 +328,7 @@ def script(name, *arguments):
 
 
 def on_other_jetpacks():
-    """What the package's script says on releases of L4T, each told by a file as JetPack has it."""
+    """Output of the package's script on releases of L4T, each given by a file as in JetPack."""
     release = "/etc/nv_tegra_release"
     for major, is_known in ((32, False), (35, True), (36, True), (38, False)):
         write(release, f"# R{major} (release), REVISION: 4.1, GCID: 33958178, BOARD: t186ref, EABI: aarch64\n")
@@ -348,7 +348,7 @@ def the_newer_version():
     version = run("dpkg-query", "--show", "--showformat=${Version}", "jetwatch").stdout
     held("the newer version is installed", version.endswith("+newer"), version)
     held("the user's configuration is kept", read(CONFIG) == config)
-    held("the daemon was started anew", soon(is_up) and show("MainPID") != pid, show("ActiveState"))
+    held("the daemon was restarted", soon(is_up) and show("MainPID") != pid, show("ActiveState"))
     held("and so was the second one", soon(lambda: is_up(SECOND)) and show("MainPID", SECOND) not in ("0", of_second), (of_second, show("MainPID", SECOND)))
     held("profilers may follow it", read(SETTING) == "2\n", read(SETTING))
 
@@ -370,8 +370,8 @@ def the_administrators_own_setting():
 def stopped():
     run("systemctl", "stop", UNIT)
     held("a stop is no failure", (show("ActiveState"), show("Result"), show("ExecMainStatus")) == ("inactive", "success", "0"), show("Result"))
-    said("stopping", unit=UNIT)
-    said("ended: ")
+    logged("stopping", unit=UNIT)
+    logged("ended: ")
     run("systemctl", "start", UNIT)
 
 
@@ -421,8 +421,8 @@ go_through([
     its_own_configuration,
     onnxruntime_of_its_package,
     its_file_is_read_again,
-    lambda: starts_anew("killed", lambda pid: os.kill(pid, signal.SIGKILL), "code=killed, status=9/KILL"),
-    lambda: starts_anew("frozen", lambda pid: os.kill(pid, signal.SIGSTOP), "Watchdog timeout"),
+    lambda: restarts("killed", lambda pid: os.kill(pid, signal.SIGKILL), "code=killed, status=9/KILL"),
+    lambda: restarts("frozen", lambda pid: os.kill(pid, signal.SIGSTOP), "Watchdog timeout"),
     a_secret_of_root,
     under_nsys,
     a_wrong_configuration,

@@ -20,7 +20,7 @@ pub struct Mosquitto {
 }
 
 impl Mosquitto {
-    /// Starts a broker that lets anybody in.
+    /// Starts a broker without access control.
     pub fn start() -> Self {
         Self::with_config(|_| "allow_anonymous true\n".to_owned())
     }
@@ -135,7 +135,7 @@ pub fn program(name: &str) -> PathBuf {
         .unwrap_or_else(|| panic!("this test needs the program {name}: apt-get install {package}"))
 }
 
-/// A port that nobody listens on. mosquitto has no port 0, so one is chosen here, below those that the kernel gives to
+/// An unused port. mosquitto has no port 0, so one is chosen here, below those that the kernel gives to
 /// others meanwhile, and by the number of this process, so that tests side by side begin their search at different places.
 fn free_port() -> u16 {
     static SEARCHES: AtomicU32 = AtomicU32::new(0);

@@ -61,7 +61,7 @@ impl Proxy {
         self.shared.open.store(true, Ordering::SeqCst);
     }
 
-    /// Breaks the connection each time that so many bytes have passed towards the target.
+    /// Breaks the connection each time that this many bytes have passed towards the target.
     pub fn cut_after(&self, bytes: u64) {
         self.shared.cut_after.store(bytes, Ordering::SeqCst);
     }

@@ -2,7 +2,7 @@
 //
 // - `nvargus-daemon`: Argus's daemon runs. Without it no sensor opens.
 // - `sensors`: how many there are; 2 without the file.
-// - `argus-wedged`: frames stop. Its word says how: `silent`, or `timeout` (also when empty), which ends in an error.
+// - `argus-wedged`: frames stop. Its contents select how: `silent`, or `timeout` (also when empty), which ends in an error.
 #include "camera.h"
 #include "nvmm.h"
 #include "properties.h"
@@ -222,7 +222,7 @@ static GstFlowReturn be_wedged(DoubleCamera *self) {
 static GstFlowReturn fill(GstPushSrc *base, GstBuffer *buffer) {
     DoubleCamera *self = reinterpret_cast<DoubleCamera *>(base);
     if (const char *why = why_closed(self)) {
-        // The real element says so on its standard error alone and then ends its stream.
+        // The real element only prints this to stderr and then ends its stream.
         fprintf(stderr, "Error generated. gstnvarguscamerasrc.cpp, execute: %s\n", why);
         return GST_FLOW_EOS;
     }

@@ -67,7 +67,7 @@ void Counter::set_camera(const char *element, const char *name, const char *form
 
 void Counter::frame() {
     pending_++;
-    // The first is told at once, so that nobody waits to see that an element is at work.
+    // The first is reported at once, so that a waiting test sees the element start.
     if (written_ == 0 || pending_ >= 15) flush();
 }
 

@@ -29,7 +29,7 @@ class Scaler {
   private:
     Scaling scaling_ = {};
     GstVideoConverter *converter_ = nullptr;
-    // The picture before it is flipped.
+    // The image before it is flipped.
     GstBuffer *upright_ = nullptr;
     GstVideoInfo upright_info_;
 };

@@ -1,4 +1,4 @@
-// nvvidconv's double, and what others are made of: an element that takes a picture from one memory to another.
+// nvvidconv's double, and what others are made of: an element that takes an image from one memory to another.
 #pragma once
 #include "properties.h"
 #include "scaler.h"
