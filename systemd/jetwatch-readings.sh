@@ -1,8 +1,8 @@
 #!/bin/sh
-# Hands on figures that the kernel shows to root alone, for jetwatch-readings.service: `jetwatch-readings.sh [ROOT]`.
+# Copies counters that only root can read, for jetwatch-readings.service: `jetwatch-readings.sh [ROOT]`.
 #
-# Every 2 seconds, single numbers alone, to the same paths below /run/jetwatch-readings, where everybody may read them. ROOT
-# is a folder that stands for `/`. Nothing but `sleep` is started while all goes well.
+# Copies single numbers every 2 seconds to the same paths below /run/jetwatch-readings, which every user may read. ROOT is a
+# folder in place of `/`. Without errors it starts no process but `sleep`.
 root=${1:-}
 to=$root/run/jetwatch-readings
 

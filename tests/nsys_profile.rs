@@ -97,7 +97,7 @@ impl Server {
             .port();
         let host = fs::read_to_string(path("host.pub")).expect("a key");
         fs::write(path("known_hosts"), format!("[127.0.0.1]:{port} {host}")).expect("written");
-        // The folder of keys lies where everybody may write, hence StrictModes.
+        // The folder of keys lies that every user may write, hence StrictModes.
         fs::write(
             path("sshd_config"),
             format!(
@@ -322,14 +322,14 @@ fn profile_as_other_user_works_with_sudo_and_cleans_up() {
     let _alone = lock_nsys();
     let setup = daemon(Some(FRAMES));
     // The other user has to reach the program, the folder and what is written.
-    let everybody = |path: &Path, mode| {
+    let set_mode = |path: &Path, mode| {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("set");
     };
     let program = setup.path("program");
     fs::copy(env!("CARGO_BIN_EXE_jetwatch"), &program).expect("copied");
-    everybody(&program, 0o755);
-    everybody(&setup.path(""), 0o755);
-    everybody(&setup.path("target"), 0o1777);
+    set_mode(&program, 0o755);
+    set_mode(&setup.path(""), 0o755);
+    set_mode(&setup.path("target"), 0o1777);
     let server = Server::start();
     let output =
         finish(

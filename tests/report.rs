@@ -371,14 +371,14 @@ fn html_page_is_self_contained() {
         plot["gpus"][0]["shares"].as_array().map(Vec::len),
         Some(600)
     );
-    let lanes: Vec<&str> = plot["lanes"]
+    let tracks: Vec<&str> = plot["tracks"]
         .as_array()
-        .expect("lanes")
+        .expect("tracks")
         .iter()
-        .filter_map(|lane| lane["title"].as_str())
+        .filter_map(|track| track["title"].as_str())
         .collect();
     assert_eq!(
-        lanes,
+        tracks,
         [
             "detect-0",
             "detect-0 +1",

@@ -65,7 +65,7 @@ pub fn suggest_labels(labels: &[String], wanted: &str) -> Vec<String> {
         .collect()
 }
 
-/// Levenshtein distance of `a` and `b`, in characters.
+/// Least number of characters to insert, delete or replace to turn `a` into `b`.
 fn edit_distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

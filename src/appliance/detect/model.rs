@@ -114,7 +114,7 @@ pub struct ModelFile {
     pub path: PathBuf,
     /// SHA-256 of its bytes as 64 lower-case hexadecimal digits.
     pub sha256: String,
-    /// Files with external weights whose hashes `model.yaml` lists.
+    /// Files beside it in which the network keeps weights, as far as the description gives their hashes.
     pub weights: Vec<WeightsFile>,
 }
 
@@ -180,10 +180,7 @@ impl From<ConfigError> for ModelError {
 }
 
 impl ModelSpec {
-    /// Reads `model.yaml` in `folder`, and the files of labels and anchors if it names some.
-    ///
-    /// # Errors
-    /// A file cannot be read, or `model.yaml` is invalid; the error lists all problems.
+    /// Reads `model.yaml` in `folder`, and the files of labels and anchors if it names some. All problems are reported at once.
     pub fn load(folder: &Path) -> Result<Self, ModelError> {
         let document = Document::read(&folder.join(FILE_NAME))?;
         Self::from_document(folder, document, |path| read_text(&folder.join(path)))

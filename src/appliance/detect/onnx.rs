@@ -36,7 +36,7 @@ pub struct OnnxModel {
     /// Set when the network is opened for the first time.
     batch_axis: OnceLock<BatchAxis>,
     /// Open sessions that no worker has taken yet, with the decoders of their outputs.
-    idle: Mutex<Vec<(OrtSession, Box<dyn OutputDecoder>)>>,
+    ready: Mutex<Vec<(OrtSession, Box<dyn OutputDecoder>)>>,
 }
 
 /// How one worker runs the network.
@@ -87,7 +87,7 @@ impl OnnxModel {
             provider,
             settings,
             batch_axis: OnceLock::new(),
-            idle: Mutex::default(),
+            ready: Mutex::default(),
         };
         if wants_cuda {
             let on_gpu = model(Provider::Cuda, SharedModel::unoptimized(bytes.clone()));
@@ -117,7 +117,7 @@ impl OnnxModel {
     fn open_all(&self, workers: usize) -> Result<(), DetectError> {
         for _ in 0..workers {
             let network = self.open()?;
-            self.idle().push(network);
+            self.ready().push(network);
         }
         Ok(())
     }
@@ -131,8 +131,8 @@ impl OnnxModel {
         }
     }
 
-    fn idle(&self) -> MutexGuard<'_, Vec<(OrtSession, Box<dyn OutputDecoder>)>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    fn ready(&self) -> MutexGuard<'_, Vec<(OrtSession, Box<dyn OutputDecoder>)>> {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The contents of `model.yaml`.
@@ -162,8 +162,8 @@ impl OnnxModel {
         params: DecodeParams,
         recorder: Recorder,
     ) -> Result<OnnxDetector, DetectError> {
-        let idle = self.idle().pop();
-        let (network, output_decoder) = match idle {
+        let ready = self.ready().pop();
+        let (network, output_decoder) = match ready {
             Some(network) => network,
             None => self.open()?,
         };

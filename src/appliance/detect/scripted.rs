@@ -123,7 +123,7 @@ fn simulate_detection(
     (jetwatch_types::area(&xyxy) > 0.0).then_some(Detection { class, score, xyxy })
 }
 
-/// A number in `0.0..1.0` that depends on all of `words`: SplitMix64's mixing function, word by word.
+/// A number from 0 to below 1 that depends on all of `fields`: SplitMix64's mixing, word by word.
 fn uniform_hash(words: &[u64]) -> f32 {
     let mixed = words.iter().fold(0, |state: u64, word| {
         let mut z = (state ^ word).wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -131,7 +131,7 @@ fn uniform_hash(words: &[u64]) -> f32 {
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)
     });
-    // The 24 highest bits: the precision of an f32.
+    // The 24 highest bits: as many as an f32 holds exactly.
     (mixed >> 40) as f32 / (1 << 24) as f32
 }
 

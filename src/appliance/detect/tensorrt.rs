@@ -43,7 +43,7 @@ pub struct TensorRtModel {
     /// The engine, for messages.
     path: PathBuf,
     /// Executions that no worker has taken yet.
-    idle: Mutex<Vec<Execution>>,
+    ready: Mutex<Vec<Execution>>,
 }
 
 /// The bytes of an engine, with its properties.
@@ -134,17 +134,17 @@ impl TensorRtModel {
             device: Arc::clone(device),
             shapes,
             path: file.path.to_owned(),
-            idle: Mutex::default(),
+            ready: Mutex::default(),
         };
         for _ in 0..workers {
             let execution = model.execution()?;
-            model.idle().push(execution);
+            model.ready().push(execution);
         }
         Ok(model)
     }
 
-    fn idle(&self) -> MutexGuard<'_, Vec<Execution>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    fn ready(&self) -> MutexGuard<'_, Vec<Execution>> {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The contents of `model.yaml`.
@@ -231,10 +231,10 @@ impl TensorRtModel {
         Ok(execution.layer_times())
     }
 
-    /// An idle execution, else a new one.
+    /// A ready execution, else a new one.
     fn acquire(&self) -> Result<Execution, DetectError> {
-        let idle = self.idle().pop();
-        idle.map_or_else(|| self.execution(), Ok)
+        let ready = self.ready().pop();
+        ready.map_or_else(|| self.execution(), Ok)
     }
 
     /// Creates an execution and runs it on padding, with all slots and with one image, to warm up both.

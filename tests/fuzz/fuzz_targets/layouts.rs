@@ -1,7 +1,7 @@
 //! Fuzz target: tensors of any kind against every output layout, through suppression, to detections in source pixels.
 //!
-//! The bytes draw a network and what it gives for one image; see [`drawn`]. A head may refuse the tensors. What it makes
-//! of those that it accepts must be as documented, whatever their values.
+//! The bytes draw a network and what it gives for one picture; see [`drawn`]. A head may refuse the tensors. What it makes
+//! of those that it takes must be as its documentation says, whatever their numbers are.
 
 #![no_main]
 
@@ -39,7 +39,7 @@ fn decode_drawn(bytes: &mut Unstructured<'_>) -> Result<()> {
     let head = match drawn.layout.head(drawn.input, drawn.classes, &shapes) {
         Ok(head) => head,
         Err(mismatch) => {
-            // One too few is reported at the position where it is missing.
+            // One too few is told at the place where it is missing.
             assert!(mismatch.tensor <= shapes.len(), "{mismatch:?}");
             assert!(!mismatch.expected.is_empty() && !mismatch.advice.is_empty());
             return Ok(());
@@ -98,7 +98,7 @@ fn run(
     threshold: f32,
     filter: &ClassFilter,
 ) -> (Vec<Candidate>, Decoded) {
-    // What an earlier image left must go.
+    // What an earlier picture left must go.
     let mut candidates = vec![Candidate {
         cell: u32::MAX,
         class: u16::MAX,
@@ -159,7 +159,7 @@ fn check_lower(high: &[Candidate], low: &[Candidate], threshold: f32, layout: &O
             "{candidate:?}: {layout:?}"
         );
     }
-    // Scores up to this are multiplied with others, so that a factor below the threshold is skipped though the
+    // Scores up to this are multiplied with others, so that a factor below the threshold is not looked at though the
     // product would pass.
     let surely = threshold * HIGHEST * 1.01;
     // The mean of logits beyond all reason is rounded by more than their softmax leaves room for.

@@ -1,7 +1,7 @@
 //! Fuzz target: every reader of text and files that come from outside.
 //!
 //! The first byte chooses the reader, the others are what it reads. Each may refuse them in words. What it accepts must be
-//! what its documentation promises to its callers.
+//! what its documentation promises to whoever uses it without looking again.
 
 #![no_main]
 
@@ -126,7 +126,7 @@ fn check_description(spec: &ModelSpec, folder: &Path) {
     }
 }
 
-/// Annotations of images.
+/// Annotations of pictures.
 fn annotations(bytes: &[u8]) {
     match coco::parse(bytes) {
         Ok(truth) => {

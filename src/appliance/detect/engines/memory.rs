@@ -69,7 +69,7 @@ fn assess(
     }))
 }
 
-/// Available memory in bytes, from the text of `/proc/meminfo`.
+/// Bytes that programs can still get, out of the text of `/proc/meminfo`.
 fn available(text: &str) -> Option<u64> {
     let line = text
         .lines()

@@ -50,7 +50,7 @@ pub struct EngineSpec {
 pub struct Calibration {
     /// Its file.
     pub path: PathBuf,
-    /// SHA-256 of its bytes; `None` while the calibration is pending.
+    /// SHA-256 of its bytes; `None` while it is yet to be made from images.
     pub sha256: Option<String>,
 }
 
