@@ -1,9 +1,9 @@
-//! The way through the GPU, as JSON: kernel and copies against the memory's bandwidth, graphs against single calls, and two
+//! Inference on the GPU, as JSON: kernel and copies against the memory's bandwidth, graphs against single calls, and two
 //! workers around a network that keeps the GPU busy for 3 ms.
 //!
-//! `cargo bench --bench cuda -- [seconds] [workers]`: seconds for each number of workers, 3 by default; `workers` leaves the rest
-//! out. Without a GPU it prints a message and exits with 0.
-//! The network is an echo. `JETWATCH_BENCH_TENSORRT` names a library of TensorRT, or a double of it, whose engine takes the echo's
+//! `cargo bench --bench cuda -- [seconds] [workers]`: seconds for each number of workers, 3 by default; `workers` skips the rest.
+//! Without a GPU it prints a message and exits with 0.
+//! The network is a loopback. `JETWATCH_BENCH_TENSORRT` names a library of TensorRT, or a double of it, whose engine takes its
 //! place in a second measurement; `JETWATCH_DOUBLE_KERNEL_US` sets how long a double keeps the GPU busy.
 
 use std::path::Path;
@@ -28,16 +28,16 @@ use support::onnx_graph;
 const WIDTH: u32 = 640;
 const HEIGHT: u32 = 384;
 
-/// Runs behind each figure; before them, a few that do not count.
+/// Number of runs per figure, after a few warm-up runs.
 const RUNS: usize = 60;
 const WARM_UP: usize = 6;
 
-/// How long the network of the workers takes, and for how many frames at a time.
+/// Duration of the workers' network, and its batch size.
 const PAUSE: Duration = Duration::from_millis(3);
 const FRAMES: usize = 8;
 
 fn main() {
-    // Cargo gives its own arguments, such as `--bench`.
+    // Cargo adds its own arguments, such as `--bench`.
     let seconds = std::env::args()
         .find_map(|word| word.parse().ok())
         .unwrap_or(3.0);
@@ -61,7 +61,7 @@ fn main() {
     }
 }
 
-/// The figures that are asked for most, on stderr.
+/// The main figures, on stderr.
 fn summarize(report: &Value) {
     let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
     for kernel in report["memory"]["kernels"].as_array().into_iter().flatten() {
@@ -103,15 +103,15 @@ fn summarize(report: &Value) {
     }
 }
 
-/// What a measurement may end with.
+/// Errors of a measurement.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// What is measured.
+/// Selected measurements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Parts {
-    /// Everything.
+    /// All.
     All,
-    /// What needs no fast GPU.
+    /// Those that need no fast GPU.
     Workers,
 }
 
@@ -226,7 +226,7 @@ fn image() -> Vec<u8> {
         .collect()
 }
 
-/// Stages of [`RUNS`] runs of the whole batch, of an echo that is run call by call.
+/// Stages of [`RUNS`] runs of the whole batch, of a loopback network that is run call by call.
 fn times(execution: &mut Execution) -> Result<Vec<StageTimes>, ExecutionError> {
     let count = execution.batch();
     let mut times = Vec::with_capacity(WARM_UP + RUNS);
@@ -297,7 +297,7 @@ fn cpu_time() -> Duration {
     Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
 }
 
-/// What one run of nearly nothing costs the host: the calls, and the waking up after them.
+/// CPU time of an almost empty run: the calls, and the wake-up after them.
 fn calls(device: &Arc<Device>, recording: GraphMode) -> Result<Value, ExecutionError> {
     let small = TensorFormat {
         width: 64,
@@ -341,7 +341,7 @@ fn calls(device: &Arc<Device>, recording: GraphMode) -> Result<Value, ExecutionE
     }))
 }
 
-/// How a network's runs reach the GPU.
+/// How the runs of a network are submitted to the GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Calls {
     /// One by one, so that the stages of every run are measured.
@@ -362,7 +362,7 @@ fn loopback_for(calls: Calls) -> LoopbackNetwork {
     }
 }
 
-/// Makes one worker's execution.
+/// Creates the execution of one worker.
 type Make<'m> = &'m (dyn Fn(Calls) -> Result<Execution, ExecutionError> + Sync);
 
 /// One worker, two, and three.
@@ -372,7 +372,7 @@ fn all_workers(make: Make<'_>, time: Duration) -> Result<Value, ExecutionError> 
     Ok(measured.collect::<Result<Vec<_>, _>>()?.into())
 }
 
-/// Frames a second of `count` workers, each of which writes all images again for every run.
+/// Frames/s of `count` workers, each of which writes all images for every run.
 fn workers(make: Make<'_>, count: usize, time: Duration) -> Result<Value, ExecutionError> {
     let rows = image();
     let mut alone = make(Calls::Single)?;
@@ -441,7 +441,7 @@ fn workers(make: Make<'_>, count: usize, time: Duration) -> Result<Value, Execut
     }))
 }
 
-/// The same around an engine of the library at `path`, and how long the engine takes until its first outputs are there.
+/// The same with an engine of the library at `path`, and the time until its first outputs.
 fn tensorrt(device: &Arc<Device>, path: &Path, time: Duration) -> Result<Value, Failure> {
     let library = Library::open(Some(path))?;
     let onnx = network();

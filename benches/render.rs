@@ -1,4 +1,4 @@
-//! What drawing over one frame costs: 20 boxes with labels, with and without the ways of their tracks, in 1920×1080 pixels.
+//! Drawing over one frame: 20 boxes with labels, with and without the trajectories of their tracks, in 1920×1080 pixels.
 //!
 //! `near`: the same image again and again, as one that was just copied is still in the CPU's caches; `far`: eight in turns,
 //! 64 MB in `BGRx`, so that each row comes from memory.

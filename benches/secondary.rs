@@ -1,9 +1,9 @@
-//! What a crop costs in a secondary network: 10 objects a frame, in batches of 1, 4 and 10, all that a worker does with them
-//! (scaling, writing the tensor, the network, reading its scores). Each time is that of one crop.
+//! Time per crop of a secondary network: 10 objects per frame, in batches of 1, 4 and 10, with all steps of a worker
+//! (scaling, writing the tensor, the network, reading its scores).
 //!
 //! - `onnxruntime`: a small classifier of 64×64 pixels and 5.2 million multiplications, which this benchmark writes itself, on
 //!   one thread. Needs `ORT_DYLIB_PATH`; without it this part is skipped with a message.
-//! - `modeled_gpu`: **a model of a GPU and no measurement of one**: each run of the network takes 1.0 ms, and each crop in it
+//! - `modeled_gpu`: **a model of a GPU, not a measurement**: each run of the network takes 1.0 ms, and each crop in it
 //!   0.1 ms more, in which the CPU waits. Scaling and writing the tensor are real.
 //!
 //! ```text
@@ -37,11 +37,11 @@ const BATCHES: [usize; 3] = [1, 4, 10];
 const SIDE: u32 = 64;
 const INPUT: Size = Size::new(SIDE, SIDE);
 
-/// The modeled GPU: a run, and each crop in it.
+/// The modeled GPU: time of a run, and of each crop in it.
 const RUN: Duration = Duration::from_micros(1000);
 const CROP: Duration = Duration::from_micros(100);
 
-/// Numbers around 0, of which a layer with this many inputs makes numbers around 0 again.
+/// Weights around 0, scaled so that the outputs of a layer with this many inputs stay around 0.
 fn weights(count: i64, inputs: i64) -> Vec<f32> {
     let most = (3.0 / inputs as f32).sqrt();
     let number = |index: u32| {
@@ -110,7 +110,7 @@ fn onnx(folder: &Path, batch_size: usize) -> Box<dyn Detector> {
     prepared.create(0).expect("the network opens")
 }
 
-/// A detector that writes its tensor, and takes the modeled times for the rest.
+/// A detector that writes its tensor, and waits for the modeled times.
 struct ModeledGpu {
     writer: TensorWriter,
     tensor: Vec<f32>,
@@ -139,7 +139,7 @@ impl Detector for ModeledGpu {
         }
         let end = Instant::now() + RUN + CROP * batch.len() as u32;
         results.resize_with(batch.len(), Vec::new);
-        // A sleep would be longer by what the system takes to wake up.
+        // A sleep would be longer by the wake-up latency.
         while Instant::now() < end {
             std::hint::spin_loop();
         }

@@ -23,7 +23,7 @@ while :; do
         if [ -r "$root$file" ]; then { read -r text <"$root$file"; } 2>/dev/null; fi
         case $text in
         '' | *[!0-9]* | ?????????????????????*)
-            # What cannot be read has no figure; that of the past must not stay.
+            # An unreadable counter has no value; an old one must not stay.
             if [ -e "$to$file" ]; then rm "$to$file"; fi
             continue
             ;;

@@ -60,7 +60,7 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("ureq", &["models"]),
 ];
 
-/// Names that do not say what a file is.
+/// File names without meaning.
 const EMPTY_NAMES: [&str; 6] = ["utils", "util", "common", "helpers", "helper", "manager"];
 
 /// Maximum number of lines of a file below `src`.
@@ -133,7 +133,6 @@ const ALLOWED_WORDS: &[(&str, &str, &str)] = &[
     ),
     (concat!("la", "ne"), "src/tools/traffic/", "of a road"),
     (concat!("la", "nes"), "src/tools/traffic/", "of a road"),
-    ("src/tools/traffic/", "of a two-wheeler"),
     (
         concat!("no", "body"),
         "tests/nsys_profile.rs",

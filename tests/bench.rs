@@ -1,4 +1,4 @@
-//! `jetwatch bench` as its user meets it: the real binary, short runs of the built-in scene with the scripted detector.
+//! `jetwatch bench`: the real binary, short runs of the built-in scene with the scripted detector.
 
 use crate::support;
 
@@ -19,7 +19,7 @@ fn json(path: &Path) -> Value {
     serde_json::from_slice(&text).expect("JSON")
 }
 
-/// Runs with `words` into the folder `out`; gives the exit code and both outputs.
+/// Runs with the arguments `words` into the folder `out`; returns the exit code, stdout and stderr.
 fn bench(setup: &Setup, words: &[&str]) -> (Option<i32>, String, String) {
     let mut command = setup.command("bench");
     command.arg("--output").arg(setup.path("out")).args(words);
@@ -28,7 +28,7 @@ fn bench(setup: &Setup, words: &[&str]) -> (Option<i32>, String, String) {
     (output.status.code(), text, stderr(&output))
 }
 
-/// Keys of a tree with what stands there, numbers as `#`, one a line.
+/// Key paths and values of a tree, one per line, numbers as `#`.
 fn layout(tree: &Value, path: &str, lines: &mut Vec<String>) {
     match tree {
         Value::Object(map) => {
@@ -67,7 +67,7 @@ fn benchmark_json_has_both_cv_cuda_layouts() {
     for part in ["obj_name", "total_batches", "warmup_batches"] {
         layout(&result["meta"][part], &format!("meta/{part}"), &mut lines);
     }
-    // The track thread and the sources have a batch for each frame; the first shows what there is.
+    // The track thread and the sources have one batch per frame; the first batch has all keys.
     lines.retain(|line| {
         let is_late = |part: &str| {
             part.strip_prefix("batch_")
@@ -121,7 +121,7 @@ fn benchmark_counts_match_frames_and_batches() {
     let (code, _, aside) = bench(&setup, &words);
     assert_eq!(code, Some(0), "{aside}");
     let result = json(&setup.path("out/benchmark.json"));
-    // Ten batches of three and one of one.
+    // Ten batches of three frames and one of one frame.
     assert_eq!(result["speed"]["frames"], 31);
     assert_eq!(result["speed"]["batches"], 11);
     assert_eq!(result["meta"]["total_batches"]["jetwatch/detect"], 11);

@@ -1,5 +1,5 @@
-//! `jetwatch bench --maximize-clocks` on a Jetson made of files, with doubles of JetPack's tools: the clocks are held while
-//! it runs and as before afterwards, also when it was killed.
+//! `jetwatch bench --maximize-clocks` on a virtual Jetson of files, with doubles of JetPack's tools: the clocks are held while
+//! it runs and restored afterwards, also when it was killed.
 
 use crate::support;
 use crate::support::virtual_jetson;

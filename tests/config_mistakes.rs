@@ -13,7 +13,7 @@ use jetwatch_config::{
 };
 use proptest::prelude::*;
 
-/// The least that loads.
+/// The minimal configuration that loads.
 const MINIMAL: &str = "sources:\n  - name: a\n    uri: /v.mp4\ndetector:\n  model: /m\n";
 
 fn golden(name: &str) -> std::path::PathBuf {
@@ -22,7 +22,7 @@ fn golden(name: &str) -> std::path::PathBuf {
         .join(name)
 }
 
-/// The report on `text`, which is wrong.
+/// The error report for `text`.
 fn report(text: &str) -> String {
     match Config::from_str("f.yaml", text) {
         Ok(config) => panic!("accepted: {text}\n{config:#?}"),
@@ -295,7 +295,7 @@ fn contradictory_timeouts_are_reported_at_their_keys() {
     );
 }
 
-/// One change to a text: at a place (as a share of the length), something is put in, cut out or doubled.
+/// One change to a text: at a position (as a fraction of the length), something is inserted, removed or duplicated.
 #[derive(Debug, Clone)]
 enum Change {
     Insert(String),

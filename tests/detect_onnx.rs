@@ -23,7 +23,7 @@ use sha2::{Digest, Sha256};
 const INPUT: Size = Size::new(96, 64);
 const CELLS: usize = 126;
 const ROW: usize = 7;
-/// Sources of these tests; 96×54 of the input.
+/// Size of the sources of these tests; 96×54 in the input.
 const SOURCE: Size = Size::new(384, 216);
 
 /// Whether there is a library; prints a message if not.
@@ -159,7 +159,7 @@ fn refused(change: impl FnOnce(&mut TinyNetwork)) -> String {
     error_with(folder.path(), frame(7, 0))
 }
 
-/// What loading the network in `folder` and running it on `frame` fails with, whichever of the two finds it.
+/// The error of loading the network in `folder` or of running it on `frame`.
 fn error_with(folder: &Path, frame: Frame) -> String {
     load(&config(folder), &Recorder::default())
         .and_then(|prepared| detect(&prepared, &[frame]))
@@ -378,7 +378,7 @@ fn cuda_provider_fails_when_required_and_falls_back_when_auto() {
         let prepared = prepared(&config);
         let found = detect(&prepared, &[frame(0, 9)]).expect("it works");
         assert_box(&found[0], 9);
-        // Of a library with the provider on a machine with a GPU, auto takes that.
+        // With a library that has the provider, on a machine with a GPU, auto selects it.
         let has_gpu = prepared.describe().contains("cuda");
         assert!(!has_gpu || provider == OnnxProvider::Auto, "{prepared:?}");
     }
@@ -458,7 +458,7 @@ fn street(size: Size) -> Vec<u8> {
             &|_| bgr,
         );
     };
-    // The order matters only where shapes lie over each other; blocks that do come after the discs below.
+    // The order matters only for overlapping shapes; overlapping blocks come after the discs below.
     block([230, 40, 280, 170], [25, 25, 25]);
     block([250, 170, 260, 312], [60, 60, 60]);
     let mut disc = |cx: i32, cy: i32, radius: i32, gray: [u8; 3]| {
@@ -537,7 +537,7 @@ fn yolox_nano_matches_python_reference() {
     let found = &detect(&prepared, &[image]).expect("it works")[0];
     let wanted = golden["detections"].as_array().expect("a list");
     assert_eq!(found.len(), wanted.len(), "{found:?}");
-    // Other builds of the library add up in another order.
+    // Other builds of the library sum in another order.
     for (found, wanted) in found.iter().zip(wanted) {
         assert_eq!(u64::from(found.class), wanted[0].as_u64().expect("a class"));
         assert!(

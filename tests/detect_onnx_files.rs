@@ -26,15 +26,15 @@ use onnx_graph::{Attribute, FLOAT, Graph, INT64, UINT8};
 use sha2::{Digest, Sha256};
 
 const INPUT: Size = Size::new(96, 64);
-/// As wide as the input times four; 96×54 of it.
+/// Size of the sources: four times the input's width; 96×54 in the input.
 const SOURCE: Size = Size::new(384, 216);
 const CELLS: usize = 126;
 const ROW: usize = 7;
-/// The cell that has a box: at 4,4 to 20,20 of the input where that is black.
+/// The cell with a box: 4,4 to 20,20 of the input for a black image.
 const CELL: usize = 13;
 const ROWS_FILE: &str = "tiny.onnx.data";
 const MASK_FILE: &str = "parts/mask";
-/// Where the rows begin in their file.
+/// Offset of the rows in their file.
 const OFFSET: usize = 64;
 
 /// Whether there is a library; prints a message if not.
@@ -54,7 +54,7 @@ fn rows() -> Vec<f32> {
     rows
 }
 
-/// What is added for each unit of the image's mean: the box moves right by a tenth of a cell of 8 pixels.
+/// Added per unit of the image's mean: the box moves right by a tenth of a cell of 8 pixels.
 fn mask() -> Vec<f32> {
     let mut mask = vec![0.0; CELLS * ROW];
     mask[CELL * ROW] = 0.1;
@@ -210,7 +210,7 @@ fn assert_boxes(folder: &Path) {
     }
 }
 
-/// What fails on the way to the box.
+/// The error of loading or of running.
 fn error_of(folder: &Path) -> String {
     left_of_box(folder, 0)
         .expect_err("it cannot work")
@@ -347,7 +347,7 @@ fn init_copies_weights_and_records_hashes() {
     );
     write_weights(source.path());
     let made = tempfile::tempdir().expect("a temporary folder");
-    // Into another folder, and around the file where it lies.
+    // Into another folder, and in the folder of the file.
     for out in [&made.path().join("model"), source.path()] {
         let output = Command::new(env!("CARGO_BIN_EXE_jetwatch"))
             .args(["model", "init", "--force", "--layout", "yolox", "--out"])

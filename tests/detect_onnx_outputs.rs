@@ -21,7 +21,7 @@ use onnx_graph::{Attribute, FLOAT, Graph, INT64};
 use sha2::{Digest, Sha256};
 
 const INPUT: Size = Size::new(96, 64);
-/// Sources of these tests: the input is four times as wide, and laid into its top left.
+/// Size of the sources: four times the input's width, placed at its top left.
 const SOURCE: Size = Size::new(384, 216);
 
 /// Whether there is a library; prints a message if not.
@@ -55,7 +55,7 @@ fn folder_with(bytes: &[u8], further: &str, output: &str) -> tempfile::TempDir {
     folder
 }
 
-/// What the network in `folder` finds in `count` black images that come in one batch.
+/// Detections of the network in `folder` for `count` black images in one batch.
 fn detect(folder: &Path, count: usize) -> Result<Vec<Vec<Detection>>, DetectError> {
     detect_gray(folder, count, 0)
 }
@@ -238,7 +238,7 @@ fn model_yaml_mistakes_are_reported_with_available_tensors() {
     }
 }
 
-/// Finished rows of another number than the batch, without an axis for it: as PaddlePaddle exports them.
+/// Final rows without a batch axis, as PaddlePaddle exports them.
 #[test]
 fn decoded_rows_need_no_batch_axis() {
     if library_is_missing() {
@@ -250,7 +250,7 @@ fn decoded_rows_need_no_batch_axis() {
         Attribute::Int("keepdims", 0),
     ];
     graph.node("ReduceMean", &["images"], "mean", &attributes);
-    // Rows whose class, score and corners are multiplied by the scale, which is to be 1.
+    // Rows whose class, score and corners are multiplied by the scale, which must be 1.
     graph.node(
         "ReduceMean",
         &["scales"],

@@ -52,7 +52,7 @@ fn doubles() -> Vec<PathBuf> {
     tensorrt::libraries().into_iter().map(folder).collect()
 }
 
-/// The network for an open batch, or for batches of one.
+/// The network with a dynamic batch axis, or for batches of one.
 fn network(batch: Option<i64>) -> Vec<u8> {
     let mut graph = Graph::default();
     let strides = [
@@ -141,7 +141,7 @@ fn write_folder(folder: &Path, name: &str, network: &[u8], input: &str, output: 
     fs::write(folder.join("model.yaml"), yaml).expect("written");
 }
 
-/// `jetwatch COMMAND --config` in reach of the double of libcuda and of the TensorRT in `library`.
+/// `jetwatch COMMAND --config` with the double of libcuda and of the TensorRT in `library`.
 fn command(setup: &Setup, command: &str, library: &Path) -> Command {
     let mut built = setup.command(command);
     on_double(&mut built, library);
@@ -150,7 +150,7 @@ fn command(setup: &Setup, command: &str, library: &Path) -> Command {
 
 fn on_double(command: &mut Command, library: &Path) {
     let library = library.display().to_string();
-    // What a machine with a GPU has on that path already, it needs.
+    // A machine with a GPU needs the existing entries of that path.
     let own = std::env::var("LD_LIBRARY_PATH").unwrap_or_default();
     let path = match cuda::is_real_gpu_only() {
         true => format!("{library}:{own}"),
@@ -171,7 +171,7 @@ fn detections(path: &Path) -> Vec<Vec<f64>> {
         .collect()
 }
 
-/// Runs to the end and gives the detections of each frame and the statistics.
+/// Runs to the end and returns the detections of each frame and the statistics.
 fn run(setup: &Setup, mut command: Command) -> (Vec<Vec<f64>>, Value, String) {
     let (dump, stats) = (setup.path("detections.txt"), setup.path("stats.json"));
     command.arg("--dump-detections").arg(&dump);
@@ -184,7 +184,7 @@ fn run(setup: &Setup, mut command: Command) -> (Vec<Vec<f64>>, Value, String) {
     (detections(&dump), stats, text)
 }
 
-/// What ONNX Runtime finds on the scene of `setup`.
+/// Detections of ONNX Runtime on the scene of `setup`.
 fn reference(frames: u32) -> Vec<Vec<f64>> {
     let setup = setup("backend: onnx, onnx_provider: cpu", frames, None);
     let (found, _, _) = run(&setup, setup.command("run"));
@@ -230,7 +230,7 @@ fn tensorrt_detections_equal_onnx_runtime_for_every_version() {
             assert!(stage["items"].as_u64() > Some(0), "{stage}");
         }
 
-        // The engine is there now, and taken as it is.
+        // The engine exists now, and is used without a build.
         let yaml = fs::read_to_string(&setup.config).expect("it is there");
         fs::write(&setup.config, yaml.replace(BUILDING, TAKING)).expect("written");
         let (found, _, printed) = run(&setup, command(&setup, "run", &double));
@@ -310,7 +310,7 @@ fn secondary_networks_run_on_tensorrt_as_on_onnx_runtime() {
     if doubles.is_empty() || library_is_missing() {
         return;
     }
-    // Nothing moves, so that every crop of a track is the same, whenever it is cut.
+    // Nothing moves, so that every crop of a track is the same.
     let still = |detector: &str| {
         let setup = setup(detector, 60, None);
         add_secondary(&setup);
@@ -359,7 +359,7 @@ fn secondary_networks_run_on_tensorrt_as_on_onnx_runtime() {
     }
 }
 
-/// Runs these words of a command line after `jetwatch`, which build an engine with the TensorRT in `library`.
+/// Runs `jetwatch` with these arguments, which build an engine with the TensorRT in `library`.
 fn build_engine(words: &str, library: &Path) {
     let mut build = Command::new(env!("CARGO_BIN_EXE_jetwatch"));
     build.args(words.split_whitespace());
@@ -373,7 +373,7 @@ fn build_engine(words: &str, library: &Path) {
     );
 }
 
-/// Builds the engine that the configuration asks for.
+/// Builds the configured engine.
 fn build_configured(setup: &Setup, library: &Path) {
     let config = setup.config.display();
     build_engine(&format!("engine build --config {config}"), library);
@@ -412,7 +412,7 @@ fn auto_backend_uses_tensorrt_or_logs_reason() {
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         (text, stderr(&output))
     };
-    // No GPU: nothing is amiss.
+    // No GPU: nothing is wrong.
     let (printed, aside) = check(&mut setup.command("check"));
     assert!(
         printed.contains("detector: onnx, cells in fp32"),
@@ -567,7 +567,7 @@ fn layers_are_timed_with_tensorrt() {
     );
 }
 
-/// `jetwatch bench --ablation` with these words more.
+/// `jetwatch bench --ablation` with further arguments.
 fn ablation(setup: &Setup, library: &Path, more: &[&str]) -> (Option<i32>, String) {
     let mut bench = command(setup, "bench", library);
     bench.arg("--output").arg(setup.path("out"));
@@ -576,7 +576,7 @@ fn ablation(setup: &Setup, library: &Path, more: &[&str]) -> (Option<i32>, Strin
     (output.status.code(), stderr(&output))
 }
 
-/// What ran the network in each step, and frames in a batch of it on average.
+/// Runtime of the network in each step, and mean number of frames per batch.
 fn steps(setup: &Setup) -> Vec<(String, f64)> {
     let mut folders: Vec<PathBuf> = fs::read_dir(setup.path("out"))
         .expect("a folder")
@@ -597,7 +597,7 @@ fn steps(setup: &Setup) -> Vec<(String, f64)> {
     folders.iter().map(reported).collect()
 }
 
-/// The text under a key, wherever it stands.
+/// The text of a key at any depth.
 fn find(value: &Value, key: &str) -> Option<String> {
     let map = value.as_object()?;
     let own = map.get(key).and_then(Value::as_str).map(str::to_owned);
@@ -622,7 +622,7 @@ fn all_steps_of_the_ablation_run_on_one_runtime() {
             all.len() == 6 && all.iter().all(|(runs, _)| runs.starts_with("onnx")),
             "{what}: {all:?}"
         );
-        // With the configured one alone, four steps would have to, and the last two would not.
+        // With only the configured engine, four steps would use ONNX Runtime, the last two would not.
         build_configured(&setup, &double);
         fs::remove_dir_all(setup.path("out")).expect("removed");
         let (code, printed) = ablation(&setup, &double, &[]);
@@ -779,7 +779,7 @@ fn doctor_detects_diverging_detector() {
     );
 }
 
-/// A Jetson Xavier NX of doubles, with a clip that it decodes, and the double of a TensorRT to run the network.
+/// A virtual Jetson Xavier NX with a clip that it decodes, and a double of TensorRT that runs the network.
 struct Jetson {
     machine: VirtualJetson,
     elements: JetsonElements,
@@ -879,7 +879,7 @@ fn jetson_images_reach_network_without_copy() {
         "{work:?}"
     );
     assert_eq!(work[1].to, "NVMM BGRx 128x96 pitch");
-    // Registered once for each buffer of the pool, and nothing is left behind.
+    // Registered once for each buffer of the pool, and nothing leaks.
     for words in [
         "double: libcuda: EGL images: registered=0 ever=8",
         "double: libnvbufsurface: alive: surfaces=0 images=0 made images=8",
@@ -887,13 +887,13 @@ fn jetson_images_reach_network_without_copy() {
         assert!(printed.contains(words), "`{words}` is not in:\n{printed}");
     }
 
-    // Batches of several workers hold more images at a time, and the pool is enough for them.
+    // Batches of several workers hold more images at a time, and the pool is large enough.
     let settings = format!("{BUILDING}, batch_size: 4, batch_timeout_ms: 20, workers: 2");
     let (found, _) = jetson.run(&settings, &[]);
     assert_same(&found, &wanted, "two workers");
     assert!(jetson.elements.activity().iter().all(|work| !work.cpu_copy));
 
-    // The check plans so too.
+    // `check` has the same plan.
     let output = finish(&mut jetson.command(&jetson.setup(BUILDING), "check"));
     let output = String::from_utf8_lossy(&output.stdout).into_owned();
     for words in [
@@ -935,7 +935,7 @@ fn unreadable_surfaces_are_copied() {
         .sum();
     assert_eq!(copied, u64::from(Jetson::FRAMES), "{work:?}");
 
-    // So does the check, whose first frame is then not the first image.
+    // So does `check`, whose first frame is then not the first image.
     let setup = jetson.setup(BUILDING);
     let mut check = jetson.command(&setup, "check");
     check.envs(fails);

@@ -1,4 +1,4 @@
-//! `jetwatch doctor`: on this machine as it is, and on Jetsons made of files, whole and broken in one place each.
+//! `jetwatch doctor`: on this machine, and on virtual Jetsons of files, intact or with one fault each.
 
 use crate::support;
 use crate::support::jetson_elements;
@@ -24,7 +24,7 @@ struct Report {
 }
 
 impl Report {
-    /// Asks for some parts, on a machine below `root`.
+    /// Runs some checks on a machine below `root`.
     fn of(
         parts: &str,
         root: &Path,
@@ -80,7 +80,7 @@ impl Report {
         );
     }
 
-    /// What is wrong.
+    /// The checks that are `wrong`.
     fn wrong(&self) -> Vec<&str> {
         let lines = self.lines.iter().filter(|(state, ..)| state == "wrong");
         lines.map(|(_, what, _)| what.as_str()).collect()
@@ -99,7 +99,7 @@ fn doctor_runs_on_machine_without_jetson() {
     report.assert_line("unknown", "element nvvidconv", &["not a Jetson"]);
     report.assert_line("ok", "scaling by the CPU", &["ms a picture"]);
     report.assert_line("unknown", "scaling by the VIC", &["not a Jetson"]);
-    // Every sample is as the clip has it.
+    // Every sample equals that of the clip.
     report.assert_line("ok", "decoding by the CPU", &["mean difference 0.00"]);
     report.assert_line("unknown", "decoding by NVDEC", &["not a Jetson"]);
     assert_eq!(report.wrong(), Vec::<&str>::new(), "{}", report.text);
@@ -124,7 +124,7 @@ fn jetsons_scale_and_decode_in_hardware() {
         let of_elements = |what: &&str| what.starts_with("element") || what.contains("ing by");
         let wrong = report.wrong();
         assert!(!wrong.iter().any(of_elements), "{}", report.text);
-        // The units that were asked for are those that worked.
+        // The selected units are those that were used.
         let work = elements.activity();
         let did = |engine: &str, element: &str| {
             work.iter()

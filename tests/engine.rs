@@ -1,6 +1,6 @@
 //! `jetwatch engine` on doubles of TensorRT and of libcuda, and on NVIDIA's real TensorRT-RTX without a GPU.
 //!
-//! The doubles lie where `tests/nvidia_doubles/build` puts them, the real library at `JETWATCH_TENSORRT`; a test for which
+//! The doubles are where `tests/nvidia_doubles/build` puts them, the real library at `JETWATCH_TENSORRT`; a test for which
 //! there is none is skipped with a message.
 
 use crate::support;
@@ -80,7 +80,7 @@ impl Bench {
         if !arguments.contains(&"--precision") {
             command.args(["--precision", "int8"]);
         }
-        // Last: the value of the last one may be yet to come.
+        // Last: the value of the last option may follow.
         command.args(arguments);
         command
     }
@@ -141,7 +141,7 @@ fn engine_is_built_once_cached_and_rebuilt_with_force() {
         let profiles = if version == "8.5.2" { 2 } else { 1 };
         assert_eq!(manifest["recipe"]["profiles"], profiles, "{version}");
         assert_eq!(bench.files(".partial"), Vec::<PathBuf>::new());
-        // The times of kernels are kept for the next build.
+        // The timing cache is kept for the next build.
         assert_eq!(bench.files(".cache").len(), 1, "{version}");
 
         let text = ends(&mut bench.build(&settings), 0);
@@ -190,7 +190,7 @@ fn engine_rebuild_reports_differences_first() {
     );
     assert!(text.contains("outdated   1 engines"), "{text}");
     assert_eq!(bench.files(".engine").len(), 3);
-    // The newer version was asked for; of the older one, that with the same settings goes.
+    // The newer version is built; the engine of the older one with the same settings is removed.
     let text = ends(
         bench
             .build(&["--batch", "4", "--prune"])
@@ -203,7 +203,7 @@ fn engine_rebuild_reports_differences_first() {
     );
     assert_eq!(bench.files(".engine").len(), 2);
 
-    // A damaged plan is not taken.
+    // A damaged plan is not used.
     let path = bench.files(".engine").remove(0);
     let mut plan = fs::read(&path).expect("readable");
     plan[100] ^= 1;
@@ -259,11 +259,11 @@ fn calibration_uses_images_then_cache() {
         let manifest = bench.manifest();
         assert!(manifest["recipe"]["calibration_sha256"].is_string());
 
-        // With the cache, the same engine is asked for.
+        // With the calibration cache, the spec is the same.
         let mut again = bench.build(&["--batch", "2", "--precision", "int8", "--calibration"]);
         let text = ends(again.arg(&cache), 0);
         assert!(text.contains("found      it is there already"), "{text}");
-        // Without it, the engine of the network with Q/DQ nodes is another.
+        // Without it, the engine of the network with Q/DQ nodes is different.
         let text = ends(
             &mut bench.build(&["--batch", "2", "--precision", "int8"]),
             0,
@@ -272,7 +272,7 @@ fn calibration_uses_images_then_cache() {
             text.contains("it was calibrated, and no calibration is configured"),
             "{text}"
         );
-        // The cache alone is enough to rebuild.
+        // The calibration cache is enough to rebuild.
         fs::remove_dir_all(bench.engines()).expect("removed");
         let mut restarted = bench.build(&["--batch", "2", "--precision", "int8", "--calibration"]);
         ends(restarted.arg(&cache), 0);
@@ -340,7 +340,7 @@ fn failed_build_reports_tensorrt_message_and_leaves_no_file() {
         );
         assert_eq!(bench.files(".engine"), Vec::<PathBuf>::new());
         assert_eq!(bench.files(".partial"), Vec::<PathBuf>::new());
-        // The next build is not disturbed by any of it.
+        // None of it disturbs the next build.
         ends(&mut bench.build(&[]), 0);
     }
 }
@@ -360,7 +360,7 @@ fn signal_cancels_build_without_output() {
             .stderr(Stdio::piped())
             .spawn()
             .expect("the binary starts");
-        // The lock is taken when all before the build is done.
+        // The lock is taken when all steps before the build are done.
         let since = Instant::now();
         while !bench.engines().join(".lock").exists() {
             assert!(since.elapsed() < TEST_TIMEOUT, "no build began");
@@ -603,7 +603,7 @@ fn tensorrt_rtx_builds_for_absent_gpu() {
     );
     let mut again = bench.build(&["--batch", "4", "--compute-capability", "8.6", "--tensorrt"]);
     assert!(ends(again.arg(&library), 0).contains("found      it is there already"));
-    // Without its manifest, and cut off, the header alone speaks.
+    // Without its manifest, and truncated, only the header is known.
     let half = bench.path("half.engine");
     let plan = fs::read(&path).expect("readable");
     fs::write(&half, &plan[..plan.len() / 2]).expect("written");

@@ -130,7 +130,7 @@ fn read(path: &Path) -> Value {
     serde_json::from_slice(&fs::read(path).expect("it was written")).expect("JSON")
 }
 
-/// The car is where the network sees it in the first two images, and elsewhere in the third.
+/// The car is where the network detects it in the first two images, and elsewhere in the third.
 fn annotations() -> Value {
     let object = |id, image, [x, y, w, h]: [f64; 4]| json!({"id": id, "image_id": image, "category_id": 3, "bbox": [x, y, w, h], "area": w * h, "iscrowd": 0});
     json!({

@@ -1,4 +1,4 @@
-//! Frames that skip the network, with the real binary: all of them come through, in order, with their tracks, and the tracks
+//! Skipped frames, with the real binary: all of them are published, in order, with their tracks, and the tracks
 //! are where the ground truth is.
 
 use crate::support;
@@ -14,10 +14,10 @@ use support::daemon::{Setup, finish, json_lines, stderr, wait_for_output, wait_u
 
 const FRAMES: u64 = 300;
 
-/// Video has no truth that a scripted detector could repeat.
+/// Video has no ground truth for the scripted detector.
 const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/models/street-nano");
 
-/// A run over one scene: its messages about frames, and its numbers.
+/// A run over one scene: its messages about frames, and its statistics.
 fn run(interval: &str, tracker: &str) -> (Vec<Value>, Value) {
     let setup = Setup::new(&format!(
         "device: test
@@ -50,7 +50,7 @@ publish:
     )
 }
 
-/// The tracks of the messages against the truth about the scene.
+/// The tracks of the messages against the ground truth of the scene.
 fn score(frames: &[Value]) -> ClearMot {
     let mut scene = Scene::new(&SyntheticScene {
         seed: 5,
@@ -104,7 +104,7 @@ fn all_frames_are_output_in_order_and_quarter_is_inferred() {
         "{stats}"
     );
     let skipped = source["skipped"].as_u64().expect("a number");
-    // The first is always drawn, and the turns begin behind it.
+    // The first frame is always inferred, and the rounds start after it.
     assert_eq!(skipped, FRAMES - 1 - (FRAMES - 1).div_ceil(4), "{stats}");
     let infer = stats["stages"].as_array().expect("a list");
     let infer = infer
@@ -163,7 +163,7 @@ publish:
     let stages = stats["stages"].as_array().expect("a list");
     let read = stages.iter().find(|stage| stage["stage"] == "source");
     let read = read.expect("frames were read")["items"].as_u64();
-    // What waits when the run ends was read, too.
+    // Frames that are queued at the end were also read.
     let read = read.expect("a number");
     assert!(
         (through..=through + dropped + 2).contains(&read),
@@ -180,7 +180,7 @@ fn source_values(stats: &Value, key: &str) -> Vec<u64> {
     numbers.collect()
 }
 
-/// Messages with numbers in a row that show a settled interval.
+/// Number of consecutive messages that show a settled interval.
 const STABLE_MESSAGES: usize = 8;
 
 #[test]
@@ -224,7 +224,7 @@ publish:
         lines
     };
     let dropped = |stats: &Value| source_values(stats, "dropped_frames").iter().sum::<u64>();
-    // On a busy machine frames are late, and the interval rises once more: what counts is that there is an end of it.
+    // On a busy machine frames are late, and the interval rises once more: it must settle in the end.
     let settled = wait_until_some("a stretch of one interval without drops", || {
         let reported = reported();
         let stretch = &reported[reported.len().checked_sub(STABLE_MESSAGES)?..];

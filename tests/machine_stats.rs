@@ -1,5 +1,5 @@
-//! How the machine does, seen from outside: in the messages of the real daemon, which runs on Jetsons made of files that
-//! change under it, and on this machine as it is.
+//! Sensors and throttling in the messages of the real daemon, which runs on virtual Jetsons of files that
+//! change while it runs, and on this machine.
 
 use crate::support;
 use crate::support::virtual_jetson as jetson;
@@ -14,7 +14,7 @@ use jetwatch_publish::Subscriber;
 use serde_json::Value;
 use support::daemon::{Setup, TEST_TIMEOUT, json_lines, stderr, wait_for_output, wait_until_some};
 
-/// The daemon on a Jetson made of files.
+/// The daemon on a virtual Jetson of files.
 struct Running {
     setup: Setup,
     child: Child,
@@ -51,14 +51,14 @@ impl Running {
         Self { setup, child, mqtt }
     }
 
-    /// A subscriber, once the embedded broker listens.
+    /// A subscriber, as soon as the embedded broker listens.
     fn subscribe(&self, filter: &str) -> Subscriber {
         wait_until_some("a subscription", || {
             Subscriber::start(&self.mqtt, filter).ok()
         })
     }
 
-    /// Ends the daemon; what it wrote to its log.
+    /// Stops the daemon; returns its log.
     fn stop(self) -> (Setup, String) {
         let killed = Command::new("kill")
             .args(["-TERM", &self.child.id().to_string()])
@@ -72,7 +72,7 @@ impl Running {
     }
 }
 
-/// The next message that `wanted` takes.
+/// The next message that `wanted` accepts.
 fn next(subscriber: &Subscriber, what: &str, matches: impl Fn(&Value) -> bool) -> Value {
     let started = Instant::now();
     while started.elapsed() < TEST_TIMEOUT {
@@ -133,7 +133,7 @@ fn throttling_is_reported_once_with_cause() {
     next(&stats, "statistics that know it", |stats| {
         stats["machine"]["throttled_by"][0]["name"] == "cpu-throttle-alert"
     });
-    // It flickers: one reading without it, then it is there again. No event follows.
+    // It flickers: absent in one sample, then present again. No event follows.
     for state in ["0\n", "1\n"] {
         jetson.write(heat, state);
         next(&stats, "the next statistics", |_| true);
@@ -161,7 +161,7 @@ fn throttling_is_reported_once_with_cause() {
         event["type"] == "end" && event["throttled_by"].as_array().is_some_and(Vec::is_empty)
     });
     assert_eq!(ended["throttled_times"], 2, "{ended:#}");
-    // Who comes late learns it: the newest is retained.
+    // The newest is retained for late subscribers.
     let late = daemon.subscribe("jetwatch/box/throttling");
     let retained = next(&late, "the retained event", |_| true);
     assert_eq!(retained["throttled_by"], Value::Array(Vec::new()));

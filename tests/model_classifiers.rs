@@ -17,7 +17,7 @@ use jetwatch_types::{Placement, Size};
 use onnx_file::onnx_graph::{Attribute, FLOAT, Graph};
 use support::daemon::{Setup, finish, json_lines, stderr};
 
-/// A classifier of brightness for colors by ImageNet's mean and deviation: `dark`, and `bright` from the mean on. `end` is
+/// A brightness classifier for images normalized by ImageNet's mean and deviation: `dark`, and `bright` above the mean. `end` is
 /// its last operator, `shape` that of its output without the batch.
 fn network(end: Option<&str>, shape: &[i64], side: Option<i64>) -> Vec<u8> {
     let mut graph = Graph::default();
@@ -102,7 +102,7 @@ impl ModelFolder {
         (ModelSpec::load(&out).expect("it was checked"), printed)
     }
 
-    /// Why nothing comes of it.
+    /// The error of a refused network.
     fn create_error(&self, arguments: &[&str]) -> String {
         let out = self.path("light");
         let (is_well, printed) = init(&self.path("light.onnx"), &out, arguments);

@@ -1,4 +1,4 @@
-//! Downloads from servers that break off, lie, hang and redirect; the file is there whole and right, or not at all.
+//! Downloads from servers that disconnect, send wrong data, hang and redirect; the file is complete and correct, or absent.
 
 use crate::support::file_server;
 
@@ -31,7 +31,7 @@ fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(digit).collect()
 }
 
-/// Waits that a test can afford.
+/// Short retry delays for tests.
 fn retry_policy() -> RetryPolicy {
     RetryPolicy {
         attempts: 3,
@@ -80,12 +80,12 @@ impl Target {
         })
     }
 
-    /// Fetches the file of [`file`] with all that is known of it.
+    /// Fetches [`file`] with its length and hash.
     fn fetch_verified(&mut self, server: &FileServer) -> Result<DownloadResult, FetchError> {
         self.fetch(&server.url(), Some(LEN as u64), Some(&sha256(&file())))
     }
 
-    /// Whether the file is there, and nothing else.
+    /// Whether the folder holds only the file.
     fn has_only_file(&self) -> bool {
         let names: Vec<_> = fs::read_dir(self.folder.path())
             .expect("the folder is there")
@@ -263,7 +263,7 @@ fn server_without_ranges_sends_full_file() {
 #[test]
 fn wrong_content_length_is_detected() {
     for announced in [LEN - 1, LEN + 1, 10 * LEN] {
-        // What is known beforehand is compared before anything is written.
+        // A known length is compared before anything is written.
         let server = serve(vec![Answer::Announced(announced)]);
         let mut place = Target::new();
         let error = place
@@ -294,7 +294,7 @@ fn wrong_content_length_is_detected() {
         error.contains("found SHA-256") && place.has_no_file(),
         "{error}"
     );
-    // No length at all is no lie.
+    // A missing length is not an error.
     let server = serve(vec![Answer::Unannounced]);
     let mut place = Target::new();
     place
@@ -468,7 +468,7 @@ fn unreachable_server_is_reported() {
 fn full_disk_and_invalid_folder_are_reported() {
     let server = serve(vec![Answer::File]);
     let mut place = Target::new();
-    // A device that has no room for a single byte stands in for a full disk.
+    // `/dev/full` in place of a full disk.
     std::os::unix::fs::symlink("/dev/full", place.path("net.onnx.part")).expect("a link");
     let error = place
         .fetch_verified(&server)
@@ -567,7 +567,7 @@ fn command(arguments: &[&str]) -> Command {
 
 #[test]
 fn fetch_uses_mirror_through_proxy_and_verifies() {
-    // The file of the mirror is not the one of the catalogue, which is what must be found out.
+    // The file of the mirror differs from the catalogue, which must be detected.
     let server = serve(vec![Answer::File]);
     let port = server
         .url()

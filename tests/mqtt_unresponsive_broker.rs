@@ -1,5 +1,5 @@
-//! A broker that goes silent without closing the connection, as one behind a dead link does. It is played here, since a
-//! real one cannot be made to do so at the right moment.
+//! A broker that goes silent without closing the connection, as behind a dead link. It is simulated here, because a
+//! real one cannot do so at a given moment.
 
 #[allow(dead_code)] // Each test file uses its part of the shared code.
 use crate::support::publish as support;

@@ -97,7 +97,7 @@ impl Server {
             .port();
         let host = fs::read_to_string(path("host.pub")).expect("a key");
         fs::write(path("known_hosts"), format!("[127.0.0.1]:{port} {host}")).expect("written");
-        // The folder of keys lies that every user may write, hence StrictModes.
+        // The folder of keys is below one that every user may write, hence StrictModes.
         fs::write(
             path("sshd_config"),
             format!(
@@ -129,7 +129,7 @@ impl Server {
         self.folder.path().join(name).display().to_string()
     }
 
-    /// What lets ssh in.
+    /// The options of ssh for this server.
     fn options(&self) -> [String; 5] {
         [
             format!("Port={}", self.port),
@@ -183,7 +183,7 @@ fn user() -> String {
     name.trim().to_owned()
 }
 
-/// How many ranges of each name an export holds.
+/// Number of ranges by name in an export.
 fn ranges(export: &Path) -> BTreeMap<String, u64> {
     let database = Connection::open(export).expect("an export");
     let mut query = database
@@ -301,7 +301,7 @@ fn a_machine_behind_a_jump_host_is_reached_by_the_users_own_ssh_configuration() 
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_exact(&setup, 2 * FRAMES);
     assert!(is_empty(&setup.path("target")));
-    // It went that way: the gate saw a login of its own.
+    // The jump host was used: it logged a login.
     let log = fs::read_to_string(jump.file("log")).expect("a log");
     assert!(log.contains("Accepted publickey"), "{log}");
 }
@@ -321,7 +321,7 @@ fn profile_as_other_user_works_with_sudo_and_cleans_up() {
     }
     let _alone = lock_nsys();
     let setup = daemon(Some(FRAMES));
-    // The other user has to reach the program, the folder and what is written.
+    // The other user needs access to the program, the folder and the output.
     let set_mode = |path: &Path, mode| {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("set");
     };

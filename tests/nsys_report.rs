@@ -1,7 +1,7 @@
 //! `jetwatch report` against nsys itself: profiles of the real daemon, and `nsys stats` and `nsys analyze` of the same files.
 //!
 //! For `make nsys-test`, which installs nsys and asks for these tests; elsewhere they are skipped with a message. This machine has no GPU, so GPU rows are
-//! put into a full export of a real profile, and nsys's own scripts project them.
+//! inserted into a full export of a real profile, and nsys's own scripts project them.
 
 use crate::support;
 
@@ -155,7 +155,7 @@ fn a_profile_of_the_daemon_is_counted_as_nsys_does() {
     for stage in ["source", "infer", "track", "publish"] {
         assert_eq!(count(&format!("jetwatch:{stage}")), frames, "{stage}");
     }
-    // Each of the two detectors waits once more and learns that nothing comes.
+    // Each of the two detectors waits once more, without a frame.
     assert_eq!(count("jetwatch:batch"), frames + 2);
     assert_eq!(fs::read(setup.path("real.sqlite")).expect("read"), b"stale");
 
@@ -201,7 +201,7 @@ fn assert_table(table: &str, script: &str, full: &Path) {
     );
 }
 
-/// What the GPU did is counted and projected as nsys does.
+/// GPU work is counted and projected as by nsys.
 fn assert_gpu_tables(full: &Path) {
     for (table, script) in [
         ("nvtx_sum", "nvtxsum"),

@@ -1,4 +1,4 @@
-//! The GPU and its driver: buffers, sentences of errors, and one worker's way through the GPU with a network that echoes.
+//! The GPU and its driver: buffers, error texts, and the inference session of one worker with the loopback network.
 //!
 //! On the double of libcuda, which the tests build, and on a real GPU where there is one.
 
@@ -123,7 +123,7 @@ fn cuda_graphs_equal_single_calls_for_any_batch() {
                     ..echo(PixelFormat::Bgrx, format, 4)
                 };
                 let mut execution = echo.session(&device).expect("an execution");
-                // Counts come back soon, late, and in a row; images differ from run to run.
+                // Batch sizes repeat soon, late, and consecutively; images differ from run to run.
                 for (run, count) in [1, 1, 4, 4, 4, 2, 4, 1, 3, 3, 3, 2, 2]
                     .into_iter()
                     .enumerate()

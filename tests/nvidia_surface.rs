@@ -1,5 +1,5 @@
 //! Images in NVMM that the GPU reads in place: the same tensors as by the copy, each buffer of a pool registered once, and
-//! everything that does not look as it should refused without harm.
+//! every unexpected layout refused without harm.
 //!
 //! On doubles of L4T's elements, libnvbufsurface and libcuda: they prove nothing about a Jetson's own libraries beyond what
 //! NVIDIA documents of them.
@@ -101,7 +101,7 @@ fn row(bytes: &[u8], pixels: PixelFormat, y: u32) -> &[u8] {
     &bytes[y as usize * pitch..][..pitch]
 }
 
-/// Compares the tensors of both ways, image by image.
+/// Compares the tensors with and without a copy, image by image.
 fn compare(device: &Arc<Device>, format: &str, pixels: PixelFormat, element: Element) {
     const FRAMES: u32 = 12;
     let reader = SurfaceReader::open(Some(35), device).expect("the double of libnvbufsurface");
@@ -137,7 +137,7 @@ fn compare(device: &Arc<Device>, format: &str, pixels: PixelFormat, element: Ele
         frames += 1;
     }
     assert_eq!(frames, FRAMES);
-    // As many as the pool has buffers, not as many as there were frames; and the run lets its images go.
+    // As many as the pool has buffers, not as many as there were frames; the run releases its images.
     assert_eq!(reader.registrations(), 3);
     in_place.run(2).expect("it runs");
     let (padding, empty) = in_place.output(0).split_at(in_place.output(0).len() / 2);

@@ -1,4 +1,4 @@
-//! `jetwatch profile` with doubles of nsys and ssh (`nsys/`): orders, files, and everything that can go wrong. The real ones are
+//! `jetwatch profile` with doubles of nsys and ssh (`nsys/`): commands, files and failures. The real ones are
 //! in `nsys_profile`.
 
 use crate::support;
@@ -28,7 +28,7 @@ impl ProfileSetup {
         Self { setup, target }
     }
 
-    /// With frames that come as fast as they are taken, and end.
+    /// With a source that delivers frames as fast as they are consumed, and ends.
     fn short() -> Self {
         Self::new(&format!("{ENDLESS}&frames=40&realtime=false"))
     }
@@ -58,7 +58,7 @@ impl ProfileSetup {
         command
     }
 
-    /// What the double of nsys wrote.
+    /// Output of the double of nsys.
     fn report(&self, name: &str) -> String {
         fs::read_to_string(self.setup.path(name)).expect("a report")
     }

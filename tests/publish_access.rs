@@ -1,4 +1,4 @@
-//! Who is let in: passwords, TLS, brokers that refuse, and brokers that speak only MQTT 3.1.1.
+//! Access: passwords, TLS, brokers that refuse, and brokers that support only MQTT 3.1.1.
 
 #[allow(dead_code)] // Each test file uses its part of the shared code.
 use crate::support::publish as support;

@@ -1,4 +1,4 @@
-//! Every message that is produced is described by `configs/messages.schema.json`, and wrong ones are refused by it.
+//! Every published message is valid by `configs/messages.schema.json`, and wrong ones are not.
 
 #[allow(dead_code)] // Each test file uses its part of the shared code.
 use crate::support::publish as support;
@@ -42,7 +42,7 @@ detector: {backend: scripted}
     config.sources[0].rules.clone()
 }
 
-/// One fact of each kind, and another direction.
+/// One analytics event of each kind, and another direction.
 fn analytics_events() -> Vec<AnalyticsMessage> {
     let dwell = Duration::from_millis(1500);
     let of_zone = [

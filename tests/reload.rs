@@ -1,4 +1,4 @@
-//! The configuration read again while the daemon runs: the real binary, real files, SIGHUP.
+//! Reload of the configuration while the daemon runs: the real binary, real files, SIGHUP.
 
 use crate::support;
 
@@ -27,7 +27,7 @@ fn yaml(sources: &[String], detector: &str) -> String {
     yaml
 }
 
-/// A daemon that runs with a file of the test's own.
+/// A running daemon with a configuration file of the test.
 struct Running {
     setup: Setup,
     child: Child,
@@ -66,7 +66,7 @@ impl Running {
         });
     }
 
-    /// Writes `text` into the file, asks for a reload, and gives what came of it.
+    /// Writes `text` into the file, requests a reload, and returns its result.
     fn reload(&mut self, text: &str) -> Value {
         std::fs::write(&self.setup.config, text).expect("the folder is writable");
         self.signal("-HUP");
@@ -80,7 +80,7 @@ impl Running {
         })
     }
 
-    /// Stops the daemon; gives all its messages and its report.
+    /// Stops the daemon; returns all its messages and its report.
     fn stop(self) -> (Vec<Value>, Value) {
         self.signal("-TERM");
         let output = wait_for_output(self.child);
@@ -229,7 +229,7 @@ fn the_only_source_can_be_replaced() {
     );
 }
 
-/// The boxes of a source's frames, life by life: its numbers begin again with each.
+/// The boxes of a source's frames by session: frame numbers start again with each.
 fn lives(lines: &[Value], name: &str) -> Vec<Vec<[f64; 4]>> {
     let mut lives: Vec<Vec<[f64; 4]>> = Vec::new();
     let is_frame = |line: &&Value| line["kind"] == "detections" && line["source"] == name;
@@ -249,7 +249,7 @@ fn lives(lines: &[Value], name: &str) -> Vec<Vec<[f64; 4]>> {
 #[test]
 fn changed_roi_restarts_only_its_source() {
     let stays: Vec<String> = (0..4).map(|n| source(&format!("stays{n}"), n)).collect();
-    // Objects everywhere in 160×90 pixels, of which one half is checked, then the other.
+    // Objects everywhere in 160×90 pixels; first one half is the region, then the other.
     let scene = "seed=7&objects=12&width=160&height=90&fps=8";
     let half = |roi: &str| {
         let cut = format!("  - name: cut\n    uri: synthetic://traffic?{scene}\n    roi: {roi}\n");

@@ -1,4 +1,4 @@
-//! The daemon and its brokers: embedded, away at the start, killed in mid-run, refusing.
+//! The daemon and its brokers: embedded, absent at the start, killed during the run, refusing.
 
 use crate::support;
 use crate::support::publish;
@@ -21,7 +21,7 @@ fn config(mqtt: &str) -> Setup {
     ))
 }
 
-/// The run's numbers, checked for sum: nothing is lost without being counted.
+/// The statistics of the run, checked for their sum: no message is lost without being counted.
 fn stats(setup: &Setup) -> serde_json::Value {
     let stats: serde_json::Value = serde_json::from_slice(
         &fs::read(setup.path("stats.json")).expect("the report was written"),

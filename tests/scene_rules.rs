@@ -1,6 +1,6 @@
-//! Scene rules from the configuration to the messages: the real binary on a scene whose truth is known.
+//! Analytics from the configuration to the messages: the real binary on a scene with ground truth.
 //!
-//! What it counts is compared with what this file counts of the truth by itself.
+//! Its counts are compared with those that this file computes from the ground truth.
 
 use crate::support;
 
@@ -44,10 +44,10 @@ publish:
     )
 }
 
-/// How often something happened, by what and to whom.
+/// Number of events by kind and label.
 type Counts = BTreeMap<(String, String), u64>;
 
-/// A yes or no that counts when it was seen often enough in a row.
+/// A boolean that changes after enough consecutive frames.
 #[derive(Default)]
 struct Debounced {
     holds: bool,
@@ -68,7 +68,7 @@ impl Debounced {
     }
 }
 
-/// Each object's label and way through the image.
+/// Label and trajectory of each object.
 fn trajectories(seed: u64) -> BTreeMap<u32, (String, Vec<f32>)> {
     let mut scene = Scene::new(&SyntheticScene {
         seed,
@@ -92,7 +92,7 @@ fn trajectories(seed: u64) -> BTreeMap<u32, (String, Vec<f32>)> {
     ways
 }
 
-/// What happens in the scene, by its truth: each object's way through the image alone.
+/// The expected events, computed from the ground truth: the trajectory of each object.
 fn truth(seed: u64) -> Counts {
     let mut counts = Counts::new();
     for (label, way) in trajectories(seed).values() {
@@ -124,7 +124,7 @@ fn truth(seed: u64) -> Counts {
     counts
 }
 
-/// How long each visit to the zone is by the scene's truth, in milliseconds, in order.
+/// Durations of the visits to the zone by the ground truth, in milliseconds, in order.
 fn visit_durations(seed: u64) -> Vec<u64> {
     let mut stays = Vec::new();
     for (_, way) in trajectories(seed).values() {
@@ -191,7 +191,7 @@ fn counts_and_analytics_events_match_ground_truth() {
         "little happens: {wanted:?}"
     );
 
-    // The last word about the line is the sum of its facts.
+    // The last message of the line is the sum of its events.
     let gate = *messages_of_kind(&lines, "line")
         .last()
         .expect("the line is published");

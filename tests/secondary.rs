@@ -48,7 +48,7 @@ fn run(setup: &Setup) -> Vec<Value> {
     json_lines(&setup.path("events.jsonl"))
 }
 
-/// Why it does not start.
+/// The error at its start.
 fn refused(setup: &Setup) -> String {
     let output = finish(&mut setup.command("run"));
     assert_eq!(output.status.code(), Some(78), "{}", stderr(&output));
@@ -254,7 +254,7 @@ fn secondary_detector_boxes_are_in_source_pixels_and_usable() {
             );
             assert_eq!(event["label"], "car", "{event}");
             let (part, whole) = (numbers(&attribute["box"]), numbers(&event["after"]["box"]));
-            // The object has moved a little since the look.
+            // The object has moved a little since the crop.
             let size = [whole[2] - whole[0], whole[3] - whole[1]];
             for axis in [0, 1] {
                 let near = 0.2 * size[axis] + 4.0;
@@ -358,7 +358,7 @@ fn fixed_batch_network_runs_crops_individually() {
     assert_eq!(light["suggested_batch_size"], 1, "more do not fit: {light}");
 }
 
-/// A model of a GPU and no measurement of one: a run of the network costs a fixed time, and each crop in it a little more.
+/// A model of a GPU, not a measurement: a run of the network costs a fixed time, and each crop in it a little more.
 fn modeled_gpu_ms(runs: f64, crops: f64) -> f64 {
     const RUN_MS: f64 = 1.0;
     const CROP_MS: f64 = 0.1;

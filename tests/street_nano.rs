@@ -1,5 +1,5 @@
 //! Our own network, from the committed files: its accuracy on scenes that it was not trained on, in each precision, and
-//! the demo that judges itself.
+//! the demo with its score.
 //!
 //! Needs `ORT_DYLIB_PATH`; without it the tests are skipped with a message.
 

@@ -1,5 +1,5 @@
 //! Messages of the daemon to systemd (`sd_notify(3)`), received on a socket of the test: ready after the first frames,
-//! signs of life, and stopping.
+//! watchdog messages, and stopping.
 
 use crate::support;
 
@@ -45,7 +45,7 @@ impl Managed {
         }
     }
 
-    /// Listens until a message has this line; gives its lines.
+    /// Receives until a message has this line; returns its lines.
     fn wait_for_line(&mut self, line: &str) -> Vec<String> {
         let started = Instant::now();
         let mut buffer = [0; 4096];
@@ -142,7 +142,7 @@ fn offline_camera_delays_readiness_until_timeout_without_stall() {
     let sources = format!(
         "  - name: street\n    uri: {STREET}\n  - name: gate\n    uri: rtsp://127.0.0.1:9/gate\n    stall_timeout_ms: 1500\n    reconnect_wait_ms: 100\n"
     );
-    // Ground truth is nothing that a camera has: this takes a network.
+    // A camera has no ground truth: this needs a network.
     if std::env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty()) {
         eprintln!("skipped: ORT_DYLIB_PATH is not set");
         return;
@@ -152,7 +152,7 @@ fn offline_camera_delays_readiness_until_timeout_without_stall() {
     let mut daemon = Managed::start(
         &sources,
         &format!("{{backend: onnx, model: '{model}'}}"),
-        // Its half is more than an image takes on a busy machine.
+        // Half of it is longer than one image takes on a busy machine.
         Duration::from_secs(20),
     );
     let waiting = daemon.wait_for_line("EXTEND_TIMEOUT_USEC=30000000");

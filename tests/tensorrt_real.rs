@@ -1,4 +1,4 @@
-//! TensorRT's own libraries through our tables: TensorRT-RTX's builder, parser and runtime, and the lean runtime, on a machine
+//! NVIDIA's TensorRT libraries through our vtables: TensorRT-RTX's builder, parser and runtime, and the lean runtime, on a machine
 //! without a GPU.
 //!
 //! `JETWATCH_TENSORRT` names the folder with NVIDIA's libraries (`.ci/setup tensorrt` fetches them into `.cache/tensorrt`);

@@ -1,5 +1,5 @@
-//! The doubles of L4T's elements themselves: pads, properties, images, refusals and counts. What is proven with them is worth as
-//! much as they are.
+//! The doubles of L4T's elements themselves: pads, properties, images, refusals and counts. Tests with them are only as good as
+//! the doubles.
 
 use crate::support::clips;
 use crate::support::jetson_elements;
@@ -117,7 +117,7 @@ fn virtual_element_defaults_match_documentation() {
         };
         assert_eq!(text, value, "{factory} {property}");
     }
-    // What is set is given back.
+    // A property has the value that was set.
     let converter = make("nvvidconv");
     converter.set_property_from_str("compute-hw", "VIC");
     converter.set_property("output-buffers", 9u32);
@@ -272,7 +272,7 @@ fn virtual_vic_scales_crops_and_rotates() {
     );
     let whole = made("whole", "identity");
     assert_eq!(made("same", &format!("nvvidconv ! {up} ! {down}")), whole);
-    // The swizzle goes both ways, and nothing is lost where both formats hold the same.
+    // The swizzle is reversible, and lossless between equivalent formats.
     let through = made(
         "block",
         &format!("nvvidconv ! video/x-raw(memory:NVMM),format=NV12 ! {down}"),
@@ -393,7 +393,7 @@ fn virtual_vic_rejects_unsupported_crops() {
             );
         }
     }
-    // What counts is the crop and not the image: this one is large enough, and scaled by 3 at most.
+    // The limits apply to the crop, not to the image: this one is large enough, and scaled by at most 3.
     for (crop, to, why) in [
         (
             "left=0 right=15 top=0 bottom=64",
@@ -423,7 +423,7 @@ fn virtual_vic_rejects_unsupported_crops() {
         );
     }
     assert_eq!(machine.activity(), [], "nothing came through");
-    // The limits themselves are met, and a crop of an image that is too large as a whole.
+    // The limits themselves are allowed, and a crop of an image that is too large as a whole.
     machine.run_to_end(&pipeline(
         "left=624 right=640 top=344 bottom=360",
         "width=256,height=256",

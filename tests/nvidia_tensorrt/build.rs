@@ -52,7 +52,7 @@ impl CalibrationInput for CalibrationImages {
         self.left -= 1;
         self.given += 1;
         self.memory = vec![0.5; self.numbers];
-        // The largest number stands at the end, so that all of the batch must have arrived.
+        // The largest number is at the end, so that the whole batch must have arrived.
         self.memory[self.numbers - 1] = -127.0;
         Ok(Some(&self.memory))
     }
@@ -94,7 +94,7 @@ fn calibration_reads_images_from_gpu_memory_and_writes_cache() {
         let mut images = CalibrationImages::new(3);
         let built = calibrate(&double, &mut images, None).expect("it builds");
         assert_eq!(images.given, 3);
-        // Of a real GPU others take memory meanwhile, and its driver keeps some.
+        // Other processes use memory of a real GPU meanwhile, and its driver keeps some.
         if double.is_on_double() {
             assert_eq!(double.device.memory().expect("it is reported").free, free);
         }
@@ -258,7 +258,7 @@ fn timing_cache_is_used_by_next_build() {
         assert_eq!(known(), 0);
         let second = build(Some(&first)).timing_cache.expect("it keeps one");
         assert_eq!((known(), second == first), (2, true));
-        // What is no cache costs time alone.
+        // An invalid cache only costs time.
         let third = build(Some(b"no cache")).timing_cache;
         assert_eq!((known(), third.as_ref()), (2, Some(&first)));
     });
@@ -356,7 +356,7 @@ fn only_unquantized_networks_need_calibration() {
             "give a network with Q/DQ nodes"
         };
         assert!(error.to_string().contains(wanted), "{error}");
-        // Images that are not needed are not asked for, in strongly typed networks too.
+        // Images that are not needed are not read, also in strongly typed networks.
         let onnx = network(
             None,
             Element::F32,

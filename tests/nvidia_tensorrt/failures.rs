@@ -169,7 +169,7 @@ fn plans_of_other_versions_and_damaged_plans_are_rejected() {
     let test = "failures::plans_of_other_versions_and_damaged_plans_are_rejected";
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().display().to_string();
-    // Twice: once each version leaves its plan, then it meets those of the others.
+    // Twice: first each version writes its plan, then it loads those of the others.
     for round in ["write", "read"] {
         let settings = [(PLANS, path.as_str()), ("JETWATCH_TEST_ROUND", round)];
         run_on_each(test, &settings, |double| {

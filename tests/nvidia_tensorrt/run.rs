@@ -16,7 +16,7 @@ use crate::support::cuda::noise;
 use crate::support::onnx_graph::{FLOAT, Graph};
 use crate::support::tensorrt::{logged, run_on_each};
 
-/// Counts that come back soon, late, and in a row.
+/// Batch sizes that repeat soon, late, and consecutively.
 const COUNTS: [usize; 14] = [1, 1, 1, 4, 4, 4, 2, 4, 1, 3, 3, 3, 2, 2];
 
 #[test]
@@ -46,7 +46,7 @@ fn batches_of_an_open_engine_give_the_known_function() {
         assert_eq!(logged(log::Level::Warn, "cannot be recorded"), 0);
     });
     for printed in output {
-        // That none is alive is checked for all tests.
+        // For all tests it is checked that none is alive.
         for kind in ["IBuilder", "IRuntime", "ICudaEngine", "IExecutionContext"] {
             assert!(
                 printed.contains(&format!("double: count {kind} made=")),

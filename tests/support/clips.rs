@@ -1,4 +1,4 @@
-//! Small video clips that the tests make themselves, with GStreamer's own encoders.
+//! Small video clips that the tests encode with GStreamer.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

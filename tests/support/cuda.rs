@@ -1,7 +1,7 @@
 //! A GPU for tests: the double of libcuda in a child process, and the real one next to it where the machine has one.
 //!
-//! The loader looks for libcuda by a variable that must stand before the process begins, so each test starts itself again.
-//! `JETWATCH_TEST_GPU=real` leaves the double out (for a test binary that was carried to a machine with a GPU). Each test binary uses a part of
+//! The loader finds libcuda by a variable that must be set before the process starts, so each test starts itself again.
+//! `JETWATCH_TEST_GPU=real` skips the double (for a test binary that was copied to a machine with a GPU). Each test binary uses a part of
 //! this.
 #![allow(dead_code)]
 
@@ -24,7 +24,7 @@ pub fn run_on_gpus(test: &str, settings: &[(&str, &str)], body: impl FnOnce(Arc<
     }
     if !is_real_gpu_only() {
         let printed = run_on_double(test, settings);
-        // Whatever the test did, nothing may be left in the GPU.
+        // The test must not leak GPU memory.
         let alive = "alive: contexts=0 streams=0 events=0 graphs=0 graph launches=0 modules=0 memory=0 bytes=0";
         assert!(
             printed.contains(alive),
@@ -41,7 +41,7 @@ pub fn is_child(test: &str) -> bool {
     env::var_os(CHILD).is_some_and(|name| name == *test)
 }
 
-/// Whether the double is left out.
+/// Whether the double is skipped.
 pub fn is_real_gpu_only() -> bool {
     env::var("JETWATCH_TEST_GPU").is_ok_and(|which| which == "real")
 }
@@ -146,7 +146,7 @@ pub fn double() -> PathBuf {
     PathBuf::from(String::from_utf8_lossy(&output.stdout).trim())
 }
 
-/// A tensor of `element` numbers as the models here want it.
+/// The input of the models here, with `element` numbers.
 pub fn tensor(width: u32, height: u32, element: Element) -> TensorFormat {
     TensorFormat {
         width,
@@ -159,7 +159,7 @@ pub fn tensor(width: u32, height: u32, element: Element) -> TensorFormat {
     }
 }
 
-/// An echo that gives back all of the tensor that is made of images.
+/// A loopback network that returns the whole input tensor.
 pub fn echo(pixels: PixelFormat, tensor: TensorFormat, batch: usize) -> LoopbackNetwork {
     LoopbackNetwork {
         input: InputSource::Images { pixels, tensor },

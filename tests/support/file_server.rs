@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-/// How to answer one request. The last answer of a list is given for ever.
+/// How to answer one request. The last answer of a list repeats.
 #[derive(Debug, Clone)]
 pub enum Answer {
-    /// The file, or the part that was asked for.
+    /// The file, or the requested part.
     File,
     /// The file or part, but the connection ends after this many of its bytes.
     CutAfter(usize),
-    /// The whole file, whatever was asked for.
+    /// The whole file, whatever was requested.
     Whole,
     /// The whole file with this length in the header.
     Announced(usize),
@@ -21,7 +21,7 @@ pub enum Answer {
     Unannounced,
     /// Other bytes of the same length.
     Other,
-    /// A part that was not asked for.
+    /// A part that was not requested.
     WrongPart,
     /// A status without a file; headers end with CRLF each.
     Status(u16, &'static str),
@@ -66,7 +66,7 @@ impl FileServer {
         format!("http://127.0.0.1:{}/models/net.onnx", self.port)
     }
 
-    /// What was asked, heads only, in lower case.
+    /// The request headers, in lower case.
     pub fn requests(&self) -> Vec<String> {
         self.requests.lock().expect("no thread panicked").clone()
     }
@@ -155,14 +155,14 @@ fn respond(
     }
 }
 
-/// A proxy that tunnels to where it is asked, and counts.
+/// A CONNECT proxy that records its requests.
 pub struct Tunnel {
     port: u16,
     tunnels: Arc<Mutex<Vec<String>>>,
 }
 
 impl Tunnel {
-    /// Starts it. `target` is where every tunnel leads, whatever host was asked for.
+    /// Starts it. Every tunnel leads to `target`, whatever host was requested.
     pub fn start(target: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = listener.local_addr().expect("it is bound").port();
@@ -206,7 +206,7 @@ impl Tunnel {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// What it was asked for.
+    /// Its requests.
     pub fn connect_requests(&self) -> Vec<String> {
         self.tunnels.lock().expect("no thread panicked").clone()
     }

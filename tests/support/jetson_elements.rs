@@ -32,7 +32,7 @@ pub struct JetsonElements {
     plugin: PathBuf,
 }
 
-/// What one element did.
+/// Work of one element.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ElementActivity {
     /// Factory, such as `nvvidconv`.
@@ -62,7 +62,7 @@ impl JetsonElements {
         machine
     }
 
-    /// Where its state lies.
+    /// The folder of its state.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -77,12 +77,12 @@ impl JetsonElements {
         fs::remove_file(self.folder().join(name)).expect("removed");
     }
 
-    /// What a process that is to use the elements needs in its environment.
+    /// Environment of a process that uses the elements.
     pub fn environment(&self) -> Vec<(&'static str, PathBuf)> {
         vec![
             ("GST_PLUGIN_PATH", self.plugin.clone()),
             ("GST_PLUGIN_PATH_1_0", self.plugin.clone()),
-            // Another than the user's, whose registry would else know the doubles.
+            // Not the user's registry, which would otherwise contain the doubles.
             ("GST_REGISTRY", self.plugin.join("registry.bin")),
             ("GST_REGISTRY_1_0", self.plugin.join("registry.bin")),
             ("LD_LIBRARY_PATH", self.plugin.clone()),
@@ -140,7 +140,7 @@ impl JetsonElements {
         printed
     }
 
-    /// What the elements did so far: one entry for each element and kind of work, in the order in which they began.
+    /// Work of the elements so far: one entry per element and kind of work, in order of their start.
     pub fn activity(&self) -> Vec<ElementActivity> {
         let text = fs::read_to_string(self.folder().join("counts.jsonl")).unwrap_or_default();
         let mut all: Vec<(Value, ElementActivity)> = Vec::new();
@@ -175,7 +175,7 @@ impl JetsonElements {
     }
 }
 
-/// A place in words.
+/// A location as text.
 fn format_memory(value: &Value) -> String {
     let format = value["format"].as_str().expect("a format");
     let (Some(width), Some(height)) = (value["width"].as_u64(), value["height"].as_u64()) else {

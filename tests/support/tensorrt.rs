@@ -1,6 +1,6 @@
 //! Doubles of TensorRT for tests: each that `tests/nvidia_doubles/build` made, in child processes of their own.
 //!
-//! Two of one generation have the same library names, and settings of a double stand in the environment, so each test starts
+//! Two of one generation have the same library names, and settings of a double are in the environment, so each test starts
 //! itself again for every version. The GPU is the double of libcuda, and the real one next to it where the machine has one.
 //! `JETWATCH_DOUBLES` names the folder with the doubles where it is not `.cache/nvidia_doubles`.
 #![allow(dead_code)]
@@ -92,20 +92,20 @@ pub fn run_on_each_without_gpu(test: &str, body: impl FnOnce(Arc<Library>)) {
     }
     for library in libraries() {
         let library = library.display().to_string();
-        // The real libcuda is not opened unless someone asks for it.
+        // The real libcuda is not opened by default.
         let text = cuda::run_on_real_gpu(test, &[(LIBRARY, &library)]);
         check_counts(test, &library, &text);
     }
 }
 
-/// What this process is to test, if it is the child that runs `test`.
+/// The library that this process tests, if it is the child that runs `test`.
 fn child(test: &str) -> Option<Double> {
     if !cuda::is_child(test) {
         return None;
     }
     log::set_logger(&LOG).expect("the first logger");
     log::set_max_level(log::LevelFilter::Trace);
-    // The GPU first, as in the program: TensorRT's objects are on the GPU that is there.
+    // The GPU first, as in the program: TensorRT creates its objects on the current GPU.
     let device = Device::open(0).expect("a GPU");
     let path = env::var_os(LIBRARY).expect("the parent sets the library");
     let library = Library::open(Some(Path::new(&path))).expect("it opens");
@@ -136,7 +136,7 @@ pub fn libraries() -> Vec<PathBuf> {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             stems.iter().any(|stem| name.starts_with(stem))
         };
-        // Without its stamp it is not built to the end.
+        // Without its stamp file it is incomplete.
         if entry.path().join("stamp").exists() {
             libraries.extend(files.map(|file| file.path()).filter(is_library));
         }
@@ -175,7 +175,7 @@ impl CapturedLog {
     }
 }
 
-/// How many lines of the log at `level` hold `part`.
+/// Number of log lines at `level` that contain `part`.
 pub fn logged(level: log::Level, part: &str) -> usize {
     let lines = LOG.lines();
     let found = lines

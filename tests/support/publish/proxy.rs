@@ -1,4 +1,4 @@
-//! A TCP proxy that breaks connections on command, in the middle of packets if it so happens.
+//! A TCP proxy that breaks connections on command, possibly in the middle of packets.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
