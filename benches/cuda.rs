@@ -203,7 +203,7 @@ fn echo(pixels: PixelFormat, element: Element, batch: usize) -> LoopbackNetwork 
     }
 }
 
-/// Writes an image of the whole tensor into every slot.
+/// Writes a picture of the whole tensor into every slot.
 fn fill(session: &mut Execution, rows: &[u8]) -> Result<(), ExecutionError> {
     let inner = LetterboxRect {
         width: WIDTH,
@@ -226,7 +226,7 @@ fn image() -> Vec<u8> {
         .collect()
 }
 
-/// Stages of [`RUNS`] runs of the whole batch, of a loopback network that is run call by call.
+/// Stages of [`RUNS`] runs of the whole batch, of an echo that is run call by call.
 fn times(execution: &mut Execution) -> Result<Vec<StageTimes>, ExecutionError> {
     let count = execution.batch();
     let mut times = Vec::with_capacity(WARM_UP + RUNS);
@@ -297,7 +297,7 @@ fn cpu_time() -> Duration {
     Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
 }
 
-/// CPU time of an almost empty run: the calls, and the wake-up after them.
+/// What one run of nearly nothing costs the host: the calls, and the waking up after them.
 fn calls(device: &Arc<Device>, recording: GraphMode) -> Result<Value, ExecutionError> {
     let small = TensorFormat {
         width: 64,
@@ -362,7 +362,7 @@ fn loopback_for(calls: Calls) -> LoopbackNetwork {
     }
 }
 
-/// Creates the execution of one worker.
+/// Makes one worker's execution.
 type Make<'m> = &'m (dyn Fn(Calls) -> Result<Execution, ExecutionError> + Sync);
 
 /// One worker, two, and three.
@@ -372,7 +372,7 @@ fn all_workers(make: Make<'_>, time: Duration) -> Result<Value, ExecutionError> 
     Ok(measured.collect::<Result<Vec<_>, _>>()?.into())
 }
 
-/// Frames/s of `count` workers, each of which writes all images for every run.
+/// Frames a second of `count` workers, each of which writes all pictures anew for every run.
 fn workers(make: Make<'_>, count: usize, time: Duration) -> Result<Value, ExecutionError> {
     let rows = image();
     let mut alone = make(Calls::Single)?;

@@ -31,7 +31,7 @@ fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(digit).collect()
 }
 
-/// Short retry delays for tests.
+/// Waits that a test can afford.
 fn retry_policy() -> RetryPolicy {
     RetryPolicy {
         attempts: 3,

@@ -15,7 +15,7 @@ use jetwatch_nvidia::cuda::{
 use jetwatch_nvidia::loopback::{GraphMode, LoopbackNetwork};
 use jetwatch_nvidia::session::{Execution, ExecutionError, InputSource, LetterboxRect};
 
-/// Writes noise as an image of the whole tensor into slot `index`.
+/// Writes noise as a picture of the whole tensor into slot `index`.
 fn fill(execution: &mut Execution, index: usize, width: u32, height: u32, seed: u32) {
     let bytes = noise((width * height * 4) as usize, seed);
     let inner = LetterboxRect {

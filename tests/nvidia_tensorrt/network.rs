@@ -82,7 +82,7 @@ pub fn plan(element: Element, batch: usize) -> Plan {
     }
 }
 
-/// Writes an image into slot `index`: noise by `seed`.
+/// Writes a picture into slot `index`: noise by `seed`.
 pub fn write(execution: &mut Execution, index: usize, seed: u32) {
     let pixels = noise((WIDTH * HEIGHT * 4) as usize, seed);
     let inner = LetterboxRect {
@@ -121,7 +121,7 @@ pub fn boxes(seed: u32, value: impl Fn(u8) -> f64) -> Vec<f32> {
         .collect()
 }
 
-/// Runs the first slots with new images, whose seeds begin with `seed`, and compares.
+/// Runs the first slots with new pictures, whose seeds begin with `seed`, and compares.
 pub fn run_and_compare(execution: &mut Execution, count: usize, seed: u32) {
     for index in 0..count {
         write(execution, index, seed + index as u32);
@@ -130,7 +130,7 @@ pub fn run_and_compare(execution: &mut Execution, count: usize, seed: u32) {
     compare(execution, count, seed);
 }
 
-/// Compares what the last run gave for those images.
+/// Compares what the last run gave for those pictures.
 pub fn compare(execution: &Execution, count: usize, seed: u32) {
     let found = execution.output_f32(0);
     assert_eq!(found.len(), count * BOXES_BYTES / 4);

@@ -39,7 +39,7 @@ pub enum DetectError {
     /// A run on the GPU failed.
     #[error(transparent)]
     Execution(#[from] ExecutionError),
-    /// NVMM images cannot be read in place.
+    /// Images of a Jetson's engines cannot be read in place.
     #[error(transparent)]
     Surface(#[from] SurfaceError),
     /// Neither TensorRT nor ONNX Runtime can run the model.

@@ -231,13 +231,13 @@ impl TensorRtModel {
         Ok(execution.layer_times())
     }
 
-    /// A ready execution, else a new one.
+    /// An execution that is ready, else a new one.
     fn acquire(&self) -> Result<Execution, DetectError> {
         let ready = self.ready().pop();
         ready.map_or_else(|| self.execution(), Ok)
     }
 
-    /// Creates an execution and runs it on padding, with all slots and with one image, to warm up both.
+    /// Makes an execution and runs it on padding, full and with a single image: the GPU then knows both.
     fn execution(&self) -> Result<Execution, DetectError> {
         let mut execution = self.engine.session(&self.device, &self.plan)?;
         if is_profiled()
