@@ -1,4 +1,4 @@
-"""What the checks of tests/appliance share: expectations, systemd, the journal and MQTT as seen inside of the machine.
+"""Shared by the checks of tests/appliance: expectations, systemd, the journal and MQTT as seen inside of the machine.
 
 Every expectation is one printed line, `ok` or `FAILED`; the last line is `appliance: N passed, M failed`.
 """
@@ -12,16 +12,16 @@ UNIT = "jetwatch.service"
 CONFIG = "/etc/jetwatch/jetwatch.yaml"
 # There where qemu emulates the CPU, with longer times for the unit.
 EMULATED = os.path.exists("/opt/appliance/emulated.conf")
-# Longest wait for anything, in seconds. The slowest is the watchdog: after 30 s, and after 150 s where all is emulated.
+# Maximum wait for a condition, in seconds. The slowest is the watchdog: after 30 s, and after 150 s where all is emulated.
 POLL_TIMEOUT = 800 if EMULATED else 240
-# What is to be done soon, and not merely some day.
+# Maximum time of fast steps, in seconds.
 SHORT = 200 if EMULATED else 20
 
 passed = failed = 0
 
 
 def held(name, is_so, evidence=""):
-    """Counts an expectation, and shows what was found when it does not hold."""
+    """Counts an expectation, and prints the finding when it fails."""
     global passed, failed
     if is_so:
         passed += 1
@@ -69,7 +69,7 @@ def log(*arguments, unit=UNIT):
 
 
 def logged(beginning, **options):
-    """The first entry whose text begins so, as soon as it is there."""
+    """The first entry with this prefix; waits for it."""
     entries = soon(lambda: [each for each in log(**options) if str(each["MESSAGE"]).startswith(beginning)])
     if not held(f"the journal has `{beginning}…`", entries, [each["MESSAGE"] for each in log(**options)][-8:]):
         return {}

@@ -12,7 +12,7 @@ import time
 PLACE = "/opt/jetwatch-proof"
 BINARY = f"{PLACE}/jetwatch"
 UNIT = "jetwatch-proof.service"
-# Longest wait for anything, in seconds.
+# Maximum wait for a condition, in seconds.
 POLL_TIMEOUT = 40
 # Priorities of syslog, as the journal counts them.
 ERROR, WARNING, NOTICE, INFO = "3", "4", "5", "6"
@@ -21,7 +21,7 @@ passed = failed = 0
 
 
 def held(name, is_so, evidence=""):
-    """Counts an expectation, and shows what was found when it does not hold."""
+    """Counts an expectation, and prints the finding when it fails."""
     global passed, failed
     if is_so:
         passed += 1
@@ -50,7 +50,7 @@ def soon(found):
 
 
 def entry(beginning, *arguments):
-    """The first entry of the daemon whose text begins so, as soon as it is there."""
+    """The first entry of the daemon with this prefix; waits for it."""
 
     def found():
         texts = journal(f"--unit={UNIT}", *arguments)
@@ -93,9 +93,9 @@ def the_log_of_the_daemon():
     has("a broker that is away is a warning", broker and broker[0], PRIORITY=WARNING, REPEATS="0", **ours)
 
     names = {each["SOURCE"] for each in journal("SOURCE=gate")}
-    held("`journalctl SOURCE=gate` shows that source alone", names == {"gate"}, names)
+    held("`journalctl SOURCE=gate` shows only that source", names == {"gate"}, names)
     levels = {each["PRIORITY"] for each in journal(f"--unit={UNIT}", "--priority=warning") if each["_TRANSPORT"] == "journal"}
-    held("`journalctl --priority=warning` leaves the rest out", levels == {ERROR, WARNING}, levels)
+    held("`journalctl --priority=warning` hides the rest", levels == {ERROR, WARNING}, levels)
     logged = {each["MESSAGE"] for each in journal(f"--unit={UNIT}", "_TRANSPORT=journal")}
     plain = [each["MESSAGE"] for each in journal(f"--unit={UNIT}", "_TRANSPORT=stdout")]
     twice = [text for text in plain if any(line in text for line in logged)]

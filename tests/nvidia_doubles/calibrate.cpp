@@ -1,4 +1,4 @@
-// Implicit INT8 of generations 8 and 10: the user's calibrator is asked as the vendor documents it.
+// Implicit INT8 of generations 8 and 10: the user's calibrator is called as the vendor documents it.
 #include "builder.h"
 
 #if DOUBLE_API < 1100

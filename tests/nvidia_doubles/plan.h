@@ -1,4 +1,4 @@
-// What a network is to the double, and the plan that it becomes.
+// The double's network, and its plan.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct GraphLayer {
     std::vector<std::string> outputs;
 };
 
-/// What the parser hands to the network.
+/// Output of the parser for the network.
 struct Graph {
     std::string name;
     std::vector<GraphTensor> inputs;

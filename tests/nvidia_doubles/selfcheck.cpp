@@ -1,7 +1,7 @@
 // The double used through NVIDIA's own inline methods, as a C++ program would: `build --check` runs it.
 //
 // It makes small ONNX files, parses, builds, deserializes and runs them on host memory, compares with the function of
-// README.md, tries what must be refused, and, in child processes, what must end the process with a sentence.
+// README.md, tries calls that must be refused, and, in child processes, those that must end the process with a message.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -43,7 +43,7 @@ void expect(bool holds, char const* what, int line) {
 }
 #define CHECK(condition) expect(static_cast<bool>(condition), #condition, __LINE__)
 
-// --- what the user implements ---
+// --- interfaces that the user implements ---
 
 class Logger final : public ILogger {
 public:
@@ -226,7 +226,7 @@ bool is(Dims const& a, std::vector<int64_t> const& sizes) {
     return a.nbDims == static_cast<int32_t>(sizes.size()) && std::equal(sizes.begin(), sizes.end(), a.d);
 }
 
-/// Memory as TensorRT wants it.
+/// Memory with TensorRT's alignment.
 class Buffer {
 public:
     explicit Buffer(size_t bytes) : m_data(std::aligned_alloc(256, (bytes + 255) / 256 * 256)) {
@@ -774,7 +774,7 @@ void check_others(Logger& logger) {
         [&](size_t at) { return at % 2 == 0 ? 255.0 : 0.5; });
 }
 
-// --- what must end the process ---
+// --- mistakes that must end the process ---
 
 /// Runs `mistake` in a child and compares its message before it aborts.
 void dies(char const* sentence, int line, std::function<void()> const& mistake) {

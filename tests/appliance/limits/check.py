@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The package on a machine with a kernel of its own, where the limits and the sandbox of its units bite: see tests/appliance/run.
+"""The package on a machine with its own kernel, where the limits and the sandbox of its units are effective: see tests/appliance/run.
 
 What exceeds a limit is a process of this test that is put into the unit's own control group; what the sandbox refuses is tried
 by probe.py, which an instance of the unit starts in the daemon's place.
@@ -94,7 +94,7 @@ def plug_in():
 
 
 def let_in():
-    """What udev does where it runs."""
+    """The work of udev where it runs."""
     held("the kernel makes the camera", soon(lambda: os.path.exists(CAMERA)))
     shutil.chown(CAMERA, "root", "video")
     os.chmod(CAMERA, 0o660)
@@ -152,7 +152,7 @@ def a_leak_of_memory():
     before, pid = int(show("NRestarts")), show("MainPID")
     tells = limit("memory.events") is not None
     ended = in_its_group(LEAK)
-    held("what takes too much memory is ended by the kernel", ended.returncode == -signal.SIGKILL, ended.returncode)
+    held("the kernel kills what takes too much memory", ended.returncode == -signal.SIGKILL, ended.returncode)
     lines = soon(lambda: kernel_says("Memory cgroup out of memory"))
     held("for the limit of its own control group", lines, run("journalctl", "--boot", "--no-pager", "--dmesg", "--lines=5").stdout)
     note((lines or [""])[-1])

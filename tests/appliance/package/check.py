@@ -14,7 +14,7 @@ from machine import CONFIG, EMULATED, UNIT, dpkg, go_through, held, is_up, log, 
 SETTING = "/proc/sys/kernel/perf_event_paranoid"
 SECOND = "jetwatch@second.service"
 SECOND_DROP_INS = f"/etc/systemd/system/{SECOND}.d"
-# What a user may have made of the configuration: a camera that is away, and a network in ONNX Runtime, which cannot be
+# A configuration that a user may have written: an offline camera, and a network in ONNX Runtime, which cannot be
 # emulated (its account of processors dies), so that there is ground truth in its place, and no camera, which has none.
 HAS_NETWORK = not EMULATED
 # Of the package jetwatch-onnxruntime; no configuration and no variable of the environment names it.
@@ -62,7 +62,7 @@ def its_sandbox():
     folders = {path: os.stat(path) for path in ("/var/lib/jetwatch", "/var/cache/jetwatch", "/var/log/jetwatch", "/etc/jetwatch/secrets")}
     held("its folders are closed to others", all(stat.st_mode & 0o7777 == 0o750 for stat in folders.values()), folders)
     of_root = os.stat("/etc/jetwatch/credentials")
-    held("and one is root's alone", (of_root.st_mode & 0o7777, of_root.st_uid, of_root.st_gid) == (0o700, 0, 0), of_root)
+    held("and one only to root", (of_root.st_mode & 0o7777, of_root.st_uid, of_root.st_gid) == (0o700, 0, 0), of_root)
 
 
 def its_unit():
@@ -78,13 +78,13 @@ def its_unit():
 
 
 def its_own_configuration():
-    """From here on a camera is away for ever, which is no stall, and a network runs in ONNX Runtime."""
+    """From here on one camera is always offline, which is no stall, and a network runs in ONNX Runtime."""
     write(CONFIG, OWN_CONFIG)
     run("systemctl", "restart", UNIT)
     held("the daemon is ready with its user's configuration", is_up(), show("ActiveState"))
     status = show("StatusText")
     if HAS_NETWORK:
-        held("a camera that is away does not keep it from being ready", "1 of 2 sources online (without gate)" in status, status)
+        held("an offline camera does not delay readiness", "1 of 2 sources online (without gate)" in status, status)
         maps = read(f"/proc/{show('MainPID')}/maps")
         held("it runs ONNX Runtime of the package jetwatch-onnxruntime", f"{RUNTIME_FOLDER}/libonnxruntime.so." in maps, maps[-400:])
     note(status)
@@ -160,7 +160,7 @@ def receives(*access):
 
 
 def a_secret_of_root():
-    """The drop-ins for newer systemd: it hands the daemon a password that its user cannot read, and hides other processes."""
+    """The drop-ins for newer systemd: it passes the daemon a password that its user cannot read, and hides other processes."""
     version = int(re.match(r"systemd (\d+)", run("systemctl", "--version").stdout)[1])
     if EMULATED:
         note("skipped: systemd mounts credentials by a call that qemu's user emulation answers with `Invalid argument`")
@@ -173,7 +173,7 @@ def a_secret_of_root():
     os.chmod(secret, 0o600)
     # As at every start of the machine and at every upgrade.
     run("systemd-tmpfiles", "--create", "jetwatch.conf")
-    held("its file stays root's alone", os.stat(secret).st_mode & 0o7777 == 0o600 and os.stat(secret).st_gid == 0, os.stat(secret))
+    held("only root can read its file", os.stat(secret).st_mode & 0o7777 == 0o600 and os.stat(secret).st_gid == 0, os.stat(secret))
     held("the daemon's user cannot read the secret", run("runuser", "-u", "jetwatch", "--", "cat", secret, check=False).returncode != 0)
     listen = "    listen: 127.0.0.1:1883\n"
     write(CONFIG, good.replace(listen, f"{listen}    user: gate\n    password_file: /run/credentials/{UNIT}/mqtt\n"))
@@ -229,7 +229,7 @@ def a_wrong_configuration():
     note((texts or [""])[0].strip())
     write(CONFIG, good)
     run("systemctl", "start", UNIT)
-    held("it starts when that is mended", is_up())
+    held("it starts with the file fixed", is_up())
 
 
 def another_instance():
@@ -240,7 +240,7 @@ def another_instance():
         run("systemctl", "daemon-reload")
     done = run("systemctl", "enable", "--now", SECOND, check=False)
     held("a second daemon runs beside the first", done.returncode == 0 and is_up(SECOND) and is_up(), done.stdout)
-    held("with folders of its own", os.path.isdir("/var/lib/jetwatch/second") and os.path.isdir("/var/cache/jetwatch/second"))
+    held("with its own folders", os.path.isdir("/var/lib/jetwatch/second") and os.path.isdir("/var/cache/jetwatch/second"))
     # As it would write there itself: as its user, in its view of the file system.
     inside = ("runuser", "-u", "jetwatch", "--", "touch")
     view = f"/proc/{show('MainPID', SECOND)}/root/var/lib/jetwatch"
@@ -253,7 +253,7 @@ def another_instance():
 
 
 def the_camera_service():
-    """A unit that only sleeps stands for the Jetson's camera service."""
+    """A unit that only sleeps replaces the Jetson's camera service."""
     unit, request = "nvargus-daemon.service", "/run/jetwatch/restart-argus"
     write(f"/run/systemd/system/{unit}", "[Service]\nExecStart=/bin/sleep infinity\n")
     run("systemctl", "daemon-reload")
@@ -262,7 +262,7 @@ def the_camera_service():
     inside, view = ("runuser", "-u", "jetwatch", "--", "sh", "-c"), f"/proc/{show('MainPID')}/root"
     before = show("MainPID", unit)
     done = run(*inside, f"echo no frames >{view}{request}", check=False)
-    held("the daemon can ask for a restart of the camera service", done.returncode == 0, done.stdout)
+    held("the daemon can request a restart of the camera service", done.returncode == 0, done.stdout)
     held("and gets it", soon(lambda: show("MainPID", unit) not in ("0", before)), show("ActiveState", "jetwatch-argus.service"))
     helped = show("MainPID", unit)
     for _ in range(5):
@@ -270,9 +270,9 @@ def the_camera_service():
         time.sleep(1)
     held("requests of the same time are that one", show("MainPID", unit) == helped, show("ActiveState", "jetwatch-argus.service"))
     done = run(*inside, f"systemctl restart {unit}", check=False)
-    held("but has no right to do it itself", done.returncode != 0, done.stdout)
+    held("but has no permission to restart it itself", done.returncode != 0, done.stdout)
 
-    # Without the wait that keeps daemons from asking so often.
+    # Without the wait between the requests of a daemon.
     write("/run/systemd/system/jetwatch-argus.service.d/at-once.conf", "[Service]\nExecStartPost=\n")
     run("systemctl", "daemon-reload")
     run("systemctl", "stop", "jetwatch-argus.service")
@@ -283,7 +283,7 @@ def the_camera_service():
         refused = [each for each in log(unit="jetwatch-argus.service") if "repeated too quickly" in str(each["MESSAGE"])]
         return show("ActiveState", "jetwatch-argus.path") == "failed" or refused
 
-    held("and is refused when it asks too often", soon(asks_again), show("ActiveState", "jetwatch-argus.path"))
+    held("and is refused when it requests too often", soon(asks_again), show("ActiveState", "jetwatch-argus.path"))
     restarts = len([each for each in log(unit=unit) if str(each["MESSAGE"]).startswith("Started")])
     held("after 8 restarts at most", restarts <= 9, restarts)
     shutil.rmtree("/run/systemd/system/jetwatch-argus.service.d")
@@ -340,7 +340,7 @@ def on_other_jetpacks():
 
 
 def the_newer_version():
-    # The kernel's setting cannot be written in a container: this file stands for it.
+    # The kernel's setting cannot be written in a container: this file replaces it.
     write("/run/paranoid", "4\n")
     run("mount", "--bind", "/run/paranoid", SETTING)
     config, pid, of_second = read(CONFIG), show("MainPID"), show("MainPID", SECOND)
@@ -354,17 +354,17 @@ def the_newer_version():
 
 
 def the_administrators_own_setting():
-    """A file in sysctl.d that comes later wins over the package's, when it is configured and when it is removed."""
+    """A later file in sysctl.d takes precedence over the package's, when it is configured and when it is removed."""
     own, kept = "/etc/sysctl.d/99-own.conf", "/var/lib/jetwatch-setup/perf_event_paranoid"
-    held("what was set before is kept", read(kept) == "4\n", read(kept))
+    held("the earlier value is recorded", read(kept) == "4\n", read(kept))
     write(own, "kernel.perf_event_paranoid = 3\n")
     write(SETTING, "4\n")
     script("postinst", "configure", "0.1.0")
-    held("the administrator's own setting wins at an upgrade", read(SETTING) == "3\n", read(SETTING))
+    held("the administrator's setting takes precedence at an upgrade", read(SETTING) == "3\n", read(SETTING))
     os.remove(own)
     script("postinst", "configure", "0.1.0")
     held("without it the package's is set", read(SETTING) == "2\n", read(SETTING))
-    held("and what was kept is still that of the beginning", read(kept) == "4\n", read(kept))
+    held("and the recorded value is still the first one", read(kept) == "4\n", read(kept))
 
 
 def stopped():
@@ -385,7 +385,7 @@ def removed():
     held("the daemon has ended", not os.path.exists(f"/proc/{pid}"))
     held("and so has the second one", of_second != "0" and not os.path.exists(f"/proc/{of_second}"), of_second)
     held("its unit is gone", show("LoadState") == "not-found", show("LoadState"))
-    held("the kernel's setting is what it was", read(SETTING) == "4\n", read(SETTING))
+    held("the kernel's setting is restored", read(SETTING) == "4\n", read(SETTING))
     kept = [path for path in glob.glob("/usr/**/*jetwatch*", recursive=True)]
     held("no file of the program is left", not kept, kept)
     held("the user's configuration is kept", os.path.exists(CONFIG))

@@ -33,7 +33,7 @@ const std::vector<Property> &decoder_table() {
     return all;
 }
 
-// What a decoder must have at least; the rest is num-extra-surfaces.
+// Minimum number of buffers of a decoder, without num-extra-surfaces.
 constexpr guint kLeastSurfaces = 5;
 
 struct Codec {

@@ -45,7 +45,7 @@ std::string file_line(const char *name, const char *otherwise) {
 
 void Counter::set(const char *element, const char *name, const char *engine, const Place &from, const Place &to) {
     flush();
-    // What leaves or enters NVMM goes through the CPU's caches.
+    // Copies from and to NVMM go through the CPU's caches.
     const char *copy = from.is_nvmm != to.is_nvmm ? ",\"cpu_copy\":true" : ",\"cpu_copy\":false";
     head_ = head_of(element, name, engine) + text_of(from) + ",\"to\":" + text_of(to) + copy;
     written_ = 0;

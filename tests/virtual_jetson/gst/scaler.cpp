@@ -90,7 +90,7 @@ bool Scaler::set(const Scaling &scaling) {
     GstVideoInfo from = scaling.from;
     from.fps_n = upright_info_.fps_n = 0;
     from.fps_d = upright_info_.fps_d = 1;
-    // Where chroma lies between the pixels is nothing that the engines ask about.
+    // The engines ignore the chroma siting.
     from.chroma_site = upright_info_.chroma_site;
     from.interlace_mode = upright_info_.interlace_mode = GST_VIDEO_INTERLACE_MODE_PROGRESSIVE;
     GstStructure *options = gst_structure_new(

@@ -36,7 +36,7 @@ static std::string device_of(DoubleUsbCamera *self) {
     return device;
 }
 
-// Each image leaves by this way, so that it is here that an unplugged camera is noticed.
+// Every image passes here, so an unplugged camera is detected here.
 static GstPadProbeReturn picture(GstPad *, GstPadProbeInfo *info, gpointer data) {
     DoubleUsbCamera *self = as_camera(data);
     if (access(device_of(self).c_str(), F_OK) == 0) {
