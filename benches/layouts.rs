@@ -56,7 +56,7 @@ fn cell(place: usize) -> [f32; 3] {
     ]
 }
 
-/// Background of at most `most`, all numbers different.
+/// Background of at most `max`, all numbers different.
 fn noise(index: usize, max: f32) -> f32 {
     ((index as u32).wrapping_mul(2_654_435_761) >> 16) as f32 / 65_536.0 * max
 }

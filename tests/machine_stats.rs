@@ -72,7 +72,7 @@ impl Running {
     }
 }
 
-/// The next message that `wanted` accepts.
+/// The next message that `matches` accepts.
 fn next(subscriber: &Subscriber, what: &str, matches: impl Fn(&Value) -> bool) -> Value {
     let started = Instant::now();
     while started.elapsed() < TEST_TIMEOUT {

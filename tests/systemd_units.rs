@@ -102,7 +102,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("systemd")
 }
 
-/// What is wrong with the directives of a unit: newer than `newest`, or not in the table.
+/// Errors of the directives of a unit: newer than `max_version`, or not in the table.
 fn directive_errors(text: &str, max_version: u32) -> Vec<String> {
     let directives = text
         .lines()

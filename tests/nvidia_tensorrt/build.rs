@@ -58,7 +58,7 @@ impl CalibrationInput for CalibrationImages {
     }
 }
 
-/// Builds INT8 of the usual network with `pictures` and an earlier `cache`.
+/// Builds INT8 of the usual network with `images` and an earlier `cache`.
 fn calibrate(
     double: &Double,
     images: &mut CalibrationImages,

@@ -310,7 +310,7 @@ mod tests {
         sides
     }
 
-    /// Sets a cell of `joined_fixture`.
+    /// Sets a cell of `fixture`.
     fn set(
         fixture: &mut DecoderFixture<Gfl>,
         cell: usize,
