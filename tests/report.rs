@@ -323,7 +323,7 @@ fn several_reports_are_compared() {
     );
     let error = stderr(&report(&["--diff"], &[&one]));
     assert!(
-        error.contains("--diff takes two files, and 1 were given"),
+        error.contains("--diff takes two files, the earlier and the later one; found 1"),
         "{error}"
     );
 }

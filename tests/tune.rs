@@ -691,7 +691,7 @@ fn tune_command_plans_applies_and_restores() {
     );
     let restored = command(&jetson, &["restore"], tune);
     assert!(restored.status.success(), "{restored:?}");
-    assert!(output_text(&restored).contains("fan_profile: quiet again"));
+    assert!(output_text(&restored).contains("fan_profile: restored to quiet"));
 
     let stopping = "{fan_profile: cool, restore_on_stop: true}";
     assert!(command(&jetson, &["apply"], stopping).status.success());
