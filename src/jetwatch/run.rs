@@ -178,7 +178,7 @@ fn write_stats(path: &Path, report: &RunReport) -> anyhow::Result<()> {
         .and_then(|()| fs::rename(&partial, path))
         .with_context(|| {
             format!(
-                "cannot write {}; choose a writable path with --stats",
+                "cannot write {}; choose a writable place with --stats",
                 path.display()
             )
         })
