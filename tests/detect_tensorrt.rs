@@ -771,11 +771,11 @@ fn doctor_detects_diverging_detector() {
     );
 
     fs::write(&golden, text.replace("\"sha256\":\"", "\"sha256\":\"0")).expect("written");
-    let (code, printed) = doctor();
-    assert_eq!(code, Some(0), "{printed}");
+    let (code, said) = doctor();
+    assert_eq!(code, Some(0), "{said}");
     assert!(
-        printed.contains("drawn otherwise than when they were recorded"),
-        "{printed}"
+        said.contains("drawn otherwise than when they were recorded"),
+        "{said}"
     );
 }
 
