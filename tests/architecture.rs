@@ -23,6 +23,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("resize", 1),
     ("telemetry", 1),
     ("config-derive", 0),
+    ("files", 0),
     ("types", 0),
 ];
 

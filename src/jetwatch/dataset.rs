@@ -16,6 +16,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
+use jetwatch_files::atomic_write;
 use jetwatch_source::dataset::{DatasetGenerator, LabeledImage};
 use jetwatch_source::image_codec;
 use jetwatch_types::{GroundTruthBox, Size};
@@ -137,9 +138,7 @@ pub(super) fn run(args: &DatasetArgs) -> Result<Exit> {
         .collect();
     let count = pictures.len();
     let (document, boxes) = describe(args, &categories, pictures);
-    let part = args.out.join("annotations.json.part");
-    fs::write(&part, document.to_string())
-        .and_then(|()| fs::rename(&part, &annotations))
+    atomic_write(&annotations, document.to_string().as_bytes())
         .with_context(|| format!("cannot write {}", annotations.display()))?;
     println!(
         "{count} pictures of {} scenes with {boxes} objects in {}",

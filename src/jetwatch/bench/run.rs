@@ -1,6 +1,5 @@
 //! One run in this process, to `benchmark.json`.
 
-use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
@@ -10,6 +9,7 @@ use serde_json::{Value, json};
 
 use jetwatch_bench::{AblationStep, TraceStats, document};
 use jetwatch_config::{Broker, Config, TlsConfig};
+use jetwatch_files::atomic_write;
 use jetwatch_pipeline::{self as pipeline, Options, Pipeline, RunLimit};
 use jetwatch_platform::SysRoot;
 use jetwatch_source::StopToken;
@@ -202,13 +202,10 @@ fn set_speeds(speed: &mut Speed, stats: &TraceStats, config: &Config) {
 /// Writes beside the file first, so that a reader never sees half of it.
 pub(super) fn write(path: &Path, document: &Value) -> anyhow::Result<()> {
     let text = serde_json::to_string_pretty(document)? + "\n";
-    let partial = path.with_extension("json.partial");
-    fs::write(&partial, text)
-        .and_then(|()| fs::rename(&partial, path))
-        .with_context(|| {
-            format!(
-                "cannot write {}; choose another folder with --output",
-                path.display()
-            )
-        })
+    atomic_write(path, text.as_bytes()).with_context(|| {
+        format!(
+            "cannot write {}; choose another folder with --output",
+            path.display()
+        )
+    })
 }

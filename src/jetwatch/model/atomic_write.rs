@@ -8,11 +8,11 @@ use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 
 use jetwatch_detect::model::hexadecimal;
+use jetwatch_files::{atomic_write, write_atomically};
 
 /// Writes `bytes` beside `path` first, so that nobody ever sees half of it.
 pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    write_atomically(path, |file| file.write_all(bytes))
-        .with_context(|| format!("cannot write {}", path.display()))
+    atomic_write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Copies `origin` to `path` and gives the SHA-256 of what was copied.
@@ -66,25 +66,4 @@ fn for_each_chunk(
             len => consume(&buffer[..len])?,
         }
     }
-}
-
-fn write_atomically(
-    path: &Path,
-    write: impl FnOnce(&mut File) -> io::Result<()>,
-) -> io::Result<()> {
-    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-    let beside = path.with_file_name(format!(
-        ".{}.{}.new",
-        name.to_string_lossy(),
-        std::process::id()
-    ));
-    let filled = File::create(&beside).and_then(|mut file| {
-        write(&mut file)?;
-        file.sync_all()?;
-        fs::rename(&beside, path)
-    });
-    filled.inspect_err(|_| {
-        // The first error is the one worth telling.
-        let _ = fs::remove_file(&beside);
-    })
 }

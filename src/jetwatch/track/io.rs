@@ -4,6 +4,8 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::Path;
 
+use jetwatch_files::atomic_write;
+
 pub(super) fn is_dash(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
@@ -37,32 +39,8 @@ pub(crate) fn write(path: &Path, text: &str) -> io::Result<()> {
             .open(target)?
             .write_all(text.as_bytes()),
         // A link stays, and the file that it points to is replaced.
-        Ok(target) => replace(&target, text),
-        Err(error) if error.kind() == ErrorKind::NotFound => replace(path, text),
+        Ok(target) => atomic_write(&target, text.as_bytes()),
+        Err(error) if error.kind() == ErrorKind::NotFound => atomic_write(path, text.as_bytes()),
         Err(error) => Err(error),
     }
-}
-
-/// Writes a temporary file next to `path` and renames it into place.
-fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let name = path.file_name().ok_or_else(|| {
-        io::Error::new(
-            ErrorKind::InvalidInput,
-            "the path does not end in a file name",
-        )
-    })?;
-    let mut beside = std::ffi::OsString::from(".");
-    beside.push(name);
-    beside.push(format!(".{}.new", std::process::id()));
-    let beside = path.with_file_name(beside);
-    let fill = || {
-        let mut file = File::create(&beside)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&beside, path)
-    };
-    fill().inspect_err(|_| {
-        // The first error is the one worth telling.
-        let _ = fs::remove_file(&beside);
-    })
 }
