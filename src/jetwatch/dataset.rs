@@ -16,7 +16,6 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
-use jetwatch_files::atomic_write;
 use jetwatch_source::dataset::{DatasetGenerator, LabeledImage};
 use jetwatch_source::image_codec;
 use jetwatch_types::{GroundTruthBox, Size};
@@ -138,7 +137,7 @@ pub(super) fn run(args: &DatasetArgs) -> Result<Exit> {
         .collect();
     let count = pictures.len();
     let (document, boxes) = describe(args, &categories, pictures);
-    atomic_write(&annotations, document.to_string().as_bytes())
+    jetwatch_files::write(&annotations, document.to_string().as_bytes())
         .with_context(|| format!("cannot write {}", annotations.display()))?;
     println!(
         "{count} pictures of {} scenes with {boxes} objects in {}",

@@ -11,7 +11,6 @@ use anyhow::Context;
 use clap::Args;
 
 use jetwatch_config::{Config, ConfigError, MAX_BATCH_SIZE, TuneConfig};
-use jetwatch_files::atomic_write;
 use jetwatch_pipeline::{ConfigLoader, FrameCallback, Options, Outcome, Pipeline, RunReport};
 use jetwatch_platform::SysRoot;
 use jetwatch_record::Container;
@@ -174,7 +173,7 @@ fn parse_recording(text: &str) -> Result<PathBuf, String> {
 fn write_stats(path: &Path, report: &RunReport) -> anyhow::Result<()> {
     let text =
         serde_json::to_string_pretty(report).context("cannot write the statistics as JSON")?;
-    atomic_write(path, (text + "\n").as_bytes()).with_context(|| {
+    jetwatch_files::write(path, (text + "\n").as_bytes()).with_context(|| {
         format!(
             "cannot write {}; choose a writable place with --stats",
             path.display()

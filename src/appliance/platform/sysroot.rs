@@ -126,8 +126,10 @@ impl SysRoot {
         // A link is kept; its target is replaced.
         let named = self.path(path);
         let path = fs::canonicalize(&named).unwrap_or(named);
-        jetwatch_files::atomic_write(&path, text.as_bytes())
-            .map_err(|source| PlatformError::Write { path, source })
+        jetwatch_files::write(&path, text.as_bytes()).map_err(|error| PlatformError::Write {
+            path,
+            source: error.source,
+        })
     }
 
     /// Removes a file; a missing one is no error.

@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 
 use jetwatch_bench::{AblationStep, TraceStats, document};
 use jetwatch_config::{Broker, Config, TlsConfig};
-use jetwatch_files::atomic_write;
 use jetwatch_pipeline::{self as pipeline, Options, Pipeline, RunLimit};
 use jetwatch_platform::SysRoot;
 use jetwatch_source::StopToken;
@@ -202,7 +201,7 @@ fn set_speeds(speed: &mut Speed, stats: &TraceStats, config: &Config) {
 /// Writes beside the file first, so that a reader never sees half of it.
 pub(super) fn write(path: &Path, document: &Value) -> anyhow::Result<()> {
     let text = serde_json::to_string_pretty(document)? + "\n";
-    atomic_write(path, text.as_bytes()).with_context(|| {
+    jetwatch_files::write(path, text.as_bytes()).with_context(|| {
         format!(
             "cannot write {}; choose another folder with --output",
             path.display()

@@ -8,17 +8,16 @@ use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 
 use jetwatch_detect::model::hexadecimal;
-use jetwatch_files::{atomic_write, write_atomically};
 
 /// Writes `bytes` beside `path` first, so that nobody ever sees half of it.
 pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    atomic_write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
+    jetwatch_files::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Copies `origin` to `path` and gives the SHA-256 of what was copied.
 pub(super) fn copy(from: &Path, path: &Path) -> Result<String> {
     let mut hasher = Sha256::new();
-    let copied = write_atomically(path, |file| {
+    let copied = jetwatch_files::write_with(path, |file| {
         for_each_chunk(&mut File::open(from)?, |part| {
             hasher.update(part);
             file.write_all(part)

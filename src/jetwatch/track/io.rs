@@ -4,8 +4,6 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::Path;
 
-use jetwatch_files::atomic_write;
-
 pub(super) fn is_dash(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
@@ -39,8 +37,12 @@ pub(crate) fn write(path: &Path, text: &str) -> io::Result<()> {
             .open(target)?
             .write_all(text.as_bytes()),
         // A link stays, and the file that it points to is replaced.
-        Ok(target) => atomic_write(&target, text.as_bytes()),
-        Err(error) if error.kind() == ErrorKind::NotFound => atomic_write(path, text.as_bytes()),
+        Ok(target) => replace(&target, text),
+        Err(error) if error.kind() == ErrorKind::NotFound => replace(path, text),
         Err(error) => Err(error),
     }
+}
+
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    jetwatch_files::write(path, text.as_bytes()).map_err(|error| error.source)
 }

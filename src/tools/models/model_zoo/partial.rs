@@ -117,10 +117,10 @@ impl Partial {
 
     /// Gives the file its name.
     pub(super) fn finish(self) -> Result<(), FetchError> {
-        self.file.sync_all().map_err(|source| self.error(source))?;
-        fs::rename(&self.path, &self.target).map_err(|source| FetchError::Write {
-            path: self.target.clone(),
-            source,
+        // Not a temporary file of `jetwatch_files`: this one outlives the process, under a name that the next call finds.
+        jetwatch_files::rename(&self.path, &self.target).map_err(|error| FetchError::Write {
+            path: error.path,
+            source: error.source,
         })?;
         // Without its file it has no meaning; the next download writes it again.
         let _ = fs::remove_file(sibling(&self.path, ".from"));

@@ -2,13 +2,14 @@
 //!
 //! The same for this machine's shell and for one behind ssh. Closing the connection is enough to stop everything there.
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
+
+use jetwatch_files::PendingFile;
 
 use super::host::User;
 use super::{Host, ProfileError};
@@ -224,25 +225,16 @@ impl RemoteShell {
         let is_there = match line.split_once(' ') {
             Some(("file", value)) => {
                 let (_, bytes) = self.parse_size(value)?;
-                let mut partial = to.as_os_str().to_owned();
-                partial.push(".partial");
-                let partial = Path::new(&partial);
                 let write = |source| ProfileError::Write {
                     path: to.to_owned(),
                     source,
                 };
-                let mut file = File::create(partial).map_err(write)?;
-                let copied = io::copy(&mut self.replies.by_ref().take(bytes), &mut file);
-                let copied = match copied {
-                    Ok(copied) if copied == bytes => std::fs::rename(partial, to).map_err(write),
-                    Ok(_) => Err(self.connection_lost()),
-                    Err(source) => Err(write(source)),
-                };
-                if copied.is_err() {
-                    // What is left of it is of no use; a failure to remove it adds nothing.
-                    let _ = std::fs::remove_file(partial);
+                let mut pending = PendingFile::create(to).map_err(|error| write(error.source))?;
+                let copied = io::copy(&mut self.replies.by_ref().take(bytes), pending.file());
+                if copied.map_err(write)? != bytes {
+                    return Err(self.connection_lost());
                 }
-                copied?;
+                pending.commit().map_err(|error| write(error.source))?;
                 true
             }
             Some(("missing", _)) => false,
