@@ -1,10 +1,11 @@
 //! The detector alone: preloaded frames through the workers' detectors, and nothing else. The yardstick for the whole chain.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Barrier, Mutex, PoisonError};
+use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::bounded;
+use parking_lot::Mutex;
 
 use jetwatch_config::{Config, SourceConfig};
 use jetwatch_detect::{self as detect, LayerTime};
@@ -139,7 +140,7 @@ struct FirstFrames {
 
 impl FrameHandler for FirstFrames {
     fn frame(&self, frame: Frame) -> Flow {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock();
         kept.push(frame);
         if kept.len() < self.wanted {
             return Flow::Continue;
@@ -177,7 +178,7 @@ pub(super) fn preload_frames(
         std::thread::sleep(Duration::from_millis(2));
     }
     handle.join()?;
-    let frames = std::mem::take(&mut *kept.lock().unwrap_or_else(PoisonError::into_inner));
+    let frames = std::mem::take(&mut *kept.lock());
     if frames.is_empty() {
         Err(source::SourceError::Empty.into())
     } else {

@@ -5,9 +5,11 @@
 //! many precisions are compared.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use jetwatch_config::{Config, DetectorConfig};
 use jetwatch_detect::{self as detect, DetectError, Detector, DetectorFactory};
@@ -208,7 +210,7 @@ impl ResultTable {
     }
 
     fn results(&self) -> MutexGuard<'_, Results> {
-        self.results.lock().unwrap_or_else(PoisonError::into_inner)
+        self.results.lock()
     }
 
     /// Whether the detectors shall see this frame: a picture of another size than annotated is not the one that was.

@@ -1,11 +1,11 @@
 //! Forwards GStreamer's debug log, and GLib's warnings, to the log, with repeats counted instead of printed.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use gstreamer as gst;
 use gstreamer::glib;
+use parking_lot::Mutex;
 
 /// The same place in the code speaks at most once in this time; what it said in between is counted.
 const REPEAT_INTERVAL: Duration = Duration::from_secs(10);
@@ -37,11 +37,7 @@ pub(super) fn install(threshold: &str) {
                 return;
             }
             let place = (category.name().to_owned(), function.to_string(), line);
-            let Some(unsaid) = repeats
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .admit(place, Instant::now())
-            else {
+            let Some(unsaid) = repeats.lock().admit(place, Instant::now()) else {
                 return;
             };
             let object = object.map(ToString::to_string);
@@ -69,10 +65,7 @@ fn install_glib_handler() {
         };
         let domain = domain.unwrap_or("-");
         let place = (domain.to_owned(), message.to_owned(), 0);
-        let admitted = repeats
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .admit(place, Instant::now());
+        let admitted = repeats.lock().admit(place, Instant::now());
         if let Some(unsaid) = admitted {
             log::log!(target: "gstreamer", level, category = domain, repeats = unsaid; "{message}");
         }

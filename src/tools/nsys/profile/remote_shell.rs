@@ -5,9 +5,11 @@
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
+
+use parking_lot::Mutex;
 
 use jetwatch_files::PendingFile;
 
@@ -50,7 +52,7 @@ struct CancelState {
 impl CancelHandle {
     /// Stops what is going on, and whatever begins later.
     pub fn cancel(&self) {
-        let mut asked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut asked = self.0.lock();
         asked.cancelled = true;
         if let Some(connection) = asked.connection.take() {
             connection.close();
@@ -58,7 +60,7 @@ impl CancelHandle {
     }
 
     fn attach(&self, connection: &Arc<StdinGuard>) {
-        let mut asked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut asked = self.0.lock();
         if asked.cancelled {
             connection.close();
         } else {
@@ -79,8 +81,8 @@ impl StdinGuard {
         drop(self.lock().take());
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<ChildStdin>> {
-        self.input.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, Option<ChildStdin>> {
+        self.input.lock()
     }
 }
 
