@@ -4,6 +4,10 @@
 //!
 //! A file that exists keeps its permissions; a new one gets those that the process gives to new files. A symbolic link is
 //! replaced, not followed. Not for files of the kernel, which are written in place, and not for downloads that are resumed.
+//!
+//! With them the [digests](Sha256Digest) by which contents are verified.
+
+mod digest;
 
 use std::ffi::OsString;
 use std::fs::{self, File, Permissions};
@@ -12,6 +16,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
+
+pub use digest::{NoDigest, Sha256Digest, Sha256Hasher, for_each_chunk};
 
 /// End of the names of temporary files, which begin with a dot. Only a killed process leaves one.
 pub const PARTIAL: &str = ".partial";

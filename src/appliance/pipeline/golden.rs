@@ -2,13 +2,11 @@
 
 use std::path::PathBuf;
 
-use sha2::{Digest, Sha256};
-
 use super::PipelineError;
 use super::detector_only::preload_frames;
 use jetwatch_config::{Config, Pace, SourceUri, SyntheticScene};
-use jetwatch_detect::model::hexadecimal;
 use jetwatch_detect::{DetectError, DetectorFactory};
+use jetwatch_files::{Sha256Digest, Sha256Hasher};
 use jetwatch_types::{Detection, Frame};
 
 /// Seeds of the scenes: none of those that the shipped network was trained on (1000 to 5999).
@@ -68,10 +66,10 @@ pub fn detections_of(
 
 /// SHA-256 of a frame's pixels: whether this machine draws what another one drew.
 #[must_use]
-pub fn image_hash(frame: &Frame) -> String {
-    let mut hash = Sha256::new();
+pub fn image_hash(frame: &Frame) -> Sha256Digest {
+    let mut hash = Sha256Hasher::default();
     for y in 0..frame.image.size.height {
         hash.update(frame.image.row(y));
     }
-    hexadecimal(&hash.finalize())
+    hash.finish()
 }

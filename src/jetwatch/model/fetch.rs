@@ -38,7 +38,7 @@ pub(super) fn run(args: &FetchArgs) -> Result<Exit> {
     let download = Download {
         url,
         bytes: entry.bytes,
-        sha256: entry.sha256.as_deref(),
+        sha256: entry.sha256,
         path: &path,
     };
     let fetched = model_zoo::download(
@@ -62,7 +62,7 @@ pub(super) fn run(args: &FetchArgs) -> Result<Exit> {
         atomic_write::write(&folder.join(LABELS), entry.labels.as_bytes())?;
         atomic_write::write(
             &folder.join(FILE_NAME),
-            entry.model_yaml(&fetched.sha256).as_bytes(),
+            entry.model_yaml(fetched.sha256).as_bytes(),
         )?;
     }
     let spec = ModelSpec::load(&folder)
@@ -109,10 +109,10 @@ fn check_folder(entry: &Entry, folder: &Path, path: &PathBuf, is_forced: bool) -
                 description.display()
             )
         })?;
-        let expected = entry.sha256.as_deref();
+        let expected = entry.sha256;
         let file = spec.files.iter().find(|file| file.path == *path);
         return match file {
-            Some(file) if Some(file.sha256.as_str()) == expected => Ok(true),
+            Some(file) if Some(file.sha256) == expected => Ok(true),
             _ => bail!(
                 "{} describes another file ({}), expected {} with SHA-256 {}: choose another folder with --into, or replace the \
                  description with --force",
@@ -122,12 +122,12 @@ fn check_folder(entry: &Entry, folder: &Path, path: &PathBuf, is_forced: bool) -
                     file.sha256
                 )),
                 entry.file,
-                expected.unwrap_or("unknown")
+                expected.map_or("unknown".to_owned(), |digest| digest.to_string())
             ),
         };
     }
     // A file with the right hash is taken as it is.
-    if path.exists() && entry.sha256.as_deref() != atomic_write::hash(path).ok().as_deref() {
+    if path.exists() && entry.sha256 != atomic_write::hash(path).ok() {
         atomic_write::reject_existing([path])?;
     }
     atomic_write::reject_existing([&folder.join(LABELS)])?;

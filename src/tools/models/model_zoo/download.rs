@@ -4,8 +4,10 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
+use jetwatch_files::Sha256Digest;
+
 use super::FetchError;
-use super::partial::{self, Partial};
+use super::partial::Partial;
 use super::request::{self, AttemptError};
 
 /// Most attempts in all, so that a server that gives a few bytes each time does not block for ever.
@@ -18,8 +20,8 @@ pub struct Download<'a> {
     pub url: &'a str,
     /// Its length, if it is known.
     pub bytes: Option<u64>,
-    /// SHA-256 of its bytes as 64 lower-case hexadecimal digits, if it is known.
-    pub sha256: Option<&'a str>,
+    /// SHA-256 of its bytes, if it is known.
+    pub sha256: Option<Sha256Digest>,
     /// Where it goes.
     pub path: &'a Path,
 }
@@ -74,7 +76,7 @@ pub enum Progress {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DownloadResult {
     /// SHA-256 of its bytes.
-    pub sha256: String,
+    pub sha256: Sha256Digest,
     /// Whether it was there before, with the hash that is known.
     pub was_present: bool,
 }
@@ -88,7 +90,7 @@ pub fn download(
     policy: &RetryPolicy,
     on_progress: &mut dyn FnMut(Progress),
 ) -> Result<DownloadResult, FetchError> {
-    if let (Some(expected), Some(found)) = (download.sha256, partial::hash_file(download.path))
+    if let (Some(expected), Ok(found)) = (download.sha256, Sha256Digest::of_file(download.path))
         && expected == found
     {
         return Ok(DownloadResult {
@@ -117,7 +119,7 @@ pub fn download(
                 return Err(FetchError::Hash {
                     url: download.url.to_owned(),
                     found,
-                    expected: expected.to_owned(),
+                    expected,
                 });
             }
             _ => {
