@@ -14,6 +14,7 @@ mod media_clock;
 mod quantile;
 mod region;
 mod source;
+mod statistics;
 mod track;
 
 pub use analytics_event::{AnalyticsEvent, AnalyticsEventKind, Crossings, Side, ZoneCount};
@@ -26,4 +27,5 @@ pub use media_clock::MediaClock;
 pub use quantile::quantile;
 pub use region::{Crop, Region};
 pub use source::{SourceId, SourceState};
+pub use statistics::{mean, standard_deviation};
 pub use track::{Track, TrackId, TrackState};
