@@ -10,12 +10,12 @@ use super::ConnectionState;
 use super::backoff::Backoff;
 use super::connect::{ClientIdentity, address_of, connect};
 use super::connection::Connection;
-use super::log_dedup::LogDedup;
 use super::retained;
 use super::session::{OFFLINE, Session, SessionEnd};
 use super::shared::Shared;
 use crate::PublishError;
 use jetwatch_config::MqttConfig;
+use jetwatch_telemetry::LogDedup;
 
 /// Timeout of each step of connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
