@@ -9,6 +9,7 @@ mod command;
 mod error;
 mod l4t_release;
 mod machine;
+mod memory;
 mod power_modes;
 mod process;
 mod sensors;
@@ -21,6 +22,7 @@ mod video;
 pub use error::PlatformError;
 pub use l4t_release::L4tRelease;
 pub use machine::{ComputeUnits, Family, Machine};
+pub use memory::Memory;
 pub use power_modes::{PowerMode, PowerModes};
 pub use process::{OpenFileOwners, Process, open_libraries};
 pub use sensors::{
