@@ -5,6 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use jetwatch_files::Sha256Digest;
+use jetwatch_types::Backoff;
 
 use super::FetchError;
 use super::partial::Partial;
@@ -142,6 +143,7 @@ fn fetch_with_retries(
 ) -> Result<(), FetchError> {
     let agent = request::agent(download.url, policy);
     let (mut in_vain, mut most) = (0, partial.len());
+    let mut backoff = Backoff::new(policy.first_wait, policy.max_wait);
     for attempts in 1.. {
         let (reason, asked) = match request::attempt(&agent, download, partial, on_progress) {
             Ok(()) => return Ok(()),
@@ -149,7 +151,12 @@ fn fetch_with_retries(
             Err(AttemptError::Transient(reason, asked)) => (reason, asked),
         };
         // A server that begins again each time brings nothing either.
-        in_vain = if partial.len() > most { 1 } else { in_vain + 1 };
+        if partial.len() > most {
+            backoff.reset();
+            in_vain = 1;
+        } else {
+            in_vain += 1;
+        }
         most = most.max(partial.len());
         if in_vain >= policy.attempts || attempts >= MAX_ATTEMPTS {
             return Err(FetchError::RetriesExhausted {
@@ -159,8 +166,8 @@ fn fetch_with_retries(
                 part_bytes: partial.len(),
             });
         }
-        let doubled = policy.first_wait.saturating_mul(1 << (in_vain - 1).min(16));
-        let wait = asked.unwrap_or(doubled.min(policy.max_wait));
+        let doubled = backoff.advance();
+        let wait = asked.unwrap_or(doubled);
         on_progress(Progress::Waiting { reason, wait });
         thread::sleep(wait);
     }
