@@ -54,7 +54,7 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("saphyr", &["config"]),
     ("saphyr-parser", &["config"]),
     ("sd-notify", &["telemetry"]),
-    ("strsim", &["config"]),
+    ("strsim", &["config", "detect"]),
     ("syn", &["config-derive"]),
     ("systemd-journal-logger", &["telemetry"]),
     ("tokio", &["publish"]),
