@@ -36,6 +36,7 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("clap", &["jetwatch"]),
     ("clap_complete", &["jetwatch"]),
     ("clap_mangen", &["jetwatch"]),
+    ("comfy-table", &["tables"]),
     ("cudarc", &["nvidia"]),
     ("env_logger", &["telemetry"]),
     ("fast_image_resize", &["resize"]),
