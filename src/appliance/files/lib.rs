@@ -10,9 +10,8 @@
 mod digest;
 
 use std::ffi::OsString;
-use std::fs::{self, File, Permissions};
+use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
@@ -24,7 +23,7 @@ pub const PARTIAL: &str = ".partial";
 
 /// A file that cannot be written. A target that existed is as before, unless only the sync of its folder failed.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot {action} {}: {source}", path.display())]
+#[error("cannot {action} {}", path.display())]
 pub struct WriteError {
     /// What failed: `create a file in`, `write`, `replace` or `sync`.
     pub action: &'static str,
@@ -83,12 +82,12 @@ impl PendingFile {
         prefix.push(name);
         prefix.push(".");
         let folder = folder_of(path);
-        // The umask is taken off these by the system.
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(&prefix).suffix(PARTIAL);
-        let temporary = builder
-            .permissions(Permissions::from_mode(0o666))
-            .tempfile_in(folder)
+        // The permissions of a new file, without the umask, and not those of a private temporary file.
+        let create = |path: &Path| File::create_new(path);
+        let temporary = tempfile::Builder::new()
+            .prefix(&prefix)
+            .suffix(PARTIAL)
+            .make_in(folder, create)
             .map_err(|source| failed("create a file in", folder, source))?;
         if let Ok(old) = fs::metadata(path) {
             let permissions = temporary.as_file().set_permissions(old.permissions());
@@ -165,6 +164,9 @@ fn folder_of(path: &Path) -> &Path {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn names(folder: &Path) -> Vec<String> {
@@ -208,8 +210,11 @@ mod tests {
             Err::<(), _>(io::Error::other("no space"))
         });
         let error = failed.expect_err("an error");
-        let text = format!("cannot write {}: no space", path.display());
-        assert_eq!(error.to_string(), text);
+        let text = format!("cannot write {}", path.display());
+        assert_eq!(
+            (error.to_string(), error.source.to_string()),
+            (text, "no space".to_owned())
+        );
         assert_eq!(fs::read(&path).expect("readable"), b"old");
         assert_eq!(names(folder.path()), ["a"]);
     }
