@@ -287,8 +287,11 @@ pub(super) fn with_bound_address(mqtt: &MqttConfig, broker: Option<&EmbeddedBrok
     mqtt
 }
 
-/// Starts a thread, which profilers see under the same name.
-pub(super) fn spawn<T: Send + 'static>(
+/// Starts a thread, which profilers show under the same name.
+///
+/// # Errors
+/// The operating system refuses a thread.
+pub fn spawn<T: Send + 'static>(
     name: &str,
     body: impl FnOnce() -> T + Send + 'static,
 ) -> Result<JoinHandle<T>, PipelineError> {
@@ -316,8 +319,11 @@ pub(super) fn wait_until(deadline: Instant, finished: impl Fn() -> bool) -> bool
     true
 }
 
-/// Joins a thread that has ended; its panic goes on here.
-pub(super) fn join<T>(thread: JoinHandle<T>) -> T {
+/// Joins a thread.
+///
+/// # Panics
+/// The thread has panicked: its panic continues here.
+pub fn join<T>(thread: JoinHandle<T>) -> T {
     thread
         .join()
         .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
