@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use jetwatch_config::{SourceConfig, SourceUri, SyntheticScene};
 use jetwatch_telemetry as telemetry;
-use jetwatch_types::SourceState;
+use jetwatch_types::{Backoff, SourceState};
 
 use super::image_folder::ImageFolderSource;
 use super::{
@@ -119,7 +119,7 @@ fn supervise(
     if is_csi {
         context.argus.add_source(&context.counters);
     }
-    let mut wait = config.reconnect_wait;
+    let mut backoff = Backoff::new(config.reconnect_wait, config.reconnect_max_wait);
     context
         .handler
         .state_changed(context.id, SourceState::Connecting, None);
@@ -172,11 +172,12 @@ fn supervise(
             .get()
             .is_some_and(|since| since.elapsed() >= STEADY_AFTER);
         if is_steady {
-            wait = config.reconnect_wait;
+            backoff.reset();
         }
         if is_csi && let Some(fault) = context.argus.on_failure(&error, is_steady, Instant::now()) {
             text = format!("{text}; {fault}");
         }
+        let wait = backoff.advance();
         log::warn!(source = context.name.as_str(), retry_ms = wait.as_millis() as u64; "{text}");
         context
             .handler
@@ -190,7 +191,6 @@ fn supervise(
             );
             return Ok(());
         }
-        wait = (wait * 2).min(config.reconnect_max_wait);
         context.counters.reconnects.fetch_add(1, Ordering::Relaxed);
         context
             .handler
