@@ -4,8 +4,10 @@
 //! kernel writes the input tensor. Engines come from [`engines`].
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::decode::DecodeParams;
 use super::decoders::{DType, OutputDecoder, TensorView};
@@ -144,7 +146,7 @@ impl TensorRtModel {
     }
 
     fn ready(&self) -> MutexGuard<'_, Vec<Execution>> {
-        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+        self.ready.lock()
     }
 
     /// The contents of `model.yaml`.

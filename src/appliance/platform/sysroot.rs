@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use super::PlatformError;
@@ -126,7 +126,10 @@ impl SysRoot {
         // A link is kept; its target is replaced.
         let named = self.path(path);
         let path = fs::canonicalize(&named).unwrap_or(named);
-        replace(&path, text).map_err(|source| PlatformError::Write { path, source })
+        jetwatch_files::write(&path, text.as_bytes()).map_err(|error| PlatformError::Write {
+            path,
+            source: error.source,
+        })
     }
 
     /// Removes a file; a missing one is no error.
@@ -141,27 +144,6 @@ impl SysRoot {
             Err(source) => Err(PlatformError::Write { path, source }),
         }
     }
-}
-
-fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(".partial");
-    let partial = PathBuf::from(partial);
-    let write = || {
-        let mut file = fs::File::create(&partial)?;
-        if let Ok(old) = fs::metadata(path) {
-            file.set_permissions(old.permissions())?;
-        }
-        io::Write::write_all(&mut file, text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&partial, path)
-    };
-    let written = write();
-    if written.is_err() {
-        // The first error is the relevant one.
-        let _ = fs::remove_file(&partial);
-    }
-    written
 }
 
 /// Whether an error means that there is nothing to read, rather than that reading failed.

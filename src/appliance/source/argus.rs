@@ -7,10 +7,13 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::{Mutex, MutexGuard};
+
 use super::{SourceCounters, SourceError};
+use jetwatch_types::Backoff;
 
 /// The file that asks; the unit has the same path.
 const REQUEST: &str = "/run/jetwatch/restart-argus";
@@ -65,7 +68,7 @@ struct State {
     requested_at: Option<Instant>,
     /// Whether frames came for a good while since.
     helped: bool,
-    wait: Duration,
+    backoff: Backoff,
 }
 
 impl Default for State {
@@ -76,7 +79,7 @@ impl Default for State {
             failures: 0,
             requested_at: None,
             helped: false,
-            wait: INITIAL_WAIT,
+            backoff: Backoff::new(INITIAL_WAIT, MAX_WAIT),
         }
     }
 }
@@ -96,12 +99,12 @@ impl State {
         }
         if self
             .requested_at
-            .is_some_and(|asked| now.saturating_duration_since(asked) < self.wait)
+            .is_some_and(|asked| now.saturating_duration_since(asked) < self.backoff.wait())
         {
             return Action::AlreadyRequested;
         }
         if self.requested_at.is_some() && !self.helped {
-            self.wait = (self.wait * 2).min(MAX_WAIT);
+            self.backoff.advance();
         }
         self.requested_at = Some(now);
         self.helped = false;
@@ -112,7 +115,7 @@ impl State {
     /// A session worked for a good while: an earlier request helped.
     fn after_steady_work(&mut self) {
         self.helped = true;
-        self.wait = INITIAL_WAIT;
+        self.backoff.reset();
     }
 }
 
@@ -180,7 +183,7 @@ impl ArgusSupervisor {
 
 impl ArgusSupervisor {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

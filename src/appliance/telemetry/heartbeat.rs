@@ -3,9 +3,11 @@
 //! A thread may wait for input without limit; one that works on the same piece for too long is stalled.
 //! Marks are single lock-free stores. The watchdog polls them; nothing here acts.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 /// The mark of a thread that waits for input, or that has ended.
 const IDLE: u64 = 0;
@@ -46,7 +48,7 @@ impl Heartbeats {
             name: name.to_owned(),
             since: AtomicU64::new(IDLE),
         });
-        let mut pulses = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pulses = self.slots.lock();
         // Sources come and go: drop the marks of ended threads.
         pulses.retain(|mark| Arc::strong_count(mark) > 1);
         pulses.push(Arc::clone(&mark));
@@ -66,7 +68,6 @@ impl Heartbeats {
     fn stalled_at(&self, now_ms: u64, limit: Duration) -> Option<(String, Duration)> {
         self.slots
             .lock()
-            .unwrap_or_else(PoisonError::into_inner)
             .iter()
             .filter_map(|mark| {
                 let since = mark.since.load(Ordering::Relaxed).checked_sub(1)?;

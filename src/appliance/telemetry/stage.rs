@@ -3,11 +3,12 @@
 //! A range is pushed on the calling thread and popped when its guard is dropped. NVTX calls end in a null check when no
 //! tool is attached. Names: domain `jetwatch`, one category per stage, payload = batch size or frame number.
 
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use nvtx::domain::{Category, EventAttributes, LocalRange, Range as CrossRange, RegisteredString};
+use parking_lot::Mutex;
 
 use super::process::thread_cpu_time;
 use super::trace::{Level, Trace};
@@ -293,9 +294,7 @@ impl Recorder {
     }
 
     fn add(&self, stage: Stage, items: usize, wall: Duration, cpu: Duration) {
-        let mut times = self.stages[stage as usize]
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut times = self.stages[stage as usize].lock();
         let wall_us = u64::try_from(wall.as_micros()).unwrap_or(u64::MAX);
         times
             .wall_us
@@ -309,7 +308,7 @@ impl Recorder {
     /// Resets the times: the end of a warm-up.
     pub fn reset(&self) {
         for stage in self.stages.iter() {
-            *stage.lock().unwrap_or_else(PoisonError::into_inner) = StageTimes::default();
+            *stage.lock() = StageTimes::default();
         }
     }
 
@@ -320,9 +319,7 @@ impl Recorder {
             stages: Stage::ALL
                 .into_iter()
                 .map(|stage| {
-                    let times = self.stages[stage as usize]
-                        .lock()
-                        .unwrap_or_else(PoisonError::into_inner);
+                    let times = self.stages[stage as usize].lock();
                     let ms = |us: u64| us as f64 / 1e3;
                     StageSummary {
                         stage,

@@ -5,9 +5,11 @@
 //! omitted.
 
 use std::cell::Cell;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use super::Stage;
 
@@ -119,11 +121,7 @@ impl Trace {
     /// Removes and returns all ranges so far, in the order of their ends.
     #[must_use]
     pub fn drain(&self) -> Vec<Entry> {
-        let mut entries = self
-            .inner
-            .entries
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut entries = self.inner.entries.lock();
         std::mem::take(&mut *entries)
     }
 
@@ -166,10 +164,6 @@ impl Trace {
             wall,
             cpu,
         };
-        self.inner
-            .entries
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(entry);
+        self.inner.entries.lock().push(entry);
     }
 }

@@ -1,11 +1,12 @@
 //! Builds the engine of an [`EngineSpec`] and reports progress.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{RecvTimeoutError, bounded};
+use parking_lot::Mutex;
 
 use super::cache::{EngineCache, Lookup, Stored};
 use super::manifest::Manifest;
@@ -261,10 +262,7 @@ impl BuildJob<'_> {
     ) -> Result<Built, EngineError> {
         let last_report = Mutex::new(LastReport::default());
         let on_progress = |progress: &Progress| {
-            last_report
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .on_progress(progress);
+            last_report.lock().on_progress(progress);
             !stop()
         };
         let (ended, end) = bounded::<()>(0);
@@ -281,10 +279,7 @@ impl BuildJob<'_> {
             let mut next_line = LOG_INTERVAL;
             while end.recv_timeout(NOTIFY_INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 let elapsed = began.elapsed();
-                let state = last_report
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .state(elapsed);
+                let state = last_report.lock().state(elapsed);
                 if elapsed >= next_line {
                     log::info!("{}", line(&state));
                     next_line = elapsed + LOG_INTERVAL;

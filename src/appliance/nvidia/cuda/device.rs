@@ -3,9 +3,10 @@
 use std::ffi::{CStr, c_int};
 use std::fmt;
 use std::ptr;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use cudarc::driver::sys::{CUcontext, CUdevice};
+use parking_lot::Mutex;
 
 use super::library::{Library, OUT_OF_MEMORY, SUCCESS};
 use super::{CudaError, Kernels};
@@ -200,7 +201,7 @@ impl Device {
 
     /// The kernels, translated for this GPU by the first caller.
     pub(crate) fn kernels(self: &Arc<Self>) -> Result<Arc<Kernels>, CudaError> {
-        let mut known = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.kernels.lock();
         if let Some(kernels) = known.upgrade() {
             return Ok(kernels);
         }

@@ -1,10 +1,11 @@
 //! Turns images in NVMM into addresses for the kernel.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use gstreamer as gst;
+use parking_lot::Mutex;
 
 use super::error::SurfaceError;
 use super::layout::Layout;
@@ -67,10 +68,7 @@ impl SurfaceReader {
             });
         }
         let memory = image.buffer.peek_memory(0);
-        let _turn = self
-            .registration_lock
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.registration_lock.lock();
         let registration = registration::for_memory(
             memory,
             &image.expected,

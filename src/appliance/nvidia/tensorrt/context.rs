@@ -1,7 +1,9 @@
 //! An execution context: one run of an engine at a time.
 
 use std::ffi::{c_char, c_void};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::dims::{Dims, Dims32, Dims64};
 use super::engine::Engine;
@@ -72,7 +74,7 @@ impl Profiles {
     }
 
     fn free(&self) -> MutexGuard<'_, FreeProfiles> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -4,7 +4,8 @@
 
 use std::collections::VecDeque;
 use std::ffi::{c_char, c_void};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::ffi_guard::{no_unwind, text};
 use super::object::FunctionPointer;
@@ -120,7 +121,7 @@ static ERRORS: Mutex<Errors> = Mutex::new(Errors {
 });
 
 fn errors() -> MutexGuard<'static, Errors> {
-    ERRORS.lock().unwrap_or_else(PoisonError::into_inner)
+    ERRORS.lock()
 }
 
 /// Severities: 0 internal error, 1 error, 2 warning, 3 information, 4 and more verbose.

@@ -1,7 +1,8 @@
 //! Times of layers, which TensorRT reports to a profiler that an execution context was given.
 
 use std::ffi::{c_char, c_void};
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use super::ffi_guard::{no_unwind, text};
 use super::logger::{InterfaceInfo, Table, api_language, not_deleted};
@@ -46,10 +47,7 @@ impl Profiler {
 
     /// What was reported so far.
     pub(super) fn layers(&self) -> Vec<LayerTime> {
-        self.layers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.layers.lock().clone()
     }
 }
 
@@ -67,10 +65,7 @@ unsafe extern "C" fn report(this: *mut c_void, name: *const c_char, ms: f32) {
     no_unwind("the profiler", (), || {
         // SAFETY: TensorRT passes a zero-terminated text that lives through the call.
         let name = unsafe { text(name) };
-        let mut layers = profiler
-            .layers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut layers = profiler.layers.lock();
         let at = layers.iter().position(|layer| layer.name == name);
         let at = at.unwrap_or_else(|| {
             layers.push(LayerTime {

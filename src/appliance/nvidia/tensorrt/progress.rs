@@ -1,8 +1,9 @@
 //! Progress of a build: reported by TensorRT from version 10 on, phase by phase.
 
 use std::ffi::{c_char, c_void};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
 
 use super::ffi_guard::{no_unwind, text};
 use super::logger::{InterfaceInfo, Table, api_language, not_deleted};
@@ -63,10 +64,7 @@ impl<'t> ProgressMonitor<'t> {
 
     /// Changes the phase of that name and reports what became of it; `true` when the build is to go on.
     fn step(&self, name: &str, done: impl FnOnce(u32) -> u32, ends: bool) -> bool {
-        let mut open = self
-            .open
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut open = self.open.lock();
         let Some(at) = open.iter().rposition(|phase| phase.phase == name) else {
             return true;
         };
@@ -115,10 +113,7 @@ unsafe extern "C" fn phase_start(
             done: 0,
             steps: u32::try_from(steps).unwrap_or(1).max(1),
         };
-        let mut open = monitor
-            .open
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut open = monitor.open.lock();
         open.push(phase.clone());
         drop(open);
         monitor.report(&phase);
@@ -164,7 +159,7 @@ mod tests {
     fn phases_are_reported_step_by_step_and_can_be_canceled() {
         let reported = Mutex::new(Vec::new());
         let report = |progress: &Progress| {
-            let mut reported = reported.lock().expect("one thread");
+            let mut reported = reported.lock();
             reported.push(format!(
                 "{} {}/{}",
                 progress.phase, progress.done, progress.steps
@@ -186,7 +181,7 @@ mod tests {
         unsafe { phase_finish(this, c"Tactics".as_ptr()) };
         assert_eq!(goes_on, (true, false));
         assert_eq!(
-            reported.lock().expect("one thread").as_slice(),
+            reported.lock().as_slice(),
             [
                 "Building 0/2",
                 "Tactics 0/3",

@@ -2,7 +2,8 @@
 
 use std::ffi::{CString, c_char, c_void};
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::ffi_guard::{no_unwind, text};
 use super::logger::{InterfaceInfo, Mark, Table, api_language, errors_since, mark, not_deleted};
@@ -68,20 +69,20 @@ impl Recorder {
     }
 
     fn entries(&self) -> MutexGuard<'_, Entries> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock()
     }
 
     /// Forgets what was recorded, before a call whose errors are wanted.
     pub(super) fn clear(&self) {
         *self.entries() = Entries::default();
-        *self.since.lock().unwrap_or_else(PoisonError::into_inner) = mark();
+        *self.since.lock() = mark();
     }
 
     /// What was recorded and logged since the last [`clear`](Self::clear), in one sentence.
     ///
     /// The recorder gives at most 127 letters of a message, the log all of it; of both the longer one is taken.
     pub(super) fn summary(&self) -> String {
-        let since = *self.since.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = *self.since.lock();
         let mut messages = errors_since(since);
         for (code, message) in &self.entries().list {
             let message = message.to_string_lossy();

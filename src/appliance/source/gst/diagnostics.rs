@@ -1,7 +1,8 @@
 //! Findings of a pipeline's threads while it is being built, for the supervisor.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 /// Findings of one session.
 #[derive(Debug, Default)]
@@ -15,25 +16,19 @@ pub(super) struct Findings {
 impl Findings {
     /// A stream that turned out not to be the video, by its media type.
     pub(super) fn add_other_stream(&self, media_type: String) {
-        let mut others = self
-            .other_streams
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut others = self.other_streams.lock();
         others.push(media_type);
     }
 
     /// Media types that turned out not to be video.
     pub(super) fn other_streams(&self) -> Vec<String> {
-        let others = self
-            .other_streams
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let others = self.other_streams.lock();
         others.clone()
     }
 
     /// Why something is not done by a better unit; said once.
     pub(super) fn add_note(&self, note: String) {
-        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut notes = self.notes.lock();
         if !notes.contains(&note) {
             notes.push(note);
         }
@@ -41,16 +36,13 @@ impl Findings {
 
     /// All notes so far.
     pub(super) fn notes(&self) -> Vec<String> {
-        let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        let notes = self.notes.lock();
         notes.clone()
     }
 
     /// Why the session must end; the first reason counts. An error on the pipeline's bus must follow, which wakes the supervisor.
     pub(super) fn reject(&self, reason: String) {
-        let mut refusal = self
-            .rejection
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut refusal = self.rejection.lock();
         refusal.get_or_insert(reason);
     }
 
@@ -66,10 +58,7 @@ impl Findings {
 
     /// The reason for which the session ended, if it was one of ours.
     pub(super) fn take_rejection(&self) -> Option<String> {
-        let mut refusal = self
-            .rejection
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut refusal = self.rejection.lock();
         refusal.take()
     }
 }

@@ -1,11 +1,12 @@
 //! Forwards GStreamer's debug log, and GLib's warnings, to the log, with repeats counted instead of printed.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use gstreamer as gst;
 use gstreamer::glib;
+use parking_lot::Mutex;
+
+use jetwatch_telemetry::LogRateLimit;
 
 /// The same place in the code speaks at most once in this time; what it said in between is counted.
 const REPEAT_INTERVAL: Duration = Duration::from_secs(10);
@@ -20,7 +21,7 @@ pub(super) fn install(threshold: &str) {
         gst::log::set_threshold_from_string(threshold, true);
     }
     install_glib_handler();
-    let repeats = Mutex::new(RateLimitedLog::default());
+    let repeats = Mutex::new(LogRateLimit::new(REPEAT_INTERVAL, MAX_PLACES));
     gst::log::add_log_function(
         move |category, level, _file, function, line, object, message| {
             let level = match level {
@@ -37,11 +38,7 @@ pub(super) fn install(threshold: &str) {
                 return;
             }
             let place = (category.name().to_owned(), function.to_string(), line);
-            let Some(unsaid) = repeats
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .admit(place, Instant::now())
-            else {
+            let Some(unsaid) = repeats.lock().admit(place, Instant::now()) else {
                 return;
             };
             let object = object.map(ToString::to_string);
@@ -59,7 +56,7 @@ pub(super) fn install(threshold: &str) {
 
 /// Replaces GLib's printing. Libraries say through it what should never happen, such as a failed assertion.
 fn install_glib_handler() {
-    let repeats = Mutex::new(RateLimitedLog::default());
+    let repeats = Mutex::new(LogRateLimit::new(REPEAT_INTERVAL, MAX_PLACES));
     glib::log_set_default_handler(move |domain, level, message| {
         let level = match level {
             glib::LogLevel::Error | glib::LogLevel::Critical => log::Level::Error,
@@ -68,58 +65,10 @@ fn install_glib_handler() {
             glib::LogLevel::Debug => log::Level::Debug,
         };
         let domain = domain.unwrap_or("-");
-        let place = (domain.to_owned(), message.to_owned(), 0);
-        let admitted = repeats
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .admit(place, Instant::now());
+        let place = (domain.to_owned(), message.to_owned());
+        let admitted = repeats.lock().admit(place, Instant::now());
         if let Some(unsaid) = admitted {
             log::log!(target: "gstreamer", level, category = domain, repeats = unsaid; "{message}");
         }
     });
-}
-
-/// Which places have spoken, when, and how often in vain since.
-#[derive(Default)]
-struct RateLimitedLog {
-    places: HashMap<(String, String, u32), (Instant, u64)>,
-}
-
-impl RateLimitedLog {
-    /// `Some(messages of this place left out since its last one)` when it may speak now.
-    fn admit(&mut self, place: (String, String, u32), now: Instant) -> Option<u64> {
-        if let Some((last, unsaid)) = self.places.get_mut(&place) {
-            if now.duration_since(*last) < REPEAT_INTERVAL {
-                *unsaid += 1;
-                return None;
-            }
-            *last = now;
-            return Some(std::mem::take(unsaid));
-        }
-        if self.places.len() < MAX_PLACES {
-            self.places.insert(place, (now, 0));
-        }
-        Some(0)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn repeated_log_location_is_counted() {
-        let mut repeats = RateLimitedLog::default();
-        let place = || ("h264dec".to_owned(), "decode".to_owned(), 7);
-        let start = Instant::now();
-        assert_eq!(repeats.admit(place(), start), Some(0));
-        assert_eq!(repeats.admit(place(), start + Duration::from_secs(1)), None);
-        assert_eq!(repeats.admit(place(), start + Duration::from_secs(2)), None);
-        assert_eq!(
-            repeats.admit(("h264dec".to_owned(), "decode".to_owned(), 8), start),
-            Some(0),
-            "another line"
-        );
-        assert_eq!(repeats.admit(place(), start + REPEAT_INTERVAL), Some(2));
-    }
 }

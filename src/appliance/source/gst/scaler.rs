@@ -4,13 +4,14 @@
 //! size seen in the newest caps at the entry is therefore exactly that of the buffer that arrives at the sink, also when the
 //! resolution changes in mid-stream. Which steps there are is decided when the caps come: by [`plan_conversion`], for any unit.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use gstreamer as gst;
 use gstreamer::prelude::*;
 use gstreamer_app as gst_app;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::convert_plan::{Memory, plan_crop_conversion, plan_full_size};
 use crate::elements::make;
@@ -154,7 +155,7 @@ pub(super) fn add(
     let caps_handler = Mutex::new(move |event: &gst::EventRef| caps_handler.on_event(event));
     input.add_probe(gst::PadProbeType::EVENT_DOWNSTREAM, move |_, info| {
         if let Some(event) = info.event() {
-            (caps_handler.lock().unwrap_or_else(PoisonError::into_inner))(event);
+            (caps_handler.lock())(event);
         }
         gst::PadProbeReturn::Ok
     });
@@ -210,7 +211,7 @@ pub(super) fn add(
 }
 
 fn lock(taker: &Mutex<AppSinkHandler>) -> MutexGuard<'_, AppSinkHandler> {
-    taker.lock().unwrap_or_else(PoisonError::into_inner)
+    taker.lock()
 }
 
 /// Leaves out what is above the cap, before it is scaled. A source whose frames are left out delivers all the same.
@@ -220,11 +221,7 @@ fn limit_rate(input: &gst::Pad, limiter: RateLimiter, progress: &Arc<StallMonito
         // Where the media has no times, its pace is that of the frames' coming.
         let time = info.buffer().and_then(|buffer| buffer.pts());
         let time = time.map_or_else(|| progress.started.elapsed(), Into::into);
-        if cap
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .admit(time)
-        {
+        if cap.lock().admit(time) {
             return gst::PadProbeReturn::Ok;
         }
         progress.mark_alive();
@@ -276,13 +273,7 @@ impl CapsHandler {
         let size = from.size;
         let crop = self.roi.and_then(|roi| roi.to_crop(size));
         let inner = self.context.output_size(size, crop);
-        let before = std::mem::replace(
-            &mut *self
-                .caps_info
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner),
-            CapsInfo { size, crop },
-        );
+        let before = std::mem::replace(&mut *self.caps_info.lock(), CapsInfo { size, crop });
         if before.size != size {
             log::info!(source = self.context.name.as_str(), size:%, inner:%; "video format {caps}");
         }
@@ -428,10 +419,7 @@ impl AppSinkHandler {
     }
 
     fn caps_info(&self) -> CapsInfo {
-        *self
-            .caps_info
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        *self.caps_info.lock()
     }
 
     /// What is known of a sample that comes now.

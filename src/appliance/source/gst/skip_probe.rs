@@ -8,11 +8,12 @@
 //!
 //! All of it is on the streaming thread, without a queue: what passes the gate is the next at the sink.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use gstreamer as gst;
 use gstreamer::prelude::*;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::{FrameHandler, FullImage, SourceContext};
 use jetwatch_types::{Crop, FrameMeta, Image, Size};
@@ -145,5 +146,5 @@ impl SkipProbe {
 }
 
 fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
+    shared.lock()
 }

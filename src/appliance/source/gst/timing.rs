@@ -4,10 +4,11 @@
 //! another order than they got them: what comes out is found by its time stamp. Pictures without one are not timed.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use gstreamer as gst;
 use gstreamer::prelude::*;
+use parking_lot::Mutex;
 
 use crate::plan::{PlanStep, StepKind};
 use jetwatch_telemetry::{Recorder, Span, Stage};
@@ -45,7 +46,7 @@ fn time(first: &gst::Element, last: &gst::Element, stage: Stage, recorder: &Reco
     let (entering, begins) = (Arc::clone(&in_flight), recorder.clone());
     entry.add_probe(gst::PadProbeType::BUFFER, move |_, info| {
         if let Some(pts) = info.buffer().and_then(|buffer| buffer.pts()) {
-            let mut inside = entering.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut inside = entering.lock();
             if inside.len() == MAX_IN_FLIGHT {
                 inside.pop_front();
             }
@@ -56,7 +57,7 @@ fn time(first: &gst::Element, last: &gst::Element, stage: Stage, recorder: &Reco
     let ends = recorder.clone();
     exit.add_probe(gst::PadProbeType::BUFFER, move |_, info| {
         if let Some(pts) = info.buffer().and_then(|buffer| buffer.pts()) {
-            let mut inside = in_flight.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut inside = in_flight.lock();
             // The newest of that time: a file that was started over may have left others behind.
             let at = inside.iter().rposition(|(entered, _)| *entered == pts);
             if let Some((_, span)) = at.and_then(|at| inside.remove(at)) {
