@@ -161,15 +161,11 @@ const PENDING_WORDS: &[&str] = &[
     "src/appliance/nvidia/",
     "src/appliance/pipeline/",
     "src/appliance/platform/",
-    "src/appliance/publish/",
     "src/appliance/record/",
     "src/appliance/source/",
     "src/appliance/telemetry/",
     "src/appliance/track/",
-    "src/jetwatch/",
     "benches/cuda.rs",
-    "src/tools/",
-    "tests/fuzz/fuzz_targets/",
 ];
 
 #[test]

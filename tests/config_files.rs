@@ -1,5 +1,5 @@
 //! The example files, the JSON Schema, the reference page and the loader agree: each file loads, also with every commented
-//! key active; every key is shown; the schema in `configs/` and the page in `docs/` are generated from the declarations.
+//! key in force; every key is shown; the schema in `configs/` and the page in `docs/` are made from the declarations.
 //!
 //! `UPDATE_GOLDEN=1 cargo test --test tests config_files` writes `configs/jetwatch.schema.json` and
 //! `docs/src/reference/configuration.md`.

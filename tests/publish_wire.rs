@@ -1,4 +1,4 @@
-//! Every published message is valid by `configs/messages.schema.json`, and wrong ones are not.
+//! Every message that is produced is described by `configs/messages.schema.json`, and wrong ones are refused by it.
 
 #[allow(dead_code)] // Each test file uses its part of the shared code.
 use crate::support::publish as support;

@@ -53,7 +53,7 @@ pub(super) fn difference(one: &[u8], other: &[u8]) -> Option<f64> {
     Some(sum as f64 / one.len() as f64)
 }
 
-/// Scales pictures of 640×352 to 320×176 and converts them to `BGRx`, as the daemon does: by the processor, or by `converter`, an
+/// Scales pictures of 640×352 to 320×176 and converts them to `BGRx`, as the daemon does: by the CPU, or by `converter`, an
 /// element of a Jetson. Copies into and out of the Jetson's memory are part of the time. Samples are B, G, R of each pixel.
 ///
 /// # Errors
@@ -91,7 +91,7 @@ pub(super) fn test_scaling(converter: Option<UnitElement>) -> Result<TestResult,
     })
 }
 
-/// Decodes a clip of H.264 that is made here: by the processor, or by `decoder` and `converter`, elements of a Jetson. Gives the
+/// Decodes a clip of H.264 that is made here: by the CPU, or by `decoder` and `converter`, elements of a Jetson. Gives the
 /// planes Y, U and V of the last picture, and those that it should have.
 ///
 /// # Errors
