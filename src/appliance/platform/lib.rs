@@ -2,8 +2,8 @@
 //! hardware, and the settings that `jetwatch tune` applies and restores.
 //!
 //! All paths are below a [`SysRoot`], which tests replace by a temporary folder. The crate sysinfo is not used: it reads
-//! only the running system, and one file of `/proc` is all that is needed of it. Any Linux works: what a machine lacks is
-//! `None` or an empty list, what cannot be read is reported with its path.
+//! only the running system, and only one of its values is needed here. Any Linux works: what a machine does not have is
+//! `None` or an empty list; files that cannot be read are reported with their path.
 
 mod command;
 mod error;
