@@ -1,11 +1,11 @@
-//! A part of a drawn image, scaled: for the built-in scene, which has no GStreamer element that would do it.
+//! Crop and scaling of a synthetic image. The synthetic source has no GStreamer element for it.
 
 use jetwatch_resize::{Filter, Resizer};
 use jetwatch_types::{Crop, Image, PIXEL_BYTES, Size};
 
 use super::pool::PixelPool;
 
-/// Scales the part `crop` of `whole` to `size`. `None` when the pixels cannot be read, or the part is not inside.
+/// Scales the part `crop` of `whole` to `size`. `None` when the pixels are not in CPU memory, or the crop is not inside.
 pub(super) fn crop_resize(
     resizer: &mut Resizer,
     whole: &Image,
@@ -28,7 +28,7 @@ pub(super) fn crop_resize(
 mod tests {
     use super::*;
 
-    /// A picture whose blue is 10 times the column, and whose green is 10 times the row.
+    /// An image whose blue is 10 times the column, and whose green is 10 times the row.
     fn ramp() -> Image {
         let pixels: Vec<u8> = (0..8)
             .flat_map(|y| (0..10).flat_map(move |x| [10 * x, 10 * y, 0, 0]))
