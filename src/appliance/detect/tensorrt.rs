@@ -21,7 +21,8 @@ use jetwatch_config::DetectorConfig;
 use jetwatch_nvidia::cuda::{self, Device, PixelFormat, PlaneOrder, TensorFormat};
 pub use jetwatch_nvidia::session::LayerTime;
 use jetwatch_nvidia::session::{
-    ConstantPlan, Execution, GpuTimes, InputPlan, InputSource, LetterboxRect, OutputPlan, Plan,
+    ConstantPlan, GpuTimes, InferenceSession, InputPlan, InputSource, LetterboxRect, OutputPlan,
+    Plan,
 };
 use jetwatch_nvidia::surface::{Surface, SurfaceError, SurfaceReader};
 use jetwatch_nvidia::tensorrt::{self, DataType, Engine, Runtime, TensorMode};
@@ -45,7 +46,7 @@ pub struct TensorRtModel {
     /// The engine, for messages.
     path: PathBuf,
     /// Executions that no worker has taken yet.
-    ready: Mutex<Vec<Execution>>,
+    ready: Mutex<Vec<InferenceSession>>,
 }
 
 /// An engine's bytes, and what is known of them.
@@ -133,7 +134,7 @@ impl TensorRtModel {
         Ok(model)
     }
 
-    fn ready(&self) -> MutexGuard<'_, Vec<Execution>> {
+    fn ready(&self) -> MutexGuard<'_, Vec<InferenceSession>> {
         self.ready.lock()
     }
 
@@ -214,13 +215,13 @@ impl TensorRtModel {
     }
 
     /// An execution that is ready, else a new one.
-    fn acquire(&self) -> Result<Execution, DetectError> {
+    fn acquire(&self) -> Result<InferenceSession, DetectError> {
         let ready = self.ready().pop();
         ready.map_or_else(|| self.execution(), Ok)
     }
 
     /// Makes an execution and runs it on padding, full and with a single image: the GPU then knows both.
-    fn execution(&self) -> Result<Execution, DetectError> {
+    fn execution(&self) -> Result<InferenceSession, DetectError> {
         let mut execution = self.engine.session(&self.device, &self.plan)?;
         if is_profiled()
             && let Err(error) = execution.enable_layer_ranges()
@@ -236,7 +237,7 @@ impl TensorRtModel {
 
 /// Runs one worker's execution.
 pub struct TensorRtDetector {
-    execution: Execution,
+    execution: InferenceSession,
     /// Types of the outputs in the layout's order.
     kinds: Vec<DType>,
     postprocessor: Postprocessor,
@@ -302,7 +303,7 @@ impl Detector for TensorRtDetector {
 /// Copies a frame's image into slot `index`, or has it read where it is, and returns its letterbox in the tensor.
 fn write(
     input: &InputSpec,
-    execution: &mut Execution,
+    execution: &mut InferenceSession,
     index: usize,
     frame: &Frame,
 ) -> Result<Letterbox, DetectError> {
