@@ -369,7 +369,7 @@ fn unrecordable_input_is_reported() {
     let (code, printed) = run("out.avi");
     assert_eq!(code, Some(2), "{printed}");
     assert!(
-        printed.contains("its name ends in .avi, expected a name that ends in .mp4"),
+        printed.contains("the name ends in .avi, expected a name that ends in .mp4"),
         "{printed}"
     );
     let (code, printed) = run("nowhere/out.mp4");

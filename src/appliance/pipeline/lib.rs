@@ -50,7 +50,7 @@ use jetwatch_platform::{Machine, SysRoot};
 use jetwatch_publish::{CommandListener, EmbeddedBroker, Stats};
 use jetwatch_record::{ImageBudget, Recording, RenderError};
 use jetwatch_source::{
-    self as source, ArgusSupervisor, Dot, FullImage, SourceError, StopToken, Surfaces,
+    self as source, ArgusSupervisor, Dot, FullImage, NvmmReader, SourceError, StopToken,
     SyntheticFactory,
 };
 use jetwatch_telemetry::{Heartbeats, Recorder, Trace, thread_names};
@@ -157,7 +157,7 @@ pub struct Pipeline {
     duration: Option<Duration>,
     dot: Dot,
     machine: Arc<Machine>,
-    nvmm_reader: Option<Arc<Surfaces>>,
+    nvmm_reader: Option<Arc<NvmmReader>>,
     detector_description: String,
     /// The configuration that runs.
     config: Config,

@@ -2,9 +2,9 @@
 //! hardware, and the settings that `jetwatch tune` applies and restores.
 //!
 //! All paths are below a [`SysRoot`], which tests replace by a temporary folder. The crates sysinfo and procfs are not
-//! used: sysinfo reads only the running system, and most of what is read here is Tegra's own, which neither knows; the
-//! generic part is a few short files of `/proc`. Any Linux works: what a machine lacks is
-//! `None` or an empty list, what cannot be read is reported with its path.
+//! used: sysinfo reads only the running system, and most of what is read here is specific to Tegra; the generic part is a
+//! few short files of `/proc`. Any Linux works: what a machine does not have is `None` or an empty list; files that cannot
+//! be read are reported with their path.
 
 mod command;
 mod error;

@@ -49,6 +49,11 @@ impl TextTable {
         self
     }
 
+    /// The line of the headings, then one for each row, for callers that put notes between them.
+    pub fn lines(&self) -> impl Iterator<Item = String> {
+        self.table.lines().map(|line| line.trim_end().to_owned())
+    }
+
     /// Appends a row; cells that are missing at its end are empty.
     pub fn push<T: Into<String>>(&mut self, cells: impl IntoIterator<Item = T>) {
         let cells = cells.into_iter().map(Into::<String>::into);
@@ -80,6 +85,14 @@ mod tests {
         let wanted =
             "name            n  unit\na long name     1  ms\nb            1234\n車              5";
         assert_eq!(table.to_string(), wanted);
+    }
+
+    #[test]
+    fn lines_are_headings_and_rows() {
+        let mut table = TextTable::new(&[("range", Align::Left), ("ms", Align::Right)]);
+        table.push(["  infer", "1.5"]);
+        let lines: Vec<String> = table.lines().collect();
+        assert_eq!(lines, ["range     ms", "  infer  1.5"]);
     }
 
     #[test]
