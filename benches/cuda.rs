@@ -373,7 +373,7 @@ fn all_workers(make: Make<'_>, time: Duration) -> Result<Value, SessionError> {
     Ok(measured.collect::<Result<Vec<_>, _>>()?.into())
 }
 
-/// Frames a second of `count` workers, each of which writes all pictures anew for every run.
+/// Frames/s of `count` workers, each of which writes all images for every run.
 fn workers(make: Make<'_>, count: usize, time: Duration) -> Result<Value, SessionError> {
     let rows = image();
     let mut alone = make(Calls::Single)?;

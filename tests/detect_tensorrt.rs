@@ -775,11 +775,11 @@ fn doctor_detects_diverging_detector() {
         image["sha256"] = "0".repeat(64).into();
     }
     fs::write(&golden, other.to_string()).expect("written");
-    let (code, said) = doctor();
-    assert_eq!(code, Some(0), "{said}");
+    let (code, printed) = doctor();
+    assert_eq!(code, Some(0), "{printed}");
     assert!(
-        said.contains("drawn otherwise than when they were recorded"),
-        "{said}"
+        printed.contains("drawn otherwise than when they were recorded"),
+        "{printed}"
     );
 }
 
