@@ -1,10 +1,10 @@
-//! The way through the GPU, as JSON: kernel and copies against the memory's bandwidth, graphs against single calls, and two
+//! Inference on the GPU, as JSON: kernel and copies against the memory's bandwidth, graphs against single calls, and two
 //! workers around a network that keeps the GPU busy for 3 ms.
 //!
-//! `cargo bench --bench cuda -- [seconds] [workers]`: seconds for each number of workers, 3 unless told; `workers` leaves the rest
-//! out. Without a GPU it says so and ends well.
-//! The network is an echo. `JETWATCH_BENCH_TENSORRT` names a library of TensorRT, or a double of it, whose engine takes the echo's
-//! place in a second measurement; how long a double keeps the GPU busy is said by `JETWATCH_DOUBLE_KERNEL_US`.
+//! `cargo bench --bench cuda -- [seconds] [workers]`: seconds for each number of workers, 3 by default; `workers` skips the rest.
+//! Without a GPU it prints a message and exits with 0.
+//! The network is a loopback. `JETWATCH_BENCH_TENSORRT` names a library of TensorRT, or a double of it, whose engine takes its
+//! place in a second measurement; `JETWATCH_DOUBLE_KERNEL_US` sets how long a double keeps the GPU busy.
 
 use std::path::Path;
 use std::sync::{Arc, Barrier};
@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 use jetwatch_nvidia::cuda::{ColorMatrix, Device, Element, PixelFormat, PlaneOrder, TensorFormat};
 use jetwatch_nvidia::loopback::{GraphMode, LoopbackNetwork};
 use jetwatch_nvidia::session::{
-    Execution, ExecutionError, InputPlan, InputSource, LetterboxRect, OutputPlan, Plan, StageTimes,
+    InferenceSession, InputPlan, InputSource, LetterboxRect, OutputPlan, Plan, SessionError,
+    StageTimes,
 };
 use jetwatch_nvidia::tensorrt::{BuildRequest, Engine, Library, Precision, Runtime};
 use onnx_graph::{FLOAT, Graph};
@@ -28,16 +29,16 @@ use support::onnx_graph;
 const WIDTH: u32 = 640;
 const HEIGHT: u32 = 384;
 
-/// Runs behind each figure; before them, a few that do not count.
+/// Number of runs per figure, after a few warm-up runs.
 const RUNS: usize = 60;
 const WARM_UP: usize = 6;
 
-/// How long the network of the workers takes, and for how many frames at a time.
+/// Duration of the workers' network, and its batch size.
 const PAUSE: Duration = Duration::from_millis(3);
 const FRAMES: usize = 8;
 
 fn main() {
-    // Cargo gives its own arguments, such as `--bench`.
+    // Cargo adds its own arguments, such as `--bench`.
     let seconds = std::env::args()
         .find_map(|word| word.parse().ok())
         .unwrap_or(3.0);
@@ -61,7 +62,7 @@ fn main() {
     }
 }
 
-/// The figures that are asked for most, on stderr.
+/// The main figures, on stderr.
 fn summarize(report: &Value) {
     let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
     for kernel in report["memory"]["kernels"].as_array().into_iter().flatten() {
@@ -103,15 +104,15 @@ fn summarize(report: &Value) {
     }
 }
 
-/// What a measurement may end with.
+/// Errors of a measurement.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// What is measured.
+/// Selected measurements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Parts {
-    /// Everything.
+    /// All.
     All,
-    /// What needs no fast GPU.
+    /// Those that need no fast GPU.
     Workers,
 }
 
@@ -138,7 +139,7 @@ fn measure(device: &Arc<Device>, time: Duration, parts: Parts) -> Result<Value, 
 }
 
 /// The kernel and copies against the memory's bandwidth.
-fn memory(device: &Arc<Device>) -> Result<Value, ExecutionError> {
+fn memory(device: &Arc<Device>) -> Result<Value, SessionError> {
     let copy = device_copy(device)?;
     let mut kernels = Vec::new();
     for batch in [1, 8, 32, 128, 256] {
@@ -204,7 +205,7 @@ fn echo(pixels: PixelFormat, element: Element, batch: usize) -> LoopbackNetwork 
 }
 
 /// Writes a picture of the whole tensor into every slot.
-fn fill(session: &mut Execution, rows: &[u8]) -> Result<(), ExecutionError> {
+fn fill(session: &mut InferenceSession, rows: &[u8]) -> Result<(), SessionError> {
     let inner = LetterboxRect {
         width: WIDTH,
         height: HEIGHT,
@@ -227,7 +228,7 @@ fn image() -> Vec<u8> {
 }
 
 /// Stages of [`RUNS`] runs of the whole batch, of an echo that is run call by call.
-fn times(execution: &mut Execution) -> Result<Vec<StageTimes>, ExecutionError> {
+fn times(execution: &mut InferenceSession) -> Result<Vec<StageTimes>, SessionError> {
     let count = execution.batch();
     let mut times = Vec::with_capacity(WARM_UP + RUNS);
     for _ in 0..WARM_UP + RUNS {
@@ -247,7 +248,7 @@ fn median(times: &[StageTimes], stage: impl Fn(&StageTimes) -> Duration) -> f64 
 }
 
 /// Gigabytes a second, read and written, of a copy inside the GPU's memory that is larger than its caches.
-fn device_copy(device: &Arc<Device>) -> Result<f64, ExecutionError> {
+fn device_copy(device: &Arc<Device>) -> Result<f64, SessionError> {
     let bytes = 256 << 20;
     let copy = LoopbackNetwork {
         input: InputSource::Tensor {
@@ -267,7 +268,7 @@ fn kernel(
     element: Element,
     batch: usize,
     copy: f64,
-) -> Result<Value, ExecutionError> {
+) -> Result<Value, SessionError> {
     let mut execution = echo(pixels, element, batch).session(device)?;
     fill(&mut execution, &image())?;
     let times = times(&mut execution)?;
@@ -298,7 +299,7 @@ fn cpu_time() -> Duration {
 }
 
 /// What one run of nearly nothing costs the host: the calls, and the waking up after them.
-fn calls(device: &Arc<Device>, recording: GraphMode) -> Result<Value, ExecutionError> {
+fn calls(device: &Arc<Device>, recording: GraphMode) -> Result<Value, SessionError> {
     let small = TensorFormat {
         width: 64,
         height: 64,
@@ -341,10 +342,10 @@ fn calls(device: &Arc<Device>, recording: GraphMode) -> Result<Value, ExecutionE
     }))
 }
 
-/// How a network's runs reach the GPU.
+/// How the runs of a network are submitted to the GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Calls {
-    /// One by one, so that every run tells its stages.
+    /// One by one, so that the stages of every run are measured.
     Single,
     /// Whole, as graphs.
     Graphs,
@@ -363,17 +364,17 @@ fn loopback_for(calls: Calls) -> LoopbackNetwork {
 }
 
 /// Makes one worker's execution.
-type Make<'m> = &'m (dyn Fn(Calls) -> Result<Execution, ExecutionError> + Sync);
+type Make<'m> = &'m (dyn Fn(Calls) -> Result<InferenceSession, SessionError> + Sync);
 
 /// One worker, two, and three.
-fn all_workers(make: Make<'_>, time: Duration) -> Result<Value, ExecutionError> {
+fn all_workers(make: Make<'_>, time: Duration) -> Result<Value, SessionError> {
     let counts = 1..=3;
     let measured = counts.map(|count| workers(make, count, time));
     Ok(measured.collect::<Result<Vec<_>, _>>()?.into())
 }
 
-/// Frames a second of `count` workers, each of which writes all pictures anew for every run.
-fn workers(make: Make<'_>, count: usize, time: Duration) -> Result<Value, ExecutionError> {
+/// Frames/s of `count` workers, each of which writes all images for every run.
+fn workers(make: Make<'_>, count: usize, time: Duration) -> Result<Value, SessionError> {
     let rows = image();
     let mut alone = make(Calls::Single)?;
     fill(&mut alone, &rows)?;
@@ -390,7 +391,7 @@ fn workers(make: Make<'_>, count: usize, time: Duration) -> Result<Value, Execut
         }
         executions.push(execution);
     }
-    let work = |mut execution: Execution| -> Result<_, ExecutionError> {
+    let work = |mut execution: InferenceSession| -> Result<_, SessionError> {
         barrier.wait();
         let (begin, cpu) = (Instant::now(), cpu_time());
         let mut runs = 0;
@@ -416,7 +417,7 @@ fn workers(make: Make<'_>, count: usize, time: Duration) -> Result<Value, Execut
         threads
             .into_iter()
             .map(join)
-            .collect::<Result<Vec<_>, ExecutionError>>()
+            .collect::<Result<Vec<_>, SessionError>>()
     })?;
     let rate: f64 = results
         .iter()
@@ -441,7 +442,7 @@ fn workers(make: Make<'_>, count: usize, time: Duration) -> Result<Value, Execut
     }))
 }
 
-/// The same around an engine of the library at `path`, and how long the engine takes until its first outputs are there.
+/// The same with an engine of the library at `path`, and the time until its first outputs.
 fn tensorrt(device: &Arc<Device>, path: &Path, time: Duration) -> Result<Value, Failure> {
     let library = Library::open(Some(path))?;
     let onnx = network();
@@ -481,7 +482,7 @@ fn tensorrt(device: &Arc<Device>, path: &Path, time: Duration) -> Result<Value, 
     }))
 }
 
-/// A network that a double of TensorRT takes: pictures in, the cells' boxes out.
+/// A network that a double of TensorRT takes: images in, the cells' boxes out.
 fn network() -> Vec<u8> {
     let mut graph = Graph::default();
     graph.node("Conv", &["images"], "boxes", &[]);

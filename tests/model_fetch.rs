@@ -1,4 +1,4 @@
-//! Downloads from servers that break off, lie, hang and redirect; the file is there whole and right, or not at all.
+//! Downloads from servers that disconnect, send wrong data, hang and redirect; the file is complete and correct, or absent.
 
 use crate::support::file_server;
 
@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 use file_server::{Answer, FileServer, Tunnel};
 use jetwatch_detect::model::ModelSpec;
+use jetwatch_files::Sha256Digest;
 use jetwatch_models::model_zoo::{
     self, Download, DownloadResult, FetchError, Progress, RetryPolicy, download,
 };
-use sha2::{Digest, Sha256};
 
-/// More than one read of anybody's buffers, and not a multiple of them.
+/// Longer than the read buffers of client and server, and not a multiple of them.
 const LEN: usize = 300_007;
 
 fn file() -> Vec<u8> {
@@ -24,11 +24,6 @@ fn file() -> Vec<u8> {
         (state >> 24) as u8
     };
     (0..LEN).map(|_| next()).collect()
-}
-
-fn sha256(bytes: &[u8]) -> String {
-    let digit = |byte: &u8| format!("{byte:02x}");
-    Sha256::digest(bytes).iter().map(digit).collect()
 }
 
 /// Waits that a test can afford.
@@ -64,7 +59,7 @@ impl Target {
         &mut self,
         url: &str,
         bytes: Option<u64>,
-        sha256: Option<&str>,
+        sha256: Option<Sha256Digest>,
     ) -> Result<DownloadResult, FetchError> {
         let path = self.path("net.onnx");
         let request = Download {
@@ -80,12 +75,16 @@ impl Target {
         })
     }
 
-    /// Fetches the file of [`file`] with all that is known of it.
+    /// Fetches [`file`] with its length and hash.
     fn fetch_verified(&mut self, server: &FileServer) -> Result<DownloadResult, FetchError> {
-        self.fetch(&server.url(), Some(LEN as u64), Some(&sha256(&file())))
+        self.fetch(
+            &server.url(),
+            Some(LEN as u64),
+            Some(Sha256Digest::of(&file())),
+        )
     }
 
-    /// Whether the file is there, and nothing else.
+    /// Whether the folder holds only the file.
     fn has_only_file(&self) -> bool {
         let names: Vec<_> = fs::read_dir(self.folder.path())
             .expect("the folder is there")
@@ -115,8 +114,8 @@ fn a_file_is_fetched_verified_and_not_fetched_again() {
     let mut place = Target::new();
     let fetched = place.fetch_verified(&server).expect("all is well");
     assert_eq!(
-        (fetched.sha256.as_str(), fetched.was_present),
-        (sha256(&file()).as_str(), false)
+        (fetched.sha256, fetched.was_present),
+        (Sha256Digest::of(&file()), false)
     );
     assert!(place.has_only_file());
     assert!(
@@ -210,7 +209,7 @@ fn stale_partial_files_are_discarded() {
     let mut place = Target::new();
     fs::write(place.path("net.onnx.part"), vec![9; 50_000]).expect("written");
     fs::write(place.path("net.onnx.part.from"), "http://elsewhere/\n\n").expect("written");
-    place.fetch_verified(&server).expect("it begins anew");
+    place.fetch_verified(&server).expect("it starts again");
     assert!(place.has_only_file());
     assert!(!server.requests()[0].contains("\nrange:"));
 
@@ -244,7 +243,7 @@ fn stale_partial_files_are_discarded() {
 fn server_without_ranges_sends_full_file() {
     let server = serve(vec![Answer::CutAfter(100_000), Answer::Whole]);
     let mut place = Target::new();
-    place.fetch_verified(&server).expect("it begins anew");
+    place.fetch_verified(&server).expect("it starts again");
     assert!(place.has_only_file());
 
     let server = serve(vec![
@@ -267,7 +266,7 @@ fn server_without_ranges_sends_full_file() {
 #[test]
 fn wrong_content_length_is_detected() {
     for announced in [LEN - 1, LEN + 1, 10 * LEN] {
-        // What is known beforehand is compared before anything is written.
+        // A known length is compared before anything is written.
         let server = serve(vec![Answer::Announced(announced)]);
         let mut place = Target::new();
         let error = place
@@ -281,28 +280,28 @@ fn wrong_content_length_is_detected() {
     // Too long, with nothing known but the hash: the connection ends early each time.
     let server = serve(vec![Answer::Announced(LEN + 1)]);
     let mut place = Target::new();
-    let known = sha256(&file());
+    let known = Sha256Digest::of(&file());
     let error = place
-        .fetch(&server.url(), None, Some(&known))
+        .fetch(&server.url(), None, Some(known))
         .expect_err("it ends early")
         .to_string();
     assert!(error.contains("given up") && place.has_no_file(), "{error}");
-    // Too short: the hash tells.
+    // Too short: found by the hash.
     let server = serve(vec![Answer::Announced(LEN - 1)]);
     let mut place = Target::new();
     let error = place
-        .fetch(&server.url(), None, Some(&known))
+        .fetch(&server.url(), None, Some(known))
         .expect_err("the last byte is missing")
         .to_string();
     assert!(
         error.contains("found SHA-256") && place.has_no_file(),
         "{error}"
     );
-    // No length at all is no lie.
+    // A missing length is not an error.
     let server = serve(vec![Answer::Unannounced]);
     let mut place = Target::new();
     place
-        .fetch(&server.url(), None, Some(&known))
+        .fetch(&server.url(), None, Some(known))
         .expect("the hash is right");
     assert!(place.has_only_file());
 }
@@ -316,7 +315,8 @@ fn file_with_wrong_hash_is_discarded() {
         .expect_err("other bytes")
         .to_string();
     assert!(
-        error.contains(&sha256(&vec![7; LEN])) && error.contains(&sha256(&file())),
+        error.contains(&Sha256Digest::of(&vec![7; LEN]).to_string())
+            && error.contains(&Sha256Digest::of(&file()).to_string()),
         "{error}"
     );
     assert_eq!(
@@ -325,11 +325,11 @@ fn file_with_wrong_hash_is_discarded() {
             .count(),
         0
     );
-    // Without a hash nobody can tell; the caller is given the one that came.
+    // Without a hash this is not detected; the caller gets the hash of the received file.
     let fetched = place
         .fetch(&server.url(), None, None)
         .expect("nothing is known");
-    assert_eq!(fetched.sha256, sha256(&vec![7; LEN]));
+    assert_eq!(fetched.sha256, Sha256Digest::of(&vec![7; LEN]));
 }
 
 #[test]
@@ -366,9 +366,9 @@ fn redirects_are_followed_up_to_limit() {
 #[test]
 fn client_errors_are_permanent_and_server_errors_are_retried() {
     for (status, wanted) in [
-        (404, "not there any more"),
+        (404, "no longer exists"),
         (403, "access is denied"),
-        (410, "not there any more"),
+        (410, "no longer exists"),
     ] {
         let server = serve(vec![Answer::Status(status, "")]);
         let mut place = Target::new();
@@ -445,7 +445,7 @@ fn unreachable_server_is_reported() {
     };
     let error = Target::new()
         .fetch(&format!("http://127.0.0.1:{closed}/x"), None, None)
-        .expect_err("nobody listens")
+        .expect_err("no server listens")
         .to_string();
     assert!(
         error.contains("given up") && error.to_lowercase().contains("refused"),
@@ -472,7 +472,7 @@ fn unreachable_server_is_reported() {
 fn full_disk_and_invalid_folder_are_reported() {
     let server = serve(vec![Answer::File]);
     let mut place = Target::new();
-    // A device that has no room for a single byte stands in for a full disk.
+    // `/dev/full` in place of a full disk.
     std::os::unix::fs::symlink("/dev/full", place.path("net.onnx.part")).expect("a link");
     let error = place
         .fetch_verified(&server)
@@ -539,8 +539,8 @@ fn concurrent_downloads_do_not_interfere() {
 fn every_model_zoo_entry_gives_loadable_folder() {
     for entry in model_zoo::entries().expect("the manifests are right") {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let hash = "a".repeat(64);
-        fs::write(folder.path().join("model.yaml"), entry.model_yaml(&hash)).expect("written");
+        let hash = Sha256Digest::from([0xaa; 32]);
+        fs::write(folder.path().join("model.yaml"), entry.model_yaml(hash)).expect("written");
         fs::write(folder.path().join("labels.txt"), entry.labels).expect("written");
         let spec = ModelSpec::load(folder.path())
             .unwrap_or_else(|error| panic!("{}: {error}", entry.name));
@@ -550,8 +550,8 @@ fn every_model_zoo_entry_gives_loadable_folder() {
         );
         assert_eq!(spec.files[0].path, folder.path().join(&entry.file));
         assert_eq!(
-            (spec.files[0].sha256.as_str(), spec.license.spdx.as_str()),
-            (hash.as_str(), entry.license.as_str())
+            (spec.files[0].sha256, spec.license.spdx.as_str()),
+            (hash, entry.license.as_str())
         );
     }
 }
@@ -571,7 +571,7 @@ fn command(arguments: &[&str]) -> Command {
 
 #[test]
 fn fetch_uses_mirror_through_proxy_and_verifies() {
-    // The file of the mirror is not the one of the catalogue, which is what must be found out.
+    // The file of the mirror differs from the catalogue, which must be detected.
     let server = serve(vec![Answer::File]);
     let port = server
         .url()

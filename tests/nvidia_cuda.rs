@@ -1,4 +1,4 @@
-//! The GPU and its driver: buffers, sentences of errors, and one worker's way through the GPU with a network that echoes.
+//! The GPU and its driver: buffers, error texts, and the inference session of one worker with the loopback network.
 //!
 //! On the double of libcuda, which the tests build, and on a real GPU where there is one.
 
@@ -13,10 +13,10 @@ use jetwatch_nvidia::cuda::{
     Version,
 };
 use jetwatch_nvidia::loopback::{GraphMode, LoopbackNetwork};
-use jetwatch_nvidia::session::{Execution, ExecutionError, InputSource, LetterboxRect};
+use jetwatch_nvidia::session::{InferenceSession, InputSource, LetterboxRect, SessionError};
 
 /// Writes noise as a picture of the whole tensor into slot `index`.
-fn fill(execution: &mut Execution, index: usize, width: u32, height: u32, seed: u32) {
+fn fill(execution: &mut InferenceSession, index: usize, width: u32, height: u32, seed: u32) {
     let bytes = noise((width * height * 4) as usize, seed);
     let inner = LetterboxRect {
         width,
@@ -42,12 +42,12 @@ fn gpu_properties_are_read() {
         assert!(device.driver_version() >= Version::MIN_VERSION);
         assert!(device.compute_capability() >= (5, 0), "{device:?}");
         assert!(device.multiprocessors() > 0 && device.threads_per_multiprocessor() >= 1024);
-        let memory = device.memory().expect("it can say");
+        let memory = device.memory().expect("it is reported");
         assert!(
             memory.free <= memory.total && memory.total > 0,
             "{memory:?}"
         );
-        assert!(Device::count().expect("it can say") > 0);
+        assert!(Device::count().expect("it is reported") > 0);
         let copies = [Device::open(0), Device::open(0)];
         for copy in copies {
             assert_eq!(copy.expect("it opens again").name(), device.name());
@@ -123,7 +123,7 @@ fn cuda_graphs_equal_single_calls_for_any_batch() {
                     ..echo(PixelFormat::Bgrx, format, 4)
                 };
                 let mut execution = echo.session(&device).expect("an execution");
-                // Counts come back soon, late, and in a row; pictures differ from run to run.
+                // Batch sizes repeat soon, late, and consecutively; images differ from run to run.
                 for (run, count) in [1, 1, 4, 4, 4, 2, 4, 1, 3, 3, 3, 2, 2]
                     .into_iter()
                     .enumerate()
@@ -152,11 +152,11 @@ fn integrated_gpu_reads_images_without_copy() {
     run_on_gpus(test, &[("JETWATCH_DOUBLE_INTEGRATED", "1")], |device| {
         assert!(device.is_integrated());
         let format = tensor(64, 32, Element::F32);
-        let before = device.memory().expect("it can say").free;
+        let before = device.memory().expect("it is reported").free;
         let mut execution = echo(PixelFormat::Bgrx, format, 2)
             .session(&device)
             .expect("an execution");
-        let used = before - device.memory().expect("it can say").free;
+        let used = before - device.memory().expect("it is reported").free;
         // Slots once, tensor, output and results; no second copy of the slots.
         assert!(
             used < 2 * (64 * 32 * 4 + 3 * format.bytes()) + 4096,
@@ -212,7 +212,7 @@ fn host_tensors_arrive_unchanged() {
             .expect_err("it takes no pictures");
         assert_eq!(
             error.to_string(),
-            "what is written is an image, expected tensors; this is a bug in jetwatch"
+            "the input is an image, expected tensors; this is a bug in jetwatch"
         );
     });
 }
@@ -252,7 +252,7 @@ fn invalid_input_is_rejected_without_side_effects() {
                 ),
                 (
                     execution.write_tensor(0).map(|_| ()),
-                    "what is written is a tensor, expected images",
+                    "the input is a tensor, expected images",
                 ),
                 (
                     execution.run(0).map(|_| ()),
@@ -276,7 +276,7 @@ fn invalid_input_is_rejected_without_side_effects() {
                 let error =
                     echo(PixelFormat::Bgrx, tensor(width, 8, Element::F32), batch).session(&device);
                 assert!(
-                    matches!(error, Err(ExecutionError::Plan { .. })),
+                    matches!(error, Err(SessionError::Plan { .. })),
                     "{batch} {width} {error:?}"
                 );
             }
@@ -286,10 +286,7 @@ fn invalid_input_is_rejected_without_side_effects() {
                 1,
             )
             .session(&device);
-            assert!(
-                matches!(error, Err(ExecutionError::Plan { .. })),
-                "{error:?}"
-            );
+            assert!(matches!(error, Err(SessionError::Plan { .. })), "{error:?}");
         },
     );
 }
@@ -317,9 +314,9 @@ fn workers_on_several_threads_are_independent_and_do_not_allocate() {
             });
         };
         work(4);
-        let free = device.memory().expect("it can say").free;
+        let free = device.memory().expect("it is reported").free;
         work(40);
-        assert_eq!(device.memory().expect("it can say").free, free);
+        assert_eq!(device.memory().expect("it is reported").free, free);
     });
 }
 
@@ -345,7 +342,7 @@ fn open_error() -> Option<String> {
 
 /// The error of opening, making an execution, and running it some times.
 fn run_error() -> Option<String> {
-    let run = || -> Result<(), ExecutionError> {
+    let run = || -> Result<(), SessionError> {
         let device = Device::open(0)?;
         let mut execution =
             echo(PixelFormat::Bgrx, tensor(32, 8, Element::F32), 2).session(&device)?;
@@ -400,11 +397,11 @@ fn out_of_memory_reports_bytes() {
     let cases = [
         (
             "16000",
-            "out of GPU memory: asked for 6144 bytes, 5248 of 16000 are free",
+            "out of GPU memory: requested 6144 bytes, 5248 of 16000 are free",
         ),
         (
             "20000",
-            "out of page-locked memory: asked for 6144 bytes, 3104 of 20000 are free",
+            "out of page-locked memory: requested 6144 bytes, 3104 of 20000 are free",
         ),
     ];
     for (bytes, wanted) in cases {
@@ -417,7 +414,7 @@ fn out_of_memory_reports_bytes() {
 #[test]
 fn rejected_kernels_report_driver_reason() {
     let wanted = "NVIDIA's driver (CUDA 11.4) refuses jetwatch's kernels for jetwatch's double of a GPU: \
-                  CUDA_ERROR_UNSUPPORTED_PTX_VERSION: the driver gives no reason";
+                  CUDA_ERROR_UNSUPPORTED_PTX_VERSION: the driver reported no reason";
     let settings = [("JETWATCH_DOUBLE_FAIL", "cuModuleLoadDataEx:222")];
     run_error_with(
         "rejected_kernels_report_driver_reason",
@@ -494,7 +491,7 @@ fn missing_or_invalid_libcuda_is_error_without_panic() {
     if cuda::is_real_gpu_only() {
         return;
     }
-    // Two libraries of that name: one without any function, one that only says its version.
+    // Two libraries of that name: one without any function, one that has only its version.
     let version =
         "extern \"C\" int cuDriverGetVersion(int *version) { *version = 12000; return 0; }\n";
     for (source, wanted) in [("", "cuDriverGetVersion"), (version, "cuInit")] {

@@ -1,5 +1,5 @@
-//! `jetwatch tune` and the room `platform` on Jetsons made of files, with doubles of JetPack's tools: what is read, what is set,
-//! what is refused, and what is left when something fails half-way.
+//! `jetwatch tune` and the crate `platform` on virtual Jetsons of files, with doubles of JetPack's tools: what is read, what is set,
+//! what is refused, and what remains when something fails half-way.
 
 use crate::support::virtual_jetson;
 
@@ -191,7 +191,7 @@ fn rail_reports_exceeded_limit() {
     assert_eq!(rail(), (Some(2600), Some(2500), Some(true)));
     set("curr1_crit_alarm", "1");
     assert_eq!(rail(), (Some(2600), Some(3000), Some(true)));
-    // Idle, it may measure a little less than nothing.
+    // Idle, it may measure slightly below zero.
     for (file, number) in [
         ("curr1_input", "-8"),
         ("curr1_max_alarm", "0"),
@@ -214,7 +214,7 @@ fn root_only_sensors_are_read_from_copies() {
     };
     let rate = "/sys/kernel/debug/bpmp/debug/clk/emc/rate";
     let activity = "/sys/kernel/debug/cactmon/mc_all";
-    // Nothing can be denied to root, who may run this: folders cannot be read as files either.
+    // Permissions do not stop root, as which this may run: a folder in place of a file does.
     for path in [rate, activity] {
         jetson.remove(path);
         fs::create_dir(jetson.path(path)).expect("created");
@@ -350,14 +350,12 @@ fn failed_clocks_roll_back_all_settings() {
     let error = apply(&jetson.root(), &all_settings("25W")).expect_err("the GPU is not held");
     assert!(
         error.to_string().starts_with(
-            "clocks: it was set and read back: found free, expected max (17000000.gpu may go from 306000000 to 612000000);"
+            "clocks: it was set, but reads back differently: found free, expected max (17000000.gpu ranges from 306000000 to 612000000);"
         ),
         "{error}"
     );
     assert!(
-        error
-            .to_string()
-            .ends_with("what was changed before was taken back"),
+        error.to_string().ends_with("earlier changes were undone"),
         "{error}"
     );
     assert_eq!(jetson.settings(), before);
@@ -426,7 +424,7 @@ fn impossible_settings_are_rejected_before_any_change() {
 fn unprivileged_apply_changes_nothing() {
     let jetson = VirtualJetson::xavier_nx();
     let before = jetson.settings();
-    // Nobody may make a file there, not even root, under whom tests may run.
+    // No user may create a file there, not even root, as which tests may run.
     fs::remove_dir(jetson.path("/run")).expect("removed");
     symlink("/sys", jetson.path("/run")).expect("linked");
     let error = apply(&jetson.root(), &all_settings("8"))
@@ -462,10 +460,7 @@ fn unwritable_file_rolls_back_previous_settings() {
         error.starts_with("perf_event_paranoid: cannot write"),
         "{error}"
     );
-    assert!(
-        error.ends_with("what was changed before was taken back"),
-        "{error}"
-    );
+    assert!(error.ends_with("earlier changes were undone"), "{error}");
     assert_eq!(jetson.text("/var/lib/nvpmodel/status"), "pmode:0002");
     assert_eq!(jetson.text("/double/fan"), "quiet");
     assert!(!jetson.root().exists(SAVED_STATE));
@@ -502,7 +497,7 @@ fn clocks_are_reapplied_after_mode_change() {
     let root = jetson.root();
     let before = jetson.settings();
     apply(&root, &all_settings("8")).expect("applied");
-    // By hand: the clocks get free.
+    // Manually: the clocks are released.
     let tool = jetson.path("/usr/sbin/nvpmodel");
     let by_hand = Command::new(tool)
         .args(["-m", "1"])
@@ -519,7 +514,7 @@ fn clocks_are_reapplied_after_mode_change() {
     apply(&root, &all_settings("8")).expect("applied");
     assert_eq!(states(&root, &all_settings("8")), vec![StepState::Right; 4]);
 
-    // By configuration: given back, changed, held again.
+    // By configuration: restored, changed, held again.
     apply(&root, &all_settings("7")).expect("applied");
     assert_eq!(states(&root, &all_settings("7")), vec![StepState::Right; 4]);
     restore(&root).expect("given back");
@@ -577,7 +572,7 @@ fn reboot_clears_saved_clocks() {
     let jetson = VirtualJetson::xavier_nx();
     let root = jetson.root();
     apply(&root, &all_settings("8")).expect("applied");
-    // The mode and the fan's profile stay, the rest is as the kernel starts.
+    // The mode and the fan's profile stay, the rest is reset at boot.
     jetson.write("/proc/sys/kernel/random/boot_id", "another\n");
     jetson.write("/proc/sys/kernel/perf_event_paranoid", "4\n");
     jetson.write("/sys/class/devfreq/17000000.gv11b/min_freq", "114750000\n");
@@ -659,10 +654,10 @@ fn tune_command_plans_applies_and_restores() {
     assert!(
         text.starts_with("machine: Jetson Xavier NX (p3668-0001), L4T 35.4.1, JetPack 5.1.2\n")
     );
-    assert!(
-        text.contains("power_mode           8 MODE_20W_6CORE     2 MODE_15W_6CORE     differs\n"),
-        "{text}"
-    );
+    let row = text.lines().find(|line| line.starts_with("power_mode "));
+    let words = row.map(|row| row.split_whitespace().collect::<Vec<_>>().join(" "));
+    let wanted = "power_mode 8 MODE_20W_6CORE 2 MODE_15W_6CORE differs";
+    assert_eq!(words.as_deref(), Some(wanted), "{text}");
     assert!(text.contains("throttled: VDD_CPU_GPU_CV draws"), "{text}");
     assert!(
         text.contains("since the start of the machine: oc3 occurred 4 times"),

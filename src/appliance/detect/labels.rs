@@ -1,17 +1,19 @@
-//! Which classes are kept, and what was meant by a label that the model does not have. Pure.
+//! Filters classes by label, and suggests labels for unknown ones. Pure.
 
 use super::DetectError;
 
 /// The classes to keep, from the labels in `detector.classes`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClassFilter {
-    /// One flag for each class; empty: all are kept.
+    /// One flag per class. Empty: all classes are kept.
     accepted: Box<[bool]>,
 }
 
 impl ClassFilter {
-    /// Keeps the classes whose labels are in `wanted`, all when it is empty. A label that is not in `labels` is an
-    /// error that names those that come near it.
+    /// Keeps the classes whose labels are in `wanted`, all when it is empty.
+    ///
+    /// # Errors
+    /// A label is not in `labels`. The error lists similar ones.
     pub fn new(labels: &[String], wanted: &[String]) -> Result<Self, DetectError> {
         if wanted.is_empty() {
             return Ok(Self {
@@ -41,7 +43,7 @@ impl ClassFilter {
     }
 }
 
-/// At most three labels that `wanted` may have meant, nearest first.
+/// At most three labels similar to `wanted`, nearest first.
 pub fn suggest_labels(labels: &[String], wanted: &str) -> Vec<String> {
     let wanted = wanted.to_lowercase();
     let far = wanted.chars().count() / 3 + 1;
@@ -49,7 +51,7 @@ pub fn suggest_labels(labels: &[String], wanted: &str) -> Vec<String> {
         .iter()
         .filter_map(|label| {
             let lower = label.to_lowercase();
-            let distance = edit_distance(&lower, &wanted);
+            let distance = strsim::levenshtein(&lower, &wanted);
             // `truck` for `trucks`, but also `fire hydrant` for `hydrant`.
             let within = wanted.len() > 2 && lower.contains(&wanted);
             (distance <= far || within).then_some((distance, label))
@@ -61,22 +63,6 @@ pub fn suggest_labels(labels: &[String], wanted: &str) -> Vec<String> {
         .take(3)
         .map(|(_, label)| label.clone())
         .collect()
-}
-
-/// Least number of characters to insert, delete or replace to turn `a` into `b`.
-fn edit_distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]

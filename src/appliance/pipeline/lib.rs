@@ -37,19 +37,20 @@ mod sysmon;
 mod track;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
+use parking_lot::Mutex;
 
 use jetwatch_config::{Config, ConfigError, SourceConfig};
 use jetwatch_platform::{Machine, SysRoot};
 use jetwatch_publish::{CommandListener, EmbeddedBroker, Stats};
 use jetwatch_record::{ImageBudget, Recording, RenderError};
 use jetwatch_source::{
-    self as source, ArgusSupervisor, Dot, FullImage, SourceError, StopToken, Surfaces,
+    self as source, ArgusSupervisor, Dot, FullImage, NvmmReader, SourceError, StopToken,
     SyntheticFactory,
 };
 use jetwatch_telemetry::{Heartbeats, Recorder, Trace, thread_names};
@@ -156,7 +157,7 @@ pub struct Pipeline {
     duration: Option<Duration>,
     dot: Dot,
     machine: Arc<Machine>,
-    nvmm_reader: Option<Arc<Surfaces>>,
+    nvmm_reader: Option<Arc<NvmmReader>>,
     detector_description: String,
     /// The configuration that runs.
     config: Config,
@@ -460,16 +461,9 @@ impl Pipeline {
                 waited_ms: JOIN_TIMEOUT.as_millis(),
             };
             log::error!("{error}");
-            self.failure
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .get_or_insert(error);
+            self.failure.lock().get_or_insert(error);
         }
-        let failure = self
-            .failure
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let failure = self.failure.lock().take();
         let mut report = self.stats.report(messages);
         let (recorded, recording_failure) = recording
             .map(|recording| (recording.report, recording.failure))
@@ -484,10 +478,7 @@ impl Pipeline {
     }
 
     fn fail(&self, error: PipelineError) {
-        self.failure
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get_or_insert(error);
+        self.failure.lock().get_or_insert(error);
         // Sources that were still to come do not.
         self.batcher.hold_open(false);
         self.batcher.discard();

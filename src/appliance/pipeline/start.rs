@@ -1,7 +1,7 @@
 //! Starts the parts of a pipeline: sinks and the embedded broker, inference workers, the first sources, the monitor threads.
 
 use std::path::Path;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -149,10 +149,7 @@ impl Pipeline {
                 &pulse,
             ) {
                 log::error!(worker = index; "detector failed: {error}");
-                failure
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .get_or_insert(error.into());
+                failure.lock().get_or_insert(error.into());
                 lanes.discard();
                 stop.stop();
             }
@@ -220,10 +217,7 @@ impl Pipeline {
             if let Err(error) = run_worker(detector, &station, &messages, &recorder, &pulse) {
                 let error = failed(place, &prepared, error);
                 log::error!("a secondary network failed: {error}");
-                failure
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .get_or_insert(error);
+                failure.lock().get_or_insert(error);
                 lanes.discard();
                 stop.stop();
             }

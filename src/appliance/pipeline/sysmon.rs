@@ -76,9 +76,9 @@ impl SystemMonitor {
                 detail => format!("; {detail}"),
             };
             if change.began {
-                log::warn!(cause, name; "the machine slows itself down: {}{detail}", change.cause);
+                log::warn!(cause, name; "throttling started: {}{detail}", change.cause);
             } else {
-                log::info!(cause, name; "the machine no longer slows itself down for this: {}{detail}", change.cause);
+                log::info!(cause, name; "throttling ended: {}{detail}", change.cause);
             }
             // An error: the follower has ended, and with it everybody who could be told.
             let _ = self

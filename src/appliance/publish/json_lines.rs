@@ -11,11 +11,12 @@ use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, bounded};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use self::line_writer::{FileOutput, LineWriter, Output};
 use super::{Encoder, Publication, PublishError, Sink, SinkCounts, Timestamp};
@@ -70,7 +71,7 @@ impl JsonLinesSink {
         Self::start_with_heartbeat(config, device, labels, &Heartbeats::default())
     }
 
-    /// As [`JsonLinesSink::start`], with the thread's heartbeat among `pulses`: a disk that does not respond is a stall, a
+    /// As [`JsonLinesSink::start`], with the thread's heartbeat among `heartbeats`: a disk that does not respond is a stall, a
     /// pipe without a reader is not.
     ///
     /// # Errors
@@ -79,7 +80,7 @@ impl JsonLinesSink {
         config: &JsonLinesConfig,
         device: &str,
         labels: &[String],
-        pulses: &Heartbeats,
+        heartbeats: &Heartbeats,
     ) -> Result<Self, PublishError> {
         let (output, name) = match &config.path {
             Some(path) => (open(path)?, path.display().to_string()),
@@ -93,8 +94,10 @@ impl JsonLinesSink {
                 (FileOutput::pipe(own.into()), "standard output".to_owned())
             }
         };
-        let pulse = output.is_regular().then(|| pulses.register("json-lines"));
-        Self::start_with(output, name, device, labels, pulse)
+        let heartbeat = output
+            .is_regular()
+            .then(|| heartbeats.register("json-lines"));
+        Self::start_with(output, name, device, labels, heartbeat)
     }
 
     fn start_with(
@@ -102,7 +105,7 @@ impl JsonLinesSink {
         name: String,
         device: &str,
         labels: &[String],
-        pulse: Option<Heartbeat>,
+        heartbeat: Option<Heartbeat>,
     ) -> Result<Self, PublishError> {
         let shared = Arc::new(Shared::default());
         let (end, ended) = bounded::<()>(0);
@@ -111,7 +114,7 @@ impl JsonLinesSink {
             shared: Arc::clone(&shared),
             name,
             failing: None,
-            pulse,
+            heartbeat,
         };
         let thread = std::thread::Builder::new()
             .name(thread_names::JSON_LINES.to_owned())
@@ -220,7 +223,7 @@ impl Drop for JsonLinesSink {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
@@ -239,7 +242,7 @@ struct Writer<O> {
     /// Start of the current write failure, and the number of lines lost by it.
     failing: Option<(Instant, u64)>,
     /// Heartbeat of the thread; none for a pipe.
-    pulse: Option<Heartbeat>,
+    heartbeat: Option<Heartbeat>,
 }
 
 impl<O: Output> Writer<O> {
@@ -247,9 +250,9 @@ impl<O: Output> Writer<O> {
         let mut buffer = Vec::with_capacity(WRITE_BYTES);
         let shared = Arc::clone(&self.shared);
         while self.next_batch(&mut buffer) {
-            self.pulse.iter().for_each(Heartbeat::busy);
+            self.heartbeat.iter().for_each(Heartbeat::busy);
             let result = self.lines.write(&buffer);
-            self.pulse.iter().for_each(Heartbeat::idle);
+            self.heartbeat.iter().for_each(Heartbeat::idle);
             let mut state = shared.lock();
             let count = std::mem::take(&mut state.writing);
             match result {
@@ -286,11 +289,7 @@ impl<O: Output> Writer<O> {
             if state.closing {
                 return false;
             }
-            state = self
-                .shared
-                .changed
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+            self.shared.changed.wait(&mut state);
         }
         while buffer.len() < WRITE_BYTES
             && let Some(line) = state.queue.pop_front()
@@ -320,12 +319,10 @@ impl<O: Output> Writer<O> {
                 );
             }
         }
-        let state = self.shared.lock();
-        let wait = self
-            .shared
-            .changed
-            .wait_timeout_while(state, RETRY_WAIT, |state| !state.closing);
-        drop(wait);
+        let mut state = self.shared.lock();
+        let is_open = |state: &mut State| !state.closing;
+        let changed = &self.shared.changed;
+        changed.wait_while_for(&mut state, is_open, RETRY_WAIT);
     }
 }
 

@@ -86,12 +86,12 @@ mod tests {
     #[test]
     fn a_full_budget_admits_no_image_until_one_is_released() {
         let image = || Image::new(Size::new(1, 1), 4, Box::new([0_u8; 4])).expect("4 bytes");
-        let shelf = ImageBudget::new(2);
-        let first = shelf.try_acquire(image()).expect("a free slot");
-        let second = shelf.clone().try_acquire(image()).expect("a free slot");
-        assert!(shelf.try_acquire(image()).is_none());
+        let budget = ImageBudget::new(2);
+        let first = budget.try_acquire(image()).expect("a free slot");
+        let second = budget.clone().try_acquire(image()).expect("a free slot");
+        assert!(budget.try_acquire(image()).is_none());
         assert_eq!(second.size, Size::new(1, 1));
         drop(first);
-        assert!(shelf.try_acquire(image()).is_some());
+        assert!(budget.try_acquire(image()).is_some());
     }
 }

@@ -37,7 +37,7 @@ pub(super) fn run(args: &FetchArgs) -> anyhow::Result<Exit> {
             "NOT VERIFIED: the catalogue has no hash for this file; compare the hash above with another source"
         ),
     }
-    let spec = fetch.complete(&fetched.sha256)?;
+    let spec = fetch.complete(fetched.sha256)?;
     println!(
         "license: {} ({}); read the terms there",
         spec.license.spdx, spec.license.source

@@ -59,7 +59,7 @@ fn access_unit(size: Size, index: usize, image: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Appends a unit: start code, header, and the payload with a 3 put in wherever it could be taken for a start code.
+/// Appends a NAL unit: start code, header, and the payload with emulation prevention bytes.
 fn unit(bytes: &mut Vec<u8>, header: u8, payload: Vec<u8>) {
     bytes.extend([0, 0, 0, 1, header]);
     let mut zeros = 0;
@@ -138,29 +138,29 @@ fn slice(size: Size, index: usize, image: &[u8]) -> Vec<u8> {
     bits.finish()
 }
 
-/// Bits, the highest of each byte first.
+/// Bit writer, most significant bit first.
 #[derive(Default)]
 struct BitWriter {
     bytes: Vec<u8>,
-    /// Free bits of the last byte.
+    /// Free bits in the last byte.
     free: u32,
 }
 
 impl BitWriter {
     fn put(&mut self, value: u32, count: u32) {
-        for place in (0..count).rev() {
+        for bit in (0..count).rev() {
             if self.free == 0 {
                 self.bytes.push(0);
                 self.free = 8;
             }
             self.free -= 1;
             if let Some(last) = self.bytes.last_mut() {
-                *last |= ((value >> place & 1) as u8) << self.free;
+                *last |= ((value >> bit & 1) as u8) << self.free;
             }
         }
     }
 
-    /// An unsigned number in Exp-Golomb code (9.1); a signed 0 is the same.
+    /// An unsigned Exp-Golomb code (9.1); a signed 0 has the same code.
     fn golomb(&mut self, value: u32) {
         let length = 32 - (value + 1).leading_zeros();
         self.put(0, length - 1);

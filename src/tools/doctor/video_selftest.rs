@@ -1,6 +1,6 @@
 //! Self-tests of scaling and decoding on this machine: the same images through different elements, each timed separately.
 //!
-//! No source, camera or file is touched.
+//! Opens no source, camera or file.
 
 use std::time::{Duration, Instant};
 
@@ -95,7 +95,7 @@ pub(super) fn test_scaling(converter: Option<UnitElement>) -> Result<TestResult,
 /// planes Y, U and V of the last image, and the expected ones.
 ///
 /// # Errors
-/// As for [`test_scaling`].
+/// Those of [`test_scaling`].
 pub(super) fn test_decoding(
     units: Option<(UnitElement, UnitElement)>,
 ) -> Result<(TestResult, Vec<u8>), String> {
@@ -140,11 +140,11 @@ fn element(factory: &'static str, name: &str) -> Result<gst::Element, String> {
 /// An element of a Jetson with the same unit setting as in the daemon.
 fn configured(unit: UnitElement, name: &str) -> Result<gst::Element, String> {
     let element = element(unit.element, name)?;
-    if let Some((property, word)) = unit.setting
-        && !set_if_supported(property, &element, word)
+    if let Some((property, nick)) = unit.setting
+        && !set_if_supported(property, &element, nick)
     {
         return Err(format!(
-            "{} does not accept {property}={word}",
+            "{} does not accept {property}={nick}",
             unit.element
         ));
     }
@@ -215,7 +215,7 @@ fn push_and_pull(
     };
     pipeline
         .set_state(gst::State::Playing)
-        .map_err(|_| bus_error("the elements do not start"))?;
+        .map_err(|_| bus_error("the elements did not start"))?;
     let started = Instant::now();
     for (buffer, index) in buffers.iter().zip(0_u64..) {
         let mut buffer = gst::Buffer::from_slice(buffer.clone());

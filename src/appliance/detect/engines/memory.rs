@@ -1,24 +1,24 @@
-//! Whether there is enough memory to try a build. Only estimates: the real use is known only to TensorRT.
-
-use std::fs;
+//! Checks whether there is enough memory for a build. Estimates only: TensorRT does not report its needs.
 
 use super::EngineError;
 use jetwatch_nvidia::cuda::Device;
+use jetwatch_platform::{Memory, SysRoot};
 
-/// Below this, plus [`MIN_WEIGHT_COPIES`] the network, no build is tried: TensorRT's libraries and kernels alone take about as much.
+/// Minimum free memory in bytes, in addition to [`MIN_WEIGHT_COPIES`] times the network: TensorRT's libraries and kernels take
+/// about as much.
 const MIN_BYTES: u64 = 256 << 20;
 
-/// Copies of the weights that are about at the same time, at the least: the file, the parsed network, the engine, the plan.
+/// Minimum number of copies of the weights at the same time: the file, the parsed network, the engine, the plan.
 const MIN_WEIGHT_COPIES: u64 = 4;
 
-/// Below this, plus [`RECOMMENDED_WEIGHT_COPIES`] the network and the workspace, a warning is given.
+/// With less free memory than this, plus [`RECOMMENDED_WEIGHT_COPIES`] times the network and the workspace, a warning is logged.
 const RECOMMENDED_BYTES: u64 = 1 << 30;
 
 /// Copies of the weights when tactics are tried in several precisions.
 const RECOMMENDED_WEIGHT_COPIES: u64 = 8;
 
-/// Fails when there is far too little memory, and warns when there may be too little: of the GPU, or on a machine whose GPU has none of its
-/// own, or that has no GPU, of the machine.
+/// Fails when there is far too little memory, and warns when there may be too little. Checks GPU memory, or system memory
+/// where the GPU is integrated or missing.
 pub(super) fn check(
     device: Option<&Device>,
     network_bytes: u64,
@@ -26,14 +26,11 @@ pub(super) fn check(
 ) -> Result<(), EngineError> {
     let (kind, free) = match device {
         Some(device) if !device.is_integrated() => ("GPU memory", device.memory()?.free as u64),
-        _ => {
-            let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        _ => match Memory::read(&SysRoot::default()) {
+            Ok(Some(memory)) => ("memory", memory.available),
             // A system that does not report it is not refused.
-            match available(&text) {
-                Some(free) => ("memory", free),
-                None => return Ok(()),
-            }
-        }
+            Ok(None) | Err(_) => return Ok(()),
+        },
     };
     if let Some(warning) = assess(kind, free, network_bytes, workspace_bytes)? {
         log::warn!("{warning}");
@@ -68,15 +65,6 @@ fn assess(
     }))
 }
 
-/// Bytes that programs can still get, out of the text of `/proc/meminfo`.
-fn available(text: &str) -> Option<u64> {
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
-    Some(kib * 1024)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -101,14 +89,5 @@ mod tests {
             error.contains("200 MiB of GPU memory are free") && error.contains("at least 296 MiB"),
             "{error}"
         );
-    }
-
-    #[test]
-    fn available_memory_is_read_from_meminfo() {
-        let text = "MemTotal:       8000 kB\nMemFree:   10 kB\nMemAvailable:    2048 kB\n";
-        assert_eq!(available(text), Some(2 << 20));
-        assert_eq!(available("MemTotal: 8 kB\n"), None);
-        let here = fs::read_to_string("/proc/meminfo").expect("Linux");
-        assert!(available(&here).expect("any kernel since 3.14") > 1 << 20);
     }
 }

@@ -3,7 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
-/// Why a download failed. The file itself is missing or unchanged.
+use jetwatch_files::Sha256Digest;
+
+/// Why a file could not be fetched. Under the file's name there is nothing, or what was there before.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
     /// The server rejects the request.
@@ -35,10 +37,10 @@ pub enum FetchError {
     Hash {
         /// The address.
         url: String,
-        /// SHA-256 of the received bytes.
-        found: String,
-        /// The expected value.
-        expected: String,
+        /// Of the bytes that came.
+        found: Sha256Digest,
+        /// What is known.
+        expected: Sha256Digest,
     },
     /// All attempts failed.
     #[error("{url}: failed after {attempts} attempts: {reason}{}", kept(*part_bytes))]

@@ -2,13 +2,16 @@
 //!
 //! Works with a local shell and over ssh. Closing the connection stops all processes that were started on the target.
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
+
+use parking_lot::Mutex;
+
+use jetwatch_files::PendingFile;
 
 use super::host::User;
 use super::{Host, ProfileError};
@@ -49,7 +52,7 @@ struct CancelState {
 impl CancelHandle {
     /// Cancels the current operation and all later ones.
     pub fn cancel(&self) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock();
         state.cancelled = true;
         if let Some(connection) = state.connection.take() {
             connection.close();
@@ -57,7 +60,7 @@ impl CancelHandle {
     }
 
     fn attach(&self, connection: &Arc<StdinGuard>) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock();
         if state.cancelled {
             connection.close();
         } else {
@@ -78,8 +81,8 @@ impl StdinGuard {
         drop(self.lock().take());
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<ChildStdin>> {
-        self.input.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, Option<ChildStdin>> {
+        self.input.lock()
     }
 }
 
@@ -224,25 +227,16 @@ impl RemoteShell {
         let exists = match line.split_once(' ') {
             Some(("file", value)) => {
                 let (_, bytes) = self.parse_size(value)?;
-                let mut partial = to.as_os_str().to_owned();
-                partial.push(".partial");
-                let partial = Path::new(&partial);
                 let write = |source| ProfileError::Write {
                     path: to.to_owned(),
                     source,
                 };
-                let mut file = File::create(partial).map_err(write)?;
-                let copied = io::copy(&mut self.replies.by_ref().take(bytes), &mut file);
-                let copied = match copied {
-                    Ok(copied) if copied == bytes => std::fs::rename(partial, to).map_err(write),
-                    Ok(_) => Err(self.connection_lost()),
-                    Err(source) => Err(write(source)),
-                };
-                if copied.is_err() {
-                    // An incomplete file is useless; an error of its removal is not reported.
-                    let _ = std::fs::remove_file(partial);
+                let mut pending = PendingFile::create(to).map_err(|error| write(error.source))?;
+                let copied = io::copy(&mut self.replies.by_ref().take(bytes), pending.file());
+                if copied.map_err(write)? != bytes {
+                    return Err(self.connection_lost());
                 }
-                copied?;
+                pending.commit().map_err(|error| write(error.source))?;
                 true
             }
             Some(("missing", _)) => false,
