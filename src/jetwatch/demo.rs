@@ -12,7 +12,7 @@ use clap::Args;
 
 use jetwatch_config::{Backend, Broker, Config, Interval, MqttConfig, SourceUri, SyntheticScene};
 use jetwatch_detect::model::ModelSpec;
-use jetwatch_pipeline::{self as pipeline, Options, Pipeline};
+use jetwatch_pipeline::{Options, Pipeline};
 use jetwatch_publish::Subscriber;
 use jetwatch_telemetry as telemetry;
 
@@ -139,7 +139,7 @@ fn choose_precision(config: &mut Config, spec: &ModelSpec) -> anyhow::Result<()>
         trial.sources = Config::for_source(SCENE, None)?.sources;
         trial.detector.precision = Some(file.precision.clone());
         trial.detector.workers = 1;
-        let alone = pipeline::bench_detector(&trial, 4, 4, TRIAL_FRAMES)?;
+        let alone = jetwatch_bench::bench_detector(&trial, 4, 4, TRIAL_FRAMES)?;
         reported.push(format!(
             "{} {:.1} ms",
             file.precision, alone.cpu_ms_per_frame

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use sha2::{Digest, Sha256};
 
 use super::PipelineError;
-use super::detector_only::preload_frames;
+use super::preload::preload_frames;
 use jetwatch_config::{Config, Pace, SourceUri, SyntheticScene};
 use jetwatch_detect::model::hexadecimal;
 use jetwatch_detect::{DetectError, DetectorFactory};

@@ -10,11 +10,11 @@ use crossbeam_channel::Sender;
 
 use jetwatch_detect::{DetectError, Detector};
 use jetwatch_record::{BudgetedImage, ImageBudget};
+use jetwatch_source::ImageSize;
 use jetwatch_telemetry::{Heartbeat, Level, Recorder, Stage};
 use jetwatch_types::{Detection, Frame, FrameMeta};
 
 use super::batcher::{Batcher, QueuedFrame};
-use super::frame_scaler::{FrameScaler, InputSize};
 use super::track::TrackInput;
 
 /// Settings of a worker.
@@ -22,8 +22,8 @@ use super::track::TrackInput;
 pub(super) struct BatchSettings {
     pub(super) size: usize,
     pub(super) timeout: Duration,
-    /// What it scales pictures for itself; `None`: sources do.
-    pub(super) resize_to: Option<InputSize>,
+    /// Size of the images that sources deliver.
+    pub(super) image_size: ImageSize,
 }
 
 /// Runs until the lanes are closed and drained, or the detector fails.
@@ -41,7 +41,6 @@ pub(super) fn run_worker(
     let mut pending: Vec<(u64, FrameMeta)> = Vec::with_capacity(rule.size);
     let mut detections: Vec<Vec<Detection>> = Vec::with_capacity(rule.size);
     let mut full_images = Vec::with_capacity(rule.size);
-    let mut scaler = rule.resize_to.map(FrameScaler::new);
     loop {
         pulse.idle();
         let mut whole = recorder.batch(Level::Detect, rule.size);
@@ -62,17 +61,12 @@ pub(super) fn run_worker(
             batch.push(item.frame);
         }
         let began = Instant::now();
-        if let Some(scaler) = &mut scaler {
-            let _range = recorder.range(Stage::Tensor, batch.len());
-            for frame in &mut batch {
-                scaler.resize(frame, shelf.is_some());
-            }
-        }
         detector.detect(&batch, &mut detections)?;
         lanes.add_busy_time(began.elapsed());
         drop(whole);
         // Pixels go back to their pool before anybody waits for the follower, but for a bounded number that is looked at again.
-        full_images.extend(batch.drain(..).map(|frame| keep_full_image(shelf?, frame)));
+        let keep = |frame| keep_full_image(shelf?, frame, rule.image_size);
+        full_images.extend(batch.drain(..).map(keep));
         let results_of_batch = pending.drain(..).zip(detections.drain(..));
         for (((ticket, meta), found), view) in results_of_batch.zip(full_images.drain(..)) {
             if results
@@ -92,9 +86,14 @@ pub(super) fn run_worker(
 
 /// Keeps the picture of a frame for later: that at source size where there is one, else that at the network's, where the
 /// processor can read it.
-fn keep_full_image(shelf: &ImageBudget, frame: Frame) -> Option<BudgetedImage> {
-    // A part of the picture is no view.
-    let uncropped = frame.crop.is_none().then_some(frame.image);
+fn keep_full_image(
+    shelf: &ImageBudget,
+    frame: Frame,
+    image_size: ImageSize,
+) -> Option<BudgetedImage> {
+    // Later stages need the whole image, not the region of interest.
+    let is_whole = frame.crop.is_none() || image_size == ImageSize::Source;
+    let uncropped = is_whole.then_some(frame.image);
     let image = frame.full_image.or(uncropped)?;
     image
         .is_cpu_readable()

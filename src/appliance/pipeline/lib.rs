@@ -13,23 +13,21 @@ mod analytics;
 mod batcher;
 mod calibration_images;
 mod control;
-mod detector_only;
 mod detector_status;
 mod error;
 mod evaluate;
-mod execution_mode;
 mod filter;
-mod frame_scaler;
 mod golden;
 mod health;
 mod infer;
 mod interval;
 mod nvmm;
+mod options;
+mod preload;
 mod reload;
 mod reorder;
 mod report;
 mod secondary;
-mod single_stage;
 mod source_table;
 mod sources;
 mod start;
@@ -37,7 +35,6 @@ mod stats;
 mod sysmon;
 mod track;
 
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -46,40 +43,41 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::Sender;
 
 use jetwatch_config::{Config, ConfigError, SourceConfig};
-use jetwatch_platform::{Machine, SysRoot};
+use jetwatch_platform::Machine;
 use jetwatch_publish::{CommandListener, EmbeddedBroker, Stats};
-use jetwatch_record::{ImageBudget, Recording, RenderError};
+use jetwatch_record::{ImageBudget, OverflowPolicy, Recording};
 use jetwatch_source::{
-    self as source, ArgusSupervisor, Dot, FullImage, SourceError, StopToken, Surfaces,
+    self as source, ArgusSupervisor, Dot, FullImage, ImageSize, StopToken, Surfaces,
 };
-use jetwatch_telemetry::{Heartbeats, Recorder, Trace, thread_names};
+use jetwatch_telemetry::{Heartbeats, Recorder, thread_names};
 use jetwatch_types::{Placement, Size};
 
 pub use analytics::unknown_labels;
 pub use calibration_images::CalibrationImages;
-pub use detector_only::{DetectorAlone, bench_detector, bench_layers};
 pub use error::PipelineError;
 pub use evaluate::{EvaluationRun, Evaluator, ImageList};
-pub use execution_mode::{Backpressure, ExecutionMode, ScaleAt};
 pub use golden::{GOLDEN_SCORE, detections_of, golden_frames, image_hash};
+pub use options::{
+    DetectorContext, DetectorDecorator, HandlerDecorator, Options, Outcome, PipelineObserver,
+};
+pub use preload::preload_frames;
 pub use reload::ConfigLoader;
 pub use report::{RunReport, SourceReport};
 pub use secondary::{PreparedSecondary, all_networks, prepare_secondary};
-pub use single_stage::{BenchStage, RunLimit, bench_stage};
-pub use track::FrameCallback;
+pub use start::{embedded_broker, join, spawn, start_sinks};
+pub use track::{FrameCallback, SINK_CLOSE_TIMEOUT};
 
 use batcher::Batcher;
 use control::ControlQueue;
 use detector_status::{DetectorStatusPublisher, Sinks};
-use execution_mode::InFlightLimit;
 use health::ReloadNotice;
 use secondary::SecondaryInference;
 use source_table::SourceTable;
 use sources::RunningSource;
-use start::{join, spawn, wait_until};
+use start::wait_until;
 use stats::StatsCollector;
 use track::{
-    ControlMessage, SINK_CLOSE_TIMEOUT, TrackInput, TrackStage, TrackStageReport, control_channel,
+    ControlMessage, TrackInput, TrackStage, TrackStageReport, control_channel, input_channel,
 };
 
 /// Longest that each group of threads may take to end after a stop.
@@ -88,55 +86,8 @@ const JOIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest that a recording may take to draw what waits, and then to complete its file.
 const RECORDING_CLOSE_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// Longest that is waited at the end for what is beside the chain, where frames wait for it anyway.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(60);
-
 /// How often the watcher looks at its threads.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-
-/// Results that may wait for the follower.
-const CHANNEL_DEPTH: usize = 256;
-
-/// How to run, besides what the configuration says.
-#[derive(Default)]
-pub struct Options {
-    /// When the process started, for the start-up times; default: now.
-    pub process_started: Option<Instant>,
-    /// End after this time.
-    pub duration: Option<Duration>,
-    /// End after this many frames, over all sources.
-    pub max_frames: Option<u64>,
-    /// End after this many batches.
-    pub max_batches: Option<u64>,
-    /// Measure only after this many frames.
-    pub warmup_frames: u64,
-    /// Keeps every single range of every stage.
-    pub trace: Option<Trace>,
-    /// Folder for DOT graphs of the GStreamer pipelines.
-    pub dot_folder: Option<PathBuf>,
-    /// Sees the detections of every frame.
-    pub frame_callback: Option<FrameCallback>,
-    /// Records the annotated frames of all sources to this file.
-    pub record: Option<PathBuf>,
-    /// Where the system begins that is looked at: what works on the video, and how the machine does.
-    pub root: SysRoot,
-    /// Reads the configuration again for a reload; `None`: there is nothing to read.
-    pub config_loader: Option<ConfigLoader>,
-    /// Which way the chain goes: the daemon's own, unless a benchmark compares it with others.
-    pub execution_mode: ExecutionMode,
-}
-
-/// How a run ended.
-pub struct Outcome {
-    /// Its numbers.
-    pub report: RunReport,
-    /// Why it had to stop, when it had to.
-    pub failure: Option<PipelineError>,
-    /// Sources that failed for good, by name.
-    pub failed_sources: Vec<(String, SourceError)>,
-    /// Why the recording is not whole, where one was asked for.
-    pub recording_failure: Option<RenderError>,
-}
 
 /// What every source has to know of the chain behind it.
 struct SourceDefaults {
@@ -167,9 +118,12 @@ pub struct Pipeline {
     track_stage: JoinHandle<TrackStageReport>,
     /// There where pictures are wanted after the network: for a recording, for secondary networks.
     image_budget: Option<ImageBudget>,
-    /// Which way the chain goes, and what sources wait before where frames wait for each other.
-    execution_mode: ExecutionMode,
-    in_flight: InFlightLimit,
+    /// Extension points of the options.
+    overflow: OverflowPolicy,
+    image_size: ImageSize,
+    detector_decorator: Option<DetectorDecorator>,
+    handler_decorator: Option<HandlerDecorator>,
+    observer: Option<Arc<dyn PipelineObserver>>,
     /// What a recording shows of frames that skip the network.
     skipped_full_image: FullImage,
     /// Workers of the secondary networks, which end when the follower has.
@@ -195,7 +149,7 @@ impl Pipeline {
     pub fn start(config: &Config, options: Options) -> Result<Self, PipelineError> {
         let started = options.process_started.unwrap_or_else(Instant::now);
         let recorder = Recorder::with_trace(options.trace.clone());
-        let (pulses, course) = (Heartbeats::default(), options.execution_mode);
+        let pulses = Heartbeats::default();
         let announcer = DetectorStatusPublisher::new(config, &pulses);
         // First, since a detector may take minutes.
         let record = start::prepare_recording(config, options.record.as_deref())?;
@@ -215,16 +169,12 @@ impl Pipeline {
                 choice,
                 names.collect(),
                 recorder.clone(),
-                (
-                    course.overflow_policy(),
-                    execution_mode::max_in_flight(config),
-                ),
+                (options.overflow, start::max_in_flight(config)),
                 RECORDING_CLOSE_TIMEOUT,
             )
         });
         let recording = recording.transpose()?;
-        let gate = course.in_flight_limit(config);
-        let shelf = course.image_budget(config, recording.is_some(), &gate);
+        let shelf = start::image_budget(config, recording.is_some(), &options);
         let carried_view = match &recording {
             Some(_) => FullImage::SourceSize,
             None => FullImage::None,
@@ -234,12 +184,11 @@ impl Pipeline {
         let lanes = Batcher::new(&[], config.detector.batch_size, options.max_frames);
         // Held until the first sources are there.
         lanes.hold_open(true);
-        let (inputs, input_rx) = course.input_channel();
+        let (inputs, input_rx) = input_channel(options.overflow);
         let (control_messages, control_rx) = control_channel();
         let lanes = sources::with_intervals(lanes, config, inputs.clone());
         let lanes = Arc::new(lanes.with_max_batches(options.max_batches));
-        let (cascade, stations) =
-            SecondaryInference::new(&prepared_secondary, course.overflow_policy());
+        let (cascade, stations) = SecondaryInference::new(&prepared_secondary, options.overflow);
         let meter = StatsCollector::new(
             started,
             options.warmup_frames,
@@ -262,7 +211,7 @@ impl Pipeline {
             every_frame: config.publish.detections,
             frame_callback: options.frame_callback,
             recording,
-            in_flight: gate.clone(),
+            observer: options.observer.clone(),
             stop: stop.clone(),
             heartbeat: pulses.register(thread_names::TRACK),
         };
@@ -280,10 +229,10 @@ impl Pipeline {
                 folder: options.dot_folder,
                 requests: Arc::new(AtomicU64::new(0)),
             },
-            nvmm_reader: match course.scale_at {
-                ScaleAt::Source => nvmm::nvmm_reader(&prepared, &machine),
-                // The processor scales them.
-                ScaleAt::Detector => None,
+            nvmm_reader: match options.image_size {
+                ImageSize::Network => nvmm::nvmm_reader(&prepared, &machine),
+                // The CPU scales them.
+                ImageSize::Source => None,
             },
             machine,
             detector_description: prepared.describe(),
@@ -303,8 +252,11 @@ impl Pipeline {
             secondary: Vec::new(),
             track_stage: follower,
             image_budget: shelf,
-            execution_mode: course,
-            in_flight: gate,
+            overflow: options.overflow,
+            image_size: options.image_size,
+            detector_decorator: options.detector_decorator,
+            handler_decorator: options.handler_decorator,
+            observer: options.observer,
             skipped_full_image: carried_view,
             listener: None,
             service_notifier: None,
@@ -385,7 +337,9 @@ impl Pipeline {
             }
         }
         self.stop.stop();
-        self.in_flight.open();
+        if let Some(observer) = &self.observer {
+            observer.stopping();
+        }
         drop(self.listener.take());
         self.control.close(&self.control_messages);
 
@@ -428,7 +382,9 @@ impl Pipeline {
                 late.push(name);
             }
         }
-        self.in_flight.drain(DRAIN_TIMEOUT);
+        if let Some(observer) = &self.observer {
+            observer.workers_ended();
+        }
         let _ = self.inputs.send(TrackInput::Shutdown);
         let until = Instant::now() + JOIN_TIMEOUT + SINK_CLOSE_TIMEOUT;
         let TrackStageReport {
@@ -491,6 +447,8 @@ impl Pipeline {
     }
 }
 
-fn needs_gstreamer(source: &SourceConfig) -> bool {
+/// Whether `source` is read by GStreamer, which must be initialized first.
+#[must_use]
+pub fn needs_gstreamer(source: &SourceConfig) -> bool {
     !matches!(source.uri, jetwatch_config::SourceUri::Synthetic(_))
 }

@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use jetwatch_config::{Config, Interval, SourceConfig};
-use jetwatch_record::{ImageBudget, Overlay};
+use jetwatch_record::{ImageBudget, OverflowPolicy, Overlay};
 use jetwatch_source::{
-    self as source, Flow, FrameHandler, SourceContext, SourceCounters, SourceHandle, StopToken,
+    self as source, Flow, FrameHandler, FullImage, ImageSize, SourceContext, SourceCounters,
+    SourceHandle, StopToken,
 };
 use jetwatch_track::{TrackEventGenerator, Tracker};
 use jetwatch_types::{Frame, FrameMeta, Image, SourceId, SourceState};
@@ -21,7 +22,6 @@ use jetwatch_types::{Frame, FrameMeta, Image, SourceId, SourceState};
 use super::analytics::SourceAnalytics;
 use super::batcher::Batcher;
 use super::control::FromTemplate;
-use super::execution_mode::InFlightLimit;
 use super::filter::DetectionFilter;
 use super::source_table::TrackedSource;
 use super::start::wait_until;
@@ -64,9 +64,8 @@ impl Pipeline {
         };
         let used_up = || std::io::Error::other("65536 sources have run; restart the daemon");
         let interval = interval(&self.config, source);
-        let id = self
-            .batcher
-            .add(self.execution_mode.drops_frames(source), interval);
+        let drops_frames = self.overflow == OverflowPolicy::Drop && source.uri.is_live();
+        let id = self.batcher.add(drops_frames, interval);
         let id = id.ok_or_else(|| thread(used_up()))?;
         let counters: Arc<SourceCounters> = Arc::default();
         self.stats.add_source(&source.name, Arc::clone(&counters));
@@ -170,25 +169,31 @@ impl Pipeline {
         counters: Arc<SourceCounters>,
         has_ended: &Arc<AtomicBool>,
     ) -> SourceContext {
-        let (image_size, full_image) = self
-            .execution_mode
-            .image_requests(self.image_budget.is_some());
+        let full_image = match (self.image_size, self.image_budget.is_some()) {
+            (ImageSize::Network, true) => FullImage::SourceSize,
+            // The image has the size of the source already, or no stage needs it.
+            (ImageSize::Source, _) | (ImageSize::Network, false) => FullImage::None,
+        };
         let handler = SourceHandler {
             batcher: Arc::clone(&self.batcher),
-            in_flight: self.in_flight.clone(),
             image_budget: self.image_budget.clone(),
             inputs: self.inputs.clone(),
             stop: stop.clone(),
             pipeline_stop: self.stop.clone(),
             has_ended: Arc::clone(has_ended),
         };
+        let handler: Arc<dyn FrameHandler> = Arc::new(handler);
+        let handler = match &self.handler_decorator {
+            Some(decorate) => decorate(handler),
+            None => handler,
+        };
         SourceContext {
             id,
             name: source.name.clone(),
             input: self.source_defaults.size,
             placement: self.source_defaults.placement,
-            image_size,
-            handler: Arc::new(handler),
+            image_size: self.image_size,
+            handler,
             skipped_image: can_skip(&self.config, source).then_some(self.skipped_full_image),
             stop: stop.clone(),
             recorder: self.source_defaults.recorder.clone(),
@@ -206,7 +211,6 @@ impl Pipeline {
 /// Connects one source to the batcher and to the track stage.
 struct SourceHandler {
     batcher: Arc<Batcher>,
-    in_flight: InFlightLimit,
     /// Where the full images of skipped frames are kept for later steps.
     image_budget: Option<ImageBudget>,
     inputs: Sender<TrackInput>,
@@ -219,8 +223,7 @@ struct SourceHandler {
 
 impl FrameHandler for SourceHandler {
     fn frame(&self, frame: Frame) -> Flow {
-        self.in_flight
-            .acquire(frame, |frame| self.batcher.push(frame))
+        self.batcher.push(frame)
     }
 
     fn should_skip(&self, source: SourceId) -> bool {

@@ -11,18 +11,16 @@ use jetwatch_config::{Broker, Config, MqttConfig, SourceConfig};
 use jetwatch_detect::{DetectError, DetectorFactory};
 use jetwatch_platform::SysRoot;
 use jetwatch_publish::{EmbeddedBroker, JsonLinesSink, MqttSink, Sink};
-use jetwatch_record::{EncoderChoice, Recording};
+use jetwatch_record::{EncoderChoice, ImageBudget, OverflowPolicy, Recording};
 use jetwatch_source as source;
 use jetwatch_telemetry::{self as telemetry, Heartbeats, Recorder, systemd, thread_names};
 
-use super::execution_mode::ScaleAt;
-use super::frame_scaler::InputSize;
 use super::health::ServiceNotifier;
 use super::infer::{self, BatchSettings};
 use super::secondary::{PreparedSecondary, WorkerContext, prepare_secondary, run_worker};
 use super::sysmon::SystemMonitor;
 use super::track::TrackInput;
-use super::{Pipeline, PipelineError};
+use super::{DetectorContext, Options, Pipeline, PipelineError, sources};
 
 /// The file to record to and what encodes for it, where one was asked for.
 pub(super) fn prepare_recording(
@@ -45,6 +43,37 @@ pub(super) fn open_secondary(
             log::error!("{other}");
         }
         first
+    })
+}
+
+/// Most frames that the inference workers complete at once.
+pub(super) fn max_in_flight(config: &Config) -> usize {
+    config.detector.workers * config.detector.batch_size
+}
+
+/// Limits the images that are kept for later stages; `None` where no stage needs them.
+pub(super) fn image_budget(
+    config: &Config,
+    records: bool,
+    options: &Options,
+) -> Option<ImageBudget> {
+    if !records && config.secondary.is_empty() {
+        return None;
+    }
+    let in_hand = max_in_flight(config);
+    let budget = match (options.overflow, records) {
+        (OverflowPolicy::Drop, true) => {
+            Recording::image_budget(in_hand + sources::max_skipped(config), in_hand)
+        }
+        // As many as are in hand at a time, and as many again in the channel.
+        (OverflowPolicy::Drop, false) => ImageBudget::new(2 * in_hand),
+        (OverflowPolicy::Block, _) => ImageBudget::new(usize::MAX),
+    };
+    Some(match options.observer.clone() {
+        Some(observer) => {
+            budget.with_observer(Arc::new(move |change| observer.full_images_changed(change)))
+        }
+        None => budget,
     })
 }
 
@@ -124,10 +153,13 @@ impl Pipeline {
         let rule = BatchSettings {
             size: config.detector.batch_size,
             timeout: config.detector.batch_timeout,
-            resize_to: (self.execution_mode.scale_at == ScaleAt::Detector).then_some(InputSize {
-                input: self.source_defaults.size,
-                placement: self.source_defaults.placement,
-            }),
+            image_size: self.image_size,
+        };
+        let decorator = self.detector_decorator.clone();
+        let context = DetectorContext {
+            input: self.source_defaults.size,
+            placement: self.source_defaults.placement,
+            recorder: recorder.clone(),
         };
         move || {
             let detector = match prepared.create(index) {
@@ -136,6 +168,10 @@ impl Pipeline {
                     let _ = loaded.send(Err(error));
                     return;
                 }
+            };
+            let detector = match &decorator {
+                Some(decorate) => decorate(detector, &context),
+                None => detector,
             };
             let _ = loaded.send(Ok(()));
             drop(loaded);
@@ -239,8 +275,11 @@ fn failed(place: usize, prepared: &PreparedSecondary, cause: DetectError) -> Pip
     }
 }
 
-/// The broker inside the daemon, where the configuration has one.
-pub(super) fn embedded_broker(config: &Config) -> Result<Option<EmbeddedBroker>, PipelineError> {
+/// Starts the embedded broker, where the configuration has one.
+///
+/// # Errors
+/// Its address cannot be bound, or a thread cannot be started.
+pub fn embedded_broker(config: &Config) -> Result<Option<EmbeddedBroker>, PipelineError> {
     let Some(mqtt) = &config.publish.mqtt else {
         return Ok(None);
     };
@@ -253,8 +292,11 @@ pub(super) fn embedded_broker(config: &Config) -> Result<Option<EmbeddedBroker>,
     )?))
 }
 
-/// The sinks of the configuration.
-pub(super) fn start_sinks(
+/// Starts the sinks of the configuration; MQTT connects to `broker` where there is one.
+///
+/// # Errors
+/// A sink cannot be started.
+pub fn start_sinks(
     config: &Config,
     labels: &[String],
     broker: Option<&EmbeddedBroker>,
@@ -293,8 +335,11 @@ pub(super) fn with_bound_address(mqtt: &MqttConfig, broker: Option<&EmbeddedBrok
     mqtt
 }
 
-/// Starts a thread, which profilers see under the same name.
-pub(super) fn spawn<T: Send + 'static>(
+/// Starts a thread, which profilers show under the same name.
+///
+/// # Errors
+/// The operating system refuses a thread.
+pub fn spawn<T: Send + 'static>(
     name: &str,
     body: impl FnOnce() -> T + Send + 'static,
 ) -> Result<JoinHandle<T>, PipelineError> {
@@ -322,8 +367,11 @@ pub(super) fn wait_until(deadline: Instant, finished: impl Fn() -> bool) -> bool
     true
 }
 
-/// Joins a thread that has ended; its panic goes on here.
-pub(super) fn join<T>(thread: JoinHandle<T>) -> T {
+/// Joins a thread.
+///
+/// # Panics
+/// The thread has panicked: its panic continues here.
+pub fn join<T>(thread: JoinHandle<T>) -> T {
     thread
         .join()
         .unwrap_or_else(|panic| std::panic::resume_unwind(panic))

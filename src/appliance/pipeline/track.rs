@@ -15,17 +15,17 @@ use jetwatch_types::{Detection, EventKind, FrameMeta, SourceId, SourceState, Tra
 mod messages;
 mod publishing;
 
-pub(super) use messages::{ControlMessage, TrackInput, control_channel};
+pub(super) use messages::{ControlMessage, TrackInput, control_channel, input_channel};
 use publishing::publish;
 
 use super::batcher::Batcher;
-use super::execution_mode::InFlightLimit;
+use super::options::PipelineObserver;
 use super::secondary::{SecondaryInference, SecondaryResult};
 use super::source_table::{PendingFrame, SourceTable, TrackedSource};
 use super::stats::StatsCollector;
 
 /// Longest that sinks may take to deliver what they hold when the daemon ends.
-pub(super) const SINK_CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+pub const SINK_CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Longest that secondary networks may take at the end for what they have in hand.
 const SECONDARY_DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
@@ -49,7 +49,7 @@ pub(super) struct TrackStage {
     pub(super) every_frame: bool,
     pub(super) frame_callback: Option<FrameCallback>,
     pub(super) recording: Option<Recording>,
-    pub(super) in_flight: InFlightLimit,
+    pub(super) observer: Option<Arc<dyn PipelineObserver>>,
     /// Ends the run when nobody reads its output any more.
     pub(super) stop: StopToken,
     pub(super) heartbeat: Heartbeat,
@@ -186,7 +186,9 @@ impl TrackStage {
                 self.publish_events(&meta);
             }
         }
-        self.in_flight.set_crops(self.secondary.pending());
+        if let Some(observer) = &self.observer {
+            observer.crop_processed(self.secondary.pending());
+        }
         self.end_if_drained(id);
     }
 
@@ -259,8 +261,8 @@ impl TrackStage {
         if let Some(recording) = &mut self.recording {
             recording.push(&meta, full_image, &line.visible_tracks);
         }
-        if !skipped {
-            self.in_flight.published(self.secondary.pending());
+        if !skipped && let Some(observer) = &self.observer {
+            observer.frame_processed(self.secondary.pending());
         }
     }
 

@@ -28,9 +28,10 @@ const QUEUE_CAPACITY: usize = 4;
 const IN_FLIGHT_IMAGES: usize = 4;
 
 /// Handling of frames that the recording cannot keep up with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OverflowPolicy {
     /// They are dropped, and counted.
+    #[default]
     Drop,
     /// They wait without limit: the caller bounds them.
     Block,

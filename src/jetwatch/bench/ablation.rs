@@ -9,13 +9,14 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
-use jetwatch_bench::{AblationStep, Capabilities, Gain, StepConfig, compute_gains, cpu_per_frame};
+use jetwatch_bench::{
+    AblationStep, Backpressure, Capabilities, ExecutionMode, Gain, ScaleAt, StepConfig,
+    compute_gains, cpu_per_frame,
+};
 use jetwatch_config::{Backend, Config, DetectorConfig, EngineBuild, Interval, OnnxProvider};
 use jetwatch_detect::graph::{self, Axis};
 use jetwatch_detect::{self as detect, engines, model::ModelSpec};
-use jetwatch_pipeline::{
-    self as pipeline, Backpressure, ExecutionMode, Options, PipelineError, ScaleAt,
-};
+use jetwatch_pipeline::{self as pipeline, Options, PipelineError};
 use jetwatch_record::Recording;
 
 use super::super::Exit;
@@ -76,14 +77,15 @@ impl StepRun {
             true => ScaleAt::Detector,
             false => ScaleAt::Source,
         };
-        Options {
-            execution_mode: ExecutionMode {
-                backpressure: turns,
-                scale_at: scaling,
-            },
+        let mode = ExecutionMode {
+            backpressure: turns,
+            scale_at: scaling,
+        };
+        let options = Options {
             record: self.record.clone(),
             ..options
-        }
+        };
+        mode.apply(self.config(), options)
     }
 
     /// Whether it can run another way than it did when it failed so: a network that takes one crop at a time is given one.

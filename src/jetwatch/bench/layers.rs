@@ -3,14 +3,14 @@
 use anyhow::bail;
 use serde_json::json;
 
+use jetwatch_bench::bench_layers;
 use jetwatch_config::Config;
-use jetwatch_pipeline as pipeline;
 
 use super::super::Exit;
 
 /// Measures the layers and prints one JSON object, the slowest layer first.
 pub(super) fn run(config: &Config, preload: usize, runs: usize) -> anyhow::Result<Exit> {
-    let Some(mut layers) = pipeline::bench_layers(config, preload, runs)? else {
+    let Some(mut layers) = bench_layers(config, preload, runs)? else {
         bail!(
             "only TensorRT tells the times of layers, and this detector is another one; set detector.backend to `tensorrt`"
         );

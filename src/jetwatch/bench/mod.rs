@@ -20,9 +20,8 @@ use clap::{Args, ValueEnum};
 use rustix::process::Signal;
 use rustix::thread::CpuSet;
 
-use jetwatch_bench::Axis;
+use jetwatch_bench::{Axis, BenchStage};
 use jetwatch_config::{Config, ConfigError};
-use jetwatch_pipeline as pipeline;
 use jetwatch_platform::SysRoot;
 use jetwatch_platform::tune::{self, ClockBoost};
 use jetwatch_telemetry as telemetry;
@@ -135,13 +134,13 @@ enum PartArg {
 
 impl PartArg {
     /// As the chain knows it; `None` for layers, which are measured in another way.
-    fn stage(self) -> Option<pipeline::BenchStage> {
+    fn stage(self) -> Option<BenchStage> {
         match self {
-            Self::Decode => Some(pipeline::BenchStage::Decode),
-            Self::Scale => Some(pipeline::BenchStage::Scale),
-            Self::Detect => Some(pipeline::BenchStage::Detect),
-            Self::Track => Some(pipeline::BenchStage::Track),
-            Self::Publish => Some(pipeline::BenchStage::Publish),
+            Self::Decode => Some(BenchStage::Decode),
+            Self::Scale => Some(BenchStage::Scale),
+            Self::Detect => Some(BenchStage::Detect),
+            Self::Track => Some(BenchStage::Track),
+            Self::Publish => Some(BenchStage::Publish),
             Self::Layers => None,
         }
     }

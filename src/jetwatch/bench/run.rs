@@ -8,9 +8,9 @@ use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use jetwatch_bench::{AblationStep, TraceStats, document};
+use jetwatch_bench::{AblationStep, BenchStage, RunLimit, TraceStats, bench_stage, document};
 use jetwatch_config::{Broker, Config, TlsConfig};
-use jetwatch_pipeline::{self as pipeline, Options, Pipeline, RunLimit};
+use jetwatch_pipeline::{Options, Pipeline};
 use jetwatch_platform::SysRoot;
 use jetwatch_source::StopToken;
 use jetwatch_telemetry::{Level, Trace, process_usage, with_error_prefix};
@@ -163,7 +163,7 @@ fn run_stage(
     args: &BenchArgs,
     config: &Config,
     settings: &[(String, String)],
-    part: pipeline::BenchStage,
+    part: BenchStage,
 ) -> anyhow::Result<RunOutput> {
     let root = SysRoot::new(&args.root);
     let (trace, stop) = (Trace::default(), StopToken::default());
@@ -175,7 +175,7 @@ fn run_stage(
     let observer = SystemObserver::start(&root);
     let cpu = process_usage().cpu;
     let preload = usize::from(args.preload);
-    let frames = pipeline::bench_stage(config, part, preload, budget, &trace)?;
+    let frames = bench_stage(config, part, preload, budget, &trace)?;
     let cpu = process_usage().cpu.saturating_sub(cpu);
     let meta = observer.finish(args, settings, None);
     let entries = trace.drain();

@@ -7,14 +7,12 @@ use std::time::Instant;
 use anyhow::{Context, bail};
 use serde::Serialize;
 
+use jetwatch_bench::{DetectorAlone, bench_detector};
 use jetwatch_config::{Backend, Config, DetectorConfig};
 use jetwatch_detect::engines::EngineError;
 use jetwatch_detect::{self as detect, DetectError, DetectorFactory};
 use jetwatch_eval::{Agreement, Golden, GoldenImage, GoldenSet, MatchCriteria, agreement};
-use jetwatch_pipeline::{
-    DetectorAlone, GOLDEN_SCORE, PipelineError, bench_detector, detections_of, golden_frames,
-    image_hash,
-};
+use jetwatch_pipeline::{GOLDEN_SCORE, PipelineError, detections_of, golden_frames, image_hash};
 use jetwatch_telemetry::{Recorder, StageSummary};
 use jetwatch_types::{Detection, Frame};
 

@@ -3,11 +3,11 @@
 use std::sync::Mutex;
 
 use super::*;
-use crate::execution_mode::ExecutionMode;
 use crate::filter::DetectionFilter;
 use crate::{StatsCollector, sources};
 use jetwatch_config::{Config, Interval};
 use jetwatch_publish::{Publication, Reply};
+use jetwatch_record::OverflowPolicy;
 use jetwatch_source::SourceCounters;
 use jetwatch_telemetry::{Heartbeats, thread_names};
 use jetwatch_track::TrackEventGenerator;
@@ -78,7 +78,7 @@ impl TrackStageFixture {
             sources: lines,
             labels,
             sinks: vec![Box::new(published.clone())],
-            secondary: SecondaryInference::new(&[], ExecutionMode::default().overflow_policy()).0,
+            secondary: SecondaryInference::new(&[], OverflowPolicy::Drop).0,
             batcher: lanes,
             stats: Arc::new(meter),
             recorder,
@@ -86,7 +86,7 @@ impl TrackStageFixture {
             every_frame: false,
             frame_callback: None,
             recording: None,
-            in_flight: InFlightLimit::default(),
+            observer: None,
             stop: StopToken::default(),
             heartbeat: Heartbeats::default().register(thread_names::TRACK),
         };

@@ -1,27 +1,25 @@
-//! The detector alone: preloaded frames through the workers' detectors, and nothing else. The yardstick for the whole chain.
+//! The detector without a pipeline: preloaded frames through the detectors of all workers.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Barrier, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Barrier};
+use std::time::Instant;
 
 use crossbeam_channel::bounded;
 
-use jetwatch_config::{Config, SourceConfig};
+use jetwatch_config::Config;
 use jetwatch_detect::{self as detect, LayerTime};
-use jetwatch_source::{self as source, Flow, FrameHandler, SourceContext, StopToken};
-use jetwatch_telemetry::{Recorder, StageSummary, process_usage};
-use jetwatch_types::Frame;
+use jetwatch_pipeline::{PipelineError, join, needs_gstreamer, preload_frames, spawn};
+use jetwatch_source as source;
+use jetwatch_telemetry::{Recorder, Stage, StageSummary, process_usage};
 
-use super::{PipelineError, needs_gstreamer, spawn};
-
-/// Numbers of the detector alone.
+/// Speed of the detectors without a pipeline.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct DetectorAlone {
     /// Frames measured.
     pub frames: u64,
     /// Workers.
     pub workers: usize,
-    /// Frames preloaded and used in turns.
+    /// Preloaded frames, used in turn.
     pub preloaded: usize,
     /// Frames per second of all workers together.
     pub fps: f64,
@@ -31,7 +29,11 @@ pub struct DetectorAlone {
     pub stages: Vec<StageSummary>,
 }
 
-/// Preloads up to `preload` frames of the first source and runs at least `frames` of them through the detectors, after `warmup` of them unmeasured.
+/// Preloads up to `preload` frames of the first source, runs `warmup` of them through the detectors unmeasured, then measures
+/// at least `frames`. Blocks until then.
+///
+/// # Errors
+/// The detector or the source cannot be opened, or the detector fails.
 pub fn bench_detector(
     config: &Config,
     preload: usize,
@@ -98,13 +100,13 @@ pub fn bench_detector(
     );
     barrier.wait();
     for thread in threads {
-        super::join(thread);
+        join(thread);
     }
     if let Ok(error) = failures.try_recv() {
         return Err(error.into());
     }
     let summary = recorder.summary();
-    let done = summary.stage(jetwatch_telemetry::Stage::Infer).items.max(1);
+    let done = summary.stage(Stage::Infer).items.max(1);
     Ok(DetectorAlone {
         frames: done,
         workers,
@@ -115,8 +117,11 @@ pub fn bench_detector(
     })
 }
 
-/// How long each layer of the network takes, over `detector_description` runs on single frames of the first source; `None` where the
-/// backend cannot tell.
+/// Time of each layer of the network, over `runs` runs on single frames of the first source; `None` where the backend does not
+/// measure layers.
+///
+/// # Errors
+/// The detector or the source cannot be opened, or the detector fails.
 pub fn bench_layers(
     config: &Config,
     preload: usize,
@@ -128,59 +133,4 @@ pub fn bench_layers(
     let prepared = detect::load(&config.detector, &Recorder::default())?;
     let frames = preload_frames(&config.sources[0], &prepared, preload)?;
     Ok(prepared.layer_times(&frames, runs)?)
-}
-
-/// Keeps the first frames of a source, then stops it.
-struct FirstFrames {
-    kept: Arc<Mutex<Vec<Frame>>>,
-    wanted: usize,
-    stop: StopToken,
-}
-
-impl FrameHandler for FirstFrames {
-    fn frame(&self, frame: Frame) -> Flow {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.push(frame);
-        if kept.len() < self.wanted {
-            return Flow::Continue;
-        }
-        self.stop.stop();
-        Flow::Stop
-    }
-}
-
-/// The first `preload` frames of `on_source_state`, at least one, through its real pipeline.
-pub(super) fn preload_frames(
-    source: &SourceConfig,
-    prepared: &detect::DetectorFactory,
-    preload: usize,
-) -> Result<Vec<Frame>, PipelineError> {
-    let kept: Arc<Mutex<Vec<Frame>>> = Arc::default();
-    let stop = StopToken::default();
-    let handler = FirstFrames {
-        kept: Arc::clone(&kept),
-        wanted: preload.max(1),
-        stop: stop.clone(),
-    };
-    let context = SourceContext::standalone(
-        &source.name,
-        prepared.input_size(),
-        prepared.placement(),
-        &stop,
-        Arc::new(handler),
-    );
-    let handle = source::start(source, context).map_err(|cause| PipelineError::Thread {
-        name: format!("source-{}", source.name),
-        cause,
-    })?;
-    while !handle.is_finished() {
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    handle.join()?;
-    let frames = std::mem::take(&mut *kept.lock().unwrap_or_else(PoisonError::into_inner));
-    if frames.is_empty() {
-        Err(source::SourceError::Empty.into())
-    } else {
-        Ok(frames)
-    }
 }
