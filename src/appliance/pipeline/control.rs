@@ -13,9 +13,8 @@ use jetwatch_config::{Config, MAX_SOURCES, SourceConfig};
 use jetwatch_publish::{Command, CommandListener, EmbeddedBroker, PublishError, Reply};
 
 use super::Pipeline;
-use super::analytics::unknown_labels_of;
 use super::start::with_bound_address;
-use super::track::ControlMessage;
+use super::track::{ControlMessage, unknown_labels_of};
 
 /// Commands that may wait: a few for each source that there can be.
 const MAX_PENDING: usize = 256;

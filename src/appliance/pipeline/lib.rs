@@ -9,26 +9,21 @@
 //! Stopping runs the way data runs: sources end, lanes drain, workers end, the follower ends the tracks, sinks deliver what
 //! they hold. Each join has a deadline that names who is late.
 
-mod analytics;
 mod batcher;
 mod calibration_images;
 mod control;
 mod detector_status;
 mod error;
 mod evaluate;
-mod filter;
 mod golden;
 mod health;
 mod infer;
-mod interval;
 mod nvmm;
 mod options;
 mod preload;
 mod reload;
-mod reorder;
 mod report;
 mod secondary;
-mod source_table;
 mod sources;
 mod start;
 mod stats;
@@ -52,7 +47,6 @@ use jetwatch_source::{
 use jetwatch_telemetry::{Heartbeats, Recorder, thread_names};
 use jetwatch_types::{Placement, Size};
 
-pub use analytics::unknown_labels;
 pub use calibration_images::CalibrationImages;
 pub use error::PipelineError;
 pub use evaluate::{EvaluationRun, Evaluator, ImageList};
@@ -65,19 +59,19 @@ pub use reload::ConfigLoader;
 pub use report::{RunReport, SourceReport};
 pub use secondary::{PreparedSecondary, all_networks, prepare_secondary};
 pub use start::{embedded_broker, join, spawn, start_sinks};
-pub use track::{FrameCallback, SINK_CLOSE_TIMEOUT};
+pub use track::{FrameCallback, SINK_CLOSE_TIMEOUT, unknown_labels};
 
 use batcher::Batcher;
 use control::ControlQueue;
 use detector_status::{DetectorStatusPublisher, Sinks};
 use health::ReloadNotice;
 use secondary::SecondaryInference;
-use source_table::SourceTable;
 use sources::RunningSource;
 use start::wait_until;
 use stats::StatsCollector;
 use track::{
-    ControlMessage, TrackInput, TrackStage, TrackStageReport, control_channel, input_channel,
+    ControlMessage, SourceTable, TrackInput, TrackStage, TrackStageReport, control_channel,
+    input_channel,
 };
 
 /// Longest that each group of threads may take to end after a stop.

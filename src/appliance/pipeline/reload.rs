@@ -7,9 +7,8 @@ use jetwatch_publish::{ReloadProblem, ReloadState, ReloadStatus};
 use jetwatch_telemetry as telemetry;
 
 use super::Pipeline;
-use super::analytics::unknown_labels;
 use super::control::{FromTemplate, Request};
-use super::track::ControlMessage;
+use super::track::{ControlMessage, unknown_labels};
 
 /// Reads the configuration once more, as it was read for the start.
 pub type ConfigLoader = Box<dyn Fn() -> Result<Config, ConfigError> + Send>;

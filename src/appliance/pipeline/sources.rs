@@ -19,13 +19,10 @@ use jetwatch_source::{
 use jetwatch_track::{TrackEventGenerator, Tracker};
 use jetwatch_types::{Frame, FrameMeta, Image, SourceId, SourceState};
 
-use super::analytics::SourceAnalytics;
 use super::batcher::Batcher;
 use super::control::FromTemplate;
-use super::filter::DetectionFilter;
-use super::source_table::TrackedSource;
 use super::start::wait_until;
-use super::track::{REMOVED_REASON, TrackInput};
+use super::track::{DetectionFilter, REMOVED_REASON, SourceAnalytics, TrackInput, TrackedSource};
 use super::{Pipeline, PipelineError, needs_gstreamer};
 
 /// Longest that a source may take to leave; then it is left behind.
@@ -284,7 +281,6 @@ pub(super) fn with_intervals(
     };
     let detector = &config.detector;
     batcher.with_intervals(
-        &[],
         detector.max_interval,
         detector.workers,
         Box::new(on_skipped),

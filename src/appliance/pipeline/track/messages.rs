@@ -9,8 +9,8 @@ use jetwatch_publish::{ReloadStatus, Reply};
 use jetwatch_record::{BudgetedImage, OverflowPolicy, Overlay};
 use jetwatch_types::{Detection, FrameMeta, SourceId, SourceState};
 
+use super::TrackedSource;
 use crate::secondary::SecondaryResult;
-use crate::source_table::TrackedSource;
 
 /// Inputs that may wait, where their number is limited.
 const INPUT_DEPTH: usize = 256;

@@ -3,7 +3,6 @@
 use std::sync::Mutex;
 
 use super::*;
-use crate::filter::DetectionFilter;
 use crate::{StatsCollector, sources};
 use jetwatch_config::{Config, Interval};
 use jetwatch_publish::{Publication, Reply};

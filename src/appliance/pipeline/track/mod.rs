@@ -12,16 +12,24 @@ use jetwatch_source::StopToken;
 use jetwatch_telemetry::{Heartbeat, Level, Recorder, Stage};
 use jetwatch_types::{Detection, EventKind, FrameMeta, SourceId, SourceState, Track, TrackState};
 
+mod analytics;
+mod filter;
 mod messages;
 mod publishing;
+mod reorder;
+mod source;
 
+pub use analytics::unknown_labels;
+pub(super) use analytics::{SourceAnalytics, unknown_labels_of};
+pub(super) use filter::DetectionFilter;
 pub(super) use messages::{ControlMessage, TrackInput, control_channel, input_channel};
 use publishing::publish;
+use source::PendingFrame;
+pub(super) use source::{SourceTable, TrackedSource};
 
 use super::batcher::Batcher;
 use super::options::PipelineObserver;
 use super::secondary::{SecondaryInference, SecondaryResult};
-use super::source_table::{PendingFrame, SourceTable, TrackedSource};
 use super::stats::StatsCollector;
 
 /// Longest that sinks may take to deliver what they hold when the daemon ends.

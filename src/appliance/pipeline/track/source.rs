@@ -16,11 +16,11 @@ use super::reorder::ReorderBuffer;
 
 /// One place for each id that was ever given.
 #[derive(Default)]
-pub(super) struct SourceTable(Vec<Option<Box<TrackedSource>>>);
+pub(crate) struct SourceTable(Vec<Option<Box<TrackedSource>>>);
 
 impl SourceTable {
     /// Puts `source` into the place of `id`.
-    pub(super) fn insert(&mut self, id: SourceId, line: Box<TrackedSource>) {
+    pub(crate) fn insert(&mut self, id: SourceId, line: Box<TrackedSource>) {
         if self.0.len() <= id.index() {
             self.0.resize_with(id.index() + 1, || None);
         }
@@ -28,17 +28,17 @@ impl SourceTable {
     }
 
     /// Empties the place of `id`.
-    pub(super) fn remove(&mut self, id: SourceId) {
+    pub(crate) fn remove(&mut self, id: SourceId) {
         self.0[id.index()] = None;
     }
 
     /// Whether the source is there.
-    pub(super) fn contains(&self, id: SourceId) -> bool {
+    pub(crate) fn contains(&self, id: SourceId) -> bool {
         self.0.get(id.index()).is_some_and(Option::is_some)
     }
 
     /// Who is there.
-    pub(super) fn ids(&self) -> Vec<SourceId> {
+    pub(crate) fn ids(&self) -> Vec<SourceId> {
         let ids = (0..=u16::MAX).map(SourceId).take(self.0.len());
         ids.filter(|id| self.contains(*id)).collect()
     }
@@ -64,33 +64,33 @@ impl IndexMut<usize> for SourceTable {
 }
 
 /// What is known of one frame when its turn comes.
-pub(super) type PendingFrame = (FrameMeta, Option<Vec<Detection>>, Option<BudgetedImage>);
+pub(crate) type PendingFrame = (FrameMeta, Option<Vec<Detection>>, Option<BudgetedImage>);
 
 /// The follower's side of one source.
-pub(super) struct TrackedSource {
-    pub(super) name: String,
-    pub(super) reorder: ReorderBuffer<PendingFrame>,
-    pub(super) tracker: Tracker,
-    pub(super) lifecycle: TrackEventGenerator,
+pub(crate) struct TrackedSource {
+    pub(crate) name: String,
+    pub(crate) reorder: ReorderBuffer<PendingFrame>,
+    pub(crate) tracker: Tracker,
+    pub(crate) lifecycle: TrackEventGenerator,
     /// Its rules at work, where it has any.
-    pub(super) analytics: Option<SourceAnalytics>,
+    pub(crate) analytics: Option<SourceAnalytics>,
     /// What is kept of this source's detections.
-    pub(super) filter: DetectionFilter,
+    pub(crate) filter: DetectionFilter,
     /// States that are told in this order, [`SourceState::Offline`] once the frames from before it are through.
-    pub(super) states: VecDeque<(SourceState, Option<String>)>,
+    pub(crate) states: VecDeque<(SourceState, Option<String>)>,
     /// The source has ended; said once its last frame is through.
-    pub(super) pending_end: Option<(SourceState, Option<String>)>,
+    pub(crate) pending_end: Option<(SourceState, Option<String>)>,
     /// That was said.
-    pub(super) ended_published: bool,
+    pub(crate) ended_published: bool,
     /// Who waits for this place to be given up.
-    pub(super) removal: Option<Sender<()>>,
-    pub(super) last_meta: Option<FrameMeta>,
-    pub(super) events: Vec<TrackEvent>,
-    pub(super) visible_tracks: Vec<Track>,
+    pub(crate) removal: Option<Sender<()>>,
+    pub(crate) last_meta: Option<FrameMeta>,
+    pub(crate) events: Vec<TrackEvent>,
+    pub(crate) visible_tracks: Vec<Track>,
 }
 
 impl TrackedSource {
-    pub(super) fn new(
+    pub(crate) fn new(
         name: &str,
         tracker: Tracker,
         lifecycle: TrackEventGenerator,

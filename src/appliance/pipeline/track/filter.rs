@@ -7,7 +7,7 @@ use jetwatch_types::Detection;
 
 /// The filter of one source.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct DetectionFilter {
+pub(crate) struct DetectionFilter {
     min_score: f32,
     classes: ClassFilter,
 }
@@ -17,7 +17,7 @@ impl DetectionFilter {
     ///
     /// # Errors
     /// A label that the model does not have.
-    pub(super) fn new(source: &SourceConfig, labels: &[String]) -> Result<Self, DetectError> {
+    pub(crate) fn new(source: &SourceConfig, labels: &[String]) -> Result<Self, DetectError> {
         Ok(Self {
             min_score: source.score_threshold.unwrap_or(0.0),
             classes: ClassFilter::new(labels, &source.classes)?,
@@ -25,7 +25,7 @@ impl DetectionFilter {
     }
 
     /// Takes out what is not kept; the order stays.
-    pub(super) fn apply(&self, detections: &mut Vec<Detection>) {
+    pub(crate) fn apply(&self, detections: &mut Vec<Detection>) {
         detections
             .retain(|found| found.score >= self.min_score && self.classes.accepts(found.class));
     }

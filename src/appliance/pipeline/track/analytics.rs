@@ -15,10 +15,10 @@ use jetwatch_types::{
     AnalyticsEvent, Crossings, FrameMeta, Track, TrackEvent, TrackId, TrackState, ZoneCount,
 };
 
-use super::error::suggestion;
+use crate::error::suggestion;
 
 /// The follower's side of one source's rules.
-pub(super) struct SourceAnalytics {
+pub(crate) struct SourceAnalytics {
     rules: SceneRules,
     analytics: Analytics,
     /// Shortest time between two messages about one zone or line.
@@ -57,7 +57,7 @@ impl<T> LastPublished<T> {
 
 impl SourceAnalytics {
     /// The rules of one source, nothing seen; `None` where there are no rules.
-    pub(super) fn new(
+    pub(crate) fn new(
         source: &SourceConfig,
         labels: &[String],
         interval: Duration,
@@ -90,7 +90,7 @@ impl SourceAnalytics {
     }
 
     /// Takes in all that the tracker returned for a frame, with the events of that frame that are still to be told.
-    pub(super) fn step(
+    pub(crate) fn step(
         &mut self,
         meta: &FrameMeta,
         tracks: &[Track],
@@ -103,13 +103,13 @@ impl SourceAnalytics {
     }
 
     /// Ends all that is under way, with the events of the source's end that are still to be told.
-    pub(super) fn finish(&mut self, lifecycle: &TrackEventGenerator, events: &[TrackEvent]) {
+    pub(crate) fn finish(&mut self, lifecycle: &TrackEventGenerator, events: &[TrackEvent]) {
         self.analytics.finish(&mut self.analytics_events);
         self.split_events(lifecycle, events);
     }
 
     /// Gives `publish` the facts about tracks that have ended: nothing may follow their `end` under their identity.
-    pub(super) fn publish_before_end(
+    pub(crate) fn publish_before_end(
         &mut self,
         source: &str,
         frame: &FrameMeta,
@@ -119,7 +119,7 @@ impl SourceAnalytics {
     }
 
     /// Gives `publish` all other facts.
-    pub(super) fn publish_rest(
+    pub(crate) fn publish_rest(
         &mut self,
         source: &str,
         frame: &FrameMeta,
@@ -129,7 +129,7 @@ impl SourceAnalytics {
     }
 
     /// Gives `publish` the zones and lines that are due; `None` for `at`: all that differ from what was told, or never were.
-    pub(super) fn publish_counts(
+    pub(crate) fn publish_counts(
         &mut self,
         source: &str,
         at: Option<SystemTime>,
@@ -221,7 +221,7 @@ pub fn unknown_labels(config: &Config, labels: &[String]) -> Vec<Problem> {
 }
 
 /// What `on_source_state` calls for that is not among `labels`, each with its key: `classes`, and the `objects` of its rules.
-pub(super) fn unknown_labels_of(source: &SourceConfig, labels: &[String]) -> Vec<(String, String)> {
+pub(crate) fn unknown_labels_of(source: &SourceConfig, labels: &[String]) -> Vec<(String, String)> {
     let classes = source.classes.iter();
     let classes = classes.filter(|label| !labels.contains(label));
     let classes = classes.map(|label| ("classes".to_owned(), label.as_str()));
