@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use jetwatch_config::{Config, DetectorConfig};
 use jetwatch_detect::{self as detect, DetectError, Detector, DetectorFactory};
-use jetwatch_source::{self as source, Flow, FrameHandler, ImageSize, SourceContext, StopToken};
+use jetwatch_source::{self as source, Flow, FrameHandler, SourceContext, StopToken};
 use jetwatch_telemetry::{Recorder, Stage};
 use jetwatch_types::{Detection, Frame, FrameMeta, Size, SourceId};
 
@@ -84,7 +84,6 @@ impl Evaluator {
                 settings: BatchSettings {
                     size: detector.batch_size,
                     timeout: detector.batch_timeout,
-                    image_size: ImageSize::Network,
                 },
             };
             let stop = stop.clone();

@@ -36,7 +36,7 @@ use self::votes::{Vote, Votes};
 
 pub(super) use self::counters::NamedCounters;
 pub use self::prepare::{PreparedSecondary, all_networks, prepare_secondary};
-pub(super) use self::worker::{WorkerContext, run_worker};
+pub(super) use self::worker::{SecondaryWorker, WorkerContext};
 
 /// Batches of crops that may wait for a network.
 const QUEUED_BATCHES: usize = 4;
