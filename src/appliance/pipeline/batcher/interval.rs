@@ -173,7 +173,7 @@ impl IntervalController {
             && self.sources.iter().any(SourceInterval::is_adaptive_now)
     }
 
-    /// Looks at the load, and chooses the interval anew.
+    /// Samples the load and adapts the interval.
     pub(super) fn sample(&mut self, now: Instant, totals: Totals) {
         let before = std::mem::replace(
             &mut self.last_sample,

@@ -1,4 +1,4 @@
-//! What the track stage receives: inputs, whose order counts, and control messages, in a channel of their own.
+//! What the tracking stage receives: inputs, whose order counts, and control messages, in a channel of their own.
 //!
 //! A control message is published after all inputs that were sent before it, and none is lost at the end.
 

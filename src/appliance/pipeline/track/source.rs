@@ -1,5 +1,5 @@
-//! The follower's sides of all sources, by the sources' ids. Sources come and go, and no id is given twice: the place of one
-//! that is gone stays empty.
+//! The tracking state of all sources, by their ids. Sources are added and removed, and no id is used twice: the entry of a removed
+//! source stays empty.
 
 use std::collections::VecDeque;
 use std::ops::{Index, IndexMut};
@@ -14,44 +14,44 @@ use super::analytics::SourceAnalytics;
 use super::filter::DetectionFilter;
 use super::reorder::ReorderBuffer;
 
-/// One place for each id that was ever given.
+/// One entry for each id that was ever used.
 #[derive(Default)]
 pub(crate) struct SourceTable(Vec<Option<Box<TrackedSource>>>);
 
 impl SourceTable {
-    /// Puts `source` into the place of `id`.
-    pub(crate) fn insert(&mut self, id: SourceId, line: Box<TrackedSource>) {
+    /// Sets the entry of `id`.
+    pub(crate) fn insert(&mut self, id: SourceId, source: Box<TrackedSource>) {
         if self.0.len() <= id.index() {
             self.0.resize_with(id.index() + 1, || None);
         }
-        self.0[id.index()] = Some(line);
+        self.0[id.index()] = Some(source);
     }
 
-    /// Empties the place of `id`.
+    /// Empties the entry of `id`.
     pub(crate) fn remove(&mut self, id: SourceId) {
         self.0[id.index()] = None;
     }
 
-    /// Whether the source is there.
+    /// Whether there is a source with this id.
     pub(crate) fn contains(&self, id: SourceId) -> bool {
         self.0.get(id.index()).is_some_and(Option::is_some)
     }
 
-    /// Who is there.
+    /// The ids of all sources.
     pub(crate) fn ids(&self) -> Vec<SourceId> {
         let ids = (0..=u16::MAX).map(SourceId).take(self.0.len());
         ids.filter(|id| self.contains(*id)).collect()
     }
 }
 
-/// Panics for a source that is not there. Results come from those alone that are: the place is given up after the last one.
+/// Panics for an id without a source. A source is removed after its last result, so results have one.
 impl Index<usize> for SourceTable {
     type Output = TrackedSource;
 
     fn index(&self, index: usize) -> &TrackedSource {
         self.0[index]
             .as_ref()
-            .expect("a source's place is kept until its last result")
+            .expect("a source is kept until its last result")
     }
 }
 
@@ -59,30 +59,30 @@ impl IndexMut<usize> for SourceTable {
     fn index_mut(&mut self, index: usize) -> &mut TrackedSource {
         self.0[index]
             .as_mut()
-            .expect("a source's place is kept until its last result")
+            .expect("a source is kept until its last result")
     }
 }
 
-/// What is known of one frame when its turn comes.
+/// Metadata, detections (`None`: the frame skipped the network) and full image of one frame.
 pub(crate) type PendingFrame = (FrameMeta, Option<Vec<Detection>>, Option<BudgetedImage>);
 
-/// The follower's side of one source.
+/// The tracking state of one source.
 pub(crate) struct TrackedSource {
     pub(crate) name: String,
     pub(crate) reorder: ReorderBuffer<PendingFrame>,
     pub(crate) tracker: Tracker,
     pub(crate) lifecycle: TrackEventGenerator,
-    /// Its rules at work, where it has any.
+    /// `None` where the source has no analytics rules.
     pub(crate) analytics: Option<SourceAnalytics>,
-    /// What is kept of this source's detections.
+    /// Selects the detections that are tracked.
     pub(crate) filter: DetectionFilter,
-    /// States that are told in this order, [`SourceState::Offline`] once the frames from before it are through.
+    /// States to publish, in this order; [`SourceState::Offline`] once the frames before it are processed.
     pub(crate) states: VecDeque<(SourceState, Option<String>)>,
-    /// The source has ended; said once its last frame is through.
+    /// The end of the source, to publish once its last frame is processed.
     pub(crate) pending_end: Option<(SourceState, Option<String>)>,
-    /// That was said.
+    /// The end was published.
     pub(crate) ended_published: bool,
-    /// Who waits for this place to be given up.
+    /// Receives a message once the source is removed.
     pub(crate) removal: Option<Sender<()>>,
     pub(crate) last_meta: Option<FrameMeta>,
     pub(crate) events: Vec<TrackEvent>,
