@@ -12,7 +12,8 @@ use jetwatch_detect::engines::{CalibrationInput, EngineError};
 use jetwatch_detect::model::{InputElement, ModelSpec};
 use jetwatch_detect::tensor::TensorWriter;
 use jetwatch_detect::{DetectError, check_size};
-use jetwatch_source::{self as source, Flow, FrameHandler, SourceContext, SourceHandle, StopToken};
+use jetwatch_source::{self as source, Flow, FrameHandler, SourceContext, SourceHandle};
+use jetwatch_telemetry::StopToken;
 use jetwatch_types::Frame;
 
 /// Images are read when TensorRT asks for them, which may be minutes apart.

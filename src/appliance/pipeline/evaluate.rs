@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use jetwatch_config::{Config, DetectorConfig};
 use jetwatch_detect::{self as detect, DetectError, Detector, DetectorFactory};
-use jetwatch_source::{self as source, Flow, FrameHandler, SourceContext, StopToken};
-use jetwatch_telemetry::{Recorder, Stage};
+use jetwatch_source::{self as source, Flow, FrameHandler, SourceContext};
+use jetwatch_telemetry::{Recorder, Stage, StopToken};
 use jetwatch_types::{Detection, Frame, FrameMeta, Size, SourceId};
 
 use super::batcher::Batcher;

@@ -2,10 +2,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use jetwatch_source::StopToken;
-
 use super::PipelineError;
 use super::batcher::Batcher;
+use jetwatch_telemetry::StopToken;
 
 /// Keeps the first failure and ends the run without draining its queues. Cheap to clone; all clones share one state.
 #[derive(Clone)]

@@ -9,8 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use jetwatch_publish::Stats;
-use jetwatch_source::StopToken;
-use jetwatch_telemetry::{Heartbeats, systemd};
+use jetwatch_telemetry::{Heartbeats, StopToken, systemd};
 use jetwatch_types::SourceState;
 
 use super::batcher::Batcher;

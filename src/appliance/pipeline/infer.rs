@@ -9,10 +9,9 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::Sender;
 
 use jetwatch_detect::{DetectError, Detector, DetectorFactory};
-use jetwatch_record::{BudgetedImage, ImageBudget};
 use jetwatch_source::ImageSize;
 use jetwatch_telemetry::{Heartbeat, Level, Stage};
-use jetwatch_types::{Detection, Frame, FrameMeta};
+use jetwatch_types::{BudgetedImage, Detection, Frame, FrameMeta, ImageBudget};
 
 use super::PipelineError;
 use super::batcher::{Batcher, QueuedFrame};

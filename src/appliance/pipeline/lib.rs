@@ -43,8 +43,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::Sender;
 
 use jetwatch_publish::{EmbeddedBroker, Stats};
-use jetwatch_source::StopToken;
-use jetwatch_telemetry::thread_names;
+use jetwatch_telemetry::{StopToken, thread_names};
 
 pub use calibration_images::CalibrationImages;
 pub use control::ConfigLoader;

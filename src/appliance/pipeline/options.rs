@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use jetwatch_detect::Detector;
 use jetwatch_platform::SysRoot;
-use jetwatch_record::{OverflowPolicy, RenderError};
+use jetwatch_record::RenderError;
 use jetwatch_source::{FrameHandler, ImageSize, SourceError};
 use jetwatch_telemetry::{Recorder, Trace};
-use jetwatch_types::{Placement, Size};
+use jetwatch_types::{OverflowPolicy, Placement, Size};
 
 use super::{ConfigLoader, FrameCallback, PipelineError, RunReport};
 

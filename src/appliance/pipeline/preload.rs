@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use jetwatch_config::SourceConfig;
 use jetwatch_detect as detect;
-use jetwatch_source::{self as source, Flow, FrameHandler, SourceContext, StopToken};
+use jetwatch_source::{self as source, Flow, FrameHandler, SourceContext};
+use jetwatch_telemetry::StopToken;
 use jetwatch_types::Frame;
 
 use super::PipelineError;

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crossbeam_channel::Sender;
 
-use jetwatch_record::ImageBudget;
-use jetwatch_source::{Flow, FrameHandler, StopToken};
-use jetwatch_types::{Frame, FrameMeta, Image, SourceId, SourceState};
+use jetwatch_source::{Flow, FrameHandler};
+use jetwatch_telemetry::StopToken;
+use jetwatch_types::{Frame, FrameMeta, Image, ImageBudget, SourceId, SourceState};
 
 use super::batcher::Batcher;
 use super::track::{REMOVED_REASON, TrackInput};

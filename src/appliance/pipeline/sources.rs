@@ -12,14 +12,14 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 
 use jetwatch_config::{Config, Interval, SourceConfig, SourceUri};
 use jetwatch_platform::Machine;
-use jetwatch_record::{ImageBudget, OverflowPolicy, Overlay};
+use jetwatch_record::Overlay;
 use jetwatch_source::{
     self as source, ArgusSupervisor, Dot, FrameHandler, FullImage, ImageSize, SourceContext,
-    SourceCounters, SourceError, SourceHandle, StopToken, Surfaces,
+    SourceCounters, SourceError, SourceHandle, Surfaces,
 };
-use jetwatch_telemetry::{Heartbeats, Recorder};
+use jetwatch_telemetry::{Heartbeats, Recorder, StopToken};
 use jetwatch_track::{TrackEventGenerator, Tracker};
-use jetwatch_types::{Placement, Size, SourceId};
+use jetwatch_types::{ImageBudget, OverflowPolicy, Placement, Size, SourceId};
 
 use super::PipelineError;
 use super::batcher::Batcher;

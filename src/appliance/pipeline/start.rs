@@ -9,9 +9,10 @@ use crossbeam_channel::Sender;
 use jetwatch_config::{Config, ConfigError, SourceConfig};
 use jetwatch_detect::DetectorFactory;
 use jetwatch_platform::{Machine, SysRoot};
-use jetwatch_record::{EncoderChoice, ImageBudget, OverflowPolicy, Recording};
-use jetwatch_source::{self as source, Dot, FullImage, ImageSize, StopToken};
-use jetwatch_telemetry::{Heartbeats, Recorder, systemd, thread_names};
+use jetwatch_record::{EncoderChoice, Recording};
+use jetwatch_source::{self as source, Dot, FullImage, ImageSize};
+use jetwatch_telemetry::{Heartbeats, Recorder, StopToken, systemd, thread_names};
+use jetwatch_types::{ImageBudget, OverflowPolicy};
 
 use super::batcher::Batcher;
 use super::control::Control;

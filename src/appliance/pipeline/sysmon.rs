@@ -11,8 +11,7 @@ use crossbeam_channel::Sender;
 
 use jetwatch_platform::throttling::{Throttling, capped_gpu};
 use jetwatch_platform::{EngineKind, Machine, PowerModes, SensorSnapshot, SysRoot};
-use jetwatch_source::StopToken;
-use jetwatch_telemetry::process_usage;
+use jetwatch_telemetry::{StopToken, process_usage};
 
 use super::stats::StatsCollector;
 use super::track::ControlMessage;

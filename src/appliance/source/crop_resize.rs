@@ -1,9 +1,7 @@
 //! A part of a drawn image, scaled: for the built-in scene, which has no GStreamer element that would do it.
 
 use jetwatch_resize::{Filter, Resizer};
-use jetwatch_types::{Crop, Image, PIXEL_BYTES, Size};
-
-use super::pool::PixelPool;
+use jetwatch_types::{Crop, Image, PIXEL_BYTES, PixelPool, Size};
 
 /// Scales the part `crop` of `whole` to `size`. `None` when the pixels cannot be read, or the part is not inside.
 pub(super) fn crop_resize(

@@ -24,10 +24,8 @@ pub mod image_codec;
 mod image_folder;
 mod jpeg;
 mod plan;
-mod pool;
 mod rate_limit;
 pub mod scene;
-mod stop;
 mod supervisor;
 pub mod synthetic;
 mod test_clip;
@@ -39,7 +37,7 @@ use std::time::Duration;
 
 pub use jetwatch_nvidia::surface::SurfaceReader as Surfaces;
 use jetwatch_platform::{Machine, SysRoot};
-use jetwatch_telemetry::{Heartbeat, Heartbeats, Recorder};
+use jetwatch_telemetry::{Heartbeat, Heartbeats, Recorder, StopToken};
 use jetwatch_types::{Crop, Letterbox, Placement, Size, SourceId};
 
 pub use argus::ArgusSupervisor;
@@ -48,8 +46,6 @@ pub use error::SourceError;
 pub use frame_handler::{Flow, FrameHandler};
 pub use image_folder::{UnreadableHandler, start_image_source};
 pub use plan::{PlanStep, ProcessingPlan, StepKind};
-pub use pool::{PixelPool, PooledPixels};
-pub use stop::StopToken;
 pub use supervisor::{SourceHandle, start};
 
 /// How one session with a source ended without an error.

@@ -5,10 +5,9 @@ use std::time::{Duration, Instant, SystemTime};
 use jetwatch_config::{Pace, SyntheticScene};
 use jetwatch_resize::Resizer;
 use jetwatch_telemetry::{Level, Stage};
-use jetwatch_types::{Frame, FrameMeta, Image, PIXEL_BYTES, Region, Size};
+use jetwatch_types::{Frame, FrameMeta, Image, PIXEL_BYTES, PixelPool, Region, Size};
 
 use super::crop_resize::crop_resize;
-use super::pool::PixelPool;
 use super::rate_limit::RateLimiter;
 use super::scene::Scene;
 use super::{Flow, FullImage, SessionEnd, Source, SourceContext, SourceError};

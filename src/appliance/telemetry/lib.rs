@@ -1,9 +1,11 @@
-//! Logs, stage times with their NVTX ranges, the process's own CPU time and memory, and notifications to systemd.
+//! Logs, stage times with their NVTX ranges, the process's own CPU time and memory, heartbeats and stop requests of threads, and
+//! notifications to systemd.
 
 mod heartbeat;
 mod logger;
 mod process;
 mod stage;
+mod stop_token;
 pub mod systemd;
 pub mod thread_names;
 mod trace;
@@ -12,4 +14,5 @@ pub use heartbeat::{Heartbeat, Heartbeats};
 pub use logger::{LogTarget, start as start_logging, with_error_prefix};
 pub use process::{ProcessUsage, process_usage, thread_cpu_time};
 pub use stage::{BatchRange, Range, Recorder, Span, Stage, StageSummary, Summary, name_thread};
+pub use stop_token::StopToken;
 pub use trace::{Entry, Level, Trace};

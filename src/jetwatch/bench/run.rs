@@ -12,8 +12,7 @@ use jetwatch_bench::{AblationStep, BenchStage, RunLimit, TraceStats, bench_stage
 use jetwatch_config::{Broker, Config, TlsConfig};
 use jetwatch_pipeline::{Options, Pipeline};
 use jetwatch_platform::SysRoot;
-use jetwatch_source::StopToken;
-use jetwatch_telemetry::{Level, Trace, process_usage, with_error_prefix};
+use jetwatch_telemetry::{Level, StopToken, Trace, process_usage, with_error_prefix};
 
 use super::super::{Exit, progress, signals};
 use super::ablation::StepRun;

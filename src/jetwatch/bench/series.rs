@@ -16,7 +16,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use jetwatch_bench::{AblationStep, Comparison, Noise, Statistics, cartesian, mean};
-use jetwatch_source::StopToken;
+use jetwatch_telemetry::StopToken;
 
 use super::super::{Exit, signals};
 use super::cores::{allowed_cores, shares};

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use jetwatch_platform::throttling::Throttling;
 use jetwatch_platform::{Machine, PowerModes, SensorSnapshot, SysRoot, open_libraries};
-use jetwatch_source::StopToken;
+use jetwatch_telemetry::StopToken;
 
 use super::BenchArgs;
 

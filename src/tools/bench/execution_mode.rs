@@ -8,8 +8,8 @@ use std::sync::Arc;
 use jetwatch_config::Config;
 use jetwatch_detect::Detector;
 use jetwatch_pipeline::{DetectorContext, Options};
-use jetwatch_record::OverflowPolicy;
 use jetwatch_source::{FrameHandler, ImageSize};
+use jetwatch_types::OverflowPolicy;
 
 use super::in_flight::{InFlightLimit, LimitedHandler};
 use super::scaling_detector::ScalingDetector;

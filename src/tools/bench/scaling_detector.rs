@@ -4,9 +4,10 @@
 use jetwatch_detect::{DetectError, Detector};
 use jetwatch_pipeline::DetectorContext;
 use jetwatch_resize::{Filter, Resizer};
-use jetwatch_source::{PixelPool, PooledPixels};
 use jetwatch_telemetry::Stage;
-use jetwatch_types::{Crop, Detection, Frame, Image, Letterbox, PIXEL_BYTES, Size};
+use jetwatch_types::{
+    Crop, Detection, Frame, Image, Letterbox, PIXEL_BYTES, PixelPool, PooledPixels, Size,
+};
 
 /// Scales frames with images of source size, then runs another detector on them.
 pub(crate) struct ScalingDetector {

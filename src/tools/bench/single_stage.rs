@@ -13,8 +13,8 @@ use jetwatch_pipeline::{
     spawn, start_sinks,
 };
 use jetwatch_publish::Publication;
-use jetwatch_source::{self as source, Flow, FrameHandler, SourceContext, StopToken};
-use jetwatch_telemetry::{Heartbeats, Level, Recorder, Stage, Trace};
+use jetwatch_source::{self as source, Flow, FrameHandler, SourceContext};
+use jetwatch_telemetry::{Heartbeats, Level, Recorder, Stage, StopToken, Trace};
 use jetwatch_track::{TrackEventGenerator, Tracker};
 use jetwatch_types::{Detection, Frame, FrameMeta, Size, SourceId, Track, TrackEvent, TrackState};
 

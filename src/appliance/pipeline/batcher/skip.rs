@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::interval::{IntervalController, Totals};
 use super::{Batcher, State};
-use jetwatch_record::BudgetedImage;
-use jetwatch_types::{FrameMeta, SourceId};
+use jetwatch_types::{BudgetedImage, FrameMeta, SourceId};
 
 /// A frame that skipped the network, with its full image where one was requested.
 pub(crate) type SkippedFrame = (FrameMeta, Option<BudgetedImage>);

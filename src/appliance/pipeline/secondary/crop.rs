@@ -2,8 +2,7 @@
 //!
 //! The tracking stage copies it at once, so that full images return to their pools and only the crops are kept.
 
-use jetwatch_source::{PixelPool, PooledPixels};
-use jetwatch_types::{Image, PIXEL_BYTES, Size, Xyxy};
+use jetwatch_types::{Image, PIXEL_BYTES, PixelPool, PooledPixels, Size, Xyxy};
 
 /// Pixels, and the region that they show.
 pub(super) struct Crop {

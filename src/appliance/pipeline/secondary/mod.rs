@@ -24,10 +24,9 @@ use std::time::Instant;
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
-use jetwatch_record::OverflowPolicy;
-use jetwatch_source::PixelPool;
 use jetwatch_types::{
-    Attribute, Attributes, FrameMeta, Image, SourceId, Track, TrackId, TrackState, area,
+    Attribute, Attributes, FrameMeta, Image, OverflowPolicy, PixelPool, SourceId, Track, TrackId,
+    TrackState, area,
 };
 
 use self::crop::Crop;

@@ -8,9 +8,8 @@ use crossbeam_channel::{Receiver, Sender};
 
 use jetwatch_detect::{DetectError, Detector};
 use jetwatch_resize::{Filter, Resizer};
-use jetwatch_source::PixelPool;
 use jetwatch_telemetry::{Heartbeat, Level, Recorder, Stage};
-use jetwatch_types::{Detection, Frame, FrameMeta, Image, Letterbox, PIXEL_BYTES};
+use jetwatch_types::{Detection, Frame, FrameMeta, Image, Letterbox, PIXEL_BYTES, PixelPool};
 
 use super::network::Network;
 use super::votes::Vote;

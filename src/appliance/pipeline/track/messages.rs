@@ -6,8 +6,8 @@ use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
 use jetwatch_platform::throttling::ThrottleEvent;
 use jetwatch_publish::{ReloadStatus, Reply};
-use jetwatch_record::{BudgetedImage, OverflowPolicy, Overlay};
-use jetwatch_types::{Detection, FrameMeta, SourceId, SourceState};
+use jetwatch_record::Overlay;
+use jetwatch_types::{BudgetedImage, Detection, FrameMeta, OverflowPolicy, SourceId, SourceState};
 
 use super::TrackedSource;
 use crate::secondary::SecondaryResult;

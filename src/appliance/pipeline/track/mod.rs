@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, never, select_biased};
 
 use jetwatch_publish::{Sink, SinkCounts};
-use jetwatch_record::{BudgetedImage, Overlay, Recording, RecordingEnd};
-use jetwatch_source::StopToken;
-use jetwatch_telemetry::{Heartbeat, Level, Recorder, Stage};
-use jetwatch_types::{Detection, EventKind, FrameMeta, SourceId, SourceState, Track, TrackState};
+use jetwatch_record::{Overlay, Recording, RecordingEnd};
+use jetwatch_telemetry::{Heartbeat, Level, Recorder, Stage, StopToken};
+use jetwatch_types::{
+    BudgetedImage, Detection, EventKind, FrameMeta, SourceId, SourceState, Track, TrackState,
+};
 
 mod analytics;
 mod filter;

@@ -6,9 +6,10 @@ use std::ops::{Index, IndexMut};
 
 use crossbeam_channel::Sender;
 
-use jetwatch_record::BudgetedImage;
 use jetwatch_track::{TrackEventGenerator, Tracker};
-use jetwatch_types::{Detection, FrameMeta, SourceId, SourceState, Track, TrackEvent};
+use jetwatch_types::{
+    BudgetedImage, Detection, FrameMeta, SourceId, SourceState, Track, TrackEvent,
+};
 
 use super::analytics::SourceAnalytics;
 use super::filter::DetectionFilter;

@@ -6,11 +6,10 @@ use super::*;
 use crate::StatsCollector;
 use jetwatch_config::{Config, Interval};
 use jetwatch_publish::{Publication, Reply};
-use jetwatch_record::OverflowPolicy;
 use jetwatch_source::SourceCounters;
 use jetwatch_telemetry::{Heartbeats, thread_names};
 use jetwatch_track::TrackEventGenerator;
-use jetwatch_types::{Frame, Size};
+use jetwatch_types::{Frame, OverflowPolicy, Size};
 
 const SOURCE: SourceId = SourceId(0);
 
