@@ -47,3 +47,35 @@ impl FirstFailure {
             .take()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn late(name: &str) -> PipelineError {
+        PipelineError::Late {
+            names: name.to_owned(),
+            waited_ms: 0,
+        }
+    }
+
+    #[test]
+    fn first_failure_is_kept_and_ends_the_run() {
+        let (batcher, stop) = (
+            Arc::new(Batcher::new(&[false], 1, None)),
+            StopToken::default(),
+        );
+        batcher.hold_open(true);
+        let failure = FirstFailure::new(&batcher, &stop);
+        failure.clone().fail(late("first"));
+        failure.record(late("second"));
+        assert!(stop.is_stopped());
+        let mut batch = Vec::new();
+        assert!(!batcher.next_batch(1, Duration::ZERO, &mut batch));
+        let error = failure.take().expect("a failure").to_string();
+        assert!(error.contains("first"), "{error}");
+        assert!(failure.take().is_none());
+    }
+}

@@ -62,8 +62,7 @@ impl Pipeline {
         let (inputs, input_rx) = input_channel(options.overflow);
         let (control_messages, control_rx) = control_channel();
         let batcher = Arc::new(batcher(config, &options, inputs.clone()));
-        let (secondary, secondary_contexts) =
-            SecondaryInference::new(&models.secondary, options.overflow);
+        let (secondary, contexts) = SecondaryInference::new(&models.secondary, options.overflow);
         let stats = StatsCollector::new(
             started,
             options.warmup_frames,
@@ -136,14 +135,14 @@ impl Pipeline {
             observer: options.observer,
             broker,
         };
-        let context = InferContext {
-            detector,
-            decorator: options.detector_decorator,
+        let infer = InferContext {
             input: DetectorContext {
-                input: models.detector.input_size(),
-                placement: models.detector.placement(),
+                input: detector.input_size(),
+                placement: detector.placement(),
                 recorder: recorder.clone(),
             },
+            detector,
+            decorator: options.detector_decorator,
             settings: BatchSettings {
                 size: config.detector.batch_size,
                 timeout: config.detector.batch_timeout,
@@ -153,23 +152,26 @@ impl Pipeline {
             results: pipeline.inputs.clone(),
             image_budget,
         };
-        let result = pipeline
-            .start_secondary(models.secondary, secondary_contexts, &recorder, &heartbeats)
-            .and_then(|()| pipeline.start_workers(config, &context, &heartbeats))
-            .and_then(|()| pipeline.sources.start(config))
-            .and_then(|()| Ok(pipeline.control.start_listener(pipeline.broker.as_ref())?))
-            .and_then(|()| pipeline.start_monitors(config, &options.root, machine, &heartbeats));
-        match result {
+        let start_threads = || {
+            pipeline.start_secondary(models.secondary, contexts, &recorder, &heartbeats)?;
+            pipeline.start_workers(config, &infer, &heartbeats)?;
+            pipeline.sources.start(config)?;
+            pipeline.control.start_listener(pipeline.broker.as_ref())?;
+            pipeline.start_monitors(config, &options.root, machine, &heartbeats)
+        };
+        match start_threads() {
             Ok(()) => Ok(pipeline),
-            Err(error) => {
-                pipeline.failure.fail(error);
-                let outcome = pipeline.wait();
-                Err(outcome.failure.unwrap_or(PipelineError::Late {
-                    names: "start".to_owned(),
-                    waited_ms: 0,
-                }))
-            }
+            Err(error) => Err(pipeline.abort(error)),
         }
+    }
+
+    /// Ends a pipeline that cannot start; returns the first error.
+    fn abort(self, error: PipelineError) -> PipelineError {
+        self.failure.fail(error);
+        self.wait().failure.unwrap_or(PipelineError::Late {
+            names: "start".to_owned(),
+            waited_ms: 0,
+        })
     }
 
     /// Starts the workers of each secondary network, one network after the other.

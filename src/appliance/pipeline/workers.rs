@@ -61,3 +61,86 @@ pub(super) fn start<W: DetectorWorker>(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::batcher::Batcher;
+    use crate::threads::Joiner;
+    use jetwatch_telemetry::StopToken;
+    use jetwatch_types::{Detection, Frame};
+
+    struct NoDetections;
+
+    impl Detector for NoDetections {
+        fn detect(
+            &mut self,
+            _batch: &[Frame],
+            results: &mut Vec<Vec<Detection>>,
+        ) -> Result<(), DetectError> {
+            results.clear();
+            Ok(())
+        }
+    }
+
+    /// A worker that fails at a given point.
+    struct FailingWorker {
+        loads: bool,
+        runs: bool,
+    }
+
+    impl DetectorWorker for FailingWorker {
+        fn load(&self) -> Result<Box<dyn Detector>, DetectError> {
+            match self.loads {
+                true => Ok(Box::new(NoDetections)),
+                false => Err(DetectError::NoModel),
+            }
+        }
+
+        fn run(&self, _detector: Box<dyn Detector>) -> Result<(), DetectError> {
+            match self.runs {
+                true => Ok(()),
+                false => Err(DetectError::NoModel),
+            }
+        }
+
+        fn error(&self, cause: DetectError) -> PipelineError {
+            cause.into()
+        }
+    }
+
+    /// Starts two workers, of which the second behaves as given; returns whether they started, and whether the run was ended.
+    fn run_two(loads: bool, runs: bool) -> (bool, bool) {
+        let stop = StopToken::default();
+        let failure = FirstFailure::new(&Arc::new(Batcher::new(&[], 1, None)), &stop);
+        let good = FailingWorker {
+            loads: true,
+            runs: true,
+        };
+        let workers = vec![
+            ("detect-0".to_owned(), good),
+            ("detect-1".to_owned(), FailingWorker { loads, runs }),
+        ];
+        let mut threads = ThreadGroup::default();
+        let has_started = start(&mut threads, workers, &failure).is_ok();
+        let mut joiner = Joiner::new(Duration::from_secs(60));
+        threads.join(&mut joiner);
+        assert!(joiner.late().is_empty());
+        assert_eq!(stop.is_stopped(), failure.take().is_some());
+        (has_started, stop.is_stopped())
+    }
+
+    #[test]
+    fn detector_that_cannot_be_loaded_is_an_error_of_the_start() {
+        assert_eq!(run_two(false, true), (false, false));
+    }
+
+    #[test]
+    fn detector_that_fails_later_ends_the_run() {
+        assert_eq!(run_two(true, false), (true, true));
+        assert_eq!(run_two(true, true), (true, false));
+    }
+}
