@@ -558,7 +558,7 @@ fn layers_are_timed_with_tensorrt() {
     let (code, said, aside) = layers(setup.command("bench"));
     assert_eq!((code, said.as_str()), (Some(1), ""), "{aside}");
     assert!(
-        aside.contains("only TensorRT tells the times of layers"),
+        aside.contains("only TensorRT reports the times of layers"),
         "{aside}"
     );
 }

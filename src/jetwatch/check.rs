@@ -10,6 +10,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 
 use jetwatch_config::{Broker, Config, SourceConfig, SourceUri};
 use jetwatch_detect::{self as detect, DetectorFactory};
+use jetwatch_doctor::CheckReport;
 use jetwatch_pipeline as pipeline;
 use jetwatch_platform::{Machine, SysRoot};
 use jetwatch_publish as publish;
@@ -20,7 +21,7 @@ use jetwatch_telemetry::{self as telemetry, Recorder, StopToken};
 use jetwatch_types::{Frame, Placement, Size, SourceId, SourceState};
 
 use super::Exit;
-use super::check_report::CheckReport;
+use super::doctor::print_result;
 
 /// Arguments of `jetwatch check`.
 #[derive(Debug, Args)]
@@ -48,7 +49,7 @@ const BROKER_TIMEOUT: Duration = Duration::from_secs(5);
 pub(super) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
     let config = Config::load(&args.config)?;
     telemetry::start_logging(log::LevelFilter::Error);
-    let mut lines = CheckReport::default();
+    let mut lines = CheckReport::new(print_result);
     lines.ok(
         "config",
         &format!(
@@ -84,7 +85,7 @@ pub(super) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
         }
         check_broker(&config, &mut lines);
     }
-    Ok(lines.exit())
+    Ok(Exit::from_checks(lines.is_ok()))
 }
 
 fn check_detector(config: &Config, report: &mut CheckReport) -> Option<DetectorFactory> {
@@ -263,6 +264,7 @@ fn open(
     );
     context.machine = Arc::clone(&host.machine);
     context.nvmm_reader.clone_from(&host.surfaces);
+    context.synthetic = Some(jetwatch_traffic::synthetic_factory());
     let started = Instant::now();
     let handle = source::start(source, context)
         .map_err(|error| format!("cannot start a thread: {error}"))?;

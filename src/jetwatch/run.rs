@@ -95,6 +95,7 @@ pub(super) fn run(args: &RunArgs, started: Instant) -> anyhow::Result<Exit> {
         record: args.record.clone(),
         root: SysRoot::new(&args.root),
         config_loader: Some(config_loader(args)),
+        synthetic: Some(jetwatch_traffic::synthetic_factory()),
         ..Options::default()
     };
     let pipeline = Pipeline::start(&config, options)?;

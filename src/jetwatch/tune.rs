@@ -7,8 +7,9 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::Exit;
-use jetwatch_config::{ClockTuning, Config, TuneConfig};
-use jetwatch_platform::tune::{self, Clocks, DesiredSettings, Outcome, Restored, Step, StepState};
+use jetwatch_config::Config;
+use jetwatch_doctor::desired_settings;
+use jetwatch_platform::tune::{self, Outcome, Restored, Step, StepState};
 use jetwatch_platform::{Machine, SensorSnapshot, SysRoot};
 
 /// Arguments of `jetwatch tune`.
@@ -215,19 +216,6 @@ fn restore(args: &RestoreArgs) -> anyhow::Result<Exit> {
         }
     }
     Ok(Exit::Success)
-}
-
-/// The requested settings of a configuration.
-pub(super) fn desired_settings(config: &TuneConfig) -> DesiredSettings {
-    DesiredSettings {
-        perf_event_paranoid: config.perf_event_paranoid,
-        power_mode: config.power_mode.clone(),
-        clocks: match config.clocks {
-            ClockTuning::Leave => None,
-            ClockTuning::Max => Some(Clocks::Max),
-        },
-        fan_profile: config.fan_profile.clone(),
-    }
 }
 
 /// A table of requested and current values, with the reasons of refusals below it.

@@ -14,9 +14,7 @@ mod calibration_images;
 mod control;
 mod detector_status;
 mod error;
-mod evaluate;
 mod failure;
-mod golden;
 mod health;
 mod infer;
 mod nvmm;
@@ -45,11 +43,10 @@ use crossbeam_channel::Sender;
 use jetwatch_publish::{EmbeddedBroker, Stats};
 use jetwatch_telemetry::{StopToken, thread_names};
 
+pub use batcher::{Batcher, QueuedFrame};
 pub use calibration_images::CalibrationImages;
 pub use control::ConfigLoader;
 pub use error::PipelineError;
-pub use evaluate::{EvaluationRun, Evaluator, ImageList};
-pub use golden::{GOLDEN_SCORE, detections_of, golden_frames, image_hash};
 pub use options::{
     DetectorContext, DetectorDecorator, HandlerDecorator, Options, Outcome, PipelineObserver,
 };
@@ -61,7 +58,6 @@ pub use sources::needs_gstreamer;
 pub use threads::{join, spawn};
 pub use track::{FrameCallback, SINK_CLOSE_TIMEOUT, unknown_labels};
 
-use batcher::Batcher;
 use control::Control;
 use failure::FirstFailure;
 use sources::Sources;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use jetwatch_detect::Detector;
 use jetwatch_platform::SysRoot;
 use jetwatch_record::RenderError;
-use jetwatch_source::{FrameHandler, ImageSize, SourceError};
+use jetwatch_source::{FrameHandler, ImageSize, SourceError, SyntheticFactory};
 use jetwatch_telemetry::{Recorder, Trace};
 use jetwatch_types::{OverflowPolicy, Placement, Size};
 
@@ -41,6 +41,8 @@ pub struct Options {
     pub root: SysRoot,
     /// Reads the configuration again for a reload; `None`: reloads are refused.
     pub config_loader: Option<ConfigLoader>,
+    /// Makes the sources of `synthetic://` URIs; `None`: such a source fails.
+    pub synthetic: Option<SyntheticFactory>,
     /// What happens to frames and crops that a queue, the recording or a secondary network cannot keep up with. With
     /// [`OverflowPolicy::Block`] nothing is dropped and queues after the detector have no limit: a handler decorator must
     /// limit the frames in the pipeline.

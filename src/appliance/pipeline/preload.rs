@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jetwatch_config::SourceConfig;
 use jetwatch_detect as detect;
-use jetwatch_source::{self as source, Flow, FrameHandler, SourceContext};
+use jetwatch_source::{self as source, Flow, FrameHandler, SourceContext, SyntheticFactory};
 use jetwatch_telemetry::StopToken;
 use jetwatch_types::Frame;
 
@@ -31,7 +31,7 @@ impl FrameHandler for FirstFrames {
 }
 
 /// The first `preload` frames of `source`, at least one, scaled for `prepared` by the elements of the daemon. Blocks until
-/// they are loaded.
+/// they are loaded. `synthetic` opens a `synthetic://` source.
 ///
 /// # Errors
 /// The source cannot be opened, or has no frame.
@@ -39,6 +39,7 @@ pub fn preload_frames(
     source: &SourceConfig,
     prepared: &detect::DetectorFactory,
     preload: usize,
+    synthetic: Option<&SyntheticFactory>,
 ) -> Result<Vec<Frame>, PipelineError> {
     let kept: Arc<Mutex<Vec<Frame>>> = Arc::default();
     let stop = StopToken::default();
@@ -47,13 +48,14 @@ pub fn preload_frames(
         wanted: preload.max(1),
         stop: stop.clone(),
     };
-    let context = SourceContext::standalone(
+    let mut context = SourceContext::standalone(
         &source.name,
         prepared.input_size(),
         prepared.placement(),
         &stop,
         Arc::new(handler),
     );
+    context.synthetic = synthetic.cloned();
     let handle = source::start(source, context).map_err(|cause| PipelineError::Thread {
         name: format!("source-{}", source.name),
         cause,

@@ -15,7 +15,7 @@ use jetwatch_platform::Machine;
 use jetwatch_record::Overlay;
 use jetwatch_source::{
     self as source, ArgusSupervisor, Dot, FrameHandler, FullImage, ImageSize, SourceContext,
-    SourceCounters, SourceError, SourceHandle, Surfaces,
+    SourceCounters, SourceError, SourceHandle, Surfaces, SyntheticFactory,
 };
 use jetwatch_telemetry::{Heartbeats, Recorder, StopToken};
 use jetwatch_track::{TrackEventGenerator, Tracker};
@@ -66,6 +66,8 @@ pub(super) struct SourceDefaults {
     pub(super) image_budget: Option<ImageBudget>,
     pub(super) overflow: OverflowPolicy,
     pub(super) handler_decorator: Option<HandlerDecorator>,
+    /// Opens `synthetic://` sources.
+    pub(super) synthetic: Option<SyntheticFactory>,
     pub(super) dot: Dot,
     pub(super) machine: Arc<Machine>,
     pub(super) nvmm_reader: Option<Arc<Surfaces>>,
@@ -353,6 +355,7 @@ impl Sources {
             machine: Arc::clone(&defaults.machine),
             nvmm_reader: defaults.nvmm_reader.clone(),
             full_image,
+            synthetic: defaults.synthetic.clone(),
         }
     }
 }

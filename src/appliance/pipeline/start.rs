@@ -102,6 +102,7 @@ impl Pipeline {
             image_budget: image_budget.clone(),
             overflow: options.overflow,
             handler_decorator: options.handler_decorator,
+            synthetic: options.synthetic,
             dot: Dot {
                 folder: options.dot_folder,
                 requests: Arc::new(AtomicU64::new(0)),

@@ -214,8 +214,8 @@ pub(super) fn require_element(
     }
 }
 
-/// Sets a property that not every release of the element has, or not with this word; says whether it did.
-pub(super) fn set_if_supported(property: &'static str, element: &gst::Element, word: &str) -> bool {
+/// Sets a property that not every release of the element has, or not with this word. Returns whether it was set.
+pub fn set_if_supported(property: &'static str, element: &gst::Element, word: &str) -> bool {
     let known = element
         .find_property(property)
         .and_then(|spec| format_setting(&spec, word));
@@ -269,8 +269,11 @@ fn package_of(factory: &str) -> &'static str {
     facts.map_or(CORE, |facts| facts.package)
 }
 
-/// Makes an element of the table under a name of its own.
-pub(super) fn make(factory: &'static str, name: &str) -> Result<gst::Element, SourceError> {
+/// Makes the element `factory` of [`ELEMENTS`], called `name` in its pipeline.
+///
+/// # Errors
+/// The element is not installed: [`SourceError::MissingElement`] with its package.
+pub fn make(factory: &'static str, name: &str) -> Result<gst::Element, SourceError> {
     debug_assert!(
         ELEMENTS.iter().any(|facts| facts.name == factory),
         "{factory} is not in the table of elements"

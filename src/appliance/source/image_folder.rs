@@ -42,11 +42,11 @@ pub fn start_image_source(
 ) -> io::Result<SourceHandle> {
     let made = config.clone();
     supervisor::spawn(config, context, move || {
-        Box::new(ImageFolderSource {
+        Ok(Box::new(ImageFolderSource {
             config: made,
             files: Files::Listed(files),
             on_unreadable,
-        })
+        }))
     })
 }
 

@@ -2,7 +2,7 @@
 //!
 //! [`start`] runs one source on a thread of its own, the supervisor: it opens the source, watches it, and opens it anew
 //! with growing waits when it fails or stalls, without touching any other source. Behind it are one GStreamer pipeline
-//! per source ([`gst`]), still pictures, or the built-in scene ([`synthetic`]). Frames leave through the [`FrameHandler`] that the
+//! per source ([`gst`]), still pictures, or a synthetic source that the caller hands in ([`SyntheticFactory`]). Frames leave through the [`FrameHandler`] that the
 //! pipeline gives; whether it waits or replaces older frames is decided there. Who decodes and scales, the units of a
 //! Jetson or the processor, is chosen by the machine and the configuration, and told as a [`ProcessingPlan`].
 //!
@@ -14,8 +14,6 @@
 
 mod argus;
 mod convert_plan;
-mod crop_resize;
-pub mod dataset;
 mod elements;
 mod error;
 mod frame_handler;
@@ -25,10 +23,8 @@ mod image_folder;
 mod jpeg;
 mod plan;
 mod rate_limit;
-pub mod scene;
+mod source_trait;
 mod supervisor;
-pub mod synthetic;
-mod test_clip;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -41,21 +37,16 @@ use jetwatch_telemetry::{Heartbeat, Heartbeats, Recorder, StopToken};
 use jetwatch_types::{Crop, Letterbox, Placement, Size, SourceId};
 
 pub use argus::ArgusSupervisor;
-pub use elements::{ELEMENTS, ElementSpec, ElementState, inspect_element};
+pub use elements::{
+    ELEMENTS, ElementSpec, ElementState, inspect_element, make as make_element, set_if_supported,
+};
 pub use error::SourceError;
 pub use frame_handler::{Flow, FrameHandler};
 pub use image_folder::{UnreadableHandler, start_image_source};
 pub use plan::{PlanStep, ProcessingPlan, StepKind};
+pub use rate_limit::RateLimiter;
+pub use source_trait::{SessionEnd, Source, SyntheticFactory, SyntheticOptions};
 pub use supervisor::{SourceHandle, start};
-
-/// How one session with a source ended without an error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SessionEnd {
-    /// The media is over.
-    EndOfMedia,
-    /// A stop was asked for.
-    Stopped,
-}
 
 /// Which picture a frame carries beside the one for the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -112,6 +103,8 @@ pub struct SourceContext {
     pub nvmm_reader: Option<Arc<Surfaces>>,
     /// What [`Frame::full_image`] holds; where nothing is asked for, nothing is done for it.
     pub full_image: FullImage,
+    /// Makes the sources of `synthetic://` URIs; `None`: such a source fails with [`SourceError::Unsupported`].
+    pub synthetic: Option<SyntheticFactory>,
 }
 
 impl SourceContext {
@@ -141,11 +134,13 @@ impl SourceContext {
             machine: Arc::new(Machine::find(&SysRoot::default())),
             nvmm_reader: None,
             full_image: FullImage::None,
+            synthetic: None,
         }
     }
 
     /// The size in which a picture of the size `source` is handed on, of which the network sees `crop` or all.
-    fn output_size(&self, source: Size, crop: Option<Crop>) -> Size {
+    #[must_use]
+    pub fn output_size(&self, source: Size, crop: Option<Crop>) -> Size {
         match self.image_size {
             ImageSize::Network => {
                 Letterbox::with_crop(source, crop, self.input, self.placement).inner
@@ -155,7 +150,8 @@ impl SourceContext {
     }
 
     /// The part that the source cuts out, of which the network sees `crop` or all.
-    fn source_crop(&self, crop: Option<Crop>) -> Option<Crop> {
+    #[must_use]
+    pub fn source_crop(&self, crop: Option<Crop>) -> Option<Crop> {
         match self.image_size {
             ImageSize::Network => crop,
             ImageSize::Source => None,
@@ -193,19 +189,9 @@ impl SourceCounters {
     }
 
     /// Number for the next frame, from 0.
-    fn next_seq(&self) -> u64 {
+    pub fn next_seq(&self) -> u64 {
         self.frames.fetch_add(1, Ordering::Relaxed)
     }
-}
-
-/// Something that can be opened and then delivers frames until it ends. Implementations: GStreamer, pictures, and the built-in scene.
-trait Source {
-    /// One session: opens, delivers, and closes. The first frame must be announced through `first_frame`.
-    fn run_once(
-        &mut self,
-        context: &SourceContext,
-        first_frame: &dyn Fn(),
-    ) -> Result<SessionEnd, SourceError>;
 }
 
 /// Longest that a supervisor sleeps before it looks at its stop token again.

@@ -8,7 +8,7 @@ const EARLY_DIVISOR: u32 = 8;
 
 /// Lets frames through, at most so many a second.
 #[derive(Debug)]
-pub(super) struct RateLimiter {
+pub struct RateLimiter {
     period: Duration,
     /// When the next one is due, and the newest that was seen.
     due: Option<(Duration, Duration)>,
@@ -16,7 +16,8 @@ pub(super) struct RateLimiter {
 
 impl RateLimiter {
     /// `max_fps` is above 0.
-    pub(super) fn new(max_fps: f32) -> Self {
+    #[must_use]
+    pub fn new(max_fps: f32) -> Self {
         Self {
             period: Duration::from_secs_f64(1.0 / f64::from(max_fps)),
             due: None,
@@ -24,7 +25,7 @@ impl RateLimiter {
     }
 
     /// Whether the frame at `time` is one to look at.
-    pub(super) fn admit(&mut self, time: Duration) -> bool {
+    pub fn admit(&mut self, time: Duration) -> bool {
         let due = match self.due {
             // The media has started over.
             Some((_, newest)) if time < newest => time,

@@ -7,13 +7,14 @@ use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use jetwatch_config::{SourceConfig, SourceUri};
+use jetwatch_config::{SourceConfig, SourceUri, SyntheticScene};
 use jetwatch_telemetry as telemetry;
 use jetwatch_types::SourceState;
 
 use super::image_folder::ImageFolderSource;
 use super::{
-    SessionEnd, Source, SourceContext, SourceError, gst::GstSource, synthetic::SyntheticSource,
+    SessionEnd, Source, SourceContext, SourceError, SyntheticFactory, SyntheticOptions,
+    gst::GstSource,
 };
 
 /// A session that delivered frames for at least this long starts the waits anew.
@@ -41,23 +42,41 @@ impl SourceHandle {
 
 /// Starts the source on a thread named `source-NAME`.
 pub fn start(config: &SourceConfig, context: SourceContext) -> std::io::Result<SourceHandle> {
-    let opened = config.clone();
-    spawn(config, context, move || match &opened.uri {
-        SourceUri::Synthetic(scene) => {
-            let source =
-                SyntheticSource::new(scene, opened.loop_at_end).with_max_fps(opened.max_fps);
-            Box::new(source.with_roi(opened.roi))
-        }
-        SourceUri::Images(folder) => Box::new(ImageFolderSource::from_folder(&opened, folder)),
-        _ => Box::new(GstSource::new(&opened)),
+    let (opened, synthetic) = (config.clone(), context.synthetic.clone());
+    spawn(config, context, move || {
+        let source: Box<dyn Source> = match &opened.uri {
+            SourceUri::Synthetic(scene) => synthetic_source(&opened, scene, synthetic.as_ref())?,
+            SourceUri::Images(folder) => Box::new(ImageFolderSource::from_folder(&opened, folder)),
+            _ => Box::new(GstSource::new(&opened)),
+        };
+        Ok(source)
     })
 }
 
-/// Starts what `make` makes, on a thread named `source-NAME`, where it stays; `config` says how it is kept alive.
+fn synthetic_source(
+    config: &SourceConfig,
+    scene: &SyntheticScene,
+    factory: Option<&SyntheticFactory>,
+) -> Result<Box<dyn Source>, SourceError> {
+    let factory = factory.ok_or_else(|| SourceError::Unsupported {
+        uri: config.uri.to_string(),
+        reason: "this program has no synthetic sources; name another source, or hand in a SyntheticFactory"
+            .to_owned(),
+    })?;
+    let options = SyntheticOptions {
+        loop_at_end: config.loop_at_end,
+        roi: config.roi,
+        max_fps: config.max_fps,
+    };
+    Ok(factory(scene, options))
+}
+
+/// Starts the source that `make` returns on a thread named `source-NAME`, where it is made; `config` has its reconnect times.
+/// An error of `make` is permanent.
 pub(super) fn spawn(
     config: &SourceConfig,
     context: SourceContext,
-    make: impl FnOnce() -> Box<dyn Source> + Send + 'static,
+    make: impl FnOnce() -> Result<Box<dyn Source>, SourceError> + Send + 'static,
 ) -> std::io::Result<SourceHandle> {
     let config = config.clone();
     // Linux keeps 15 bytes of a thread's name.
@@ -69,12 +88,25 @@ pub(super) fn spawn(
         .name(thread_name.clone())
         .spawn(move || {
             telemetry::name_thread(&thread_name);
-            let result = supervise(make().as_mut(), &config, &context);
+            let result = match make() {
+                Ok(mut source) => supervise(source.as_mut(), &config, &context),
+                Err(error) => Err(fail(error, &context)),
+            };
             context.heartbeat.idle();
             context.handler.ended(context.id);
             result
         })?;
     Ok(SourceHandle { thread })
+}
+
+/// Reports a failure for good and returns it.
+fn fail(error: SourceError, context: &SourceContext) -> SourceError {
+    let text = error.to_string();
+    log::error!(source = context.name.as_str(); "failed: {text}");
+    context
+        .handler
+        .state_changed(context.id, SourceState::Offline, Some(text));
+    error
 }
 
 fn supervise(
@@ -132,14 +164,10 @@ fn supervise(
             }
             Err(error) => error,
         };
-        let mut text = error.to_string();
         if error.is_permanent(live) {
-            log::error!(source = context.name.as_str(); "failed: {text}");
-            context
-                .handler
-                .state_changed(context.id, SourceState::Offline, Some(text));
-            return Err(error);
+            return Err(fail(error, context));
         }
+        let mut text = error.to_string();
         let is_steady = online_since
             .get()
             .is_some_and(|since| since.elapsed() >= STEADY_AFTER);
@@ -167,5 +195,43 @@ fn supervise(
         context
             .handler
             .state_changed(context.id, SourceState::Connecting, None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use jetwatch_config::Config;
+    use jetwatch_telemetry::StopToken;
+    use jetwatch_types::{Frame, Placement, Size};
+
+    use super::*;
+    use crate::{Flow, FrameHandler};
+
+    struct NoFrames;
+
+    impl FrameHandler for NoFrames {
+        fn frame(&self, _frame: Frame) -> Flow {
+            Flow::Stop
+        }
+    }
+
+    #[test]
+    fn synthetic_source_without_factory_fails_with_a_remedy() {
+        let config = Config::for_source("synthetic://traffic?seed=3", None).expect("a scene");
+        let context = SourceContext::standalone(
+            "street",
+            Size::new(64, 64),
+            Placement::default(),
+            &StopToken::default(),
+            Arc::new(NoFrames),
+        );
+        let handle = start(&config.sources[0], context).expect("a thread");
+        let error = handle.join().expect_err("no factory").to_string();
+        assert!(
+            error.starts_with("synthetic://") && error.contains("SyntheticFactory"),
+            "{error}"
+        );
     }
 }

@@ -1,9 +1,9 @@
-//! Detections to tracks. Pure: no threads, no clock, no I/O but the MOTChallenge text format's parser and writer.
+//! Detections to tracks. Pure: no threads, no clock, no I/O.
 //!
 //! One [`Tracker`] per source turns the detections of each frame into [`Track`](jetwatch_types::Track)s, and one
 //! [`TrackEventGenerator`] after it turns the tracks of consecutive frames into the events that are published. Both are
 //! plain functions of what they are given in order: the same frames give the same ids and the same events. The pipeline
-//! calls them on one thread per pipeline; [`track_offline`] does the same for a file of detections, for `jetwatch track`.
+//! calls them on one thread per pipeline; the crate `jetwatch-eval` does the same for a file of detections.
 //!
 //! The words are DeepStream's, with `Lost` for its shadow tracking:
 //!
@@ -27,10 +27,6 @@ mod events;
 mod hungarian;
 mod iou_index;
 mod kalman;
-mod metrics;
-mod mot;
-mod mot_truth;
-mod offline;
 mod reassociate;
 mod sparse_assignment;
 mod stages;
@@ -39,8 +35,4 @@ mod tracker;
 pub use assignment::{Assigner, Candidate, Pairing};
 pub use events::{ClassCount, TrackEventGenerator};
 pub use hungarian::HungarianSolver;
-pub use metrics::Metrics;
-pub use mot::{MotDetection, MotError, NO_CLASS, TrackRow, parse_detections, write_tracks};
-pub use mot_truth::{TruthRow, parse_truth};
-pub use offline::{TentativeFrames, track_offline};
 pub use tracker::{Tracker, UNCONFIRMED};

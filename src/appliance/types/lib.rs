@@ -16,6 +16,7 @@ mod overflow;
 mod pixel_pool;
 mod quantile;
 mod region;
+mod rng;
 mod source;
 mod track;
 
@@ -31,5 +32,6 @@ pub use overflow::OverflowPolicy;
 pub use pixel_pool::{PixelPool, PooledPixels};
 pub use quantile::quantile;
 pub use region::{Crop, Region};
+pub use rng::{SplitMix64, hash64, mix64};
 pub use source::{SourceId, SourceState};
 pub use track::{Track, TrackId, TrackState};

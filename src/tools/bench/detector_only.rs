@@ -9,7 +9,7 @@ use crossbeam_channel::bounded;
 use jetwatch_config::Config;
 use jetwatch_detect::{self as detect, LayerTime};
 use jetwatch_pipeline::{PipelineError, join, needs_gstreamer, preload_frames, spawn};
-use jetwatch_source as source;
+use jetwatch_source::{self as source, SyntheticFactory};
 use jetwatch_telemetry::{Recorder, Stage, StageSummary, process_usage};
 
 /// Speed of the detectors without a pipeline.
@@ -39,13 +39,19 @@ pub fn bench_detector(
     preload: usize,
     warmup: u64,
     frames: u64,
+    synthetic: Option<&SyntheticFactory>,
 ) -> Result<DetectorAlone, PipelineError> {
     let recorder = Recorder::default();
     if config.sources.first().is_some_and(needs_gstreamer) {
         source::gst::init(&config.log.gst_debug)?;
     }
     let prepared = Arc::new(detect::load(&config.detector, &recorder)?);
-    let preloaded = Arc::new(preload_frames(&config.sources[0], &prepared, preload)?);
+    let preloaded = Arc::new(preload_frames(
+        &config.sources[0],
+        &prepared,
+        preload,
+        synthetic,
+    )?);
     let (workers, size) = (
         config.detector.workers,
         config.detector.batch_size.min(preloaded.len()),
@@ -126,11 +132,12 @@ pub fn bench_layers(
     config: &Config,
     preload: usize,
     runs: usize,
+    synthetic: Option<&SyntheticFactory>,
 ) -> Result<Option<Vec<LayerTime>>, PipelineError> {
     if config.sources.first().is_some_and(needs_gstreamer) {
         source::gst::init(&config.log.gst_debug)?;
     }
     let prepared = detect::load(&config.detector, &Recorder::default())?;
-    let frames = preload_frames(&config.sources[0], &prepared, preload)?;
+    let frames = preload_frames(&config.sources[0], &prepared, preload, synthetic)?;
     Ok(prepared.layer_times(&frames, runs)?)
 }

@@ -4,6 +4,7 @@ use gstreamer as gst;
 use gstreamer::prelude::*;
 
 use crate::SourceError;
+use crate::elements::make;
 use jetwatch_config::{SourceUri, V4l2Format};
 
 use super::hardware::VideoHardware;
@@ -144,6 +145,21 @@ fn requested_format(format: V4l2Format, size: Option<(u32, u32)>, fps: Option<u3
     parts.extend(size.map(|(width, height)| format!("{width}×{height}")));
     parts.extend(fps.map(|fps| format!("{fps} frames/s")));
     parts.join(" ")
+}
+
+/// The pixel formats, sizes and frame rates that the V4L2 camera `device` offers, as text. Opens it without starting it.
+///
+/// # Errors
+/// GStreamer does not start, or the camera cannot be opened; a sentence.
+pub fn camera_offers(device: &str) -> Result<String, String> {
+    super::init("*:1").map_err(|error| error.to_string())?;
+    let camera = make("v4l2src", ELEMENT).map_err(|error| error.to_string())?;
+    camera.set_property("device", device);
+    let ready = camera.set_state(gst::State::Ready);
+    let pad = camera.static_pad("src").ok_or("it has no output")?;
+    let offered = ready.map(|_| describe(&pad.query_caps(None)));
+    let _ = camera.set_state(gst::State::Null);
+    offered.map_err(|_| "it cannot be opened".to_owned())
 }
 
 /// Formats, sizes and rates, in the camera's order and each once: pixel formats are all taken, so they are not told apart.

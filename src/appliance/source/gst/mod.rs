@@ -20,7 +20,6 @@ mod session;
 mod skip_probe;
 mod tee;
 mod timing;
-pub mod video_selftest;
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -32,7 +31,7 @@ use jetwatch_config::SourceConfig;
 use super::image_folder::UnreadableHandler;
 use super::{SessionEnd, Source, SourceContext, SourceError};
 
-pub use camera::needed_variable;
+pub use camera::{camera_offers, needed_variable};
 pub use predict_plan::predict_plan;
 
 static STARTED: OnceLock<Result<(), String>> = OnceLock::new();
