@@ -23,6 +23,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("resize", 1),
     ("telemetry", 1),
     ("config-derive", 0),
+    ("files", 0),
     ("types", 0),
 ];
 
@@ -35,6 +36,7 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("clap", &["jetwatch"]),
     ("clap_complete", &["jetwatch"]),
     ("clap_mangen", &["jetwatch"]),
+    ("comfy-table", &["tables"]),
     ("cudarc", &["nvidia"]),
     ("env_logger", &["telemetry"]),
     ("fast_image_resize", &["resize"]),
@@ -53,7 +55,7 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("saphyr", &["config"]),
     ("saphyr-parser", &["config"]),
     ("sd-notify", &["telemetry"]),
-    ("strsim", &["config"]),
+    ("strsim", &["config", "detect"]),
     ("syn", &["config-derive"]),
     ("systemd-journal-logger", &["telemetry"]),
     ("tokio", &["publish"]),

@@ -760,7 +760,11 @@ fn doctor_detects_diverging_detector() {
         "{said}"
     );
 
-    fs::write(&golden, text.replace("\"sha256\":\"", "\"sha256\":\"0")).expect("written");
+    let mut other: Value = serde_json::from_str(&text).expect("JSON");
+    for image in other["sets"][0]["pictures"].as_array_mut().expect("a list") {
+        image["sha256"] = "0".repeat(64).into();
+    }
+    fs::write(&golden, other.to_string()).expect("written");
     let (code, said) = doctor();
     assert_eq!(code, Some(0), "{said}");
     assert!(

@@ -616,7 +616,7 @@ fn real_networks_are_inspected() {
     let spec = ModelSpec::load(&out).expect("it was checked");
     let shipped = include_str!("support/yolox_nano.yaml");
     assert!(
-        shipped.contains(&spec.files[0].sha256),
+        shipped.contains(&spec.files[0].sha256.to_string()),
         "the file is the one that the project describes by hand"
     );
     assert_eq!(

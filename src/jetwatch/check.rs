@@ -15,7 +15,7 @@ use jetwatch_pipeline as pipeline;
 use jetwatch_platform::{Machine, SysRoot};
 use jetwatch_publish as publish;
 use jetwatch_source::{
-    self as source, Flow, FrameHandler, ProcessingPlan, SourceContext, Surfaces,
+    self as source, Flow, FrameHandler, NvmmReader, ProcessingPlan, SourceContext,
 };
 use jetwatch_telemetry::{self as telemetry, Recorder, StopToken};
 use jetwatch_types::{Frame, Placement, Size, SourceId, SourceState};
@@ -136,7 +136,7 @@ fn check_secondary(config: &Config, prepared: &DetectorFactory, report: &mut Che
 struct CheckContext {
     machine: Arc<Machine>,
     /// Present where images stay in NVMM.
-    surfaces: Option<Arc<Surfaces>>,
+    surfaces: Option<Arc<NvmmReader>>,
 }
 
 /// Whether the detector reads a Jetson's images in NVMM directly; no output on other machines.
@@ -144,7 +144,7 @@ fn check_surfaces(
     prepared: &DetectorFactory,
     machine: &Machine,
     report: &mut CheckReport,
-) -> Option<Arc<Surfaces>> {
+) -> Option<Arc<NvmmReader>> {
     let release = machine.release?;
     match prepared.surfaces(Some(release.major)) {
         Ok(Some(surfaces)) => {

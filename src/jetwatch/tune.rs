@@ -11,6 +11,7 @@ use jetwatch_config::Config;
 use jetwatch_doctor::desired_settings;
 use jetwatch_platform::tune::{self, Outcome, Restored, Step, StepState};
 use jetwatch_platform::{Machine, SensorSnapshot, SysRoot};
+use jetwatch_tables::{Align, TextTable};
 
 /// Arguments of `jetwatch tune`.
 #[derive(Debug, Args)]
@@ -224,13 +225,8 @@ fn print_steps(steps: &[Step]) {
         println!("the configuration names no setting below `tune`");
         return;
     }
-    let row = |cells: [&str; 4]| {
-        println!(
-            "{:<20} {:<20} {:<20} {}",
-            cells[0], cells[1], cells[2], cells[3]
-        );
-    };
-    row(["setting", "wanted", "real", "state"]);
+    let headings = ["setting", "wanted", "real", "state"];
+    let mut table = TextTable::new(&headings.map(|heading| (heading, Align::Left)));
     for step in steps {
         let state = match step.state {
             StepState::Right => "right",
@@ -238,8 +234,9 @@ fn print_steps(steps: &[Step]) {
             StepState::Refused(_) => "refused",
         };
         let real = step.real.as_deref().unwrap_or("unknown");
-        row([step.setting.name(), &step.wanted, real, state]);
+        table.push([step.setting.name(), &step.wanted, real, state]);
     }
+    println!("{table}");
     for step in steps {
         if let StepState::Refused(reason) = &step.state {
             println!("{}: {reason}", step.setting.name());

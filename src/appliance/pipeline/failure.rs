@@ -1,6 +1,8 @@
 //! The first failure of a run, which ends the run.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::PipelineError;
 use super::batcher::Batcher;
@@ -35,16 +37,12 @@ impl FirstFailure {
 
     /// Keeps `error` where there is none yet.
     pub(super) fn record(&self, error: PipelineError) {
-        let mut first = self.error.lock().unwrap_or_else(PoisonError::into_inner);
-        first.get_or_insert(error);
+        self.error.lock().get_or_insert(error);
     }
 
     /// Takes the first failure.
     pub(super) fn take(&self) -> Option<PipelineError> {
-        self.error
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
+        self.error.lock().take()
     }
 }
 

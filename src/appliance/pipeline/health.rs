@@ -4,9 +4,11 @@
 //! that has work makes progress. A camera that is offline is no stall: its supervisor retries. A stalled thread is left to the
 //! watchdog, which ends the whole process: a single thread inside a driver cannot be ended.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use jetwatch_publish::Stats;
 use jetwatch_telemetry::{Heartbeats, StopToken, systemd};
@@ -172,11 +174,7 @@ impl ReloadNotice {
     /// The reload is over; `refused`: why it was refused, or what went wrong. The status line shows it until a reload succeeds.
     pub(super) fn reloaded(&self, refused: Option<String>) {
         let text = refused.clone().unwrap_or_else(|| "reloaded".to_owned());
-        *self
-            .shared
-            .refused
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = refused;
+        *self.shared.refused.lock() = refused;
         if self.shared.ready.load(Ordering::Acquire) {
             systemd::notify_ready(&text);
         }
@@ -185,7 +183,7 @@ impl ReloadNotice {
     /// `status` behind the problem of the last reload, where there was one.
     pub(super) fn prepend_to(&self, status: String) -> String {
         let refused = self.shared.refused.lock();
-        match refused.unwrap_or_else(PoisonError::into_inner).as_ref() {
+        match refused.as_ref() {
             Some(refused) => format!("{refused}; {status}"),
             None => status,
         }

@@ -4,10 +4,13 @@ use std::sync::Arc;
 
 use jetwatch_detect::DetectorFactory;
 use jetwatch_platform::Machine;
-use jetwatch_source::Surfaces;
+use jetwatch_source::NvmmReader;
 
 /// Reads images in NVMM in place; `None` where images are copied.
-pub(super) fn nvmm_reader(prepared: &DetectorFactory, machine: &Machine) -> Option<Arc<Surfaces>> {
+pub(super) fn nvmm_reader(
+    prepared: &DetectorFactory,
+    machine: &Machine,
+) -> Option<Arc<NvmmReader>> {
     // Other machines have no NVMM, which needs no log line.
     let release = machine.release?;
     match prepared.surfaces(Some(release.major)) {

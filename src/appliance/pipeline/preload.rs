@@ -1,7 +1,9 @@
 //! Loads the first frames of a source into memory, for callers that run a detector without a pipeline.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use jetwatch_config::SourceConfig;
 use jetwatch_detect as detect;
@@ -20,7 +22,7 @@ struct FirstFrames {
 
 impl FrameHandler for FirstFrames {
     fn frame(&self, frame: Frame) -> Flow {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock();
         kept.push(frame);
         if kept.len() < self.wanted {
             return Flow::Continue;
@@ -64,7 +66,7 @@ pub fn preload_frames(
         std::thread::sleep(Duration::from_millis(2));
     }
     handle.join()?;
-    let frames = std::mem::take(&mut *kept.lock().unwrap_or_else(PoisonError::into_inner));
+    let frames = std::mem::take(&mut *kept.lock());
     if frames.is_empty() {
         Err(source::SourceError::Empty.into())
     } else {

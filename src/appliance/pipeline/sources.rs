@@ -14,8 +14,8 @@ use jetwatch_config::{Config, Interval, SourceConfig, SourceUri};
 use jetwatch_platform::Machine;
 use jetwatch_record::Overlay;
 use jetwatch_source::{
-    self as source, ArgusSupervisor, Dot, FrameHandler, FullImage, ImageSize, SourceContext,
-    SourceCounters, SourceError, SourceHandle, Surfaces, SyntheticFactory,
+    self as source, ArgusSupervisor, Dot, FrameHandler, FullImage, ImageSize, NvmmReader,
+    SourceContext, SourceCounters, SourceError, SourceHandle, SyntheticFactory,
 };
 use jetwatch_telemetry::{Heartbeats, Recorder, StopToken};
 use jetwatch_track::{TrackEventGenerator, Tracker};
@@ -70,7 +70,7 @@ pub(super) struct SourceDefaults {
     pub(super) synthetic: Option<SyntheticFactory>,
     pub(super) dot: Dot,
     pub(super) machine: Arc<Machine>,
-    pub(super) nvmm_reader: Option<Arc<Surfaces>>,
+    pub(super) nvmm_reader: Option<Arc<NvmmReader>>,
     pub(super) recorder: Recorder,
     pub(super) heartbeats: Heartbeats,
     /// Ends the whole pipeline.

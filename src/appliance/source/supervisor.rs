@@ -1,6 +1,6 @@
-//! Keeps one source alive: opens it, and opens it anew with growing waits when it fails or stalls.
+//! Keeps one source alive: opens it, and reopens it with growing waits when it fails or stalls.
 //!
-//! Retrying and working never mix: [`Source::run_once`] is one session and may fail; this loop decides what follows.
+//! Sessions and retries are separate: `Source::run_once` is one session and may fail; this loop decides what follows.
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use jetwatch_config::{SourceConfig, SourceUri, SyntheticScene};
 use jetwatch_telemetry as telemetry;
-use jetwatch_types::SourceState;
+use jetwatch_types::{Backoff, SourceState};
 
 use super::image_folder::ImageFolderSource;
 use super::{
@@ -17,7 +17,7 @@ use super::{
     gst::GstSource,
 };
 
-/// A session that delivered frames for at least this long starts the waits anew.
+/// A session that delivered frames for at least this long resets the wait.
 const STEADY_AFTER: Duration = Duration::from_secs(10);
 
 /// A running source.
@@ -26,13 +26,19 @@ pub struct SourceHandle {
 }
 
 impl SourceHandle {
-    /// Whether its thread has ended.
+    /// Whether the thread of the source has ended.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.thread.is_finished()
     }
 
-    /// Waits for the end: the media's, a stop's, or a failure that trying again cannot help. Panics of the thread go on here.
+    /// Blocks until the source ends: at the end of the media, after a stop, or after a permanent failure.
+    ///
+    /// # Errors
+    /// The permanent failure.
+    ///
+    /// # Panics
+    /// Resumes a panic of the source's thread.
     pub fn join(self) -> Result<(), SourceError> {
         self.thread
             .join()
@@ -41,6 +47,9 @@ impl SourceHandle {
 }
 
 /// Starts the source on a thread named `source-NAME`.
+///
+/// # Errors
+/// The operating system refuses the thread.
 pub fn start(config: &SourceConfig, context: SourceContext) -> std::io::Result<SourceHandle> {
     let (opened, synthetic) = (config.clone(), context.synthetic.clone());
     spawn(config, context, move || {
@@ -71,15 +80,15 @@ fn synthetic_source(
     Ok(factory(scene, options))
 }
 
-/// Starts the source that `make` returns on a thread named `source-NAME`, where it is made; `config` has its reconnect times.
-/// An error of `make` is permanent.
+/// Starts the source that `make` creates, on a thread named `source-NAME`; `config` controls the retries. An error of `make`
+/// is permanent.
 pub(super) fn spawn(
     config: &SourceConfig,
     context: SourceContext,
     make: impl FnOnce() -> Result<Box<dyn Source>, SourceError> + Send + 'static,
 ) -> std::io::Result<SourceHandle> {
     let config = config.clone();
-    // Linux keeps 15 bytes of a thread's name.
+    // Linux keeps 15 bytes of a thread name.
     let thread_name: String = format!("source-{}", context.name)
         .chars()
         .take(15)
@@ -119,7 +128,7 @@ fn supervise(
     if is_csi {
         context.argus.add_source(&context.counters);
     }
-    let mut wait = config.reconnect_wait;
+    let mut backoff = Backoff::new(config.reconnect_wait, config.reconnect_max_wait);
     context
         .handler
         .state_changed(context.id, SourceState::Connecting, None);
@@ -151,15 +160,15 @@ fn supervise(
                     .state_changed(context.id, SourceState::Ended, None);
                 return Ok(());
             }
-            // A camera or server does not end by itself: somebody closed it.
+            // A camera or server does not end a stream by itself: it was closed at the other end.
             Ok(SessionEnd::EndOfMedia) => SourceError::Element {
                 element: context.name.clone(),
                 message: "the source ended the stream".to_owned(),
                 hint: None,
             },
-            // The next session copies, so that this happens once and is no failure of the source.
+            // The next session copies, so this happens once and is not a failure of the source.
             Err(SourceError::ZeroCopyFailed) => {
-                log::info!(source = context.name.as_str(); "opened again, with copies");
+                log::info!(source = context.name.as_str(); "reopened without zero-copy");
                 continue;
             }
             Err(error) => error,
@@ -172,11 +181,12 @@ fn supervise(
             .get()
             .is_some_and(|since| since.elapsed() >= STEADY_AFTER);
         if is_steady {
-            wait = config.reconnect_wait;
+            backoff.reset();
         }
         if is_csi && let Some(fault) = context.argus.on_failure(&error, is_steady, Instant::now()) {
             text = format!("{text}; {fault}");
         }
+        let wait = backoff.advance();
         log::warn!(source = context.name.as_str(), retry_ms = wait.as_millis() as u64; "{text}");
         context
             .handler
@@ -190,7 +200,6 @@ fn supervise(
             );
             return Ok(());
         }
-        wait = (wait * 2).min(config.reconnect_max_wait);
         context.counters.reconnects.fetch_add(1, Ordering::Relaxed);
         context
             .handler

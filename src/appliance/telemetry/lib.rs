@@ -2,6 +2,7 @@
 //! notifications to systemd.
 
 mod heartbeat;
+mod log_dedup;
 mod logger;
 mod process;
 mod stage;
@@ -11,6 +12,7 @@ pub mod thread_names;
 mod trace;
 
 pub use heartbeat::{Heartbeat, Heartbeats};
+pub use log_dedup::{LogDedup, LogRateLimit};
 pub use logger::{LogTarget, start as start_logging, with_error_prefix};
 pub use process::{ProcessUsage, process_usage, thread_cpu_time};
 pub use stage::{BatchRange, Range, Recorder, Span, Stage, StageSummary, Summary, name_thread};

@@ -1,11 +1,12 @@
-//! Plain data types of the pipeline, and small computations on them that several crates share. No I/O, no threads, no
-//! dependencies.
+//! Plain data types of the pipeline, and small computations on them that several crates share. No I/O, no threads; the only
+//! dependency is the lock of the shared image memory.
 //!
 //! Boxes are `xyxy`, `f32`, in source pixels unless the name states otherwise: `[left, top, right, bottom]`, where the
 //! right and bottom edges are exclusive (a box over a whole 640×480 image is `[0, 0, 640, 480]`).
 
 mod analytics_event;
 mod attribute;
+mod backoff;
 mod detection;
 mod event;
 mod frame;
@@ -18,10 +19,12 @@ mod quantile;
 mod region;
 mod rng;
 mod source;
+mod statistics;
 mod track;
 
 pub use analytics_event::{AnalyticsEvent, AnalyticsEventKind, Crossings, Side, ZoneCount};
 pub use attribute::{Attribute, Attributes};
+pub use backoff::Backoff;
 pub use detection::{Detection, Xyxy, area, intersection_over_union};
 pub use event::{EventKind, TrackEvent};
 pub use frame::{Frame, FrameMeta, GroundTruthBox, Image, PIXEL_BYTES};
@@ -34,4 +37,5 @@ pub use quantile::quantile;
 pub use region::{Crop, Region};
 pub use rng::{SplitMix64, hash64, mix64};
 pub use source::{SourceId, SourceState};
+pub use statistics::{mean, standard_deviation};
 pub use track::{Track, TrackId, TrackState};

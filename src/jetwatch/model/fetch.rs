@@ -37,7 +37,7 @@ pub(super) fn run(args: &FetchArgs) -> anyhow::Result<Exit> {
             "NOT VERIFIED: the catalogue knows no hash for it; compare the one above with what others have"
         ),
     }
-    let spec = fetch.complete(&fetched.sha256)?;
+    let spec = fetch.complete(fetched.sha256)?;
     println!(
         "license: {} ({}); terms of the repository, see there",
         spec.license.spdx, spec.license.source

@@ -2,8 +2,10 @@
 //!
 //! It wraps the [`FrameHandler`] of each source and observes the pipeline, so that the pipeline itself has no limit to ask.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use jetwatch_pipeline::PipelineObserver;
 use jetwatch_source::{Flow, FrameHandler, ProcessingPlan};
@@ -49,10 +51,7 @@ impl InFlightLimit {
     fn acquire(&self, frame: Frame, push: impl FnOnce(Frame) -> Flow) -> Flow {
         let mut counts = self.lock();
         while !counts.is_open && self.is_full(&counts) {
-            counts = self
-                .changed
-                .wait(counts)
-                .unwrap_or_else(PoisonError::into_inner);
+            self.changed.wait(&mut counts);
         }
         counts.frames += 1;
         drop(counts);
@@ -67,10 +66,8 @@ impl InFlightLimit {
     /// not count.
     fn drain(&self, timeout: Duration) {
         let is_busy = |counts: &mut Counts| counts.full_images > 0 || counts.crops > 0;
-        let waited = self
-            .changed
-            .wait_timeout_while(self.lock(), timeout, is_busy);
-        drop(waited);
+        self.changed
+            .wait_while_for(&mut self.lock(), is_busy, timeout);
     }
 
     fn is_full(&self, counts: &Counts) -> bool {
@@ -85,7 +82,7 @@ impl InFlightLimit {
     }
 
     fn lock(&self) -> MutexGuard<'_, Counts> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.counts.lock()
     }
 }
 
@@ -232,12 +229,12 @@ mod tests {
 
     impl FrameHandler for CountingHandler {
         fn frame(&self, _frame: Frame) -> Flow {
-            self.0.lock().expect("not poisoned").0 += 1;
+            self.0.lock().0 += 1;
             Flow::Continue
         }
 
         fn should_skip(&self, _source: SourceId) -> bool {
-            self.0.lock().expect("not poisoned").1 += 1;
+            self.0.lock().1 += 1;
             true
         }
     }
@@ -251,7 +248,7 @@ mod tests {
         let handler = LimitedHandler::new(Arc::clone(&limit), Arc::clone(&inner) as _);
         assert_eq!(handler.frame(frame()), Flow::Continue);
         assert!(handler.should_skip(SourceId(0)));
-        assert_eq!(*inner.0.lock().expect("not poisoned"), (1, 1));
+        assert_eq!(*inner.0.lock(), (1, 1));
         assert_eq!(limit.lock().frames, 1);
     }
 }

@@ -246,13 +246,10 @@ pub fn prepare_folder(folder: &Path) -> anyhow::Result<()> {
 /// Writes beside the file first, so that a reader never sees half of it.
 pub(super) fn write(path: &Path, document: &Value) -> anyhow::Result<()> {
     let text = serde_json::to_string_pretty(document)? + "\n";
-    let partial = path.with_extension("json.partial");
-    fs::write(&partial, text)
-        .and_then(|()| fs::rename(&partial, path))
-        .with_context(|| {
-            format!(
-                "cannot write {}; choose another folder with --output",
-                path.display()
-            )
-        })
+    jetwatch_files::write(path, text.as_bytes()).with_context(|| {
+        format!(
+            "cannot write {}; choose another folder with --output",
+            path.display()
+        )
+    })
 }

@@ -1,13 +1,14 @@
 //! The conditions of a benchmark: the machine, its throttling meanwhile, versions, and the configuration.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
+use jetwatch_files::Sha256Hasher;
 use jetwatch_platform::throttling::Throttling;
 use jetwatch_platform::{Machine, PowerModes, SensorSnapshot, SysRoot, open_libraries};
 use jetwatch_telemetry::StopToken;
@@ -60,9 +61,7 @@ impl SystemObserver {
                         .into_iter()
                         .filter(|change| change.began);
                     let causes = begun.map(|change| change.cause.to_string());
-                    kept.lock()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .extend(causes);
+                    kept.lock().extend(causes);
                 }
             });
         Self {
@@ -85,11 +84,7 @@ impl SystemObserver {
             let _ = thread.join();
         }
         let after = SensorSnapshot::read(&self.root, &self.machine);
-        let mut throttled = self
-            .throttling
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let mut throttled = self.throttling.lock().clone();
         throttled.extend(after.throttled());
         let events = after.events_since(&self.before);
         throttled.extend(
@@ -150,7 +145,7 @@ fn libraries() -> Vec<String> {
 /// A number that is the same only for the same configuration: SHA-256 of the file or of the words in its place, and of the
 /// keys that were set beside it.
 fn hash(args: &BenchOptions) -> String {
-    let mut hash = Sha256::new();
+    let mut hash = Sha256Hasher::default();
     match &args.config {
         // It was read a moment ago; when it is gone now, the words below are what is left.
         Some(file) => hash.update(std::fs::read(file).unwrap_or_default()),
@@ -164,8 +159,5 @@ fn hash(args: &BenchOptions) -> String {
     for (key, value) in &args.settings {
         hash.update(format!("\0{key}={value}"));
     }
-    hash.finalize()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    hash.finish().to_string()
 }

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::run::Speed;
+use jetwatch_tables::{Align, TextTable};
+
 use super::series::PointResult;
 use super::{Comparison, Gain};
 
@@ -38,20 +40,12 @@ pub fn run_table(document: &Value, speed: &Speed) -> String {
 
 /// Times without the warm-up, in ms per batch of each range.
 fn add_ranges(ranges: &[Value], lines: &mut Vec<String>) {
-    lines.push(format!(
-        "{:<20} {:>8} {:>8} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>10}",
-        "range, ms",
-        "batches",
-        "frames",
-        "mean",
-        "std",
-        "median",
-        "min",
-        "max",
-        "p99",
-        "GPU mean",
-        "frames/s"
-    ));
+    let mut columns = vec![("range, ms", Align::Left)];
+    let numbers = [
+        "batches", "frames", "mean", "std", "median", "min", "max", "p99", "GPU mean", "frames/s",
+    ];
+    columns.extend(numbers.map(|heading| (heading, Align::Right)));
+    let mut table = TextTable::new(&columns);
     for range in ranges {
         let numbers = &range["minus_warmup"];
         let ms = |kind: &str, name: &str| {
@@ -60,8 +54,8 @@ fn add_ranges(ranges: &[Value], lines: &mut Vec<String>) {
         };
         let is_on_gpu = numbers["cpu_time"]["max"].as_f64() == Some(0.0);
         let kind = if is_on_gpu { "gpu_time" } else { "cpu_time" };
-        lines.push(format!(
-            "{:<20} {:>8} {:>8} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>10.1}",
+        let fps = numbers["throughput"].as_f64().unwrap_or_default();
+        table.push([
             indented(range["name"].as_str().unwrap_or("?")),
             numbers["batches"].to_string(),
             numbers["items"].to_string(),
@@ -72,9 +66,10 @@ fn add_ranges(ranges: &[Value], lines: &mut Vec<String>) {
             ms(kind, "max"),
             ms(kind, "percentile_99"),
             ms("gpu_time", "mean"),
-            numbers["throughput"].as_f64().unwrap_or_default(),
-        ));
+            format!("{fps:.1}"),
+        ]);
     }
+    lines.extend(table.lines());
 }
 
 fn indented(name: &str) -> String {
@@ -100,11 +95,10 @@ fn add_speeds(speed: &Speed, lines: &mut Vec<String>) {
 
 /// A row for each point: medians over its rounds.
 pub(super) fn of_series(results: &[PointResult]) -> String {
-    let mut lines = Vec::new();
-    lines.push(format!(
-        "{:<40} {:>5} {:>12} {:>20} {:>14}",
-        "point", "runs", "frames/s", "from to", "network alone"
-    ));
+    let mut columns = vec![("point", Align::Left)];
+    let numbers = ["runs", "frames/s", "from to", "network alone"];
+    columns.extend(numbers.map(|heading| (heading, Align::Right)));
+    let mut table = TextTable::new(&columns);
     for point in results {
         let name = if point.name.is_empty() {
             "run"
@@ -112,20 +106,26 @@ pub(super) fn of_series(results: &[PointResult]) -> String {
             &point.name
         };
         let Some(fps) = &point.fps else {
-            lines.push(format!("{name:<40} {:>5} {:>12}", 0, "failed"));
+            table.push([name, "0", "failed"]);
             continue;
         };
         let inference = point
             .inference_fps
             .map_or("-".to_owned(), |fps| format!("{:.1}", fps.median));
-        lines.push(format!(
-            "{name:<40} {:>5} {:>12.1} {:>20} {inference:>14}",
-            fps.count,
-            fps.median,
+        table.push([
+            name.to_owned(),
+            fps.count.to_string(),
+            format!("{:.1}", fps.median),
             format!("{:.1} to {:.1}", fps.min, fps.max),
-        ));
-        for warning in &point.warnings {
-            lines.push(format!("Warning: {warning}"));
+            inference,
+        ]);
+    }
+    let mut rows = table.lines();
+    let mut lines: Vec<String> = rows.next().into_iter().collect();
+    for (row, point) in rows.zip(results) {
+        lines.push(row);
+        if point.fps.is_some() {
+            lines.extend(point.warnings.iter().map(|text| format!("Warning: {text}")));
         }
     }
     // With `backend: auto` one point may have an engine and another not; their speeds then cannot be compared.
@@ -155,17 +155,20 @@ fn detectors(results: &[PointResult]) -> BTreeMap<&str, Vec<&str>> {
 
 /// A row for each step: its speed, its gain over the step before, and where its time went.
 pub(super) fn of_ablation(steps: &[Gain]) -> String {
-    let mut lines = Vec::new();
-    lines.push(format!(
-        "{:<30} {:>9} {:>9} {:>9} {:>8}   where the time went, ms per frame",
-        "step", "frames/s", "ms/frame", "relative", "gained"
-    ));
+    let mut table = TextTable::new(&[
+        ("step", Align::Left),
+        ("frames/s", Align::Right),
+        ("ms/frame", Align::Right),
+        ("relative", Align::Right),
+        ("gained", Align::Right),
+        ("where the time went, ms per frame", Align::Left),
+    ]);
     for step in steps {
         let title = format!("{} {}", step.step, step.title);
         let (Some(fps), Some(ms), Some(relative)) =
             (&step.fps, step.ms_per_frame, step.relative_percent)
         else {
-            lines.push(format!("{title:<30} {:>9}", "failed"));
+            table.push([title.as_str(), "failed"]);
             continue;
         };
         let gained = step.gain.as_ref().map_or_else(
@@ -176,21 +179,27 @@ pub(super) fn of_ablation(steps: &[Gain]) -> String {
         let spent: Vec<String> = spent
             .map(|spent| format!("{} {:.2}", spent.stage, spent.ms_per_frame))
             .collect();
-        lines.push(format!(
-            "{title:<30} {:>9.1} {ms:>9.2} {:>9} {gained:>8}   {}",
-            fps.median,
+        table.push([
+            title,
+            format!("{:.1}", fps.median),
+            format!("{ms:.2}"),
             format!("{relative:.1} %"),
-            spent.join(", ")
-        ));
-        for note in &step.notes {
-            lines.push(format!("  {note}"));
+            gained,
+            spent.join(", "),
+        ]);
+    }
+    let mut rows = table.lines();
+    let mut lines: Vec<String> = rows.next().into_iter().collect();
+    for (row, step) in rows.zip(steps) {
+        lines.push(row);
+        if step.fps.is_none() || step.ms_per_frame.is_none() || step.relative_percent.is_none() {
+            continue;
         }
+        lines.extend(step.notes.iter().map(|note| format!("  {note}")));
         // The noise of fewer rounds is not known.
         let noisy = |gain: &&Comparison| gain.ratios.len() >= 3 && !gain.is_clear;
         if step.gain.as_ref().filter(noisy).is_some() {
-            lines.push(format!(
-                "  the difference from the step before is within the noise"
-            ));
+            lines.push("  the difference from the step before is within the noise".to_owned());
         }
     }
     lines.join("\n")

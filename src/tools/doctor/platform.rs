@@ -7,6 +7,7 @@ use rustix::fs::statvfs;
 use super::check_report::CheckReport;
 use super::context::DoctorContext;
 use jetwatch_config::ENGINES_FOLDER;
+use jetwatch_platform::Memory;
 
 /// Free memory below which the daemon and its network may not fit, in MiB.
 const MIN_MEMORY: u64 = 400;
@@ -44,15 +45,9 @@ pub(super) fn run(context: &DoctorContext, report: &mut CheckReport) {
 }
 
 fn memory(context: &DoctorContext, report: &mut CheckReport) {
-    let text = context.root.text("/proc/meminfo");
-    let text = text.ok().flatten().unwrap_or_default();
-    let mib = |key: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(key))?;
-        let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
-        Some(kib / 1024)
-    };
-    match (mib("MemTotal:"), mib("MemAvailable:")) {
-        (Some(total), Some(free)) => {
+    match Memory::read(&context.root) {
+        Ok(Some(memory)) => {
+            let [total, free] = [memory.total, memory.available].map(|bytes| bytes >> 20);
             let output = format!("{free} MiB of {total} MiB are free");
             if free < MIN_MEMORY {
                 let advice = format!(

@@ -8,18 +8,18 @@ use jetwatch_types::Size;
 /// Width and height of a macroblock, in samples.
 const BLOCK: u32 = 16;
 
-/// A video of pictures that are independent of each other.
+/// A video of independently coded images.
 pub(super) struct TestClip {
     /// Width and height, multiples of 16.
     pub(super) size: Size,
-    /// One picture each, with headers, start codes before each unit (`byte-stream`, alignment `au`).
+    /// One coded image each, with parameter sets and start codes (`byte-stream`, alignment `au`).
     pub(super) access_units: Vec<Vec<u8>>,
-    /// The planes Y, U and V of each picture, one after another, without padding.
+    /// The planes Y, U and V of each image, one after another, without padding.
     pub(super) images: Vec<Vec<u8>>,
 }
 
 impl TestClip {
-    /// `count` pictures of `size`, whose sides are multiples of 16.
+    /// `count` images of `size`, whose sides are multiples of 16.
     #[must_use]
     pub(super) fn new(size: Size, count: usize) -> Self {
         let images: Vec<Vec<u8>> = (0..count).map(|index| draw(size, index)).collect();
@@ -27,14 +27,14 @@ impl TestClip {
         Self {
             size,
             access_units: units
-                .map(|(index, picture)| access_unit(size, index, picture))
+                .map(|(index, image)| access_unit(size, index, image))
                 .collect(),
             images,
         }
     }
 }
 
-/// Smooth shades that differ from picture to picture; all samples are within 16 to 235.
+/// Smooth gradients that differ from image to image; all samples are within 16 to 235.
 pub(super) fn draw(size: Size, index: usize) -> Vec<u8> {
     let (width, height) = (size.width as usize, size.height as usize);
     let shade = |x: usize, width: usize| 16 + (x * 219 / width.max(1)) as u8;
@@ -59,7 +59,7 @@ fn access_unit(size: Size, index: usize, image: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Appends a unit: start code, header, and the payload with a 3 put in wherever it could be taken for a start code.
+/// Appends a NAL unit: start code, header, and the payload with emulation prevention bytes.
 fn unit(bytes: &mut Vec<u8>, header: u8, payload: Vec<u8>) {
     bytes.extend([0, 0, 0, 1, header]);
     let mut zeros = 0;
@@ -73,7 +73,7 @@ fn unit(bytes: &mut Vec<u8>, header: u8, payload: Vec<u8>) {
     }
 }
 
-/// Sequence parameter set (7.3.2.1): baseline profile, level 4, pictures in decoding order.
+/// Sequence parameter set (7.3.2.1): baseline profile, level 4, output in decoding order.
 fn sequence(size: Size) -> Vec<u8> {
     let mut bits = BitWriter::default();
     bits.put(0x42, 8);
@@ -85,12 +85,12 @@ fn sequence(size: Size) -> Vec<u8> {
     bits.put(0, 1);
     bits.golomb(size.width / BLOCK - 1);
     bits.golomb(size.height / BLOCK - 1);
-    // Frames alone, direct prediction of 8×8 blocks, no cropping, no more about the video.
+    // Frames only, direct prediction of 8×8 blocks, no cropping, no VUI.
     bits.put(0b1100, 4);
     bits.finish()
 }
 
-/// Picture parameter set (7.3.2.2): plain codes, one slice group, the deblocking filter is told by the slice.
+/// Picture parameter set (7.3.2.2): CAVLC, one slice group, deblocking controlled by the slice header.
 fn parameters() -> Vec<u8> {
     let mut bits = BitWriter::default();
     bits.golomb(0);
@@ -107,15 +107,15 @@ fn parameters() -> Vec<u8> {
     bits.finish()
 }
 
-/// A slice that is a whole picture (7.3.3, 7.3.5).
+/// A slice that is a whole image (7.3.3, 7.3.5).
 fn slice(size: Size, index: usize, image: &[u8]) -> Vec<u8> {
     let mut bits = BitWriter::default();
     bits.golomb(0);
-    // All slices of the picture are of the kind I.
+    // All slices of the image are I slices.
     bits.golomb(7);
     bits.golomb(0);
     bits.put(0, 4);
-    // Two such pictures that follow each other have different numbers here.
+    // Two consecutive IDR images have different numbers here.
     bits.golomb((index % 2) as u32);
     bits.put(0, 2);
     bits.golomb(0);
@@ -138,29 +138,29 @@ fn slice(size: Size, index: usize, image: &[u8]) -> Vec<u8> {
     bits.finish()
 }
 
-/// Bits, the highest of each byte first.
+/// Bit writer, most significant bit first.
 #[derive(Default)]
 struct BitWriter {
     bytes: Vec<u8>,
-    /// Free bits of the last byte.
+    /// Free bits in the last byte.
     free: u32,
 }
 
 impl BitWriter {
     fn put(&mut self, value: u32, count: u32) {
-        for place in (0..count).rev() {
+        for bit in (0..count).rev() {
             if self.free == 0 {
                 self.bytes.push(0);
                 self.free = 8;
             }
             self.free -= 1;
             if let Some(last) = self.bytes.last_mut() {
-                *last |= ((value >> place & 1) as u8) << self.free;
+                *last |= ((value >> bit & 1) as u8) << self.free;
             }
         }
     }
 
-    /// An unsigned number in Exp-Golomb code (9.1); a signed 0 is the same.
+    /// An unsigned Exp-Golomb code (9.1); a signed 0 has the same code.
     fn golomb(&mut self, value: u32) {
         let length = 32 - (value + 1).leading_zeros();
         self.put(0, length - 1);
@@ -171,7 +171,7 @@ impl BitWriter {
         self.free = 0;
     }
 
-    /// A square of samples; the bits stand at the begin of a byte.
+    /// A square of samples; the writer is at a byte boundary.
     fn block(&mut self, plane: &[u8], stride: usize, x: usize, y: usize, side: usize) {
         for row in y..y + side {
             let start = row * stride + x;
@@ -179,7 +179,7 @@ impl BitWriter {
         }
     }
 
-    /// The payload, closed by a one and zeros.
+    /// The payload, terminated by a one bit and zeros.
     fn finish(mut self) -> Vec<u8> {
         self.put(1, 1);
         self.bytes

@@ -1,6 +1,6 @@
-//! Self-tests of scaling and decoding on this machine: the same images through different elements, each alone and timed.
+//! Self-tests of scaling and decoding on this machine: the same images through different elements, timed one at a time.
 //!
-//! No source, camera or file is touched.
+//! Opens no source, camera or file.
 
 use std::time::{Duration, Instant};
 
@@ -19,27 +19,27 @@ use super::test_clip::{TestClip, draw};
 /// Caps feature of images in the memory of a Jetson's units.
 const NVMM: &str = "memory:NVMM";
 
-/// Size of the pictures that are scaled, and what they are scaled to. Small, so that every release takes the same colors for them.
+/// Input and output size of the scaling test. Small, so that every release uses the same color matrix.
 const LARGE: Size = Size::new(640, 352);
 const SMALL: Size = Size::new(320, 176);
 
-/// Pictures that are scaled, and decoded.
+/// Number of scaled, and of decoded images.
 const SCALED_IMAGES: usize = 40;
 const DECODED_IMAGES: usize = 12;
 
-/// Longest that a trial waits for a picture.
+/// Timeout for one image.
 const SAMPLE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What came out.
+/// Result of a test.
 #[derive(Debug, Clone)]
 pub(super) struct TestResult {
-    /// The last picture: samples in the order of the trial's form, without padding.
+    /// The last image: its samples, without padding.
     pub(super) samples: Vec<u8>,
-    /// From the first picture in to the last one out, for each picture, in ms.
+    /// Time from the first image in to the last one out, per image, in ms.
     pub(super) ms_per_image: f64,
 }
 
-/// The mean difference of two pictures' samples, 0 to 255; `None` when they are not of one size.
+/// Mean absolute difference of the samples of two images, 0 to 255; `None` when their sizes differ.
 #[must_use]
 pub(super) fn difference(one: &[u8], other: &[u8]) -> Option<f64> {
     if one.len() != other.len() || one.is_empty() {
@@ -53,11 +53,11 @@ pub(super) fn difference(one: &[u8], other: &[u8]) -> Option<f64> {
     Some(sum as f64 / one.len() as f64)
 }
 
-/// Scales pictures of 640×352 to 320×176 and converts them to `BGRx`, as the daemon does: by the processor, or by `converter`, an
-/// element of a Jetson. Copies into and out of the Jetson's memory are part of the time. Samples are B, G, R of each pixel.
+/// Scales images of 640×352 to 320×176 and converts them to `BGRx`, like the daemon: on the CPU, or with `converter`, an
+/// element of a Jetson. The time includes copies into and out of NVMM. Samples are B, G, R of each pixel.
 ///
 /// # Errors
-/// An element is missing or refuses; a sentence.
+/// An element is missing or fails; one sentence.
 pub(super) fn test_scaling(converter: Option<UnitElement>) -> Result<TestResult, String> {
     init("*:1").map_err(|error| error.to_string())?;
     let mut elements = Vec::new();
@@ -79,23 +79,23 @@ pub(super) fn test_scaling(converter: Option<UnitElement>) -> Result<TestResult,
             ]);
         }
     }
-    elements.push(filter("picture", raw(SMALL, "BGRx").build())?);
+    elements.push(filter("image", raw(SMALL, "BGRx").build())?);
     let caps = raw(LARGE, "I420").field("framerate", gst::Fraction::new(30, 1));
     let image = draw(LARGE, 0);
     let images = vec![image; SCALED_IMAGES];
     let (sample, ms_per_picture) = run(&caps.build(), &images, &elements)?;
-    let samples = bgr(&sample).ok_or("the picture cannot be read")?;
+    let samples = bgr(&sample).ok_or("the image cannot be read")?;
     Ok(TestResult {
         samples,
         ms_per_image: ms_per_picture,
     })
 }
 
-/// Decodes a clip of H.264 that is made here: by the processor, or by `decoder` and `converter`, elements of a Jetson. Gives the
-/// planes Y, U and V of the last picture, and those that it should have.
+/// Decodes a generated H.264 clip: on the CPU, or with `decoder` and `converter`, elements of a Jetson. Returns the planes Y,
+/// U and V of the last image, and the expected ones.
 ///
 /// # Errors
-/// As for [`test_scaling`].
+/// Those of [`test_scaling`].
 pub(super) fn test_decoding(
     units: Option<(UnitElement, UnitElement)>,
 ) -> Result<(TestResult, Vec<u8>), String> {
@@ -112,7 +112,7 @@ pub(super) fn test_decoding(
             elements.push(configured(converter, "convert")?);
         }
     }
-    elements.push(filter("picture", raw(clip.size, "I420").build())?);
+    elements.push(filter("image", raw(clip.size, "I420").build())?);
     let caps = gst::Caps::builder("video/x-h264")
         .field("stream-format", "byte-stream")
         .field("alignment", "au")
@@ -122,7 +122,7 @@ pub(super) fn test_decoding(
         .field("framerate", gst::Fraction::new(30, 1))
         .build();
     let (sample, ms_per_picture) = run(&caps, &clip.access_units, &elements)?;
-    let samples = planes(&sample).ok_or("the picture cannot be read")?;
+    let samples = planes(&sample).ok_or("the image cannot be read")?;
     let expected = clip.images.into_iter().last().unwrap_or_default();
     Ok((
         TestResult {
@@ -137,13 +137,16 @@ fn element(factory: &'static str, name: &str) -> Result<gst::Element, String> {
     make_element(factory, name).map_err(|error| error.to_string())
 }
 
-/// An element of a Jetson, told which unit to use, as the daemon's own.
+/// An element of a Jetson with its unit set.
 fn configured(unit: UnitElement, name: &str) -> Result<gst::Element, String> {
     let element = element(unit.element, name)?;
-    if let Some((property, word)) = unit.setting
-        && !set_if_supported(property, &element, word)
+    if let Some((property, nick)) = unit.setting
+        && !set_if_supported(property, &element, nick)
     {
-        return Err(format!("{} does not take {property}={word}", unit.element));
+        return Err(format!(
+            "{} does not support {property}={nick}",
+            unit.element
+        ));
     }
     set_if_supported("interpolation-method", &element, "Bilinear");
     set_if_supported("bl-output", &element, "false");
@@ -163,7 +166,7 @@ fn raw(size: Size, format: &str) -> gst::caps::Builder<gst::caps::NoFeature> {
         .field("height", size.height.cast_signed())
 }
 
-/// Sends `buffers` through `elements`; the last sample, and the time for each.
+/// Sends `buffers` through `elements`; returns the last sample, and the time per buffer in ms.
 fn run(
     caps: &gst::Caps,
     buffers: &[Vec<u8>],
@@ -212,7 +215,7 @@ fn push_and_pull(
     };
     pipeline
         .set_state(gst::State::Playing)
-        .map_err(|_| bus_error("the elements do not start"))?;
+        .map_err(|_| bus_error("the elements did not start"))?;
     let started = Instant::now();
     for (buffer, index) in buffers.iter().zip(0_u64..) {
         let mut buffer = gst::Buffer::from_slice(buffer.clone());
@@ -222,7 +225,7 @@ fn push_and_pull(
         }
         source
             .push_buffer(buffer)
-            .map_err(|_| bus_error("a picture is refused"))?;
+            .map_err(|_| bus_error("an image is refused"))?;
     }
     let _ = source.end_of_stream();
     let mut last = None;
@@ -241,7 +244,7 @@ fn push_and_pull(
             Ok((sample, elapsed.as_secs_f64() * 1e3 / count as f64))
         }
         _ => Err(bus_error(&format!(
-            "{count} of {} pictures came out within {} s",
+            "{count} of {} images arrived within {} s",
             buffers.len(),
             SAMPLE_TIMEOUT.as_secs()
         ))),

@@ -11,10 +11,10 @@ use std::thread;
 
 use serde::Serialize;
 
-use super::average_precision::{Points, curves, mean};
+use super::average_precision::{Points, curves};
 use super::evaluation::Evaluation;
 use super::matching::MAX_PREDICTIONS;
-use jetwatch_types::{SplitMix64, mix64, quantile};
+use jetwatch_types::{SplitMix64, mean, mix64, quantile};
 
 /// The range that holds 95 of 100 rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]

@@ -2,11 +2,9 @@
 
 use std::path::PathBuf;
 
-use sha2::{Digest, Sha256};
-
 use jetwatch_config::{Config, Pace, SourceUri, SyntheticScene};
-use jetwatch_detect::model::hexadecimal;
 use jetwatch_detect::{DetectError, DetectorFactory};
+use jetwatch_files::{Sha256Digest, Sha256Hasher};
 use jetwatch_pipeline::{PipelineError, preload_frames};
 use jetwatch_source::SyntheticFactory;
 use jetwatch_types::{Detection, Frame};
@@ -78,10 +76,10 @@ pub fn detections_of(
 
 /// SHA-256 of a frame's pixels as hexadecimal digits: equal where two machines draw the same image.
 #[must_use]
-pub fn image_hash(frame: &Frame) -> String {
-    let mut hash = Sha256::new();
+pub fn image_hash(frame: &Frame) -> Sha256Digest {
+    let mut hash = Sha256Hasher::default();
     for y in 0..frame.image.size.height {
         hash.update(frame.image.row(y));
     }
-    hexadecimal(&hash.finalize())
+    hash.finish()
 }

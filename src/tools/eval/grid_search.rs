@@ -4,9 +4,8 @@
 //! is reported for it was chosen without it. Scores are not searched, since their scale belongs to the detector. Called by
 //! `jetwatch track --search`.
 
-use std::fmt::Write;
-
 use jetwatch_config::{Association, TrackerConfig};
+use jetwatch_tables::{Align, TextTable};
 
 use crate::mot_metrics::Metrics;
 use crate::mot_sequence::MotSequence;
@@ -122,36 +121,29 @@ impl GridSearch {
     /// As a table, in percent, with the settings as options of `jetwatch track`.
     #[must_use]
     pub fn to_text(&self) -> String {
-        let width = self.held_out.iter().map(|row| row.name.chars().count());
-        let width = width.max().unwrap_or(0).max("held out".len());
-        let mut text = format!(
-            "{} settings, chosen by the {} of the other sequences:\n{:<width$}  {:>6}  {:>6}  settings\n",
+        let percent = |share: f64| format!("{:.2}", 100.0 * share);
+        let mut table = TextTable::new(&[
+            ("held out", Align::Left),
+            ("given", Align::Right),
+            ("chosen", Align::Right),
+            ("settings", Align::Left),
+        ]);
+        for row in &self.held_out {
+            let settings = options(&row.settings);
+            table.push([
+                row.name.clone(),
+                percent(row.given),
+                percent(row.chosen),
+                settings,
+            ]);
+        }
+        table.push(["all".to_owned(), percent(self.given), percent(self.chosen)]);
+        format!(
+            "{} settings, chosen by the {} of the other sequences:\n{table}\nby all of them: {}\n",
             self.tried,
             self.metric.name(),
-            "held out",
-            "given",
-            "chosen",
-        );
-        for row in &self.held_out {
-            // Writing to a string does not fail.
-            let _ = writeln!(
-                text,
-                "{:<width$}  {:>6.2}  {:>6.2}  {}",
-                row.name,
-                100.0 * row.given,
-                100.0 * row.chosen,
-                options(&row.settings),
-            );
-        }
-        let _ = writeln!(
-            text,
-            "{:<width$}  {:>6.2}  {:>6.2}",
-            "all",
-            100.0 * self.given,
-            100.0 * self.chosen,
-        );
-        let _ = writeln!(text, "by all of them: {}", options(&self.best));
-        text
+            options(&self.best),
+        )
     }
 }
 

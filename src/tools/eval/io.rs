@@ -52,26 +52,6 @@ pub fn write(path: &Path, text: &str) -> io::Result<()> {
     }
 }
 
-/// Writes a temporary file next to `path` and renames it into place.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let name = path.file_name().ok_or_else(|| {
-        io::Error::new(
-            ErrorKind::InvalidInput,
-            "the path does not end in a file name",
-        )
-    })?;
-    let mut partial = std::ffi::OsString::from(".");
-    partial.push(name);
-    partial.push(format!(".{}.new", std::process::id()));
-    let partial = path.with_file_name(partial);
-    let fill = || {
-        let mut file = File::create(&partial)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&partial, path)
-    };
-    fill().inspect_err(|_| {
-        // The first error is the one to report.
-        let _ = fs::remove_file(&partial);
-    })
+    jetwatch_files::write(path, text.as_bytes()).map_err(|error| error.source)
 }

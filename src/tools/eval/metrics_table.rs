@@ -1,6 +1,6 @@
 //! The table of `jetwatch track --metrics`: a line for each sequence, and one for all of them together.
 
-use std::fmt::Write;
+use jetwatch_tables::{Align, TextTable};
 
 use crate::mot_format::TrackRow;
 use crate::mot_metrics::Metrics;
@@ -19,40 +19,29 @@ pub fn metrics_table(sequences: &[MotSequence], tracks: &[Vec<TrackRow>]) -> Str
     if lines.len() > 1 {
         lines.push(("all", all));
     }
-    let width = lines.iter().map(|(name, _)| name.chars().count());
-    let width = width.max().unwrap_or(0).max("sequence".len());
-    let mut text = format!(
-        "{:<width$}  {:>6}  {:>6}  {:>6}  {:>6}  {:>6}  {:>6}  {:>8}  {:>6}  {:>6}  {:>7}\n",
-        "sequence",
-        "MOTA",
-        "MOTP",
-        "IDF1",
-        "HOTA",
-        "DetA",
-        "AssA",
-        "switches",
-        "FP",
-        "FN",
-        "objects"
-    );
+    let mut columns = vec![("sequence", Align::Left)];
+    let numbers = [
+        "MOTA", "MOTP", "IDF1", "HOTA", "DetA", "AssA", "switches", "FP", "FN", "objects",
+    ];
+    columns.extend(numbers.map(|heading| (heading, Align::Right)));
+    let mut table = TextTable::new(&columns);
     for (name, metrics) in &lines {
-        // Writing to a string does not fail.
-        let _ = writeln!(
-            text,
-            "{name:<width$}  {:>6.2}  {:>6.2}  {:>6.2}  {:>6.2}  {:>6.2}  {:>6.2}  {:>8}  {:>6}  {:>6}  {:>7}",
-            100.0 * metrics.mota(),
-            100.0 * metrics.motp(),
-            100.0 * metrics.idf1(),
-            100.0 * metrics.hota(),
-            100.0 * metrics.detection_accuracy(),
-            100.0 * metrics.association_accuracy(),
-            metrics.switches(),
-            metrics.false_positives(),
-            metrics.misses(),
-            metrics.objects,
-        );
+        let percent = |share: f64| format!("{:.2}", 100.0 * share);
+        table.push([
+            (*name).to_owned(),
+            percent(metrics.mota()),
+            percent(metrics.motp()),
+            percent(metrics.idf1()),
+            percent(metrics.hota()),
+            percent(metrics.detection_accuracy()),
+            percent(metrics.association_accuracy()),
+            metrics.switches().to_string(),
+            metrics.false_positives().to_string(),
+            metrics.misses().to_string(),
+            metrics.objects.to_string(),
+        ]);
     }
-    text
+    format!("{table}\n")
 }
 
 #[cfg(test)]

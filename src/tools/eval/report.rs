@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use jetwatch_tables::{Align, TextTable};
+
 use crate::annotations::{Category, Truth};
 use crate::bootstrap::{ConfidenceIntervals, Interval};
 use crate::classes::{ClassMap, MatchedBy};
@@ -339,11 +341,10 @@ impl Report<'_> {
 
     fn write_each_class(&self, text: &mut String) {
         for network in &self.networks {
-            let _ = writeln!(
-                text,
-                "\n{:<24}{:>8}{:>9}{:>9}{:>11}{:>9}{:>9}",
-                network.precision, "objects", "AP", "AP50", "precision", "recall", "F1"
-            );
+            let mut columns = vec![(network.precision, Align::Left)];
+            let numbers = ["objects", "AP", "AP50", "precision", "recall", "F1"];
+            columns.extend(numbers.map(|heading| (heading, Align::Right)));
+            let mut table = TextTable::new(&columns);
             for class in network.classes.iter().filter(|class| class.objects > 0) {
                 let OperatingPoint {
                     precision,
@@ -351,18 +352,17 @@ impl Report<'_> {
                     f1,
                     ..
                 } = class.operating;
-                let _ = writeln!(
-                    text,
-                    "{:<24}{:>8}{:>9}{:>9}{:>11}{:>9}{:>9}",
-                    class.name,
-                    class.objects,
+                table.push([
+                    class.name.to_string(),
+                    class.objects.to_string(),
                     number(class.ap),
                     number(class.ap50),
                     number(precision),
                     number(recall),
-                    number(f1)
-                );
+                    number(f1),
+                ]);
             }
+            let _ = writeln!(text, "\n{table}");
         }
     }
 }

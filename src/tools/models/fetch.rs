@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use jetwatch_detect::model::{FILE_NAME, ModelSpec};
+use jetwatch_files::Sha256Digest;
 
 use crate::atomic_write;
 use crate::model_zoo::{self, Download, DownloadResult, Entry, FetchError, Progress, RetryPolicy};
@@ -109,7 +110,7 @@ impl ModelFetch {
         let download = Download {
             url: &self.url,
             bytes: self.entry.bytes,
-            sha256: self.entry.sha256.as_deref(),
+            sha256: self.entry.sha256,
             path: &self.path,
         };
         model_zoo::download(&download, &RetryPolicy::default(), on_progress)
@@ -119,7 +120,7 @@ impl ModelFetch {
     ///
     /// # Errors
     /// Writing fails, or the folder cannot be loaded.
-    pub fn complete(&self, sha256: &str) -> Result<ModelSpec> {
+    pub fn complete(&self, sha256: Sha256Digest) -> Result<ModelSpec> {
         if !self.is_described {
             atomic_write::write(&self.folder.join(LABELS), self.entry.labels.as_bytes())?;
             atomic_write::write(
@@ -166,10 +167,10 @@ fn check_folder(entry: &Entry, folder: &Path, path: &PathBuf, is_forced: bool) -
                 description.display()
             )
         })?;
-        let expected = entry.sha256.as_deref();
+        let expected = entry.sha256;
         let file = spec.files.iter().find(|file| file.path == *path);
         return match file {
-            Some(file) if Some(file.sha256.as_str()) == expected => Ok(true),
+            Some(file) if Some(file.sha256) == expected => Ok(true),
             _ => bail!(
                 "{} describes another file ({}), expected {} with SHA-256 {}: choose another folder with --into, or replace the \
                  description with --force",
@@ -179,12 +180,12 @@ fn check_folder(entry: &Entry, folder: &Path, path: &PathBuf, is_forced: bool) -
                     file.sha256
                 )),
                 entry.file,
-                expected.unwrap_or("unknown")
+                expected.map_or("unknown".to_owned(), |digest| digest.to_string())
             ),
         };
     }
     // A file with the right hash stays.
-    if path.exists() && entry.sha256.as_deref() != atomic_write::hash(path).ok().as_deref() {
+    if path.exists() && entry.sha256 != atomic_write::hash(path).ok() {
         atomic_write::reject_existing([path])?;
     }
     atomic_write::reject_existing([&folder.join(LABELS)])?;

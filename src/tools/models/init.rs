@@ -133,7 +133,7 @@ fn write_folder(
         let origin = Origin {
             name: &name,
             file: file_name,
-            sha256: &sha256,
+            sha256,
             weights: &weights,
             labels_file: None,
         };

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use jetwatch_detect::graph::{Axis, Element, Network};
 use jetwatch_detect::model::ColorOrder;
+use jetwatch_files::Sha256Digest;
 use jetwatch_types::{Placement, Size};
 
 use crate::families::{self, Family};
@@ -39,9 +40,9 @@ pub struct Origin<'a> {
     /// Name of the ONNX file in the model's folder.
     pub file: &'a str,
     /// SHA-256 of the file.
-    pub sha256: &'a str,
+    pub sha256: Sha256Digest,
     /// Files next to it in which the network keeps weights, by the paths that it gives, with their SHA-256.
-    pub weights: &'a [(String, String)],
+    pub weights: &'a [(String, Sha256Digest)],
     /// Name of a labels file in the folder, instead of the labels in the text.
     pub labels_file: Option<&'a str>,
 }

@@ -271,7 +271,7 @@ fn every_family_is_inferred_and_its_template_loads() {
             let text = draft.text(Origin {
                 name: "net: one",
                 file: "net #1.onnx",
-                sha256: &"a".repeat(64),
+                sha256: [0xaa; 32].into(),
                 weights: &[],
                 labels_file: None,
             });
@@ -405,7 +405,7 @@ fn names_from_file_cannot_break_yaml_lines() {
         let origin = Origin {
             name: "yes",
             file: "a\"b.onnx",
-            sha256: &"a".repeat(64),
+            sha256: [0xaa; 32].into(),
             weights: &[],
             labels_file: None,
         };
@@ -432,7 +432,7 @@ fn loaded_template(network: &Network) -> ModelSpec {
     let origin = Origin {
         name: "lift",
         file: "lift.onnx",
-        sha256: &"a".repeat(64),
+        sha256: [0xaa; 32].into(),
         weights: &[],
         labels_file: None,
     };

@@ -3,7 +3,9 @@
 //! While the pipeline runs only boxes are kept. The truth is computed after its end, for the frames that were processed,
 //! so that scoring does not slow the pipeline down.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use jetwatch_config::SyntheticScene;
 use jetwatch_eval::{ClearMot, ClearMotCounter, GroundTruthObject, Hypothesis};
@@ -125,5 +127,5 @@ impl Scorer {
 }
 
 fn lock(frames: &Mutex<Vec<ScoredFrame>>) -> MutexGuard<'_, Vec<ScoredFrame>> {
-    frames.lock().unwrap_or_else(PoisonError::into_inner)
+    frames.lock()
 }

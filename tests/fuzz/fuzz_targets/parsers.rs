@@ -122,7 +122,7 @@ fn check_description(spec: &ModelSpec, folder: &Path) {
             .strip_prefix(folder)
             .expect("it is below the folder");
         assert!(below.components().count() > 0, "{file:?}");
-        assert_eq!(file.sha256.len(), 64);
+        assert_eq!(file.sha256.to_string().len(), 64);
     }
 }
 
@@ -219,8 +219,8 @@ fn network(bytes: &[u8]) {
     let origin = Origin {
         name: "drawn",
         file: "drawn.onnx",
-        sha256: &"0".repeat(64),
-        weights: &[("a\\\"b.data".to_owned(), "0".repeat(64))],
+        sha256: [0; 32].into(),
+        weights: &[("a\\\"b.data".to_owned(), [0; 32].into())],
         labels_file: None,
     };
     for guess in candidate_layouts(&network, None) {

@@ -2,8 +2,9 @@
 //!
 //! One that follows a queued frame waits until that one is taken; no caller blocks.
 
-use std::sync::{MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::MutexGuard;
 
 use super::interval::{IntervalController, Totals};
 use super::{Batcher, State};
@@ -24,10 +25,7 @@ impl Batcher {
         workers: usize,
         on_skipped: SkippedHandler,
     ) -> Self {
-        self.state
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner)
-            .intervals = IntervalController::new(&[], max_interval, workers);
+        self.state.get_mut().intervals = IntervalController::new(&[], max_interval, workers);
         self.on_skipped = Some(on_skipped);
         self
     }
@@ -133,7 +131,9 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
+
+    use parking_lot::Mutex;
 
     use super::*;
     use crate::batcher::QueuedFrame;
@@ -147,12 +147,8 @@ mod tests {
     fn batcher(live: bool, max_frames: Option<u64>) -> (Batcher, Received) {
         let received = Received::default();
         let receiver = Arc::clone(&received);
-        let on_skipped: SkippedHandler = Box::new(move |order, (meta, _)| {
-            receiver
-                .lock()
-                .expect("not poisoned")
-                .push((order, meta.seq))
-        });
+        let on_skipped: SkippedHandler =
+            Box::new(move |order, (meta, _)| receiver.lock().push((order, meta.seq)));
         let batcher = Batcher::new(&[], 2, max_frames).with_intervals(5, 1, on_skipped);
         batcher.add(live, Interval::Frames(2)).expect("an id");
         (batcher, received)
@@ -176,7 +172,7 @@ mod tests {
     }
 
     fn take_received(received: &Received) -> Vec<(u64, u64)> {
-        std::mem::take(&mut *received.lock().expect("not poisoned"))
+        std::mem::take(&mut *received.lock())
     }
 
     #[test]

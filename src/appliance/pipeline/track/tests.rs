@@ -1,6 +1,6 @@
 //! The tracking stage with one source: frames that are in the pipeline when the source goes offline.
 
-use std::sync::Mutex;
+use parking_lot::Mutex;
 
 use super::*;
 use crate::StatsCollector;
@@ -19,7 +19,7 @@ struct RecordedText(Arc<Mutex<Vec<String>>>);
 
 impl Sink for RecordedText {
     fn publish(&mut self, publication: &Publication<'_>) {
-        let mut texts = self.0.lock().expect("not poisoned");
+        let mut texts = self.0.lock();
         match publication {
             Publication::Events { events, .. } => texts.extend(
                 events
@@ -131,7 +131,7 @@ impl TrackStageFixture {
 
     /// What was published since the last call.
     fn take_published(&self) -> Vec<String> {
-        std::mem::take(&mut *self.published.0.lock().expect("not poisoned"))
+        std::mem::take(&mut *self.published.0.lock())
     }
 }
 
@@ -228,6 +228,6 @@ fn control_messages_follow_earlier_inputs_and_are_not_lost_at_shutdown() {
     }
     let published = fixture.published.clone();
     fixture.stage.run(&input_rx, &control_rx);
-    let published = published.0.lock().expect("not poisoned");
+    let published = published.0.lock();
     assert_eq!(*published, ["Online", "reply 1", "reply 2", "reply 3"]);
 }

@@ -157,13 +157,12 @@ pub fn write(
         .collect();
     let images = labeled.len();
     let (document, objects) = describe(settings, &categories, labeled);
-    let part = settings.folder.join("annotations.json.part");
-    fs::write(&part, document.to_string())
-        .and_then(|()| fs::rename(&part, &annotations))
-        .map_err(|cause| DatasetError::Write {
+    jetwatch_files::write(&annotations, document.to_string().as_bytes()).map_err(|error| {
+        DatasetError::Write {
             path: annotations,
-            cause: cause.into(),
-        })?;
+            cause: error.source.into(),
+        }
+    })?;
     Ok(DatasetSummary { images, objects })
 }
 
