@@ -3,10 +3,9 @@
 use std::thread;
 
 use anyhow::Context;
+use jetwatch_telemetry::StopToken;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
-
-use jetwatch_source::StopToken;
 
 /// Starts the thread that waits for signals. It lives as long as the process.
 pub(super) fn listen(stop: StopToken, dump: impl Fn() + Send + 'static) -> anyhow::Result<()> {
