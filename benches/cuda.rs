@@ -1,10 +1,10 @@
-//! The way through the GPU, as JSON: kernel and copies against the memory's bandwidth, graphs against single calls, and two
+//! Inference on the GPU, as JSON: kernel and copies against the memory's bandwidth, graphs against single calls, and two
 //! workers around a network that keeps the GPU busy for 3 ms.
 //!
-//! `cargo bench --bench cuda -- [seconds] [workers]`: seconds for each number of workers, 3 unless told; `workers` leaves the rest
-//! out. Without a GPU it says so and ends well.
-//! The network is an echo. `JETWATCH_BENCH_TENSORRT` names a library of TensorRT, or a double of it, whose engine takes the echo's
-//! place in a second measurement; how long a double keeps the GPU busy is said by `JETWATCH_DOUBLE_KERNEL_US`.
+//! `cargo bench --bench cuda -- [seconds] [workers]`: seconds for each number of workers, 3 by default; `workers` skips the rest.
+//! Without a GPU it prints a message and exits with 0.
+//! The network is a loopback. `JETWATCH_BENCH_TENSORRT` names a library of TensorRT, or a double of it, whose engine takes its
+//! place in a second measurement; `JETWATCH_DOUBLE_KERNEL_US` sets how long a double keeps the GPU busy.
 
 use std::path::Path;
 use std::sync::{Arc, Barrier};
@@ -29,16 +29,16 @@ use support::onnx_graph;
 const WIDTH: u32 = 640;
 const HEIGHT: u32 = 384;
 
-/// Runs behind each figure; before them, a few that do not count.
+/// Number of runs per figure, after a few warm-up runs.
 const RUNS: usize = 60;
 const WARM_UP: usize = 6;
 
-/// How long the network of the workers takes, and for how many frames at a time.
+/// Duration of the workers' network, and its batch size.
 const PAUSE: Duration = Duration::from_millis(3);
 const FRAMES: usize = 8;
 
 fn main() {
-    // Cargo gives its own arguments, such as `--bench`.
+    // Cargo adds its own arguments, such as `--bench`.
     let seconds = std::env::args()
         .find_map(|word| word.parse().ok())
         .unwrap_or(3.0);
@@ -62,7 +62,7 @@ fn main() {
     }
 }
 
-/// The figures that are asked for most, on stderr.
+/// The main figures, on stderr.
 fn summarize(report: &Value) {
     let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
     for kernel in report["memory"]["kernels"].as_array().into_iter().flatten() {
@@ -104,15 +104,15 @@ fn summarize(report: &Value) {
     }
 }
 
-/// What a measurement may end with.
+/// Errors of a measurement.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// What is measured.
+/// Selected measurements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Parts {
-    /// Everything.
+    /// All.
     All,
-    /// What needs no fast GPU.
+    /// Those that need no fast GPU.
     Workers,
 }
 
@@ -342,10 +342,10 @@ fn calls(device: &Arc<Device>, recording: GraphMode) -> Result<Value, SessionErr
     }))
 }
 
-/// How a network's runs reach the GPU.
+/// How the runs of a network are submitted to the GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Calls {
-    /// One by one, so that every run tells its stages.
+    /// One by one, so that the stages of every run are measured.
     Single,
     /// Whole, as graphs.
     Graphs,
@@ -373,7 +373,7 @@ fn all_workers(make: Make<'_>, time: Duration) -> Result<Value, SessionError> {
     Ok(measured.collect::<Result<Vec<_>, _>>()?.into())
 }
 
-/// Frames a second of `count` workers, each of which writes all pictures anew for every run.
+/// Frames/s of `count` workers, each of which writes all images for every run.
 fn workers(make: Make<'_>, count: usize, time: Duration) -> Result<Value, SessionError> {
     let rows = image();
     let mut alone = make(Calls::Single)?;
@@ -442,7 +442,7 @@ fn workers(make: Make<'_>, count: usize, time: Duration) -> Result<Value, Sessio
     }))
 }
 
-/// The same around an engine of the library at `path`, and how long the engine takes until its first outputs are there.
+/// The same with an engine of the library at `path`, and the time until its first outputs.
 fn tensorrt(device: &Arc<Device>, path: &Path, time: Duration) -> Result<Value, Failure> {
     let library = Library::open(Some(path))?;
     let onnx = network();
@@ -482,7 +482,7 @@ fn tensorrt(device: &Arc<Device>, path: &Path, time: Duration) -> Result<Value, 
     }))
 }
 
-/// A network that a double of TensorRT takes: pictures in, the cells' boxes out.
+/// A network that a double of TensorRT takes: images in, the cells' boxes out.
 fn network() -> Vec<u8> {
     let mut graph = Graph::default();
     graph.node("Conv", &["images"], "boxes", &[]);

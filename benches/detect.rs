@@ -1,4 +1,4 @@
-//! The detector's own work on one core: writing tensors, decoding, suppression. The network is not in it.
+//! CPU work of the detector on one core: writing tensors, decoding, suppression. Without the network.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use jetwatch_types::{Image, Letterbox, PIXEL_BYTES, Placement, Size};
 const THRESHOLD: f32 = 0.3;
 const IOU: f32 = 0.45;
 
-/// An output with 60 objects, each seen by 5 neighboring cells: 300 candidates of which 60 stay.
+/// An output with 60 objects, each in 5 neighboring cells: 300 candidates of which 60 are kept.
 fn output(input: Size, cells: usize, row_len: usize) -> Vec<f32> {
     let mut output = vec![0.0_f32; cells * row_len];
     for (index, number) in output.iter_mut().enumerate() {
@@ -26,7 +26,7 @@ fn output(input: Size, cells: usize, row_len: usize) -> Vec<f32> {
             _ => 0.0,
         };
     }
-    // Cells of stride 16 lie behind those of stride 8.
+    // Cells of stride 16 come after those of stride 8.
     let (columns, first) = (
         (input.width / 16) as usize,
         ((input.width / 8) * (input.height / 8)) as usize,

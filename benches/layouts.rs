@@ -1,5 +1,5 @@
 //! Decoding and suppression of every output layout on one core: 8400 boxes of 80 classes, of which 300 pass the threshold and
-//! belong to 60 objects. Layouts that a network has already suppressed are left out: they hold some hundred boxes.
+//! belong to 60 objects. Layouts with suppression in the network are skipped: they hold some hundred boxes.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -26,7 +26,7 @@ const BOXES: usize = 80 * 80 + 40 * 40 + 20 * 20;
 /// Half of a box's side in pixels; five of stride 16.
 const HALF: f32 = 80.0;
 
-/// Place in the output, class and score of what passes: five neighboring cells of stride 16 for each object.
+/// Index in the output, class and score of the candidates: five neighboring cells of stride 16 per object.
 fn objects() -> impl Iterator<Item = (usize, usize, f32)> {
     (0..60).flat_map(|object| {
         let (x, y) = (1 + object % 12 * 3, 2 + object / 12 * 7);
@@ -56,7 +56,7 @@ fn cell(place: usize) -> [f32; 3] {
     ]
 }
 
-/// A background of at most `most`, every number another.
+/// Background of at most `max`, all numbers different.
 fn noise(index: usize, max: f32) -> f32 {
     ((index as u32).wrapping_mul(2_654_435_761) >> 16) as f32 / 65_536.0 * max
 }
@@ -65,8 +65,8 @@ fn logit(score: f32) -> f32 {
     (score / (1.0 - score)).ln()
 }
 
-/// Rows of `before` numbers, which `head` gives for a place and its score (0 for the background), and of the classes,
-/// whose values are made of their scores.
+/// Rows of `before` numbers, which `head` returns for an index and its score (0 for the background), and of the classes,
+/// whose values are computed from their scores.
 fn rows(
     before: usize,
     head: impl Fn(usize, f32) -> Vec<f32>,

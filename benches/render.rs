@@ -1,6 +1,6 @@
-//! What drawing over one frame costs: 20 boxes with labels, with and without the ways of their tracks, in 1920×1080 pixels.
+//! Drawing over one frame: 20 boxes with labels, with and without the trajectories of their tracks, in 1920×1080 pixels.
 //!
-//! `near`: the same picture again and again, as one that was just copied is still in the processor's caches; `far`: eight in turns,
+//! `near`: the same image again and again, as one that was just copied is still in the CPU's caches; `far`: eight in turns,
 //! 64 MB in `BGRx`, so that each row comes from memory.
 //!
 //!     cargo bench --bench render
@@ -15,7 +15,7 @@ use jetwatch_types::{Image, Size, Track, TrackId, TrackState};
 const SIZE: Size = Size::new(1920, 1080);
 const TRACKS: u64 = 20;
 
-/// People and cars from 60 to 400 pixels high, somewhere in the picture, which move by a few pixels a frame.
+/// People and cars from 60 to 400 pixels high, somewhere in the image, which move by a few pixels a frame.
 fn tracks(frame: u64) -> Vec<Track> {
     let track = |id: u64| {
         let height = 60.0 + (id * 97 % 340) as f32;
@@ -38,7 +38,7 @@ fn tracks(frame: u64) -> Vec<Track> {
     (0..TRACKS).map(track).collect()
 }
 
-/// Pictures of one layout, and how each becomes a canvas.
+/// Images of one layout, and how each becomes a canvas.
 struct Layout {
     name: &'static str,
     bytes: usize,

@@ -1,4 +1,4 @@
-//! What scaling a crop on the CPU costs, by size of the crop and of the result.
+//! Scaling a crop on the CPU, by size of the crop and of the result.
 //!
 //! ```text
 //! cargo bench --bench resize

@@ -1,4 +1,4 @@
-//! What the synthetic scene costs per frame: drawing at a network's inner size, and the truth.
+//! The synthetic scene, per frame: drawing at a network's inner size, and the ground truth.
 
 use std::hint::black_box;
 

@@ -1,10 +1,10 @@
-//! What a crop costs in a secondary network: 10 objects a frame, in batches of 1, 4 and 10, all that a worker does with them
-//! (scaling, writing the tensor, the network, reading its scores). Each time is that of one crop.
+//! Time per crop of a secondary network: 10 objects per frame, in batches of 1, 4 and 10, with all steps of a worker
+//! (scaling, writing the tensor, the network, reading its scores).
 //!
 //! - `onnxruntime`: a small classifier of 64×64 pixels and 5.2 million multiplications, which this benchmark writes itself, on
-//!   one thread. Needs `ORT_DYLIB_PATH`; without it this part is left out, and said to be.
-//! - `modeled_gpu`: **a model of a GPU and no measurement of one**: each run of the network takes 1.0 ms, and each crop in it
-//!   0.1 ms more, in which the processor waits. Scaling and writing the tensor are real.
+//!   one thread. Needs `ORT_DYLIB_PATH`; without it this part is skipped with a message.
+//! - `modeled_gpu`: **a model of a GPU, not a measurement**: each run of the network takes 1.0 ms, and each crop in it
+//!   0.1 ms more, in which the CPU waits. Scaling and writing the tensor are real.
 //!
 //! ```text
 //! cargo bench --bench secondary
@@ -37,11 +37,11 @@ const BATCHES: [usize; 3] = [1, 4, 10];
 const SIDE: u32 = 64;
 const INPUT: Size = Size::new(SIDE, SIDE);
 
-/// The modeled GPU: a run, and each crop in it.
+/// The modeled GPU: time of a run, and of each crop in it.
 const RUN: Duration = Duration::from_micros(1000);
 const CROP: Duration = Duration::from_micros(100);
 
-/// Numbers around 0, of which a layer with so many inputs makes numbers around 0 again.
+/// Weights around 0, scaled so that the outputs of a layer with this many inputs stay around 0.
 fn weights(count: i64, inputs: i64) -> Vec<f32> {
     let most = (3.0 / inputs as f32).sqrt();
     let number = |index: u32| {
@@ -110,7 +110,7 @@ fn onnx(folder: &Path, batch_size: usize) -> Box<dyn Detector> {
     prepared.create(0).expect("the network opens")
 }
 
-/// A detector that writes its tensor, and takes the modeled times for the rest.
+/// A detector that writes its tensor, and waits for the modeled times.
 struct ModeledGpu {
     writer: TensorWriter,
     tensor: Vec<f32>,
@@ -139,7 +139,7 @@ impl Detector for ModeledGpu {
         }
         let end = Instant::now() + RUN + CROP * batch.len() as u32;
         results.resize_with(batch.len(), Vec::new);
-        // A sleep would be longer by what the system takes to wake up.
+        // A sleep would be longer by the wake-up latency.
         while Instant::now() < end {
             std::hint::spin_loop();
         }
@@ -158,7 +158,7 @@ fn crops() -> Vec<(Vec<u8>, Size)> {
     (0..OBJECTS).map(crop).collect()
 }
 
-/// A crop as the network wants it, as a worker of the cascade makes it.
+/// A crop in the network's input format, as a worker of secondary inference makes it.
 fn frame((pixels, size): &(Vec<u8>, Size), resampler: &mut Resizer) -> Frame {
     let inner = Letterbox::new(*size, INPUT, Placement::Stretch).inner;
     let stride = inner.width as usize * PIXEL_BYTES;
@@ -204,7 +204,7 @@ fn run(criterion: &mut Criterion, name: &str, detector: impl Fn(usize) -> Box<dy
     }
 }
 
-fn cascade(criterion: &mut Criterion) {
+fn secondary(criterion: &mut Criterion) {
     let folder = model();
     run(criterion, "modeled_gpu", |batch_size| {
         Box::new(ModeledGpu::new(folder.path(), batch_size))
@@ -221,6 +221,6 @@ fn cascade(criterion: &mut Criterion) {
 criterion_group! {
     name = benches;
     config = Criterion::default().warm_up_time(Duration::from_secs(1)).measurement_time(Duration::from_secs(3));
-    targets = cascade
+    targets = secondary
 }
 criterion_main!(benches);

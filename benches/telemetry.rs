@@ -1,4 +1,4 @@
-//! What a range costs: on the timeline with no tool attached, in the histograms that are always on, and in a trace.
+//! Cost of a range: on the timeline with no tool attached, in the histograms that are always on, and in a trace.
 //!
 //!     cargo bench --bench telemetry
 
@@ -11,7 +11,7 @@ use jetwatch_telemetry::{Level, Recorder, Stage, Trace, thread_cpu_time};
 fn ranges(criterion: &mut Criterion) {
     let recorder = Recorder::default();
     let mut group = criterion.benchmark_group("range");
-    // Without a trace a batch is on the timeline alone: this is NVTX with nothing attached.
+    // Without a trace a batch is only on the timeline: this is NVTX with no tool attached.
     group.bench_function("timeline alone", |bencher| {
         bencher.iter(|| drop(black_box(recorder.batch(Level::Detect, black_box(1)))));
     });

@@ -1,6 +1,6 @@
-//! What one frame costs each tracker: 100 tracks and 100 detections, and ten times as many.
+//! Time per frame of each tracker: 100 tracks and 100 detections, and ten times as many.
 //!
-//! Two scenes in a 1920×1080 picture, both with boxes that tremble by a few percent and 5 % of the detections missing:
+//! Two scenes in a 1920×1080 image, both with boxes that jitter by a few percent and 5 % of the detections missing:
 //! `street`, where objects of many sizes move on their own and few overlap, and `crowd`, where people stand so close that
 //! each box overlaps several others.
 //!
@@ -38,7 +38,7 @@ struct Object {
     size: [f32; 2],
 }
 
-/// How the objects stand in the picture.
+/// Arrangement of the objects in the image.
 #[derive(Clone, Copy)]
 enum Scene {
     Street,
@@ -76,7 +76,7 @@ impl Scene {
             for object in &mut objects {
                 object.center[0] += object.speed[0];
                 object.center[1] += object.speed[1];
-                // A false detection stands in for a missed object, so that every frame holds as many.
+                // A false detection replaces a missed object, so that every frame has the same number.
                 let (center, size) = if random.between(0.0, 1.0) < 0.05 {
                     (
                         [random.between(100.0, 1820.0), random.between(100.0, 980.0)],
@@ -114,7 +114,7 @@ const TRACKERS: [(&str, TrackerKind, Association); 4] = [
     ("bytetrack", TrackerKind::ByteTrack, Association::Optimal),
 ];
 
-/// Patient enough that each of them carries as many tracks.
+/// With enough lost frames that all trackers have the same number of tracks.
 fn config(kind: TrackerKind, association: Association) -> TrackerConfig {
     TrackerConfig {
         association,

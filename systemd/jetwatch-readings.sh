@@ -1,8 +1,8 @@
 #!/bin/sh
-# Hands on figures that the kernel shows to root alone, for jetwatch-readings.service: `jetwatch-readings.sh [ROOT]`.
+# Copies counters that only root can read, for jetwatch-readings.service: `jetwatch-readings.sh [ROOT]`.
 #
-# Every 2 seconds, single numbers alone, to the same paths below /run/jetwatch-readings, where everybody may read them. ROOT
-# is a folder that stands for `/`. Nothing but `sleep` is started while all goes well.
+# Copies single numbers every 2 seconds to the same paths below /run/jetwatch-readings, which every user may read. ROOT is a
+# folder in place of `/`. Without errors it starts no process but `sleep`.
 root=${1:-}
 to=$root/run/jetwatch-readings
 
@@ -23,7 +23,7 @@ while :; do
         if [ -r "$root$file" ]; then { read -r text <"$root$file"; } 2>/dev/null; fi
         case $text in
         '' | *[!0-9]* | ?????????????????????*)
-            # What cannot be read has no figure; that of the past must not stay.
+            # An unreadable counter has no value; an old one must not stay.
             if [ -e "$to$file" ]; then rm "$to$file"; fi
             continue
             ;;

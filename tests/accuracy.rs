@@ -1,6 +1,6 @@
-//! The numbers of COCO's own program, on a committed case and on new random ones.
+//! The figures of `jetwatch eval` against pycocotools, on a committed case and on new random ones.
 //!
-//! The random ones need python3 with pycocotools; without it the test says so and passes.
+//! The random ones need python3 with pycocotools; without it the test is skipped with a message.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 const SCRIPT: &str = "tests/reference/accuracy.py";
 
-/// Largest difference: sums in another order.
+/// Maximum difference: sums are computed in another order.
 const TOLERANCE: f64 = 1e-9;
 
 /// COCO results as detections on `truth`.
@@ -48,7 +48,7 @@ fn assert_close(what: &str, found: Option<f64>, expected: &Value) {
     }
 }
 
-/// Compares every number with what the script said.
+/// Compares every number with the output of the script.
 fn compare(truth: &Value, detections: &Value, expected: &Value) {
     let bytes = serde_json::to_vec(truth).expect("JSON");
     let truth = coco::parse(&bytes).expect("sound annotations");
@@ -101,7 +101,7 @@ fn compare(truth: &Value, detections: &Value, expected: &Value) {
 fn committed_accuracy_case_is_reproduced() {
     let text = include_str!("golden/accuracy/random.json");
     let case: Value = serde_json::from_str(text).expect("JSON");
-    // Something of everything, so that agreement means something.
+    // All kinds of boxes, so that agreement is significant.
     let annotations = case["truth"]["annotations"].as_array().expect("a list");
     assert!(annotations.iter().any(|object| object["iscrowd"] == 1));
     assert!(case["detections"].as_array().expect("a list").len() > 300);

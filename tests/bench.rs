@@ -1,4 +1,4 @@
-//! `jetwatch bench` as its user meets it: the real binary, short runs of the built-in scene with the scripted detector.
+//! `jetwatch bench`: the real binary, short runs of the built-in scene with the scripted detector.
 
 use crate::support;
 
@@ -19,7 +19,7 @@ fn json(path: &Path) -> Value {
     serde_json::from_slice(&text).expect("JSON")
 }
 
-/// Runs with `words` into the folder `out`; gives the exit code and both outputs.
+/// Runs with the arguments `words` into the folder `out`; returns the exit code, stdout and stderr.
 fn bench(setup: &Setup, words: &[&str]) -> (Option<i32>, String, String) {
     let mut command = setup.command("bench");
     command.arg("--output").arg(setup.path("out")).args(words);
@@ -28,7 +28,7 @@ fn bench(setup: &Setup, words: &[&str]) -> (Option<i32>, String, String) {
     (output.status.code(), text, stderr(&output))
 }
 
-/// Keys of a tree with what stands there, numbers as `#`, one a line.
+/// Key paths and values of a tree, one per line, numbers as `#`.
 fn layout(tree: &Value, path: &str, lines: &mut Vec<String>) {
     match tree {
         Value::Object(map) => {
@@ -49,16 +49,16 @@ fn layout(tree: &Value, path: &str, lines: &mut Vec<String>) {
 #[test]
 fn benchmark_json_has_both_cv_cuda_layouts() {
     let setup = setup();
-    let (code, said, aside) = bench(
+    let (code, printed, aside) = bench(
         &setup,
         &["--batches", "4", "--warmup", "1", "--set", "batch_size=2"],
     );
     assert_eq!(code, Some(0), "{aside}");
     assert!(
-        said.contains("End to end") && said.contains("network alone"),
-        "{said}"
+        printed.contains("End to end") && printed.contains("network alone"),
+        "{printed}"
     );
-    assert!(said.contains("  infer"), "{said}");
+    assert!(printed.contains("  infer"), "{printed}");
     let result = json(&setup.path("out/benchmark.json"));
     let mut lines = Vec::new();
     for part in ["data", "mean_data", "data_stats_minus_warmup"] {
@@ -67,7 +67,7 @@ fn benchmark_json_has_both_cv_cuda_layouts() {
     for part in ["obj_name", "total_batches", "warmup_batches"] {
         layout(&result["meta"][part], &format!("meta/{part}"), &mut lines);
     }
-    // The track thread and the sources have a batch for each frame; the first shows what there is.
+    // The track thread and the sources have one batch per frame; the first batch has all keys.
     lines.retain(|line| {
         let is_late = |part: &str| {
             part.strip_prefix("batch_")
@@ -121,7 +121,7 @@ fn benchmark_counts_match_frames_and_batches() {
     let (code, _, aside) = bench(&setup, &words);
     assert_eq!(code, Some(0), "{aside}");
     let result = json(&setup.path("out/benchmark.json"));
-    // Ten batches of three and one of one.
+    // Ten batches of three frames and one of one frame.
     assert_eq!(result["speed"]["frames"], 31);
     assert_eq!(result["speed"]["batches"], 11);
     assert_eq!(result["meta"]["total_batches"]["jetwatch/detect"], 11);
@@ -151,9 +151,9 @@ fn benchmark_counts_match_frames_and_batches() {
         31 - (3 + 3) - (3 + 1)
     );
 
-    let (code, said, aside) = bench(&setup, &["--batches", "5", "--warmup", "0", "--json"]);
+    let (code, printed, aside) = bench(&setup, &["--batches", "5", "--warmup", "0", "--json"]);
     assert_eq!(code, Some(0), "{aside}");
-    let speed: Value = serde_json::from_str(&said).expect("JSON");
+    let speed: Value = serde_json::from_str(&printed).expect("JSON");
     assert_eq!(
         (&speed["batches"], &speed["frames"]),
         (&5.into(), &5.into())
@@ -210,7 +210,7 @@ fn a_sweep_runs_every_combination_and_goes_on_after_a_failure() {
         "--sweep",
         "detector.workers=1,2",
     ];
-    let (code, said, aside) = bench(&setup, &words);
+    let (code, printed, aside) = bench(&setup, &words);
     assert_eq!(code, Some(0), "{aside}");
     let series = json(&setup.path("out/series.json"));
     let points = series["points"].as_array().expect("a list");
@@ -226,18 +226,18 @@ fn a_sweep_runs_every_combination_and_goes_on_after_a_failure() {
     ];
     assert_eq!(names, wanted.map(|end| format!("batch_size={end}")));
     for name in names {
-        assert!(said.contains(name), "{said}");
+        assert!(printed.contains(name), "{printed}");
         let result = json(&setup.path("out").join(name).join("benchmark.json"));
         assert_eq!(result["speed"]["frames"], 20, "{name}");
     }
 
     let scene = |frames: u32| format!("{}&frames={frames}", SCENE.trim_start_matches("uri: "));
     let sweep = format!("uri={},{}", scene(2), scene(30));
-    let (code, said, aside) = bench(
+    let (code, printed, aside) = bench(
         &setup,
         &["--frames", "20", "--warmup", "4", "--sweep", &sweep],
     );
-    assert_eq!(code, Some(1), "{said}");
+    assert_eq!(code, Some(1), "{printed}");
     assert!(
         aside.contains("no batch is left to measure: 2 ran"),
         "{aside}"
@@ -270,7 +270,7 @@ fn two_configurations_run_in_turns() {
         "--repeat",
         "3",
     ];
-    let (code, said, aside) = bench(&setup, &words);
+    let (code, printed, aside) = bench(&setup, &words);
     assert_eq!(code, Some(0), "{aside}");
     let series = json(&setup.path("out/series.json"));
     let speeds = |point: usize| -> Vec<f64> {
@@ -283,7 +283,7 @@ fn two_configurations_run_in_turns() {
         let found = ratio.as_f64().expect("a number");
         assert!((found - second / first).abs() < 1e-9, "{series}");
     }
-    assert!(said.contains("median of 3 pairs"), "{said}");
+    assert!(printed.contains("median of 3 pairs"), "{printed}");
     let order: Vec<_> = aside
         .lines()
         .filter_map(|line| line.split(',').next())
@@ -298,14 +298,15 @@ fn sweep_points_with_different_detectors_are_reported() {
     let sweep = |what: &str| {
         let model = concat!(env!("CARGO_MANIFEST_DIR"), "/models/street-nano");
         let model = format!("detector.model={model}");
-        let (code, said, aside) = bench(&setup, &[&words[..], &[what, "--set", &model]].concat());
+        let (code, printed, aside) =
+            bench(&setup, &[&words[..], &[what, "--set", &model]].concat());
         assert_eq!(code, Some(0), "{aside}");
-        let (_, told) = said.split_once("detected with the same:")?;
-        let lines = told.lines().skip(1).map(|line| line.trim().to_owned());
+        let (_, after) = printed.split_once("detected with the same:")?;
+        let lines = after.lines().skip(1).map(|line| line.trim().to_owned());
         Some(lines.take(2).collect::<Vec<_>>())
     };
     assert_eq!(sweep("batch_size=1,2"), None);
-    let reported = sweep("detector.backend=onnx,scripted").expect("it is told");
+    let reported = sweep("detector.backend=onnx,scripted").expect("it is reported");
     assert!(
         reported[0].starts_with("onnx, street-nano in fp32 (")
             && reported[0].ends_with(": detector.backend=onnx"),
@@ -370,8 +371,8 @@ fn bench_mistakes_are_reported_before_running() {
         ),
     ];
     for (words, wanted, text) in cases {
-        let (code, said, aside) = bench(&setup, words);
-        assert_eq!(code, Some(wanted), "{words:?}: {said}{aside}");
+        let (code, printed, aside) = bench(&setup, words);
+        assert_eq!(code, Some(wanted), "{words:?}: {printed}{aside}");
         assert!(aside.contains(text), "{words:?}: {aside}");
     }
     fs::write(setup.path("file"), "").expect("written");

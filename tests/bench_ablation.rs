@@ -1,5 +1,5 @@
-//! `jetwatch bench --ablation` as its user meets it: the real binary runs all steps on small scenes, and every frame is found
-//! again in each of them.
+//! `jetwatch bench --ablation`: the real binary runs all steps on small scenes, and every frame is counted
+//! in each of them.
 
 use crate::support;
 use crate::support::classifier;
@@ -23,7 +23,7 @@ const STEPS: [&str; 6] = [
     "6_int8_interval",
 ];
 
-/// So many sources with the scripted detector, of camera pace: in the ablation they give frames as fast as they are taken.
+/// `count` live sources with the scripted detector. In the ablation they deliver frames as fast as they are consumed.
 fn setup(sources: usize, more: &str) -> Setup {
     let source = |index| {
         format!(
@@ -45,7 +45,7 @@ fn json(path: &Path) -> Value {
     serde_json::from_slice(&text).expect("JSON")
 }
 
-/// Runs the ablation with so many frames in each step; gives its output.
+/// Runs the ablation with this many frames in each step; returns its output.
 fn run_ablation(setup: &Setup, frames: u64, arguments: &[&str]) -> String {
     let mut command = setup.command("bench");
     command.arg("--output").arg(setup.path("out"));
@@ -87,7 +87,7 @@ fn every_ablation_step_processes_every_frame_as_named() {
         assert_eq!(run["run"]["frames"], FRAMES, "{number}");
         assert_eq!(run["run"]["dropped"], 0, "{number}");
         assert_eq!(stage(run, "track"), (FRAMES, FRAMES), "{number}");
-        // Drawn in the first two, each of them; not at all in the others.
+        // Each frame is drawn in the first two steps, none in the others.
         let drawn = if number <= 2 { FRAMES } else { 0 };
         assert_eq!(stage(run, "render"), (drawn, drawn), "{number}");
         let recording = &run["run"]["recording"];
@@ -100,7 +100,7 @@ fn every_ablation_step_processes_every_frame_as_named() {
             }
             _ => assert!(recording.is_null(), "{recording}"),
         }
-        // The scripted detector makes no tensor: what is there is scaling by the worker.
+        // The scripted detector writes no tensor: this stage is only scaling by the worker.
         let scaled = if number <= 3 { FRAMES } else { 0 };
         assert_eq!(stage(run, "tensor"), (scaled, scaled), "{number}");
         let (batches, frames) = stage(run, "infer");
@@ -111,10 +111,10 @@ fn every_ablation_step_processes_every_frame_as_named() {
                 let sources = run["run"]["sources"].as_array().expect("a list");
                 let skipped = sources.iter().map(|source| source["skipped"].as_u64());
                 let skipped: u64 = skipped.map(|count| count.expect("a number")).sum();
-                // Some that skipped the network were still waiting for their turn at the end.
+                // Some skipped frames were still queued at the end.
                 assert!(
                     skipped + frames >= FRAMES && frames <= FRAMES / 2,
-                    "{skipped} skipped, {frames} looked at"
+                    "{skipped} skipped, {frames} inferred"
                 );
             }
         }
@@ -187,7 +187,7 @@ fn every_crop_is_inferred_and_batch_one_network_gets_single_crops() {
         crops[0] > FRAMES,
         "several objects in each frame: {crops:?}"
     );
-    // One by one, no crop of a track is still on its way when the next could be cut.
+    // Frame by frame, no crop of a track is still in flight when the next is due.
     assert!(crops[0] >= crops[1], "{crops:?}");
 }
 

@@ -1,5 +1,5 @@
-//! `jetwatch bench --maximize-clocks` on a Jetson made of files, with doubles of JetPack's tools: the clocks are held while
-//! it runs and as before afterwards, also when it was killed.
+//! `jetwatch bench --maximize-clocks` on a virtual Jetson of files, with doubles of JetPack's tools: the clocks are held while
+//! it runs and restored afterwards, also when it was killed.
 
 use crate::support;
 use crate::support::virtual_jetson;
@@ -73,7 +73,7 @@ fn clocks_of_killed_benchmark_are_restored_at_next_start() {
         is_held.then(|| jetson.settings())
     });
 
-    // While its holder lives, nobody takes them away.
+    // While the holder runs, the boost stays.
     let output = finish(&mut bench(&setup, &jetson, &["--frames", "5"]));
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(jetson.root().exists(MARK) && held != before);
@@ -81,7 +81,11 @@ fn clocks_of_killed_benchmark_are_restored_at_next_start() {
     // SIGKILL.
     running.kill().expect("killed");
     running.wait().expect("ended");
-    assert_ne!(jetson.settings(), before, "nobody has given them back yet");
+    assert_ne!(
+        jetson.settings(),
+        before,
+        "no process has restored them yet"
+    );
     let output = finish(&mut bench(&setup, &jetson, &["--frames", "5"]));
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(

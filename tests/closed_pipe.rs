@@ -1,4 +1,4 @@
-//! Commands whose output nobody reads any more, as with `| head -1`: they end quietly.
+//! Commands whose output pipe is closed, as with `| head -1`: they end quietly.
 
 use crate::support;
 
@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use support::daemon::{Setup, wait_for_output};
 
-/// Runs `jetwatch ARGUMENTS` with a standard output whose reader is gone.
+/// Runs `jetwatch ARGUMENTS` with a closed stdout pipe.
 fn run(arguments: &[&str]) -> Output {
     let (reader, writer) = std::io::pipe().expect("a pipe");
     drop(reader);

@@ -1,4 +1,4 @@
-//! Commands over MQTT to the real daemon: sources of templates join and leave, and nothing else can be asked for.
+//! Commands over MQTT to the real daemon: sources of templates are added and removed, and nothing else is possible.
 
 use crate::support;
 use crate::support::publish;
@@ -48,11 +48,11 @@ impl Commanded {
             port,
             sent: 0,
         };
-        // What is sent before it listens is lost.
+        // Commands before the subscription are lost.
         wait_until_some("an answer", || {
-            commanded.publish(r#"{"id": "hello", "command": "remove_source", "name": "nobody"}"#);
-            let is_heard = commanded.lines().iter().any(|line| line["id"] == "hello");
-            is_heard.then_some(())
+            commanded.publish(r#"{"id": "hello", "command": "remove_source", "name": "missing"}"#);
+            let is_answered = commanded.lines().iter().any(|line| line["id"] == "hello");
+            is_answered.then_some(())
         });
         commanded
     }
@@ -78,7 +78,7 @@ impl Commanded {
         json_lines(&self.setup.path("events.jsonl"))
     }
 
-    /// Sends a command under an id of its own; gives the answer to it.
+    /// Sends a command with a unique id; returns its reply.
     fn ask(&mut self, mut command: Value) -> Value {
         self.sent += 1;
         let id = format!("ask-{}", self.sent);
@@ -89,7 +89,7 @@ impl Commanded {
         })
     }
 
-    /// Topics of a source for which the broker keeps a value.
+    /// Retained topics of a source.
     fn kept(&self, name: &str) -> Vec<String> {
         let output = Command::new(program("mosquitto_sub"))
             .args(["-h", "127.0.0.1", "-p", &self.port.to_string()])
@@ -178,7 +178,7 @@ fn template_source_is_added_survives_reload_and_is_removed() {
         "and may come back"
     );
 
-    // Its template is gone, and so it goes.
+    // Its template is gone, so it is removed.
     let yaml = Commanded::yaml(daemon.port, "");
     std::fs::write(&daemon.setup.config, yaml).expect("writable");
     daemon.signal("-HUP");
@@ -211,10 +211,10 @@ fn every_command_in_burst_is_answered() {
         .expect("mosquitto_pub starts");
     let mut burst = String::new();
     for number in 0..40 {
-        // Every second one takes a while.
+        // Every second command is slow.
         let mut command = match number % 2 {
             0 => add(&format!("burst{number}"), 3),
-            _ => remove("nobody"),
+            _ => remove("missing"),
         };
         command["id"] = json!(format!("burst-{number}"));
         burst += &format!("{command}\n");
@@ -268,7 +268,7 @@ fn unlisted_template_cannot_be_added() {
         remove("evil"),
     ];
     for command in commands {
-        // What cannot be read has no id to answer to.
+        // An unreadable command has no id for the reply.
         let replies = |lines: &[Value]| {
             let of_kind = |line: &&Value| line["kind"] == "reply" && line["id"] != "hello";
             let replies = lines.iter().filter(of_kind);
@@ -282,7 +282,7 @@ fn unlisted_template_cannot_be_added() {
         assert_eq!(reply["ok"], json!(false), "{command}: {reply}");
         assert!(reply["error"].is_string(), "{command}: {reply}");
     }
-    // The daemon goes on, and nobody came.
+    // The daemon continues, and no source was added.
     let frames = daemon.frames("cam");
     wait_until_some("frames", || (daemon.frames("cam") > frames).then_some(()));
     assert_eq!(daemon.ask(add("good", 3))["ok"], json!(true));

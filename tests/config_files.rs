@@ -37,7 +37,7 @@ fn example(name: &str) -> Config {
     Config::load(&path).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// `text` with every commented key in force: `#key: value` and, below it, `#  key: value` or `#  - key: value`. Prose has
+/// `text` with every commented key active: `#key: value` and, below it, `#  key: value` or `#  - key: value`. Prose has
 /// one space behind `#`.
 fn with_commented_keys(text: &str) -> String {
     let uncommented = |line: &str| {
@@ -71,7 +71,7 @@ fn known_paths(keys: &[KeySpec], prefix: &str, paths: &mut BTreeSet<String>) {
     }
 }
 
-/// Every key path that is given in a value, in the same form.
+/// Every key path in a value, in the same form.
 fn given_paths(node: &Node<'_>, prefix: &str, paths: &mut BTreeSet<String>) {
     match node.value() {
         Value::Map(entries) => {
@@ -131,7 +131,7 @@ fn every_config_key_is_in_an_example() {
             .expect("YAML");
         given_paths(&document.root(), "", &mut shown);
     }
-    // Two of three places for one password exclude each other: those are shown in the prose beside the third.
+    // Only one of three ways to give a password is allowed: the others are shown in comments next to it.
     let prose: String = examples().into_iter().map(|(_, text)| text).collect();
     let unshown: Vec<_> = known.difference(&shown).collect();
     for path in &unshown {
@@ -154,9 +154,9 @@ fn commented_keys_have_default_values() {
     assert!(checked >= 25, "only {checked} defaults were found");
 }
 
-/// Compares what stands in the file with the table, for keys whose default the file is to show.
+/// Compares the values in the file with the declared defaults, for keys that the file shows with their default.
 fn check_defaults(keys: &[KeySpec], node: &Node<'_>, checked: &mut usize) {
-    // Set to something else for the first run, on purpose.
+    // Set to other values for the first run, on purpose.
     let changed = ["backend", "min_visible"];
     let nodes = match node.value() {
         Value::List(items) => items,

@@ -1,6 +1,6 @@
-//! What the loader says about wrong files: one report with every mistake, no secret in it, and never a panic.
+//! Errors of the loader for wrong files: one report with every mistake, no secret in it, and never a panic.
 //!
-//! `UPDATE_GOLDEN=1 cargo test --test config_mistakes` writes `tests/golden/config_mistakes.txt` anew; read the
+//! `UPDATE_GOLDEN=1 cargo test --test config_mistakes` writes `tests/golden/config_mistakes.txt` again; read the
 //! difference before keeping it.
 
 use std::fs;
@@ -13,8 +13,8 @@ use jetwatch_config::{
 };
 use proptest::prelude::*;
 
-/// The least that loads.
-const LEAST: &str = "sources:\n  - name: a\n    uri: /v.mp4\ndetector:\n  model: /m\n";
+/// The minimal configuration that loads.
+const MINIMAL: &str = "sources:\n  - name: a\n    uri: /v.mp4\ndetector:\n  model: /m\n";
 
 fn golden(name: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -22,7 +22,7 @@ fn golden(name: &str) -> std::path::PathBuf {
         .join(name)
 }
 
-/// The report on `text`, which is wrong.
+/// The error report for `text`.
 fn report(text: &str) -> String {
     match Config::from_str("f.yaml", text) {
         Ok(config) => panic!("accepted: {text}\n{config:#?}"),
@@ -70,7 +70,7 @@ fn a_missing_file_names_its_path() {
 
 #[test]
 fn defaults_are_the_documented_ones() {
-    let config = loaded(LEAST);
+    let config = loaded(MINIMAL);
     assert!(!config.device.is_empty());
     let source = &config.sources[0];
     assert_eq!(source.uri, SourceUri::File("/v.mp4".into()));
@@ -157,7 +157,7 @@ fn defaults_are_the_documented_ones() {
 #[test]
 fn sinks_can_be_chosen() {
     let guarded = loaded(&format!(
-        "{LEAST}publish: {{mqtt: {{listen: '0.0.0.0:1884', user: u, password_env: P}}}}\n"
+        "{MINIMAL}publish: {{mqtt: {{listen: '0.0.0.0:1884', user: u, password_env: P}}}}\n"
     ));
     let mqtt = guarded.publish.mqtt.expect("on");
     let listen = "0.0.0.0:1884".parse().expect("an address");
@@ -166,7 +166,7 @@ fn sinks_can_be_chosen() {
     assert_eq!(credentials.user, "u");
     assert!(credentials.password == Secret::env("P", "conf/f.yaml"));
 
-    let with = |publish: &str| loaded(&format!("{LEAST}publish: {publish}\n")).publish;
+    let with = |publish: &str| loaded(&format!("{MINIMAL}publish: {publish}\n")).publish;
     let silent = with("{mqtt: off}");
     assert!(silent.mqtt.is_none() && silent.json_lines.is_none());
     assert!(
@@ -184,7 +184,7 @@ fn sinks_can_be_chosen() {
 #[test]
 fn contradictory_keys_are_rejected() {
     let source = |keys: &str| format!("sources: [{{name: a, {keys}}}]\ndetector: {{model: m}}\n");
-    let mqtt = |keys: &str| format!("{LEAST}publish: {{mqtt: {{{keys}}}}}\n");
+    let mqtt = |keys: &str| format!("{MINIMAL}publish: {{mqtt: {{{keys}}}}}\n");
     let cases = [
         (
             source("uri: 'csi://0', loop: true"),
@@ -259,7 +259,7 @@ fn contradictory_keys_are_rejected() {
             "found \"a b\", expected an MQTT client id",
         ),
         (
-            format!("{LEAST}publish: {{mqtt: false}}\n"),
+            format!("{MINIMAL}publish: {{mqtt: false}}\n"),
             "found false, expected off or a map; write mqtt: off",
         ),
     ];
@@ -295,7 +295,7 @@ fn contradictory_timeouts_are_reported_at_their_keys() {
     );
 }
 
-/// One change to a text: at a place (as a share of the length), something is put in, cut out or doubled.
+/// One change to a text: at a position (as a fraction of the length), something is inserted, removed or duplicated.
 #[derive(Debug, Clone)]
 enum Change {
     Insert(String),
@@ -375,7 +375,7 @@ proptest! {
         let text = changed(&fs::read_to_string(path).expect("readable"), &changes);
         if let Err(error) = Config::from_str("f.yaml", &text) {
             prop_assert!(!error.problems().is_empty());
-            // One line for each problem, whatever the file says.
+            // One line per problem, whatever the file contains.
             prop_assert_eq!(error.to_string().lines().count(), error.problems().len() + 1);
         }
     }
@@ -437,7 +437,7 @@ fn defaults_of_the_tracker_depend_on_its_type() {
 fn invalid_scene_rules_are_rejected_with_position() {
     let with = |rules: &str| {
         let rules = rules.replace('\n', "\n    ");
-        let text = LEAST.replace("detector:", &format!("    {rules}\ndetector:"));
+        let text = MINIMAL.replace("detector:", &format!("    {rules}\ndetector:"));
         let report = report(&text);
         report.lines().next().unwrap_or_default().to_owned()
     };
@@ -483,11 +483,11 @@ fn invalid_scene_rules_are_rejected_with_position() {
         assert_eq!(with(rules), wanted);
     }
     let overlapping = "    zones:\n    - {name: a, coordinates: \"0,0,1,0,1,1,0,1\"}\n    - {name: b, coordinates: \"0,0,1,0,1,1\", allow_overlap: true}\n";
-    let config = loaded(&LEAST.replace("detector:", &format!("{overlapping}detector:")));
+    let config = loaded(&MINIMAL.replace("detector:", &format!("{overlapping}detector:")));
     assert_eq!(config.sources[0].rules.zones.len(), 2);
     assert_eq!(config.sources[0].rules.zones[0].inertia_frames, 3);
 
-    let text = format!("{LEAST}  classes: [person]\n").replace(
+    let text = format!("{MINIMAL}  classes: [person]\n").replace(
         "detector:",
         "    zones: [{name: a, coordinates: \"0,0,1,0,1,1\", objects: [person, car]}]\ndetector:",
     );
@@ -497,7 +497,7 @@ fn invalid_scene_rules_are_rejected_with_position() {
 
 /// A file with these secondary networks.
 fn with_secondary(networks: &str) -> String {
-    format!("{LEAST}secondary: {networks}\n")
+    format!("{MINIMAL}secondary: {networks}\n")
 }
 
 #[test]
@@ -584,7 +584,7 @@ fn defaults_of_secondary_networks_are_the_documented_ones() {
     assert_eq!((a.reinfer_interval, a.threshold), (30, None));
     assert_eq!(a.batch_timeout, Duration::from_millis(10));
     assert_eq!((a.min_object.width, a.min_object.height), (16, 16));
-    assert!(loaded(LEAST).secondary.is_empty());
+    assert!(loaded(MINIMAL).secondary.is_empty());
 }
 
 #[test]

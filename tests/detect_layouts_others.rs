@@ -20,8 +20,8 @@ use jetwatch_detect::decoders::{
 use jetwatch_types::Size;
 use serde_json::Value;
 
-/// Candidates of every case agree with the reference: same places and classes in the same order, scores and boxes within
-/// the rounding of 32-bit floats. `make` gives the head from the case's parameters, input size, classes and shapes.
+/// Candidates of every case agree with the reference: same cells and classes in the same order, scores and boxes within
+/// the rounding of 32-bit floats. `make` returns the decoder for the case's parameters, input size, classes and shapes.
 fn check<H: OutputDecoder>(
     layout: &str,
     make: impl Fn(&Value, Size, usize, &[TensorShape<'_>]) -> Result<H, Mismatch>,

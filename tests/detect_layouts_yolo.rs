@@ -21,7 +21,7 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().expect("a list").iter()
 }
 
-/// The description of a network with the input, the classes and the output of `case`.
+/// A `model.yaml` with the input, the classes and the output of `case`.
 fn described(case: &Value) -> ModelSpec {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let labels: Vec<String> = (0..count(&case["classes"]))

@@ -1,7 +1,7 @@
 //! The ONNX Runtime detector with the real library, on tiny networks that the tests write themselves and, where
 //! `JETWATCH_TEST_DATA` is set, on yolox_nano.
 //!
-//! Needs `ORT_DYLIB_PATH`; without it the tests say so and pass.
+//! Needs `ORT_DYLIB_PATH`; without it the tests are skipped with a message.
 
 use crate::support::onnx_file;
 
@@ -23,10 +23,10 @@ use sha2::{Digest, Sha256};
 const INPUT: Size = Size::new(96, 64);
 const CELLS: usize = 126;
 const ROW: usize = 7;
-/// Sources of these tests; 96×54 of the input.
+/// Size of the sources of these tests; 96×54 in the input.
 const SOURCE: Size = Size::new(384, 216);
 
-/// Whether there is a library; says so if not.
+/// Whether there is a library; prints a message if not.
 fn library_is_missing() -> bool {
     let missing = env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty());
     if missing {
@@ -36,7 +36,7 @@ fn library_is_missing() -> bool {
 }
 
 /// A network with one box: cell 13 of stride 8 (column 1, row 1), 32×16 pixels around 12,12; class 1, score 0.72. Its
-/// center moves right by one cell for every 10 of the picture's mean.
+/// center moves right by one cell for every 10 of the image's mean.
 fn one_box(batch: Option<i64>) -> TinyNetwork {
     let mut rows = vec![0.0; CELLS * ROW];
     rows[13 * ROW..14 * ROW].copy_from_slice(&[
@@ -126,9 +126,9 @@ fn detect(prepared: &DetectorFactory, batch: &[Frame]) -> Result<Vec<Vec<Detecti
     Ok(results)
 }
 
-/// The box of [`one_box`] in source pixels, four times those of the input, for a picture of this gray.
+/// The box of [`one_box`] in source pixels, four times those of the input, for an image of this gray.
 fn wanted(gray: u8) -> [f32; 4] {
-    // The mean is that of the whole input, with its black padding below the picture.
+    // The mean is that of the whole input, with its black padding below the image.
     let shift = f32::from(gray) * 54.0 / 64.0 * 0.1 * 8.0;
     [
         (12.0 + shift - 16.0).max(0.0) * 4.0,
@@ -159,7 +159,7 @@ fn refused(change: impl FnOnce(&mut TinyNetwork)) -> String {
     error_with(folder.path(), frame(7, 0))
 }
 
-/// What loading the network in `folder` and running it on `frame` fails with, whichever of the two finds it.
+/// The error of loading the network in `folder` or of running it on `frame`.
 fn error_with(folder: &Path, frame: Frame) -> String {
     load(&config(folder), &Recorder::default())
         .and_then(|prepared| detect(&prepared, &[frame]))
@@ -266,7 +266,7 @@ fn two_workers_run_concurrently_with_one_library() {
             });
         }
     });
-    let library = PathBuf::from(env::var_os("ORT_DYLIB_PATH").expect("looked at above"));
+    let library = PathBuf::from(env::var_os("ORT_DYLIB_PATH").expect("checked above"));
     assert!(ort_library::open(&library).is_ok());
     let other = folder.path().join("tiny.onnx");
     let error = ort_library::open(&other)
@@ -378,7 +378,7 @@ fn cuda_provider_fails_when_required_and_falls_back_when_auto() {
         let prepared = prepared(&config);
         let found = detect(&prepared, &[frame(0, 9)]).expect("it works");
         assert_box(&found[0], 9);
-        // Of a library with the provider on a machine with a GPU, auto takes that.
+        // With a library that has the provider, on a machine with a GPU, auto selects it.
         let has_gpu = prepared.describe().contains("cuda");
         assert!(!has_gpu || provider == OnnxProvider::Auto, "{prepared:?}");
     }
@@ -409,7 +409,7 @@ fn non_network_file_is_error() {
         error.contains("cannot load") && error.contains("tiny.onnx"),
         "{error}"
     );
-    let library = env::var("ORT_DYLIB_PATH").expect("looked at above");
+    let library = env::var("ORT_DYLIB_PATH").expect("checked above");
     assert!(error.contains(&library), "the library is named: {error}");
 }
 
@@ -430,7 +430,7 @@ fn image_of_wrong_size_is_error() {
     );
 }
 
-/// The picture that `tests/tools/yolox_reference.py` draws: a clock, a traffic light and a stop sign, as `BGRx`.
+/// The image that `tests/tools/yolox_reference.py` draws: a clock, a traffic light and a stop sign, as `BGRx`.
 fn street(size: Size) -> Vec<u8> {
     let (w, h) = (size.width as i32, size.height as i32);
     let mut pixels = vec![0; (w * h) as usize * PIXEL_BYTES];
@@ -458,7 +458,7 @@ fn street(size: Size) -> Vec<u8> {
             &|_| bgr,
         );
     };
-    // The order matters only where shapes lie over each other; blocks that do come after the discs below.
+    // The order matters only for overlapping shapes; overlapping blocks come after the discs below.
     block([230, 40, 280, 170], [25, 25, 25]);
     block([250, 170, 260, 312], [60, 60, 60]);
     let mut disc = |cx: i32, cy: i32, radius: i32, gray: [u8; 3]| {
@@ -537,7 +537,7 @@ fn yolox_nano_matches_python_reference() {
     let found = &detect(&prepared, &[image]).expect("it works")[0];
     let wanted = golden["detections"].as_array().expect("a list");
     assert_eq!(found.len(), wanted.len(), "{found:?}");
-    // Other builds of the library add up in another order.
+    // Other builds of the library sum in another order.
     for (found, wanted) in found.iter().zip(wanted) {
         assert_eq!(u64::from(found.class), wanted[0].as_u64().expect("a class"));
         assert!(

@@ -1,11 +1,11 @@
-//! Networks that keep weights in other files, and networks that take pictures as bytes: with the real library, on tiny
+//! Networks that keep weights in other files, and networks that take images as bytes: with the real library, on tiny
 //! networks that the tests write themselves.
 //!
 //! ```text
 //!   images [1, 3, H, W] ── (Cast) ── ReduceMean ── Reshape [1, 1, 1] ── Mul mask ── Add rows ── output [1, 126, 7]
 //! ```
 //!
-//! Needs `ORT_DYLIB_PATH`; without it the tests say so and pass.
+//! Needs `ORT_DYLIB_PATH`; without it the tests are skipped with a message.
 
 use crate::support::onnx_graph;
 
@@ -26,18 +26,18 @@ use onnx_graph::{Attribute, FLOAT, Graph, INT64, UINT8};
 use sha2::{Digest, Sha256};
 
 const INPUT: Size = Size::new(96, 64);
-/// As wide as the input times four; 96×54 of it.
+/// Size of the sources: four times the input's width; 96×54 in the input.
 const SOURCE: Size = Size::new(384, 216);
 const CELLS: usize = 126;
 const ROW: usize = 7;
-/// The cell that has a box: at 4,4 to 20,20 of the input where that is black.
+/// The cell with a box: 4,4 to 20,20 of the input for a black image.
 const CELL: usize = 13;
 const ROWS_FILE: &str = "tiny.onnx.data";
 const MASK_FILE: &str = "parts/mask";
-/// Where the rows begin in their file.
+/// Offset of the rows in their file.
 const OFFSET: usize = 64;
 
-/// Whether there is a library; says so if not.
+/// Whether there is a library; prints a message if not.
 fn library_is_missing() -> bool {
     let missing = env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty());
     if missing {
@@ -46,7 +46,7 @@ fn library_is_missing() -> bool {
     missing
 }
 
-/// The output for a black picture: one box of class 1, score 0.72, 16×16 pixels.
+/// The output for a black image: one box of class 1, score 0.72, 16×16 pixels.
 fn rows() -> Vec<f32> {
     let mut rows = vec![0.0; CELLS * ROW];
     let cell = [0.5, 0.5, 2.0_f32.ln(), 2.0_f32.ln(), 0.9, 0.1, 0.8];
@@ -54,7 +54,7 @@ fn rows() -> Vec<f32> {
     rows
 }
 
-/// What is added for each unit of the picture's mean: the box moves right by a tenth of a cell of 8 pixels.
+/// Added per unit of the image's mean: the box moves right by a tenth of a cell of 8 pixels.
 fn mask() -> Vec<f32> {
     let mut mask = vec![0.0; CELLS * ROW];
     mask[CELL * ROW] = 0.1;
@@ -152,7 +152,7 @@ fn write_weights(folder: &Path) {
     fs::write(folder.join(MASK_FILE), bytes_of(&mask())).expect("written");
 }
 
-/// Left edge of the one box that the network in `folder` finds in a picture of this gray, in input pixels.
+/// Left edge of the one box that the network in `folder` finds in an image of this gray, in input pixels.
 fn left_of_box(folder: &Path, gray: u8) -> Result<f32, DetectError> {
     let config = DetectorConfig {
         workers: 1,
@@ -192,7 +192,7 @@ fn left_of_box(folder: &Path, gray: u8) -> Result<f32, DetectError> {
     Ok(found.xyxy[0] / 4.0)
 }
 
-/// The same as the arithmetic says: the mean is that of the whole input, with the padding below the picture.
+/// The expected value by arithmetic: the mean is that of the whole input, with the padding below the image.
 fn expected_left(gray: u8, padding: u8) -> f32 {
     let mean = (f32::from(gray) * 54.0 + f32::from(padding) * 10.0) / 64.0;
     4.0 + mean * 0.1 * 8.0
@@ -210,7 +210,7 @@ fn assert_boxes(folder: &Path) {
     }
 }
 
-/// What fails on the way to the box.
+/// The error of loading or of running.
 fn error_of(folder: &Path) -> String {
     left_of_box(folder, 0)
         .expect_err("it cannot work")
@@ -347,7 +347,7 @@ fn init_copies_weights_and_records_hashes() {
     );
     write_weights(source.path());
     let made = tempfile::tempdir().expect("a temporary folder");
-    // Into another folder, and around the file where it lies.
+    // Into another folder, and in the folder of the file.
     for out in [&made.path().join("model"), source.path()] {
         let output = Command::new(env!("CARGO_BIN_EXE_jetwatch"))
             .args(["model", "init", "--force", "--layout", "yolox", "--out"])

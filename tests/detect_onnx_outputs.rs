@@ -1,7 +1,7 @@
-//! Networks with several outputs, whole numbers among them, and with inputs beside the pictures: with the real library, on
+//! Networks with several outputs, whole numbers among them, and with inputs next to the images: with the real library, on
 //! tiny networks that the tests write themselves.
 //!
-//! Needs `ORT_DYLIB_PATH`; without it the tests say so and pass.
+//! Needs `ORT_DYLIB_PATH`; without it the tests are skipped with a message.
 
 use crate::support::onnx_graph;
 
@@ -21,10 +21,10 @@ use onnx_graph::{Attribute, FLOAT, Graph, INT64};
 use sha2::{Digest, Sha256};
 
 const INPUT: Size = Size::new(96, 64);
-/// Sources of these tests: the input is four times as wide, and laid into its top left.
+/// Size of the sources: four times the input's width, placed at its top left.
 const SOURCE: Size = Size::new(384, 216);
 
-/// Whether there is a library; says so if not.
+/// Whether there is a library; prints a message if not.
 fn library_is_missing() -> bool {
     let missing = env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty());
     if missing {
@@ -55,12 +55,12 @@ fn folder_with(bytes: &[u8], further: &str, output: &str) -> tempfile::TempDir {
     folder
 }
 
-/// What the network in `folder` finds in `count` black pictures that come in one batch.
+/// Detections of the network in `folder` for `count` black images in one batch.
 fn detect(folder: &Path, count: usize) -> Result<Vec<Vec<Detection>>, DetectError> {
     detect_gray(folder, count, 0)
 }
 
-/// The same in pictures of this gray.
+/// The same in images of this gray.
 fn detect_gray(folder: &Path, count: usize, gray: u8) -> Result<Vec<Vec<Detection>>, DetectError> {
     let config = DetectorConfig {
         batch_size: count,
@@ -100,7 +100,7 @@ fn found(class: u16, score: f32, xyxy: [f32; 4]) -> Detection {
 }
 
 /// A transformer as its authors export it: three queries with the given labels, whose boxes are shares of what the
-/// second input says. Labels are 64-bit integers, and the batch axis is open.
+/// second input has. Labels are 64-bit integers, and the batch axis is open.
 fn ranked(labels: &[i64; 3], boxes: &[[f32; 4]; 3], scores: &[f32; 3]) -> Vec<u8> {
     let mut graph = Graph::default();
     // Zeros of the batch, to which the constants are added.
@@ -238,7 +238,7 @@ fn model_yaml_mistakes_are_reported_with_available_tensors() {
     }
 }
 
-/// Finished rows of another number than the batch, without an axis for it: as PaddlePaddle exports them.
+/// Final rows without a batch axis, as PaddlePaddle exports them.
 #[test]
 fn decoded_rows_need_no_batch_axis() {
     if library_is_missing() {
@@ -250,7 +250,7 @@ fn decoded_rows_need_no_batch_axis() {
         Attribute::Int("keepdims", 0),
     ];
     graph.node("ReduceMean", &["images"], "mean", &attributes);
-    // Rows whose class, score and corners are multiplied by the scale, which is to be 1.
+    // Rows whose class, score and corners are multiplied by the scale, which must be 1.
     graph.node(
         "ReduceMean",
         &["scales"],
@@ -291,7 +291,7 @@ fn an_output_that_differs_from_the_first_run_is_an_error() {
         Attribute::Ints("axes", &[1, 2, 3]),
         Attribute::Int("keepdims", 0),
     ];
-    // One row for a black picture, as in the first run, and all four for a brighter one.
+    // One row for a black image, as in the first run, and all four for a brighter one.
     graph.node("ReduceMean", &["images"], "mean", &attributes);
     graph.node("Cast", &["mean"], "mean64", &[Attribute::Int("to", INT64)]);
     graph.node("Add", &["mean64", "one"], "end", &[]);

@@ -1,14 +1,14 @@
 //! The daemon's TensorRT detector, from the ONNX file to the detections: with the doubles of TensorRT and of libcuda.
 //!
 //! The doubles compute one known function. The network here computes the same in ONNX's own operators, so that ONNX Runtime
-//! says what must come out. For each of 32×32 pixels: a box there, and the mean of channel 0 as its score.
+//! gives the expected result. For each of 32×32 pixels: a box there, and the mean of channel 0 as its score.
 //!
 //! ```text
 //!   images [B, 3, H, W] ── Conv (mean of 32×32) ── Reshape [B, 1, N] ─┬──────────────────────────── Concat ── output [B, 5, N]
 //!                                                                     └─ Mul 0 ── Add boxes [1, 4, N] ─┘
 //! ```
 //!
-//! Needs the doubles (`tests/nvidia_doubles/build`) and `ORT_DYLIB_PATH`; without them the tests say so and pass.
+//! Needs the doubles (`tests/nvidia_doubles/build`) and `ORT_DYLIB_PATH`; without them the tests are skipped with a message.
 
 use crate::support;
 use crate::support::cuda;
@@ -37,7 +37,7 @@ const CELL: usize = 32;
 const COLUMNS: usize = WIDTH / CELL;
 const CELLS: usize = COLUMNS * (HEIGHT / CELL);
 
-/// Whether there is an ONNX Runtime; says so if not.
+/// Whether there is an ONNX Runtime; prints a message if not.
 fn library_is_missing() -> bool {
     let missing = std::env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty());
     if missing {
@@ -52,7 +52,7 @@ fn doubles() -> Vec<PathBuf> {
     tensorrt::libraries().into_iter().map(folder).collect()
 }
 
-/// The network for an open batch, or for batches of one.
+/// The network with a dynamic batch axis, or for batches of one.
 fn network(batch: Option<i64>) -> Vec<u8> {
     let mut graph = Graph::default();
     let strides = [
@@ -101,7 +101,7 @@ fn network(batch: Option<i64>) -> Vec<u8> {
     graph.bytes()
 }
 
-/// A configuration with the model beside it; engines go below its folder.
+/// A configuration with the model next to it; engines go below its folder.
 fn setup(detector: &str, frames: u32, batch: Option<i64>) -> Setup {
     let setup = Setup::new(&format!(
         "sources: [{{name: cam, uri: 'synthetic://traffic?realtime=false&frames={frames}&width=256&height=192'}}]\n\
@@ -141,7 +141,7 @@ fn write_folder(folder: &Path, name: &str, network: &[u8], input: &str, output: 
     fs::write(folder.join("model.yaml"), yaml).expect("written");
 }
 
-/// `jetwatch COMMAND --config` in reach of the double of libcuda and of the TensorRT in `library`.
+/// `jetwatch COMMAND --config` with the double of libcuda and of the TensorRT in `library`.
 fn command(setup: &Setup, command: &str, library: &Path) -> Command {
     let mut built = setup.command(command);
     on_double(&mut built, library);
@@ -150,7 +150,7 @@ fn command(setup: &Setup, command: &str, library: &Path) -> Command {
 
 fn on_double(command: &mut Command, library: &Path) {
     let library = library.display().to_string();
-    // What a machine with a GPU has on that path already, it needs.
+    // A machine with a GPU needs the existing entries of that path.
     let own = std::env::var("LD_LIBRARY_PATH").unwrap_or_default();
     let path = match cuda::is_real_gpu_only() {
         true => format!("{library}:{own}"),
@@ -171,7 +171,7 @@ fn detections(path: &Path) -> Vec<Vec<f64>> {
         .collect()
 }
 
-/// Runs to the end and gives the detections of each frame and the statistics.
+/// Runs to the end and returns the detections of each frame and the statistics.
 fn run(setup: &Setup, mut command: Command) -> (Vec<Vec<f64>>, Value, String) {
     let (dump, stats) = (setup.path("detections.txt"), setup.path("stats.json"));
     command.arg("--dump-detections").arg(&dump);
@@ -184,7 +184,7 @@ fn run(setup: &Setup, mut command: Command) -> (Vec<Vec<f64>>, Value, String) {
     (detections(&dump), stats, text)
 }
 
-/// What ONNX Runtime finds on the scene of `setup`.
+/// Detections of ONNX Runtime on the scene of `setup`.
 fn reference(frames: u32) -> Vec<Vec<f64>> {
     let setup = setup("backend: onnx, onnx_provider: cpu", frames, None);
     let (found, _, _) = run(&setup, setup.command("run"));
@@ -215,14 +215,14 @@ fn tensorrt_detections_equal_onnx_runtime_for_every_version() {
     if doubles.is_empty() || library_is_missing() {
         return;
     }
-    // Of 32 runs of a recorded graph one tells the times of its stages.
+    // One of 32 runs of a recorded graph measures the times of its stages.
     let wanted = reference(120);
     for double in doubles {
         let what = double.display().to_string();
         let setup = setup(BUILDING, 120, None);
-        let (found, stats, said) = run(&setup, command(&setup, "run", &double));
+        let (found, stats, printed) = run(&setup, command(&setup, "run", &double));
         assert_same(&found, &wanted, &what);
-        assert!(said.contains("building it now"), "{what}: {said}");
+        assert!(printed.contains("building it now"), "{what}: {printed}");
         let stages = stats["stages"].as_array().expect("a list");
         let gpu = |name: &str| stages.iter().find(|stage| stage["stage"] == name);
         for name in ["gpu_copy_in", "gpu_tensor", "gpu_network", "gpu_copy_out"] {
@@ -230,12 +230,12 @@ fn tensorrt_detections_equal_onnx_runtime_for_every_version() {
             assert!(stage["items"].as_u64() > Some(0), "{stage}");
         }
 
-        // The engine is there now, and taken as it is.
+        // The engine exists now, and is used without a build.
         let yaml = fs::read_to_string(&setup.config).expect("it is there");
         fs::write(&setup.config, yaml.replace(BUILDING, TAKING)).expect("written");
-        let (found, _, said) = run(&setup, command(&setup, "run", &double));
+        let (found, _, printed) = run(&setup, command(&setup, "run", &double));
         assert_same(&found, &wanted, &what);
-        assert!(!said.contains("building"), "{what}: {said}");
+        assert!(!printed.contains("building"), "{what}: {printed}");
     }
 }
 
@@ -251,15 +251,15 @@ fn batched_workers_and_single_image_networks_give_same_detections() {
         let settings = format!("{BUILDING}, batch_size: 4, batch_timeout_ms: 20, workers: 2");
         for batch in [None, Some(1)] {
             let setup = setup(&settings, 30, batch);
-            let (found, _, said) = run(&setup, command(&setup, "run", &double));
+            let (found, _, printed) = run(&setup, command(&setup, "run", &double));
             assert_same(&found, &wanted, &what);
-            let one = said.contains("the network takes one frame at a time");
-            assert_eq!(one, batch.is_some(), "{what}: {said}");
+            let one = printed.contains("the network takes one frame at a time");
+            assert_eq!(one, batch.is_some(), "{what}: {printed}");
         }
     }
 }
 
-/// A secondary network that looks at crops of what the primary found: seven scores of a crop, from the mean of its colors.
+/// A secondary network for crops of the primary detections: seven scores per crop, from the mean of its colors.
 fn add_secondary(setup: &Setup) {
     let folder = setup.path("second");
     fs::create_dir(&folder).expect("made");
@@ -288,7 +288,7 @@ fn add_secondary(setup: &Setup) {
     fs::write(&setup.config, yaml + secondary).expect("written");
 }
 
-/// What the secondary network said of each track in the end: label and score.
+/// Last result of the secondary network for each track: label and score.
 fn attributes(setup: &Setup) -> BTreeMap<u64, (String, f64)> {
     let mut found = BTreeMap::new();
     for line in json_lines(&setup.path("events.jsonl")) {
@@ -310,7 +310,7 @@ fn secondary_networks_run_on_tensorrt_as_on_onnx_runtime() {
     if doubles.is_empty() || library_is_missing() {
         return;
     }
-    // Nothing moves, so that every crop of a track is the same, whenever it is cut.
+    // Nothing moves, so that every crop of a track is the same.
     let still = |detector: &str| {
         let setup = setup(detector, 60, None);
         add_secondary(&setup);
@@ -336,9 +336,13 @@ fn secondary_networks_run_on_tensorrt_as_on_onnx_runtime() {
     for double in doubles {
         let what = double.display().to_string();
         let setup = still(BUILDING);
-        let (_, stats, said) = run(&setup, command(&setup, "run", &double));
+        let (_, stats, printed) = run(&setup, command(&setup, "run", &double));
         // Two engines: one for each network.
-        assert_eq!(said.matches("building it now").count(), 2, "{what}: {said}");
+        assert_eq!(
+            printed.matches("building it now").count(),
+            2,
+            "{what}: {printed}"
+        );
         let found = attributes(&setup);
         assert_eq!(found.len(), wanted.len(), "{what}: {found:?} {wanted:?}");
         for (id, (label, score)) in &found {
@@ -355,7 +359,7 @@ fn secondary_networks_run_on_tensorrt_as_on_onnx_runtime() {
     }
 }
 
-/// Runs these words of a command line after `jetwatch`, which build an engine with the TensorRT in `library`.
+/// Runs `jetwatch` with these arguments, which build an engine with the TensorRT in `library`.
 fn build_engine(words: &str, library: &Path) {
     let mut build = Command::new(env!("CARGO_BIN_EXE_jetwatch"));
     build.args(words.split_whitespace());
@@ -369,7 +373,7 @@ fn build_engine(words: &str, library: &Path) {
     );
 }
 
-/// Builds the engine that the configuration asks for.
+/// Builds the configured engine.
 fn build_configured(setup: &Setup, library: &Path) {
     let config = setup.config.display();
     build_engine(&format!("engine build --config {config}"), library);
@@ -408,11 +412,11 @@ fn auto_backend_uses_tensorrt_or_logs_reason() {
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         (text, stderr(&output))
     };
-    // No GPU: nothing is amiss.
-    let (said, aside) = check(&mut setup.command("check"));
+    // No GPU: nothing is wrong.
+    let (printed, aside) = check(&mut setup.command("check"));
     assert!(
-        said.contains("detector: onnx, cells in fp32"),
-        "{said}\n{aside}"
+        printed.contains("detector: onnx, cells in fp32"),
+        "{printed}\n{aside}"
     );
     assert!(!aside.contains("TensorRT"), "{aside}");
     // A GPU and TensorRT, and no engine.
@@ -423,10 +427,10 @@ fn auto_backend_uses_tensorrt_or_logs_reason() {
     assert!(aside.contains("jetwatch engine build"), "{aside}");
     // And with one.
     build_configured(&setup, &double);
-    let (said, aside) = check(&mut command(&setup, "check", &double));
+    let (printed, aside) = check(&mut command(&setup, "check", &double));
     assert!(
-        said.contains("detector: tensorrt, cells in fp32"),
-        "{said}\n{aside}"
+        printed.contains("detector: tensorrt, cells in fp32"),
+        "{printed}\n{aside}"
     );
 }
 
@@ -477,7 +481,7 @@ fn engine_build_and_failure_are_published() {
     let output = finish(&mut run);
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     let reported = states();
-    let last = reported.last().expect("something was told");
+    let last = reported.last().expect("progress was reported");
     assert_eq!(last["state"], "failed", "{reported:?}");
     let reason = last["reason"].as_str().expect("a text");
     assert!(
@@ -492,7 +496,7 @@ fn gpu_failure_stops_daemon_with_tensorrt_message() {
         return;
     };
     let setup = setup(BUILDING, 5, None);
-    for (fails, call, said) in [
+    for (fails, call, printed) in [
         (
             "enqueue",
             "IExecutionContext::enqueueV3",
@@ -522,7 +526,7 @@ fn gpu_failure_stops_daemon_with_tensorrt_message() {
         assert_eq!(output.status.code(), Some(1), "{fails}: {text}");
         let last = text.lines().last().unwrap_or_default();
         assert!(
-            last.contains(call) && last.contains(said),
+            last.contains(call) && last.contains(printed),
             "{fails}: {text}"
         );
     }
@@ -542,28 +546,28 @@ fn layers_are_timed_with_tensorrt() {
     };
     for double in doubles {
         let setup = setup(BUILDING, 5, None);
-        let (code, said, aside) = layers(command(&setup, "bench", &double));
+        let (code, printed, aside) = layers(command(&setup, "bench", &double));
         assert_eq!(code, Some(0), "{aside}");
-        let numbers: Value = serde_json::from_str(&said).expect("JSON");
+        let numbers: Value = serde_json::from_str(&printed).expect("JSON");
         let each = numbers["layers"].as_array().expect("a list");
-        assert!(!each.is_empty(), "{said}");
+        assert!(!each.is_empty(), "{printed}");
         let shares: f64 = each
             .iter()
             .map(|layer| layer["share"].as_f64().expect("a number"))
             .sum();
-        assert!((shares - 1.0).abs() < 1e-6, "{said}");
-        assert!(each.iter().all(|layer| layer["runs"] == 7), "{said}");
+        assert!((shares - 1.0).abs() < 1e-6, "{printed}");
+        assert!(each.iter().all(|layer| layer["runs"] == 7), "{printed}");
     }
     let setup = setup("backend: onnx", 5, None);
-    let (code, said, aside) = layers(setup.command("bench"));
-    assert_eq!((code, said.as_str()), (Some(1), ""), "{aside}");
+    let (code, printed, aside) = layers(setup.command("bench"));
+    assert_eq!((code, printed.as_str()), (Some(1), ""), "{aside}");
     assert!(
         aside.contains("only TensorRT reports the times of layers"),
         "{aside}"
     );
 }
 
-/// `jetwatch bench --ablation` with these words more.
+/// `jetwatch bench --ablation` with further arguments.
 fn ablation(setup: &Setup, library: &Path, more: &[&str]) -> (Option<i32>, String) {
     let mut bench = command(setup, "bench", library);
     bench.arg("--output").arg(setup.path("out"));
@@ -572,7 +576,7 @@ fn ablation(setup: &Setup, library: &Path, more: &[&str]) -> (Option<i32>, Strin
     (output.status.code(), stderr(&output))
 }
 
-/// What ran the network in each step, and frames in a batch of it on average.
+/// Runtime of the network in each step, and mean number of frames per batch.
 fn steps(setup: &Setup) -> Vec<(String, f64)> {
     let mut folders: Vec<PathBuf> = fs::read_dir(setup.path("out"))
         .expect("a folder")
@@ -593,7 +597,7 @@ fn steps(setup: &Setup) -> Vec<(String, f64)> {
     folders.iter().map(reported).collect()
 }
 
-/// The text under a key, wherever it stands.
+/// The text of a key at any depth.
 fn find(value: &Value, key: &str) -> Option<String> {
     let map = value.as_object()?;
     let own = map.get(key).and_then(Value::as_str).map(str::to_owned);
@@ -611,24 +615,27 @@ fn all_steps_of_the_ablation_run_on_one_runtime() {
         let settings = "backend: auto, batch_size: 3, batch_timeout_ms: 500, workers: 2, interval: 1, tensorrt: {engines: engines}";
         let setup = setup(settings, 50, None);
         // Without any engine all of them run on ONNX Runtime.
-        let (code, said) = ablation(&setup, &double, &[]);
-        assert_eq!(code, Some(0), "{what}: {said}");
+        let (code, printed) = ablation(&setup, &double, &[]);
+        assert_eq!(code, Some(0), "{what}: {printed}");
         let all = steps(&setup);
         assert!(
             all.len() == 6 && all.iter().all(|(runs, _)| runs.starts_with("onnx")),
             "{what}: {all:?}"
         );
-        // With the configured one alone, four steps would have to, and the last two would not.
+        // With only the configured engine, four steps would use ONNX Runtime, the last two would not.
         build_configured(&setup, &double);
         fs::remove_dir_all(setup.path("out")).expect("removed");
-        let (code, said) = ablation(&setup, &double, &[]);
-        assert_eq!(code, Some(1), "{what}: {said}");
-        assert!(!setup.path("out").exists(), "{what}: nothing ran\n{said}");
-        let commands: Vec<&str> = (said.lines())
+        let (code, printed) = ablation(&setup, &double, &[]);
+        assert_eq!(code, Some(1), "{what}: {printed}");
+        assert!(
+            !setup.path("out").exists(),
+            "{what}: nothing ran\n{printed}"
+        );
+        let commands: Vec<&str> = (printed.lines())
             .filter_map(|line| line.trim().strip_prefix("jetwatch "))
             .filter(|line| line.starts_with("engine build"))
             .collect();
-        assert!(!commands.is_empty(), "{what}: {said}");
+        assert!(!commands.is_empty(), "{what}: {printed}");
         for line in commands {
             assert!(
                 line.contains("--precision fp32 --batch 1"),
@@ -636,8 +643,8 @@ fn all_steps_of_the_ablation_run_on_one_runtime() {
             );
             build_engine(line, &double);
         }
-        let (code, said) = ablation(&setup, &double, &[]);
-        assert_eq!(code, Some(0), "{what}: {said}");
+        let (code, printed) = ablation(&setup, &double, &[]);
+        assert_eq!(code, Some(0), "{what}: {printed}");
         let all = steps(&setup);
         assert!(
             all.len() == 6 && all.iter().all(|(runs, _)| runs.starts_with("tensorrt")),
@@ -660,14 +667,14 @@ fn steps_of_the_ablation_build_their_engines_where_they_may() {
     let settings = format!("{TAKING}, batch_size: 2, batch_timeout_ms: 500, interval: 1");
     for batch in [None, Some(1)] {
         let setup = setup(&settings, 50, batch);
-        let (code, said) = ablation(&setup, double, &[]);
-        assert_eq!(code, Some(1), "{said}");
+        let (code, printed) = ablation(&setup, double, &[]);
+        assert_eq!(code, Some(1), "{printed}");
         assert!(
-            said.contains("--set detector.tensorrt.build=allow"),
-            "{said}"
+            printed.contains("--set detector.tensorrt.build=allow"),
+            "{printed}"
         );
-        let (code, said) = ablation(&setup, double, &["--set", "detector.tensorrt.build=allow"]);
-        assert_eq!(code, Some(0), "{said}");
+        let (code, printed) = ablation(&setup, double, &["--set", "detector.tensorrt.build=allow"]);
+        assert_eq!(code, Some(0), "{printed}");
         let all = steps(&setup);
         assert!(
             all.iter().all(|(runs, _)| runs.starts_with("tensorrt")),
@@ -689,8 +696,8 @@ fn doctor_compares_and_times_both_runtimes() {
         let mut doctor = command(&setup, "doctor", &double);
         doctor.arg("--detector").arg("--json").arg(&json);
         let output = finish(&mut doctor);
-        let (said, aside) = (String::from_utf8_lossy(&output.stdout), stderr(&output));
-        assert!(output.status.success(), "{said}\n{aside}");
+        let (printed, aside) = (String::from_utf8_lossy(&output.stdout), stderr(&output));
+        assert!(output.status.success(), "{printed}\n{aside}");
         for wanted in [
             "unknown recorded: ",
             "ok     tensorrt: tensorrt, cells in fp32",
@@ -701,8 +708,8 @@ fn doctor_compares_and_times_both_runtimes() {
             "verdict: the detector works on this machine",
         ] {
             assert!(
-                said.contains(wanted),
-                "{wanted:?} is not in\n{said}\n{aside}"
+                printed.contains(wanted),
+                "{wanted:?} is not in\n{printed}\n{aside}"
             );
         }
         let text = fs::read_to_string(json).expect("it was written");
@@ -731,14 +738,17 @@ fn doctor_detects_diverging_detector() {
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         (output.status.code(), text)
     };
-    let (code, said) = doctor();
-    assert_eq!(code, Some(0), "{said}");
+    let (code, printed) = doctor();
+    assert_eq!(code, Some(0), "{printed}");
     assert!(
-        said.contains("ok     onnx detections: 100.0 % of"),
-        "{said}"
+        printed.contains("ok     onnx detections: 100.0 % of"),
+        "{printed}"
     );
-    assert!(said.contains("unknown tensorrt: "), "{said}");
-    assert!(said.contains("what is unknown was not proven"), "{said}");
+    assert!(printed.contains("unknown tensorrt: "), "{printed}");
+    assert!(
+        printed.contains("what is unknown was not proven"),
+        "{printed}"
+    );
 
     // All recorded boxes moved by half a cell.
     let text = fs::read_to_string(&golden).expect("it was written");
@@ -752,12 +762,12 @@ fn doctor_detects_diverging_detector() {
         }
     }
     fs::write(&golden, moved.to_string()).expect("written");
-    let (code, said) = doctor();
-    assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("wrong  onnx detections: "), "{said}");
+    let (code, printed) = doctor();
+    assert_eq!(code, Some(1), "{printed}");
+    assert!(printed.contains("wrong  onnx detections: "), "{printed}");
     assert!(
-        said.contains("verdict: the detector does not work as it should"),
-        "{said}"
+        printed.contains("verdict: the detector does not work as it should"),
+        "{printed}"
     );
 
     let mut other: Value = serde_json::from_str(&text).expect("JSON");
@@ -765,15 +775,15 @@ fn doctor_detects_diverging_detector() {
         image["sha256"] = "0".repeat(64).into();
     }
     fs::write(&golden, other.to_string()).expect("written");
-    let (code, said) = doctor();
-    assert_eq!(code, Some(0), "{said}");
+    let (code, printed) = doctor();
+    assert_eq!(code, Some(0), "{printed}");
     assert!(
-        said.contains("drawn otherwise than when they were recorded"),
-        "{said}"
+        printed.contains("drawn otherwise than when they were recorded"),
+        "{printed}"
     );
 }
 
-/// A Jetson Xavier NX of doubles, with a clip that it decodes, and the double of a TensorRT to run the network.
+/// A virtual Jetson Xavier NX with a clip that it decodes, and a double of TensorRT that runs the network.
 struct Jetson {
     machine: VirtualJetson,
     elements: JetsonElements,
@@ -831,13 +841,13 @@ impl Jetson {
         command
     }
 
-    /// Runs the clip and gives the detections and what was said.
+    /// Runs the clip and returns the detections and the output.
     fn run(&self, detector: &str, environment: &[(&str, &str)]) -> (Vec<Vec<f64>>, String) {
         let setup = self.setup(detector);
         let mut command = self.command(&setup, "run");
         command.envs(environment.iter().copied());
-        let (found, _, said) = run(&setup, command);
-        (found, said)
+        let (found, _, printed) = run(&setup, command);
+        (found, printed)
     }
 }
 
@@ -847,7 +857,7 @@ fn jetson_images_reach_network_without_copy() {
     if cuda::is_real_gpu_only() || library_is_missing() {
         return;
     }
-    // ONNX Runtime reads the processor's memory: the same pictures by way of the copy.
+    // ONNX Runtime reads the CPU's memory: the same images by way of the copy.
     let (wanted, _) = jetson.run("backend: onnx, onnx_provider: cpu", &[]);
     assert!(wanted.len() >= Jetson::FRAMES as usize, "bright bars");
     let work = jetson.elements.activity();
@@ -857,10 +867,10 @@ fn jetson_images_reach_network_without_copy() {
         elements: JetsonElements::new(),
         ..jetson
     };
-    let (found, said) = jetson.run(BUILDING, &[]);
+    let (found, printed) = jetson.run(BUILDING, &[]);
     assert!(
-        said.contains("pictures scaled by the VIC stay in NVMM"),
-        "{said}"
+        printed.contains("pictures scaled by the VIC stay in NVMM"),
+        "{printed}"
     );
     assert_same(&found, &wanted, "in place");
     let work = jetson.elements.activity();
@@ -873,21 +883,21 @@ fn jetson_images_reach_network_without_copy() {
         "{work:?}"
     );
     assert_eq!(work[1].to, "NVMM BGRx 128x96 pitch");
-    // Registered once for each buffer of the pool, and nothing is left behind.
+    // Registered once for each buffer of the pool, and nothing leaks.
     for words in [
         "double: libcuda: EGL images: registered=0 ever=8",
         "double: libnvbufsurface: alive: surfaces=0 images=0 made images=8",
     ] {
-        assert!(said.contains(words), "`{words}` is not in:\n{said}");
+        assert!(printed.contains(words), "`{words}` is not in:\n{printed}");
     }
 
-    // Batches of several workers hold more pictures at a time, and the pool is enough for them.
+    // Batches of several workers hold more images at a time, and the pool is large enough.
     let settings = format!("{BUILDING}, batch_size: 4, batch_timeout_ms: 20, workers: 2");
     let (found, _) = jetson.run(&settings, &[]);
     assert_same(&found, &wanted, "two workers");
     assert!(jetson.elements.activity().iter().all(|work| !work.cpu_copy));
 
-    // The check plans so too.
+    // `check` has the same plan.
     let output = finish(&mut jetson.command(&jetson.setup(BUILDING), "check"));
     let output = String::from_utf8_lossy(&output.stdout).into_owned();
     for words in [
@@ -910,16 +920,16 @@ fn unreadable_surfaces_are_copied() {
         ..jetson
     };
     let fails = [("JETWATCH_DOUBLE_SURFACE_FAIL", "NvBufSurfaceMapEglImage")];
-    let (found, said) = jetson.run(BUILDING, &fails);
+    let (found, printed) = jetson.run(BUILDING, &fails);
     assert!(
-        said.contains("NvBufSurfaceMapEglImage of libnvbufsurface failed"),
-        "{said}"
+        printed.contains("NvBufSurfaceMapEglImage of libnvbufsurface failed"),
+        "{printed}"
     );
     assert!(
-        said.contains("falling back to copying frames out of NVMM"),
-        "{said}"
+        printed.contains("falling back to copying frames out of NVMM"),
+        "{printed}"
     );
-    // The first picture was lost, with its session; the next session begins anew.
+    // The first image was lost, with its session; the next session starts again.
     assert_eq!(found.len(), wanted.len());
     let work = jetson.elements.activity();
     let copied: u64 = work
@@ -929,7 +939,7 @@ fn unreadable_surfaces_are_copied() {
         .sum();
     assert_eq!(copied, u64::from(Jetson::FRAMES), "{work:?}");
 
-    // So does the check, whose first frame is then not the first picture.
+    // So does `check`, whose first frame is then not the first image.
     let setup = jetson.setup(BUILDING);
     let mut check = jetson.command(&setup, "check");
     check.envs(fails);

@@ -1,4 +1,4 @@
-//! `jetwatch doctor`: on this machine as it is, and on Jetsons made of files, whole and broken in one place each.
+//! `jetwatch doctor`: on this machine, and on virtual Jetsons of files, intact or with one fault each.
 
 use crate::support;
 use crate::support::jetson_elements;
@@ -16,7 +16,7 @@ use publish::mosquitto::Mosquitto;
 use serde_json::Value;
 use support::daemon::{Setup, wait_for_output};
 
-/// What the doctor said.
+/// Output of the doctor.
 struct Report {
     code: Option<i32>,
     lines: Vec<(String, String, String)>,
@@ -24,7 +24,7 @@ struct Report {
 }
 
 impl Report {
-    /// Asks for some parts, on a machine below `root`.
+    /// Runs some checks on a machine below `root`.
     fn of(
         parts: &str,
         root: &Path,
@@ -68,8 +68,8 @@ impl Report {
         }
     }
 
-    /// Asserts that there is a line that says all this.
-    fn says(&self, state: &str, what: &str, words: &[&str]) {
+    /// Asserts that there is a line with all these texts.
+    fn assert_line(&self, state: &str, what: &str, words: &[&str]) {
         let is_it = |(found, about, text): &(String, String, String)| {
             found == state && about == what && words.iter().all(|word| text.contains(word))
         };
@@ -80,7 +80,7 @@ impl Report {
         );
     }
 
-    /// What is wrong.
+    /// The checks that are `wrong`.
     fn wrong(&self) -> Vec<&str> {
         let lines = self.lines.iter().filter(|(state, ..)| state == "wrong");
         lines.map(|(_, what, _)| what.as_str()).collect()
@@ -95,13 +95,13 @@ fn doctor_runs_on_machine_without_jetson() {
         None,
         None,
     );
-    report.says("ok", "element videoscale", &["add-borders (gboolean)"]);
-    report.says("unknown", "element nvvidconv", &["not a Jetson"]);
-    report.says("ok", "scaling by the CPU", &["ms a picture"]);
-    report.says("unknown", "scaling by the VIC", &["not a Jetson"]);
-    // Every sample is as the clip has it.
-    report.says("ok", "decoding by the CPU", &["mean difference 0.00"]);
-    report.says("unknown", "decoding by NVDEC", &["not a Jetson"]);
+    report.assert_line("ok", "element videoscale", &["add-borders (gboolean)"]);
+    report.assert_line("unknown", "element nvvidconv", &["not a Jetson"]);
+    report.assert_line("ok", "scaling by the CPU", &["ms a picture"]);
+    report.assert_line("unknown", "scaling by the VIC", &["not a Jetson"]);
+    // Every sample equals that of the clip.
+    report.assert_line("ok", "decoding by the CPU", &["mean difference 0.00"]);
+    report.assert_line("unknown", "decoding by NVDEC", &["not a Jetson"]);
     assert_eq!(report.wrong(), Vec::<&str>::new(), "{}", report.text);
     assert_eq!(report.code, Some(0), "{}", report.text);
     assert!(report.text.contains("verdict: "), "{}", report.text);
@@ -116,15 +116,15 @@ fn jetsons_scale_and_decode_in_hardware() {
         let elements = JetsonElements::new();
         let root = jetson.path("/");
         let report = Report::of("platform,elements,scaling", &root, None, Some(&elements));
-        report.says("ok", "machine", &[name, "JetPack"]);
-        report.says("ok", "element nvvidconv", &["bl-output (gboolean)"]);
-        report.says("ok", "scaling by the VIC", &["mean difference"]);
-        report.says("ok", "scaling by the GPU", &["mean difference"]);
-        report.says("ok", "decoding by NVDEC", &["mean difference 0.00"]);
+        report.assert_line("ok", "machine", &[name, "JetPack"]);
+        report.assert_line("ok", "element nvvidconv", &["bl-output (gboolean)"]);
+        report.assert_line("ok", "scaling by the VIC", &["mean difference"]);
+        report.assert_line("ok", "scaling by the GPU", &["mean difference"]);
+        report.assert_line("ok", "decoding by NVDEC", &["mean difference 0.00"]);
         let of_elements = |what: &&str| what.starts_with("element") || what.contains("ing by");
         let wrong = report.wrong();
         assert!(!wrong.iter().any(of_elements), "{}", report.text);
-        // The units that were asked for are those that worked.
+        // The selected units are those that were used.
         let work = elements.activity();
         let did = |engine: &str, element: &str| {
             work.iter()
@@ -142,26 +142,26 @@ fn jetsons_scale_and_decode_in_hardware() {
 fn doctor_names_packages_for_missing_libraries() {
     let jetson = VirtualJetson::xavier_nx();
     let report = Report::of("libraries,elements,scaling", &jetson.path("/"), None, None);
-    report.says("wrong", "libnvbufsurface", &["nvidia-l4t-multimedia"]);
-    report.says(
+    report.assert_line("wrong", "libnvbufsurface", &["nvidia-l4t-multimedia"]);
+    report.assert_line(
         "wrong",
         "element nvvidconv",
         &["sudo apt install nvidia-l4t-gstreamer"],
     );
-    report.says(
+    report.assert_line(
         "wrong",
         "scaling by the VIC",
         &["nvvidconv", "nvidia-l4t-gstreamer"],
     );
-    report.says("wrong", "decoding by NVDEC", &["nvv4l2decoder"]);
-    report.says("ok", "element videoscale", &[]);
+    report.assert_line("wrong", "decoding by NVDEC", &["nvv4l2decoder"]);
+    report.assert_line("ok", "element videoscale", &[]);
     assert_eq!(report.code, Some(1), "{}", report.text);
     jetson.write(
         "/usr/lib/aarch64-linux-gnu/tegra/libnvbufsurface.so.1.0.0",
         "",
     );
     let report = Report::of("libraries", &jetson.path("/"), None, None);
-    report.says("ok", "libnvbufsurface", &["aarch64-linux-gnu/tegra"]);
+    report.assert_line("ok", "libnvbufsurface", &["aarch64-linux-gnu/tegra"]);
 }
 
 #[test]
@@ -194,14 +194,14 @@ fn doctor_shows_camera_users_and_permissions() {
     member("other");
     mode(0o660);
     let report = Report::of("cameras", &jetson.path("/"), None, None);
-    report.says(
+    report.assert_line(
         "wrong",
         "permission /dev/video0",
         &["group video, mode 660", "usermod -aG video jetwatch"],
     );
-    report.says("unknown", "camera /dev/video0", &["HD Webcam", "no device"]);
-    report.says("ok", "CSI cameras", &["imx219_front"]);
-    report.says("unknown", "nvargus-daemon", &["nvidia-l4t-camera"]);
+    report.assert_line("unknown", "camera /dev/video0", &["HD Webcam", "no device"]);
+    report.assert_line("ok", "CSI cameras", &["imx219_front"]);
+    report.assert_line("unknown", "nvargus-daemon", &["nvidia-l4t-camera"]);
     for (uri, state, words) in [
         ("csi://0", "wrong", "nvidia-l4t-camera"),
         ("rtsp://127.0.0.1/x", "ok", "no source is a CSI camera"),
@@ -211,9 +211,9 @@ fn doctor_shows_camera_users_and_permissions() {
             env!("CARGO_MANIFEST_DIR")
         ));
         let report = Report::of("cameras", &jetson.path("/"), Some(&setup.config), None);
-        report.says(state, "nvargus-daemon", &[words]);
+        report.assert_line(state, "nvargus-daemon", &[words]);
     }
-    report.says(
+    report.assert_line(
         "wrong",
         "permission /dev/nvmap",
         &["usermod -aG video jetwatch"],
@@ -223,7 +223,7 @@ fn doctor_shows_camera_users_and_permissions() {
     member("other,jetwatch");
     mode(0o600);
     let report = Report::of("cameras", &jetson.path("/"), None, None);
-    report.says(
+    report.assert_line(
         "wrong",
         "permission /dev/video0",
         &["sudo chmod 660 /dev/video0"],
@@ -236,13 +236,13 @@ fn doctor_shows_camera_users_and_permissions() {
     let unit = "LoadState=loaded\nActiveState=active\nSubState=running\nNRestarts=1\n";
     jetson.write("/double/units/nvargus-daemon.service", unit);
     let report = Report::of("cameras", &jetson.path("/"), None, None);
-    report.says("ok", "permission /dev/video0", &["may read and write it"]);
-    report.says(
+    report.assert_line("ok", "permission /dev/video0", &["may read and write it"]);
+    report.assert_line(
         "ok",
         "camera /dev/video0",
         &["in use by ffmpeg (process 77)"],
     );
-    report.says("ok", "nvargus-daemon", &["active"]);
+    report.assert_line("ok", "nvargus-daemon", &["active"]);
     assert_eq!(report.wrong(), Vec::<&str>::new(), "{}", report.text);
 
     let setup = Setup::new(&format!(
@@ -250,7 +250,7 @@ fn doctor_shows_camera_users_and_permissions() {
         env!("CARGO_MANIFEST_DIR")
     ));
     let report = Report::of("cameras", &jetson.path("/"), Some(&setup.config), None);
-    report.says("wrong", "source gate", &["/dev/video5 is missing"]);
+    report.assert_line("wrong", "source gate", &["/dev/video5 is missing"]);
 }
 
 #[test]
@@ -265,19 +265,19 @@ fn doctor_compares_settings_with_config() {
         Some(&setup.config),
         None,
     );
-    report.says(
+    report.assert_line(
         "wrong",
         "setting power_mode",
         &["wanted 8", "sudo jetwatch tune apply"],
     );
-    report.says("ok", "setting perf_event_paranoid", &["3"]);
-    report.says(
+    report.assert_line("ok", "setting perf_event_paranoid", &["3"]);
+    report.assert_line(
         "wrong",
         "throttling",
         &["VDD_CPU_GPU_CV draws more current"],
     );
-    report.says("unknown", "over-current oc3", &["4 times"]);
-    report.says("unknown", "nsys", &["nsight-systems-cli"]);
+    report.assert_line("unknown", "over-current oc3", &["4 times"]);
+    report.assert_line("unknown", "nsys", &["nsight-systems-cli"]);
 
     let orin = VirtualJetson::orin_nx();
     orin.write("/sys/class/thermal/cooling_device0/cur_state", "0\n");
@@ -288,17 +288,17 @@ fn doctor_compares_settings_with_config() {
     let nsys = orin.path("/opt/nvidia/nsight-systems/2024.5.1/bin/nsys");
     fs::set_permissions(&nsys, fs::Permissions::from_mode(0o755)).expect("set");
     let report = Report::of("power,profiling", &orin.path("/"), None, None);
-    report.says("ok", "throttling", &["nothing slows the machine down"]);
-    report.says("ok", "clock of the GPU", &["held at 612 MHz", "918 MHz"]);
-    report.says("ok", "nsys", &["2024.5.1"]);
+    report.assert_line("ok", "throttling", &["nothing slows the machine down"]);
+    report.assert_line("ok", "clock of the GPU", &["held at 612 MHz", "918 MHz"]);
+    report.assert_line("ok", "nsys", &["2024.5.1"]);
 }
 
 #[test]
 fn doctor_checks_unit_and_journal() {
     let jetson = VirtualJetson::xavier_nx();
     let report = Report::of("service", &jetson.path("/"), None, None);
-    report.says("unknown", "systemd", &["does not run"]);
-    report.says("unknown", "journal", &["journald does not run"]);
+    report.assert_line("unknown", "systemd", &["does not run"]);
+    report.assert_line("unknown", "journal", &["journald does not run"]);
     fs::create_dir_all(jetson.path("/run/systemd/system")).expect("created");
     jetson.write("/run/systemd/journal/socket", "");
     let unit = "LoadState=loaded\nActiveState=failed\nSubState=failed\nResult=watchdog\nNRestarts=3\nWatchdogUSec=30s\n";
@@ -308,23 +308,23 @@ fn doctor_checks_unit_and_journal() {
         "[Journal]\n#Storage=auto\nRateLimitBurst=500\n",
     );
     let report = Report::of("service", &jetson.path("/"), None, None);
-    report.says(
+    report.assert_line(
         "wrong",
         "jetwatch.service",
         &["failed", "because of watchdog", "journalctl -u jetwatch"],
     );
-    report.says("ok", "watchdog", &["30s"]);
-    report.says("unknown", "journal", &["sudo mkdir -p /var/log/journal"]);
-    report.says("ok", "rate of the journal", &["500 lines"]);
+    report.assert_line("ok", "watchdog", &["30s"]);
+    report.assert_line("unknown", "journal", &["sudo mkdir -p /var/log/journal"]);
+    report.assert_line("ok", "rate of the journal", &["500 lines"]);
     fs::create_dir_all(jetson.path("/var/log/journal")).expect("created");
     jetson.write(
         "/double/units/jetwatch.service",
         "LoadState=loaded\nActiveState=active\nSubState=running\n",
     );
     let report = Report::of("service", &jetson.path("/"), None, None);
-    report.says("ok", "jetwatch.service", &["active (running)"]);
-    report.says("ok", "journal", &["kept"]);
-    report.says("wrong", "watchdog", &["off"]);
+    report.assert_line("ok", "jetwatch.service", &["active (running)"]);
+    report.assert_line("ok", "journal", &["kept"]);
+    report.assert_line("wrong", "watchdog", &["off"]);
 }
 
 #[test]
@@ -337,19 +337,19 @@ fn doctor_checks_broker_round_trip() {
     };
     let setup = config(&format!("broker: 'mqtt://127.0.0.1:{}'", broker.port()));
     let report = Report::of("config,broker", Path::new("/"), Some(&setup.config), None);
-    report.says("ok", "configuration", &["1 source(s), device box"]);
-    report.says("ok", "broker", &["speaks MQTT 5.0"]);
-    report.says("ok", "message to the broker and back", &["ms"]);
+    report.assert_line("ok", "configuration", &["1 source(s), device box"]);
+    report.assert_line("ok", "broker", &["speaks MQTT 5.0"]);
+    report.assert_line("ok", "message to the broker and back", &["ms"]);
     assert_eq!(report.code, Some(0), "{}", report.text);
 
     let setup = config("broker: embedded, listen: '127.0.0.1:0'");
     let report = Report::of("broker", Path::new("/"), Some(&setup.config), None);
-    report.says("ok", "broker", &["embedded, its address is free"]);
-    report.says("ok", "message to the broker and back", &["ms"]);
+    report.assert_line("ok", "broker", &["embedded, its address is free"]);
+    report.assert_line("ok", "message to the broker and back", &["ms"]);
 
     let setup = config("broker: 'mqtt://127.0.0.1:1'");
     let report = Report::of("broker", Path::new("/"), Some(&setup.config), None);
-    report.says(
+    report.assert_line(
         "wrong",
         "broker",
         &["cannot connect to MQTT broker 127.0.0.1:1"],
@@ -366,8 +366,8 @@ fn doctor_continues_with_invalid_config() {
         Some(&setup.config),
         None,
     );
-    report.says("wrong", "configuration", &["suorces"]);
-    report.says("ok", "machine", &[]);
-    report.says("unknown", "broker", &["the configuration is wrong"]);
+    report.assert_line("wrong", "configuration", &["suorces"]);
+    report.assert_line("ok", "machine", &[]);
+    report.assert_line("unknown", "broker", &["the configuration is wrong"]);
     assert_eq!(report.code, Some(1), "{}", report.text);
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use jetwatch_config::Config;
 
-/// Longest README, in lines.
+/// Maximum length of the README, in lines.
 const MAX_README_LINES: usize = 120;
 
 fn root() -> &'static Path {
@@ -46,7 +46,7 @@ fn yaml_blocks(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// Targets of links and images that are paths, without the part behind `#`. Code is left out.
+/// Targets of links and images that are paths, without the part behind `#`. Code is skipped.
 fn relative_links(text: &str) -> Vec<&str> {
     let prose = text.split("```").step_by(2);
     prose

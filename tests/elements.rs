@@ -44,7 +44,7 @@ fn rust_files(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The first quoted word behind each occurrence of `call`.
+/// The first quoted word after each occurrence of `call`.
 fn quoted_after<'a>(text: &'a str, call: &str) -> Vec<&'a str> {
     text.split(call)
         .skip(1)
@@ -73,7 +73,7 @@ fn element_table_is_subset_of_gstreamer_1_16() {
 #[test]
 fn element_table_matches_installed_gstreamer() {
     gst::init().expect("GStreamer starts");
-    // Elements of L4T are on a Jetson alone.
+    // Elements of L4T exist only on a Jetson.
     for element in ELEMENTS.iter().filter(|element| !element.is_from_l4t()) {
         let made = gst::ElementFactory::make(element.name)
             .build()

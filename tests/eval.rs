@@ -1,6 +1,6 @@
-//! `jetwatch eval`: the binary on pictures, annotations and networks that the tests write.
+//! `jetwatch eval`: the binary on images, annotations and networks that the tests write.
 //!
-//! Needs `ORT_DYLIB_PATH`; without it the tests say so and pass. One more needs the data below `JETWATCH_TEST_DATA`.
+//! Needs `ORT_DYLIB_PATH`; without it the tests are skipped with a message. One more needs the data below `JETWATCH_TEST_DATA`.
 
 use crate::support;
 use crate::support::onnx_file;
@@ -27,7 +27,7 @@ fn library_is_missing() -> bool {
     missing
 }
 
-/// A network for 96×64 pixels that sees one car around 12,12 of `width`×16 pixels, whatever it looks at.
+/// A network for 96×64 pixels that sees one car around 12,12 of `width`×16 pixels, whatever the image shows.
 fn network(width: f32) -> Vec<u8> {
     let mut rows = vec![0.0; CELLS * ROW];
     let (log_width, log_height) = ((width / 8.0).ln(), 2.0_f32.ln());
@@ -44,7 +44,7 @@ fn network(width: f32) -> Vec<u8> {
     network.bytes()
 }
 
-/// A folder with a model in two precisions, three pictures, and annotations.
+/// A folder with a model in two precisions, three images, and annotations.
 struct Case {
     folder: tempfile::TempDir,
 }
@@ -130,7 +130,7 @@ fn read(path: &Path) -> Value {
     serde_json::from_slice(&fs::read(path).expect("it was written")).expect("JSON")
 }
 
-/// The car is where the network sees it in the first two pictures, and elsewhere in the third.
+/// The car is where the network detects it in the first two images, and elsewhere in the third.
 fn annotations() -> Value {
     let object = |id, image, [x, y, w, h]: [f64; 4]| json!({"id": id, "image_id": image, "category_id": 3, "bbox": [x, y, w, h], "area": w * h, "iscrowd": 0});
     json!({
@@ -290,7 +290,7 @@ fn unreadable_images_are_listed_and_excluded() {
     ] {
         assert!(text.contains(part), "{part} is not in:\n{text}");
     }
-    // What is left is the first picture, whose car is found.
+    // What is left is the first image, whose car is found.
     assert_eq!(
         (&report["images"], &report["objects"]),
         (&1.into(), &1.into())
@@ -349,7 +349,7 @@ fn eval_errors_give_reason() {
     );
 }
 
-/// Average precision of YOLOX nano on the 128 pictures of the data, as measured with other programs.
+/// Average precision of YOLOX nano on the 128 images of the data, as measured with other programs.
 const EXPECTED_AP: f64 = 0.330;
 
 #[test]

@@ -1,5 +1,5 @@
-//! Frames that skip the network, with the real binary: all of them come through, in order, with their tracks, and the tracks
-//! lie where the truth says.
+//! Skipped frames, with the real binary: all of them are published, in order, with their tracks, and the tracks
+//! are where the ground truth is.
 
 use crate::support;
 
@@ -14,10 +14,10 @@ use support::daemon::{Setup, finish, json_lines, stderr, wait_for_output, wait_u
 
 const FRAMES: u64 = 300;
 
-/// Video has no truth that a scripted detector could repeat.
+/// Video has no ground truth for the scripted detector.
 const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/models/street-nano");
 
-/// A run over one scene: its messages about frames, and its numbers.
+/// A run over one scene: its messages about frames, and its statistics.
 fn run(interval: &str, tracker: &str) -> (Vec<Value>, Value) {
     let setup = Setup::new(&format!(
         "device: test
@@ -50,7 +50,7 @@ publish:
     )
 }
 
-/// The tracks of the messages against the truth about the scene.
+/// The tracks of the messages against the ground truth of the scene.
 fn score(frames: &[Value]) -> ClearMot {
     let mut scene = Scene::new(&SyntheticScene {
         seed: 5,
@@ -104,7 +104,7 @@ fn all_frames_are_output_in_order_and_quarter_is_inferred() {
         "{stats}"
     );
     let skipped = source["skipped"].as_u64().expect("a number");
-    // The first is always drawn, and the turns begin behind it.
+    // The first frame is always inferred, and the rounds start after it.
     assert_eq!(skipped, FRAMES - 1 - (FRAMES - 1).div_ceil(4), "{stats}");
     let infer = stats["stages"].as_array().expect("a list");
     let infer = infer
@@ -158,12 +158,12 @@ publish:
         source["dropped"].as_u64().expect("a number"),
     );
     let through = 80 - skipped;
-    // The first passes whoever's turn it is, and turns are not cut short by the end.
+    // The first frame runs inference in any case, and the end cuts no round short.
     assert!(skipped >= 3 * (through - 1) - 3, "{stats}");
     let stages = stats["stages"].as_array().expect("a list");
     let read = stages.iter().find(|stage| stage["stage"] == "source");
     let read = read.expect("frames were read")["items"].as_u64();
-    // What waits when the run ends was read, too.
+    // Frames that are queued at the end were also read.
     let read = read.expect("a number");
     assert!(
         (through..=through + dropped + 2).contains(&read),
@@ -173,14 +173,14 @@ publish:
     assert!(recorded > through, "{recorded} recorded: {stats}");
 }
 
-/// What a `stats` message says of its sources.
+/// The sources of a `stats` message.
 fn source_values(stats: &Value, key: &str) -> Vec<u64> {
     let sources = stats["sources"].as_array().expect("a list").iter();
     let numbers = sources.map(|source| source[key].as_u64().expect("a number"));
     numbers.collect()
 }
 
-/// Messages with numbers in a row that show a settled interval.
+/// Number of consecutive messages that show a settled interval.
 const STABLE_MESSAGES: usize = 8;
 
 #[test]
@@ -224,7 +224,7 @@ publish:
         lines
     };
     let dropped = |stats: &Value| source_values(stats, "dropped_frames").iter().sum::<u64>();
-    // On a busy machine frames are late, and the interval rises once more: what counts is that there is an end of it.
+    // On a busy machine frames are late, and the interval rises once more: it must settle in the end.
     let settled = wait_until_some("a stretch of one interval without drops", || {
         let reported = reported();
         let stretch = &reported[reported.len().checked_sub(STABLE_MESSAGES)?..];
@@ -252,7 +252,7 @@ publish:
         dropped(&settled) > 0,
         "all frames are too many, which shows before the interval rises: {settled}"
     );
-    // The report says what the last message said, and in the stretch every frame came through, many of them skipped.
+    // The report equals the last message, and in this period every frame came through, many of them skipped.
     let last = reported().pop().expect("one at the end");
     let report = fs::read(setup.path("stats.json")).expect("the report was written");
     let report: Value = serde_json::from_slice(&report).expect("JSON");
@@ -270,7 +270,7 @@ publish:
         source_values(&report, "dropped").iter().sum(),
     );
     let through: u64 = source_values(&report, "detected").iter().sum();
-    // The last frame of each may have found its lane closed.
+    // The queue may have been closed before the last frame of each.
     assert!(
         (through + gone..=through + gone + 4).contains(&frames),
         "{report}"

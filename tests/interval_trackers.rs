@@ -1,8 +1,8 @@
-//! What an interval costs each tracker: the same detections of drawn scenes, all of them and every fourth frame's alone,
-//! against the truth about the scenes.
+//! The cost of an interval for each tracker: the same detections of drawn scenes, of all frames and of every fourth,
+//! against the ground truth.
 //!
-//! The detections are drawn from a seed, with what networks get wrong: boxes that tremble, scores that sink with what can be
-//! seen of an object, objects that are missed for several frames in a row, and boxes where nothing is.
+//! The detections are random with a fixed seed, with typical errors of networks: boxes that jitter, scores that sink with the
+//! visible part of an object, objects that are missed in several consecutive frames, and false positives.
 
 use jetwatch_config::{Pace, SyntheticScene, TrackerConfig, TrackerKind};
 use jetwatch_eval::{ClearMotCounter, GroundTruthObject, Hypothesis};
@@ -13,11 +13,11 @@ use jetwatch_types::{Detection, GroundTruthBox, TrackState, Xyxy};
 const FRAMES: u64 = 300;
 const LABELS: [&str; 6] = ["person", "bicycle", "car", "motorcycle", "bus", "truck"];
 
-/// Objects of which less is to be seen, or that are smaller, are neither asked for nor wrong: as the demo judges.
+/// Objects with a smaller visible part or size are ignored, as in the score of the demo.
 const MIN_VISIBLE: f32 = 0.25;
 const MIN_SIDE: f32 = 6.0;
 
-/// The score below which a detector is silent.
+/// Minimum score of the detections.
 const THRESHOLD: f32 = 0.35;
 
 /// xorshift64*: the same noise on every machine.
@@ -49,7 +49,7 @@ fn class_of(label: &str) -> u16 {
     place.expect("a label of the scene") as u16
 }
 
-/// The truth about every frame of a scene.
+/// The ground truth of every frame of a scene.
 fn truth(seed: u64) -> Vec<Vec<GroundTruthBox>> {
     let mut scene = Scene::new(&SyntheticScene {
         seed,
@@ -63,7 +63,7 @@ fn truth(seed: u64) -> Vec<Vec<GroundTruthBox>> {
     (0..FRAMES).map(|index| scene.truth(index)).collect()
 }
 
-/// Each edge moved by up to this share of the box.
+/// Maximum shift of each edge, as a fraction of the box.
 fn jittered([left, top, right, bottom]: Xyxy, share: f32, noise: &mut Noise) -> Xyxy {
     let (across, down) = ((right - left) * share, (bottom - top) * share);
     [
@@ -74,12 +74,12 @@ fn jittered([left, top, right, bottom]: Xyxy, share: f32, noise: &mut Noise) -> 
     ]
 }
 
-/// What a detector finds in every frame of the scene.
+/// Detections in every frame of the scene.
 fn detections(seed: u64, truth: &[Vec<GroundTruthBox>]) -> Vec<Vec<Detection>> {
     let of_frame = |(frame, objects): (u64, &Vec<GroundTruthBox>)| {
         let mut all = Vec::new();
         for object in objects {
-            // What a detector makes of an object changes every ten frames, and a little with every frame.
+            // The errors of an object change every ten frames, and a little with every frame.
             let mood = Noise::new([seed, u64::from(object.id), frame / 10]).next();
             let mut noise = Noise::new([seed, u64::from(object.id) + 1000, frame]);
             let score = 0.2 + 0.65 * object.visible + 0.25 * mood + 0.1 * noise.next();
@@ -106,7 +106,7 @@ fn detections(seed: u64, truth: &[Vec<GroundTruthBox>]) -> Vec<Vec<Detection>> {
     (0..).zip(truth).map(of_frame).collect()
 }
 
-/// MOTA of one tracker that looks at every `every`-th frame, beginning with frame `first`, in points.
+/// MOTA of one tracker that gets detections of every `every`-th frame, beginning with frame `first`, in points.
 fn mota(
     truth: &[Vec<GroundTruthBox>],
     found: &[Vec<Detection>],

@@ -1,7 +1,7 @@
-//! Cameras, servers and files through the units of a Jetson that is made of doubles: who decodes and scales, in how many steps,
-//! what is refused, and what is done when a unit or an element is not there.
+//! Cameras, servers and files through the units of a virtual Jetson: which unit decodes and scales, in how many steps,
+//! what is refused, and what happens when a unit or an element is missing.
 //!
-//! The doubles do on the processor what a Jetson's units do, within their documented limits; see `tests/virtual_jetson`.
+//! The doubles do on the CPU what a Jetson's units do, within their documented limits; see `tests/virtual_jetson`.
 
 use crate::support;
 use crate::support::jetson_elements;
@@ -42,7 +42,7 @@ fn unsupported_by_nvdec(folder: &Path, frames: u32) -> PathBuf {
     path
 }
 
-/// Loads the doubles into this process, as L4T's own elements are on a Jetson.
+/// Loads the doubles of L4T's elements into this process.
 fn load() {
     gst::init().expect("GStreamer starts");
     let path = jetson_elements::plugin().join("libgstvirtualjetson.so");
@@ -79,7 +79,7 @@ fn vic(uri: SourceUri) -> SourceConfig {
     }
 }
 
-/// Takes `frames` frames on the machine, and gives its plan and the size of its pictures.
+/// Receives `frames` frames on the machine; returns the plan and the size of the images.
 fn collect_frames(
     machine: &VirtualJetson,
     config: &SourceConfig,
@@ -109,7 +109,7 @@ fn first_error(machine: &VirtualJetson, config: &SourceConfig) -> String {
     trouble
 }
 
-/// The units of a plan, by work, in order.
+/// The units of a plan by step, in order.
 fn units_by_step(plan: &ProcessingPlan) -> Vec<(StepKind, VideoUnit)> {
     plan.steps
         .iter()
@@ -154,7 +154,7 @@ fn full_images_leave_nvmm_at_source_size() {
         assert_eq!(size, Size::new(1280, 720));
         assert!((mean - frame.mean).abs() < 4.0, "{mean}, {}", frame.mean);
     }
-    // The way to the network is the same.
+    // The steps to the network's image are the same.
     let plan = plans.lock().unwrap().last().cloned().expect("a plan");
     assert_eq!(
         units_by_step(&plan),
@@ -263,7 +263,7 @@ fn scaling_beyond_factor_sixteen_takes_two_steps() {
 fn resolution_change_replans_conversion() {
     load();
     let folder = tempfile::tempdir().expect("a folder");
-    // The second half has a picture of 8 rows for the network, which the VIC cannot write.
+    // The second half has an image of 8 rows for the network, which the VIC cannot write.
     let path = clips::two_resolutions(folder.path(), (640, 480), (1664, 32), 10);
     let machine = VirtualJetson::xavier_nx();
     let collector = Collector::start_on(
@@ -272,7 +272,7 @@ fn resolution_change_replans_conversion() {
         usize::MAX,
     );
     let (seen, result) = collector.join();
-    result.expect("the processor does what the VIC cannot");
+    result.expect("the CPU does what the VIC cannot");
     let sizes: Vec<Size> = seen.iter().map(|frame| frame.image).collect();
     assert_eq!(sizes.len(), 20);
     assert!(sizes[..10].iter().all(|size| *size == Size::new(416, 312)));
@@ -316,7 +316,7 @@ fn unsupported_vic_conversion_is_rejected_before_element() {
         );
         assert!(units_by_step(&plan).contains(&(Scale, Cpu)), "{plan}");
     }
-    // Elements of the user's own that scale elsewhere.
+    // Elements of the user that scale elsewhere.
     let own = launch(
         "videotestsrc is-live=true ! video/x-raw,format=NV12,width=640,height=480 ! videoscale ! video/x-raw,width=320,height=240 ! identity",
     );
@@ -355,7 +355,7 @@ fn unsupported_nvdec_format_uses_cpu_or_is_rejected() {
         "{reason}"
     );
 
-    // Other codecs are never given to it.
+    // Other codecs never go to it.
     let theora = SourceUri::File(clips::theora(folder.path(), "a.ogv", 320, 240, 10));
     let (plan, _) = collect_frames(&machine, &config(theora.clone()), usize::MAX);
     assert_eq!(
@@ -369,7 +369,7 @@ fn unsupported_nvdec_format_uses_cpu_or_is_rejected() {
     };
     let collector = Collector::start_on(&machine.root(), &strict, usize::MAX);
     let (_, result) = collector.join();
-    let text = result.expect_err("the processor decodes").to_string();
+    let text = result.expect_err("the CPU decodes").to_string();
     assert!(text.contains("decoder is hardware"), "{text}");
 }
 
@@ -404,7 +404,7 @@ fn roi_is_cropped_by_scaling_step() {
         detail.starts_with("960×270 at 480,540 of 1920×1080 NV12 in NVMM to 416×117"),
         "{detail}"
     );
-    // Known before anything runs, as is what the VIC cannot cut.
+    // Known before anything runs, like a crop that the VIC does not support.
     let found = Machine::find(&machine.root());
     let reported = predict_plan(&part, &found, INPUT, Placement::TopLeft).expect("it can be done");
     assert!(
@@ -551,7 +551,7 @@ fn the_plan_is_known_before_anything_is_opened() {
     assert!(error.contains("decoder is hardware"), "{error}");
 }
 
-/// Whether there is a library to run the network of the daemon's tests; says so if not.
+/// Whether there is a library to run the network of the daemon's tests; prints a message if not.
 fn library_is_missing() -> bool {
     let missing = std::env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty());
     if missing {
@@ -560,7 +560,7 @@ fn library_is_missing() -> bool {
     missing
 }
 
-/// A configuration of these sources, with a network of 96×64 pixels that sees nothing.
+/// A configuration of these sources, with a network of 96×64 pixels that detects nothing.
 fn daemon(sources: &str) -> Setup {
     let setup = Setup::new(&format!(
         "sources:\n{sources}detector: {{backend: onnx, model: model}}\npublish: {{mqtt: off}}\n"
@@ -592,7 +592,7 @@ fn daemon(sources: &str) -> Setup {
     setup
 }
 
-/// A CSI camera, a server, a file and a camera that sends JPEG, all of which the VIC is to scale.
+/// A CSI camera, a server, a file and a camera that sends JPEG, all scaled by the VIC.
 fn four_sources(server: &RtspServer, clip: &Path) -> String {
     let jpeg = "launch:videotestsrc is-live=true ! video/x-raw,format=I420,width=640,height=480,framerate=30/1 ! jpegenc ! identity";
     format!(
@@ -662,7 +662,7 @@ fn four_sources_are_scaled_only_on_vic() {
             ("nvvidconv", "VIC"),
         ])
     );
-    // 1920 pixels to 96 are a factor of 20: two steps, and only the last picture leaves NVMM.
+    // 1920 pixels to 96 are a factor of 20: two steps, and only the last image leaves NVMM.
     let lens: Vec<_> = work
         .iter()
         .filter(|work| work.element == "nvvidconv" && work.from.contains("1920x1080"))
@@ -746,7 +746,7 @@ fn cpu_is_used_without_elements_or_jetson() {
                 .contains("the CPU scales, not the VIC: GStreamer element nvvidconv is missing"),
         "{output}"
     );
-    // The elements alone make no Jetson.
+    // The elements without L4T are no Jetson.
     let elements = JetsonElements::new();
     let other = VirtualJetson::orin_nx();
     other.remove("/proc/device-tree/compatible");
@@ -798,7 +798,7 @@ fn sessions_release_all_resources() {
     for _ in 0..10 {
         round();
     }
-    // A pipeline that stays takes two descriptors at least, so that forty would stay.
+    // A leaked pipeline keeps at least two descriptors, so forty would remain.
     wait_until_some("what was opened is closed", || {
         (open() <= before + 4).then_some(())
     });

@@ -1,4 +1,4 @@
-//! Ten sources started and stopped a hundred times leave no thread, file descriptor or memory behind.
+//! Ten sources started and stopped a hundred times leak no thread, file descriptor or memory.
 
 use crate::support;
 

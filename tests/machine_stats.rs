@@ -1,5 +1,5 @@
-//! How the machine does, seen from outside: in the messages of the real daemon, which runs on Jetsons made of files that
-//! change under it, and on this machine as it is.
+//! Sensors and throttling in the messages of the real daemon, which runs on virtual Jetsons of files that
+//! change while it runs, and on this machine.
 
 use crate::support;
 use crate::support::virtual_jetson as jetson;
@@ -14,7 +14,7 @@ use jetwatch_publish::Subscriber;
 use serde_json::Value;
 use support::daemon::{Setup, TEST_TIMEOUT, json_lines, stderr, wait_for_output, wait_until_some};
 
-/// The daemon on a Jetson made of files.
+/// The daemon on a virtual Jetson of files.
 struct Running {
     setup: Setup,
     child: Child,
@@ -51,14 +51,14 @@ impl Running {
         Self { setup, child, mqtt }
     }
 
-    /// A subscriber, once the embedded broker listens.
+    /// A subscriber, as soon as the embedded broker listens.
     fn subscribe(&self, filter: &str) -> Subscriber {
         wait_until_some("a subscription", || {
             Subscriber::start(&self.mqtt, filter).ok()
         })
     }
 
-    /// Ends the daemon; what it wrote to its log.
+    /// Stops the daemon; returns its log.
     fn stop(self) -> (Setup, String) {
         let killed = Command::new("kill")
             .args(["-TERM", &self.child.id().to_string()])
@@ -72,7 +72,7 @@ impl Running {
     }
 }
 
-/// The next message that `wanted` takes.
+/// The next message that `matches` accepts.
 fn next(subscriber: &Subscriber, what: &str, matches: impl Fn(&Value) -> bool) -> Value {
     let started = Instant::now();
     while started.elapsed() < TEST_TIMEOUT {
@@ -92,7 +92,7 @@ fn throttling_is_reported_once_with_cause() {
     let jetson = VirtualJetson::xavier_nx();
     let heat = "/sys/class/thermal/cooling_device1/cur_state";
     jetson.write("/sys/class/hwmon/hwmon3/curr2_crit_alarm", "0\n");
-    // Something that is there and cannot be read, for whoever asks.
+    // A file that exists and that no user can read.
     jetson.remove("/sys/kernel/debug/cactmon/mc_all");
     jetson.write("/sys/kernel/debug/cactmon/mc_all/in_the_way", "");
     let daemon = Running::start(&jetson.path("/"));
@@ -109,7 +109,7 @@ fn throttling_is_reported_once_with_cause() {
     );
     assert_eq!(machine["rails"][0]["mw"], 9250, "{machine:#}");
     assert_eq!(machine["throttled_by"], Value::Array(Vec::new()));
-    // What was counted before the daemon started is told as a number, not as an event.
+    // Counts from before the start of the daemon are published as a number, not as an event.
     assert_eq!(machine["over_current"][1]["count"], 4, "{machine:#}");
     assert!(well["rss_bytes"].as_u64() > Some(1 << 20), "{well:#}");
 
@@ -133,7 +133,7 @@ fn throttling_is_reported_once_with_cause() {
     next(&stats, "statistics that know it", |stats| {
         stats["machine"]["throttled_by"][0]["name"] == "cpu-throttle-alert"
     });
-    // It flickers: one reading without it, then it is there again. Nothing is told of that.
+    // It flickers: absent in one sample, then present again. No event follows.
     for state in ["0\n", "1\n"] {
         jetson.write(heat, state);
         next(&stats, "the next statistics", |_| true);
@@ -161,7 +161,7 @@ fn throttling_is_reported_once_with_cause() {
         event["type"] == "end" && event["throttled_by"].as_array().is_some_and(Vec::is_empty)
     });
     assert_eq!(ended["throttled_times"], 2, "{ended:#}");
-    // Who comes late learns it: the newest is retained.
+    // The newest is retained for late subscribers.
     let late = daemon.subscribe("jetwatch/box/throttling");
     let retained = next(&late, "the retained event", |_| true);
     assert_eq!(retained["throttled_by"], Value::Array(Vec::new()));
@@ -177,11 +177,11 @@ fn throttling_is_reported_once_with_cause() {
     let count = |text: &str| log.lines().filter(|line| line.contains(text)).count();
     assert_eq!(count("WARN"), 2, "{log}");
     assert_eq!(
-        count("the machine slows itself down: too hot (cpu-throttle-alert); CPU-therm has 41.5 °C"),
+        count("throttling started: too hot (cpu-throttle-alert); CPU-therm has 41.5 °C"),
         1,
         "{log}"
     );
-    assert_eq!(count("the machine no longer slows itself down"), 2, "{log}");
+    assert_eq!(count("throttling ended"), 2, "{log}");
     assert_eq!(count("left out of the statistics"), 1, "{log}");
     assert_eq!(count("cactmon/mc_all"), 1, "{log}");
     assert_eq!(count("machine: GPU 42 %"), 1, "one line a minute: {log}");

@@ -1,7 +1,7 @@
 //! `jetwatch model init` for classifiers: networks that the test writes become model folders, which the daemon runs as
 //! secondary networks.
 //!
-//! What runs a network needs `ORT_DYLIB_PATH`; without it that part is left out, and said to be.
+//! What runs a network needs `ORT_DYLIB_PATH`; without it that part is skipped with a message.
 
 use crate::support;
 use crate::support::onnx_file;
@@ -17,7 +17,7 @@ use jetwatch_types::{Placement, Size};
 use onnx_file::onnx_graph::{Attribute, FLOAT, Graph};
 use support::daemon::{Setup, finish, json_lines, stderr};
 
-/// A classifier of brightness for colors by ImageNet's mean and deviation: `dark`, and `bright` from the mean on. `end` is
+/// A brightness classifier for images normalized by ImageNet's mean and deviation: `dark`, and `bright` above the mean. `end` is
 /// its last operator, `shape` that of its output without the batch.
 fn network(end: Option<&str>, shape: &[i64], side: Option<i64>) -> Vec<u8> {
     let mut graph = Graph::default();
@@ -38,7 +38,7 @@ fn network(end: Option<&str>, shape: &[i64], side: Option<i64>) -> Vec<u8> {
         last = to;
     }
     if shape.len() > 1 {
-        // What only shapes the numbers says nothing about them.
+        // Operators that only reshape do not identify the layout.
         graph.node("Reshape", &[last, "shape"], "scores", &[]);
         let whole: Vec<i64> = [-1].into_iter().chain(shape.iter().copied()).collect();
         let axes = [whole.len() as i64];
@@ -61,7 +61,7 @@ fn network(end: Option<&str>, shape: &[i64], side: Option<i64>) -> Vec<u8> {
     graph.bytes()
 }
 
-/// `jetwatch model init` for this file into the folder: whether it ends well, and all that it says.
+/// `jetwatch model init` for this file into the folder: whether it succeeds, and its output.
 fn init(file: &Path, folder: &Path, arguments: &[&str]) -> (bool, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_jetwatch"))
         .args(["model", "init", "--out"])
@@ -94,20 +94,20 @@ impl ModelFolder {
         self.folder.path().join(name)
     }
 
-    /// The description that comes of it, and what was said.
+    /// The resulting description, and the output.
     fn create(&self, arguments: &[&str]) -> (ModelSpec, String) {
         let out = self.path("light");
-        let (is_well, said) = init(&self.path("light.onnx"), &out, arguments);
-        assert!(is_well, "{said}");
-        (ModelSpec::load(&out).expect("it was checked"), said)
+        let (is_well, printed) = init(&self.path("light.onnx"), &out, arguments);
+        assert!(is_well, "{printed}");
+        (ModelSpec::load(&out).expect("it was checked"), printed)
     }
 
-    /// Why nothing comes of it.
+    /// The error of a refused network.
     fn create_error(&self, arguments: &[&str]) -> String {
         let out = self.path("light");
-        let (is_well, said) = init(&self.path("light.onnx"), &out, arguments);
-        assert!(!is_well && !out.exists(), "{said}");
-        said
+        let (is_well, printed) = init(&self.path("light.onnx"), &out, arguments);
+        assert!(!is_well && !out.exists(), "{printed}");
+        printed
     }
 
     fn names(&self) -> String {
@@ -134,12 +134,15 @@ fn last_operator_determines_score_type() {
         (None, &[2, 1, 1], ClassifierScores::Logits, "logits"),
     ] {
         let workshop = ModelFolder::new(&network(end, shape, Some(16)));
-        let (spec, said) = workshop.create(&["--labels", &workshop.names()]);
+        let (spec, printed) = workshop.create(&["--labels", &workshop.names()]);
         assert_eq!(spec.output.layout, OutputLayout::Classifier(wanted));
         assert_eq!(spec.output.tensors, ["scores"]);
         assert_eq!(spec.labels, ["dark", "bright"]);
-        assert!(said.contains(&format!("layout {word} (a guess")), "{said}");
-        assert!(!said.contains("warning"), "{said}");
+        assert!(
+            printed.contains(&format!("layout {word} (a guess")),
+            "{printed}"
+        );
+        assert!(!printed.contains("warning"), "{printed}");
         let input = &spec.input;
         assert_eq!(
             (input.name.as_str(), input.size),
@@ -162,9 +165,9 @@ fn last_operator_determines_score_type() {
 #[test]
 fn missing_labels_are_generated_from_output_size() {
     let workshop = ModelFolder::new(&network(Some("Softmax"), &[2], Some(16)));
-    let (spec, said) = workshop.create(&[]);
+    let (spec, printed) = workshop.create(&[]);
     assert_eq!(spec.labels, ["class_0", "class_1"]);
-    assert!(said.contains("2 classes: class_0, class_1"), "{said}");
+    assert!(printed.contains("2 classes: class_0, class_1"), "{printed}");
     let text = fs::read_to_string(workshop.path("light/model.yaml")).expect("written");
     assert!(
         text.contains("The file does not name its classes"),
@@ -226,12 +229,12 @@ fn classifier_folder_runs_as_secondary_network() {
              secondary: [{name: light, model: light, min_object: 6x6, vote_frames: 1}]\n",
         );
         let workshop = ModelFolder::new(&network(end, &[2], Some(16)));
-        let (is_well, said) = init(
+        let (is_well, printed) = init(
             &workshop.path("light.onnx"),
             &setup.path("light"),
             &["--labels", &workshop.names()],
         );
-        assert!(is_well, "{said}");
+        assert!(is_well, "{printed}");
         let output = finish(&mut setup.command("run"));
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         let lines = json_lines(&setup.path("events.jsonl"));

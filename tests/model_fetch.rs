@@ -1,4 +1,4 @@
-//! Downloads from servers that break off, lie, hang and redirect; the file is there whole and right, or not at all.
+//! Downloads from servers that disconnect, send wrong data, hang and redirect; the file is complete and correct, or absent.
 
 use crate::support::file_server;
 
@@ -14,7 +14,7 @@ use jetwatch_models::model_zoo::{
     self, Download, DownloadResult, FetchError, Progress, RetryPolicy, download,
 };
 
-/// More than one read of anybody's buffers, and not a multiple of them.
+/// Longer than the read buffers of client and server, and not a multiple of them.
 const LEN: usize = 300_007;
 
 fn file() -> Vec<u8> {
@@ -75,7 +75,7 @@ impl Target {
         })
     }
 
-    /// Fetches the file of [`file`] with all that is known of it.
+    /// Fetches [`file`] with its length and hash.
     fn fetch_verified(&mut self, server: &FileServer) -> Result<DownloadResult, FetchError> {
         self.fetch(
             &server.url(),
@@ -84,7 +84,7 @@ impl Target {
         )
     }
 
-    /// Whether the file is there, and nothing else.
+    /// Whether the folder holds only the file.
     fn has_only_file(&self) -> bool {
         let names: Vec<_> = fs::read_dir(self.folder.path())
             .expect("the folder is there")
@@ -209,7 +209,7 @@ fn stale_partial_files_are_discarded() {
     let mut place = Target::new();
     fs::write(place.path("net.onnx.part"), vec![9; 50_000]).expect("written");
     fs::write(place.path("net.onnx.part.from"), "http://elsewhere/\n\n").expect("written");
-    place.fetch_verified(&server).expect("it begins anew");
+    place.fetch_verified(&server).expect("it starts again");
     assert!(place.has_only_file());
     assert!(!server.requests()[0].contains("\nrange:"));
 
@@ -243,7 +243,7 @@ fn stale_partial_files_are_discarded() {
 fn server_without_ranges_sends_full_file() {
     let server = serve(vec![Answer::CutAfter(100_000), Answer::Whole]);
     let mut place = Target::new();
-    place.fetch_verified(&server).expect("it begins anew");
+    place.fetch_verified(&server).expect("it starts again");
     assert!(place.has_only_file());
 
     let server = serve(vec![
@@ -262,7 +262,7 @@ fn server_without_ranges_sends_full_file() {
 #[test]
 fn wrong_content_length_is_detected() {
     for announced in [LEN - 1, LEN + 1, 10 * LEN] {
-        // What is known beforehand is compared before anything is written.
+        // A known length is compared before anything is written.
         let server = serve(vec![Answer::Announced(announced)]);
         let mut place = Target::new();
         let error = place
@@ -282,7 +282,7 @@ fn wrong_content_length_is_detected() {
         .expect_err("it ends early")
         .to_string();
     assert!(error.contains("given up") && place.has_no_file(), "{error}");
-    // Too short: the hash tells.
+    // Too short: found by the hash.
     let server = serve(vec![Answer::Announced(LEN - 1)]);
     let mut place = Target::new();
     let error = place
@@ -293,7 +293,7 @@ fn wrong_content_length_is_detected() {
         error.contains("found SHA-256") && place.has_no_file(),
         "{error}"
     );
-    // No length at all is no lie.
+    // A missing length is not an error.
     let server = serve(vec![Answer::Unannounced]);
     let mut place = Target::new();
     place
@@ -321,7 +321,7 @@ fn file_with_wrong_hash_is_discarded() {
             .count(),
         0
     );
-    // Without a hash nobody can tell; the caller is given the one that came.
+    // Without a hash this is not detected; the caller gets the hash of the received file.
     let fetched = place
         .fetch(&server.url(), None, None)
         .expect("nothing is known");
@@ -441,7 +441,7 @@ fn unreachable_server_is_reported() {
     };
     let error = Target::new()
         .fetch(&format!("http://127.0.0.1:{closed}/x"), None, None)
-        .expect_err("nobody listens")
+        .expect_err("no server listens")
         .to_string();
     assert!(
         error.contains("given up") && error.to_lowercase().contains("refused"),
@@ -468,7 +468,7 @@ fn unreachable_server_is_reported() {
 fn full_disk_and_invalid_folder_are_reported() {
     let server = serve(vec![Answer::File]);
     let mut place = Target::new();
-    // A device that has no room for a single byte stands in for a full disk.
+    // `/dev/full` in place of a full disk.
     std::os::unix::fs::symlink("/dev/full", place.path("net.onnx.part")).expect("a link");
     let error = place
         .fetch_verified(&server)
@@ -567,7 +567,7 @@ fn command(arguments: &[&str]) -> Command {
 
 #[test]
 fn fetch_uses_mirror_through_proxy_and_verifies() {
-    // The file of the mirror is not the one of the catalogue, which is what must be found out.
+    // The file of the mirror differs from the catalogue, which must be detected.
     let server = serve(vec![Answer::File]);
     let port = server
         .url()

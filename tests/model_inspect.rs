@@ -1,4 +1,4 @@
-//! ONNX files summed up, judged and described: real ones, ones that the test writes, and damaged ones.
+//! ONNX files: summary, diagnostics and `model.yaml` templates of real ones, of ones that the test writes, and of damaged ones.
 
 use crate::support::onnx_file;
 
@@ -76,7 +76,7 @@ fn summarize(bytes: &[u8]) -> Network {
     graph::summarize(Path::new("m/t.onnx"), bytes, |_| None).expect("it is whole")
 }
 
-/// Texts of the findings of at least `severity`.
+/// Texts of the diagnostics of at least `severity`.
 fn texts(network: &Network, severity: Severity) -> Vec<String> {
     lint(network)
         .into_iter()
@@ -85,7 +85,7 @@ fn texts(network: &Network, severity: Severity) -> Vec<String> {
         .collect()
 }
 
-/// A node of a domain of its own.
+/// A node of a custom domain.
 fn custom_node(operator: &str, domain: &str) -> Message {
     let mut node = node(operator, &["images"], "output", &[]);
     node.text(3, "head/last");
@@ -158,7 +158,7 @@ fn unsupported_operators_and_opsets_are_reported_with_node() {
             "{found:?}\ninstead of\n{wanted}"
         );
     }
-    // A function that the file brings along is known.
+    // A function that the file defines is known.
     let network = summarize(&file(&[custom_node("Mine", "local")], &[], 13, |model| {
         let mut function = Message::default();
         function.text(1, "Mine");
@@ -349,7 +349,7 @@ fn damaged_and_foreign_files_are_readable_errors() {
             .to_string();
         assert!(error.contains("cannot read"), "{error}");
     }
-    // A file with holes takes no room, and would take all memory if it were read.
+    // A sparse file takes no disk space, and would take all memory if it were read.
     let huge = folder.path().join("huge.onnx");
     fs::File::create(&huge)
         .and_then(|file| file.set_len(1 << 40))
@@ -403,7 +403,7 @@ proptest! {
     fn inspect_does_not_panic_on_mutated_file(at in 0_usize..20_000, byte in any::<u8>(), cut in 0_usize..20_000) {
         let mut bytes = tiny().bytes();
         let len = bytes.len();
-        // Descriptions stand at both ends, weights between them.
+        // Metadata is at both ends, weights are between them.
         bytes[if at % 2 == 0 { at % 200 } else { len - 1 - at % 200 }] = byte;
         bytes.truncate(if cut % 4 == 0 { cut % len } else { len });
         if let Ok(network) = graph::summarize(Path::new("x"), &bytes, |_| Some(7)) {
@@ -453,7 +453,7 @@ fn init_writes_a_folder_that_the_daemon_reads() {
     spec.files[0].verify().expect("the hash is right");
     assert_eq!(spec.license.spdx, "NOASSERTION");
 
-    // Nothing is overwritten, and nothing changes when that is found out.
+    // Nothing is overwritten, and a refusal changes nothing.
     let before = fs::read(out.join("model.yaml")).expect("it is there");
     let (is_well, _, stderr) = model(&["init", "--out"], &[&out, &source]);
     assert!(
@@ -476,7 +476,7 @@ fn init_writes_a_folder_that_the_daemon_reads() {
         ["cat", "dog"]
     );
 
-    // A file that lies in its folder stays where it is.
+    // A file in its folder is not moved.
     let own = folder.path().join("own");
     fs::create_dir(&own).expect("made");
     let file = own.join("n.onnx");
@@ -629,7 +629,7 @@ fn real_networks_are_inspected() {
 fn truncated_network_is_error_or_complete() {
     let bytes = tiny().bytes();
     for len in 0..bytes.len() {
-        // A cut between two fields leaves a message that is whole; then the network itself is whole too, or not there.
+        // A cut between two fields leaves a valid message; then the network is complete or absent.
         if let Ok(network) = graph::summarize(Path::new("x"), &bytes[..len], |_| None) {
             assert_eq!(
                 (network.outputs.len(), network.operators.len()),

@@ -1,4 +1,4 @@
-//! Retained values left at the broker by a killed daemon: the next run cleans them up. The real binary and a real mosquitto.
+//! Retained messages of a killed daemon: the next run cleans them up. The real binary and a real mosquitto.
 
 use crate::support;
 use crate::support::publish;
@@ -41,7 +41,7 @@ fn publish(port: u16, topic: &str, payload: &str, more: &[&str]) {
     assert!(sent.success());
 }
 
-/// What the broker keeps below the device's topic.
+/// Retained messages below the device's topic.
 fn retained(port: u16) -> BTreeMap<String, String> {
     let output = Command::new(program("mosquitto_sub"))
         .args(["-h", "127.0.0.1", "-p", &port.to_string()])
@@ -104,7 +104,7 @@ fn retained_values_of_killed_daemon_are_corrected_at_next_start() {
     });
     first.kill().expect("it runs");
     let _ = first.wait();
-    // What others keep below the same topic.
+    // Retained messages of others below the same topic.
     let others = [
         ("stays/temperature", "21"),
         ("theirs/counts/person", "3"),

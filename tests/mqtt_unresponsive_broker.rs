@@ -1,5 +1,5 @@
-//! A broker that goes silent without closing the connection, as one behind a dead link does. It is played here, since a
-//! real one cannot be made to do so at the right moment.
+//! A broker that goes silent without closing the connection, as behind a dead link. It is simulated here, because a
+//! real one cannot do so at a given moment.
 
 #[allow(dead_code)] // Each test file uses its part of the shared code.
 use crate::support::publish as support;
@@ -53,7 +53,7 @@ fn unresponsive_broker_is_reconnected_and_message_resent_as_duplicate() {
         ..client(listener.local_addr().expect("bound").port())
     };
     let broker = thread::spawn(move || {
-        // Reads everything and says nothing, until the client gives up.
+        // Reads everything and sends nothing, until the client closes.
         let mut silent = accept(&listener);
         let mut first = Vec::new();
         while let Some((kind, body)) = packet(&mut silent) {
@@ -84,7 +84,7 @@ fn unresponsive_broker_is_reconnected_and_message_resent_as_duplicate() {
     assert_eq!(
         kinds(&first)[..3],
         [0x33, 0x32, 0xc0],
-        "status, event, and a ping before the patience ends"
+        "status, event, and a ping before the timeout"
     );
     assert_eq!(
         kinds(&second),

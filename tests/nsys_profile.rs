@@ -1,7 +1,7 @@
 //! `jetwatch profile` with the real nsys and a real sshd on the loopback with keys of its own: the real daemon is profiled
 //! there, its report fetched, exported and read.
 //!
-//! Needs nsys and sshd (`make nsys-test` installs them); without them the tests say so and pass.
+//! Needs nsys and sshd (`make nsys-test` installs them); without them the tests are skipped with a message.
 
 use crate::support;
 
@@ -72,7 +72,7 @@ fn daemon(frames: Option<u64>) -> Setup {
     setup
 }
 
-/// An sshd on the loopback that lets in whoever has its key.
+/// An sshd on the loopback interface that accepts its key.
 struct Server {
     folder: tempfile::TempDir,
     port: u16,
@@ -97,7 +97,7 @@ impl Server {
             .port();
         let host = fs::read_to_string(path("host.pub")).expect("a key");
         fs::write(path("known_hosts"), format!("[127.0.0.1]:{port} {host}")).expect("written");
-        // The folder of keys lies where everybody may write, hence StrictModes.
+        // The folder of keys is below one that every user may write, hence StrictModes.
         fs::write(
             path("sshd_config"),
             format!(
@@ -124,12 +124,12 @@ impl Server {
         }
     }
 
-    /// A file beside the server's keys.
+    /// A file next to the server's keys.
     fn file(&self, name: &str) -> String {
         self.folder.path().join(name).display().to_string()
     }
 
-    /// What lets ssh in.
+    /// The options of ssh for this server.
     fn options(&self) -> [String; 5] {
         [
             format!("Port={}", self.port),
@@ -183,7 +183,7 @@ fn user() -> String {
     name.trim().to_owned()
 }
 
-/// How many ranges of each name an export holds.
+/// Number of ranges by name in an export.
 fn ranges(export: &Path) -> BTreeMap<String, u64> {
     let database = Connection::open(export).expect("an export");
     let mut query = database
@@ -224,7 +224,7 @@ fn is_empty(folder: &Path) -> bool {
     fs::read_dir(folder).expect("readable").next().is_none()
 }
 
-/// Processes that `matches` says yes to, by their command lines.
+/// Processes that `matches` accepts, by their command lines.
 fn processes(matches: impl Fn(&str) -> bool) -> Vec<u32> {
     let entries = fs::read_dir("/proc").expect("readable").flatten();
     let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -301,7 +301,7 @@ fn a_machine_behind_a_jump_host_is_reached_by_the_users_own_ssh_configuration() 
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_exact(&setup, 2 * FRAMES);
     assert!(is_empty(&setup.path("target")));
-    // It went that way: the gate saw a login of its own.
+    // The jump host was used: it logged a login.
     let log = fs::read_to_string(jump.file("log")).expect("a log");
     assert!(log.contains("Accepted publickey"), "{log}");
 }
@@ -321,15 +321,15 @@ fn profile_as_other_user_works_with_sudo_and_cleans_up() {
     }
     let _alone = lock_nsys();
     let setup = daemon(Some(FRAMES));
-    // The other user has to reach the program, the folder and what is written.
-    let everybody = |path: &Path, mode| {
+    // The other user needs access to the program, the folder and the output.
+    let set_mode = |path: &Path, mode| {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("set");
     };
     let program = setup.path("program");
     fs::copy(env!("CARGO_BIN_EXE_jetwatch"), &program).expect("copied");
-    everybody(&program, 0o755);
-    everybody(&setup.path(""), 0o755);
-    everybody(&setup.path("target"), 0o1777);
+    set_mode(&program, 0o755);
+    set_mode(&setup.path(""), 0o755);
+    set_mode(&setup.path("target"), 0o1777);
     let server = Server::start();
     let output =
         finish(

@@ -1,7 +1,7 @@
 //! `jetwatch report` against nsys itself: profiles of the real daemon, and `nsys stats` and `nsys analyze` of the same files.
 //!
-//! For `make nsys-test`, which installs nsys and asks for these tests; elsewhere they say so and pass. This machine has no GPU, so GPU rows are
-//! put into a full export of a real profile, and nsys's own scripts project them.
+//! For `make nsys-test`, which installs nsys and asks for these tests; elsewhere they are skipped with a message. This machine has no GPU, so GPU rows are
+//! inserted into a full export of a real profile, and nsys's own scripts project them.
 
 use crate::support;
 
@@ -83,7 +83,7 @@ fn report(table: &str, file: &Path) -> String {
         .arg(file))
 }
 
-/// Lines of CSV behind what nsys says beside it.
+/// Lines of CSV after the messages of nsys.
 fn nsys(command: &str, option: &str, script: &str, file: &Path) -> Vec<String> {
     let text = run(Command::new("nsys")
         .args([command, option, script, "--format", "csv"])
@@ -95,7 +95,7 @@ fn nsys(command: &str, option: &str, script: &str, file: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Both say the same, the headings too; the order of equal rows is nobody's.
+/// Both have the same contents, including headings; the order of equal rows is undefined.
 fn assert_equal(table: &str, ours: &str, theirs: &[String]) {
     let ours: Vec<&str> = ours.lines().collect();
     assert_eq!(Some(ours[0]), theirs.first().map(String::as_str), "{table}");
@@ -138,7 +138,7 @@ fn a_profile_of_the_daemon_is_counted_as_nsys_does() {
     }
     let setup = profile();
     let file = setup.path("real.nsys-rep");
-    // An export that lies beside the report is of something else: it must not be read.
+    // An export that is next to the report is of something else: it must not be read.
     fs::write(setup.path("real.sqlite"), b"stale").expect("written");
     let text = run(Command::new(env!("CARGO_BIN_EXE_jetwatch"))
         .args(["report", "--format", "json"])
@@ -155,7 +155,7 @@ fn a_profile_of_the_daemon_is_counted_as_nsys_does() {
     for stage in ["source", "infer", "track", "publish"] {
         assert_eq!(count(&format!("jetwatch:{stage}")), frames, "{stage}");
     }
-    // Each of the two detectors waits once more and learns that nothing comes.
+    // Each of the two detectors waits once more, without a frame.
     assert_eq!(count("jetwatch:batch"), frames + 2);
     assert_eq!(fs::read(setup.path("real.sqlite")).expect("read"), b"stale");
 
@@ -201,7 +201,7 @@ fn assert_table(table: &str, script: &str, full: &Path) {
     );
 }
 
-/// What the GPU did is counted and projected as nsys does.
+/// GPU work is counted and projected as by nsys.
 fn assert_gpu_tables(full: &Path) {
     for (table, script) in [
         ("nvtx_sum", "nvtxsum"),
@@ -219,7 +219,7 @@ fn assert_gpu_tables(full: &Path) {
 }
 
 /// A report that `jetwatch profile` made of the detector on a machine with an NVIDIA GPU: `JETWATCH_TEST_REPORT` names it, with its
-/// statistics beside it.
+/// statistics next to it.
 #[test]
 fn a_report_from_a_gpu_is_counted_as_nsys_does() {
     let Some(file) = std::env::var_os("JETWATCH_TEST_REPORT").map(PathBuf::from) else {

@@ -1,4 +1,4 @@
-//! The GPU and its driver: buffers, sentences of errors, and one worker's way through the GPU with a network that echoes.
+//! The GPU and its driver: buffers, error texts, and the inference session of one worker with the loopback network.
 //!
 //! On the double of libcuda, which the tests build, and on a real GPU where there is one.
 
@@ -42,12 +42,12 @@ fn gpu_properties_are_read() {
         assert!(device.driver_version() >= Version::MIN_VERSION);
         assert!(device.compute_capability() >= (5, 0), "{device:?}");
         assert!(device.multiprocessors() > 0 && device.threads_per_multiprocessor() >= 1024);
-        let memory = device.memory().expect("it can say");
+        let memory = device.memory().expect("it is reported");
         assert!(
             memory.free <= memory.total && memory.total > 0,
             "{memory:?}"
         );
-        assert!(Device::count().expect("it can say") > 0);
+        assert!(Device::count().expect("it is reported") > 0);
         let copies = [Device::open(0), Device::open(0)];
         for copy in copies {
             assert_eq!(copy.expect("it opens again").name(), device.name());
@@ -123,7 +123,7 @@ fn cuda_graphs_equal_single_calls_for_any_batch() {
                     ..echo(PixelFormat::Bgrx, format, 4)
                 };
                 let mut execution = echo.session(&device).expect("an execution");
-                // Counts come back soon, late, and in a row; pictures differ from run to run.
+                // Batch sizes repeat soon, late, and consecutively; images differ from run to run.
                 for (run, count) in [1, 1, 4, 4, 4, 2, 4, 1, 3, 3, 3, 2, 2]
                     .into_iter()
                     .enumerate()
@@ -152,11 +152,11 @@ fn integrated_gpu_reads_images_without_copy() {
     run_on_gpus(test, &[("JETWATCH_DOUBLE_INTEGRATED", "1")], |device| {
         assert!(device.is_integrated());
         let format = tensor(64, 32, Element::F32);
-        let before = device.memory().expect("it can say").free;
+        let before = device.memory().expect("it is reported").free;
         let mut execution = echo(PixelFormat::Bgrx, format, 2)
             .session(&device)
             .expect("an execution");
-        let used = before - device.memory().expect("it can say").free;
+        let used = before - device.memory().expect("it is reported").free;
         // Slots once, tensor, output and results; no second copy of the slots.
         assert!(
             used < 2 * (64 * 32 * 4 + 3 * format.bytes()) + 4096,
@@ -314,9 +314,9 @@ fn workers_on_several_threads_are_independent_and_do_not_allocate() {
             });
         };
         work(4);
-        let free = device.memory().expect("it can say").free;
+        let free = device.memory().expect("it is reported").free;
         work(40);
-        assert_eq!(device.memory().expect("it can say").free, free);
+        assert_eq!(device.memory().expect("it is reported").free, free);
     });
 }
 
@@ -491,7 +491,7 @@ fn missing_or_invalid_libcuda_is_error_without_panic() {
     if cuda::is_real_gpu_only() {
         return;
     }
-    // Two libraries of that name: one without any function, one that only says its version.
+    // Two libraries of that name: one without any function, one that has only its version.
     let version =
         "extern \"C\" int cuDriverGetVersion(int *version) { *version = 12000; return 0; }\n";
     for (source, wanted) in [("", "cuDriverGetVersion"), (version, "cuInit")] {

@@ -23,10 +23,10 @@ const NORMALIZATIONS: [([f32; 3], [f32; 3]); 2] = [
     ),
 ];
 
-/// Pictures in one run.
+/// Images in one run.
 const BATCH: usize = 3;
 
-/// A picture of the batch.
+/// An image of the batch.
 struct Sample {
     inner: LetterboxRect,
     /// Rows as `InferenceSession::upload_image` wants them.
@@ -75,7 +75,7 @@ fn from_luma(matrix: ColorMatrix, y: u8, u: u8, v: u8) -> [u8; 3] {
     ]
 }
 
-/// What the tensor of one picture should be, as bytes.
+/// What the tensor of one image should be, as bytes.
 fn reference(pixels: PixelFormat, format: &TensorFormat, sample: &Sample) -> Vec<u8> {
     let LetterboxRect {
         width,
@@ -163,7 +163,7 @@ fn run_kernel(
     execution.output(0).to_vec()
 }
 
-/// Pictures that fill the tensor, lie in it in every way, and are tiny.
+/// Images that fill the tensor, lie in it in every way, and are tiny.
 fn inners(width: u32, height: u32) -> Vec<[LetterboxRect; BATCH]> {
     let inner = |width, height, left, top| LetterboxRect {
         width,

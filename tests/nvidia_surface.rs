@@ -1,7 +1,7 @@
-//! Pictures in NVMM that the GPU reads in place: the same tensors as by the copy, each buffer of a pool registered once, and
-//! everything that does not look as it should refused without harm.
+//! Images in NVMM that the GPU reads in place: the same tensors as by the copy, each buffer of a pool registered once, and
+//! every unexpected layout refused without harm.
 //!
-//! On doubles of L4T's elements, libnvbufsurface and libcuda: they say nothing about a Jetson's own libraries beyond what
+//! On doubles of L4T's elements, libnvbufsurface and libcuda: they prove nothing about a Jetson's own libraries beyond what
 //! NVIDIA documents of them.
 
 use crate::support::cuda;
@@ -28,7 +28,7 @@ const INNER: LetterboxRect = LetterboxRect {
 };
 const NV12: PixelFormat = PixelFormat::Nv12(ColorMatrix::Bt601);
 
-/// Runs `body` in a child that finds the doubles, with more in its environment, and gives what the child said at its end.
+/// Runs `body` in a child that finds the doubles, with more in its environment, and returns the output of the child.
 fn run_with_doubles(test: &str, more: &[(&str, &str)], body: impl FnOnce(Arc<Device>)) -> String {
     if is_child(test) {
         gst::init().expect("GStreamer starts");
@@ -76,7 +76,7 @@ impl Drop for ImagePipeline {
     }
 }
 
-/// Moving pictures of a size that makes the VIC scale.
+/// Moving images of a size that makes the VIC scale.
 fn source(frames: u32) -> String {
     format!(
         "videotestsrc num-buffers={frames} pattern=ball ! video/x-raw,format=I420,width=832,height=468,framerate=30/1 ! nvvidconv \
@@ -101,7 +101,7 @@ fn row(bytes: &[u8], pixels: PixelFormat, y: u32) -> &[u8] {
     &bytes[y as usize * pitch..][..pitch]
 }
 
-/// Compares the tensors of both ways, picture by picture.
+/// Compares the tensors with and without a copy, image by image.
 fn compare(device: &Arc<Device>, format: &str, pixels: PixelFormat, element: Element) {
     const FRAMES: u32 = 12;
     let reader = SurfaceReader::open(Some(35), device).expect("the double of libnvbufsurface");
@@ -137,7 +137,7 @@ fn compare(device: &Arc<Device>, format: &str, pixels: PixelFormat, element: Ele
         frames += 1;
     }
     assert_eq!(frames, FRAMES);
-    // As many as the pool has buffers, not as many as there were frames; and the run lets its pictures go.
+    // As many as the pool has buffers, not as many as there were frames; the run releases its images.
     assert_eq!(reader.registrations(), 3);
     in_place.run(2).expect("it runs");
     let (padding, empty) = in_place.output(0).split_at(in_place.output(0).len() / 2);
@@ -146,7 +146,7 @@ fn compare(device: &Arc<Device>, format: &str, pixels: PixelFormat, element: Ele
     assert_eq!(reader.registered(), 0, "freed with the pool's memory");
 }
 
-/// What the doubles say at the end when nothing was left behind.
+/// Output of the doubles at the end when nothing leaked.
 fn assert_clean(stderr: &str, images: u32) {
     for words in [
         "double: libcuda: alive: contexts=0 streams=0 events=0 graphs=0 graph launches=0 modules=0 memory=0 bytes=0".to_owned(),
@@ -249,7 +249,7 @@ fn unexpected_buffer_layout_is_error() {
                 refused(noise(bytes, seed));
             }
         }
-        // All right up to the address, which leads to nowhere, to the text of the program, or to what is no picture.
+        // All right up to the address, which leads to nowhere, to the text of the program, or to what is no image.
         let nowhere = [
             8,
             0xdead_beef_0000,
@@ -265,7 +265,7 @@ fn unexpected_buffer_layout_is_error() {
             let error = refused(bytes);
             assert!(matches!(error, SurfaceError::Unexpected { .. }), "{error}");
         }
-        // Of another size than the caps said.
+        // Of another size than in the caps.
         let pipeline = format!(
             "{} ! nvvidconv ! {}",
             source(1),

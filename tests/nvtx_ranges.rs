@@ -1,5 +1,5 @@
 //! NVTX ranges of the real daemon, counted by a tool of our own (`nvtx/counter.c`) without nsys: as many as frames and
-//! batches, and as many as `--stats` tells.
+//! batches, and as many as `--stats` reports.
 
 use crate::support;
 use crate::support::classifier;
@@ -37,7 +37,7 @@ fn build(folder: &Path) -> std::path::PathBuf {
     library
 }
 
-/// What the tool counted.
+/// Counts of the tool.
 struct Counts {
     /// All of it.
     text: String,
@@ -82,7 +82,7 @@ impl Counts {
     }
 }
 
-/// Runs the daemon to its end with these `options`; gives its statistics and what the tool counted.
+/// Runs the daemon to its end with these `options`; returns its statistics and the counts of the tool.
 fn count(setup: &Setup, options: &[&str]) -> (Value, Counts) {
     let (counts, stats) = (setup.path("counts"), setup.path("stats.json"));
     let output = finish(
@@ -100,7 +100,7 @@ fn count(setup: &Setup, options: &[&str]) -> (Value, Counts) {
     (stats, Counts::read(&counts))
 }
 
-/// Clips of two coders: one whose decoder works on several pictures at once, one whose decoder gives each at once. NVTX looks
+/// Clips of two coders: one whose decoder works on several images at once, one whose decoder gives each at once. NVTX looks
 /// for a tool when it is first called, so that the test starts itself again with one.
 #[test]
 fn decoding_and_scaling_in_elements_are_ranges_too() {
@@ -125,7 +125,7 @@ fn decoding_and_scaling_in_elements_are_ranges_too() {
         let counts = Counts::read(&counts);
         for stage in ["video_decode", "scale"] {
             let (started, ended) = counts.across[stage];
-            // The elements are looked at when the first picture has come; by then a decoder may have given some more.
+            // The elements are counted from the first image on; by then a decoder may have output some more.
             let all = u64::from(CLIP);
             assert!(
                 started == ended && (all / 2..all).contains(&started),
@@ -137,7 +137,7 @@ fn decoding_and_scaling_in_elements_are_ranges_too() {
     }
 }
 
-/// Takes every frame of a clip, and looks at what was counted of it.
+/// Receives all frames of a clip, and checks the counts.
 fn decode(clip: &Path) {
     let uri = SourceUri::File(clip.to_owned());
     let collector = Collector::start(&config(uri), usize::MAX);
@@ -184,13 +184,13 @@ fn nvtx_range_counts_equal_frames_and_batches() {
     for stage in ["source", "track", "publish"] {
         assert_eq!(pushed[stage], 2 * FRAMES, "{stage}: {text}");
     }
-    // Each batch has one range of the network, between so many frames at once and one.
+    // Each batch has one range of the network; a batch has one frame or more.
     let batches = pushed["infer"];
     assert!(
         (2 * FRAMES).div_ceil(4) <= batches && batches <= 2 * FRAMES,
         "{text}"
     );
-    // Each of the two detectors waits once more, and learns that nothing comes.
+    // Each of the two detectors waits once more, without a frame.
     assert_eq!(pushed["batch"], batches + 2, "{text}");
     for stage in stats["stages"].as_array().expect("stages") {
         let name = stage["stage"].as_str().expect("a name");
@@ -210,7 +210,7 @@ fn stage<'s>(stats: &'s Value, name: &str) -> &'s Value {
 
 #[test]
 fn drawn_frames_have_nvtx_ranges() {
-    // Alone, every frame is a picture of the file; beside another one, pictures are fewer.
+    // With one source, every frame is an image of the file; with another one, images are fewer.
     for sources in [1, 2] {
         let mut yaml = "device: test\nsources:\n".to_owned();
         for seed in 1..=sources {
@@ -251,7 +251,7 @@ fn crop_batches_have_nvtx_ranges() {
     assert!(light["crops"].as_u64() > Some(0), "{light}");
     assert_eq!(light["batch_size"], 4);
     assert_eq!(pushed["secondary"], light["batches"], "{text}");
-    // Each of the two workers waits once more, and learns that nothing comes.
+    // Each of the two workers waits once more, without a crop.
     let waits = light["batches"].as_u64().expect("a number") + 2;
     assert_eq!(pushed["secondary_wait"], waits, "{text}");
     assert_eq!(pushed["secondary_batch"], waits, "{text}");
@@ -260,6 +260,6 @@ fn crop_batches_have_nvtx_ranges() {
         assert_eq!(counted["count"], light["batches"], "{counted}");
         assert_eq!(counted["items"], light["crops"], "{counted}");
     }
-    // Inside of a batch of crops, nothing passes for the primary detector's.
+    // Inside of a batch of crops, no range is named like the primary detector's.
     assert_eq!(pushed["infer"], stage(&stats, "infer")["count"], "{text}");
 }

@@ -1,4 +1,4 @@
-//! `jetwatch profile` with doubles of nsys and ssh (`nsys/`): orders, files, and everything that can go wrong. The real ones are
+//! `jetwatch profile` with doubles of nsys and ssh (`nsys/`): commands, files and failures. The real ones are
 //! in `nsys_profile`.
 
 use crate::support;
@@ -28,7 +28,7 @@ impl ProfileSetup {
         Self { setup, target }
     }
 
-    /// With frames that come as fast as they are taken, and end.
+    /// With a source that delivers frames as fast as they are consumed, and ends.
     fn short() -> Self {
         Self::new(&format!("{ENDLESS}&frames=40&realtime=false"))
     }
@@ -58,12 +58,12 @@ impl ProfileSetup {
         command
     }
 
-    /// What the double of nsys wrote.
+    /// Output of the double of nsys.
     fn report(&self, name: &str) -> String {
         fs::read_to_string(self.setup.path(name)).expect("a report")
     }
 
-    /// Nothing is left at the target: no files, and no process that was told of its folder.
+    /// Nothing is left at the target: no files, and no process with its folder as an argument.
     fn is_clean(&self) -> bool {
         let is_empty = fs::read_dir(&self.target)
             .expect("readable")
@@ -296,7 +296,7 @@ fn signal_and_sudden_kill_stop_everything() {
             assert!(failure(&output, 1).contains("stopped by a signal"));
             assert!(bench.is_clean(), "{signal}: {:?}", bench.processes());
         }
-        // Nobody waits for what happens after a sudden death.
+        // Nothing waits for actions after a kill.
         wait_until_some("a clean target", || bench.is_clean().then_some(()));
     }
 }
@@ -333,7 +333,7 @@ fn config_is_copied_over_ssh_and_resolves_remote_paths() {
         "{report}"
     );
     assert!(there.join("labels.txt").exists());
-    let arguments = fs::read_to_string(bench.setup.path("ssh-arguments")).expect("told");
+    let arguments = fs::read_to_string(bench.setup.path("ssh-arguments")).expect("written");
     assert!(
         arguments.starts_with("-T\n-o\nPort=2222\n-4\n-o\n"),
         "{arguments}"

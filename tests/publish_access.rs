@@ -1,4 +1,4 @@
-//! Who is let in: passwords, TLS, brokers that refuse, and brokers that speak only MQTT 3.1.1.
+//! Access: passwords, TLS, brokers that refuse, and brokers that support only MQTT 3.1.1.
 
 #[allow(dead_code)] // Each test file uses its part of the shared code.
 use crate::support::publish as support;
@@ -47,7 +47,7 @@ fn wrong_password_is_reported_and_correct_one_works() {
     for credentials in [
         None,
         user("cam", inline("wrong")),
-        user("nobody", inline("right")),
+        user("without_rights", inline("right")),
     ] {
         let config = MqttConfig {
             credentials: credentials.clone(),
@@ -83,7 +83,7 @@ fn wrong_password_is_reported_and_correct_one_works() {
         )
     });
     std::fs::write(&file, "right\n").expect("writable");
-    let info = probe(&config, TIMEOUT).expect("the password file is read anew at each connect");
+    let info = probe(&config, TIMEOUT).expect("the password file is read again at each connect");
     assert_eq!(
         (info.address, info.protocol),
         (format!("127.0.0.1:{}", broker.port()), "5.0")
@@ -129,7 +129,7 @@ fn each_connection_failure_has_own_error() {
         .and_then(|free| free.local_addr())
         .expect("a free port")
         .port();
-    let error = probe(&client(closed), TIMEOUT).expect_err("nobody listens");
+    let error = probe(&client(closed), TIMEOUT).expect_err("no server listens");
     assert!(matches!(error, PublishError::Unreachable { .. }), "{error}");
 
     let broker = Broker::Url {
@@ -194,7 +194,9 @@ fn mqtt_3_1_1_broker_gets_3_1_1_protocol() {
             stream.write_all(&answer).expect("it listens");
             if answer[3] == 0 {
                 let mut rest = Vec::new();
-                stream.read_to_end(&mut rest).expect("it says goodbye");
+                stream
+                    .read_to_end(&mut rest)
+                    .expect("the broker closes the connection");
                 assert_eq!(rest, [0xe0, 0]);
             }
         }
@@ -219,7 +221,7 @@ fn authority(folder: &Path, name: &str) {
             String::from_utf8_lossy(&output.stderr)
         );
     };
-    // A configuration of its own: with `-addext`, OpenSSL 1.1 writes twice what its usual one has too, which nobody accepts.
+    // A configuration of its own: with `-addext`, OpenSSL 1.1 writes the extensions of its default one twice, which no client accepts.
     std::fs::write(
         folder.join("request"),
         "[req]\ndistinguished_name=name\nx509_extensions=authority\n[name]\n[authority]\nbasicConstraints=critical,CA:TRUE\n",

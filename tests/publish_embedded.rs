@@ -1,4 +1,4 @@
-//! The embedded broker, seen by other people's clients.
+//! The embedded broker with the clients of mosquitto.
 
 #[allow(dead_code)] // Each test file uses its part of the shared code.
 use crate::support::publish as support;
@@ -32,7 +32,7 @@ fn start() -> (EmbeddedBroker, MqttConfig) {
     (broker, config)
 }
 
-/// What mosquitto_sub prints of one message on `topic`.
+/// Output of mosquitto_sub for one message on `topic`.
 fn mosquitto_sub(port: u16, topic: &str, more: &[&str]) -> (bool, String) {
     let output = Command::new(program("mosquitto_sub"))
         .args([

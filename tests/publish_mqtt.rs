@@ -1,4 +1,4 @@
-//! The MQTT sink against a real mosquitto: nothing is lost, and what is retained is right.
+//! The MQTT sink against a real mosquitto: no message is lost, and retained messages are correct.
 
 #[allow(dead_code)] // Each test file uses its part of the shared code.
 use crate::support::publish as support;
@@ -50,7 +50,7 @@ fn repeated_connection_losses_lose_no_message() {
     let proxy = Proxy::start(broker.port());
     let mut sink = start(&client(proxy.port()));
     let (mut seen, mut in_all) = (BTreeSet::new(), 0);
-    // Breaks fall where the bytes happen to be: inside packets, between a message and its acknowledgement. A fixed
+    // The connection breaks at arbitrary bytes: inside packets, between a message and its acknowledgement. A fixed
     // sequence, so that a failure can be repeated.
     let mut random = 12_345_u64;
     let deadline = Instant::now() + TEST_TIMEOUT;
@@ -108,10 +108,10 @@ fn killed_broker_loses_no_unacknowledged_message() {
     let monitor = sink.monitor();
     let (mut seen, mut in_all) = (BTreeSet::new(), 0);
     let mut published = 0;
-    // What a broker has acknowledged is its own to lose: mosquitto may be killed before it has handed it on.
+    // The broker is responsible for acknowledged messages: mosquitto may be killed before it has forwarded them.
     let mut acknowledged = 0;
     for generation in 0..3 {
-        // The sink gets through only when the subscriber of this generation is there.
+        // The sink can connect only when the subscriber of this generation is connected.
         let subscriber = Subscriber::start(&broker.client(), "#").expect("subscribed");
         proxy.open();
         wait_until("messages flow", || {
@@ -236,7 +236,7 @@ fn retained_values_are_right_for_late_subscribers_and_after_a_broker_forgot_them
     wait_until("the newest count is delivered", || {
         sink.counts().queued == 0
     });
-    // The state of the source was not handed over again: the sink repeats it of its own accord.
+    // The state of the source was not published again: the sink repeats it itself.
     see(&broker, "online", "6");
     let counts = sink.counts();
     assert_eq!((counts.accepted, counts.dropped), (7, 0), "{counts:?}");
@@ -258,7 +258,7 @@ fn last_will_reports_lost_connection() {
     assert_eq!(
         next(&subscriber, "dev/status"),
         "offline",
-        "said on a clean close as well"
+        "sent on a clean close as well"
     );
 }
 

@@ -42,7 +42,7 @@ detector: {backend: scripted}
     config.sources[0].rules.clone()
 }
 
-/// One fact of each kind, and another direction.
+/// One analytics event of each kind, and another direction.
 fn analytics_events() -> Vec<AnalyticsMessage> {
     let dwell = Duration::from_millis(1500);
     let of_zone = [
@@ -76,7 +76,7 @@ fn analytics_events() -> Vec<AnalyticsMessage> {
     of_track.into_iter().chain(of_zone).collect()
 }
 
-/// What a classifier and a detector say of one object.
+/// Results of a classifier and a detector for one object.
 fn attributes() -> Attributes {
     let output = |name: &str, label: &str, xyxy| Attribute {
         name: name.into(),

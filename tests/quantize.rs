@@ -1,7 +1,7 @@
-//! The quantizer of `models/`: its own tests in Python, on networks and pictures that they make.
+//! The quantizer of `models/`: runs its tests in Python, on networks and images that they create.
 //!
 //! Needs Python with the packages of `models/requirements.txt`: `make quantize-test` makes such an environment, and
-//! `JETWATCH_QUANTIZE_PYTHON` may name another. Without one the test says so and passes.
+//! `JETWATCH_QUANTIZE_PYTHON` may name another. Without one the test is skipped with a message.
 
 use std::env;
 use std::path::{Path, PathBuf};

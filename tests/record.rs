@@ -20,10 +20,10 @@ use support::daemon::{
     Setup, finish, json_lines, json_lines_config, start, stderr, wait_for_output, wait_until_some,
 };
 
-/// A network, for what is no drawn scene.
+/// A network, for sources other than drawn scenes.
 const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/models/street-nano");
 
-/// A picture of a recording, in red, green and blue.
+/// An image of a recording, in red, green and blue.
 struct RecordedImage {
     /// Time from the start of the file, in seconds.
     at: f64,
@@ -39,7 +39,7 @@ impl RecordedImage {
     }
 }
 
-/// All pictures of a file, and what kind of file it is.
+/// All images of a file, and what kind of file it is.
 fn decode_recording(path: &Path) -> (&'static str, Vec<RecordedImage>) {
     gst::init().expect("GStreamer starts");
     let line = format!(
@@ -91,7 +91,7 @@ fn scene(size: (u32, u32), frames: u32) -> String {
     )
 }
 
-/// Runs to the end with a recording to `name`; how it ended and its statistics.
+/// Runs to the end with a recording to `name`; returns exit code, output and statistics.
 fn record(setup: &Setup, name: &str) -> (Output, Value) {
     let stats = setup.path("stats.json");
     let output = finish(
@@ -109,7 +109,7 @@ fn record(setup: &Setup, name: &str) -> (Output, Value) {
     )
 }
 
-/// How many of the points on the left edges of boxes have their class's color, and of how many.
+/// Number of points on the left edges of boxes in the color of their class, and number of points.
 fn count_edge_points(image: &RecordedImage, tracks: &[Value]) -> (usize, usize) {
     let (mut right, mut all) = (0, 0);
     let (width, height) = (image.size.width as usize, image.size.height as usize);
@@ -185,7 +185,7 @@ fn a_recording_shows_each_frame_with_its_own_boxes() {
             (at, line["tracks"].as_array().expect("tracks").as_slice())
         })
         .collect();
-    // The first frame of all is recorded, since nothing can be waiting yet: the file's times are the source's.
+    // The first frame is recorded, because the queue is still empty: the file's times are the source's.
     let agreement = |shift: f64| {
         let (mut right, mut all) = (0, 0);
         for picture in &pictures {
@@ -231,7 +231,7 @@ fn several_sources_are_recorded_as_mosaic() {
     assert_eq!(pictures.len() as u64, number("pictures"), "{stats}");
     let last = pictures.last().expect("pictures");
     assert_eq!(last.size, Size::new(1280, 720));
-    // Two cells of 640×720: the wide picture fills its cell's width in the middle, the high one its height.
+    // Two tiles of 640×720: the wide image fills the width of its tile, the high one the height.
     let is_lit = |x: usize, y: usize| last.pixel(x, y).iter().any(|value| *value > 30);
     let lit = |xs: std::ops::Range<usize>, ys: std::ops::Range<usize>| {
         let points = xs
@@ -323,7 +323,7 @@ publish: {{mqtt: off, detections: true, json_lines: {{path: events.jsonl}}}}
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
 
     let (_, pictures) = decode_recording(&setup.path("tiles.mkv"));
-    // Two columns of two rows; the third has the place below the first.
+    // Two columns of two rows; the third tile is below the first.
     let is_lit = |image: &RecordedImage, (left, top): (usize, usize)| {
         let points = (40..600).step_by(40).map(|x| (left + x, top + 180));
         points
@@ -366,17 +366,17 @@ fn unrecordable_input_is_reported() {
         let output = finish(setup.command("run").arg("--record").arg(setup.path(path)));
         (output.status.code(), stderr(&output))
     };
-    let (code, said) = run("out.avi");
-    assert_eq!(code, Some(2), "{said}");
+    let (code, printed) = run("out.avi");
+    assert_eq!(code, Some(2), "{printed}");
     assert!(
-        said.contains("the name ends in .avi, expected a name that ends in .mp4"),
-        "{said}"
+        printed.contains("the name ends in .avi, expected a name that ends in .mp4"),
+        "{printed}"
     );
-    let (code, said) = run("nowhere/out.mp4");
-    assert_eq!(code, Some(1), "{said}");
+    let (code, printed) = run("nowhere/out.mp4");
+    assert_eq!(code, Some(1), "{printed}");
     assert!(
-        said.contains("No such file") && said.contains("choose a folder that exists"),
-        "{said}"
+        printed.contains("No such file") && printed.contains("choose a folder that exists"),
+        "{printed}"
     );
 }
 

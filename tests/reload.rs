@@ -1,4 +1,4 @@
-//! The configuration read again while the daemon runs: the real binary, real files, SIGHUP.
+//! Reload of the configuration while the daemon runs: the real binary, real files, SIGHUP.
 
 use crate::support;
 
@@ -27,7 +27,7 @@ fn yaml(sources: &[String], detector: &str) -> String {
     yaml
 }
 
-/// A daemon that runs with a file of the test's own.
+/// A running daemon with a configuration file of the test.
 struct Running {
     setup: Setup,
     child: Child,
@@ -59,14 +59,14 @@ impl Running {
         assert!(sent.success());
     }
 
-    /// Waits for so many frames of this source in all.
+    /// Waits for this many frames of this source in all.
     fn frames(&self, name: &str, count: usize) {
         wait_until_some(&format!("{count} frames of {name}"), || {
             (seqs(&self.lines(), name).len() >= count).then_some(())
         });
     }
 
-    /// Writes `text` into the file, asks for a reload, and gives what came of it.
+    /// Writes `text` into the file, requests a reload, and returns its result.
     fn reload(&mut self, text: &str) -> Value {
         std::fs::write(&self.setup.config, text).expect("the folder is writable");
         self.signal("-HUP");
@@ -80,7 +80,7 @@ impl Running {
         })
     }
 
-    /// Stops the daemon; gives all its messages and its report.
+    /// Stops the daemon; returns all its messages and its report.
     fn stop(self) -> (Vec<Value>, Value) {
         self.signal("-TERM");
         let output = wait_for_output(self.child);
@@ -138,7 +138,7 @@ fn reload_adds_removes_and_changes_sources_without_frame_loss_in_others() {
         assert_eq!(states(&lines, &name), ["connecting", "online", "ended"]);
         let seqs = seqs(&lines, &name);
         let wanted: Vec<u64> = (0..seqs.len() as u64).collect();
-        assert_eq!(seqs, wanted, "{name} lost frames, or began anew");
+        assert_eq!(seqs, wanted, "{name} lost frames, or restarted");
     }
     assert_eq!(states(&lines, "leaves"), ["connecting", "online", "ended"]);
     let twice = [["connecting", "online", "ended"]; 2].concat();
@@ -205,7 +205,7 @@ fn invalid_reload_keeps_running_config() {
 
     let (lines, _) = running.stop();
     let reloads = lines.iter().filter(|line| line["kind"] == "reload").count();
-    assert_eq!(reloads, 4, "each one is told");
+    assert_eq!(reloads, 4, "each one is published");
     assert_eq!(states(&lines, "cam"), ["connecting", "online", "ended"]);
     assert!(seqs(&lines, "new").is_empty());
 }
@@ -229,7 +229,7 @@ fn the_only_source_can_be_replaced() {
     );
 }
 
-/// The boxes of a source's frames, life by life: its numbers begin anew with each.
+/// The boxes of a source's frames by session: frame numbers start again with each.
 fn lives(lines: &[Value], name: &str) -> Vec<Vec<[f64; 4]>> {
     let mut lives: Vec<Vec<[f64; 4]>> = Vec::new();
     let is_frame = |line: &&Value| line["kind"] == "detections" && line["source"] == name;
@@ -249,7 +249,7 @@ fn lives(lines: &[Value], name: &str) -> Vec<Vec<[f64; 4]>> {
 #[test]
 fn changed_roi_restarts_only_its_source() {
     let stays: Vec<String> = (0..4).map(|n| source(&format!("stays{n}"), n)).collect();
-    // Objects everywhere in 160×90 pixels, of which one half is looked at, then the other.
+    // Objects everywhere in 160×90 pixels; first one half is the region, then the other.
     let scene = "seed=7&objects=12&width=160&height=90&fps=8";
     let half = |roi: &str| {
         let cut = format!("  - name: cut\n    uri: synthetic://traffic?{scene}\n    roi: {roi}\n");
@@ -257,12 +257,12 @@ fn changed_roi_restarts_only_its_source() {
     };
     let mut running = Running::start(&half("0,0,0.5,1"));
     running.frames("cut", 8);
-    let told = running.reload(&half("0.5,0,0.5,1"));
-    assert_eq!(told["state"], "applied", "{told}");
-    assert_eq!(told["changed"], serde_json::json!(["cut"]));
-    assert_eq!(told["unchanged"], 4, "{told}");
+    let published = running.reload(&half("0.5,0,0.5,1"));
+    assert_eq!(published["state"], "applied", "{published}");
+    assert_eq!(published["changed"], serde_json::json!(["cut"]));
+    assert_eq!(published["unchanged"], 4, "{published}");
     for list in ["added", "removed"] {
-        assert_eq!(told[list], serde_json::json!([]), "{told}");
+        assert_eq!(published[list], serde_json::json!([]), "{published}");
     }
     let before = seqs(&running.lines(), "cut").len();
     running.frames("cut", before + 16);
@@ -276,7 +276,7 @@ fn changed_roi_restarts_only_its_source() {
         assert_eq!(states(&lines, &name), ["connecting", "online", "ended"]);
         let seqs = seqs(&lines, &name);
         let wanted: Vec<u64> = (0..seqs.len() as u64).collect();
-        assert_eq!(seqs, wanted, "{name} lost frames, or began anew");
+        assert_eq!(seqs, wanted, "{name} lost frames, or restarted");
     }
     let lives = lives(&lines, "cut");
     let [left, right] = lives.as_slice() else {
@@ -297,10 +297,14 @@ fn source_is_removed_during_adaptive_interval() {
         &[source("stays", 1), source("leaves", 2)],
         "  interval: adaptive\n",
     ));
-    // The load is looked at once a second: twice with both of them, twice with one.
+    // The load is checked once a second: twice with both of them, twice with one.
     running.frames("leaves", 10);
-    let told = running.reload(&yaml(&[source("stays", 1)], "  interval: adaptive\n"));
-    assert_eq!(told["removed"], serde_json::json!(["leaves"]), "{told}");
+    let published = running.reload(&yaml(&[source("stays", 1)], "  interval: adaptive\n"));
+    assert_eq!(
+        published["removed"],
+        serde_json::json!(["leaves"]),
+        "{published}"
+    );
     let before = seqs(&running.lines(), "stays").len();
     running.frames("stays", before + 10);
     let (lines, report) = running.stop();

@@ -1,4 +1,4 @@
-//! `jetwatch report`: the binary on exports and benchmarks that the tests write, with numbers that were worked out by hand.
+//! `jetwatch report`: the binary on exports and benchmarks that the tests write, with numbers that were calculated manually.
 
 use crate::support::nsys_export;
 
@@ -45,7 +45,7 @@ fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a temporary folder")
 }
 
-/// Each table with what it must say about the made-up capture, in every generation of the schema.
+/// Each table with its expected contents for the synthetic capture, in every generation of the schema.
 const EXPECTED: &[(&str, &str)] = &[
     (
         "nvtx_sum",
@@ -244,7 +244,7 @@ fn report_is_limited_to_time_window() {
         lines.sort();
         lines.join(", ")
     };
-    // What touches the part counts: the publish that ends at 260 does not, the source that runs until 300 does.
+    // Overlapping ranges count: the publish that ends at 260 does not overlap, the source that runs until 300 does.
     let late = "jetwatch:batch 1, jetwatch:decode 1, jetwatch:infer 1, jetwatch:publish 1, jetwatch:source 1, jetwatch:track 1";
     assert_eq!(sums(&["--from", "261ns"]), late);
     let second_infer = "jetwatch:infer 1";
@@ -323,7 +323,7 @@ fn several_reports_are_compared() {
     );
     let error = stderr(&report(&["--diff"], &[&one]));
     assert!(
-        error.contains("--diff takes two files, and 1 were given"),
+        error.contains("--diff takes two files, the earlier and the later one; found 1"),
         "{error}"
     );
 }
@@ -371,14 +371,14 @@ fn html_page_is_self_contained() {
         plot["gpus"][0]["shares"].as_array().map(Vec::len),
         Some(600)
     );
-    let lanes: Vec<&str> = plot["lanes"]
+    let tracks: Vec<&str> = plot["tracks"]
         .as_array()
-        .expect("lanes")
+        .expect("tracks")
         .iter()
-        .filter_map(|lane| lane["title"].as_str())
+        .filter_map(|track| track["title"].as_str())
         .collect();
     assert_eq!(
-        lanes,
+        tracks,
         [
             "detect-0",
             "detect-0 +1",
@@ -533,7 +533,7 @@ fn invalid_report_files_are_rejected_with_advice() {
         error.contains("has no table OSRT_API") && error.contains("--trace=osrt"),
         "{error}"
     );
-    // Tables that need no ranges can be had of a capture without them.
+    // Tables that need no ranges work for a capture without them.
     let without = stdout(&report(
         &["--table", "cuda_api_sum", "--format", "csv"],
         &[&path("nvtx.sqlite")],
@@ -544,7 +544,7 @@ fn invalid_report_files_are_rejected_with_advice() {
 #[test]
 fn failed_nsys_export_reports_nsys_output() {
     let folder = folder();
-    // A double of nsys that fails as the real one does with a report that was cut off.
+    // A double of nsys that fails like the real one with a truncated report.
     let nsys = folder.path().join("nsys");
     fs::write(&nsys, "#!/bin/sh\necho 'Exporting 10 events: [50%   ]'\necho 'Importer error status: file is damaged' >&2\nexit 1\n").expect("written");
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);

@@ -1,5 +1,5 @@
-//! Verdicts of `jetwatch report` on what works beside the chain, the recording and secondary networks: captures and benchmarks
-//! that the tests write, with numbers that were worked out by hand.
+//! Advice of `jetwatch report` on stages beside the pipeline, the recording and secondary networks: captures and benchmarks
+//! that the tests write, with numbers that were calculated manually.
 
 use crate::support::nsys_export;
 
@@ -14,7 +14,7 @@ use serde_json::json;
 const RECORD: i64 = PROCESS | 14;
 const SECOND: i64 = PROCESS | 15;
 
-/// Ranges beside those of the made-up capture, whose network takes 90 for a frame: thread, text, begin, end, payload.
+/// Ranges in addition to those of the synthetic capture, whose network takes 90 for a frame: thread, text, begin, end, payload.
 const ASYNC_RANGES: [(i64, &str, i64, i64, i64); 9] = [
     // Two frames: 50 for drawing one, 70 for the encoder.
     (RECORD, "encode", 230, 250, 0),

@@ -1,4 +1,4 @@
-//! A source of which the network sees a part alone: what is cut out before scaling, and boxes that stay in the whole picture.
+//! Region of interest: the crop before scaling, and boxes in coordinates of the whole image.
 
 use crate::support;
 
@@ -14,7 +14,7 @@ use support::daemon::{Setup, finish, json_lines, stderr};
 
 const FRAMES: usize = 60;
 
-/// The part of all these tests, in pixels of 640×360.
+/// The region of all these tests, in pixels of 640×360.
 const PART: [f64; 4] = [160.0, 90.0, 480.0, 270.0];
 
 /// Boxes of each frame of a drawn scene, by the names of their classes.
@@ -83,7 +83,7 @@ fn roi_boxes_are_in_full_image_coordinates() {
     assert!(agreed > FRAMES, "{agreed} boxes were inside");
 }
 
-/// The brightness of the network's pictures of a part of color bars, and what the plan says.
+/// The brightness of the network's images of a region of color bars, and the processing plan.
 fn color_bars(roi: Option<Region>) -> (Size, Size, f32, Vec<(StepKind, String)>) {
     let elements = "videotestsrc num-buffers=10 pattern=smpte75 ! video/x-raw,format=I420,width=700,height=300,framerate=30/1 ! identity";
     let source = SourceConfig {
@@ -160,8 +160,8 @@ fn roi_mistakes_are_reported_with_key() {
             "f.yaml:4: sources[0].roi: `everything` is no number",
         ),
     ] {
-        let said = problem(roi);
-        assert!(said.contains(wanted), "{said}");
+        let printed = problem(roi);
+        assert!(printed.contains(wanted), "{printed}");
     }
 }
 
@@ -228,6 +228,6 @@ publish:
     );
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let stats: Value = serde_json::from_slice(&fs::read(&stats).expect("written")).expect("JSON");
-    // A view that is no whole picture would be dropped.
+    // A full image with a crop would be dropped.
     assert!(stats["recording"]["frames"].as_u64() > Some(0), "{stats}");
 }

@@ -1,4 +1,4 @@
-//! The daemon as its user meets it: the real binary, real signals, real files, real exit codes.
+//! The daemon as a process: the real binary, real signals, real files, real exit codes.
 
 use crate::support;
 

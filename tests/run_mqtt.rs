@@ -1,4 +1,4 @@
-//! The daemon and its brokers: embedded, away at the start, killed in mid-run, refusing.
+//! The daemon and its brokers: embedded, absent at the start, killed during the run, refusing.
 
 use crate::support;
 use crate::support::publish;
@@ -21,7 +21,7 @@ fn config(mqtt: &str) -> Setup {
     ))
 }
 
-/// The run's numbers, checked for sum: nothing is lost without being counted.
+/// The statistics of the run, checked for their sum: no message is lost without being counted.
 fn stats(setup: &Setup) -> serde_json::Value {
     let stats: serde_json::Value = serde_json::from_slice(
         &fs::read(setup.path("stats.json")).expect("the report was written"),
@@ -132,7 +132,7 @@ fn offline_then_killed_broker_loses_no_message() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let told = |least: usize| {
+    let wait_for_events = |least: usize| {
         wait_until_some("events in the file", || {
             (json_lines(&setup.path("events.jsonl"))
                 .iter()
@@ -142,7 +142,7 @@ fn offline_then_killed_broker_loses_no_message() {
                 .then_some(())
         });
     };
-    told(20);
+    wait_for_events(20);
     broker.restart();
     let subscriber = Subscriber::start(&client(broker.port()), "jetwatch/box/cam/events")
         .expect("the broker runs");
@@ -164,7 +164,7 @@ fn offline_then_killed_broker_loses_no_message() {
     wait_until_some("the subscriber sees it", || subscriber.ended());
     drop(subscriber);
     let so_far = json_lines(&setup.path("events.jsonl")).len();
-    told(so_far.min(60) + 20);
+    wait_for_events(so_far.min(60) + 20);
     broker.restart();
     let subscriber = Subscriber::start(&client(broker.port()), "jetwatch/box/cam/events")
         .expect("the broker runs");
@@ -197,7 +197,7 @@ fn offline_then_killed_broker_loses_no_message() {
         "{stats}"
     );
     // Messages sent while the subscriber was away are acknowledged by the broker and not kept for it; all that the last
-    // subscription saw must be whole: whoever ends was told of.
+    // subscription saw must be complete: each track that ends was published.
     let lines = json_lines(&setup.path("events.jsonl"));
     let ended = ids(received.iter(), "end");
     let known = ids(lines.iter().filter(|line| line["kind"] == "event"), "end");
@@ -272,18 +272,18 @@ fn password_from_unit_environment_does_not_fail_manual_check() {
             "{{broker: embedded, listen: '127.0.0.1:0', user: cam, password_file: '{file}'}}"
         ));
         let output = finish(&mut setup.command("check"));
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        (output.status.code(), said)
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        (output.status.code(), printed)
     };
-    let (code, said) = check("/run/credentials/jetwatch.service/not-here");
-    assert_eq!(code, Some(0), "{said}");
+    let (code, printed) = check("/run/credentials/jetwatch.service/not-here");
+    assert_eq!(code, Some(0), "{printed}");
     assert!(
-        said.contains("unknown broker: ") && said.contains("unit alone"),
-        "{said}"
+        printed.contains("unknown broker: ") && printed.contains("unit alone"),
+        "{printed}"
     );
-    let (code, said) = check("/nonexistent/password");
-    assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("wrong  broker: "), "{said}");
+    let (code, printed) = check("/nonexistent/password");
+    assert_eq!(code, Some(1), "{printed}");
+    assert!(printed.contains("wrong  broker: "), "{printed}");
 }
 
 #[test]
@@ -314,12 +314,12 @@ fn duplicate_device_daemons_are_reported() {
             .stderr(log);
         command.spawn().expect("the daemon starts")
     });
-    // Brokers that do not tell why they end a connection give themselves away by doing it again and again.
-    wait_until_some("a word about the other one", || {
-        let told = |setup: &Setup| {
+    // Brokers that give no reason when they close a connection are recognized by repeated closes.
+    wait_until_some("the warning about the other client", || {
+        let has_warned = |setup: &Setup| {
             fs::read_to_string(setup.path("log")).is_ok_and(|log| log.contains("another client"))
         };
-        setups.iter().any(told).then_some(())
+        setups.iter().any(has_warned).then_some(())
     });
     for mut daemon in daemons {
         daemon.kill().expect("it runs");

@@ -1,6 +1,6 @@
 //! The daemon with a real network in the real ONNX Runtime: a tiny one that the test writes itself.
 //!
-//! Needs `ORT_DYLIB_PATH`; without it the tests say so and pass.
+//! Needs `ORT_DYLIB_PATH`; without it the tests are skipped with a message.
 
 use crate::support;
 use crate::support::onnx_file;
@@ -17,7 +17,7 @@ use support::rtsp::RtspServer;
 const CELLS: usize = 126;
 const ROW: usize = 7;
 
-/// Whether there is a library; says so if not.
+/// Whether there is a library; prints a message if not.
 fn library_is_missing() -> bool {
     let missing = std::env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty());
     if missing {
@@ -26,7 +26,7 @@ fn library_is_missing() -> bool {
     missing
 }
 
-/// A network for 96×64 pixels that sees one box of class `car`, whatever it looks at.
+/// A network for 96×64 pixels that sees one box of class `car`, whatever the image shows.
 fn network(score: f32) -> TinyNetwork {
     let mut rows = vec![0.0; CELLS * ROW];
     rows[13 * ROW..14 * ROW].copy_from_slice(&[
@@ -49,7 +49,7 @@ fn network(score: f32) -> TinyNetwork {
     }
 }
 
-/// A configuration with a model folder beside it; JSON lines go to `events.jsonl`.
+/// A configuration with a model folder next to it; JSON lines go to `events.jsonl`.
 fn setup(uri: &str, network: &TinyNetwork, width: u32) -> Setup {
     let setup = Setup::new(&format!(
         "sources: [{{name: cam, uri: '{uri}', reconnect_wait_ms: 100, stall_timeout_ms: 20000}}]\n\
@@ -274,20 +274,20 @@ fn reload_retries_permanently_failed_source() {
     let picture = image::RgbImage::new(96, 64);
     picture.save(pictures.join("1.png")).expect("a picture");
     signal("-HUP");
-    let told = wait_until_some("the reload", || of("reload", None).pop());
-    assert_eq!(told["changed"], serde_json::json!(["late"]), "{told}");
-    assert_eq!(told["unchanged"], 1, "{told}");
+    let reload = wait_until_some("the reload", || of("reload", None).pop());
+    assert_eq!(reload["changed"], serde_json::json!(["late"]), "{reload}");
+    assert_eq!(reload["unchanged"], 1, "{reload}");
     wait_until_some("its picture", || of("detections", Some("late")).pop());
     wait_until_some("its end", || {
         (of("source", Some("late")).last()?["state"] == "ended").then_some(())
     });
     signal("-HUP");
-    let told = wait_until_some("the second reload", || {
+    let reload = wait_until_some("the second reload", || {
         of("reload", None).into_iter().nth(1)
     });
     assert_eq!(
-        told["unchanged"], 2,
-        "one that has ended has not failed: {told}"
+        reload["unchanged"], 2,
+        "one that has ended has not failed: {reload}"
     );
     signal("-TERM");
     let output = wait_for_output(child);

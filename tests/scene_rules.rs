@@ -1,6 +1,6 @@
-//! Scene rules from the configuration to the messages: the real binary on a scene whose truth is known.
+//! Analytics from the configuration to the messages: the real binary on a scene with ground truth.
 //!
-//! What it counts is compared with what this file counts of the truth by itself.
+//! Its counts are compared with those that this file computes from the ground truth.
 
 use crate::support;
 
@@ -14,7 +14,7 @@ use support::daemon::{Setup, finish, json_lines, stderr};
 const FRAMES: u64 = 600;
 const INERTIA: usize = 3;
 
-/// The middle third of the picture, and a line down its middle.
+/// The middle third of the image, and a line down its middle.
 const ZONE: (f32, f32) = (0.3, 0.7);
 const LINE: f32 = 0.5;
 
@@ -44,10 +44,10 @@ publish:
     )
 }
 
-/// How often something happened, by what and to whom.
+/// Number of events by kind and label.
 type Counts = BTreeMap<(String, String), u64>;
 
-/// A yes or no that counts when it was seen often enough in a row.
+/// A boolean that changes after enough consecutive frames.
 #[derive(Default)]
 struct Debounced {
     holds: bool,
@@ -68,7 +68,7 @@ impl Debounced {
     }
 }
 
-/// Each object's label and way through the picture.
+/// Label and trajectory of each object.
 fn trajectories(seed: u64) -> BTreeMap<u32, (String, Vec<f32>)> {
     let mut scene = Scene::new(&SyntheticScene {
         seed,
@@ -92,7 +92,7 @@ fn trajectories(seed: u64) -> BTreeMap<u32, (String, Vec<f32>)> {
     ways
 }
 
-/// What happens in the scene, by its truth: each object's way through the picture alone.
+/// The expected events, computed from the ground truth: the trajectory of each object.
 fn truth(seed: u64) -> Counts {
     let mut counts = Counts::new();
     for (label, way) in trajectories(seed).values() {
@@ -100,7 +100,7 @@ fn truth(seed: u64) -> Counts {
             *counts.entry((what.to_owned(), label.clone())).or_default() += 1;
         };
         let mut inside = Debounced::default();
-        // The line goes down, so that its left is the picture's right.
+        // The line goes down, so that its left is the image's right.
         let mut on_left = Debounced {
             holds: way[0] > LINE,
             opposed: 0,
@@ -124,7 +124,7 @@ fn truth(seed: u64) -> Counts {
     counts
 }
 
-/// How long each visit to the zone is by the scene's truth, in milliseconds, in order.
+/// Durations of the visits to the zone by the ground truth, in milliseconds, in order.
 fn visit_durations(seed: u64) -> Vec<u64> {
     let mut stays = Vec::new();
     for (_, way) in trajectories(seed).values() {
@@ -167,7 +167,7 @@ fn messages_of_kind<'a>(lines: &'a [Value], kind: &str) -> Vec<&'a Value> {
 
 #[test]
 fn counts_and_analytics_events_match_ground_truth() {
-    // A scene in which nobody is hidden for so long that the tracker takes them for somebody else.
+    // A scene in which no person is hidden so long that the tracker creates a new track.
     let seed = 3;
     let setup = Setup::new(&config(seed));
     let output = finish(&mut setup.command("run"));
@@ -175,38 +175,38 @@ fn counts_and_analytics_events_match_ground_truth() {
     let lines = json_lines(&setup.path("analytics.jsonl"));
 
     let facts = messages_of_kind(&lines, "analytics");
-    let mut told = Counts::new();
+    let mut published = Counts::new();
     for fact in &facts {
         let what = match text(&fact["type"]).as_str() {
             "line_crossed" => text(&fact["to"]),
             "overcrowding" | "overcrowding_over" => continue,
             other => other.to_owned(),
         };
-        *told.entry((what, text(&fact["label"]))).or_default() += 1;
+        *published.entry((what, text(&fact["label"]))).or_default() += 1;
     }
     let wanted = truth(seed);
-    assert_eq!(told, wanted, "seed {seed}");
+    assert_eq!(published, wanted, "seed {seed}");
     assert!(
         wanted.values().sum::<u64>() > 10,
         "little happens: {wanted:?}"
     );
 
-    // The last word about the line is the sum of its facts.
+    // The last message of the line is the sum of its events.
     let gate = *messages_of_kind(&lines, "line")
         .last()
-        .expect("the line is told");
+        .expect("the line is published");
     for crossings in gate["crossings"].as_array().expect("a list") {
         let label = text(&crossings["label"]);
         for (key, side) in [("to_left", "left"), ("to_right", "right")] {
             let wanted = wanted.get(&(side.to_owned(), label.clone()));
-            let told = crossings[key].as_u64().expect("a number");
-            assert_eq!(told, *wanted.unwrap_or(&0), "{label} to the {side}");
+            let published = crossings[key].as_u64().expect("a number");
+            assert_eq!(published, *wanted.unwrap_or(&0), "{label} to the {side}");
         }
     }
 
-    // Zones are told empty at the start and at the end.
+    // Zones are published as empty at the start and at the end.
     let zones = messages_of_kind(&lines, "zone");
-    let ends = [zones.first(), zones.last()].map(|zone| &zone.expect("told")["count"]);
+    let ends = [zones.first(), zones.last()].map(|zone| &zone.expect("published")["count"]);
     assert_eq!(ends, [0, 0], "{zones:?}");
     let crowds: Vec<_> = facts
         .iter()
@@ -223,24 +223,24 @@ fn dwell_times_of_fast_files_use_media_time() {
     let output = finish(&mut setup.command("run"));
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let lines = json_lines(&setup.path("analytics.jsonl"));
-    let told = |kind: &str| {
+    let published = |kind: &str| {
         let facts = messages_of_kind(&lines, "analytics").into_iter();
         let facts = facts.filter(|fact| fact["type"] == kind);
-        let mut told: Vec<_> = facts
+        let mut published: Vec<_> = facts
             .map(|fact| fact["duration_ms"].as_u64().expect("a time"))
             .collect();
-        told.sort_unstable();
-        told
+        published.sort_unstable();
+        published
     };
     let wanted = visit_durations(seed);
     // Rounded down, from frame times that are.
-    let near = |(told, wanted): (&u64, &u64)| told.abs_diff(*wanted) <= 1;
-    let left = told("zone_left");
+    let near = |(published, wanted): (&u64, &u64)| published.abs_diff(*wanted) <= 1;
+    let left = published("zone_left");
     assert_eq!(left.len(), wanted.len());
     assert!(left.iter().zip(&wanted).all(near), "{left:?}, {wanted:?}");
     let long = wanted.iter().filter(|stay| **stay >= 2000).count();
-    assert!(long > 0, "nobody stays: {wanted:?}");
-    assert_eq!(told("loitering").len(), long);
+    assert!(long > 0, "no person stays: {wanted:?}");
+    assert_eq!(published("loitering").len(), long);
 }
 
 #[test]
@@ -275,7 +275,7 @@ fn unknown_rule_labels_are_rejected_by_run_and_check() {
     assert_eq!(output.status.code(), Some(78), "{}", stderr(&output));
     assert!(stderr(&output).contains(wanted), "{}", stderr(&output));
     let output = finish(&mut setup.command("check"));
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains(wanted), "{said}");
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{printed}");
+    assert!(printed.contains(wanted), "{printed}");
 }

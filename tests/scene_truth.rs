@@ -1,4 +1,4 @@
-//! The synthetic scene from outside: what a consumer may rely on about pixels, boxes and identities.
+//! The synthetic scene: what a consumer may rely on about pixels, boxes and identities.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,7 +39,7 @@ fn a_frame_depends_on_seed_and_number_only() {
     assert_eq!(jumped.truth(100), walked.truth(100));
     let frame = drawn(&mut jumped, 100, TARGET);
     assert_eq!(frame, drawn(&mut walked, 100, TARGET));
-    // Another size in between, and a later frame, leave no trace.
+    // Another size in between, and a later frame, have no effect.
     drawn(&mut jumped, 5000, Size::new(33, 71));
     assert_eq!(frame, drawn(&mut jumped, 100, TARGET));
     assert_ne!(frame, drawn(&mut jumped, 101, TARGET));
@@ -130,7 +130,7 @@ fn boxes_stay_in_image_and_move_smoothly() {
                     "an identity keeps its class"
                 );
                 if let Some(earlier) = before.iter().find(|earlier| earlier.id == truth.id) {
-                    // At the picture's edge a box can double from one frame to the next.
+                    // At the image's edge a box can double from one frame to the next.
                     let [left, _, right, bottom] = earlier.xyxy;
                     if left <= 0.0 || right >= 640.0 || bottom >= 360.0 {
                         cut += 1;
@@ -164,7 +164,7 @@ fn objects_come_and_go_in_the_configured_number() {
             for truth in scene.truth(frame) {
                 first.entry(truth.id).or_insert(frame);
                 last.insert(truth.id, frame);
-                // A rider counts with what is ridden: its identity follows.
+                // A rider counts with the two-wheeler: its identity follows.
                 counts += u32::from(truth.id % 2 == 1);
             }
         }

@@ -1,7 +1,7 @@
 //! Secondary networks behind the scripted detector, in the real binary and the real ONNX Runtime: tiny networks that the tests
-//! write themselves look at crops of the synthetic scene, and what they say is held against its pixels.
+//! write themselves classify crops of the synthetic scene; the results are compared with its pixels.
 //!
-//! Those that run a network need `ORT_DYLIB_PATH`; without it they say so and pass.
+//! Those that run a network need `ORT_DYLIB_PATH`; without it they are skipped with a message.
 
 use crate::support;
 use crate::support::classifier;
@@ -20,7 +20,7 @@ use support::daemon::{Setup, finish, json_lines, stderr};
 const SIZE: Size = Size::new(320, 180);
 const FRAMES: u64 = 20;
 
-/// Whether there is a library; says so if not.
+/// Whether there is a library; prints a message if not.
 fn library_is_missing() -> bool {
     let missing = std::env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty());
     if missing {
@@ -48,7 +48,7 @@ fn run(setup: &Setup) -> Vec<Value> {
     json_lines(&setup.path("events.jsonl"))
 }
 
-/// Why it does not start.
+/// The error at its start.
 fn refused(setup: &Setup) -> String {
     let output = finish(&mut setup.command("run"));
     assert_eq!(output.status.code(), Some(78), "{}", stderr(&output));
@@ -133,13 +133,13 @@ fn classifier_labels_match_pixels() {
     let lines = run(&setup);
     let means = brightness(&lines);
     let events = of_kind(&lines, "event");
-    let (mut checked, mut told) = (BTreeMap::<String, usize>::new(), 0);
+    let (mut checked, mut updates) = (BTreeMap::<String, usize>::new(), 0);
     for event in &events {
-        // A decision is an event of its own, at once.
+        // Each change of a result is published at once as an update event.
         let before = event["before"]
             .as_object()
             .map(|_| labels(&event["before"], "light"));
-        told += usize::from(
+        updates += usize::from(
             event["type"] == "update" && before != Some(labels(&event["after"], "light")),
         );
         if event["type"] != "end" {
@@ -153,8 +153,8 @@ fn classifier_labels_match_pixels() {
             () if means.iter().all(|mean| *mean < BRIGHTNESS_THRESHOLD - 8.0) => "dark",
             () => continue,
         };
-        if let Some(said) = output.first() {
-            assert_eq!(said, sure, "{means:?} for {event}");
+        if let Some(label) = output.first() {
+            assert_eq!(label, sure, "{means:?} for {event}");
             *checked.entry(sure.to_owned()).or_default() += 1;
         }
     }
@@ -163,8 +163,8 @@ fn classifier_labels_match_pixels() {
         "{checked:?}"
     );
     assert!(
-        told >= checked.values().sum::<usize>(),
-        "{told} decisions were told, {checked:?}"
+        updates >= checked.values().sum::<usize>(),
+        "{updates} updates were published, {checked:?}"
     );
 
     let stats = of_kind(&lines, "stats");
@@ -214,7 +214,7 @@ fn secondary_detector_boxes_are_in_source_pixels_and_usable() {
         "  - {name: shade, model: bright, on: {secondary: part}, min_object: 1x1, vote_frames: 1}\n  \
            - {name: part, model: part, on: {classes: [car]}, min_object: 6x6, vote_frames: 1, reinfer_interval: 0}\n",
     );
-    // Whatever it looks at: a box of class `plate` over the middle quarter of the input, 24,16 to 72,48 of 96×64.
+    // Whatever the image shows: a box of class `plate` over the middle quarter of the input, 24,16 to 72,48 of 96×64.
     let mut rows = vec![0.0; 126 * 7];
     // Stride 8, column 5, row 3: center 40+8, 24+8.
     let middle = [1.0, 1.0, 6.0_f32.ln(), 4.0_f32.ln(), 0.9, 1.0, 0.0];
@@ -243,7 +243,7 @@ fn secondary_detector_boxes_are_in_source_pixels_and_usable() {
                 assert_eq!(
                     attribute["box"],
                     Value::Null,
-                    "it says that of the whole part"
+                    "the label applies to the whole part"
                 );
                 shades += 1;
                 continue;
@@ -254,7 +254,7 @@ fn secondary_detector_boxes_are_in_source_pixels_and_usable() {
             );
             assert_eq!(event["label"], "car", "{event}");
             let (part, whole) = (numbers(&attribute["box"]), numbers(&event["after"]["box"]));
-            // The object has moved a little since the look.
+            // The object has moved a little since the crop.
             let size = [whole[2] - whole[0], whole[3] - whole[1]];
             for axis in [0, 1] {
                 let near = 0.2 * size[axis] + 4.0;
@@ -275,7 +275,7 @@ fn the_primary_detector_does_not_wait_for_secondary_networks() {
     if library_is_missing() {
         return;
     }
-    // Frames come as fast as they are taken, and every object of each is to be looked at.
+    // Frames come as fast as they are taken, and every object of each must be classified.
     let setup = Setup::new(
         "sources: [{name: cam, uri: 'synthetic://traffic?seed=5&objects=20&width=160&height=90&realtime=false&frames=20'}]\n\
          detector: {backend: scripted}\n\
@@ -358,7 +358,7 @@ fn fixed_batch_network_runs_crops_individually() {
     assert_eq!(light["suggested_batch_size"], 1, "more do not fit: {light}");
 }
 
-/// A model of a GPU and no measurement of one: a run of the network costs a fixed time, and each crop in it a little more.
+/// A model of a GPU, not a measurement: a run of the network costs a fixed time, and each crop in it a little more.
 fn modeled_gpu_ms(runs: f64, crops: f64) -> f64 {
     const RUN_MS: f64 = 1.0;
     const CROP_MS: f64 = 0.1;

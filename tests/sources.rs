@@ -1,4 +1,4 @@
-//! Sources against real media, real servers and real damage.
+//! Sources with real media, real servers and damaged data.
 
 use crate::support;
 
@@ -64,7 +64,7 @@ fn file_is_delivered_completely_in_order_and_scaled() {
     assert!(times.windows(2).all(|pair| pair[0] < pair[1]), "{times:?}");
 }
 
-/// What is delivered with views, which have the size of the source and show what the network's picture shows.
+/// Delivers frames with full images, which have the size of the source and show the same as the network's image.
 fn with_full_images(uri: SourceUri) -> Vec<CollectedFrame> {
     let source = config(uri);
     let (frames, result) =
@@ -109,7 +109,7 @@ fn full_images_are_delivered_when_requested() {
 
 #[test]
 fn full_image_belongs_to_its_frame() {
-    // Each picture is of one brightness, which differs from that of the next; their size is odd.
+    // Each image is of one brightness, which differs from that of the next; their size is odd.
     let elements = "videotestsrc num-buffers=20 pattern=blink ! video/x-raw,format=I420,width=321,height=241,framerate=30/1 ! identity name=video";
     let source = config(SourceUri::Launch(elements.to_owned()));
     let (frames, result) =
@@ -240,7 +240,7 @@ fn empty_foreign_and_audioless_files_are_handled() {
 fn damaged_files_deliver_valid_part_or_error() {
     let folder = folder();
     let whole = fs::read(clips::mp4(folder.path(), "a.mp4", 320, 240, 60)).unwrap();
-    // MP4 has its index at the end: cut off, nothing can be found.
+    // MP4 has its index at the end: truncated, it has no frames.
     let cut = folder.path().join("cut.mp4");
     fs::write(&cut, &whole[..whole.len() / 2]).unwrap();
     let (frames, result) = Collector::start(&config(file(&cut)), usize::MAX).join();
@@ -252,7 +252,7 @@ fn damaged_files_deliver_valid_part_or_error() {
             .is_empty()
     );
 
-    // A stream that is damaged in the middle goes on behind the damage.
+    // A stream that is damaged in the middle continues after the damage.
     let stream = folder.path().join("a.avi");
     fs::rename(clips::mjpeg(folder.path(), "b.avi", 320, 240, 60), &stream).unwrap();
     let mut bytes = fs::read(&stream).unwrap();
@@ -397,7 +397,7 @@ fn frozen_rtsp_server_is_stall() {
 
 #[test]
 fn unreachable_rtsp_server_is_retried_with_backoff() {
-    // Nobody listens on the discard port.
+    // No server listens on the discard port.
     let collector = Collector::start(
         &config(rtsp(
             "rtsp://127.0.0.1:9/video".to_owned(),
@@ -499,7 +499,7 @@ fn image_folder_is_delivered_by_name_in_any_size() {
         .iter()
         .map(|frame| (frame.meta.source_size, frame.image, frame.meta.pts))
         .collect();
-    // The time is the place in the list, the damaged one counted.
+    // The timestamp is the index in the list, including the damaged one.
     let place = |seconds| Some(Duration::from_secs(seconds));
     assert_eq!(
         seen,

@@ -1,7 +1,7 @@
 //! Our own network, from the committed files: its accuracy on scenes that it was not trained on, in each precision, and
-//! the demo that judges itself.
+//! the demo with its score.
 //!
-//! Needs `ORT_DYLIB_PATH`; without it the tests say so and pass.
+//! Needs `ORT_DYLIB_PATH`; without it the tests are skipped with a message.
 
 use std::fs;
 use std::path::Path;
@@ -63,10 +63,10 @@ fn detections_match_golden_on_this_machine() {
             "--precision",
             precision,
         ]);
-        let said = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success(), "{said}");
-        assert!(said.contains("ok     onnx detections: "), "{said}");
-        assert!(!said.contains("drawn otherwise"), "{said}");
+        let printed = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{printed}");
+        assert!(printed.contains("ok     onnx detections: "), "{printed}");
+        assert!(!printed.contains("drawn otherwise"), "{printed}");
     }
 }
 

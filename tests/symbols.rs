@@ -1,4 +1,4 @@
-//! The binary asks for no symbol newer than GStreamer 1.16 and GLib 2.64, JetPack 5's: a newer one would end it there at its start.
+//! The binary needs no symbol newer than GStreamer 1.16 and GLib 2.64, JetPack 5's: with a newer one it would not start there.
 //!
 //! Which version introduced a symbol is read from the `symbols` files that Debian and Ubuntu install with these libraries.
 

@@ -1,5 +1,5 @@
-//! What the daemon tells systemd (`sd_notify(3)`), heard on a socket of the test's own: ready after the first frames,
-//! signs of life, and stopping.
+//! Messages of the daemon to systemd (`sd_notify(3)`), received on a socket of the test: ready after the first frames,
+//! watchdog messages, and stopping.
 
 use crate::support;
 
@@ -15,7 +15,7 @@ const STREET: &str = "synthetic://traffic?seed=1&objects=4&width=320&height=180&
 struct Managed {
     socket: UnixDatagram,
     child: Child,
-    heard: Vec<String>,
+    received: Vec<String>,
     setup: Setup,
 }
 
@@ -40,12 +40,12 @@ impl Managed {
         Self {
             socket,
             child,
-            heard: Vec::new(),
+            received: Vec::new(),
             setup,
         }
     }
 
-    /// Listens until a message has this line; gives its lines.
+    /// Receives until a message has this line; returns its lines.
     fn wait_for_line(&mut self, line: &str) -> Vec<String> {
         let started = Instant::now();
         let mut buffer = [0; 4096];
@@ -55,12 +55,12 @@ impl Managed {
             };
             let text = String::from_utf8_lossy(&buffer[..length]).into_owned();
             let lines: Vec<_> = text.lines().map(str::to_owned).collect();
-            self.heard.push(text);
+            self.received.push(text);
             if lines.iter().any(|found| found == line) {
                 return lines;
             }
         }
-        panic!("never heard {line}, but {:?}", self.heard);
+        panic!("never received {line}, but {:?}", self.received);
     }
 
     fn config(&self) -> &std::path::Path {
@@ -76,7 +76,7 @@ impl Managed {
     }
 }
 
-/// The lines of the first message that is heard from now on and has a line that begins so.
+/// The lines of the next message that has a line with this prefix.
 fn next_message_with(managed: &mut Managed, line: &str, begin: &str) -> String {
     loop {
         let lines = managed.wait_for_line(line);
@@ -100,10 +100,10 @@ fn reload_is_notified_from_begin_to_end() {
     let config = managed.config();
     std::fs::write(config, "device: test\nsources:\n  - name: cam\ndetector: { backend: scripted }\npublish:\n  mqtt: off\n").expect("writable");
     managed.signal("-HUP");
-    let told = next_message_with(&mut managed, "READY=1", "STATUS=");
+    let status = next_message_with(&mut managed, "READY=1", "STATUS=");
     assert!(
-        told.contains("reload refused: ") && told.contains(":3: sources[0].uri: missing"),
-        "{told}"
+        status.contains("reload refused: ") && status.contains(":3: sources[0].uri: missing"),
+        "{status}"
     );
     managed.signal("-TERM");
     managed.wait_for_line("STOPPING=1");
@@ -142,7 +142,7 @@ fn offline_camera_delays_readiness_until_timeout_without_stall() {
     let sources = format!(
         "  - name: street\n    uri: {STREET}\n  - name: gate\n    uri: rtsp://127.0.0.1:9/gate\n    stall_timeout_ms: 1500\n    reconnect_wait_ms: 100\n"
     );
-    // Ground truth is nothing that a camera has: this takes a network.
+    // A camera has no ground truth: this needs a network.
     if std::env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty()) {
         eprintln!("skipped: ORT_DYLIB_PATH is not set");
         return;
@@ -152,7 +152,7 @@ fn offline_camera_delays_readiness_until_timeout_without_stall() {
     let mut daemon = Managed::start(
         &sources,
         &format!("{{backend: onnx, model: '{model}'}}"),
-        // Its half is more than a picture takes on a busy machine.
+        // Half of it is longer than one image takes on a busy machine.
         Duration::from_secs(20),
     );
     let waiting = daemon.wait_for_line("EXTEND_TIMEOUT_USEC=30000000");

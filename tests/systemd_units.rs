@@ -1,6 +1,6 @@
-//! The units are for systemd 245 (Ubuntu 20.04, JetPack 5): what came later stands in drop-ins that are copied by hand.
+//! The units are for systemd 245 (Ubuntu 20.04, JetPack 5): newer directives are in drop-ins that are copied manually.
 //!
-//! A directive that systemd does not know is passed over with a warning, so that a sandbox could be open without a sign.
+//! systemd ignores an unknown directive with a warning, so that a sandbox could be open unnoticed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -102,7 +102,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("systemd")
 }
 
-/// What is wrong with the directives of a unit: newer than `newest`, or not in the table.
+/// Errors of the directives of a unit: newer than `max_version`, or not in the table.
 fn directive_errors(text: &str, max_version: u32) -> Vec<String> {
     let directives = text
         .lines()

@@ -1,8 +1,8 @@
-//! TensorRT's own libraries through our tables: TensorRT-RTX's builder, parser and runtime, and the lean runtime, on a machine
+//! NVIDIA's TensorRT libraries through our vtables: TensorRT-RTX's builder, parser and runtime, and the lean runtime, on a machine
 //! without a GPU.
 //!
 //! `JETWATCH_TENSORRT` names the folder with NVIDIA's libraries (`.ci/setup tensorrt` fetches them into `.cache/tensorrt`);
-//! without it these tests say so and pass.
+//! without it these tests are skipped with a message.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use jetwatch_nvidia::tensorrt::{
     BuildRequest, Flavor, Generation, Library, Precision, Progress, Runtime, TensorRtError, Version,
 };
 
-/// The library whose name begins with `stem`; `None`, said aloud, when there is none.
+/// The library whose name begins with `stem`; `None`, with a message, when there is none.
 fn library(stem: &str) -> Option<PathBuf> {
     let Some(folder) = std::env::var_os("JETWATCH_TENSORRT") else {
         eprintln!("skipped: JETWATCH_TENSORRT names no folder with NVIDIA's libraries");
@@ -107,7 +107,7 @@ fn network_builds_with_progress() {
     let built = request.build(&rtx).expect("it builds");
     assert!(built.is_quantized);
     assert!(built.plan.len() > 500_000, "{} bytes", built.plan.len());
-    assert!(steps.load(Ordering::Relaxed) > 0, "no step was told");
+    assert!(steps.load(Ordering::Relaxed) > 0, "no step was reported");
 
     let onnx = street_nano("fp32");
     let built = self::request(&onnx, Precision::Fp32)
@@ -213,10 +213,10 @@ fn incompatible_plans_are_rejected_with_tensorrt_message() {
             &b""[..],
             b"garbage that is no plan, long enough to have a header in it",
         ] {
-            let said = refused(library, plan);
+            let printed = refused(library, plan);
             assert!(
-                said.starts_with("TensorRT failed at ") && !said.ends_with("no reason"),
-                "{said}"
+                printed.starts_with("TensorRT failed at ") && !printed.ends_with("no reason"),
+                "{printed}"
             );
         }
     }
@@ -224,8 +224,8 @@ fn incompatible_plans_are_rejected_with_tensorrt_message() {
     let built = request(&onnx, Precision::Int8)
         .build(&rtx)
         .expect("it builds");
-    let said = refused(&rtx, &built.plan[..built.plan.len() / 2]);
-    assert!(said.starts_with("TensorRT failed at "), "{said}");
+    let printed = refused(&rtx, &built.plan[..built.plan.len() / 2]);
+    assert!(printed.starts_with("TensorRT failed at "), "{printed}");
 }
 
 #[test]

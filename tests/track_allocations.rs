@@ -1,4 +1,4 @@
-//! Trackers allocate while they meet more objects than ever before, and not after that: counted by the allocator itself.
+//! Trackers allocate only while the number of objects reaches a new maximum: counted by the allocator.
 
 use jetwatch_config::{Association, TrackerConfig, TrackerKind};
 use jetwatch_track::Tracker;
@@ -7,12 +7,12 @@ use jetwatch_types::Detection;
 #[global_allocator]
 static ALLOCATOR: dhat::Alloc = dhat::Alloc;
 
-/// Bytes that were asked for since the start, also for blocks that only grew.
+/// Bytes allocated since the start, including reallocations.
 fn allocated_bytes() -> u64 {
     dhat::HeapStats::get().total_bytes
 }
 
-/// People on a ring road: each of 40 goes on by a few pixels in each frame, a sixth of them hidden in turns, all in sight again after
+/// 40 people on a ring road: each moves by a few pixels per frame, a sixth of them hidden in turns, all visible again after
 /// 120 frames.
 fn frame(at: u64) -> Vec<Detection> {
     let object = |id: u64| {

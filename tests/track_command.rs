@@ -1,4 +1,4 @@
-//! `jetwatch track` as a function: files in, files out, errors in words.
+//! `jetwatch track` as a function: files in, files out, error texts.
 
 use std::fs;
 use std::path::Path;
@@ -26,7 +26,7 @@ fn track(detections: &Path, out: &Path, options: &[&str]) -> Result<(), String> 
     run(&line.track).map_err(|error| format!("{error:#}"))
 }
 
-/// One object that walks to the right, its lines out of order and with both line endings, and a false detection.
+/// One object that moves to the right, with lines out of order and both line endings, and a false detection.
 const WALK: &str = "3,-1,12,5,40,80,0.7,2\r\n1,-1,10,5,40,80,0.9,2\n2,-1,11,5,40,80,0.8,2,-1,-1\n\n2,-1,300,5,40,80,0.2,2\n";
 
 #[test]
@@ -152,7 +152,7 @@ fn output_link_and_device_are_preserved() {
         3
     );
 
-    // A named pipe stands for every target that is no file; the reader sees the lines, and the pipe is still one afterwards.
+    // A named pipe as an example of a target that is no regular file; it gets the lines and is not replaced.
     let pipe = folder.path().join("pipe");
     let made = std::process::Command::new("mkfifo")
         .arg(&pipe)

@@ -1,7 +1,7 @@
 //! The trackers on public MOTChallenge sequences, against their ground truth.
 //!
 //! Needs `JETWATCH_TEST_DATA`, a folder with `mot/det/SEQUENCE.txt` and `mot/gt/SEQUENCE/gt/gt.txt`; without it the
-//! test says so and passes. That the figures are those of other programs is tested where they are computed.
+//! test is skipped with a message. The comparison with other programs is tested where the figures are computed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ fn accuracy_on_public_sequences_is_at_least_the_published() {
         return;
     };
     let folder = PathBuf::from(root).join("mot");
-    // What a plain greedy IOU tracker reaches with the same detections, and what SORT's authors publish.
+    // Figures of a plain greedy IoU tracker with the same detections, and those that SORT's authors publish.
     for (sequence, plain, published_mota, published_idf1) in [
         ("TUD-Campus", 58.8, 62.7, 60.6),
         ("KITTI-17", 58.9, 60.2, 71.1),

@@ -1,5 +1,5 @@
-//! What holds for every tracker and whatever it is given: the order of detections means nothing, identities are unique,
-//! every new object has one end, and times go forward.
+//! Properties of every tracker for any input: the order of detections has no effect, identities are unique,
+//! every new track has one end, and times increase.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant, SystemTime};
@@ -9,7 +9,7 @@ use jetwatch_track::{TrackEventGenerator, Tracker, UNCONFIRMED};
 use jetwatch_types::{Detection, EventKind, FrameMeta, Size, SourceId, Track, TrackState};
 use proptest::prelude::*;
 
-/// A detection, with weak scores, boxes that coincide, and now and then one that is no box.
+/// A detection, with weak scores, coinciding boxes, and sometimes an invalid box.
 fn detection() -> impl Strategy<Value = Detection> {
     let score = prop_oneof![Just(0.3_f32), Just(0.7), 0.0_f32..=1.0];
     let edge =
@@ -22,7 +22,7 @@ fn detection() -> impl Strategy<Value = Detection> {
     })
 }
 
-/// Some frames, so that objects come, stay, and go.
+/// Some frames, so that objects appear, stay, and disappear.
 fn frames() -> impl Strategy<Value = Vec<Vec<Detection>>> {
     let still = prop::collection::vec(detection(), 0..6);
     let others = prop::collection::vec(prop::collection::vec(detection(), 0..4), 1..25);
@@ -77,7 +77,7 @@ fn tracks(config: &TrackerConfig, frames: &[Vec<Detection>]) -> Vec<Vec<Track>> 
     all
 }
 
-/// The same in bits, since a box that is none is not equal to itself.
+/// The same in bits, because an invalid box is not equal to itself.
 fn bits(tracks: &[Vec<Track>]) -> Vec<String> {
     tracks.iter().map(|frame| format!("{frame:?}")).collect()
 }
@@ -169,27 +169,27 @@ proptest! {
     fn skipped_frames_do_not_end_tracks(
         config in config(),
         frames in frames(),
-        looks in any::<u64>(),
+        detected in any::<u64>(),
     ) {
         let mut tracker = Tracker::with_coasting(&config);
         let mut lifecycle = TrackEventGenerator::new(Duration::from_millis(100));
         let mut events = Vec::new();
         let fates = |tracks: &[Track]| -> Vec<_> {
-            let told = |track: &&Track| {
+            let is_confirmed = |track: &&Track| {
                 track.id != UNCONFIRMED && track.state != TrackState::Ended
             };
-            let alive = tracks.iter().filter(told);
+            let alive = tracks.iter().filter(is_confirmed);
             alive
                 .map(|track| (track.id, track.state, track.hits, track.lost_frames))
                 .collect()
         };
         for (frame, detections) in frames.iter().enumerate() {
-            if looks >> (frame % 64) & 1 == 1 {
+            if detected >> (frame % 64) & 1 == 1 {
                 tracker.update(detections);
             } else {
                 let before = fates(tracker.tracks());
                 let mut after = fates(tracker.coast());
-                // Those whose probation ends now come on top, or go on as one that was lost.
+                // Tracks whose probation ends now are added, or continue a lost one.
                 after.retain(|(id, ..)| before.iter().any(|(known, ..)| known == id));
                 let mut before = before;
                 if config.reassociate_frames > 0 {
@@ -203,7 +203,7 @@ proptest! {
                         .collect();
                     before.retain(|(id, ..)| !found_again.contains(id));
                     after.retain(|(id, ..)| !found_again.contains(id));
-                    // They stand where the new one stood.
+                    // They are at the position of the new one.
                     before.sort_unstable_by_key(|(id, ..)| *id);
                     after.sort_unstable_by_key(|(id, ..)| *id);
                 }
@@ -227,11 +227,11 @@ proptest! {
             let mixed: Vec<_> = frames.iter().map(|frame| Just(frame.clone()).prop_shuffle()).collect();
             (Just(frames), mixed)
         }),
-        looks in any::<u64>(),
+        detected in any::<u64>(),
     ) {
         let tracks = |frames: &[Vec<Detection>]| -> Vec<Vec<Track>> {
             let mut tracker = Tracker::with_coasting(&config);
-            let step = |(at, detections): (usize, &Vec<Detection>)| match looks >> (at % 64) & 1 {
+            let step = |(at, detections): (usize, &Vec<Detection>)| match detected >> (at % 64) & 1 {
                 1 => tracker.update(detections).to_vec(),
                 _ => tracker.coast().to_vec(),
             };

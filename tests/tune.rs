@@ -1,5 +1,5 @@
-//! `jetwatch tune` and the room `platform` on Jetsons made of files, with doubles of JetPack's tools: what is read, what is set,
-//! what is refused, and what is left when something fails half-way.
+//! `jetwatch tune` and the crate `platform` on virtual Jetsons of files, with doubles of JetPack's tools: what is read, what is set,
+//! what is refused, and what remains when something fails half-way.
 
 use crate::support::virtual_jetson;
 
@@ -191,7 +191,7 @@ fn rail_reports_exceeded_limit() {
     assert_eq!(rail(), (Some(2600), Some(2500), Some(true)));
     set("curr1_crit_alarm", "1");
     assert_eq!(rail(), (Some(2600), Some(3000), Some(true)));
-    // Idle, it may measure a little less than nothing.
+    // Idle, it may measure slightly below zero.
     for (file, number) in [
         ("curr1_input", "-8"),
         ("curr1_max_alarm", "0"),
@@ -214,7 +214,7 @@ fn root_only_sensors_are_read_from_copies() {
     };
     let rate = "/sys/kernel/debug/bpmp/debug/clk/emc/rate";
     let activity = "/sys/kernel/debug/cactmon/mc_all";
-    // Nothing can be denied to root, who may run this: folders cannot be read as files either.
+    // Permissions do not stop root, as which this may run: a folder in place of a file does.
     for path in [rate, activity] {
         jetson.remove(path);
         fs::create_dir(jetson.path(path)).expect("created");
@@ -424,7 +424,7 @@ fn impossible_settings_are_rejected_before_any_change() {
 fn unprivileged_apply_changes_nothing() {
     let jetson = VirtualJetson::xavier_nx();
     let before = jetson.settings();
-    // Nobody may make a file there, not even root, under whom tests may run.
+    // No user may create a file there, not even root, as which tests may run.
     fs::remove_dir(jetson.path("/run")).expect("removed");
     symlink("/sys", jetson.path("/run")).expect("linked");
     let error = apply(&jetson.root(), &all_settings("8"))
@@ -497,7 +497,7 @@ fn clocks_are_reapplied_after_mode_change() {
     let root = jetson.root();
     let before = jetson.settings();
     apply(&root, &all_settings("8")).expect("applied");
-    // By hand: the clocks get free.
+    // Manually: the clocks are released.
     let tool = jetson.path("/usr/sbin/nvpmodel");
     let by_hand = Command::new(tool)
         .args(["-m", "1"])
@@ -514,7 +514,7 @@ fn clocks_are_reapplied_after_mode_change() {
     apply(&root, &all_settings("8")).expect("applied");
     assert_eq!(states(&root, &all_settings("8")), vec![StepState::Right; 4]);
 
-    // By configuration: given back, changed, held again.
+    // By configuration: restored, changed, held again.
     apply(&root, &all_settings("7")).expect("applied");
     assert_eq!(states(&root, &all_settings("7")), vec![StepState::Right; 4]);
     restore(&root).expect("given back");
@@ -572,7 +572,7 @@ fn reboot_clears_saved_clocks() {
     let jetson = VirtualJetson::xavier_nx();
     let root = jetson.root();
     apply(&root, &all_settings("8")).expect("applied");
-    // The mode and the fan's profile stay, the rest is as the kernel starts.
+    // The mode and the fan's profile stay, the rest is reset at boot.
     jetson.write("/proc/sys/kernel/random/boot_id", "another\n");
     jetson.write("/proc/sys/kernel/perf_event_paranoid", "4\n");
     jetson.write("/sys/class/devfreq/17000000.gv11b/min_freq", "114750000\n");
@@ -686,7 +686,7 @@ fn tune_command_plans_applies_and_restores() {
     );
     let restored = command(&jetson, &["restore"], tune);
     assert!(restored.status.success(), "{restored:?}");
-    assert!(output_text(&restored).contains("fan_profile: quiet again"));
+    assert!(output_text(&restored).contains("fan_profile: restored to quiet"));
 
     let stopping = "{fan_profile: cool, restore_on_stop: true}";
     assert!(command(&jetson, &["apply"], stopping).status.success());

@@ -1,5 +1,5 @@
-//! The doubles of L4T's elements themselves: pads, properties, pictures, refusals and counts. What is proven with them is worth as
-//! much as they are.
+//! The doubles of L4T's elements themselves: pads, properties, images, refusals and counts. Tests with them are only as good as
+//! the doubles.
 
 use crate::support::clips;
 use crate::support::jetson_elements;
@@ -117,7 +117,7 @@ fn virtual_element_defaults_match_documentation() {
         };
         assert_eq!(text, value, "{factory} {property}");
     }
-    // What is set is given back.
+    // A property has the value that was set.
     let converter = make("nvvidconv");
     converter.set_property_from_str("compute-hw", "VIC");
     converter.set_property("output-buffers", 9u32);
@@ -272,7 +272,7 @@ fn virtual_vic_scales_crops_and_rotates() {
     );
     let whole = made("whole", "identity");
     assert_eq!(made("same", &format!("nvvidconv ! {up} ! {down}")), whole);
-    // The swizzle goes both ways, and nothing is lost where both formats hold the same.
+    // The swizzle is reversible, and lossless between equivalent formats.
     let through = made(
         "block",
         &format!("nvvidconv ! video/x-raw(memory:NVMM),format=NV12 ! {down}"),
@@ -326,32 +326,35 @@ fn virtual_vic_rejects_unsupported_conversions() {
         ))
     };
     let nvmm = "video/x-raw(memory:NVMM)";
-    let said = refuse(
+    let printed = refuse(
         "width=1920,height=1080",
         &format!("nvvidconv ! {nvmm},width=112,height=80"),
     );
     assert!(
-        said.contains("NvBufSurfTransform failed") && said.contains("by 16 at most"),
-        "{said}"
+        printed.contains("NvBufSurfTransform failed") && printed.contains("by 16 at most"),
+        "{printed}"
     );
-    let said = refuse(
+    let printed = refuse(
         "width=64,height=64",
         &format!("nvvidconv ! {nvmm},width=1040,height=64"),
     );
-    assert!(said.contains("by 16 at most"), "{said}");
-    let said = refuse(
+    assert!(printed.contains("by 16 at most"), "{printed}");
+    let printed = refuse(
         "width=64,height=64",
         &format!("nvvidconv ! {nvmm},width=64,height=15"),
     );
-    assert!(said.contains("smaller than 16x16"), "{said}");
+    assert!(printed.contains("smaller than 16x16"), "{printed}");
     // No side in NVMM, and three bytes a pixel.
     for caps in ["width=32,height=32", "format=RGB"] {
-        let said = refuse(
+        let printed = refuse(
             "width=64,height=64",
             &format!("nvvidconv ! video/x-raw,{caps}"),
         );
         let is_caps = ["not-negotiated", "can't handle caps", "could not link"];
-        assert!(is_caps.iter().any(|words| said.contains(words)), "{said}");
+        assert!(
+            is_caps.iter().any(|words| printed.contains(words)),
+            "{printed}"
+        );
     }
     // The GPU's limits are others.
     let gpu = format!("nvvidconv compute-hw=GPU ! {nvmm},width=112,height=80");
@@ -367,7 +370,7 @@ fn virtual_vic_rejects_unsupported_conversions() {
 fn virtual_vic_rejects_unsupported_crops() {
     let machine = JetsonElements::new();
     let nvmm = "video/x-raw(memory:NVMM)";
-    // Of a picture of 640×360.
+    // Of an image of 640×360.
     let pipeline = |crop: &str, to: &str| {
         format!(
             "videotestsrc num-buffers=2 ! video/x-raw,width=640,height=360 ! nvvidconv {crop} ! {nvmm},{to} ! fakesink"
@@ -378,19 +381,19 @@ fn virtual_vic_rejects_unsupported_crops() {
         "left=0 right=641 top=0 bottom=360",
         "left=0 right=640 top=0 bottom=361",
         "left=700 right=800 top=0 bottom=100",
-        // Edges without a picture between them.
+        // Edges without an image between them.
         "left=100 right=100 top=0 bottom=100",
         "left=0 right=100 top=80 bottom=40",
     ] {
         for engine in ["", "compute-hw=GPU "] {
-            let said = machine.run_to_error(&pipeline(&format!("{engine}{outside}"), square));
+            let printed = machine.run_to_error(&pipeline(&format!("{engine}{outside}"), square));
             assert!(
-                said.contains("the crop is outside of the picture"),
-                "{engine}{outside}: {said}"
+                printed.contains("the crop is outside of the picture"),
+                "{engine}{outside}: {printed}"
             );
         }
     }
-    // What counts is the crop and not the picture: this one is large enough, and scaled by 3 at most.
+    // The limits apply to the crop, not to the image: this one is large enough, and scaled by at most 3.
     for (crop, to, why) in [
         (
             "left=0 right=15 top=0 bottom=64",
@@ -413,14 +416,14 @@ fn virtual_vic_rejects_unsupported_crops() {
             "32x16 to 64x272: the VIC scales by 16 at most",
         ),
     ] {
-        let said = machine.run_to_error(&pipeline(crop, to));
+        let printed = machine.run_to_error(&pipeline(crop, to));
         assert!(
-            said.contains("NvBufSurfTransform failed") && said.contains(why),
-            "{crop}: {said}"
+            printed.contains("NvBufSurfTransform failed") && printed.contains(why),
+            "{crop}: {printed}"
         );
     }
     assert_eq!(machine.activity(), [], "nothing came through");
-    // The limits themselves are met, and a crop of a picture that is too large as a whole.
+    // The limits themselves are allowed, and a crop of an image that is too large as a whole.
     machine.run_to_end(&pipeline(
         "left=624 right=640 top=344 bottom=360",
         "width=256,height=256",
@@ -466,12 +469,12 @@ fn virtual_camera_delivers_frames_and_fails_on_request() {
     assert_eq!((work[0].engine.as_str(), work[0].frames), ("ISP", 6));
     assert_eq!(work[0].to, "NVMM NV12 1280x720 block");
 
-    let said =
+    let printed =
         |pipeline: &str| String::from_utf8_lossy(&machine.launch(pipeline).stderr).into_owned();
-    let text = said("nvarguscamerasrc sensor-id=2 ! fakesink");
+    let text = printed("nvarguscamerasrc sensor-id=2 ! fakesink");
     assert!(text.contains("Invalid camera device specified"), "{text}");
     machine.write("sensors", "0\n");
-    let text = said("nvarguscamerasrc ! fakesink");
+    let text = printed("nvarguscamerasrc ! fakesink");
     assert!(text.contains("No cameras available"), "{text}");
     machine.remove("sensors");
     machine.write("argus-wedged", "timeout\n");
@@ -482,7 +485,7 @@ fn virtual_camera_delivers_frames_and_fails_on_request() {
     );
     machine.remove("argus-wedged");
     machine.remove("nvargus-daemon");
-    let text = said("nvarguscamerasrc ! fakesink");
+    let text = printed("nvarguscamerasrc ! fakesink");
     assert!(
         text.contains("Connecting to nvargus-daemon failed"),
         "{text}"
@@ -493,7 +496,7 @@ fn virtual_camera_delivers_frames_and_fails_on_request() {
 #[test]
 fn jpeg_decoding_needs_property() {
     let machine = JetsonElements::new();
-    let said =
+    let printed =
         machine.run_to_error("videotestsrc num-buffers=2 ! jpegenc ! nvv4l2decoder ! fakesink");
-    assert!(said.contains("JPEG needs mjpeg=1"), "{said}");
+    assert!(printed.contains("JPEG needs mjpeg=1"), "{printed}");
 }

@@ -8,9 +8,9 @@ import numpy as np
 IOUS = np.linspace(0.5, 0.95, 10)
 # Compared to the last bit: 7 of 20 does not reach the point 0.35000000000000003, here as in COCO's own code.
 RECALLS = np.linspace(0, 1, 101)
-MOST_DETECTIONS = 100
+MAX_DETECTIONS = 100
 # Boxes of one picture that suppression looks at, best first.
-MOST_CANDIDATES = 1000
+MAX_CANDIDATES = 1000
 
 
 def overlaps(a, b):
@@ -29,7 +29,7 @@ def detections(boxes, scores, threshold, iou):
     best = scores[np.arange(len(scores)), classes]
     usable = np.isfinite(boxes).all(1) & np.isfinite(best) & (best >= threshold)
     kept = np.flatnonzero(usable)
-    kept = kept[np.argsort(-best[kept], kind="stable")][:MOST_CANDIDATES]
+    kept = kept[np.argsort(-best[kept], kind="stable")][:MAX_CANDIDATES]
     boxes, best, classes = boxes[kept].astype(np.float64), best[kept], classes[kept]
     both, area, _ = overlaps(boxes, boxes)
     union = area[:, None] + area[None, :] - both
@@ -38,7 +38,7 @@ def detections(boxes, scores, threshold, iou):
     for index in range(len(boxes)):
         if alive[index]:
             alive[index + 1 :] &= ~covers[index, index + 1 :]
-    stay = np.flatnonzero(alive)[:MOST_DETECTIONS]
+    stay = np.flatnonzero(alive)[:MAX_DETECTIONS]
     return boxes[stay], best[stay], classes[stay]
 
 

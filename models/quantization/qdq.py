@@ -16,7 +16,7 @@ from . import calibration, graph
 
 TARGETS = ("tensorrt", "cpu")
 # What the CPU's 8-bit kernels take between chosen layers.
-FOLLOWERS = {
+BETWEEN_LAYERS = {
     "Sigmoid", "Mul", "LeakyRelu", "Relu", "Clip", "Concat", "MaxPool", "AveragePool", "GlobalAveragePool", "Resize",
     "Slice", "Split", "Reshape", "Transpose",
 }
@@ -84,7 +84,7 @@ class Writer:
         for node in self.model.graph.node:
             activations = [name for name in node.input if name in self.shapes and name not in self.weights]
             follows = (
-                node.op_type in FOLLOWERS
+                node.op_type in BETWEEN_LAYERS
                 and node.name not in self.tail
                 and activations
                 and all(name in quantized for name in activations)

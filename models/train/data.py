@@ -14,11 +14,11 @@ import torch
 from torch.nn import functional
 
 # Most objects of a picture; further ones, the smallest, become ignored regions.
-MOST = 48
+MAX_BOXES = 48
 
 
 class Set:
-    """Pictures `[n, 3, height, width]` as bytes, boxes `[n, MOST, 4]` as xyxy in pixels, labels `[n, MOST]` (-1: none), ignored `[n, MOST, 4]`."""
+    """Pictures `[n, 3, height, width]` as bytes, boxes `[n, MAX_BOXES, 4]` as xyxy in pixels, labels `[n, MAX_BOXES]` (-1: none), ignored `[n, MAX_BOXES, 4]`."""
 
     def __init__(self, folder, names, size, device, limit=None):
         folder = pathlib.Path(folder)
@@ -46,9 +46,9 @@ class Set:
                 self.pictures[start : start + len(part)] = torch.stack(part).to(device)
         place = {image["id"]: index for index, image in enumerate(images)}
         scale = [(width / image["width"], height / image["height"]) for image in images]
-        boxes = numpy.zeros((len(images), MOST, 4), numpy.float32)
-        labels = numpy.full((len(images), MOST), -1, numpy.int64)
-        ignored = numpy.zeros((len(images), MOST, 4), numpy.float32)
+        boxes = numpy.zeros((len(images), MAX_BOXES, 4), numpy.float32)
+        labels = numpy.full((len(images), MAX_BOXES), -1, numpy.int64)
+        ignored = numpy.zeros((len(images), MAX_BOXES, 4), numpy.float32)
         counts, ignored_counts = numpy.zeros(len(images), int), numpy.zeros(len(images), int)
         for annotation in sorted(document["annotations"], key=lambda a: -a["bbox"][2] * a["bbox"][3]):
             index = place.get(annotation["image_id"])
@@ -57,8 +57,8 @@ class Set:
             x, y, w, h = annotation["bbox"]
             kx, ky = scale[index]
             box = [x * kx, y * ky, (x + w) * kx, (y + h) * ky]
-            if annotation.get("iscrowd", 0) or counts[index] == MOST:
-                if ignored_counts[index] < MOST:
+            if annotation.get("iscrowd", 0) or counts[index] == MAX_BOXES:
+                if ignored_counts[index] < MAX_BOXES:
                     ignored[index, ignored_counts[index]] = box
                     ignored_counts[index] += 1
             else:

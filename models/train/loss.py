@@ -11,7 +11,7 @@ TOP = 10
 SCORE_POWER = 0.5
 IOU_POWER = 6.0
 # A box narrower than this many pixels is taken as that wide when cells are looked for, or small objects would have none.
-LEAST_SIDE = 10.0
+MIN_SIDE = 10.0
 
 
 def pairwise_iou(a, b):
@@ -50,7 +50,7 @@ def assign(scores, boxes, points, truth, classes, valid):
     iou = pairwise_iou(truth, boxes)
     score = scores.transpose(1, 2).gather(1, classes[..., None].expand(-1, -1, boxes.shape[1]))
     fit = score.pow(SCORE_POWER) * iou.pow(IOU_POWER)
-    near = inside(points, truth, LEAST_SIDE) & valid[..., None]
+    near = inside(points, truth, MIN_SIDE) & valid[..., None]
     fit = torch.where(near, fit + 1e-12, torch.zeros_like(fit))
     best = fit.topk(TOP, dim=2)
     chosen = torch.zeros_like(near).scatter(2, best.indices, best.values > 0)

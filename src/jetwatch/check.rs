@@ -1,4 +1,4 @@
-//! `jetwatch check`: does what the configuration names work, here and now?
+//! `jetwatch check`: tests the model, the sources and the broker of a configuration on this machine.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -196,12 +196,12 @@ fn check_source(
             let waited = opened.waited.as_millis();
             let text = format!("{} pixels, first frame after {waited} ms", opened.size);
             report.ok(&what, &text);
-            // A source that jetwatch draws has no pipeline to be asked.
+            // A drawn source has no pipeline.
             add_plan(&plan, &opened.plan.unwrap_or(expected), report);
         }
         Err(reason) => {
             report.failed(&what, &reason);
-            let text = format!("expected, as nothing was seen: {expected}");
+            let text = format!("expected plan, without a frame: {expected}");
             report.unknown(&plan, &text);
         }
     }
@@ -222,8 +222,8 @@ struct FirstFrame {
 
 impl FrameHandler for FirstFrame {
     fn frame(&self, frame: Frame) -> Flow {
-        // One is enough; that the source goes on until it is stopped distinguishes its own end from ours. The number does not
-        // say which is the first: an image that could not be read in place had one too.
+        // Only the first frame is sent. The source continues until it is stopped, so an earlier end is its own. The frame number does not
+        // identify the first frame: an image that could not be read in place had one, too.
         if !self.is_seen.swap(true, Ordering::Relaxed) {
             let message = SourceMessage::Frame(frame.meta.source_size);
             let _ = self.messages.send(message);
@@ -250,7 +250,7 @@ fn open(
     placement: Placement,
     host: &CheckContext,
 ) -> Result<Opened, String> {
-    let (news, heard) = unbounded();
+    let (tx, rx) = unbounded();
     let stop = StopToken::default();
     let mut context = SourceContext::standalone(
         &source.name,
@@ -258,7 +258,7 @@ fn open(
         placement,
         &stop,
         Arc::new(FirstFrame {
-            messages: news,
+            messages: tx,
             is_seen: AtomicBool::new(false),
         }),
     );
@@ -268,12 +268,12 @@ fn open(
     let started = Instant::now();
     let handle = source::start(source, context)
         .map_err(|error| format!("cannot start a thread: {error}"))?;
-    let result = wait_for_frame(&heard, source, started);
+    let result = wait_for_frame(&rx, source, started);
     stop.stop();
     // Its own error is already in `result`.
     let _ = handle.join();
     // A plan that the configuration does not accept comes after its frame.
-    let late = heard.try_iter().find_map(|news| match news {
+    let late = rx.try_iter().find_map(|message| match message {
         SourceMessage::Error(reason) => Some(reason),
         SourceMessage::Frame(_) | SourceMessage::Plan(_) => None,
     });
@@ -290,7 +290,7 @@ fn wait_for_frame(
 ) -> Result<Opened, String> {
     let timeout = source.first_frame_timeout();
     let end = started + timeout + Duration::from_secs(1);
-    // What is drawn has no pipeline, and tells no plan.
+    // A drawn source has no pipeline and no plan.
     let has_plan = !matches!(source.uri, SourceUri::Synthetic(_));
     let (mut seen, mut plan) = (None, None);
     loop {
@@ -334,7 +334,7 @@ fn check_broker(config: &Config, report: &mut CheckReport) {
         Broker::Url { host, port, .. } => match publish::probe(mqtt, BROKER_TIMEOUT) {
             Ok(_) => report.ok(
                 "broker",
-                &format!("{host}:{port} accepts us as {}", mqtt.client_id),
+                &format!("{host}:{port} accepts the client {}", mqtt.client_id),
             ),
             Err(error) if error.is_units_alone() => report.unknown("broker", &error.to_string()),
             Err(error) => report.failed("broker", &error.to_string()),

@@ -35,7 +35,7 @@ pub(super) struct DatasetArgs {
     #[arg(long, value_name = "WIDTHxHEIGHT", default_value = "640x384", value_parser = parse_size)]
     size: Size,
     /// Minimum and maximum number of objects in a scene, on average over time
-    #[arg(long, value_name = "LEAST-MOST", default_value = "3-14", value_parser = parse_range)]
+    #[arg(long, value_name = "MIN-MAX", default_value = "3-14", value_parser = parse_range)]
     objects: (u32, u32),
     /// Merge several labels into one, such as vehicle=car,bus,truck; may be given several times
     #[arg(long, value_name = "NAME=LABEL,…", value_parser = parse_merge)]

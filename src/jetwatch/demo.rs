@@ -127,7 +127,7 @@ pub(super) fn run(args: &DemoArgs, started: Instant) -> anyhow::Result<Exit> {
 /// Frames that each precision is measured with.
 const TRIAL_FRAMES: u64 = 24;
 
-/// Takes the precision that this machine runs fastest, where the model has several: which one that is depends on the processor.
+/// Selects the precision that is fastest on this machine, where the model has several; that depends on the CPU.
 fn choose_precision(config: &mut Config, spec: &ModelSpec) -> anyhow::Result<()> {
     if spec.files.len() < 2 || config.sources.is_empty() {
         return Ok(());
@@ -195,7 +195,7 @@ fn print_intro(config: &Config, args: &DemoArgs) {
     println!();
 }
 
-/// The usual port on the loopback interface, or a free one when somebody has it.
+/// The usual port on the loopback interface, or a free one when it is in use.
 fn free_address() -> SocketAddr {
     let usual = SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_PORT));
     match TcpListener::bind(usual) {
@@ -236,7 +236,7 @@ fn print_messages(
                             _ => String::from_utf8_lossy(&payload).into_owned(),
                         };
                         match writeln!(stdout(), "{topic} {text}") {
-                            // Whoever read us has seen enough; the counts go on.
+                            // The reader of the pipe has ended; the counts continue.
                             Err(error) if error.kind() != ErrorKind::BrokenPipe => {
                                 log::warn!("cannot print: {error}")
                             }

@@ -9,20 +9,20 @@ use jetwatch_nsys::profile::ProfileError;
 use jetwatch_pipeline::PipelineError;
 use jetwatch_telemetry::with_error_prefix;
 
-/// Shown below `--help`, and in the README.
+/// Shown below `--help`, and in the book.
 pub(super) const HELP: &str = "\
 Exit codes:
-  0    ended as asked, or by itself
-  1    the chain failed: detector, publishing, or a thread that did not end; or a command did
+  0    ended as requested, or by itself
+  1    the pipeline failed (detector, publishing, or a thread that did not end), or a command failed
   2    the command line is wrong
-  3    a source failed for good
+  3    a source failed permanently
   78   the configuration or the model is wrong (systemd does not restart on it)
-  128+N  ended at once by a second signal N; 141: nobody reads the output any more";
+  128+N  ended at once by a second signal N; 141: broken pipe (SIGPIPE)";
 
 /// Result of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// As asked, or by itself.
+    /// Ended as requested, or by itself.
     Success,
     /// The pipeline failed.
     Failure,

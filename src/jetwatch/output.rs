@@ -1,8 +1,8 @@
-//! What commands print. In this room `println!`, `print!`, `eprintln!` are those of this file: Rust's own panic when a pipe
-//! is closed, which here would be a bug with a core dump because somebody typed `| head -1`.
+//! Output of the commands. In this crate `println!`, `print!`, `eprintln!` are those of this file: Rust's own macros panic on
+//! a closed pipe, and a panic aborts with a core dump, for example after `| head -1`.
 //!
-//! Whoever closes our standard output has seen enough: the process ends at once and without a word, with the exit code that
-//! shells show for programs that the signal SIGPIPE ended. Rust ignores that signal, and taking it back needs unsafe code.
+//! When standard output is closed, the process ends at once and silently, with the exit code that shells show for programs
+//! that SIGPIPE ended. Rust ignores that signal, and restoring its default needs unsafe code.
 
 use std::fmt::Arguments;
 use std::io::{ErrorKind, Write, stderr, stdout};
@@ -22,13 +22,13 @@ macro_rules! print {
     ($($text:tt)*) => { $crate::output::print(format_args!($($text)*)) };
 }
 
-/// Prints a line to standard error; what nobody can read is not printed.
+/// Prints a line to standard error; errors are ignored.
 macro_rules! eprintln {
     ($($text:tt)*) => { $crate::output::eprint(format_args!("{}\n", format_args!($($text)*))) };
 }
 
-/// Prints to standard output. Ends the process when nobody reads it any more, or when it cannot be written for another
-/// reason, as on a full disk; that is told.
+/// Prints to standard output. Ends the process when the pipe is closed, or with a message when writing fails for another
+/// reason, such as a full disk.
 pub(super) fn print(text: Arguments<'_>) {
     let written = stdout().lock().write_fmt(text);
     match written {
@@ -43,8 +43,8 @@ pub(super) fn print(text: Arguments<'_>) {
     }
 }
 
-/// Prints to standard error, as far as that can be written.
+/// Prints to standard error; errors are ignored.
 pub(super) fn eprint(text: Arguments<'_>) {
-    // There is no third place to say so.
+    // There is no other place to report the error.
     let _ = stderr().lock().write_fmt(text);
 }

@@ -202,23 +202,23 @@ fn profile_target(args: &ProfileArgs) -> anyhow::Result<ProfileTarget> {
             session: args.session.clone(),
         });
     }
-    let own = || std::env::current_exe().context("cannot tell where this program is");
+    let own = || std::env::current_exe().context("cannot determine the path of this program");
     let program = match (&args.program, &args.host) {
         (Some(program), _) => program.clone(),
         (None, Some(_)) => "jetwatch".to_owned(),
         (None, None) => own()?.display().to_string(),
     };
-    let configuration = if args.host.is_some() {
-        ConfigSource::Copied {
-            file: args.config.clone(),
-            remote_dir: args.remote_dir.clone(),
-        }
-    } else {
-        ConfigSource::InPlace(
-            std::path::absolute(&args.config)
-                .with_context(|| format!("cannot tell where {} is", args.config.display()))?,
-        )
-    };
+    let configuration =
+        if args.host.is_some() {
+            ConfigSource::Copied {
+                file: args.config.clone(),
+                remote_dir: args.remote_dir.clone(),
+            }
+        } else {
+            ConfigSource::InPlace(std::path::absolute(&args.config).with_context(|| {
+                format!("cannot determine the path of {}", args.config.display())
+            })?)
+        };
     Ok(ProfileTarget::Run {
         program,
         configuration,

@@ -1,4 +1,4 @@
-//! One line on a terminal that says how the run, or the building of an engine, goes.
+//! Progress line on a terminal, for a run and for an engine build.
 
 use std::io::{IsTerminal, Write, stderr};
 use std::thread;
@@ -10,7 +10,7 @@ use jetwatch_telemetry::StopToken;
 
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Shows the line until the stop, on a thread that ends with it. Does nothing when standard error is no terminal.
+/// Shows the line until the stop, on a thread that ends with it. No effect when standard error is no terminal.
 pub(super) fn show(stop: StopToken, read_stats: impl Fn() -> Stats + Send + 'static) {
     if !stderr().is_terminal() {
         return;
@@ -46,7 +46,7 @@ fn line(stats: &Stats) -> String {
     )
 }
 
-/// Shows how a build goes when standard error is a terminal.
+/// Shows the progress of a build when standard error is a terminal.
 pub(super) fn show_build(state: &EngineState) {
     if stderr().is_terminal()
         && let Some(line) = build_line(state)
@@ -55,7 +55,7 @@ pub(super) fn show_build(state: &EngineState) {
     }
 }
 
-/// Takes the line of [`show_build`] away.
+/// Removes the line of [`show_build`].
 pub(super) fn clear_build() {
     if stderr().is_terminal() {
         let _ = write!(stderr(), "\x1b[K");
@@ -86,7 +86,7 @@ fn build_line(state: &EngineState) -> Option<String> {
             ))
         }
         EngineState::Building { elapsed, .. } => Some(format!(
-            "building for {}; this TensorRT does not say how far it is",
+            "building for {}; this TensorRT reports no progress",
             clock(elapsed)
         )),
         EngineState::Waiting { elapsed } => Some(format!(

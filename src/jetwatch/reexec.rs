@@ -1,8 +1,8 @@
-//! What libraries read from the environment only, given to them by starting this program anew.
+//! Sets environment variables that libraries need, by executing this program again.
 //!
-//! A program may not change its own environment safely once other code reads it, and a variable in a service file is
-//! missing wherever somebody starts the program by hand. The new program takes the place of this one: process id, open
-//! files and terminal stay. Whoever has set a variable, to whatever value, keeps it.
+//! A program cannot change its own environment safely while other code reads it, and a variable in a service file is
+//! missing when the program is started manually. The new program replaces this one: process id, open files and terminal
+//! stay. A variable that is already set keeps its value.
 
 use std::env;
 use std::os::unix::process::CommandExt;
@@ -14,16 +14,16 @@ use jetwatch_source as source;
 /// A variable, its value, and what happens without it.
 type Variable = (&'static str, &'static str, &'static str);
 
-/// Every thread of the chain would get a part of the heap of its own, and keep what it freed there: some MiB for nothing.
+/// One heap arena: with one per thread, freed memory stays in each arena, which wastes some MiB.
 const ONE_HEAP: Variable = (
     "MALLOC_ARENA_MAX",
     "1",
     "the daemon takes a little more memory",
 );
 
-/// Returns when nothing is missing, or when the new start fails: then the program works, with the libraries' faults.
+/// Returns when no variable is missing, or when the exec fails: then the program works, with the libraries' faults.
 ///
-/// To be called before anything is read or opened: a configuration that comes through a pipe can be read only once.
+/// Call it before anything is read or opened: a configuration from a pipe can be read only once.
 pub(super) fn ensure_environment() {
     let telemetry = (
         detect::ort_library::NO_TELEMETRY.0,
@@ -31,7 +31,7 @@ pub(super) fn ensure_environment() {
         "ONNX Runtime may report its use to its vendor",
     );
     let camera = source::gst::needed_variable()
-        .map(|(name, value)| (name, value, "unplugged cameras may not come back"));
+        .map(|(name, value)| (name, value, "unplugged cameras may not be found again"));
     let missing: Vec<Variable> = [Some(ONE_HEAP), Some(telemetry), camera]
         .into_iter()
         .flatten()
@@ -54,7 +54,7 @@ pub(super) fn ensure_environment() {
     };
     for (name, value, without) in missing {
         eprintln!(
-            "jetwatch: cannot start anew with {name}={value}: {error}; set it yourself, or {without}"
+            "jetwatch: cannot restart with {name}={value}: {error}; set it yourself, or {without}"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! `jetwatch report`: what profiles and benchmarks say, alone and beside each other.
+//! `jetwatch report`: analyzes and compares profiles and benchmarks.
 
 use std::collections::HashSet;
 use std::fs;
@@ -20,7 +20,7 @@ use jetwatch_nsys::report::{
 
 use super::Exit;
 
-/// Most rows of a table without `--rows`.
+/// Maximum number of rows of a table without `--rows`.
 const ROWS: usize = 50;
 
 /// Arguments of `jetwatch report`.
@@ -105,7 +105,7 @@ fn tables_help() -> String {
 pub(super) fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
     ensure!(
         !args.diff || args.files.len() == 2,
-        "--diff takes two files, and {} were given: the one before and the one after",
+        "--diff takes two files, the earlier and the later one; found {}",
         args.files.len()
     );
     let rows = if args.rows == 0 {
@@ -185,9 +185,7 @@ fn warnings(digests: &[ReportSummary]) -> Vec<String> {
         .iter()
         .flat_map(|other| compare::differences(first, other));
     with_first
-        .map(|difference| {
-            format!("different workloads, so that times say little about each other: {difference}")
-        })
+        .map(|difference| format!("different workloads, so times are not comparable: {difference}"))
         .collect()
 }
 
@@ -283,7 +281,7 @@ fn analyses_need_heading(args: &ReportArgs) -> bool {
     args.files.len() > 1 || args.tables.is_empty()
 }
 
-/// A single table is written alone, for other programs; several have a line with report and name before each.
+/// A single table is written without a heading, for other programs; several have a line with report and name before each.
 fn to_csv(args: &ReportArgs, analyses: &[Analysis], compared: &[Table]) -> String {
     let shows_each = !args.diff || !args.tables.is_empty();
     let of_reports = analyses.iter().filter(|_| shows_each).flat_map(|analysis| {
@@ -293,7 +291,7 @@ fn to_csv(args: &ReportArgs, analyses: &[Analysis], compared: &[Table]) -> Strin
             .map(|table| (analysis.title.as_str(), table))
     });
     let of_all = compared.iter().map(|table| ("all", table));
-    // Who names tables for one file wants those alone.
+    // Named tables of one file are written without the advice.
     let all: Vec<(&str, &Table)> = of_reports.chain(of_all).collect();
     if let [(_, only)] = all.as_slice() {
         return only.to_csv();

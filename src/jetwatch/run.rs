@@ -19,7 +19,7 @@ use jetwatch_types::{Detection, FrameMeta, Track};
 
 use super::{Exit, parse_duration, progress, signals};
 
-/// The configuration of the package's units, which also sets the machine.
+/// The configuration file of the packaged units, from which jetwatch-tune.service reads `tune`.
 const TUNE_CONFIG: &str = "/etc/jetwatch/jetwatch.yaml";
 
 /// Arguments of `jetwatch run`.
@@ -77,7 +77,7 @@ pub(super) fn run(args: &RunArgs, started: Instant) -> anyhow::Result<Exit> {
         && config.tune != TuneConfig::default()
     {
         log::warn!(
-            "`tune` of {} is left out: jetwatch-tune.service takes it from {TUNE_CONFIG} alone, as it is one machine",
+            "ignoring section `tune` of {}: jetwatch-tune.service reads it only from {TUNE_CONFIG}",
             args.config.display()
         );
     }
@@ -191,7 +191,7 @@ fn dump_to(path: &Path, config: &Config) -> anyhow::Result<FrameCallback> {
     );
     let file = File::create(path).with_context(|| {
         format!(
-            "cannot write {}; choose a writable place with --dump-detections",
+            "cannot write {}; choose a writable path with --dump-detections",
             path.display()
         )
     })?;
@@ -200,22 +200,22 @@ fn dump_to(path: &Path, config: &Config) -> anyhow::Result<FrameCallback> {
 
 /// Accepts only the first source's frames: the format has no field for a source.
 fn dump_into(mut out: impl Write + Send + 'static) -> FrameCallback {
-    let (mut failed, mut first, mut told) = (false, None, false);
+    let (mut failed, mut first, mut is_logged) = (false, None, false);
     Box::new(
         move |meta: &FrameMeta, detections: Option<&[Detection]>, _: &[Track]| {
             let Some(detections) = detections else { return };
             if *first.get_or_insert(meta.source) != meta.source {
-                if !told {
-                    told = true;
+                if !is_logged {
+                    is_logged = true;
                     log::warn!(
-                        "--dump-detections: a source joined, or began anew; its detections are left out, since MOTChallenge text has no column for the source"
+                        "--dump-detections: skipping the detections of an added or restarted source, because MOTChallenge text has no column for the source"
                     );
                 }
                 return;
             }
             if !failed && let Err(error) = write_detections(&mut out, meta, detections) {
                 failed = true;
-                log::error!("cannot go on writing detections: {error}; the file is incomplete");
+                log::error!("cannot write more detections: {error}; the file is incomplete");
             }
         },
     )

@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM end the run, a second one ends the process at once; SIGUSR1 asks for DOT graphs, SIGHUP for a reload.
+//! SIGINT and SIGTERM end the run, a second one ends the process at once; SIGUSR1 requests DOT graphs, SIGHUP a reload.
 
 use std::thread;
 
@@ -12,7 +12,7 @@ pub(super) fn listen(stop: StopToken, dump: impl Fn() + Send + 'static) -> anyho
     wait_for(&[SIGINT, SIGTERM, SIGUSR1], stop, dump, || {})
 }
 
-/// The same for what has a configuration to read again, which SIGHUP asks for; it ends every other command.
+/// The same for a command that reloads its configuration on SIGHUP; the signal ends every other command.
 pub(super) fn listen_for_reloads(
     stop: StopToken,
     dump: impl Fn() + Send + 'static,

@@ -1,4 +1,4 @@
-//! `jetwatch tune`: what the configuration wants of the machine itself, compared, made, and given back.
+//! `jetwatch tune`: compares, applies and restores the machine settings of the configuration.
 
 use std::path::PathBuf;
 
@@ -160,7 +160,7 @@ fn apply(args: &ApplyArgs) -> anyhow::Result<Exit> {
         Vec::from_iter(step)
     } else {
         let wanted = desired_settings(&Config::load(&common.config)?.tune);
-        // First, or what a killed benchmark held would count as what was there before.
+        // First, or the clocks that a killed benchmark holds would be recorded as the previous ones.
         tune::restore_after_crash(&root)?;
         tune::apply(&root, &wanted)?
     };
@@ -188,7 +188,7 @@ fn apply(args: &ApplyArgs) -> anyhow::Result<Exit> {
 fn restore(args: &RestoreArgs) -> anyhow::Result<Exit> {
     let common = &args.common;
     if args.on_stop && !Config::load(&common.config)?.tune.restore_on_stop {
-        println!("tune.restore_on_stop is not set: all stays as it is");
+        println!("tune.restore_on_stop is not set: nothing is restored");
         return Ok(Exit::Success);
     }
     let restored = tune::restore(&SysRoot::new(&common.root))?;
@@ -200,7 +200,7 @@ fn restore(args: &RestoreArgs) -> anyhow::Result<Exit> {
         return Ok(Exit::Success);
     }
     if restored.is_empty() {
-        println!("nothing is changed: nothing to give back");
+        println!("no setting is changed: nothing to restore");
     }
     for Restored {
         setting,
@@ -210,9 +210,9 @@ fn restore(args: &RestoreArgs) -> anyhow::Result<Exit> {
     {
         let name = setting.name();
         match outcome {
-            Outcome::GivenBack => println!("{name}: {before} again"),
+            Outcome::GivenBack => println!("{name}: restored to {before}"),
             Outcome::ChangedSince => {
-                println!("{name}: somebody has changed it since, it stays so (it was {before})");
+                println!("{name}: kept, because it was changed since (it was {before})");
             }
         }
     }

@@ -1,4 +1,4 @@
-"""What the checks of tests/appliance share: expectations, systemd, the journal and MQTT as seen inside of the machine.
+"""Shared by the checks of tests/appliance: expectations, systemd, the journal and MQTT as seen inside of the machine.
 
 Every expectation is one printed line, `ok` or `FAILED`; the last line is `appliance: N passed, M failed`.
 """
@@ -10,18 +10,18 @@ import time
 
 UNIT = "jetwatch.service"
 CONFIG = "/etc/jetwatch/jetwatch.yaml"
-# There where qemu emulates the processor, with longer times for the unit.
+# There where qemu emulates the CPU, with longer times for the unit.
 EMULATED = os.path.exists("/opt/appliance/emulated.conf")
-# Longest wait for anything, in seconds. The slowest is the watchdog: after 30 s, and after 150 s where all is emulated.
-PATIENCE = 800 if EMULATED else 240
-# What is to be done soon, and not merely some day.
+# Maximum wait for a condition, in seconds. The slowest is the watchdog: after 30 s, and after 150 s where all is emulated.
+POLL_TIMEOUT = 800 if EMULATED else 240
+# Maximum time of fast steps, in seconds.
 SHORT = 200 if EMULATED else 20
 
 passed = failed = 0
 
 
 def held(name, is_so, evidence=""):
-    """Counts an expectation, and shows what was found when it does not hold."""
+    """Counts an expectation, and prints the finding when it fails."""
     global passed, failed
     if is_so:
         passed += 1
@@ -32,13 +32,13 @@ def held(name, is_so, evidence=""):
     return is_so
 
 
-def told(text):
+def note(text):
     print(f"        {text}", flush=True)
 
 
-def soon(found, patience=PATIENCE):
-    """What `found` gives as soon as it gives something; None when patience ends."""
-    end = time.monotonic() + patience
+def soon(found, timeout=POLL_TIMEOUT):
+    """The first true result of `found`; None after the timeout."""
+    end = time.monotonic() + timeout
     while time.monotonic() < end:
         if value := found():
             return value
@@ -68,12 +68,12 @@ def log(*arguments, unit=UNIT):
     return [json.loads(line) for line in lines.splitlines() if line.startswith("{")]
 
 
-def said(beginning, **options):
-    """The first entry whose text begins so, as soon as it is there."""
+def logged(beginning, **options):
+    """The first entry with this prefix; waits for it."""
     entries = soon(lambda: [each for each in log(**options) if str(each["MESSAGE"]).startswith(beginning)])
-    if not held(f"the journal says `{beginning}…`", entries, [each["MESSAGE"] for each in log(**options)][-8:]):
+    if not held(f"the journal has `{beginning}…`", entries, [each["MESSAGE"] for each in log(**options)][-8:]):
         return {}
-    told(entries[0]["MESSAGE"])
+    note(entries[0]["MESSAGE"])
     return entries[0]
 
 
@@ -104,13 +104,13 @@ def read(path):
 
 
 def go_through(steps):
-    """Takes the steps in turn, and says what came of them."""
+    """Runs the steps in order and prints their results."""
     for step in steps:
         begun = time.monotonic()
         try:
             step()
-        except Exception as error:  # The next steps still say something.
+        except Exception as error:  # The next steps still run.
             held(f"{getattr(step, '__name__', 'step')} goes through", False, f"{error!r} {getattr(error, 'output', None) or ''}")
-            told("\n        ".join(str(each["MESSAGE"]) for each in log()[-12:]))
-        told(f"({time.monotonic() - begun:.0f} s)")
+            note("\n        ".join(str(each["MESSAGE"]) for each in log()[-12:]))
+        note(f"({time.monotonic() - begun:.0f} s)")
     print(f"appliance: {passed} passed, {failed} failed", flush=True)

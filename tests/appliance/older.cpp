@@ -1,4 +1,4 @@
-// What the compiler's C++ library wants of a C library newer than the machine's: see `c++` beside this file.
+// What the compiler's C++ library wants of a C library newer than the machine's: see `c++` next to this file.
 #include <unistd.h>
 
 extern "C" {

@@ -3,7 +3,7 @@
 
 Run it again when a format or the way in which a target reads its bytes has changed: `tests/fuzz/seed.py`. Parsers start from
 the files of this repository. For the decoders it is enough that every layout occurs: the bytes of a seed are choices,
-whose meaning is said in fuzz_targets/drawn.rs, so a seed is the number of a layout among noise that never changes.
+whose meaning is defined in fuzz_targets/drawn.rs, so a seed is the number of a layout among noise that never changes.
 """
 
 import json

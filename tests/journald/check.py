@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares what arrives in the journal with what the daemon should say: started by systemd in tests/journald/run.
+"""Compares the journal with the expected log of the daemon: started by systemd in tests/journald/run.
 
 Every expectation is one printed line, `ok` or `FAILED`; the last line is `journald: N passed, M failed`.
 """
@@ -12,8 +12,8 @@ import time
 PLACE = "/opt/jetwatch-proof"
 BINARY = f"{PLACE}/jetwatch"
 UNIT = "jetwatch-proof.service"
-# Longest wait for anything, in seconds.
-PATIENCE = 40
+# Maximum wait for a condition, in seconds.
+POLL_TIMEOUT = 40
 # Priorities of syslog, as the journal counts them.
 ERROR, WARNING, NOTICE, INFO = "3", "4", "5", "6"
 
@@ -21,7 +21,7 @@ passed = failed = 0
 
 
 def held(name, is_so, evidence=""):
-    """Counts an expectation, and shows what was found when it does not hold."""
+    """Counts an expectation, and prints the finding when it fails."""
     global passed, failed
     if is_so:
         passed += 1
@@ -40,8 +40,8 @@ def journal(*arguments):
 
 
 def soon(found):
-    """What `found` gives as soon as it gives something; None when patience ends."""
-    end = time.monotonic() + PATIENCE
+    """The first true result of `found`; None after the timeout."""
+    end = time.monotonic() + POLL_TIMEOUT
     while time.monotonic() < end:
         if value := found():
             return value
@@ -50,7 +50,7 @@ def soon(found):
 
 
 def entry(beginning, *arguments):
-    """The first entry of the daemon whose text begins so, as soon as it is there."""
+    """The first entry of the daemon with this prefix; waits for it."""
 
     def found():
         texts = journal(f"--unit={UNIT}", *arguments)
@@ -93,9 +93,9 @@ def the_log_of_the_daemon():
     has("a broker that is away is a warning", broker and broker[0], PRIORITY=WARNING, REPEATS="0", **ours)
 
     names = {each["SOURCE"] for each in journal("SOURCE=gate")}
-    held("`journalctl SOURCE=gate` shows that source alone", names == {"gate"}, names)
+    held("`journalctl SOURCE=gate` shows only that source", names == {"gate"}, names)
     levels = {each["PRIORITY"] for each in journal(f"--unit={UNIT}", "--priority=warning") if each["_TRANSPORT"] == "journal"}
-    held("`journalctl --priority=warning` leaves the rest out", levels == {ERROR, WARNING}, levels)
+    held("`journalctl --priority=warning` hides the rest", levels == {ERROR, WARNING}, levels)
     logged = {each["MESSAGE"] for each in journal(f"--unit={UNIT}", "_TRANSPORT=journal")}
     plain = [each["MESSAGE"] for each in journal(f"--unit={UNIT}", "_TRANSPORT=stdout")]
     twice = [text for text in plain if any(line in text for line in logged)]
@@ -103,18 +103,18 @@ def the_log_of_the_daemon():
     return pid
 
 
-def a_journal_that_starts_anew(pid):
+def a_journal_that_restarts(pid):
     systemctl("restart", "systemd-journald.service")
     since = time.time_ns() // 1000
     later = soon(lambda: [each for each in journal("SOURCE=gate") if int(each["__REALTIME_TIMESTAMP"]) > since])
-    held("the log goes on when journald starts anew", bool(later) and later[0]["_PID"] == pid, later)
+    held("the log continues when journald restarts", bool(later) and later[0]["_PID"] == pid, later)
 
 
 def the_end():
     systemctl("stop", UNIT)
-    has("a stop says which signal asked for it", entry("stopping"), PRIORITY=NOTICE, SIGNAL="15")
+    has("a stop names its signal", entry("stopping"), PRIORITY=NOTICE, SIGNAL="15")
     ended = entry("ended: ")
-    has("the end says what was done", ended, PRIORITY=NOTICE)
+    has("the end has the totals", ended, PRIORITY=NOTICE)
     held("frames were counted", int((ended or {}).get("FRAMES", 0)) > 0, ended)
 
 
@@ -150,7 +150,7 @@ def a_shell_below_a_service():
 
 
 pid = the_log_of_the_daemon()
-a_journal_that_starts_anew(pid)
+a_journal_that_restarts(pid)
 the_end()
 fatal_errors()
 a_shell_below_a_service()

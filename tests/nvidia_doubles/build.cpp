@@ -1,4 +1,4 @@
-// Building a plan: what fits together, the steps that are shown, the layers that come out.
+// Building a plan: checks, progress steps, resulting layers.
 #include <algorithm>
 #include <chrono>
 #include <thread>
@@ -178,7 +178,7 @@ bool is_activation(std::string const& operation) {
         || operation == "Tanh";
 }
 
-// A convolution and the activation behind it become one layer; Q/DQ become a part of what they stand around.
+// A convolution and the activation after it become one layer; Q/DQ become part of the layer between them.
 std::vector<PlanLayer> fuse(Network const& network, Config const& config) {
     std::map<std::string, std::string> maker;
     for (auto* const layer : network.layers) {
@@ -219,7 +219,7 @@ std::vector<PlanLayer> fuse(Network const& network, Config const& config) {
         }
         bool const joins = is_dla && last != nullptr && last->device == "DLA";
         if (joins) {
-            // What runs on the DLA in one go is one layer of the engine.
+            // A subgraph on the DLA is one layer of the engine.
             std::string const first = last->name.rfind("{ForeignNode[", 0) == 0
                 ? last->name.substr(13, last->name.find("...") - 13)
                 : last->name;
@@ -240,7 +240,7 @@ std::vector<PlanLayer> fuse(Network const& network, Config const& config) {
     return out;
 }
 
-// Tells the user's monitor, where there is one, and stops when it says so.
+// Calls the user's monitor, if there is one, and stops when it requests that.
 class Progress {
 public:
     explicit Progress(Config const& config) : m_config(config) {}

@@ -177,7 +177,7 @@ bool Builder::platformHasTf32() const noexcept {
 }
 #endif
 
-// Defined beside the runtime's factory.
+// Defined next to the runtime's factory.
 nvinfer1::ILogger* checked_logger(void* logger, int32_t version, char const* where);
 
 } // namespace doubles

@@ -176,7 +176,7 @@ public:
     bool platformHasTf32() const noexcept override;
 #endif
 
-    /// Networks and configs that are still there.
+    /// Networks and configs that are still alive.
     std::atomic<int> children{0};
     bool is_going = false;
 

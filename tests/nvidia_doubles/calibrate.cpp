@@ -1,4 +1,4 @@
-// Implicit INT8 of generations 8 and 10: the user's calibrator is asked as the vendor documents it.
+// Implicit INT8 of generations 8 and 10: the user's calibrator is called as the vendor documents it.
 #include "builder.h"
 
 #if DOUBLE_API < 1100
@@ -77,7 +77,7 @@ bool calibrate(Network const& network, Config const& config, Voice const& voice)
             voice.log(Severity::kINFO, text("Reading Calibration Cache for calibrator: %s", algorithm.c_str()));
             return true;
         }
-        voice.log(Severity::kWARNING, "The calibration cache does not fit this calibrator and network: it is made anew.");
+        voice.log(Severity::kWARNING, "The calibration cache does not fit this calibrator and network: it is computed again.");
     }
 
     std::vector<std::vector<int64_t>> shapes;

@@ -94,7 +94,7 @@ bool Config::canRunOnDLA(nvinfer1::ILayer const* layer) const noexcept {
 
 void Config::setDLACore(int32_t wanted) noexcept {
     DOUBLE_ALIVE("IBuilderConfig::setDLACore");
-    // As documented: without a DLA this does nothing.
+    // As documented: no effect without a DLA.
     if (dla_cores() != 0) {
         core = wanted;
     }

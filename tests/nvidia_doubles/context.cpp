@@ -426,7 +426,7 @@ Job const* Context::job() {
         step.input_type = static_cast<i64>(input->type);
         step.output = reinterpret_cast<u64>(getTensorAddress(tensor.name.c_str()));
         step.output_type = static_cast<i64>(tensor.type);
-        // An output without the batch in front is made of the first picture alone.
+        // An output without a batch axis is computed from the first image only.
         int64_t all = 1;
         for (int64_t const size : to) {
             all *= size;

@@ -2,11 +2,11 @@
 //
 // It does what NVIDIA documents: it checks arguments and handles, runs streams in order and at once, records graphs and
 // replays them, and runs jetwatch's kernels from the source of which their PTX is made. Where the real library's behavior is
-// undefined (a handle that was destroyed), it says so and aborts. It claims to be nothing else: see the GPU's name.
+// undefined (a handle that was destroyed), it prints a message and aborts. The name of its GPU shows that it is a double.
 //
 // Environment: JETWATCH_DOUBLE_DRIVER (11040), JETWATCH_DOUBLE_GPUS (1), JETWATCH_DOUBLE_INTEGRATED (0),
 // JETWATCH_DOUBLE_GPU_BYTES (2^30, page-locked memory counts too), JETWATCH_DOUBLE_FAIL (CALL:CODE[:CALLS BEFORE]),
-// JETWATCH_DOUBLE_COUNTS (set: says at the end what is still alive). EGL images are those of the double of libnvbufsurface.
+// JETWATCH_DOUBLE_COUNTS (set: prints at the end what is still alive). EGL images are those of the double of libnvbufsurface.
 #include <atomic>
 #include <cctype>
 #include <cstdarg>
@@ -151,7 +151,7 @@ thread_local int fault = SUCCESS;
 thread_local Range nearest[4] = {};
 thread_local u64 nearest_generation = 0;
 
-// The error that JETWATCH_DOUBLE_FAIL asks for, if it is this call's turn.
+// The error of JETWATCH_DOUBLE_FAIL, if this call is the one.
 int asked_failure(const char *call) {
     static const std::string text = getenv("JETWATCH_DOUBLE_FAIL") ? getenv("JETWATCH_DOUBLE_FAIL") : "";
     size_t colon = text.find(':');
@@ -162,7 +162,7 @@ int asked_failure(const char *call) {
     return world().calls[call]++ >= before ? code : SUCCESS;
 }
 
-// What every call sees to first. `needs_context`: whether a context must be current.
+// The first checks of every call. `needs_context`: whether a context must be current.
 int enter(const char *call, bool needs_context) {
     if (int code = asked_failure(call)) return code;
     if (!world().is_initialized) return NOT_INITIALIZED;
@@ -206,7 +206,7 @@ const Range *range_of(u64 address) {
     return address - range.begin < range.bytes ? &range : nullptr;
 }
 
-// Whether a copy may touch these bytes. What is not ours is taken for ordinary memory of the host.
+// Whether a copy may access these bytes. Unknown memory counts as ordinary host memory.
 bool may_copy(u64 address, u64 bytes) {
     const Range *range = range_of(address);
     return range ? address - range->begin + bytes <= range->bytes : address > 4096;
@@ -283,7 +283,7 @@ int allocate(u64 bytes, bool is_host, u64 *address) {
     u64 rounded = (bytes + 511) / 512 * 512;
     void *memory = aligned_alloc(512, rounded);
     if (!memory) return OUT_OF_MEMORY;
-    // Nobody may count on what new memory holds.
+    // The contents of new memory are undefined.
     memset(memory, 0xa5, rounded);
     *address = reinterpret_cast<u64>(memory);
     at.memory[*address] = {*address, bytes, is_host};
@@ -314,7 +314,7 @@ int launch(const Kernel *kernel, u32 columns, u32 rows, u32 threads, std::vector
                 jetwatch_place = {x, y, thread, threads};
                 kernel->run(parameters);
                 if (fault != SUCCESS) {
-                    // A real GPU says it later, and to whoever asks next.
+                    // A real GPU reports it later, at the next call.
                     world().sticky = fault;
                     return SUCCESS;
                 }
@@ -370,7 +370,7 @@ static void check_access(u64 address, u32 bytes) {
     if (!is_known) {
         Lock lock(world().mutex);
         const Range *range = range_of(address);
-        // There is no way to go on: what follows in the kernel would touch memory that is not there.
+        // The kernel cannot continue: its next access would be outside of memory.
         if (!range || address - range->begin + bytes > range->bytes)
             wrong("%u bytes at %#llx are not in the GPU's memory: CUDA_ERROR_ILLEGAL_ADDRESS", bytes, address);
         static thread_local int next = 0;
@@ -379,7 +379,7 @@ static void check_access(u64 address, u32 bytes) {
     if (address % bytes != 0) fault = MISALIGNED_ADDRESS;
 }
 
-// By this symbol others know that it is a double.
+// Marks the library as a double.
 EXPORT int jetwatch_cuda_double() { return 1; }
 
 EXPORT int cuDriverGetVersion(int *version) {

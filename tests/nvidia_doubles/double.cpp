@@ -1,4 +1,4 @@
-// What all parts of the double share: see double.h.
+// Shared by all parts of the double: see double.h.
 #include "double.h"
 
 #include <cinttypes>

@@ -1,6 +1,6 @@
-// What all parts of the double share: how wrong use ends the process, which objects live, how messages get out.
+// Shared by all parts of the double: abort on wrong use, live objects, messages.
 //
-// Wrong use (a wrong slot, a dead object, a pointer to something else) ends the process with a sentence that begins with
+// Wrong use (a wrong slot, a dead object, a pointer to something else) ends the process with a message that begins with
 // "double: ". What the real library refuses is refused here too: a message to the logger and the error recorder, and
 // false or null to the caller.
 #pragma once
@@ -37,7 +37,7 @@ using DimsArgument = Dims const&;
 using DimsArgument = Dims;
 #endif
 
-/// Ends the process with a sentence on stderr.
+/// Ends the process with a message on stderr.
 [[noreturn]] void wrong(char const* format, ...) noexcept __attribute__((format(printf, 1, 2)));
 
 /// A text made as by printf.
@@ -45,11 +45,11 @@ std::string text(char const* format, ...) __attribute__((format(printf, 1, 2)));
 
 // --- which objects live ---
 
-/// Notes that an object of a kind is there. The kind is a text that lives for ever.
+/// Registers an object of a kind. The kind is a text with static lifetime.
 void born(void const* object, char const* kind);
-/// Notes that an object is gone; ends the process when it was not there.
+/// Unregisters an object; ends the process when it was not registered.
 void died(void const* object, char const* kind);
-/// Whether this very object is there.
+/// Whether this object is alive.
 bool lives(void const* object, char const* kind);
 /// Ends the process when `object` is no living object of this kind; `where` is the method that was called.
 void must_live(void const* object, char const* kind, char const* where);
@@ -97,7 +97,7 @@ private:
 };
 
 #if DOUBLE_VERSIONED_CALLBACKS
-/// Ends the process when a callback object does not say that it is a C++ object of this kind.
+/// Aborts when a callback object does not identify itself as a C++ object of this kind.
 void must_be(nvinfer1::IVersionedInterface const* callback, char const* kind, int32_t major);
 #endif
 

@@ -76,7 +76,7 @@ public:
     bool take_profile(int32_t profile);
     void leave_profile(int32_t profile);
 
-    /// Contexts and inspectors that are still there.
+    /// Contexts and inspectors that are still alive.
     mutable std::atomic<int> children{0};
 
 private:

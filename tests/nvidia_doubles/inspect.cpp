@@ -1,4 +1,4 @@
-// What IEngineInspector answers: a plan's layers and bindings in the form of the vendor's.
+// Output of IEngineInspector: a plan's layers and bindings in the vendor's format.
 #include "engine.h"
 
 namespace doubles {

@@ -14,7 +14,7 @@ struct Step {
     i64 channels;
     i64 height;
     i64 width;
-    /// Strides in elements: picture, block of channels, row, pixel; and how many channels a block holds.
+    /// Strides in elements: image, block of channels, row, pixel; and how many channels a block holds.
     i64 stride_picture;
     i64 stride_block;
     i64 stride_row;
@@ -23,9 +23,9 @@ struct Step {
     u64 output;
     i64 output_type;
     i64 pictures;
-    /// Elements of the output for each picture.
+    /// Elements of the output for each image.
     i64 elements;
-    /// 1: boxes of cells; 0: the mean of the picture.
+    /// 1: boxes of cells; 0: the mean of the image.
     i64 is_cells;
 };
 

@@ -1,4 +1,4 @@
-// INetworkDefinition, ITensor and ILayer. Networks come from the double's parser; layers cannot be added by hand.
+// INetworkDefinition, ITensor and ILayer. Networks come from the double's parser; layers cannot be added manually.
 #include "network.h"
 
 #include <algorithm>

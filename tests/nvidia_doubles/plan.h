@@ -1,4 +1,4 @@
-// What a network is to the double, and the plan that it becomes.
+// The double's network, and its plan.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct GraphLayer {
     std::vector<std::string> outputs;
 };
 
-/// What the parser hands to the network.
+/// Output of the parser for the network.
 struct Graph {
     std::string name;
     std::vector<GraphTensor> inputs;
@@ -90,7 +90,7 @@ std::vector<char> write_plan(Plan const& plan);
 
 enum class PlanRead { kGood, kNoPlan, kOtherVersion, kDamaged };
 
-/// Reads a plan; `version` is the one that it carries, where it can be told.
+/// Reads a plan; `version` is the one in its header, if known.
 PlanRead read_plan(void const* data, size_t size, Plan& plan, int32_t& version);
 
 /// What a format does with the channels: how many lie together, and whether they lie innermost.

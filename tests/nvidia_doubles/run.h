@@ -9,10 +9,10 @@
 
 namespace doubles {
 
-/// What one enqueue does. Jobs live as long as the process: a CUDA graph may run one again later.
+/// The work of one enqueue. Jobs live as long as the process: a CUDA graph may run one again later.
 struct Job {
     std::vector<Step> steps;
-    /// How long the network holds the GPU besides.
+    /// Additional time for which the network holds the GPU.
     u64 nanoseconds = 0;
     /// Whether the execution context that made the job is gone.
     bool is_dead = false;
@@ -25,15 +25,15 @@ int64_t elements(std::vector<int64_t> const& sizes, nvinfer1::TensorFormat forma
 
 void run_on_host(Job const& job);
 
-/// Gets what is needed on the GPU ready; false with a sentence when that fails.
+/// Prepares the GPU; false with a message when that fails.
 bool prepare_device(std::string& problem);
-/// Puts a job into a stream; false with a sentence when that fails.
+/// Puts a job into a stream; false with a message when that fails.
 bool launch(Job const& job, cudaStream_t stream, std::string& problem);
 /// Records an event behind the work in a stream, where there is a libcuda.
 bool record_event(cudaEvent_t event, cudaStream_t stream, std::string& problem);
 /// Waits for a stream, where there is a libcuda; false in a stream that is being captured.
 bool wait_for(cudaStream_t stream);
-/// Whether an address can hold so many bytes, as far as that can be told; else a sentence.
+/// Whether this many bytes are accessible at an address, as far as that is known; otherwise a sentence.
 bool can_hold(void const* address, int64_t bytes, std::string& problem);
 /// Copies from device or host memory.
 void copy_to_host(void* to, void const* from, size_t bytes);

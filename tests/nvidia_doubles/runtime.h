@@ -54,7 +54,7 @@ public:
     bool getEngineHostCodeAllowed() const noexcept override;
 #endif
 
-    /// Engines that are still there.
+    /// Engines that are still alive.
     std::atomic<int> engines{0};
 
 private:

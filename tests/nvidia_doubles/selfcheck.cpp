@@ -1,7 +1,7 @@
 // The double used through NVIDIA's own inline methods, as a C++ program would: `build --check` runs it.
 //
 // It makes small ONNX files, parses, builds, deserializes and runs them on host memory, compares with the function of
-// README.md, tries what must be refused, and, in child processes, what must end the process with a sentence.
+// README.md, tries calls that must be refused, and, in child processes, those that must end the process with a message.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -43,7 +43,7 @@ void expect(bool holds, char const* what, int line) {
 }
 #define CHECK(condition) expect(static_cast<bool>(condition), #condition, __LINE__)
 
-// --- what the user implements ---
+// --- interfaces that the user implements ---
 
 class Logger final : public ILogger {
 public:
@@ -73,7 +73,7 @@ public:
     RefCount incRefCount() noexcept override { return ++references; }
     RefCount decRefCount() noexcept override { return --references; }
 
-    /// Forgets the errors and says whether there was one that holds this text.
+    /// Clears the errors and returns whether one of them contained this text.
     bool had(char const* part) {
         bool const found = std::any_of(errors.begin(), errors.end(),
             [&](auto const& error) { return error.second.find(part) != std::string::npos; });
@@ -226,7 +226,7 @@ bool is(Dims const& a, std::vector<int64_t> const& sizes) {
     return a.nbDims == static_cast<int32_t>(sizes.size()) && std::equal(sizes.begin(), sizes.end(), a.d);
 }
 
-/// Memory as TensorRT wants it.
+/// Memory with TensorRT's alignment.
 class Buffer {
 public:
     explicit Buffer(size_t bytes) : m_data(std::aligned_alloc(256, (bytes + 255) / 256 * 256)) {
@@ -311,7 +311,7 @@ void check_versions(Logger& logger) {
     CHECK(getNvOnnxParserVersion() == NV_ONNX_PARSER_VERSION);
     CHECK(createInferRuntime_INTERNAL(&logger, 70100) == nullptr);
     CHECK(createInferBuilder_INTERNAL(&logger, 7100) == nullptr);
-    CHECK(logger.says("does not fit this library"));
+    CHECK(logger.assert_line("does not fit this library"));
 }
 
 void check_parser(Logger& logger) {
@@ -386,7 +386,7 @@ void check_config(Logger& logger) {
     config->setMemoryPoolLimit(MemoryPoolType::kWORKSPACE, 12345678);
     CHECK(config->getMemoryPoolLimit(MemoryPoolType::kWORKSPACE) == 12345678);
     config->setMemoryPoolLimit(MemoryPoolType::kDLA_MANAGED_SRAM, 5000);
-    CHECK(logger.says("power of 2"));
+    CHECK(logger.assert_line("power of 2"));
     config->setProfilingVerbosity(ProfilingVerbosity::kDETAILED);
     CHECK(config->getProfilingVerbosity() == ProfilingVerbosity::kDETAILED);
     config->setDefaultDeviceType(DeviceType::kDLA);
@@ -454,7 +454,7 @@ void check_builds(Logger& logger) {
             CHECK(build.plan().empty());
         }
         unsetenv("JETWATCH_DOUBLE_FAIL");
-        CHECK(logger.says("OutOfMemory") && logger.says("Could not find any implementation for node"));
+        CHECK(logger.assert_line("OutOfMemory") && logger.assert_line("Could not find any implementation for node"));
     }
 #if API >= 1000
     {
@@ -467,7 +467,7 @@ void check_builds(Logger& logger) {
         CHECK(monitor.phases == 2 && monitor.nested && monitor.in_order && monitor.open.empty() && monitor.most == 3);
         monitor.left = 2;
         CHECK(build.plan().empty() && monitor.in_order && monitor.open.empty());
-        CHECK(logger.says("cancelled"));
+        CHECK(logger.assert_line("cancelled"));
         build.config->setProgressMonitor(nullptr);
     }
 #endif
@@ -476,7 +476,7 @@ void check_builds(Logger& logger) {
         Build build(logger, onnx, false);
         build.add_profile({1, 3, 64, 96}, {2, 3, 64, 96}, {4, 3, 64, 96});
         build.config->setFlag(BuilderFlag::kINT8);
-        CHECK(build.plan().empty() && logger.says("no scaling factors"));
+        CHECK(build.plan().empty() && logger.assert_line("no scaling factors"));
         Calibrator wrong_batch(3, 1, 3 * 3 * 64 * 96);
         build.config->setInt8Calibrator(&wrong_batch);
         CHECK(build.plan().empty() && wrong_batch.given == 0);
@@ -505,7 +505,7 @@ void check_builds(Logger& logger) {
         Build build(logger, Onnx{{1, 3, 64, 96}, {1, 5, 6}, 1, true}, true);
         CHECK(!build.plan().empty());
         build.config->setFlag(BuilderFlag::kINT8);
-        CHECK(build.plan().empty() && logger.says("strongly typed"));
+        CHECK(build.plan().empty() && logger.assert_line("strongly typed"));
     }
 #endif
 #endif
@@ -518,7 +518,7 @@ void check_builds(Logger& logger) {
         build.config->setDefaultDeviceType(DeviceType::kDLA);
         build.config->setDLACore(1);
         CHECK(build.config->getDLACore() == 1);
-        CHECK(build.plan().empty() && logger.says("DLA does not support networks with Q/DQ"));
+        CHECK(build.plan().empty() && logger.assert_line("DLA does not support networks with Q/DQ"));
     }
     unsetenv("JETWATCH_DOUBLE_DLA_CORES");
 }
@@ -541,7 +541,7 @@ void check_runtime(Logger& logger, std::string const& plan) {
     std::string other = plan;
     other[8] = static_cast<char>(other[8] ^ 1);
     CHECK(runtime->deserializeCudaEngine(other.data(), other.size()) == nullptr && recorder.had("stdVersionRead"));
-    CHECK(logger.says("Version tag does not match"));
+    CHECK(logger.assert_line("Version tag does not match"));
     other = plan;
     other[plan.size() / 2] = static_cast<char>(other[plan.size() / 2] ^ 1);
     CHECK(runtime->deserializeCudaEngine(other.data(), other.size()) == nullptr && recorder.had("size"));
@@ -609,7 +609,7 @@ void fill(float* values, size_t count) {
     }
 }
 
-/// The boxes of README.md for pictures of [3, 64, 96].
+/// The boxes of README.md for images of [3, 64, 96].
 void compare_boxes(std::function<double(size_t)> const& value, float const* boxes, size_t pictures) {
     bool all_right = true;
     for (size_t picture = 0; picture < pictures; ++picture) {
@@ -774,9 +774,9 @@ void check_others(Logger& logger) {
         [&](size_t at) { return at % 2 == 0 ? 255.0 : 0.5; });
 }
 
-// --- what must end the process ---
+// --- mistakes that must end the process ---
 
-/// Runs `mistake` in a child and compares what it says before it aborts.
+/// Runs `mistake` in a child and compares its message before it aborts.
 void dies(char const* sentence, int line, std::function<void()> const& mistake) {
     int ends[2];
     expect(pipe(ends) == 0, "pipe", line);

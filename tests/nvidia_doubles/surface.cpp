@@ -1,10 +1,10 @@
-// A libnvbufsurface for machines that are no Jetson: pictures of NVMM in the host's memory.
+// A libnvbufsurface for machines that are no Jetson: images of NVMM in the host's memory.
 //
-// Surfaces are of the kind that Jetson's elements hand on: one picture in a surface array, with a descriptor, without an address
-// until it is mapped. Block-linear pictures are swizzled as on the Xavier, so that whoever reads them as rows gets a mess.
-// What NVIDIA documents as an error gives -1; use of a surface that was destroyed ends the process.
+// Surfaces are of the kind that Jetson's elements hand on: one image in a surface array, with a descriptor, without an address
+// until it is mapped. Block-linear images are swizzled as on the Xavier, so that reading them as rows gives garbage.
+// Errors that NVIDIA documents return -1; use of a destroyed surface ends the process.
 //
-// Environment: JETWATCH_DOUBLE_SURFACE_FAIL (NAME[:CALLS BEFORE]: this function gives -1), JETWATCH_DOUBLE_COUNTS (set: says at
+// Environment: JETWATCH_DOUBLE_SURFACE_FAIL (NAME[:CALLS BEFORE]: this function returns -1), JETWATCH_DOUBLE_COUNTS (set: prints at
 // the end what is still there, and how often EGL images were made).
 #include "surface.h"
 

@@ -1,4 +1,4 @@
-// What the double of libnvbufsurface shares with those who use it: the layout of a surface in L4T 35 and 36, and its EGL image.
+// Shared by the double of libnvbufsurface and its users: the layout of a surface in L4T 35 and 36, and its EGL image.
 //
 // The names of functions and the places of fields are NVIDIA's, because callers meet them so; all else here is our own. Checks at the
 // end of the file pin each place that the daemon counts on.

@@ -2,7 +2,7 @@
 """Writes what a double does not serve, read out of the vendor's own headers.
 
 For each class of virtual methods that a double can implement, a class below the same name in a namespace `unserved`
-overrides every pure virtual method with one that ends the process and says which method was called. Behind the last
+overrides every pure virtual method with one that prints its name and aborts. Behind the last
 method stand guards: a call of a slot that this version does not have ends the process with a sentence too. For each
 enumeration that is handed over as an argument, `name_of` gives the name of a value, or null for one that this version
 does not have. DOUBLE_HAS_IParser_parse and the like are defined for the methods that the parser has.

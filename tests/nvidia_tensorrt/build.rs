@@ -13,12 +13,12 @@ use super::network::{
 };
 use crate::support::tensorrt::{Double, logged, run_on_each, run_on_each_without_gpu};
 
-/// Calibration pictures of one value each, which end or fail.
+/// Calibration images of one value each, which end or fail.
 struct CalibrationImages {
     batch: usize,
     left: usize,
     numbers: usize,
-    /// Said instead of the last batch.
+    /// Error instead of the last batch.
     failure: Option<&'static str>,
     memory: Vec<f32>,
     given: usize,
@@ -52,13 +52,13 @@ impl CalibrationInput for CalibrationImages {
         self.left -= 1;
         self.given += 1;
         self.memory = vec![0.5; self.numbers];
-        // The largest number stands at the end, so that all of the batch must have arrived.
+        // The largest number is at the end, so that the whole batch must have arrived.
         self.memory[self.numbers - 1] = -127.0;
         Ok(Some(&self.memory))
     }
 }
 
-/// Builds INT8 of the usual network with `pictures` and an earlier `cache`.
+/// Builds INT8 of the usual network with `images` and an earlier `cache`.
 fn calibrate(
     double: &Double,
     images: &mut CalibrationImages,
@@ -90,13 +90,13 @@ fn calibration_reads_images_from_gpu_memory_and_writes_cache() {
             );
             return;
         }
-        let free = double.device.memory().expect("it can say").free;
+        let free = double.device.memory().expect("it is reported").free;
         let mut images = CalibrationImages::new(3);
         let built = calibrate(&double, &mut images, None).expect("it builds");
         assert_eq!(images.given, 3);
-        // Of a real GPU others take memory meanwhile, and its driver keeps some.
+        // Other processes use memory of a real GPU meanwhile, and its driver keeps some.
         if double.is_on_double() {
-            assert_eq!(double.device.memory().expect("it can say").free, free);
+            assert_eq!(double.device.memory().expect("it is reported").free, free);
         }
         let cache = built.calibration_cache.expect("it calibrated");
         let text = String::from_utf8(cache.clone()).expect("text");
@@ -121,7 +121,7 @@ fn calibration_reads_images_from_gpu_memory_and_writes_cache() {
 
         let runtime = Runtime::new(&double.library, None).expect("a runtime");
         let engine = runtime.deserialize(&again.plan).expect("an engine");
-        let json = engine.inspect().expect("it can say");
+        let json = engine.inspect().expect("it is reported");
         assert!(json.contains("\"Precision\": \"INT8\""), "{json}");
         let plan = plan(Element::F32, 4);
         let mut execution = engine.session(&double.device, &plan).expect("it fits");
@@ -258,7 +258,7 @@ fn timing_cache_is_used_by_next_build() {
         assert_eq!(known(), 0);
         let second = build(Some(&first)).timing_cache.expect("it keeps one");
         assert_eq!((known(), second == first), (2, true));
-        // What is no cache costs time alone.
+        // An invalid cache only costs time.
         let third = build(Some(b"no cache")).timing_cache;
         assert_eq!((known(), third.as_ref()), (2, Some(&first)));
     });
@@ -328,7 +328,7 @@ fn dla_runs_supported_layers_and_reports_others() {
         let built = build(&onnx, 1, Precision::Fp16, true).expect("it builds");
         let runtime = Runtime::new(&double.library, Some(1)).expect("core 1 is there");
         let engine = runtime.deserialize(&built.plan).expect("an engine");
-        let json = engine.inspect().expect("it can say");
+        let json = engine.inspect().expect("it is reported");
         assert!(
             json.contains("\"Device\": \"DLA\"") && json.contains("\"Device\": \"GPU\""),
             "{json}"
@@ -356,7 +356,7 @@ fn only_unquantized_networks_need_calibration() {
             "give a network with Q/DQ nodes"
         };
         assert!(error.to_string().contains(wanted), "{error}");
-        // Pictures that are not needed are not asked for, in strongly typed networks too.
+        // Images that are not needed are not read, also in strongly typed networks.
         let onnx = network(
             None,
             Element::F32,

@@ -1,4 +1,4 @@
-//! What fails: each library call with TensorRT's own words, plans that cannot run here, and what is said in the log.
+//! Failures: each library call with TensorRT's own message, plans that cannot run here, and the log.
 
 use std::fs;
 
@@ -155,7 +155,7 @@ fn parser_errors_name_operator_and_file() {
     });
 }
 
-/// Says to children where plans of all versions lie.
+/// Variable with the folder of the plans of all versions.
 const PLANS: &str = "JETWATCH_TEST_PLANS";
 
 fn load_error(double: &Double, plan: &[u8]) -> String {
@@ -169,11 +169,11 @@ fn plans_of_other_versions_and_damaged_plans_are_rejected() {
     let test = "failures::plans_of_other_versions_and_damaged_plans_are_rejected";
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().display().to_string();
-    // Twice: once each version leaves its plan, then it meets those of the others.
+    // Twice: first each version writes its plan, then it loads those of the others.
     for round in ["write", "read"] {
         let settings = [(PLANS, path.as_str()), ("JETWATCH_TEST_ROUND", round)];
         run_on_each(test, &settings, |double| {
-            let folder = std::env::var(PLANS).expect("a child is told");
+            let folder = std::env::var(PLANS).expect("the parent sets it");
             let own = format!("{}.plan", double.name());
             if std::env::var("JETWATCH_TEST_ROUND").is_ok_and(|round| round == "write") {
                 let built = request(&open_network())
@@ -226,7 +226,7 @@ fn plans_of_other_gpus_are_rejected() {
             ("JETWATCH_DOUBLE_CAPABILITY", capability),
         ];
         run_on_each(test, &settings, |double| {
-            let folder = std::env::var(PLANS).expect("a child is told");
+            let folder = std::env::var(PLANS).expect("the parent sets it");
             let file = format!("{folder}/{}.plan", double.name());
             if let Ok(plan) = fs::read(&file) {
                 let output = load_error(&double, &plan);

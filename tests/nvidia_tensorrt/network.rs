@@ -1,4 +1,4 @@
-//! The networks of these tests, and what a double of TensorRT makes of a picture.
+//! The networks of these tests, and the output of a double of TensorRT for an image.
 
 use jetwatch_nvidia::cuda::{Element, PixelFormat};
 use jetwatch_nvidia::session::{
@@ -15,7 +15,7 @@ pub const WIDTH: u32 = 96;
 pub const HEIGHT: u32 = 64;
 /// Cells of 32 by 32 pixels.
 pub const CELLS: usize = 6;
-/// Bytes of one picture's boxes.
+/// Bytes of one image's boxes.
 pub const BOXES_BYTES: usize = 5 * CELLS * 4;
 
 /// A network with batches of `batch`, open if it is `None`, whose input has `element` numbers; `operators` stand one after
@@ -55,7 +55,7 @@ pub fn request(onnx: &[u8]) -> BuildRequest<'_> {
     }
 }
 
-/// The engine that comes of `request`.
+/// The engine built by `request`.
 pub fn engine(double: &Double, request: BuildRequest<'_>) -> Arc<Engine> {
     let built = request.build(&double.library).expect("it builds");
     let runtime = Runtime::new(&double.library, None).expect("a runtime");
@@ -97,7 +97,7 @@ pub fn write(execution: &mut InferenceSession, index: usize, seed: u32) {
         .expect("the picture fits");
 }
 
-/// What the double makes of that picture, when its first plane has `value` of each byte of blue.
+/// The double's output for that image, if its first plane has `value` for each byte of blue.
 pub fn boxes(seed: u32, value: impl Fn(u8) -> f64) -> Vec<f32> {
     let pixels = noise((WIDTH * HEIGHT * 4) as usize, seed);
     let across = WIDTH as usize / 32;

@@ -16,7 +16,7 @@ use crate::support::cuda::noise;
 use crate::support::onnx_graph::{FLOAT, Graph};
 use crate::support::tensorrt::{logged, run_on_each};
 
-/// Counts that come back soon, late, and in a row.
+/// Batch sizes that repeat soon, late, and consecutively.
 const COUNTS: [usize; 14] = [1, 1, 1, 4, 4, 4, 2, 4, 1, 3, 3, 3, 2, 2];
 
 #[test]
@@ -34,7 +34,7 @@ fn batches_of_an_open_engine_give_the_known_function() {
             for (run, count) in COUNTS.into_iter().enumerate() {
                 run_and_compare(&mut execution, count, run as u32 * 10);
             }
-            // Runs of one count in a row are launched as a graph, of which few tell their stages.
+            // Runs of one count in a row are launched as a graph, of which few measure their stages.
             let stages = (0..4).filter(|_| {
                 let times = execution.run(2).expect("it runs");
                 times.stages.is_some()
@@ -45,12 +45,12 @@ fn batches_of_an_open_engine_give_the_known_function() {
         }
         assert_eq!(logged(log::Level::Warn, "cannot be recorded"), 0);
     });
-    for said in output {
-        // That none is alive is checked for all tests.
+    for printed in output {
+        // For all tests it is checked that none is alive.
         for kind in ["IBuilder", "IRuntime", "ICudaEngine", "IExecutionContext"] {
             assert!(
-                said.contains(&format!("double: count {kind} made=")),
-                "{said}"
+                printed.contains(&format!("double: count {kind} made=")),
+                "{printed}"
             );
         }
     }
@@ -169,9 +169,9 @@ fn steady_workers_do_not_allocate() {
             }
         };
         work(12);
-        let free = double.device.memory().expect("it can say").free;
+        let free = double.device.memory().expect("it is reported").free;
         work(60);
-        assert_eq!(double.device.memory().expect("it can say").free, free);
+        assert_eq!(double.device.memory().expect("it is reported").free, free);
     });
 }
 
@@ -289,7 +289,7 @@ fn mismatching_plans_are_rejected_before_allocation() {
             ],
             ..plan(Element::F32, 4)
         };
-        let free = double.device.memory().expect("it can say").free;
+        let free = double.device.memory().expect("it is reported").free;
         type Corruption = fn(&mut Plan);
         let cases: [(Corruption, &str); 12] = [
             (
@@ -348,7 +348,7 @@ fn mismatching_plans_are_rejected_before_allocation() {
             let output = error.to_string();
             assert!(output.contains(wanted), "{output}");
         }
-        assert_eq!(double.device.memory().expect("it can say").free, free);
+        assert_eq!(double.device.memory().expect("it is reported").free, free);
         engine
             .session(&double.device, &good)
             .expect("the good one fits");
@@ -375,10 +375,10 @@ fn engine_reports_tensors_layers_and_memory() {
         );
         assert_eq!((tensors[1].format, tensors[1].vectorized), (0, None));
         assert_eq!(engine.name().expect("it has one"), "tiny");
-        assert_eq!(engine.layers().expect("it can say"), 2);
+        assert_eq!(engine.layers().expect("it is reported"), 2);
         // 10.0 can ask this too, by the method that later versions replace.
-        assert!(engine.context_bytes().expect("it can say") > 0);
-        let json = engine.inspect().expect("it can say");
+        assert!(engine.context_bytes().expect("it is reported") > 0);
+        let json = engine.inspect().expect("it is reported");
         let value: serde_json::Value = serde_json::from_str(&json).expect("JSON");
         assert_eq!(value["Layers"].as_array().map(Vec::len), Some(2), "{json}");
         assert_eq!(value["Layers"][0]["Precision"], "FP32", "{json}");
@@ -432,7 +432,7 @@ fn supported_precisions_are_accepted_per_version() {
                 ..request(&quantized)
             },
         );
-        let json = int8.inspect().expect("it can say");
+        let json = int8.inspect().expect("it is reported");
         assert!(json.contains("\"Precision\": \"INT8\""), "{json}");
         let plan = plan(Element::F32, 4);
         let mut execution = int8.session(&double.device, &plan).expect("it fits");
@@ -444,7 +444,7 @@ fn supported_precisions_are_accepted_per_version() {
             ..request(&onnx)
         };
         if double.calibrates() {
-            let json = engine(&double, half).inspect().expect("it can say");
+            let json = engine(&double, half).inspect().expect("it is reported");
             assert!(json.contains("\"Precision\": \"FP16\""), "{json}");
         } else {
             let error = half.build(&double.library).expect_err("it cannot");

@@ -1,7 +1,7 @@
 /* A tool for NVTX that counts: how often ranges of each name were pushed and popped, or started and ended across threads,
  * and which threads have names.
  *
- * NVTX_INJECTION64_PATH names it to the program that is looked at; NVTX's loader opens it and calls the one function that it
+ * NVTX_INJECTION64_PATH names it to the program that is checked; NVTX's loader opens it and calls the one function that it
  * exports. When the program ends, it writes lines to the file in NVTX_COUNTS: `push NAME COUNT ITEMS`, `start NAME COUNT ENDED`,
  * `pop COUNT`, `unbalanced COUNT`, `thread NAME`. Numbers of tables and places are those of the NVTX 3 interface.
  */
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <wchar.h>
 
-enum { MOST_NAMES = 64, MOST_LETTERS = 64 };
+enum { MAX_NAMES = 64, MAX_LETTERS = 64 };
 
 /* What an event carries, as NVTX lays it out. */
 struct attributes {
@@ -27,28 +27,28 @@ struct attributes {
 };
 
 struct name {
-    char text[MOST_LETTERS];
+    char text[MAX_LETTERS];
     uint64_t pushed, items, started, ended;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct name names[MOST_NAMES];
-static char threads[MOST_NAMES][MOST_LETTERS];
+static struct name names[MAX_NAMES];
+static char threads[MAX_NAMES][MAX_LETTERS];
 static int name_count, thread_count;
 static uint64_t popped, unbalanced;
 static __thread int depth;
 
 static struct name *find(const char *text) {
     for (int i = 0; i < name_count; i++)
-        if (strncmp(names[i].text, text, MOST_LETTERS - 1) == 0)
+        if (strncmp(names[i].text, text, MAX_LETTERS - 1) == 0)
             return &names[i];
-    if (name_count == MOST_NAMES)
+    if (name_count == MAX_NAMES)
         abort();
-    strncpy(names[name_count].text, text, MOST_LETTERS - 1);
+    strncpy(names[name_count].text, text, MAX_LETTERS - 1);
     return &names[name_count++];
 }
 
-/* A domain and a registered text are pointers of our choice: the domain is not looked at, a text is its name. */
+/* A domain and a registered text are pointers of our choice: the domain is not read, a text is its name. */
 static void *create_domain(const char *text) {
     return (void *)text;
 }
@@ -64,13 +64,13 @@ static void *register_text(void *domain, const char *text) {
 /* Wide letters, of which names of ranges and threads have plain ones only. */
 static void narrow(char *text, const wchar_t *wide) {
     int i = 0;
-    for (; wide[i] != 0 && i < MOST_LETTERS - 1; i++)
+    for (; wide[i] != 0 && i < MAX_LETTERS - 1; i++)
         text[i] = wide[i] < 128 ? (char)wide[i] : '?';
     text[i] = 0;
 }
 
 static void *register_wide(void *domain, const wchar_t *wide) {
-    char text[MOST_LETTERS];
+    char text[MAX_LETTERS];
     narrow(text, wide);
     return register_text(domain, text);
 }
@@ -123,13 +123,13 @@ static int pop(void *domain) {
 static void name_thread(uint32_t id, const char *text) {
     (void)id;
     pthread_mutex_lock(&lock);
-    if (thread_count < MOST_NAMES)
-        strncpy(threads[thread_count++], text, MOST_LETTERS - 1);
+    if (thread_count < MAX_NAMES)
+        strncpy(threads[thread_count++], text, MAX_LETTERS - 1);
     pthread_mutex_unlock(&lock);
 }
 
 static void name_thread_wide(uint32_t id, const wchar_t *wide) {
-    char text[MOST_LETTERS];
+    char text[MAX_LETTERS];
     narrow(text, wide);
     name_thread(id, text);
 }

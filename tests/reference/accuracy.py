@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""What COCO's own program says of detections, for tests/accuracy.rs and for whoever doubts `jetwatch eval`.
+"""COCO's own evaluation of detections, for tests/accuracy.rs and for checks of `jetwatch eval`.
 
     accuracy.py judge ANNOTATIONS.json DETECTIONS.json [THRESHOLD]   print the numbers as JSON
-    accuracy.py golden FILE.json                                     write the golden case anew
+    accuracy.py golden FILE.json                                     write the golden case again
     accuracy.py random SEED ANNOTATIONS.json DETECTIONS.json         write a random case
 
 Needs pycocotools and numpy (pip install pycocotools).
@@ -26,7 +26,7 @@ NAMES = [
 
 
 def known(value):
-    """A number, or None for the -1 by which pycocotools says that there is nothing to judge."""
+    """A number, or None for the -1 by which pycocotools marks missing values."""
     return None if value < 0 else float(value)
 
 

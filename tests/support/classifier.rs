@@ -1,4 +1,4 @@
-//! A classifier that tells bright pictures from dark ones, as a tiny ONNX file in a model folder.
+//! A classifier that distinguishes bright images from dark ones, as a tiny ONNX file in a model folder.
 //!
 //! ```text
 //!   images [B, 3, H, W] ── ReduceMean ── [B, 3] ── MatMul [3, 2] ── Add [2] ── scores [B, 2]
@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 
 use super::onnx_file::onnx_graph::{Attribute, FLOAT, Graph};
 
-/// Mean of all colors that parts `dark` from `bright`.
+/// Mean of all colors that separates `dark` from `bright`.
 pub const BRIGHTNESS_THRESHOLD: f32 = 100.0;
 
 /// The network for inputs of `side`×`side` pixels; an axis of `None` takes any batch.
@@ -26,7 +26,7 @@ pub fn network(batch: Option<i64>, side: i64) -> Vec<u8> {
     graph.node("ReduceMean", &["images"], "mean", &axes);
     graph.node("MatMul", &["mean", "weights"], "sum", &[]);
     graph.node("Add", &["sum", "bias"], "scores", &[]);
-    // Ten levels from the part on, the one is as good as sure.
+    // Ten levels from the threshold, the score is nearly 1.
     let weight = 0.2 / 3.0;
     let weights = [-weight, weight].repeat(3);
     graph.constant("weights", FLOAT, &[3, 2], &weights, f32::to_le_bytes);

@@ -1,4 +1,4 @@
-//! Small video clips that the tests make themselves, with GStreamer's own encoders.
+//! Small video clips that the tests encode with GStreamer.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -28,7 +28,7 @@ pub fn mp4(folder: &Path, name: &str, width: u32, height: u32, frames: u32) -> P
     path
 }
 
-/// Theora in Ogg, which allows any size down to 1×1; Matroska and AVI refuse pictures below 16×16, at least up to 1.18.
+/// Theora in Ogg, which allows any size down to 1×1; Matroska and AVI refuse images below 16×16, at least up to 1.18.
 pub fn theora(folder: &Path, name: &str, width: u32, height: u32, frames: u32) -> PathBuf {
     let path = folder.join(name);
     gst_launch(&format!(
@@ -39,7 +39,7 @@ pub fn theora(folder: &Path, name: &str, width: u32, height: u32, frames: u32) -
     path
 }
 
-/// A clip of JPEG pictures in AVI.
+/// A clip of JPEG images in AVI.
 pub fn mjpeg(folder: &Path, name: &str, width: u32, height: u32, frames: u32) -> PathBuf {
     let path = folder.join(name);
     gst_launch(&format!(

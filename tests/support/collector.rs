@@ -1,4 +1,4 @@
-//! A source started alone, with what it delivers kept for the test.
+//! A standalone source that stores what it delivers for the test.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -37,18 +37,18 @@ pub fn config(uri: SourceUri) -> SourceConfig {
     }
 }
 
-/// What a frame was like; its pixels are not kept.
+/// Properties of a frame, without its pixels.
 #[derive(Debug, Clone)]
 pub struct CollectedFrame {
     pub meta: FrameMeta,
     pub image: Size,
     /// Mean of the blue, green and red values.
     pub mean: f32,
-    /// Size and mean of the view, where there is one.
+    /// Size and mean of the full image, if there is one.
     pub full_image: Option<(Size, f32)>,
 }
 
-/// Mean of a picture's blue, green and red values.
+/// Mean of an image's blue, green and red values.
 fn mean(image: &Image) -> f32 {
     let size = image.size;
     let sum: u64 = (0..size.height)
@@ -64,7 +64,7 @@ fn mean(image: &Image) -> f32 {
 /// A state and the reason given for it.
 pub type StateChange = (SourceState, Option<String>);
 
-/// Keeps everything that a source gives, and stops it after `max_frames` frames.
+/// Stores everything that a source delivers, and stops it after `max_frames` frames.
 struct CollectingHandler {
     frames: Arc<Mutex<Vec<CollectedFrame>>>,
     states: Arc<Mutex<Vec<StateChange>>>,
@@ -101,7 +101,7 @@ impl FrameHandler for CollectingHandler {
     }
 }
 
-/// A running source and what came of it.
+/// A running source and its results.
 pub struct Collector {
     pub frames: Arc<Mutex<Vec<CollectedFrame>>>,
     pub states: Arc<Mutex<Vec<StateChange>>>,
@@ -114,7 +114,7 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// Starts the source; it is stopped after `most` frames.
+    /// Starts the source and stops it after `max_frames` frames.
     pub fn start(config: &SourceConfig, max_frames: usize) -> Self {
         Self::start_with_dot(config, max_frames, None)
     }
@@ -124,7 +124,7 @@ impl Collector {
         Self::start_with(machine, config, most, None, FullImage::None)
     }
 
-    /// As [`start_on`](Self::start_on), with views.
+    /// As [`start_on`](Self::start_on), with full images.
     pub fn start_with_full_images(machine: &SysRoot, config: &SourceConfig, most: usize) -> Self {
         Self::start_with(machine, config, most, None, FullImage::SourceSize)
     }
@@ -232,7 +232,7 @@ impl Collector {
         self.dot_requests.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Waits for the end, within the tests' patience.
+    /// Waits for the end, within the timeout of the tests.
     pub fn join(self) -> (Vec<CollectedFrame>, Result<(), SourceError>) {
         super::daemon::wait_until_some("the source ends", || {
             self.handle.is_finished().then_some(())

@@ -1,7 +1,7 @@
-//! A GPU for tests: the double of libcuda in a child process, and the real one beside it where the machine has one.
+//! A GPU for tests: the double of libcuda in a child process, and the real one next to it where the machine has one.
 //!
-//! The loader looks for libcuda by a variable that must stand before the process begins, so each test starts itself again.
-//! `JETWATCH_TEST_GPU=real` leaves the double out (for a test binary that was carried to a machine with a GPU). Each test binary uses a part of
+//! The loader finds libcuda by a variable that must be set before the process starts, so each test starts itself again.
+//! `JETWATCH_TEST_GPU=real` skips the double (for a test binary that was copied to a machine with a GPU). Each test binary uses a part of
 //! this.
 #![allow(dead_code)]
 
@@ -14,7 +14,7 @@ use jetwatch_nvidia::cuda::{Device, Element, PixelFormat, PlaneOrder, TensorForm
 use jetwatch_nvidia::loopback::{GraphMode, LoopbackNetwork};
 use jetwatch_nvidia::session::InputSource;
 
-/// Says to a child which test it is to run.
+/// Variable with the test that a child runs.
 const CHILD: &str = "JETWATCH_TEST_CHILD";
 
 /// Runs `body` on the double with `settings`, and on a real GPU if there is one; only those without settings of the double.
@@ -23,12 +23,12 @@ pub fn run_on_gpus(test: &str, settings: &[(&str, &str)], body: impl FnOnce(Arc<
         return body(Device::open(0).expect("a GPU"));
     }
     if !is_real_gpu_only() {
-        let said = run_on_double(test, settings);
-        // Whatever the test did, nothing may be left in the GPU.
+        let printed = run_on_double(test, settings);
+        // The test must not leak GPU memory.
         let alive = "alive: contexts=0 streams=0 events=0 graphs=0 graph launches=0 modules=0 memory=0 bytes=0";
         assert!(
-            said.contains(alive),
-            "{test}: something was not let go:\n{said}"
+            printed.contains(alive),
+            "{test}: something was not let go:\n{printed}"
         );
     }
     if settings.is_empty() && has_gpu() {
@@ -41,7 +41,7 @@ pub fn is_child(test: &str) -> bool {
     env::var_os(CHILD).is_some_and(|name| name == *test)
 }
 
-/// Whether the double is left out.
+/// Whether the double is skipped.
 pub fn is_real_gpu_only() -> bool {
     env::var("JETWATCH_TEST_GPU").is_ok_and(|which| which == "real")
 }
@@ -53,7 +53,7 @@ pub fn has_gpu() -> bool {
         .any(|path| Path::new(path).exists())
 }
 
-/// What is said of a machine without a GPU that can be used: some have NVIDIA's driver library all the same, as other packages
+/// Message on a machine without a usable GPU: some have NVIDIA's driver library all the same, as other packages
 /// bring it along.
 pub fn no_gpu_message() -> &'static str {
     let known = Command::new("/sbin/ldconfig").arg("-p").output();
@@ -64,7 +64,7 @@ pub fn no_gpu_message() -> &'static str {
     }
 }
 
-/// Runs `test` in a child with the double and gives what it said on stderr.
+/// Runs `test` in a child with the double and returns its stderr output.
 pub fn run_on_double(test: &str, settings: &[(&str, &str)]) -> String {
     let folder = double();
     start(test, |command| {
@@ -75,7 +75,7 @@ pub fn run_on_double(test: &str, settings: &[(&str, &str)]) -> String {
     })
 }
 
-/// Runs `test` in a child with the real GPU and gives what it said on stderr.
+/// Runs `test` in a child with the real GPU and returns its stderr output.
 pub fn run_on_real_gpu(test: &str, settings: &[(&str, &str)]) -> String {
     start(test, |command| {
         command
@@ -98,14 +98,14 @@ fn start(test: &str, prepare: impl FnOnce(&mut Command)) -> String {
         .env(CHILD, test);
     prepare(&mut command);
     let output = command.output().expect("a child process");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let printed = String::from_utf8_lossy(&output.stderr).into_owned();
     let ran = String::from_utf8_lossy(&output.stdout).contains("1 passed");
     assert!(
         output.status.success() && ran,
-        "{test}: {}\n{said}",
+        "{test}: {}\n{printed}",
         output.status
     );
-    said
+    printed
 }
 
 /// The name of `test` in this program: its modules stand before it.
@@ -146,7 +146,7 @@ pub fn double() -> PathBuf {
     PathBuf::from(String::from_utf8_lossy(&output.stdout).trim())
 }
 
-/// A tensor of `element` numbers as the models here want it.
+/// The input of the models here, with `element` numbers.
 pub fn tensor(width: u32, height: u32, element: Element) -> TensorFormat {
     TensorFormat {
         width,
@@ -159,7 +159,7 @@ pub fn tensor(width: u32, height: u32, element: Element) -> TensorFormat {
     }
 }
 
-/// An echo that gives back all of the tensor that is made of pictures.
+/// A loopback network that returns the whole input tensor.
 pub fn echo(pixels: PixelFormat, tensor: TensorFormat, batch: usize) -> LoopbackNetwork {
     LoopbackNetwork {
         input: InputSource::Images { pixels, tensor },

@@ -1,4 +1,4 @@
-//! The real binary with a configuration of the test's own.
+//! The real binary with a configuration of the test.
 
 use std::fmt::Write as _;
 use std::io::Read;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// Longest that anything in these tests may take on a busy machine.
+/// Maximum time of any step in these tests on a busy machine.
 pub const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A configuration file below a temporary folder.
@@ -66,7 +66,7 @@ pub fn start(command: &mut Command) -> Child {
         .expect("the binary starts")
 }
 
-/// Runs to the end, within [`ENQUEUE_TIMEOUT`].
+/// Runs to the end, within [`TEST_TIMEOUT`].
 pub fn finish(command: &mut Command) -> Output {
     wait_for_output(start(command))
 }
@@ -123,7 +123,7 @@ pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Looks again and again until `found` gives something; fails after [`ENQUEUE_TIMEOUT`].
+/// Polls until `found` returns something; fails after [`TEST_TIMEOUT`].
 pub fn wait_until_some<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
     let started = Instant::now();
     loop {
@@ -138,7 +138,7 @@ pub fn wait_until_some<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T
     }
 }
 
-/// The JSON objects of a JSON-lines file; none while it does not exist. A line still being written is left out.
+/// The JSON objects of a JSON-lines file; none while it does not exist. An incomplete line is skipped.
 pub fn json_lines(path: &Path) -> Vec<serde_json::Value> {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let complete = text.rfind('\n').map_or("", |end| &text[..end]);

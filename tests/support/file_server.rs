@@ -1,4 +1,4 @@
-//! An HTTP server with one file that answers as badly as it is told, one connection after the other.
+//! An HTTP server with one file that answers with given faults, one connection after the other.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-/// How to answer one request. The last answer of a list is given for ever.
+/// How to answer one request. The last answer of a list repeats.
 #[derive(Debug, Clone)]
 pub enum Answer {
-    /// The file, or the part that was asked for.
+    /// The file, or the requested part.
     File,
-    /// The file or part, but the connection ends after so many of its bytes.
+    /// The file or part, but the connection ends after this many of its bytes.
     CutAfter(usize),
-    /// The whole file, whatever was asked for.
+    /// The whole file, whatever was requested.
     Whole,
     /// The whole file with this length in the header.
     Announced(usize),
@@ -21,7 +21,7 @@ pub enum Answer {
     Unannounced,
     /// Other bytes of the same length.
     Other,
-    /// A part that was not asked for.
+    /// A part that was not requested.
     WrongPart,
     /// A status without a file; headers end with CRLF each.
     Status(u16, &'static str),
@@ -29,7 +29,7 @@ pub enum Answer {
     Redirect(String),
     /// Nothing, for ever.
     Silent,
-    /// So many bytes, then nothing for ever.
+    /// This many bytes, then nothing for ever.
     SilentAfter(usize),
 }
 
@@ -45,7 +45,7 @@ impl FileServer {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = listener.local_addr().expect("it is bound").port();
         let requests = Arc::new(Mutex::new(Vec::new()));
-        let heard = Arc::clone(&requests);
+        let received = Arc::clone(&requests);
         thread::spawn(move || {
             let mut answers = answers.into_iter().peekable();
             for client in listener.incoming().flatten() {
@@ -53,9 +53,9 @@ impl FileServer {
                 if answers.peek().is_none() {
                     answers = vec![answer.clone()].into_iter().peekable();
                 }
-                let (file, heard) = (file.clone(), Arc::clone(&heard));
+                let (file, received) = (file.clone(), Arc::clone(&received));
                 // A silent answer must not keep the next request waiting.
-                thread::spawn(move || respond(client, &file, tag, &answer, &heard));
+                thread::spawn(move || respond(client, &file, tag, &answer, &received));
             }
         });
         Self { port, requests }
@@ -66,7 +66,7 @@ impl FileServer {
         format!("http://127.0.0.1:{}/models/net.onnx", self.port)
     }
 
-    /// What was asked, heads only, in lower case.
+    /// The request headers, in lower case.
     pub fn requests(&self) -> Vec<String> {
         self.requests.lock().expect("no thread panicked").clone()
     }
@@ -77,7 +77,7 @@ fn respond(
     file: &[u8],
     tag: &str,
     answer: &Answer,
-    heard: &Mutex<Vec<String>>,
+    received: &Mutex<Vec<String>>,
 ) {
     let mut head = Vec::new();
     let mut byte = [0];
@@ -88,7 +88,10 @@ fn respond(
         }
     }
     let head = String::from_utf8_lossy(&head).to_lowercase();
-    heard.lock().expect("no thread panicked").push(head.clone());
+    received
+        .lock()
+        .expect("no thread panicked")
+        .push(head.clone());
     let value = |name: &str| {
         head.lines()
             .find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
@@ -152,19 +155,19 @@ fn respond(
     }
 }
 
-/// A proxy that tunnels to where it is asked, and counts.
+/// A CONNECT proxy that records its requests.
 pub struct Tunnel {
     port: u16,
     tunnels: Arc<Mutex<Vec<String>>>,
 }
 
 impl Tunnel {
-    /// Starts it. `target` is where every tunnel leads, whatever host was asked for.
+    /// Starts it. Every tunnel leads to `target`, whatever host was requested.
     pub fn start(target: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = listener.local_addr().expect("it is bound").port();
         let tunnels = Arc::new(Mutex::new(Vec::new()));
-        let heard = Arc::clone(&tunnels);
+        let received = Arc::clone(&tunnels);
         thread::spawn(move || {
             for mut client in listener.incoming().flatten() {
                 let mut head = Vec::new();
@@ -174,7 +177,7 @@ impl Tunnel {
                 {
                     head.push(byte[0]);
                 }
-                heard
+                received
                     .lock()
                     .expect("no thread panicked")
                     .push(String::from_utf8_lossy(&head).into_owned());
@@ -203,7 +206,7 @@ impl Tunnel {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// What it was asked for.
+    /// Its requests.
     pub fn connect_requests(&self) -> Vec<String> {
         self.tunnels.lock().expect("no thread panicked").clone()
     }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// How long gst-launch may take to end after it has said an error.
+/// Time in which gst-launch must end after it has reported an error.
 const ERROR_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The folder with the plug-in and the double of libnvbufsurface, built if need be.
@@ -32,7 +32,7 @@ pub struct JetsonElements {
     plugin: PathBuf,
 }
 
-/// What one element did.
+/// Work of one element.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ElementActivity {
     /// Factory, such as `nvvidconv`.
@@ -45,7 +45,7 @@ pub struct ElementActivity {
     pub from: String,
     /// The same of what went out.
     pub to: String,
-    /// Whether the CPU copied pictures between NVMM and its own memory.
+    /// Whether the CPU copied images between NVMM and its own memory.
     pub cpu_copy: bool,
     /// How many.
     pub frames: u64,
@@ -62,7 +62,7 @@ impl JetsonElements {
         machine
     }
 
-    /// Where its state lies.
+    /// The folder of its state.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -77,12 +77,12 @@ impl JetsonElements {
         fs::remove_file(self.folder().join(name)).expect("removed");
     }
 
-    /// What a process that is to use the elements needs in its environment.
+    /// Environment of a process that uses the elements.
     pub fn environment(&self) -> Vec<(&'static str, PathBuf)> {
         vec![
             ("GST_PLUGIN_PATH", self.plugin.clone()),
             ("GST_PLUGIN_PATH_1_0", self.plugin.clone()),
-            // Another than the user's, whose registry would else know the doubles.
+            // Not the user's registry, which would otherwise contain the doubles.
             ("GST_REGISTRY", self.plugin.join("registry.bin")),
             ("GST_REGISTRY_1_0", self.plugin.join("registry.bin")),
             ("LD_LIBRARY_PATH", self.plugin.clone()),
@@ -101,11 +101,11 @@ impl JetsonElements {
             .stderr(Stdio::piped())
             .spawn()
             .expect("gst-launch-1.0 starts; install it with: apt-get install gstreamer1.0-tools");
-        let mut said = Vec::new();
+        let mut printed = Vec::new();
         let mut lines = BufReader::new(launch.stderr.take().expect("a pipe"));
-        while lines.read_until(b'\n', &mut said).expect("a line") > 0 {
-            // An error that comes before gst-launch runs its main loop is said but does not end it.
-            if said.windows(5).any(|part| part == b"ERROR") {
+        while lines.read_until(b'\n', &mut printed).expect("a line") > 0 {
+            // An error before gst-launch runs its main loop is reported but does not end it.
+            if printed.windows(5).any(|part| part == b"ERROR") {
                 let until = Instant::now() + ERROR_SHUTDOWN_TIMEOUT;
                 while launch.try_wait().expect("a status").is_none() {
                     if Instant::now() > until {
@@ -118,29 +118,29 @@ impl JetsonElements {
         Output {
             status: launch.wait().expect("a status"),
             stdout: Vec::new(),
-            stderr: said,
+            stderr: printed,
         }
     }
 
     /// Runs a pipeline that must end well.
     pub fn run_to_end(&self, pipeline: &str) {
         let output = self.launch(pipeline);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{pipeline}\n{said}");
+        let printed = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{pipeline}\n{printed}");
     }
 
-    /// Runs a pipeline that must fail, and gives what it said.
+    /// Runs a pipeline that must fail, and returns its output.
     pub fn run_to_error(&self, pipeline: &str) -> String {
         let output = self.launch(pipeline);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let printed = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(
-            !output.status.success() || said.contains("ERROR"),
-            "{pipeline} plays: {said}"
+            !output.status.success() || printed.contains("ERROR"),
+            "{pipeline} plays: {printed}"
         );
-        said
+        printed
     }
 
-    /// What the elements did so far: one entry for each element and kind of work, in the order in which they began.
+    /// Work of the elements so far: one entry per element and kind of work, in order of their start.
     pub fn activity(&self) -> Vec<ElementActivity> {
         let text = fs::read_to_string(self.folder().join("counts.jsonl")).unwrap_or_default();
         let mut all: Vec<(Value, ElementActivity)> = Vec::new();
@@ -175,7 +175,7 @@ impl JetsonElements {
     }
 }
 
-/// A place in words.
+/// A location as text.
 fn format_memory(value: &Value) -> String {
     let format = value["format"].as_str().expect("a format");
     let (Some(width), Some(height)) = (value["width"].as_u64(), value["height"].as_u64()) else {

@@ -1,4 +1,4 @@
-//! What the integration tests share. Each test binary uses a part of it.
+//! Shared by the integration tests. Each test binary uses a part of it.
 #![allow(dead_code)]
 
 pub mod classifier;

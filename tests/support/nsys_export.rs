@@ -1,6 +1,6 @@
 //! Exports as nsys wrote them from 2021 to 2025: tables and columns as documented, filled with one small capture.
 //!
-//! The capture is made up so that every number of the report can be worked out by hand: two frames of one source go through
+//! The capture is made up so that every number of the report can be worked out manually: two frames of one source go through
 //! one detector that launches kernels, and one kernel is launched by the source's own thread.
 #![allow(dead_code)]
 
@@ -11,7 +11,7 @@ use rusqlite::{Connection, ToSql};
 /// How the schema changed over the years.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Generation {
-    /// JetPack 5's first: no table of the export's own facts, fewer columns, zero where nothing is known.
+    /// JetPack 5's first: no metadata table, fewer columns, zero for unknown values.
     Year2021,
     /// `EXPORT_META_DATA`.
     Year2022,
@@ -30,7 +30,7 @@ impl Generation {
         Self::Year2025,
     ];
 
-    /// What the report calls it.
+    /// Its name in the report.
     pub fn version(self) -> &'static str {
         match self {
             Self::Year2021 => "nsys before 2022, which names no version",
@@ -230,7 +230,7 @@ pub fn write_export(path: &Path, generation: Generation) -> Connection {
         ];
         insert(&db, nvtx, row);
     }
-    // Around all of the detector's work, by a handle, with a text of its own; and one that ends on another thread.
+    // Around all of the detector's work, by a handle, with its own text; and one that ends on another thread.
     insert(
         &db,
         nvtx,

@@ -22,7 +22,7 @@ pub struct TinyNetwork {
     pub output_shape: [i64; 2],
     /// The output where the input's mean is 0.
     pub rows: Vec<f32>,
-    /// What is added to the output for each unit of the input's mean.
+    /// Added to the output per unit of the input's mean.
     pub mask: Vec<f32>,
     /// An input that nothing uses.
     pub second_input: bool,

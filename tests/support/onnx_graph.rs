@@ -58,7 +58,7 @@ impl Graph {
         self.0.message(5, tensor(name, element, shape, raw));
     }
 
-    /// Adds a weight that was made otherwise.
+    /// Adds a weight that was built elsewhere.
     pub fn weight(&mut self, tensor: Message) {
         self.0.message(5, tensor);
     }

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
-/// Serves a moving picture until it is dropped.
+/// Serves a moving image until it is dropped.
 pub struct RtspServer {
     child: Child,
     pub port: u16,

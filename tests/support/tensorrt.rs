@@ -1,7 +1,7 @@
 //! Doubles of TensorRT for tests: each that `tests/nvidia_doubles/build` made, in child processes of their own.
 //!
-//! Two of one generation have the same library names, and settings of a double stand in the environment, so each test starts
-//! itself again for every version. The GPU is the double of libcuda, and the real one beside it where the machine has one.
+//! Two of one generation have the same library names, and settings of a double are in the environment, so each test starts
+//! itself again for every version. The GPU is the double of libcuda, and the real one next to it where the machine has one.
 //! `JETWATCH_DOUBLES` names the folder with the doubles where it is not `.cache/nvidia_doubles`.
 #![allow(dead_code)]
 
@@ -15,7 +15,7 @@ use jetwatch_nvidia::tensorrt::{Flavor, Generation, Library};
 
 use super::cuda;
 
-/// Tells a child which library to open.
+/// Variable with the library that a child opens.
 const LIBRARY: &str = "JETWATCH_TEST_TENSORRT";
 
 /// What a child tests.
@@ -48,7 +48,7 @@ impl Double {
     }
 }
 
-/// Runs `body` with each double and `settings`; gives what the children said on stderr.
+/// Runs `body` with each double and `settings`; returns the stderr output of the children.
 pub fn run_on_each(
     test: &str,
     settings: &[(&str, &str)],
@@ -58,7 +58,7 @@ pub fn run_on_each(
         body(double);
         return Vec::new();
     }
-    let mut said = Vec::new();
+    let mut printed = Vec::new();
     for library in libraries() {
         let library = library.display().to_string();
         let settings: Vec<(&str, &str)> = [(LIBRARY, library.as_str())]
@@ -73,41 +73,41 @@ pub fn run_on_each(
                 text.contains(alive),
                 "{test}, {library}: something was not let go:\n{text}"
             );
-            said.push(text);
+            printed.push(text);
         }
         if cuda::has_gpu() {
             let text = cuda::run_on_real_gpu(test, &settings);
             check_counts(test, &library, &text);
-            said.push(text);
+            printed.push(text);
         }
     }
-    said
+    printed
 }
 
 /// Runs `body` with each double in a process without libcuda.
 pub fn run_on_each_without_gpu(test: &str, body: impl FnOnce(Arc<Library>)) {
     if cuda::is_child(test) {
-        let path = env::var_os(LIBRARY).expect("a child is told its library");
+        let path = env::var_os(LIBRARY).expect("the parent sets the library");
         return body(Library::open(Some(Path::new(&path))).expect("it opens"));
     }
     for library in libraries() {
         let library = library.display().to_string();
-        // The real libcuda is not opened unless someone asks for it.
+        // The real libcuda is not opened by default.
         let text = cuda::run_on_real_gpu(test, &[(LIBRARY, &library)]);
         check_counts(test, &library, &text);
     }
 }
 
-/// What this process is to test, if it is the child that runs `test`.
+/// The library that this process tests, if it is the child that runs `test`.
 fn child(test: &str) -> Option<Double> {
     if !cuda::is_child(test) {
         return None;
     }
     log::set_logger(&LOG).expect("the first logger");
     log::set_max_level(log::LevelFilter::Trace);
-    // The GPU first, as in the program: TensorRT's objects are on the GPU that is there.
+    // The GPU first, as in the program: TensorRT creates its objects on the current GPU.
     let device = Device::open(0).expect("a GPU");
-    let path = env::var_os(LIBRARY).expect("a child is told its library");
+    let path = env::var_os(LIBRARY).expect("the parent sets the library");
     let library = Library::open(Some(Path::new(&path))).expect("it opens");
     Some(Double { library, device })
 }
@@ -136,7 +136,7 @@ pub fn libraries() -> Vec<PathBuf> {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             stems.iter().any(|stem| name.starts_with(stem))
         };
-        // Without its stamp it is not built to the end.
+        // Without its stamp file it is incomplete.
         if entry.path().join("stamp").exists() {
             libraries.extend(files.map(|file| file.path()).filter(is_library));
         }
@@ -175,7 +175,7 @@ impl CapturedLog {
     }
 }
 
-/// How many lines of the log at `level` hold `part`.
+/// Number of log lines at `level` that contain `part`.
 pub fn logged(level: log::Level, part: &str) -> usize {
     let lines = LOG.lines();
     let found = lines

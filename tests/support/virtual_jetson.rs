@@ -1,4 +1,4 @@
-//! A Jetson made of files: a folder that stands for `/`, with doubles of JetPack's tools. See `tests/virtual_jetson/README.md`.
+//! A virtual Jetson of files: a folder in place of `/`, with doubles of JetPack's tools. See `tests/virtual_jetson/README.md`.
 #![allow(dead_code)]
 
 use std::fs;
@@ -35,12 +35,12 @@ impl VirtualJetson {
         machine
     }
 
-    /// The folder that stands for `/`.
+    /// The folder in place of `/`.
     pub fn root(&self) -> SysRoot {
         SysRoot::new(self.folder.path())
     }
 
-    /// Where a path of the machine lies.
+    /// The real path of a path of the machine.
     pub fn path(&self, path: &str) -> PathBuf {
         self.root().path(path)
     }
@@ -63,7 +63,7 @@ impl VirtualJetson {
         text.unwrap_or_else(|| panic!("{path} is missing"))
     }
 
-    /// The calls of the doubles so far that begin so.
+    /// The calls of the doubles so far with this prefix.
     pub fn calls(&self, start: &str) -> Vec<String> {
         let calls = self.text("/double/calls");
         let calls = calls.lines().filter(|call| call.starts_with(start));

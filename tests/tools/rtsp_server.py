@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""A real RTSP server (gst-rtsp-server) for the tests: a moving test picture at rtsp://127.0.0.1:PORT/video.
+"""A real RTSP server (gst-rtsp-server) for the tests: a moving test image at rtsp://127.0.0.1:PORT/video.
 
     rtsp_server.py [--port N] [--user U --password P] [--width W --height H --fps F]
 

@@ -79,7 +79,7 @@ def decode_case(seed, width, height, class_count, threshold, iou, most):
 
 
 def picture(width, height):
-    """The picture of tests/detect_onnx.rs, [height, width, 3] in BGR: a clock, a traffic light and a stop sign."""
+    """The image of tests/detect_onnx.rs, [height, width, 3] in BGR: a clock, a traffic light and a stop sign."""
     image = np.zeros((height, width, 3), np.uint8)
     y, x = np.mgrid[0:height, 0:width]
     image[..., 0] = 230 - y // 4

@@ -1,4 +1,4 @@
-# Functions for a Linux of Debian in QEMU, for scripts that have `as_root`, `say` and `fail`: tests/v4l2/run and tests/appliance/run.
+# Functions for a Linux of Debian in QEMU, for scripts that have `as_root`, `log` and `fail`: tests/v4l2/run and tests/appliance/run.
 # shellcheck shell=bash
 
 # Downloads Debian's kernel for all machines to the folder $1, unless it is there, and unpacks it; its kernel for clouds has no media
@@ -10,7 +10,7 @@ kernel() {
         local package
         package=$(apt-cache depends linux-image-amd64 | awk '/Depends: linux-image-[0-9]/ {print $2; exit}')
         [ -n "$package" ] || fail "apt knows no linux-image-amd64; this test needs Debian's archive (main, amd64)"
-        say "downloading $package to $1"
+        log "downloading $package to $1"
         rm -rf "$kernel.partial"
         mkdir -p "$kernel.partial"
         (cd "$1" && apt-get download -qq -o APT::Sandbox::User=root "$package")

@@ -2,7 +2,7 @@
 """Writes a model folder with a tiny ONNX network: `tiny_model.py FOLDER`. Called by tests/v4l2/run.
 
 The network gives one box of class 1 (`car`), 32x16 of 96x64 input pixels. Its left edge stands at 0.4 pixels for each
-step of the input's mean, so that where the box lies says whether the camera's pixels came through:
+step of the input's mean, so that the position of the box shows whether the camera's pixels arrived:
 
     images [1, 3, 64, 96] -- ReduceMean -- Reshape [1, 1, 1] -- Mul mask -- Add rows -- output [1, 126, 7]
 

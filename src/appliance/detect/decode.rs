@@ -1,4 +1,4 @@
-//! From one image's raw output to its detections: decoding, suppression, and the way back to source pixels. Pure.
+//! From the raw output of one image to its detections: decoding, suppression, mapping to source pixels. Pure.
 
 use super::decoders::{DecodeDiagnostics, OutputDecoder, TensorView};
 use super::{Candidate, ClassFilter, nms};
@@ -7,17 +7,17 @@ use jetwatch_types::{Detection, Letterbox, area};
 /// Parameters that the configuration may override.
 #[derive(Debug, Clone)]
 pub struct DecodeParams {
-    /// Least score, 0 to 1.
+    /// Minimum score, 0 to 1.
     pub score_threshold: f32,
-    /// Overlap above which the worse of two boxes of one class is dropped, 0 to 1.
+    /// IoU above which the lower-scored of two boxes of one class is dropped, 0 to 1.
     pub nms_iou: f32,
-    /// Most detections in one frame.
+    /// Maximum number of detections in one frame.
     pub max_detections: usize,
     /// Classes that are kept.
     pub filter: ClassFilter,
 }
 
-/// Turns raw output into detections; keeps its working memory from frame to frame.
+/// Turns raw output into detections. Its working memory is reused from frame to frame.
 #[derive(Debug)]
 pub struct Decoder {
     output_decoder: Box<dyn OutputDecoder>,
@@ -26,7 +26,7 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// A decoder for what `decoder` reads.
+    /// A decoder for the layout that `output_decoder` reads.
     #[must_use]
     pub fn new(output_decoder: Box<dyn OutputDecoder>, params: DecodeParams) -> Self {
         Self {
@@ -39,8 +39,10 @@ impl Decoder {
     /// Replaces `detections` by those in `tensors`, the output of one image in the layout's order: in source pixels,
     /// clipped to the image, best first.
     ///
-    /// What the output holds besides is returned; the caller decides whether the detections may be used. Panics when
-    /// `tensors` are not those that the head was made for.
+    /// Returns the invalid values that were found; the caller decides whether the detections may be used.
+    ///
+    /// # Panics
+    /// `tensors` do not have the shapes that the output decoder was made for.
     pub fn decode(
         &mut self,
         tensors: &[TensorView<'_>],
@@ -48,20 +50,21 @@ impl Decoder {
         detections: &mut Vec<Detection>,
     ) -> DecodeDiagnostics {
         let Self {
-            output_decoder: head,
-            params: limits,
+            output_decoder,
+            params,
             candidates,
         } = self;
-        let decoded = head.decode(tensors, limits.score_threshold, &limits.filter, candidates);
-        if head.needs_suppression() {
-            nms::non_max_suppression(candidates, limits.nms_iou, limits.max_detections);
+        let decoded =
+            output_decoder.decode(tensors, params.score_threshold, &params.filter, candidates);
+        if output_decoder.needs_suppression() {
+            nms::non_max_suppression(candidates, params.nms_iou, params.max_detections);
         } else {
-            nms::rank(candidates, limits.max_detections);
+            nms::rank(candidates, params.max_detections);
         }
         detections.clear();
         detections.extend(candidates.iter().filter_map(|candidate| {
             let xyxy = letterbox.to_source(&candidate.xyxy);
-            // A box that lies in the padding has nothing left of it.
+            // A box inside the padding has no area after clipping.
             (area(&xyxy) > 0.0).then_some(Detection {
                 class: candidate.class,
                 score: candidate.score,
@@ -86,7 +89,7 @@ mod tests {
         let letterbox = Letterbox::new(Size::new(384, 96), spec.input.size, spec.input.placement);
         assert_eq!((letterbox.inner, letterbox.top), (Size::new(96, 24), 20));
         let filter = ClassFilter::new(&spec.labels, &[]).expect("nothing to look up");
-        let limits = DecodeParams {
+        let params = DecodeParams {
             score_threshold: 0.3,
             nms_iou: 0.5,
             max_detections: 10,
@@ -96,11 +99,11 @@ mod tests {
             element: DType::F32,
             axes: &[126, 7],
         };
-        let head = spec
+        let output_decoder = spec
             .output
             .layout
             .create_decoder(spec.input.size, 2, &[shape]);
-        let mut decoder = Decoder::new(head.expect("the shape is right"), limits);
+        let mut decoder = Decoder::new(output_decoder.expect("the shape is right"), params);
 
         let mut output = vec![0.0; 126 * 7];
         // Stride 32: column 1, row 0, center 32+16, 16+8: half of it above the image.

@@ -1,5 +1,5 @@
-//! Which engines several detectors would take, before any of them runs: where they are to be compared, one that quietly ran on
-//! another runtime for want of an engine would spoil it.
+//! Which TensorRT engines a set of detectors would use, checked before any of them runs. A comparison would be wrong if one
+//! of them fell back to another runtime because its engine is missing.
 
 use std::collections::BTreeSet;
 
@@ -11,14 +11,14 @@ use jetwatch_config::DetectorConfig;
 /// Engines of several detectors.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EngineAvailability {
-    /// How many of the detectors have theirs.
+    /// Number of detectors whose engine exists.
     pub found: usize,
-    /// Those that are not there, each once.
+    /// Missing engines, each once.
     pub missing: Vec<CacheMiss>,
 }
 
-/// Looks for the TensorRT engine of each of these detectors, whatever their backend. Builds and loads none; those without a
-/// model are left out.
+/// Searches the TensorRT engine of each detector, whatever its backend. Builds and loads none. Detectors without a
+/// model are skipped.
 ///
 /// # Errors
 /// TensorRT or a GPU is missing ([`DetectError::is_absence`]) or cannot be used, or a model cannot be read or not be built as
@@ -40,11 +40,11 @@ pub fn check_engines(detectors: &[DetectorConfig]) -> Result<EngineAvailability,
             }
         };
         let spec = ModelSpec::load(folder)?;
-        let recipe = EngineSpec::new(config, &spec, library, Gpu::from_device(device))?;
-        match EngineCache::new(&config.tensorrt.engines).find(&recipe)? {
+        let engine_spec = EngineSpec::new(config, &spec, library, Gpu::from_device(device))?;
+        match EngineCache::new(&config.tensorrt.engines).find(&engine_spec)? {
             Lookup::Found(_) => availability.found += 1,
             Lookup::Miss(missing) => {
-                if files.insert(recipe.file_name()) {
+                if files.insert(engine_spec.file_name()) {
                     availability.missing.push(missing);
                 }
             }

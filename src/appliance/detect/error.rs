@@ -1,4 +1,4 @@
-//! Why there is no detector, or why it gave no detections.
+//! Errors of creating and of running a detector.
 
 use std::path::PathBuf;
 
@@ -11,8 +11,8 @@ use jetwatch_nvidia::surface::SurfaceError;
 use jetwatch_nvidia::tensorrt::TensorRtError;
 use jetwatch_types::{Size, SourceId};
 
-/// Why detection failed. Errors of preparing and of making a detector come before the first frame; those of
-/// `detect` end the daemon in order, since the next frame would fail alike.
+/// Why detection failed. Errors of loading a model and of creating a detector come before the first frame. Errors of
+/// [`Detector::detect`](crate::Detector::detect) stop the daemon, because the next frame would fail in the same way.
 #[derive(Debug, thiserror::Error)]
 pub enum DetectError {
     /// The configuration names no model where one is needed.
@@ -55,9 +55,9 @@ pub enum DetectError {
     UnknownClass {
         /// The label.
         label: String,
-        /// Labels of the model that come near it.
+        /// Similar labels of the model.
         near: Vec<String>,
-        /// Labels of the model.
+        /// Number of labels of the model.
         count: usize,
     },
     /// ONNX Runtime refuses the network.
@@ -74,7 +74,7 @@ pub enum DetectError {
         /// The library's error message.
         reason: String,
     },
-    /// The GPU is asked for, and ONNX Runtime cannot use it.
+    /// The GPU is requested, but ONNX Runtime cannot use it.
     #[error(
         "{} cannot run the network on an NVIDIA GPU: {reason}; {}",
         library.display(),
@@ -97,7 +97,7 @@ pub enum DetectError {
     Tensor {
         /// The network's file.
         path: PathBuf,
-        /// Which tensor, as `input \`images\``.
+        /// The tensor, such as `input \`images\``.
         tensor: String,
         /// What the network has.
         found: String,
@@ -116,14 +116,14 @@ pub enum DetectError {
         /// The library's error message.
         reason: String,
     },
-    /// A batch that the detector was not made for: a bug of the caller.
+    /// A batch of a size that the detector was not made for: a bug of the caller.
     #[error(
         "a batch of {found} frames came to a detector made for 1 to {most}; this is a bug in jetwatch"
     )]
     BatchSize {
         /// Frames in the batch.
         found: usize,
-        /// Most that fit.
+        /// Maximum number of frames.
         most: usize,
     },
     /// An image that was not scaled to the letterbox's inner size: a bug of the caller.
@@ -159,11 +159,11 @@ pub enum DetectError {
         seq: u64,
         /// Name of the output.
         tensor: String,
-        /// First place in this frame's part of the output.
+        /// Index of the first such value in this frame's part of the output.
         index: usize,
-        /// The number there.
+        /// The value there.
         value: String,
-        /// Boxes of the output with such numbers.
+        /// Number of boxes with such values.
         boxes: usize,
     },
     /// The network's output contains scores outside of 0 to 1.
@@ -179,9 +179,9 @@ pub enum DetectError {
         seq: u64,
         /// Name of the output.
         tensor: String,
-        /// First place in this frame's part of the output.
+        /// Index of the first such value in this frame's part of the output.
         index: usize,
-        /// The number there.
+        /// The value there.
         value: String,
     },
     /// The network gave a class that has no label.
@@ -198,11 +198,11 @@ pub enum DetectError {
         seq: u64,
         /// Name of the output.
         tensor: String,
-        /// First place in this frame's part of the output.
+        /// Index of the first such value in this frame's part of the output.
         index: usize,
-        /// The number there.
+        /// The value there.
         value: String,
-        /// How many labels there are, at least 1.
+        /// Number of labels, at least 1.
         labels: usize,
     },
     /// Ground truth of a class that the scripted detector does not know.
@@ -214,7 +214,7 @@ pub enum DetectError {
 }
 
 impl DetectError {
-    /// Whether the configuration, the model or the installation must change first: starting again cannot help.
+    /// Whether the configuration, the model or the installation must change first. A restart does not help.
     #[must_use]
     pub fn is_configuration(&self) -> bool {
         match self {
@@ -244,7 +244,7 @@ impl DetectError {
         }
     }
 
-    /// Whether only something is not installed that another machine has: a runtime's library, or the GPU.
+    /// Whether something is not installed: a runtime's library or the GPU.
     #[must_use]
     pub fn is_absence(&self) -> bool {
         match self {
@@ -261,7 +261,7 @@ impl DetectError {
     }
 }
 
-/// Whether the driver or the choice of the GPU must change first.
+/// Whether the driver or the selected GPU must change first.
 fn is_installation(error: &CudaError) -> bool {
     match error {
         CudaError::NoLibrary

@@ -1,7 +1,7 @@
-//! Weights that a network keeps in files next to its own: found, hashed, and put into it.
+//! External weights of an ONNX network: finds their files, checks their hashes and embeds them into the network.
 //!
-//! Exporters write such files for large networks and some for all. Where a network may keep its weights is decided here,
-//! how it refers to them in [`graph`]. Called when a [`ModelFile`] is read.
+//! Exporters write external data for large networks, some for all. This module decides where the files may be; [`graph`]
+//! reads how a network refers to them. Called when a [`ModelFile`] is read.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,10 +12,10 @@ use super::graph::{self, ExternalTensor, Malformed};
 use super::model::{FILE_NAME, ModelError, ModelFile};
 use jetwatch_files::Sha256Digest;
 
-/// Longest network that the runtimes read out of memory, in bytes: one protobuf message.
+/// Maximum size in bytes of a network that the runtimes read out of memory: one protobuf message.
 const MAX_BYTES: u64 = (1 << 31) - 1;
 
-/// Why the weights of a network cannot be put into it.
+/// Why the weights of a network cannot be embedded.
 #[derive(Debug, thiserror::Error)]
 pub enum WeightsError {
     /// A file of weights cannot be read.
@@ -31,7 +31,7 @@ pub enum WeightsError {
         /// The error of the operating system.
         source: io::Error,
     },
-    /// The network names a file of weights that may be anywhere.
+    /// The network names a file of weights outside of its folder.
     #[error(
         "{} keeps weights in `{location}`, expected a path below its own folder without `..`: export the network again, or \
          into one file",
@@ -40,7 +40,7 @@ pub enum WeightsError {
     Outside {
         /// The network's file.
         network: PathBuf,
-        /// What it names.
+        /// The path that it names.
         location: String,
     },
     /// A file of weights ends before the weights do.
@@ -54,9 +54,9 @@ pub enum WeightsError {
         path: PathBuf,
         /// The network's file.
         network: PathBuf,
-        /// Bytes that it has.
+        /// Size in bytes.
         found: usize,
-        /// Bytes that it must have.
+        /// Size in bytes that the network needs.
         needed: u64,
     },
     /// `model.yaml` names a file of weights that the network does not.
@@ -73,7 +73,7 @@ pub enum WeightsError {
         /// Files that the network names.
         named: Vec<String>,
     },
-    /// Network and weights are more than the runtimes read.
+    /// Network and weights are larger than the runtimes can read.
     #[error(
         "{} and its weights have {found} bytes, expected at most {MAX_BYTES}: a network of this size is not run here; \
          use a smaller one",
@@ -82,12 +82,12 @@ pub enum WeightsError {
     TooLong {
         /// The network's file.
         network: PathBuf,
-        /// Bytes of all.
+        /// Bytes of network and weights.
         found: u64,
     },
 }
 
-/// What goes wrong while weights are put into their places.
+/// Errors while weights are embedded.
 enum EmbedError {
     /// In the network itself.
     Damage,
@@ -100,7 +100,7 @@ impl From<Malformed> for EmbedError {
     }
 }
 
-/// `summary`, the bytes of `file`, with all of its weights in it. What is not a network stays unchanged: the runtime reports it.
+/// `network`, the bytes of `file`, with all of its weights embedded. Bytes that are not a network are returned unchanged.
 pub(super) fn embed(file: &ModelFile, network: Vec<u8>) -> Result<Vec<u8>, ModelError> {
     let Ok(places) = graph::external_tensors(&network) else {
         return Ok(network);
@@ -138,10 +138,10 @@ pub(super) fn embed(file: &ModelFile, network: Vec<u8>) -> Result<Vec<u8>, Model
     }
 }
 
-/// A file of weights as `model.yaml` names it.
+/// A file of weights as listed in `model.yaml`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WeightsFile {
-    /// Its path as the network gives it, below the folder of the network's file.
+    /// Its path in the network, relative to the folder of the network's file.
     pub location: String,
     /// SHA-256 of its bytes.
     pub sha256: Sha256Digest,
@@ -153,7 +153,7 @@ pub(super) fn is_inside(location: &str) -> bool {
     !location.is_empty() && Path::new(location).components().all(is_name)
 }
 
-/// The bytes of a file of weights, whose hash is that of the description if it gives one.
+/// The bytes of a file of weights. Checks the hash if `model.yaml` has one.
 fn read(file: &ModelFile, location: &str) -> Result<Vec<u8>, ModelError> {
     if !is_inside(location) {
         let location = location.to_owned();
@@ -181,7 +181,7 @@ fn read(file: &ModelFile, location: &str) -> Result<Vec<u8>, ModelError> {
     Ok(bytes)
 }
 
-/// The bytes of what is a file: a pipe or a device may never end.
+/// The bytes of a regular file. A pipe or a device is refused, because it may never end.
 fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::other("it is not a file"));
@@ -194,7 +194,7 @@ fn bytes_at<'a>(
     files: &'a BTreeMap<String, Vec<u8>>,
     tensor: ExternalTensor<'_>,
 ) -> Result<&'a [u8], EmbedError> {
-    // The same network named the same files a moment ago.
+    // The same network named the same files before.
     let bytes = files.get(tensor.location).ok_or(EmbedError::Damage)?;
     let needed = tensor.offset.saturating_add(tensor.len);
     let range = usize::try_from(tensor.offset)

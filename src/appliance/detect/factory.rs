@@ -1,4 +1,4 @@
-//! From the configuration to something that makes detectors: done once, on the main thread, before any worker starts.
+//! Creates detectors from the configuration. The model is loaded once, on the main thread, before any worker starts.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use jetwatch_types::{Frame, Placement, Size};
 
 /// A checked detector configuration, from which each worker makes its own [`Detector`].
 ///
-/// It holds the opened network once for each worker until they take it.
+/// It holds one open network per worker until the workers take them.
 pub struct DetectorFactory {
     backend: LoadedBackend,
     labels: Arc<[String]>,
@@ -35,14 +35,21 @@ enum LoadedBackend {
 /// Reads the model, verifies its file and opens the runtime library, as `config` states. `recorder` gets the times of
 /// the stages tensor, infer and decode.
 ///
-/// [`Backend::Auto`] takes TensorRT where there is an NVIDIA GPU with it and an engine of the model, or the leave to build one,
-/// and ONNX Runtime everywhere else. The scripted detector is never chosen by itself: boxes that come from no pixel are
-/// only for those who ask for them.
+/// [`Backend::Auto`] selects TensorRT where there is an NVIDIA GPU with TensorRT and an engine of the model, or permission to
+/// build one, and ONNX Runtime everywhere else. The scripted detector reads no pixels, so it must be configured explicitly.
+///
+/// Blocks for seconds, and for minutes when an engine is built.
+///
+/// # Errors
+/// The model or a runtime library cannot be used, the network does not match `model.yaml`, or a label is unknown.
 pub fn load(config: &DetectorConfig, recorder: &Recorder) -> Result<DetectorFactory, DetectError> {
     load_with_progress(config, recorder, &|_| ())
 }
 
-/// As [`load`]; `notify` receives the state of an engine, including the steps of its build, on this thread.
+/// As [`load`]. `notify` receives the state of an engine, including the steps of its build, on this thread.
+///
+/// # Errors
+/// As for [`load`].
 pub fn load_with_progress(
     config: &DetectorConfig,
     recorder: &Recorder,
@@ -62,7 +69,7 @@ pub fn load_with_progress(
             (_, None) => return Err(DetectError::NoModel),
             (backend, Some(folder)) => {
                 let spec = ModelSpec::load(folder)?;
-                // Before the file is read and hashed: a wrong label is the quicker finding.
+                // Checked before the file is read and hashed, so that a wrong label is reported at once.
                 ClassFilter::new(&spec.labels, &config.classes)?;
                 let labels = spec.labels.clone().into();
                 let own = [spec.score_threshold, spec.nms_iou];
@@ -75,7 +82,7 @@ pub fn load_with_progress(
                 (kind, labels, own, max_detections)
             }
         };
-    let limits = DecodeParams {
+    let params = DecodeParams {
         score_threshold: config.score_threshold.unwrap_or(score_threshold),
         nms_iou: config.nms_iou.unwrap_or(nms_iou),
         max_detections,
@@ -84,13 +91,16 @@ pub fn load_with_progress(
     Ok(DetectorFactory {
         backend: kind,
         labels,
-        params: limits,
+        params: params,
         batch_size: config.batch_size,
         recorder: recorder.clone(),
     })
 }
 
 /// Labels that the detector of `config` will have, by [`Detection::class`](jetwatch_types::Detection::class).
+///
+/// # Errors
+/// The configuration names no model, or its `model.yaml` cannot be read.
 pub fn labels(config: &DetectorConfig) -> Result<Vec<String>, DetectError> {
     match (config.backend, &config.model) {
         (Backend::Scripted, _) => Ok(scripted::LABELS.map(str::to_owned).into()),
@@ -123,29 +133,29 @@ fn tensorrt(
     Ok(LoadedBackend::TensorRt(Box::new(model)))
 }
 
-/// TensorRT where it works, else ONNX Runtime. The reason against TensorRT is logged where it could have been used.
+/// TensorRT where it works, else ONNX Runtime. Logs why TensorRT is not used, as a warning if it is installed.
 fn auto_backend(
     spec: ModelSpec,
     config: &DetectorConfig,
     notify: &dyn Fn(EngineState),
 ) -> Result<LoadedBackend, DetectError> {
-    let of_tensorrt = match tensorrt(spec.clone(), config, notify) {
+    let tensorrt_error = match tensorrt(spec.clone(), config, notify) {
         Ok(kind) => return Ok(kind),
         Err(error) => error,
     };
     match onnx(spec, config) {
         Ok(kind) => {
-            if of_tensorrt.is_absence() {
-                log::debug!("TensorRT is not used: {of_tensorrt}");
+            if tensorrt_error.is_absence() {
+                log::debug!("TensorRT is not used: {tensorrt_error}");
             } else {
-                log::warn!("falling back to ONNX Runtime: {of_tensorrt}");
+                log::warn!("falling back to ONNX Runtime: {tensorrt_error}");
             }
             Ok(kind)
         }
-        Err(of_onnx) if of_tensorrt.is_absence() => Err(of_onnx),
-        Err(of_onnx) => Err(DetectError::NoRuntime {
-            tensorrt: Box::new(of_tensorrt),
-            onnx: Box::new(of_onnx),
+        Err(onnx_error) if tensorrt_error.is_absence() => Err(onnx_error),
+        Err(onnx_error) => Err(DetectError::NoRuntime {
+            tensorrt: Box::new(tensorrt_error),
+            onnx: Box::new(onnx_error),
         }),
     }
 }
@@ -157,7 +167,7 @@ impl DetectorFactory {
         &self.labels
     }
 
-    /// Size of the network's input: sources scale their images for it.
+    /// Size of the network's input in pixels. Sources scale their images for it.
     #[must_use]
     pub fn input_size(&self) -> Size {
         match &self.backend {
@@ -167,7 +177,7 @@ impl DetectorFactory {
         }
     }
 
-    /// How images lie in that input.
+    /// Position of images in that input.
     #[must_use]
     pub fn placement(&self) -> Placement {
         match &self.backend {
@@ -197,14 +207,17 @@ impl DetectorFactory {
         }
     }
 
-    /// Least score of what it finds, 0 to 1.
+    /// Minimum score of its detections, 0 to 1.
     #[must_use]
     pub fn score_threshold(&self) -> f32 {
         self.params.score_threshold
     }
 
-    /// What the sources need so that this detector reads images in NVMM in place, on a Jetson with L4T's release of this first
-    /// number; `None` when it reads the CPU's memory alone. An error explains why images have to be copied.
+    /// Reader with which the sources pass NVMM images to this detector without a copy. `release` is the major number of the
+    /// L4T release. `None` when the detector reads CPU memory only.
+    ///
+    /// # Errors
+    /// NVMM images cannot be read in place and must be copied.
     pub fn surfaces(
         &self,
         release: Option<u32>,
@@ -245,7 +258,7 @@ impl DetectorFactory {
         }
     }
 
-    /// Backend, model, precision and what runs it, as text.
+    /// Backend, model, precision and device or provider, as text.
     #[must_use]
     pub fn describe(&self) -> String {
         let (backend, model) = (self.backend(), self.model());
@@ -261,13 +274,16 @@ impl DetectorFactory {
         }
     }
 
-    /// Makes the detector of worker number `worker`, on that worker's own thread, where it has to stay. Beyond the
-    /// number of workers in the configuration a network is opened and run once, which takes up to some seconds.
+    /// Creates the detector of worker number `worker`. Call it on the thread of that worker, where the detector must stay.
+    /// Beyond the configured number of workers it opens another network and runs it once, which takes up to some seconds.
+    ///
+    /// # Errors
+    /// A further network cannot be opened.
     pub fn create(&self, worker: usize) -> Result<Box<dyn Detector>, DetectError> {
-        let (limits, recorder) = (self.params.clone(), self.recorder.clone());
+        let (params, recorder) = (self.params.clone(), self.recorder.clone());
         match &self.backend {
             LoadedBackend::Onnx(model) => {
-                let detector = model.detector(limits, recorder)?;
+                let detector = model.detector(params, recorder)?;
                 // Logged once, not by every worker.
                 if worker == 0 {
                     self.warn_about_single_frame_runs(detector.frames_per_run());
@@ -275,7 +291,7 @@ impl DetectorFactory {
                 Ok(Box::new(detector))
             }
             LoadedBackend::TensorRt(model) => {
-                let detector = model.detector(limits, recorder)?;
+                let detector = model.detector(params, recorder)?;
                 if worker == 0 {
                     self.warn_about_single_frame_runs(model.frames_per_run());
                 }
@@ -286,7 +302,7 @@ impl DetectorFactory {
                     score_threshold,
                     filter,
                     ..
-                } = limits;
+                } = params;
                 Ok(Box::new(ScriptedDetector::new(
                     config.clone(),
                     score_threshold,
@@ -297,7 +313,7 @@ impl DetectorFactory {
         }
     }
 
-    /// How long each layer of the network takes, in `runs` runs on single `frames`; `None` where the backend cannot measure it.
+    /// Time of each layer of the network over `runs` runs on single `frames`. `None` where the backend cannot measure it.
     pub fn layer_times(
         &self,
         frames: &[Frame],
@@ -314,7 +330,7 @@ impl DetectorFactory {
         if max_frames < wanted {
             log::warn!(
                 model = self.model(), batch_size = wanted;
-                "the network takes one frame at a time, so batches only add waiting: set detector.batch_size to 1, or \
+                "the network takes one frame at a time, so batches only add latency: set detector.batch_size to 1, or \
                  export the network with a dynamic batch axis"
             );
         }
@@ -323,7 +339,7 @@ impl DetectorFactory {
 
 impl fmt::Debug for DetectorFactory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Prepared")
+        f.debug_struct("DetectorFactory")
             .field("backend", &self.backend())
             .field("model", &self.model())
             .field("precision", &self.precision())

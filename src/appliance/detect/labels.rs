@@ -1,17 +1,19 @@
-//! Which classes are kept, and what was meant by a label that the model does not have. Pure.
+//! Filters classes by label, and suggests labels for unknown ones. Pure.
 
 use super::DetectError;
 
 /// The classes to keep, from the labels in `detector.classes`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClassFilter {
-    /// One flag for each class; empty: all are kept.
+    /// One flag per class. Empty: all classes are kept.
     accepted: Box<[bool]>,
 }
 
 impl ClassFilter {
-    /// Keeps the classes whose labels are in `wanted`, all when it is empty. A label that is not in `labels` is an
-    /// error that names those that come near it.
+    /// Keeps the classes whose labels are in `wanted`, all when it is empty.
+    ///
+    /// # Errors
+    /// A label is not in `labels`. The error lists similar ones.
     pub fn new(labels: &[String], wanted: &[String]) -> Result<Self, DetectError> {
         if wanted.is_empty() {
             return Ok(Self {
@@ -41,7 +43,7 @@ impl ClassFilter {
     }
 }
 
-/// At most three labels that `wanted` may have meant, nearest first.
+/// At most three labels similar to `wanted`, nearest first.
 pub fn suggest_labels(labels: &[String], wanted: &str) -> Vec<String> {
     let wanted = wanted.to_lowercase();
     let far = wanted.chars().count() / 3 + 1;

@@ -1,14 +1,14 @@
 //! Pixels to detections.
 //!
-//! [`load`] turns the configuration into a [`DetectorFactory`] on the main thread: the model folder ([`model`]) is read and
-//! its file hashed once, the runtime library ([`ort_library`]) is opened once. Each worker thread then makes its own
-//! [`Detector`], which lives and dies there. [`tensor`] writes the input (padding, layout, normalization); [`decoders`]
-//! and [`nms`] turn raw output into boxes and are pure. [`engines`] finds and builds what TensorRT runs.
+//! [`load`] turns the configuration into a [`DetectorFactory`] on the main thread: it reads the model folder ([`model`]),
+//! hashes its file and opens the runtime library ([`ort_library`]), each once. Each worker thread then creates its own
+//! [`Detector`], which stays on that thread. [`tensor`] writes the input (padding, layout, normalization). [`decoders`]
+//! and [`nms`] turn raw output into boxes and are pure. [`engines`] finds and builds TensorRT engines.
 //!
 //! ```text
-//!   DetectorConfig ── prepare ──► Prepared ── make_detector ──► Detector          (TensorRT, ONNX Runtime, or scripted)
+//!   DetectorConfig ── load ──► DetectorFactory ── create ──► Detector          (TensorRT, ONNX Runtime, or scripted)
 //!
-//!   Frame ── tensor ──► input ── network ──► outputs ── layout ──► candidates ── nms ──► Detection
+//!   Frame ── tensor ──► input ── network ──► outputs ── decoder ──► candidates ── nms ──► Detection
 //! ```
 
 pub mod decode;
@@ -26,7 +26,7 @@ pub mod nms;
 pub mod onnx;
 pub mod ort_library;
 mod ort_session;
-mod reading;
+mod postprocess;
 pub mod scripted;
 mod shared_model;
 mod signature;
@@ -46,8 +46,11 @@ use jetwatch_types::{Detection, Frame, Xyxy};
 pub trait Detector {
     /// Replaces `results` by one list per frame of `batch`, in its order: boxes in source pixels, clipped to the image, best score first.
     ///
-    /// Returns when the results are there. `batch` holds 1 to `batch_size` frames whose images have the inner size
-    /// of the model's letterbox for their source size. After an error `results` means nothing.
+    /// Blocks until the results are there. `batch` holds 1 to `batch_size` frames whose images have the inner size
+    /// of the model's letterbox for their source size.
+    ///
+    /// # Errors
+    /// The batch or an image has the wrong size, the network fails, or its output is invalid. `results` is then undefined.
     fn detect(
         &mut self,
         batch: &[Frame],
@@ -58,7 +61,7 @@ pub trait Detector {
 /// A box that the network proposes, before suppression.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Candidate {
-    /// Its place in the output; breaks ties of equal scores.
+    /// Its index in the output; breaks ties of equal scores.
     pub cell: u32,
     /// Index into the model's labels.
     pub class: u16,

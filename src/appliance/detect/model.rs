@@ -1,8 +1,8 @@
-//! A model folder: what its network wants and gives, and which file holds it in which precision.
+//! A model folder: inputs and outputs of its network, and the file of each precision.
 //!
 //! A folder holds a `model.yaml` and the files that it names. [`ModelSpec::load`] reads and checks the description only;
 //! the network's file is read, and its hash compared, by [`ModelFile::read`]. Whether the network really has these
-//! tensors is checked by the detector that opens it. Called by [`factory`](super::prepare()) and by `jetwatch check`.
+//! tensors is checked by the detector that opens it. Called by [`load`](super::load) and by `jetwatch check`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,10 +17,10 @@ use jetwatch_types::{Placement, Size};
 /// Name of the description in a model folder.
 pub const FILE_NAME: &str = "model.yaml";
 
-/// What `model.yaml` says.
+/// The contents of `model.yaml`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelSpec {
-    /// The folder, as it was given.
+    /// The folder, as configured.
     pub folder: PathBuf,
     /// Name of the model in logs and statistics.
     pub name: String,
@@ -30,20 +30,20 @@ pub struct ModelSpec {
     pub output: OutputSpec,
     /// Names of the classes in the network's order.
     pub labels: Vec<String>,
-    /// Names that other sets of labels have for things of a class, such as `car` for a class `vehicle`.
+    /// Names of a class in other sets of labels, such as `car` for a class `vehicle`.
     pub covers: Vec<(u16, String)>,
-    /// Detections below this score are dropped unless the configuration says otherwise, 0 to 1.
+    /// Minimum score of detections unless configured otherwise, 0 to 1.
     pub score_threshold: f32,
-    /// Overlap above which the worse of two boxes of one class is dropped, unless configured otherwise, 0 to 1.
+    /// IoU above which the lower-scored of two boxes of one class is dropped, unless configured otherwise, 0 to 1.
     pub nms_iou: f32,
-    /// Most detections in one frame.
+    /// Maximum number of detections in one frame.
     pub max_detections: usize,
     /// For secondary networks: what their crops show around the object, as a share of its width and height on each side, 0
     /// to 1, as the network was trained.
     pub crop_margin: f32,
-    /// Under which terms the files may be used.
+    /// License of the files.
     pub license: License,
-    /// The network in each precision, in the order of the file; the first is the default. At least one.
+    /// Files of the network by precision, in the order of `model.yaml`; the first is the default. At least one.
     pub files: Vec<ModelFile>,
 }
 
@@ -54,10 +54,10 @@ pub struct InputSpec {
     pub name: String,
     /// Type of its elements.
     pub element: InputElement,
-    /// Name of a second input that wants the size to which boxes refer, as 64-bit integers `[batch, 2]`: it is given this
+    /// Name of a second input that takes the size to which boxes refer, as 64-bit integers `[batch, 2]`: it is given this
     /// input's width and height.
     pub sizes_name: Option<String>,
-    /// Name of a further input that wants the scale of the pictures, as 32-bit floats `[batch, 2]`: it is given ones, so that
+    /// Name of a further input that takes the scale of the images, as 32-bit floats `[batch, 2]`: it is given ones, so that
     /// boxes come back in input pixels.
     pub scales_name: Option<String>,
     /// Width and height in pixels, each a multiple of what the output's layout asks for.
@@ -68,7 +68,7 @@ pub struct InputSpec {
     pub mean: [f32; 3],
     /// Multiplied after that, in the order of the planes. Ones for bytes.
     pub scale: [f32; 3],
-    /// Where the scaled picture lies.
+    /// Where the scaled image lies.
     pub placement: Placement,
     /// Value of the padding before mean and scale, 0 to 255.
     pub padding: u8,
@@ -124,26 +124,26 @@ pub enum ModelError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// `model.yaml` is wrong: everything that is wrong with it.
+    /// `model.yaml` is invalid; lists all problems.
     #[error(transparent)]
     Invalid(ConfigError),
-    /// The network keeps weights in other files, and they cannot be had.
+    /// The external weights of the network cannot be read.
     #[error(transparent)]
     Weights(#[from] WeightsError),
-    /// The folder has no file of the precision asked for.
+    /// The model has no file of the requested precision.
     #[error("model {model} has no precision `{wanted}`; set detector.precision to {}", known.join(" or "))]
     UnknownPrecision {
         /// The model's name.
         model: String,
-        /// What was asked for.
+        /// The requested precision.
         wanted: String,
-        /// What there is.
+        /// Precisions of the model.
         known: Vec<String>,
     },
-    /// A file is not the one that the description was written for.
+    /// The hash of a file differs from the one in `model.yaml`.
     #[error(
         "{} has SHA-256 {found}, but {FILE_NAME} says {expected}: the file is damaged or was replaced; \
          fetch it again, or write the new hash into {FILE_NAME} if the change was meant",
@@ -168,7 +168,7 @@ fn hint(path: &Path) -> &'static str {
 }
 
 impl From<ConfigError> for ModelError {
-    /// A description that cannot be read is told as any file of the folder is.
+    /// An unreadable description is reported like any other file of the folder.
     fn from(error: ConfigError) -> Self {
         match error {
             ConfigError::Unreadable { path, source } => Self::Unreadable { path, source },
@@ -184,8 +184,11 @@ impl ModelSpec {
         Self::from_document(folder, document, |path| read_text(&folder.join(path)))
     }
 
-    /// As [`load`](Self::load) for a description that was read already: `text` is that of the `model.yaml` in `folder`, and
-    /// `read_text` gives the text of a file in it. No file is opened here.
+    /// As [`load`](Self::load) without file access: `text` is the contents of the `model.yaml` in `folder`, and `read_text`
+    /// returns the text of a file in it.
+    ///
+    /// # Errors
+    /// As for [`load`](Self::load).
     pub fn from_text(
         folder: &Path,
         text: &str,
@@ -206,14 +209,14 @@ impl ModelSpec {
                 .map_err(|error| unreadable = Some(error))
                 .ok()
         });
-        // A file that cannot be read outweighs what follows from it.
+        // A file that cannot be read comes first: other problems may follow from it.
         if let Some(error) = unreadable {
             return Err(error);
         }
         Ok(document.finish(spec)?)
     }
 
-    /// The class of a thing that is called `name` here or in another set of labels.
+    /// The class with the label or alias `name`.
     #[must_use]
     pub fn class_index(&self, name: &str) -> Option<u16> {
         let own = self.labels.iter().position(|label| label == name);
@@ -225,6 +228,9 @@ impl ModelSpec {
     }
 
     /// The file of `precision`, or the default one.
+    ///
+    /// # Errors
+    /// The model has no file of that precision.
     pub fn file(&self, precision: Option<&str>) -> Result<&ModelFile, ModelError> {
         let found = match precision {
             None => self.files.first(),
@@ -243,8 +249,10 @@ impl ModelSpec {
 }
 
 impl ModelFile {
-    /// The bytes of the file, whose hash is that of the description, with the weights in it that the network keeps in
-    /// other files.
+    /// The bytes of the file with external weights embedded. Reads and hashes all of them.
+    ///
+    /// # Errors
+    /// A file cannot be read or its hash differs from `model.yaml`, or external weights do not fit the network.
     pub fn read(&self) -> Result<Vec<u8>, ModelError> {
         let bytes = fs::read(&self.path).map_err(|source| ModelError::Unreadable {
             path: self.path.clone(),
@@ -254,7 +262,10 @@ impl ModelFile {
         external_data::embed(self, bytes)
     }
 
-    /// Whether the file is there and has the hash of the description, and so those that hold its weights.
+    /// Checks that the file and the files of its external weights exist and have the hashes in `model.yaml`.
+    ///
+    /// # Errors
+    /// As for [`read`](Self::read).
     pub fn verify(&self) -> Result<(), ModelError> {
         self.read().map(drop)
     }

@@ -1,14 +1,14 @@
-//! Non-maximum suppression: of boxes of one class that lie over each other, the best stays. Pure.
+//! Non-maximum suppression: keeps the best of overlapping boxes of one class. Pure.
 //!
-//! Greedy and deterministic: candidates are taken by score, equal scores by their place in the output, so that the same
-//! output gives the same boxes on every machine.
+//! Greedy and deterministic: candidates are processed by descending score, equal scores by index in the output, so that the
+//! same output gives the same boxes on every machine.
 
 use super::Candidate;
 use jetwatch_types::area;
 
-/// Reduces `candidates` to those that stay, best first, at most `max` of them.
+/// Reduces `candidates` to those that are kept, best first, at most `max_detections`.
 ///
-/// A candidate goes when it overlaps a better one of its class by an IOU above `iou`, or when its box has no area.
+/// A candidate is dropped when its IoU with a better one of its class is above `iou`, or when its box has no area.
 /// Nothing is allocated.
 pub fn non_max_suppression(candidates: &mut Vec<Candidate>, iou: f32, max_detections: usize) {
     sort(candidates);
@@ -24,7 +24,7 @@ pub fn non_max_suppression(candidates: &mut Vec<Candidate>, iou: f32, max_detect
                 .iter()
                 .any(|better| overlaps(better, &candidate, candidate_area, iou))
         {
-            // The places up to `accepted` were already looked at, so nothing is lost.
+            // The elements up to `kept` were already processed, so nothing is lost.
             candidates[kept] = candidate;
             kept += 1;
         }
@@ -32,8 +32,8 @@ pub fn non_max_suppression(candidates: &mut Vec<Candidate>, iou: f32, max_detect
     candidates.truncate(kept);
 }
 
-/// Orders `candidates` best first and keeps at most `max` of them, for networks that give each object one box only. As
-/// [`non_max_suppression`], but overlapping boxes all stay.
+/// Sorts `candidates` best first and keeps at most `max_detections`, for networks that give one box per object. As
+/// [`non_max_suppression`], but without suppression.
 pub fn rank(candidates: &mut Vec<Candidate>, max_detections: usize) {
     candidates.retain(|candidate| area(&candidate.xyxy) > 0.0);
     sort(candidates);
@@ -44,7 +44,7 @@ fn sort(candidates: &mut [Candidate]) {
     candidates.sort_unstable_by(|a, b| b.score.total_cmp(&a.score).then(a.cell.cmp(&b.cell)));
 }
 
-/// Whether `candidate` lies over `better` by more than `iou`. The division of the IOU is multiplied out.
+/// Whether the IoU of `candidate` and `better` is above `iou`. The division is multiplied out.
 fn overlaps(better: &Candidate, candidate: &Candidate, candidate_area: f32, iou: f32) -> bool {
     if better.class != candidate.class {
         return false;

@@ -1,7 +1,7 @@
-//! The ONNX Runtime detector: one session per worker on the CPU.
+//! The ONNX Runtime detector: one session per worker, on the CPU or with the CUDA provider.
 //!
-//! [`OnnxModel`] is what all workers share: description, file, the process's environment. Each worker's
-//! [`OnnxDetector`] has its own `OrtSession` with its own threads and memory. The library itself is found and opened
+//! [`OnnxModel`] is shared by all workers: `model.yaml`, file, environment of the process. Each worker's
+//! [`OnnxDetector`] has its own `OrtSession` with its own threads and memory. The library is found and opened
 //! by [`ort_library`].
 
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use super::decode::DecodeParams;
 use super::decoders::{DType, OutputDecoder, TensorView};
 use super::model::{InputSpec, ModelFile, ModelSpec};
 use super::ort_session::{self, OrtSession, Provider};
-use super::reading::{Postprocessor, run_chunked};
+use super::postprocess::{Postprocessor, run_chunked};
 use super::shared_model::SharedModel;
 use super::signature::{self, BatchAxis, Element, TensorInfo};
 use super::tensor::TensorWriter;
@@ -34,31 +34,33 @@ pub struct OnnxModel {
     network: SharedModel,
     provider: Provider,
     settings: SessionSettings,
-    /// Known since the network was opened for the first time.
+    /// Set when the network is opened for the first time.
     batch_axis: OnceLock<BatchAxis>,
-    /// Networks that no worker has taken yet, with what reads their outputs.
+    /// Open sessions that no worker has taken yet, with the decoders of their outputs.
     ready: Mutex<Vec<(OrtSession, Box<dyn OutputDecoder>)>>,
 }
 
 /// How one worker runs the network.
 #[derive(Debug, Clone, Copy)]
 pub struct SessionSettings {
-    /// Threads of the network, at least 1; the worker's own is one of them.
+    /// Threads of the network, at least 1, including that of the worker.
     pub threads: usize,
-    /// Most frames in one run, at least 1.
+    /// Maximum number of frames in one run, at least 1.
     pub batch_size: usize,
-    /// What runs the layers.
+    /// Execution provider of the layers.
     pub provider: OnnxProvider,
 }
 
 impl OnnxModel {
     /// Reads the file of `precision`, compares its hash, opens the library (`library`, or where [`ort_library::find`]
     /// finds one), optimizes the network, opens it `workers` times, and runs each once, so that every mismatch with `model.yaml` is
-    /// found and the first frame is as fast as the others.
+    /// found and the first frame is as fast as the others. Blocks for seconds.
     ///
-    /// All of that is done here, one after the other on one thread, and handed to the workers later: what the library
-    /// frees while it opens one network is then used again for the tensors and for the next network, instead of staying
-    /// in every thread's own part of the heap.
+    /// All sessions are opened one after the other on this thread: memory that the library frees while it opens one network
+    /// is reused for the tensors and for the next network, instead of staying in the heap arena of each worker's thread.
+    ///
+    /// # Errors
+    /// The file or the library cannot be used, the provider is not available, or the network does not match `model.yaml`.
     pub fn load(
         spec: ModelSpec,
         precision: Option<&str>,
@@ -74,7 +76,7 @@ impl OnnxModel {
         let wants_cuda = match settings.provider {
             OnnxProvider::Cpu => false,
             OnnxProvider::Cuda => true,
-            // Without a GPU nothing is lost, so there is no warning.
+            // No warning without a GPU: the CPU is then the only choice.
             OnnxProvider::Auto => has_cuda && Device::count().is_ok(),
         };
         let model = |provider, network| Self {
@@ -121,7 +123,7 @@ impl OnnxModel {
         Ok(())
     }
 
-    /// What runs the layers: `cpu` or `cuda`.
+    /// Execution provider of the layers: `cpu` or `cuda`.
     #[must_use]
     pub fn provider(&self) -> &'static str {
         match self.provider {
@@ -152,14 +154,17 @@ impl OnnxModel {
         self.batch_axis.get() == Some(&BatchAxis::One)
     }
 
-    /// Takes an open network. Beyond the number of workers that the model was loaded for, one more is opened.
+    /// Takes an open session. Beyond the number of workers that the model was loaded for, another one is opened.
+    ///
+    /// # Errors
+    /// Another session cannot be opened.
     pub fn detector(
         &self,
-        limits: DecodeParams,
+        params: DecodeParams,
         recorder: Recorder,
     ) -> Result<OnnxDetector, DetectError> {
         let ready = self.ready().pop();
-        let (network, head) = match ready {
+        let (network, output_decoder) = match ready {
             Some(network) => network,
             None => self.open()?,
         };
@@ -167,7 +172,7 @@ impl OnnxModel {
         Ok(OnnxDetector {
             session: network,
             writer: TensorWriter::new(&self.spec.input, slots),
-            postprocessor: Postprocessor::new(&self.spec, head, limits),
+            postprocessor: Postprocessor::new(&self.spec, output_decoder, params),
             letterboxes: Vec::with_capacity(slots),
             input: self.spec.input.clone(),
             batch_size: self.settings.batch_size.max(1),
@@ -175,8 +180,8 @@ impl OnnxModel {
         })
     }
 
-    /// Opens the network and runs it once on empty images, whose outputs show what there is to decode: a network may
-    /// leave axes open in its description.
+    /// Opens the network and runs it once on zeros to learn the shapes of its outputs: a network may
+    /// leave axes undefined in its file.
     fn open(&self) -> Result<(OrtSession, Box<dyn OutputDecoder>), DetectError> {
         let (spec, path) = (&self.spec, &self.file.path);
         let (provider, threads) = (self.provider, self.settings.threads);
@@ -193,8 +198,8 @@ impl OnnxModel {
         let shapes = network
             .first_run()
             .map_err(|error| infer_error(slots, &error))?;
-        let head = signature::create_decoder(spec, path, &shapes, slots)?;
-        Ok((network, head))
+        let output_decoder = signature::create_decoder(spec, path, &shapes, slots)?;
+        Ok((network, output_decoder))
     }
 
     fn load_error(&self, error: &ort::Error) -> DetectError {
@@ -207,7 +212,7 @@ pub struct OnnxDetector {
     session: OrtSession,
     writer: TensorWriter,
     postprocessor: Postprocessor,
-    /// How the frames of the current run lie in their slots.
+    /// Letterboxes of the frames of the current run.
     letterboxes: Vec<Letterbox>,
     input: InputSpec,
     batch_size: usize,
@@ -215,7 +220,7 @@ pub struct OnnxDetector {
 }
 
 impl OnnxDetector {
-    /// Most frames in one run of the network: 1 when its batch axis is fixed, whatever the batch size.
+    /// Maximum number of frames in one run of the network: 1 when its batch axis is fixed, whatever the batch size.
     #[must_use]
     pub fn frames_per_run(&self) -> usize {
         self.session.slots()
@@ -226,7 +231,7 @@ impl OnnxDetector {
         let Self {
             session: network,
             writer,
-            postprocessor: reading,
+            postprocessor,
             letterboxes,
             input,
             recorder,
@@ -245,7 +250,7 @@ impl OnnxDetector {
         let read = |outputs: &[TensorView<'_>]| {
             drop(infer);
             let _range = recorder.range(Stage::Decode, frames.len());
-            reading.process(frames, letterboxes, outputs, results)
+            postprocessor.process(frames, letterboxes, outputs, results)
         };
         network
             .run(frames.len(), read)
@@ -259,8 +264,8 @@ impl Detector for OnnxDetector {
         batch: &[Frame],
         results: &mut Vec<Vec<Detection>>,
     ) -> Result<(), DetectError> {
-        let (most, slots) = (self.batch_size, self.session.slots());
-        run_chunked(batch, results, most, slots, |frames, results| {
+        let (max_frames, slots) = (self.batch_size, self.session.slots());
+        run_chunked(batch, results, max_frames, slots, |frames, results| {
             self.run(frames, results)
         })
     }
@@ -285,7 +290,7 @@ fn infer_error(batch: usize, error: &ort::Error) -> DetectError {
     }
 }
 
-/// The runtime's description of the tensors on one side of the network.
+/// The inputs or the outputs of the network as ONNX Runtime reports them.
 fn tensors(outlets: &[Outlet]) -> Vec<TensorInfo> {
     let element = |ty: &TensorElementType| match ty {
         TensorElementType::Float32 => Element::Supported(DType::F32),

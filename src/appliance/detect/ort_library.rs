@@ -1,7 +1,7 @@
-//! ONNX Runtime's library: where it is found, and the one environment that a process may have.
+//! The library of ONNX Runtime: search path, and the one environment that a process may have.
 //!
-//! The library is opened at run time and never linked, so one binary runs with whatever the machine has. What runs in
-//! it is the business of [`onnx`](super::onnx); `jetwatch check` calls [`find`] to name the library.
+//! The library is opened at run time and never linked, so one binary runs with any installed version. Called by
+//! [`onnx`](super::onnx), which runs networks in it, and by `jetwatch check`, which prints its path.
 
 use std::env;
 use std::error::Error as _;
@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 /// With 1.31.1 the files appear in spite of the switch that its interface has for this.
 pub const NO_TELEMETRY: (&str, &str) = ("ORT_DISABLE_TELEMETRY", "1");
 
-/// The oldest usable version: the first whose interface has all that is called here.
+/// The oldest usable version: the first whose API has all functions that are called here.
 pub const MIN_VERSION: &str = "1.17";
 
 /// The version that the tests run with and the package jetwatch-onnxruntime holds; `cross/onnxruntime.txt` pins it.
@@ -43,18 +43,18 @@ pub enum RuntimeError {
         download_command()
     )]
     Missing {
-        /// Folders that were looked into.
+        /// Folders that were searched.
         searched: Vec<PathBuf>,
     },
-    /// The path that was named is no file.
+    /// The configured path is not a file.
     #[error("{named_by} names {}, which is not a file; expected the path of {STEM}", path.display())]
     NotAFile {
         /// The path.
         path: PathBuf,
-        /// Who named it: the configuration's key or the variable.
+        /// Origin of the path: the configuration key or the environment variable.
         named_by: &'static str,
     },
-    /// The file is no ONNX Runtime that works here.
+    /// The file is not a usable ONNX Runtime.
     #[error("{} cannot be used as ONNX Runtime {MIN_VERSION} or newer for {}: {reason}", path.display(), env::consts::ARCH)]
     Unusable {
         /// The library.
@@ -65,9 +65,9 @@ pub enum RuntimeError {
     /// Another library was opened before.
     #[error("ONNX Runtime was already opened from {}; one process cannot open {} too", open.display(), wanted.display())]
     AlreadyOpen {
-        /// The one in use.
+        /// The library in use.
         open: PathBuf,
-        /// The one asked for.
+        /// The requested library.
         wanted: PathBuf,
     },
 }
@@ -90,19 +90,22 @@ fn join_paths(paths: &[PathBuf]) -> String {
     paths.join(", ")
 }
 
-/// Where the library may be.
+/// Search path of the library.
 #[derive(Debug)]
 struct SearchPath {
     /// `detector.onnxruntime`.
     configured: Option<PathBuf>,
     /// `ORT_DYLIB_PATH`.
     variable: Option<PathBuf>,
-    /// Folders, the first that has one wins.
+    /// Folders in order of precedence.
     folders: Vec<PathBuf>,
 }
 
-/// The path of the library: `configured`, else that of `ORT_DYLIB_PATH`, else the first of the usual places that has
-/// one, and there the highest version. Looks at the file system; opens nothing.
+/// The path of the library: `configured`, else that of `ORT_DYLIB_PATH`, else the highest version in the first default
+/// folder that has one. Reads folders only; opens no library.
+///
+/// # Errors
+/// A named path is not a file, or no default folder has the library.
 pub fn find(configured: Option<&Path>) -> Result<PathBuf, RuntimeError> {
     let variable = env::var_os(VARIABLE)
         .filter(|value| !value.is_empty())
@@ -122,7 +125,7 @@ impl SearchPath {
             (self.variable, VARIABLE),
         ];
         for (path, named_by) in named {
-            // What was named is meant: another library in its stead would surprise.
+            // No fallback for a named path: another library in its place would be a surprise.
             if let Some(path) = path {
                 return if path.is_file() {
                     Ok(path)
@@ -159,12 +162,12 @@ fn default_dirs() -> Vec<PathBuf> {
     };
     let data = absolute("XDG_DATA_HOME").or_else(|| Some(absolute("HOME")?.join(".local/share")));
     folders.extend(data.map(|data| data.join("jetwatch/onnxruntime")));
-    // Last: a library that the administrator has installed, such as one with CUDA, goes before that of the package.
+    // Last: a library that the administrator installed, such as one with CUDA, takes precedence over the package's.
     folders.push(PathBuf::from(PACKAGE_FOLDER));
     folders
 }
 
-/// The library with the highest version in `folder`; the name without one counts least.
+/// The library with the highest version in `folder`; a name without a version ranks lowest.
 fn newest(folder: &Path) -> Option<PathBuf> {
     let entries = fs::read_dir(folder).ok()?;
     let candidates = entries.filter_map(|entry| {
@@ -187,10 +190,13 @@ fn version_of(name: &str) -> Option<Vec<u32>> {
         .collect()
 }
 
-/// The environment in use, and the library that it came from. It is never released: sessions need it to the end.
+/// The environment in use and the path of its library. Never released, because sessions need it until the process ends.
 static OPEN: Mutex<Option<(PathBuf, Environment)>> = Mutex::new(None);
 
-/// The process's environment, made from the library at `path` by the first call. Later calls must name the same file.
+/// The environment of this process. The first call creates it from the library at `path`.
+///
+/// # Errors
+/// The file is not a usable ONNX Runtime, or an earlier call opened another file.
 pub fn open(path: &Path) -> Result<Environment, RuntimeError> {
     let unusable = |reason: String| RuntimeError::Unusable {
         path: path.to_owned(),
@@ -216,14 +222,14 @@ pub fn open(path: &Path) -> Result<Environment, RuntimeError> {
         .with_logger(Arc::new(bridge_log))
         .build()
         .map_err(|error| unusable(error.to_string()))?;
-    // Below that, the library formats a line for every node of every run before it asks whether anyone wants it.
+    // At lower levels the library formats a line for each node of each run before it checks whether it is logged.
     environment.set_log_level(LogLevel::Warning);
     log::debug!(path:% = canonical.display(), build = ort::info(); "opened ONNX Runtime");
     *open = Some((canonical, environment.clone()));
     Ok(environment)
 }
 
-/// What opening a library stated; the crate's own text keeps the linker's to itself.
+/// The linker's error, which the text of the `ort` crate does not contain.
 fn load_error_text(error: &ort::LoadDynamicError) -> String {
     match error {
         ort::LoadDynamicError::Dlopen { error, .. } => error
@@ -236,15 +242,15 @@ fn load_error_text(error: &ort::LoadDynamicError) -> String {
     }
 }
 
-/// The library's own log lines, in ours.
-fn bridge_log(level: LogLevel, category: &str, _id: &str, place: &str, message: &str) {
+/// Forwards log lines of the library to our log.
+fn bridge_log(level: LogLevel, category: &str, _id: &str, location: &str, message: &str) {
     let level = match level {
         LogLevel::Fatal | LogLevel::Error => log::Level::Error,
         LogLevel::Warning => log::Level::Warn,
         LogLevel::Info => log::Level::Debug,
         LogLevel::Verbose => log::Level::Trace,
     };
-    log::log!(target: "onnxruntime", level, category, place; "{}", message.trim_end());
+    log::log!(target: "onnxruntime", level, category, location; "{}", message.trim_end());
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! One open network: an ONNX Runtime session, its input tensor, and the memory that its layers share.
+//! One open network: an ONNX Runtime session, its input tensors, and the memory pool of its layers.
 //!
-//! Knows nothing of frames and of what the numbers mean. [`onnx`](super::onnx) opens and runs it.
+//! Independent of frames and of the meaning of the outputs. [`onnx`](super::onnx) opens and runs it.
 
 use std::fmt::Debug;
 
@@ -21,22 +21,21 @@ use super::model::{InputElement, ModelSpec};
 use super::shared_model::SharedModel;
 use super::tensor::{CHANNELS, Slot};
 
-/// The session keeps the memory of its layers in a pool of its own, since memory that comes from and goes to the system
-/// at every run scatters: two sessions of yolox_nano took 128 MiB without it, 79 with it.
+/// The session keeps the memory of its layers in a pool. Without the pool, memory that is allocated and freed in each run
+/// fragments the heap: two sessions of yolox_nano took 128 MiB without it, 79 MiB with it.
 const ARENA: bool = true;
-/// A plan from the first run would lie next to the memory that the first run took without one: 87 MiB instead of 79.
-/// With [`FIRST_REGION`] there is nothing left for it to win.
+/// No memory plan from the first run: it would add to the memory that the first run took without one, 87 MiB instead of 79.
+/// With [`FIRST_REGION`] it has no benefit.
 const MEMORY_PATTERN: bool = false;
 
-/// Size of the pool's first region, in sizes of the input.
+/// Size of the first region of the pool, as a multiple of the input tensor.
 ///
-/// Left alone, the pool grows by regions of 1, 2, 4 and 8 MiB, and no layer can use what is free at the end of one and at
-/// the start of the next. In one region the layers of yolox_nano touch 5.6 MiB instead of 8.5; pages that nothing
-/// touches take no memory, only the pool's table does: a 32nd part of the region. A network that needs more gets
-/// further regions.
+/// By default the pool grows by regions of 1, 2, 4 and 8 MiB, and no layer can use free memory across two regions. In one
+/// region the layers of yolox_nano touch 5.6 MiB instead of 8.5. Untouched pages take no memory; the pool's table takes
+/// 1/32 of the region. A network that needs more gets further regions.
 const FIRST_REGION: usize = 4;
 
-/// What runs the layers.
+/// Execution provider of the layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Provider {
     /// The CPU.
@@ -46,13 +45,13 @@ pub(super) enum Provider {
 }
 
 impl Provider {
-    /// Whether the library that is open was built with the CUDA provider. Whether it works is seen when a session is opened.
+    /// Whether the open library was built with the CUDA provider. Whether it works is known when a session is opened.
     pub(super) fn has_cuda() -> bool {
         ep::CUDA::is_available().unwrap_or(false)
     }
 }
 
-/// Opens `summary`; `threads` run its layers, the caller of a run is one of them.
+/// Opens `network`. `threads` run its layers, including the thread that calls `run`.
 pub(super) fn open_session(
     environment: &Environment,
     provider: Provider,
@@ -73,7 +72,7 @@ pub(super) fn open_session(
         .with_memory_pattern(MEMORY_PATTERN)?
         .with_execution_providers(providers)?;
     if network.is_shared() {
-        // The session keeps pointing into the bytes, which is sound because they live as long as the process.
+        // The session points into the bytes, which is sound because they live as long as the process.
         builder = builder
             .with_config_entry("session.use_ort_model_bytes_directly", "1")?
             .with_config_entry("session.use_ort_model_bytes_for_initializers", "1")?;
@@ -81,22 +80,22 @@ pub(super) fn open_session(
     builder.commit_from_memory(network.bytes())
 }
 
-/// A session with the memory of its tensors.
+/// A session with its tensors.
 pub(super) struct OrtSession {
     session: Session,
     /// Names of the outputs in the layout's order.
     output_names: Vec<String>,
-    /// Numbers of one image in each of them, as the first run gave them.
+    /// Elements per image of each output, from the first run.
     output_lens: Vec<usize>,
     /// `[slots, 3, height, width]`, rewritten for every run.
     input: ImageInput,
     input_name: String,
-    /// Names and numbers of the other inputs.
+    /// Names and values of the other inputs.
     extra_inputs: Vec<(String, ExtraInput)>,
-    /// The outputs are made by every run, in the session's pool: there they take the place of layers that are done, where
-    /// some that are kept would need memory of their own.
+    /// The outputs are allocated by each run in the pool of the session. There they reuse memory of finished layers, while
+    /// preallocated outputs would need their own.
     options: RunOptions<HasSelectedOutputs>,
-    /// Whether later runs may give other numbers of rows than the first.
+    /// Whether the number of rows may differ from run to run.
     rows_vary: bool,
     slots: usize,
 }
@@ -132,25 +131,25 @@ impl ImageInput {
     }
 }
 
-/// The numbers of an input next to the images, two for each of them. They are always the same.
+/// The constant values of an additional input, two per image.
 enum ExtraInput {
-    /// Width and height of the input.
+    /// Width and height of the input in pixels.
     Sizes(Tensor<i64>),
-    /// The scale of the images: ones.
+    /// Scale of the images: ones.
     Scales(Tensor<f32>),
 }
 
-/// What a run really gave for one output.
+/// Type and shape of one output after a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RunShape {
     /// Type of the elements.
     pub(super) element: DType,
-    /// All axes, that of the batch included.
+    /// All axes, including the batch axis.
     pub(super) axes: Vec<usize>,
 }
 
 impl OrtSession {
-    /// Makes the tensors for runs of at most `slots` images.
+    /// Allocates the tensors for runs of at most `slots` images.
     pub(super) fn new(
         spec: &ModelSpec,
         session: Session,
@@ -192,7 +191,7 @@ impl OrtSession {
         })
     }
 
-    /// Most images in one run.
+    /// Maximum number of images in one run.
     pub(super) fn slots(&self) -> usize {
         self.slots
     }
@@ -205,8 +204,8 @@ impl OrtSession {
         }
     }
 
-    /// Runs the network on zeros in all slots and gives the types and shapes of the outputs, which every later run
-    /// must have too unless the layout's rows vary.
+    /// Runs the network on zeros in all slots and returns the types and shapes of the outputs. Later runs must have the
+    /// same, unless the number of rows varies.
     pub(super) fn first_run(&mut self) -> ort::Result<Vec<RunShape>> {
         self.input.clear();
         let slots = self.slots;
@@ -226,7 +225,7 @@ impl OrtSession {
                 TensorView::I32(_) => DType::I32,
                 TensorView::I64(_) => DType::I64,
             };
-            // Of a tensor that is there, no axis is negative.
+            // The axes of an actual tensor are never negative.
             let axes = value.shape().iter().map(|axis| *axis as usize).collect();
             Ok(RunShape { element, axes })
         };
@@ -242,12 +241,12 @@ impl OrtSession {
         Ok(shapes)
     }
 
-    /// Runs the network on the first `count` slots and hands the numbers of the outputs to `read_bytes`: each tensor with those
-    /// of all images, as many for each as in the first run unless the layout's rows vary.
+    /// Runs the network on the first `count` slots and calls `read` with the outputs. Each tensor holds the values of all
+    /// images, as many per image as in the first run unless the number of rows varies.
     pub(super) fn run<T>(
         &mut self,
         count: usize,
-        take: impl FnOnce(&[TensorView<'_>]) -> T,
+        read: impl FnOnce(&[TensorView<'_>]) -> T,
     ) -> ort::Result<T> {
         let image_input = (self.input_name.as_str(), &self.input);
         let session = &mut self.session;
@@ -269,7 +268,7 @@ impl OrtSession {
                 )));
             }
         }
-        Ok(take(&tensors[..self.output_names.len()]))
+        Ok(read(&tensors[..self.output_names.len()]))
     }
 }
 
@@ -294,7 +293,7 @@ where
     TensorRef::from_array_view((shape, &numbers[..count * slot_len]))
 }
 
-/// Runs `open_session` on the first `count` images of `input`.
+/// Runs `session` on the first `count` images of `input`.
 fn infer<'s>(
     session: &'s mut Session,
     (name, input): (&str, &ImageInput),
@@ -347,7 +346,7 @@ fn tensor_view<'o>(name: &str, value: &'o DynValue) -> ort::Result<TensorView<'o
     })
 }
 
-/// Makes the pool of `open_session` start with one region for at least `element_count` numbers: it keeps what it is given back.
+/// Makes the pool of `session` start with one region of at least `numbers` floats: the pool keeps freed memory.
 fn reserve(session: &Session, numbers: usize) -> ort::Result<()> {
     let pool = MemoryInfo::new(
         AllocationDevice::CPU,

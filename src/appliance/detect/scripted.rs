@@ -1,21 +1,21 @@
 //! A detector that repeats the ground truth of synthetic scenes, with chosen imperfections.
 //!
-//! For demonstrations and tests of everything behind the detector: it looks at no pixel. What it misses and how it
-//! shifts boxes is a pure function of seed, source, frame number and object, so that a run can be repeated exactly,
-//! whatever thread a frame meets.
+//! For demonstrations and tests of everything behind the detector. It reads no pixels. Misses and shifts of boxes are a pure
+//! function of seed, source, frame number and object, so that a run can be repeated exactly, whichever thread processes a
+//! frame.
 
 use super::{ClassFilter, DetectError, Detector, check_size};
 use jetwatch_config::ScriptedConfig;
 use jetwatch_telemetry::{Recorder, Stage};
 use jetwatch_types::{Detection, Frame, FrameMeta, GroundTruthBox, Placement, Size, hash64};
 
-/// The classes that it knows, as synthetic scenes name them.
+/// Labels of the classes, as synthetic scenes name them.
 pub const LABELS: [&str; 6] = ["person", "bicycle", "car", "motorcycle", "bus", "truck"];
 
 /// Input size that sources scale their images to; the pixels are not read.
 pub const INPUT: Size = Size::new(416, 416);
 
-/// How images would lie in that input.
+/// Position of images in that input.
 pub const PLACEMENT: Placement = Placement::TopLeft;
 
 /// Repeats [`Frame::truth`].
@@ -50,11 +50,11 @@ impl Detector for ScriptedDetector {
         batch: &[Frame],
         results: &mut Vec<Vec<Detection>>,
     ) -> Result<(), DetectError> {
-        // It stands where the network would be, so its time is counted there.
+        // It replaces the network, so its time counts as inference.
         let _range = self.recorder.range(Stage::Infer, batch.len());
         results.resize_with(batch.len(), Vec::new);
         for (frame, detections) in batch.iter().zip(results) {
-            // Not needed here, but a pipeline that works with this detector must work with a real one.
+            // Not needed here, but a pipeline that works with this detector must also work with a real one.
             check_size(frame, INPUT, PLACEMENT)?;
             detections.clear();
             for truth in &frame.truth {
@@ -84,7 +84,7 @@ fn class_index(truth: &GroundTruthBox) -> Result<u16, DetectError> {
         .ok_or(DetectError::UnknownTruthLabel { label: truth.label })
 }
 
-/// What the detector reports of one object; `None` when it misses it.
+/// The detection of one object; `None` when it is missed.
 fn simulate_detection(
     config: &ScriptedConfig,
     meta: &FrameMeta,
@@ -106,12 +106,12 @@ fn simulate_detection(
     let [left, top, right, bottom] = truth.xyxy;
     let shift = |purpose: u64, side: f32| (2.0 * chance(purpose) - 1.0) * config.jitter * side;
     let (w, h) = (right - left, bottom - top);
-    let (most_x, most_y) = (
+    let (max_x, max_y) = (
         meta.source_size.width as f32,
         meta.source_size.height as f32,
     );
-    let x = [left + shift(1, w), right + shift(3, w)].map(|x| x.clamp(0.0, most_x));
-    let y = [top + shift(2, h), bottom + shift(4, h)].map(|y| y.clamp(0.0, most_y));
+    let x = [left + shift(1, w), right + shift(3, w)].map(|x| x.clamp(0.0, max_x));
+    let y = [top + shift(2, h), bottom + shift(4, h)].map(|y| y.clamp(0.0, max_y));
     // Shifts of more than half a side can turn a box inside out.
     let xyxy = [
         x[0].min(x[1]),

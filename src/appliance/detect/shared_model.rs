@@ -1,10 +1,9 @@
-//! A network as ONNX Runtime's optimizer leaves it, made once and shared by all sessions.
+//! A network optimized by ONNX Runtime, created once and shared by all sessions.
 //!
-//! A session of its own reads the file, optimizes it and writes it down in the runtime's own format; it is gone before
-//! the sessions that work are opened. Those use the weights where they lie, all of them the same bytes: two sessions of
-//! yolox_nano have one copy of its weights instead of two, and nothing of the reader and the optimizer. What is
-//! written fits this CPU and this library, so it is never kept from one start to the next.
-//! [`onnx`](super::onnx) makes it, [`ort_session`](super::ort_session) opens it.
+//! A temporary session reads the file, optimizes it and serializes it in the ORT format. It is closed before the working
+//! sessions are opened. Those use the weights in place: two sessions of yolox_nano share one copy of its weights and keep no
+//! memory of parser and optimizer. The result fits this CPU and this library only, so it is never stored for the next start.
+//! [`onnx`](super::onnx) creates it, [`ort_session`](super::ort_session) opens it.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -25,11 +24,10 @@ pub(super) struct SharedModel {
 }
 
 impl SharedModel {
-    /// Optimizes the network in `bytes`. Each call takes as much memory as the result has bytes, for good: a process
-    /// is to load a network once.
+    /// Optimizes the network in `bytes`. The result is leaked, so a process must load a network only once.
     ///
-    /// A network that the runtime cannot write in its own format stays as it is: every session then optimizes it for
-    /// itself and has its own copy of the weights. Whether it can be opened at all is seen there.
+    /// A network that the runtime cannot serialize stays unchanged: each session then optimizes it and has its own copy of
+    /// the weights. Whether it can be opened at all is checked there.
     pub(super) fn new(environment: &Environment, bytes: Vec<u8>) -> Self {
         match write(environment, &bytes) {
             Ok(written) => Self {
@@ -37,13 +35,13 @@ impl SharedModel {
                 shared: true,
             },
             Err(error) => {
-                log::info!("the workers do not share the network's weights: {error}");
+                log::info!("cannot share optimized weights between workers: {error}");
                 Self::unoptimized(bytes)
             }
         }
     }
 
-    /// The network as it is: what is optimized for the CPU is none for a GPU.
+    /// The network unchanged: one that is optimized for the CPU does not fit a GPU.
     pub(super) fn unoptimized(bytes: Vec<u8>) -> Self {
         Self {
             bytes: Vec::leak(bytes),
@@ -51,12 +49,12 @@ impl SharedModel {
         }
     }
 
-    /// What the runtime opens.
+    /// The bytes that the runtime opens.
     pub(super) fn bytes(self) -> &'static [u8] {
         self.bytes
     }
 
-    /// Whether it is in the runtime's own format, so that sessions may use the bytes where they lie.
+    /// Whether it is in the ORT format, so that sessions may use the bytes in place.
     pub(super) fn is_shared(self) -> bool {
         self.shared
     }
@@ -64,13 +62,13 @@ impl SharedModel {
 
 fn write(environment: &Environment, bytes: &[u8]) -> ort::Result<Vec<u8>> {
     let mut file = anonymous_file().map_err(ort::Error::wrap)?;
-    // The runtime writes to a path; this one is the open file itself.
+    // The runtime writes to a path; this path names the open file itself.
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     let mut builder = Session::builder(environment)?
         .with_optimization_level(GraphOptimizationLevel::All)?
         .with_intra_threads(1)?
         .with_execution_providers([ep::CPU::default().build()])?
-        // It would warn that the result fits this machine only.
+        // Silences the warning that the result fits this machine only.
         .with_log_level(LogLevel::Error)?
         .with_config_entry("session.save_model_format", "ORT")?
         .with_optimized_model_path(path)?;
@@ -82,7 +80,7 @@ fn write(environment: &Environment, bytes: &[u8]) -> ort::Result<Vec<u8>> {
     Ok(written)
 }
 
-/// A file without a name, in memory: no folder has to be writable, and no other process can write to it.
+/// An anonymous file in memory: no folder has to be writable, and no other process can write to it.
 fn anonymous_file() -> io::Result<File> {
     Ok(File::from(memfd_create("network", MemfdFlags::CLOEXEC)?))
 }

@@ -1,5 +1,5 @@
-//! Whether a network has the tensors that its `model.yaml` lists. Pure; called when a session was made, and again when it ran
-//! for the first time.
+//! Checks that a network has the tensors that its `model.yaml` lists. Pure; called when a session was created, and again
+//! after its first run.
 
 use std::path::Path;
 
@@ -13,18 +13,18 @@ use super::ort_session::RunShape;
 pub(super) struct TensorInfo {
     /// Its name.
     pub(super) name: String,
-    /// Element type and shape; `None` for what is no tensor.
+    /// Element type and shape; `None` for a value that is not a tensor.
     pub(super) tensor: Option<(Element, Vec<i64>)>,
 }
 
 /// Type of the elements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Element {
-    /// One that can be read.
+    /// A supported type.
     Supported(DType),
     /// Unsigned bytes, which only images may be.
     Uint8,
-    /// Another type, by its name.
+    /// An unsupported type, by its name.
     Other(String),
 }
 
@@ -33,12 +33,15 @@ pub(super) enum Element {
 pub(super) enum BatchAxis {
     /// Exactly one.
     One,
-    /// As many as are given.
+    /// Any number.
     Dynamic,
 }
 
-/// Checks the inputs, and that the outputs are there, against `model_spec`; the first mismatch is the error. What is in the
-/// outputs is checked when the decoder is made.
+/// Checks the inputs, and the presence of the outputs, against `spec`. Types and shapes of the outputs are checked when the
+/// decoder is created.
+///
+/// # Errors
+/// The first mismatch.
 pub(super) fn check_signature(
     spec: &ModelSpec,
     path: &Path,
@@ -99,7 +102,7 @@ pub(super) fn check_signature(
     for name in &spec.output.tensors {
         let output = side("output", key).find(outputs, name)?;
         let axis = side("output", "").batch(output)?;
-        // The rows are those of one image, with an axis for the batch or without.
+        // The rows of one image, with or without a batch axis.
         let one = spec.output.layout.rows_vary().then_some(BatchAxis::One);
         batch.push(match one.or(axis) {
             Some(axis) => axis,
@@ -113,7 +116,10 @@ pub(super) fn check_signature(
     })
 }
 
-/// What reads the outputs whose types and shapes are `shapes` after a run of `slots` images; a mismatch is the error.
+/// The decoder for outputs that have the types and shapes `shapes` after a run of `slots` images.
+///
+/// # Errors
+/// The first mismatch.
 pub(super) fn create_decoder(
     spec: &ModelSpec,
     path: &Path,
@@ -149,11 +155,11 @@ pub(super) fn create_decoder(
             axes,
         })
         .collect();
-    let head = spec
-        .output
-        .layout
-        .create_decoder(spec.input.size, spec.labels.len(), &shapes);
-    head.map_err(|mismatch| {
+    let output_decoder =
+        spec.output
+            .layout
+            .create_decoder(spec.input.size, spec.labels.len(), &shapes);
+    output_decoder.map_err(|mismatch| {
         let tensor = mismatch.tensor;
         let found = shapes
             .get(tensor)
@@ -163,16 +169,16 @@ pub(super) fn create_decoder(
     })
 }
 
-/// What outputs may be.
+/// Supported outputs.
 const READABLE: &str = "float32, int32 or int64 [1 or N, …]";
 
 const BATCH_ADVICE: &str = "export the network for a batch of 1, or with a dynamic batch axis, which comes first in every tensor";
 
-/// One side of the network, for errors.
+/// Inputs or outputs of the network, for errors.
 struct IoSide<'a> {
     path: &'a Path,
     kind: &'static str,
-    /// Key in `model.yaml` of its name.
+    /// Key of the tensor's name in `model.yaml`.
     key: &'static str,
 }
 
@@ -205,7 +211,7 @@ impl IoSide<'_> {
     }
 
     /// Compares element type, rank and all axes but the first, and returns the kind of the first. Axes that the network
-    /// leaves open fit.
+    /// leaves undefined fit.
     fn shape(
         &self,
         info: &TensorInfo,
@@ -241,7 +247,7 @@ impl IoSide<'_> {
         batch_axis(shape).ok_or_else(|| self.error(&info.name, found(), &expected, BATCH_ADVICE))
     }
 
-    /// The kind of the first axis of a tensor whose type can be read, where it is one for a batch.
+    /// The kind of the first axis of a tensor of a supported type, if it is a batch axis.
     fn batch(&self, info: &TensorInfo) -> Result<Option<BatchAxis>, DetectError> {
         let (element, shape) = self.tensor(info, READABLE)?;
         if !matches!(element, Element::Supported(_)) {
@@ -308,7 +314,7 @@ impl Element {
     }
 }
 
-/// Axes as text; `N` for those that the network leaves open.
+/// Axes as text; `N` for those that the network leaves undefined.
 fn list(axes: &[i64]) -> String {
     let axes: Vec<String> = axes
         .iter()

@@ -1,7 +1,7 @@
 //! The input tensor: padding, plane order and normalization, written in one pass over the pixels.
 //!
-//! The image comes scaled to the letterbox's inner size; this is the only place that knows of padding and of the
-//! network's value range. Pure but for the memory of which slot was padded how. Called by the detectors.
+//! The image comes scaled to the letterbox's inner size. Only this module handles padding and the value range of the
+//! network. Pure, except that it remembers the padding of each slot. Called by the detectors.
 
 use super::DetectError;
 use super::model::{ColorOrder, InputSpec};
@@ -12,18 +12,18 @@ pub const CHANNELS: usize = 3;
 
 /// Writes frames into the slots of one batch tensor, `[batch, 3, height, width]`, of 32-bit floats or of bytes.
 ///
-/// The tensor must be the same memory at every call: padding that is already there is not written again.
+/// The tensor must be the same memory in each call: existing padding is not written again.
 #[derive(Debug)]
 pub struct TensorWriter {
     size: Size,
     color: ColorOrder,
-    /// `None` when values stay as they are, 0 to 255, so that no time is spent on multiplying by one.
+    /// `None` when values stay unchanged, 0 to 255, which saves the multiplication by one.
     normalize: Option<Normalize>,
     /// Padding of each plane, normalized.
     padding: [f32; CHANNELS],
     /// Padding of bytes.
     padding_byte: u8,
-    /// How the images lie that were last written to each slot.
+    /// Letterbox of the image last written to each slot.
     letterboxes: Vec<Option<Letterbox>>,
 }
 
@@ -37,9 +37,9 @@ struct Normalize {
 /// The part of a batch tensor for one image.
 #[derive(Debug)]
 pub enum Slot<'a> {
-    /// Of 32-bit floats.
+    /// 32-bit floats.
     F32(&'a mut [f32]),
-    /// Of bytes, which are neither shifted nor scaled.
+    /// Bytes, which are neither shifted nor scaled.
     U8(&'a mut [u8]),
 }
 
@@ -56,7 +56,7 @@ impl<'a> From<&'a mut [u8]> for Slot<'a> {
 }
 
 impl TensorWriter {
-    /// A writer for batches of at most `slots` images as `input` wants them.
+    /// A writer for batches of at most `slots` images in the format of `input`.
     #[must_use]
     pub fn new(input: &InputSpec, slots: usize) -> Self {
         let (mean, scale) = (input.mean, input.scale);
@@ -72,16 +72,17 @@ impl TensorWriter {
         }
     }
 
-    /// Numbers that one image takes in the tensor.
+    /// Elements of one image in the tensor.
     #[must_use]
     pub fn slot_len(&self) -> usize {
         CHANNELS * self.plane_len()
     }
 
-    /// Writes `image` into slot `index`, which is the part `slot` of the tensor.
+    /// Writes `image` into slot `index`; `slot` is that part of the tensor.
     ///
-    /// Panics when `slot` does not have [`slot_len`](Self::slot_len) numbers, when there is no slot `index`, or when
-    /// the image does not have the letterbox's inner size: see [`check_size`] for that check.
+    /// # Panics
+    /// `slot` does not have [`slot_len`](Self::slot_len) elements, there is no slot `index`, or the image does not have
+    /// the letterbox's inner size; [`check_size`] checks that.
     pub fn write<'s>(
         &mut self,
         index: usize,
@@ -123,7 +124,7 @@ impl TensorWriter {
         [first, second, third]
     }
 
-    /// Hands the rows of the letterbox's inner part to `write`, each with its pixels.
+    /// Calls `write` with each row of the letterbox's inner part and its pixels.
     #[inline(always)]
     fn each_row<T>(
         &self,
@@ -147,7 +148,7 @@ impl TensorWriter {
         self.size.width as usize * self.size.height as usize
     }
 
-    /// The planes in the order blue, green, red, and the places that these have among the planes.
+    /// The planes in the order blue, green, red, and their indices among the planes.
     fn by_color<'p, T>(
         &self,
         [first, second, third]: [&'p mut [T]; CHANNELS],
@@ -159,7 +160,7 @@ impl TensorWriter {
     }
 
     fn write_row(&self, planes: [&mut [f32]; CHANNELS], pixels: &[u8]) {
-        // From here on by color; mean and scale go by plane.
+        // From here on by color; mean and scale are by plane.
         let (colors, [b, g, r]) = self.by_color(planes);
         match &self.normalize {
             None => split(pixels, colors, |value, _| value as f32),
@@ -182,7 +183,7 @@ fn pad<T: Copy>(planes: &mut [&mut [T]; CHANNELS], padding: [T; CHANNELS]) {
 
 /// Splits `BGRx` pixels into rows of blue, green and red, each value passed through `map` with the number of its color.
 ///
-/// One 32-bit load per pixel and equally long slices: the compiler makes vector instructions of it.
+/// One 32-bit load per pixel and slices of equal length: the compiler emits vector instructions.
 #[inline(always)]
 fn split<T>(
     pixels: &[u8],
@@ -190,7 +191,7 @@ fn split<T>(
     map: impl Fn(i32, usize) -> T,
 ) {
     let (pixels, _) = pixels.as_chunks::<PIXEL_BYTES>();
-    // Signed, since that conversion to float is one instruction everywhere.
+    // Signed, because that conversion to float is one instruction on all targets.
     let value = |pixel: i32, shift: u32| (pixel >> shift) & 0xff;
     for (((pixel, blue), green), red) in pixels.iter().zip(blue).zip(green).zip(red) {
         let pixel = i32::from_le_bytes(*pixel);
@@ -200,7 +201,10 @@ fn split<T>(
     }
 }
 
-/// How `frame` lies in the input, or an error when its image was not scaled for that.
+/// The letterbox of `frame` in the input.
+///
+/// # Errors
+/// The image does not have the letterbox's inner size.
 pub fn check_size(
     frame: &Frame,
     input: Size,

@@ -1,7 +1,7 @@
-//! The TensorRT detector: one engine for all workers, one execution with its own stream and memory for each.
+//! The TensorRT detector: one engine for all workers, one execution with its own stream and memory per worker.
 //!
-//! [`TensorRtModel`] is what all workers share: description, engine, GPU. Images go to the GPU as they are; there one
-//! kernel makes the input tensor of them. Engines come from [`engines`].
+//! [`TensorRtModel`] is shared by all workers: `model.yaml`, engine, GPU. Images are uploaded unchanged; on the GPU one
+//! kernel writes the input tensor. Engines come from [`engines`].
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::decoders::{DType, OutputDecoder, TensorView};
 use super::engines::{self, EngineCache, EngineSpec, EngineState, Gpu};
 use super::model::{ColorOrder, InputElement, InputSpec, ModelSpec};
 use super::ort_session::RunShape;
-use super::reading::{Postprocessor, run_chunked};
+use super::postprocess::{Postprocessor, run_chunked};
 use super::signature::{self, BatchAxis, Element, TensorInfo};
 use super::{DetectError, Detector, check_size};
 use jetwatch_config::DetectorConfig;
@@ -33,15 +33,15 @@ use jetwatch_types::{Detection, Frame, Letterbox};
 pub struct TensorRtModel {
     spec: ModelSpec,
     precision: String,
-    /// Most frames in one batch of a caller.
+    /// Maximum number of frames in one batch of a caller.
     batch_size: usize,
     batch_axis: BatchAxis,
-    /// Most frames in one run.
+    /// Maximum number of frames in one run.
     slots: usize,
     engine: Arc<Engine>,
     device: Arc<Device>,
     plan: Plan,
-    /// What one run of all slots gives, in the layout's order.
+    /// Types and shapes of the outputs of a run of all slots, in the layout's order.
     shapes: Vec<RunShape>,
     /// The engine, for messages.
     path: PathBuf,
@@ -49,10 +49,10 @@ pub struct TensorRtModel {
     ready: Mutex<Vec<InferenceSession>>,
 }
 
-/// An engine's bytes, and what is known of them.
+/// The bytes of an engine, with its properties.
 #[derive(Debug, Clone, Copy)]
 pub struct EngineFile<'e> {
-    /// Where it lies, for messages.
+    /// Its path, for messages.
     pub path: &'e Path,
     /// The plan, as TensorRT serialized it.
     pub plan: &'e [u8],
@@ -63,34 +63,46 @@ pub struct EngineFile<'e> {
 }
 
 impl TensorRtModel {
-    /// Opens TensorRT and the GPU, takes the engine of `model_spec` that `config` asks for out of the folder of engines, or builds it
-    /// there if that is allowed, and opens it. `notify` is called at each step.
+    /// Opens TensorRT and the GPU. Loads the configured engine of `spec` from the engine cache, or builds it there if
+    /// `detector.tensorrt.build` allows it. `notify` receives each state. A build blocks for minutes.
+    ///
+    /// # Errors
+    /// TensorRT or the GPU cannot be used, there is no engine, or the engine does not match `model.yaml`.
     pub fn load(
         spec: ModelSpec,
         config: &DetectorConfig,
         notify: &dyn Fn(EngineState),
     ) -> Result<Self, DetectError> {
-        // The driver first: on most machines without TensorRT it is missing too, and found out sooner.
+        // The driver first: most machines without TensorRT lack it too, and this check is faster.
         let device = engines::device()?;
         let library = engines::open_library(config.tensorrt.library.as_deref())?;
-        let recipe = EngineSpec::new(config, &spec, &library, Gpu::from_device(&device))?;
+        let engine_spec = EngineSpec::new(config, &spec, &library, Gpu::from_device(&device))?;
         let settings = &config.tensorrt;
         let cache = EngineCache::new(&settings.engines);
-        let plan =
-            engines::find_or_build(&cache, &recipe, settings.build, &library, &device, notify)?;
-        let path = cache.path_of(&recipe);
+        let plan = engines::find_or_build(
+            &cache,
+            &engine_spec,
+            settings.build,
+            &library,
+            &device,
+            notify,
+        )?;
+        let path = cache.path_of(&engine_spec);
         let file = EngineFile {
             path: &path,
             plan: &plan,
-            precision: recipe.precision_name(),
-            dla: recipe.dla,
+            precision: engine_spec.precision_name(),
+            dla: engine_spec.dla,
         };
         let (batch, workers) = (config.batch_size, config.workers);
         Self::open(spec, &file, &library, &device, batch, workers)
     }
 
-    /// Opens the engine, compares its tensors with `model_spec`, makes an execution for each of `workers`, and runs each once, so
+    /// Opens the engine, compares its tensors with `spec`, creates an execution for each of `workers`, and runs each once, so
     /// that every mismatch is found and the first frame is as fast as the others.
+    ///
+    /// # Errors
+    /// The GPU or the engine cannot be used, or its tensors do not match `model.yaml`.
     pub fn open(
         spec: ModelSpec,
         file: &EngineFile<'_>,
@@ -112,7 +124,7 @@ impl TensorRtModel {
             BatchAxis::One => 1,
         };
         let shapes = shapes(&engine, &spec, file.path, slots)?;
-        // Made once here, so that an output that nothing can read is reported before memory is taken.
+        // Created once here, so that an unsupported output is reported before memory is allocated.
         signature::create_decoder(&spec, file.path, &shapes, slots)?;
         let model = Self {
             plan: plan(&engine, &spec, &shapes, slots),
@@ -156,7 +168,7 @@ impl TensorRtModel {
         self.device.name()
     }
 
-    /// Most frames in one run of the engine.
+    /// Maximum number of frames in one run of the engine.
     #[must_use]
     pub fn frames_per_run(&self) -> usize {
         self.slots
@@ -168,24 +180,29 @@ impl TensorRtModel {
         self.batch_axis == BatchAxis::One
     }
 
-    /// Reader that lets sources pass on images in a Jetson's NVMM without a copy, for the L4T release with this major number;
-    /// the error explains why images have to be copied.
+    /// Reader with which sources pass NVMM images without a copy. `release` is the major number of the L4T release.
+    ///
+    /// # Errors
+    /// NVMM images cannot be read in place and must be copied.
     pub fn surfaces(&self, release: Option<u32>) -> Result<Arc<SurfaceReader>, SurfaceError> {
         SurfaceReader::open(release, &self.device).map(Arc::new)
     }
 
-    /// Takes an execution. Beyond the number of workers that the model was opened for, one more is made.
+    /// Takes an execution. Beyond the number of workers that the model was opened for, another one is created.
+    ///
+    /// # Errors
+    /// Another execution cannot be created.
     pub fn detector(
         &self,
-        limits: DecodeParams,
+        params: DecodeParams,
         recorder: Recorder,
     ) -> Result<TensorRtDetector, DetectError> {
         let execution = self.acquire()?;
-        let head = self.create_decoder()?;
+        let output_decoder = self.create_decoder()?;
         Ok(TensorRtDetector {
             execution,
             kinds: self.shapes.iter().map(|shape| shape.element).collect(),
-            postprocessor: Postprocessor::new(&self.spec, head, limits),
+            postprocessor: Postprocessor::new(&self.spec, output_decoder, params),
             letterboxes: Vec::with_capacity(self.slots),
             input: self.spec.input.clone(),
             slots: self.slots,
@@ -198,8 +215,11 @@ impl TensorRtModel {
         signature::create_decoder(&self.spec, &self.path, &self.shapes, self.slots)
     }
 
-    /// Shows `frames` to the engine one after the other, again and again until `runs` are done, and measures each of its
-    /// layers: in the order in which they ran, their times over all runs.
+    /// Runs the engine `runs` times on single `frames`, repeated as needed, and measures each layer. The result is in the
+    /// order of execution; times are sums over all runs.
+    ///
+    /// # Errors
+    /// A frame has the wrong size, or the GPU fails.
     pub fn layer_times(
         &self,
         frames: &[Frame],
@@ -226,7 +246,7 @@ impl TensorRtModel {
         if is_profiled()
             && let Err(error) = execution.enable_layer_ranges()
         {
-            log::info!("the profile shows the network as a whole: {error}");
+            log::info!("profiling without NVTX ranges per layer: {error}");
         }
         for count in [self.slots, 1] {
             execution.run(count)?;
@@ -241,7 +261,7 @@ pub struct TensorRtDetector {
     /// Types of the outputs in the layout's order.
     kinds: Vec<DType>,
     postprocessor: Postprocessor,
-    /// How the frames of the current run lie in their slots.
+    /// Letterboxes of the frames of the current run.
     letterboxes: Vec<Letterbox>,
     input: InputSpec,
     slots: usize,
@@ -255,7 +275,7 @@ impl TensorRtDetector {
         let Self {
             execution,
             kinds,
-            postprocessor: reading,
+            postprocessor,
             letterboxes,
             input,
             recorder,
@@ -283,7 +303,7 @@ impl TensorRtDetector {
                 DType::I64 => TensorView::I64(execution.output_i64(index)),
             };
         }
-        reading.process(frames, letterboxes, outputs, results)
+        postprocessor.process(frames, letterboxes, outputs, results)
     }
 }
 
@@ -293,14 +313,14 @@ impl Detector for TensorRtDetector {
         batch: &[Frame],
         results: &mut Vec<Vec<Detection>>,
     ) -> Result<(), DetectError> {
-        let (most, slots) = (self.batch_size, self.slots);
-        run_chunked(batch, results, most, slots, |frames, results| {
+        let (max_frames, slots) = (self.batch_size, self.slots);
+        run_chunked(batch, results, max_frames, slots, |frames, results| {
             self.run(frames, results)
         })
     }
 }
 
-/// Copies a frame's image into slot `index`, or has it read where it is, and returns its letterbox in the tensor.
+/// Uploads a frame's image into slot `index`, or binds it in place, and returns its letterbox in the tensor.
 fn write(
     input: &InputSpec,
     execution: &mut InferenceSession,
@@ -321,13 +341,13 @@ fn write(
     Ok(letterbox)
 }
 
-/// Whether a profiler of NVIDIA's listens to NVTX: it names its library before the process begins.
+/// Whether an NVIDIA profiler receives NVTX ranges: it sets the path of its library before the process starts.
 fn is_profiled() -> bool {
     let names = ["NVTX_INJECTION64_PATH", "NVTX_INJECTION32_PATH"];
     names.iter().any(|name| std::env::var_os(name).is_some())
 }
 
-/// Counts the GPU's times of a run of `count` frames.
+/// Records the GPU times of a run of `count` frames.
 fn record(recorder: &Recorder, count: usize, times: &GpuTimes) {
     let Some(stages) = &times.stages else { return };
     let stages: [(Stage, Duration); 4] = [
@@ -341,12 +361,12 @@ fn record(recorder: &Recorder, count: usize, times: &GpuTimes) {
     }
 }
 
-/// The engine's tensors of one side in the words of the check against `model.yaml`.
+/// The inputs or the outputs of the engine, for the check against `model.yaml`.
 fn side(engine: &Engine, mode: TensorMode, spec: &ModelSpec) -> Vec<TensorInfo> {
     let of_mode = engine.tensors().filter(|info| info.mode == mode);
     of_mode
         .map(|info| {
-            // TensorRT before version 10 has no 64-bit integers and takes 32-bit ones in their place.
+            // TensorRT before version 10 has no 64-bit integers and uses 32-bit ones instead.
             let is_sizes = Some(&info.name) == spec.input.sizes_name.as_ref();
             let element = match info.data_type {
                 DataType::F32 => Element::Supported(DType::F32),
@@ -364,17 +384,17 @@ fn side(engine: &Engine, mode: TensorMode, spec: &ModelSpec) -> Vec<TensorInfo> 
         .collect()
 }
 
-/// Most images that the engine takes in one run.
+/// Maximum number of images in one run of the engine.
 fn max_batch(engine: &Engine, spec: &ModelSpec) -> usize {
     let input = engine.tensors().find(|info| info.name == spec.input.name);
-    let most = input
+    let max = input
         .and_then(|info| info.profile.as_ref())
-        .and_then(|[_, _, most]| most.first().copied());
-    most.and_then(|most| usize::try_from(most).ok())
-        .map_or(1, |most| most.max(1))
+        .and_then(|[_, _, max]| max.first().copied());
+    max.and_then(|max| usize::try_from(max).ok())
+        .map_or(1, |max| max.max(1))
 }
 
-/// What a run of `slots` images gives for each output of the layout. Axes besides the batch must be known.
+/// Type and shape of each output of the layout in a run of `slots` images. All axes but the batch axis must be fixed.
 fn shapes(
     engine: &Engine,
     spec: &ModelSpec,
@@ -418,7 +438,7 @@ fn shapes(
     spec.output.tensors.iter().map(of).collect()
 }
 
-/// What an execution is made for.
+/// The inputs and outputs of an execution.
 fn plan(engine: &Engine, spec: &ModelSpec, shapes: &[RunShape], slots: usize) -> Plan {
     let InputSpec {
         name,

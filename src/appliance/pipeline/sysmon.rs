@@ -75,9 +75,9 @@ impl SystemMonitor {
                 detail => format!("; {detail}"),
             };
             if change.began {
-                log::warn!(cause, name; "the machine slows itself down: {}{detail}", change.cause);
+                log::warn!(cause, name; "throttling started: {}{detail}", change.cause);
             } else {
-                log::info!(cause, name; "the machine no longer slows itself down for this: {}{detail}", change.cause);
+                log::info!(cause, name; "throttling ended: {}{detail}", change.cause);
             }
             // Fails where the tracking stage has ended, and with it all sinks.
             let _ = self

@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn remote_broker_without_password_is_rejected() {
         let listen: SocketAddr = "0.0.0.0:0".parse().expect("an address");
-        let error = EmbeddedBroker::start(listen, None).expect_err("open to everybody");
+        let error = EmbeddedBroker::start(listen, None).expect_err("open to every client");
         assert!(
             matches!(error, PublishError::OpenToNetwork { .. }),
             "{error}"

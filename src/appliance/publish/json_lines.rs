@@ -71,7 +71,7 @@ impl JsonLinesSink {
         Self::start_with_heartbeat(config, device, labels, &Heartbeats::default())
     }
 
-    /// As [`JsonLinesSink::start`], with the thread's heartbeat among `pulses`: a disk that does not respond is a stall, a
+    /// As [`JsonLinesSink::start`], with the thread's heartbeat among `heartbeats`: a disk that does not respond is a stall, a
     /// pipe without a reader is not.
     ///
     /// # Errors
@@ -80,7 +80,7 @@ impl JsonLinesSink {
         config: &JsonLinesConfig,
         device: &str,
         labels: &[String],
-        pulses: &Heartbeats,
+        heartbeats: &Heartbeats,
     ) -> Result<Self, PublishError> {
         let (output, name) = match &config.path {
             Some(path) => (open(path)?, path.display().to_string()),
@@ -94,8 +94,10 @@ impl JsonLinesSink {
                 (FileOutput::pipe(own.into()), "standard output".to_owned())
             }
         };
-        let pulse = output.is_regular().then(|| pulses.register("json-lines"));
-        Self::start_with(output, name, device, labels, pulse)
+        let heartbeat = output
+            .is_regular()
+            .then(|| heartbeats.register("json-lines"));
+        Self::start_with(output, name, device, labels, heartbeat)
     }
 
     fn start_with(
@@ -103,7 +105,7 @@ impl JsonLinesSink {
         name: String,
         device: &str,
         labels: &[String],
-        pulse: Option<Heartbeat>,
+        heartbeat: Option<Heartbeat>,
     ) -> Result<Self, PublishError> {
         let shared = Arc::new(Shared::default());
         let (end, ended) = bounded::<()>(0);
@@ -112,7 +114,7 @@ impl JsonLinesSink {
             shared: Arc::clone(&shared),
             name,
             failing: None,
-            pulse,
+            heartbeat,
         };
         let thread = std::thread::Builder::new()
             .name(thread_names::JSON_LINES.to_owned())
@@ -240,7 +242,7 @@ struct Writer<O> {
     /// Start of the current write failure, and the number of lines lost by it.
     failing: Option<(Instant, u64)>,
     /// Heartbeat of the thread; none for a pipe.
-    pulse: Option<Heartbeat>,
+    heartbeat: Option<Heartbeat>,
 }
 
 impl<O: Output> Writer<O> {
@@ -248,9 +250,9 @@ impl<O: Output> Writer<O> {
         let mut buffer = Vec::with_capacity(WRITE_BYTES);
         let shared = Arc::clone(&self.shared);
         while self.next_batch(&mut buffer) {
-            self.pulse.iter().for_each(Heartbeat::busy);
+            self.heartbeat.iter().for_each(Heartbeat::busy);
             let result = self.lines.write(&buffer);
-            self.pulse.iter().for_each(Heartbeat::idle);
+            self.heartbeat.iter().for_each(Heartbeat::idle);
             let mut state = shared.lock();
             let count = std::mem::take(&mut state.writing);
             match result {

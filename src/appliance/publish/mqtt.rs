@@ -116,9 +116,9 @@ pub fn probe(config: &MqttConfig, limit: Duration) -> Result<BrokerInfo, Publish
 }
 
 /// Beats at each turn of the runtime. Waiting for the network lets it turn; a blocked task does not.
-async fn send_heartbeats(pulse: &Heartbeat) {
+async fn send_heartbeats(heartbeat: &Heartbeat) {
     loop {
-        pulse.busy();
+        heartbeat.busy();
         tokio::time::sleep(HEARTBEAT_INTERVAL).await;
     }
 }
@@ -180,12 +180,12 @@ impl MqttSink {
         Self::start_with_heartbeat(config, device, labels, &Heartbeats::default())
     }
 
-    /// As [`MqttSink::start`], with the thread's heartbeat among `pulses`. An unavailable or slow broker is no stall.
+    /// As [`MqttSink::start`], with the thread's heartbeat among `heartbeats`. An unavailable or slow broker is no stall.
     pub fn start_with_heartbeat(
         config: &MqttConfig,
         device: &str,
         labels: &[String],
-        pulses: &Heartbeats,
+        heartbeats: &Heartbeats,
     ) -> Result<Self, PublishError> {
         let topics = Topics::new(&config.prefix, device, labels);
         let mut outbox = Outbox::new(config.queue_messages);
@@ -203,7 +203,7 @@ impl MqttSink {
         };
         let runtime = runtime("mqtt-resolve")?;
         let (end, ended) = bounded(1);
-        let pulse = pulses.register("mqtt");
+        let heartbeat = heartbeats.register("mqtt");
         let thread = std::thread::Builder::new()
             .name(thread_names::MQTT.to_owned())
             .spawn(move || {
@@ -211,10 +211,10 @@ impl MqttSink {
                 runtime.block_on(async {
                     tokio::select! {
                         () = worker.run() => {}
-                        () = send_heartbeats(&pulse) => {}
+                        () = send_heartbeats(&heartbeat) => {}
                     }
                 });
-                drop(pulse);
+                drop(heartbeat);
                 runtime.shutdown_background();
                 // The receiver is gone when the sink was dropped.
                 let _ = end.send(());

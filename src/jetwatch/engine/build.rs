@@ -17,9 +17,9 @@ use jetwatch_detect::model::ModelSpec;
 use jetwatch_pipeline::{CalibrationImages, PipelineError};
 use jetwatch_telemetry::{self as telemetry, StopToken};
 
-/// Builds, prints what came of it.
+/// Builds the engine and prints the result.
 pub(super) fn run(args: &BuildArgs) -> anyhow::Result<Exit> {
-    // On a terminal a line shows how it goes; elsewhere the log does.
+    // On a terminal a line shows the progress; elsewhere the log does.
     telemetry::start_logging(if stderr().is_terminal() {
         log::LevelFilter::Warn
     } else {
@@ -73,7 +73,7 @@ pub(super) fn run(args: &BuildArgs) -> anyhow::Result<Exit> {
         was_there.set(matches!(state, EngineState::Ready { cached: true, .. }));
         progress::show_build(&state);
     };
-    // TensorRT 8 asks nobody whether to go on: there the signal ends the process, which leaves nothing half-written either.
+    // TensorRT 8 cannot be canceled: there the signal ends the process, which also leaves no incomplete file.
     let order = BuildOptions {
         images: pictures.as_mut().map(|pictures| pictures as _),
         force: args.force,
@@ -84,7 +84,7 @@ pub(super) fn run(args: &BuildArgs) -> anyhow::Result<Exit> {
     progress::clear_build();
     let stored = stored?;
     if was_there.get() {
-        println!("found      it is there already; --force builds it anew");
+        println!("found      it is there already; --force builds it again");
     }
     print_engine(
         &stored,
@@ -99,7 +99,7 @@ pub(super) fn run(args: &BuildArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// The detector of the configuration, or that of a command line, as the options say otherwise.
+/// The detector of the configuration, or the default one, with the options of the command line.
 fn detector(args: &BuildArgs) -> anyhow::Result<DetectorConfig> {
     let mut detector = match (&args.config, &args.model) {
         (Some(path), _) => Config::load(path)?.detector,
@@ -147,7 +147,7 @@ fn detector(args: &BuildArgs) -> anyhow::Result<DetectorConfig> {
     Ok(detector)
 }
 
-/// Where the calibration that is to be made goes; `None` when none is to be made.
+/// Path of the calibration to compute; `None` when none is to be computed.
 fn calibration_path(
     args: &BuildArgs,
     detector: &DetectorConfig,

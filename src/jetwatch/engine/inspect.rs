@@ -76,9 +76,9 @@ fn print_plan(file: &PlanFile, layers: Option<&Layers>) {
     }
     match &file.manifest {
         Some(manifest) => print_manifest(manifest),
-        None => println!(
-            "manifest   none beside it: jetwatch did not build it, or the build was cut off"
-        ),
+        None => {
+            println!("manifest   none: jetwatch did not build it, or the build was interrupted")
+        }
     }
     if let Some(mismatch) = &file.mismatch {
         println!("WRONG      {mismatch}");
@@ -94,7 +94,7 @@ fn print_plan(file: &PlanFile, layers: Option<&Layers>) {
         ) => {
             println!("layers     {} (when it was built)", describe_layers(layers));
         }
-        _ => println!("layers     unknown; --load asks TensorRT on this machine's GPU"),
+        _ => println!("layers     unknown; --load reads them with TensorRT on this machine's GPU"),
     }
 }
 
@@ -132,7 +132,7 @@ fn print_manifest(manifest: &Manifest) {
     );
 }
 
-/// Texts come from a file: what would move the cursor is not printed.
+/// Texts come from a file: control characters are not printed.
 fn strip_control(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).collect()
 }

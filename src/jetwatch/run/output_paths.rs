@@ -1,4 +1,4 @@
-//! What a run writes to, checked before any of it is opened: nothing that a source reads, and no file twice.
+//! Output paths of a run, checked before any is opened: no file that a source reads, and no file twice.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -8,12 +8,12 @@ use anyhow::ensure;
 
 use jetwatch_config::{Config, SourceUri};
 
-/// A file, by whichever name.
+/// The identity of a file, independent of its path.
 #[derive(PartialEq)]
 enum Identity {
-    /// One that is there: device and inode.
+    /// An existing file: device and inode.
     Existing(u64, u64),
-    /// One that is still to be made: its folder and its name in it.
+    /// A file that does not exist yet: its folder and its name.
     Missing(PathBuf),
 }
 
@@ -32,10 +32,10 @@ impl Identity {
     }
 }
 
-/// Refuses options that would write over what a source reads, or over each other or `publish.json_lines`.
+/// Refuses options that would overwrite a file that a source reads, each other, or `publish.json_lines`.
 ///
 /// # Errors
-/// The first such file, with the two that name it.
+/// The first such file, with both options that name it.
 pub(super) fn check(options: &[(&str, Option<&Path>)], config: &Config) -> anyhow::Result<()> {
     let read = config.sources.iter().enumerate();
     let read = read.filter_map(|(index, source)| match &source.uri {

@@ -182,7 +182,7 @@ fn relative_path(location: &str) -> Result<&Path> {
         return Ok(path);
     }
     bail!(
-        "the network keeps weights in `{location}`, expected a path below its own folder: save it anew"
+        "the network keeps weights in `{location}`, expected a path below its own folder: export it again"
     )
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes a model folder for the doubles of TensorRT: `cells_model.py FOLDER [WIDTH HEIGHT]`. What they compute of it stands in
+"""Writes a model folder for the doubles of TensorRT: `cells_model.py FOLDER [WIDTH HEIGHT]`. What they compute is described in
 tests/nvidia_doubles/README.md: a box for each 32 by 32 pixels, with their brightness as its score.
 
 The operators here only lead from the input to an output of that shape; nothing else runs them.

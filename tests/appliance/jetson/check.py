@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The package on a virtual Jetson Xavier NX: files that stand for its system, and doubles of its GStreamer elements, of
+"""The package on a virtual Jetson Xavier NX: files in place of its system, and doubles of its GStreamer elements, of
 TensorRT and of CUDA (tests/virtual_jetson, tests/nvidia_doubles). See tests/appliance/run, which has put them in place.
 
 Nothing here is a measurement of a Jetson. What is shown is that the package, its units and the daemon do what they should
@@ -13,9 +13,9 @@ import signal
 import subprocess
 import time
 
-from machine import CONFIG, SHORT, UNIT, dpkg, go_through, held, is_up, log, message, publishes, read, run, said, show, soon, told, write
+from machine import CONFIG, SHORT, UNIT, dpkg, go_through, held, is_up, log, message, publishes, read, run, logged, show, soon, note, write
 
-# The folder that stands for the Jetson's own files, and the one where the doubles keep account.
+# The folder in place of the Jetson's files, and the one where the doubles count.
 ROOT = "/opt/appliance/jetson"
 STATE = "/var/lib/jetwatch/double"
 SOURCES = ("csi", "usb", "gate", "clip")
@@ -29,7 +29,7 @@ CPU_CLOCK = f"{ROOT}/sys/devices/system/cpu/cpu0/cpufreq/scaling_min_freq"
 server = None
 
 
-def status_of(source, wanted, patience=None):
+def status_of(source, wanted, timeout=None):
     """Waits until the source is in that state; its last message."""
 
     def found():
@@ -44,7 +44,7 @@ def texts_of_log():
 
 
 def work_done():
-    """What the doubles of the elements did: a line each for some frames."""
+    """The counts of the doubles of the elements: one line per some frames."""
     with open(f"{STATE}/counts.jsonl", encoding="utf-8") as file:
         return [json.loads(line) for line in file]
 
@@ -59,38 +59,38 @@ def tuned_before_the_daemon():
     held("the daemon starts after it", soon(lambda: int(show("ExecMainStartTimestampMonotonic")) >= int(show("ExecMainExitTimestampMonotonic", TUNE)) > 0))
     done = run(*PROGRAM, "tune", "status", "--json", "--root", ROOT, "--config", CONFIG, check=False)
     held("tune status finds nothing that differs", done.returncode == 0, done.stdout)
-    told(run(*PROGRAM, "tune", "status", "--root", ROOT, "--config", CONFIG, check=False).stdout.strip().replace("\n", "\n        "))
+    note(run(*PROGRAM, "tune", "status", "--root", ROOT, "--config", CONFIG, check=False).stdout.strip().replace("\n", "\n        "))
 
 
 def settings():
-    """What tune says of the machine now."""
+    """Output of `jetwatch tune status`."""
     done = run(*PROGRAM, "tune", "status", "--json", "--root", ROOT, "--config", CONFIG, check=False)
     return {each["setting"]: each["real"] for each in json.loads(done.stdout)["settings"]}
 
 
 def the_mode_is_changed_by_hand():
-    """Which sets the clocks free; they are held anew in each mode."""
+    """Releases the clocks; they are held again in each mode."""
     held("a change of the mode is watched for", show("ActiveState", AGAIN) == "active", show("ActiveState", AGAIN))
     for mode, clock in (("2", "1344000"), ("8", "1804800")):
         run(f"{ROOT}/usr/sbin/nvpmodel", "-m", mode)
-        held(f"mode {mode} by hand sets the clocks free", read(CPU_CLOCK).strip() == "115200", read(CPU_CLOCK))
+        held(f"a manual change to mode {mode} releases the clocks", read(CPU_CLOCK).strip() == "115200", read(CPU_CLOCK))
         held("they are held again soon", soon(lambda: settings()["clocks"] == "max", SHORT), (settings(), [each["MESSAGE"] for each in log(unit="jetwatch-tune-again.service")][-6:]))
         held("as high as that mode allows", read(CPU_CLOCK).strip() == clock, read(CPU_CLOCK))
         status = read(f"{ROOT}/var/lib/nvpmodel/status")
         held("and the mode stays", status.strip() == f"pmode:000{mode}", status)
-        # systemd 245 does not look at the file while the service runs.
+        # systemd 245 does not watch the file while the service runs.
         ended = soon(lambda: show("ActiveState", "jetwatch-tune-again.service") == "inactive", SHORT)
-        held("by a service that ends well", ended, show("ActiveState", "jetwatch-tune-again.service"))
+        held("by a service that succeeds", ended, show("ActiveState", "jetwatch-tune-again.service"))
 
 
 def stopped_by_hand():
-    """Tune comes after the fan's daemon, which it starts anew when it applies the profile and when it gives it back: no order
+    """Tune comes after the fan's daemon, which it restarts when it applies and when it restores the profile: no order
     of systemd's may have the one wait for the other."""
     for verb, state, profile, clock in (("restart", "active", "cool", "1804800"), ("stop", "inactive", "quiet", "115200"), ("start", "active", "cool", "1804800")):
         begun, before = time.monotonic(), show("MainPID", FAN)
         done = run("timeout", str(SHORT), "systemctl", verb, TUNE, check=False)
         held(f"{verb} of tune ends soon", done.returncode == 0, (done.returncode, done.stdout, run("systemctl", "list-jobs", "--no-pager").stdout))
-        told(f"{verb}: {time.monotonic() - begun:.1f} s")
+        note(f"{verb}: {time.monotonic() - begun:.1f} s")
         states = (show("ActiveState", TUNE), show("ActiveState", AGAIN), show("ActiveState", FAN))
         held(f"tune and its watch are {state}, the fan's daemon runs", states == (state, state, "active"), states)
         held("another process of it than before", show("MainPID", FAN) not in ("0", before), before)
@@ -108,13 +108,13 @@ def four_sources_through_its_engines():
     held("all four give frames", soon(lambda: all(each["frames"] >= 30 for each in json.loads(message("jetwatch/+/stats") or '{"sources":[{"frames":0}]}')["sources"])), message("jetwatch/+/stats"))
     done = work_done()
     engines = {(each["element"], each["engine"]) for each in done}
-    told(str(sorted(engines)))
+    note(str(sorted(engines)))
     held("the USB camera comes through its element", ("v4l2src", "USB") in engines, engines)
     held("the CSI camera comes through the ISP", ("nvarguscamerasrc", "ISP") in engines, engines)
     held("H.264 is decoded by NVDEC", ("nvv4l2decoder", "NVDEC") in engines, engines)
     held("its Motion JPEG is decoded by the JPEG decoder", ("nvv4l2decoder", "NVJPG") in engines, engines)
     held("and all is scaled on the VIC", {engine for element, engine in engines if element == "nvvidconv"} == {"VIC"}, engines)
-    held("nothing but these worked on pictures", {engine for _, engine in engines} <= {"USB", "ISP", "NVDEC", "NVJPG", "VIC"}, engines)
+    held("only these processed images", {engine for _, engine in engines} <= {"USB", "ISP", "NVDEC", "NVJPG", "VIC"}, engines)
     publishes("of the virtual Jetson")
 
 
@@ -123,8 +123,8 @@ def the_plan():
     run("systemctl", "stop", UNIT)
     command = ("runuser", "-u", "jetwatch", "--", "env", *environment(), *PROGRAM, "check", "--root", ROOT, "--config", CONFIG)
     done = run(*command, check=False)
-    told(done.stdout.strip().replace("\n", "\n        "))
-    held("check finds all well", done.returncode == 0, done.stdout)
+    note(done.stdout.strip().replace("\n", "\n        "))
+    held("check succeeds", done.returncode == 0, done.stdout)
     held("and names the engines", all(word in done.stdout for word in ("ISP", "NVDEC", "NVJPG", "VIC")), done.stdout)
     good = read(CONFIG)
     # Three quarters of a megapixel in 16 by 16: no step may be larger than 16, so two are made.
@@ -132,7 +132,7 @@ def the_plan():
     gone = [word for word in environment() if not word.startswith("GST_PLUGIN_PATH")]
     done = run("runuser", "-u", "jetwatch", "--", "env", *gone, *PROGRAM, "check", "--root", ROOT, "--config", CONFIG, check=False)
     held("without the elements check fails", done.returncode != 0, done.stdout)
-    held("and says which are missing", "nvvidconv" in done.stdout or "nvv4l2decoder" in done.stdout, done.stdout)
+    held("and lists the missing ones", "nvvidconv" in done.stdout or "nvv4l2decoder" in done.stdout, done.stdout)
     held("the configuration is as it was", read(CONFIG) == good)
     run("systemctl", "start", UNIT)
 
@@ -148,42 +148,42 @@ def a_camera_service_that_hangs():
     write(f"{STATE}/argus-wedged", "silent\n")
     seen = run("ls", f"/proc/{show('MainPID')}/root/tmp/argus_socket", check=False)
     held("the daemon sees where the camera service listens", seen.returncode == 0, seen.stdout)
-    # The service is mended by its start, as on the real machine; its double removes the file.
+    # A restart repairs the service, as on the real machine; its double removes the file.
     text = status_of("csi", "offline")
     held("a camera service that hangs is seen", text, message("jetwatch/+/csi/status"))
-    told(text or "")
+    note(text or "")
     others = json.loads(message("jetwatch/+/stats"))["sources"]
-    held("the other sources go on", all(each["state"] == "online" for each in others if each["source"] != "csi"), others)
+    held("the other sources continue", all(each["state"] == "online" for each in others if each["source"] != "csi"), others)
     held("the service is restarted", soon(lambda: show("MainPID", "nvargus-daemon.service") not in ("0", pid)), show("ActiveState", "jetwatch-argus.path"))
     held("and the camera is back", status_of("csi", "online"), message("jetwatch/+/csi/status"))
     seen = run("ls", f"/proc/{show('MainPID')}/root/tmp/argus_socket", check=False)
-    held("the daemon sees the place that the service has made anew", seen.returncode == 0, seen.stdout)
+    held("the daemon sees the folder that the service has created again", seen.returncode == 0, seen.stdout)
     texts = [str(each["MESSAGE"]) for each in log("--priority=warning")]
-    held("the journal tells it", any("nvargus-daemon does not respond" in text for text in texts), texts[-8:])
+    held("the journal has it", any("nvargus-daemon does not respond" in text for text in texts), texts[-8:])
 
 
 def a_network_camera_that_goes():
     server.kill()
     server.wait()
-    held("a camera that is unplugged is told", status_of("gate", "offline"), message("jetwatch/+/gate/status"))
-    held("the daemon goes on without it", is_up())
+    held("an unplugged camera is reported", status_of("gate", "offline"), message("jetwatch/+/gate/status"))
+    held("the daemon continues without it", is_up())
     globals()["server"] = subprocess.Popen(["/usr/bin/python3", "/opt/appliance/rtsp_server.py"], stdin=subprocess.DEVNULL)
-    held("and takes it back", status_of("gate", "online"), message("jetwatch/+/gate/status"))
+    held("and uses it again", status_of("gate", "online"), message("jetwatch/+/gate/status"))
 
 
 def done_since(since):
-    """What the elements did since that line of the account: the element, its engine, and the memory and format of what came in."""
+    """The work of the elements since that line of the counts: the element, its engine, and the memory and format of what came in."""
     return {(each["element"], each["engine"], each["from"]["memory"], each["from"]["format"]) for each in work_done()[since:]}
 
 
 def a_usb_camera_that_goes():
     run("systemctl", "stop", CAMERA)
     text = status_of("usb", "offline")
-    held("a USB camera that is unplugged is told", text, message("jetwatch/+/usb/status"))
-    told(text or "")
-    held("with the system's own words", soon(lambda: "No such file" in (message("jetwatch/+/usb/status") or "")), message("jetwatch/+/usb/status"))
+    held("an unplugged USB camera is reported", text, message("jetwatch/+/usb/status"))
+    note(text or "")
+    held("with the error of the system", soon(lambda: "No such file" in (message("jetwatch/+/usb/status") or "")), message("jetwatch/+/usb/status"))
     others = json.loads(message("jetwatch/+/stats"))["sources"]
-    held("the other sources go on without it", all(each["state"] == "online" for each in others if each["source"] != "usb"), others)
+    held("the other sources continue without it", all(each["state"] == "online" for each in others if each["source"] != "usb"), others)
     run("systemctl", "start", CAMERA)
     held("plugged in, it is back", status_of("usb", "online"), message("jetwatch/+/usb/status"))
     run("systemctl", "stop", CAMERA)
@@ -192,7 +192,7 @@ def a_usb_camera_that_goes():
     run("systemctl", "daemon-reload")
     since = len(work_done())
     run("systemctl", "start", CAMERA)
-    held("a camera with raw pictures in its place is taken", status_of("usb", "online"), message("jetwatch/+/usb/status"))
+    held("a camera with raw images in its place is used", status_of("usb", "online"), message("jetwatch/+/usb/status"))
     held("and goes through the VIC", soon(lambda: ("nvvidconv", "VIC", "system", "YUY2") in done_since(since)), done_since(since))
     run("systemctl", "stop", CAMERA)
     os.remove(f"/run/systemd/system/{CAMERA}.d/raw.conf")
@@ -200,7 +200,7 @@ def a_usb_camera_that_goes():
 
 
 def a_release_with_the_other_decoder():
-    """Where the video decoder takes no JPEG, the JPEG decoder does: the daemon is started anew on such a release."""
+    """Where the video decoder takes no JPEG, the JPEG decoder does: the daemon is restarted on such a release."""
     write(f"{STATE}/decoder-without-mjpeg", "")
     since = len(work_done())
     run("systemctl", "start", CAMERA)
@@ -217,27 +217,27 @@ def it_throttles():
     write(alert, "1\n")
     text = soon(lambda: (lambda found: found if found and "cpu-throttle-alert" in found else None)(message("jetwatch/+/throttling")))
     held("throttling is an event with its cause", text and json.loads(text)["type"] == "begin", message("jetwatch/+/throttling"))
-    told(text or "")
+    note(text or "")
     write(alert, "0\n")
     stats = json.loads(message("jetwatch/+/stats"))
-    held("statistics tell how the machine does", stats.get("machine") and stats["machine"]["rails"], stats.get("machine"))
+    held("statistics contain the sensors", stats.get("machine") and stats["machine"]["rails"], stats.get("machine"))
 
 
 def figures_that_are_roots():
-    """Those of the memory, in debugfs, which is closed to the daemon's user: a unit of root's hands them on."""
+    """Those of the memory, in debugfs, which the daemon's user cannot read: a root unit copies them."""
     path = "/sys/kernel/debug/bpmp/debug/clk/emc/rate"
     done = run("runuser", "-u", "jetwatch", "--", "cat", f"{ROOT}{path}", check=False)
     held("the daemon's user cannot read the memory's clock", done.returncode != 0, done.stdout)
     done = run("runuser", "-u", "jetwatch", "--", "cat", f"{ROOT}/run/jetwatch-readings{path}", check=False)
-    held("a unit of root's hands it on", done.stdout.strip() == "1600000000", (done.stdout, show("ActiveState", READINGS), [each["MESSAGE"] for each in log(unit=READINGS)][-6:]))
+    held("a root unit copies it", done.stdout.strip() == "1600000000", (done.stdout, show("ActiveState", READINGS), [each["MESSAGE"] for each in log(unit=READINGS)][-6:]))
 
     def memory():
         machine = json.loads(message("jetwatch/+/stats") or "{}").get("machine") or {"engines": []}
         return [each for each in machine["engines"] if each["engine"] == "emc"]
 
     found = soon(memory, SHORT)
-    held("statistics tell of the memory", found, message("jetwatch/+/stats"))
-    told(str(found))
+    held("statistics contain the memory", found, message("jetwatch/+/stats"))
+    note(str(found))
     # A number that is shorter than the one before it.
     write(f"{ROOT}{path}", "204000000\n")
     handed_on = f"{ROOT}/run/jetwatch-readings{path}"
@@ -252,7 +252,7 @@ def figures_that_are_roots():
 def it_is_killed():
     before = int(show("NRestarts"))
     os.kill(int(show("MainPID")), signal.SIGKILL)
-    held("the daemon starts anew after it was killed", soon(lambda: int(show("NRestarts")) == before + 1 and is_up()), (before, show("NRestarts"), texts_of_log()))
+    held("the daemon restarts after it was killed", soon(lambda: int(show("NRestarts")) == before + 1 and is_up()), (before, show("NRestarts"), texts_of_log()))
     held("with the engine that it had", not any("building it now" in str(each["MESSAGE"]) for each in log(f"_PID={show('MainPID')}")))
     held("and its cameras", all(status_of(source, "online") for source in SOURCES), texts_of_log())
 
@@ -260,7 +260,7 @@ def it_is_killed():
 def it_is_frozen():
     before, pid = int(show("NRestarts")), show("MainPID")
     os.kill(int(pid), signal.SIGSTOP)
-    held("the daemon starts anew after it was frozen", soon(lambda: int(show("NRestarts")) == before + 1 and is_up() and show("MainPID") != pid), show("ActiveState"))
+    held("the daemon restarts after it was frozen", soon(lambda: int(show("NRestarts")) == before + 1 and is_up() and show("MainPID") != pid), show("ActiveState"))
     held("by the watchdog", any("Watchdog timeout" in str(each["MESSAGE"]) for each in log()), [each["MESSAGE"] for each in log()][-8:])
     held("with its cameras", all(status_of(source, "online") for source in SOURCES))
 
@@ -269,11 +269,11 @@ def a_wrong_configuration():
     good = read(CONFIG)
     write(CONFIG, good.replace("scaling: vic", "scaling: guess", 1))
     run("systemctl", "restart", UNIT, check=False)
-    held("a wrong configuration ends the daemon for good", soon(lambda: show("ActiveState") == "failed") and show("ExecMainStatus") == "78", (show("ActiveState"), show("ExecMainStatus")))
+    held("a wrong configuration stops the daemon without a restart", soon(lambda: show("ActiveState") == "failed") and show("ExecMainStatus") == "78", (show("ActiveState"), show("ExecMainStatus")))
     held("the machine stays tuned", show("ActiveState", TUNE) == "active" and read(CPU_CLOCK).strip() == "1804800", read(CPU_CLOCK))
     write(CONFIG, good)
     run("systemctl", "start", UNIT)
-    held("mended, it runs with its cameras", is_up() and all(status_of(source, "online") for source in SOURCES), show("ActiveState"))
+    held("with the file fixed, it runs with its cameras", is_up() and all(status_of(source, "online") for source in SOURCES), show("ActiveState"))
 
 
 def the_newer_version():
@@ -284,7 +284,7 @@ def the_newer_version():
 
 def removed():
     dpkg("--purge", "jetwatch")
-    held("its clocks are what they were", read(CPU_CLOCK).strip() == "115200", read(CPU_CLOCK))
+    held("its clocks are unchanged", read(CPU_CLOCK).strip() == "115200", read(CPU_CLOCK))
     mode = read(f"{ROOT}/var/lib/nvpmodel/status")
     held("and its power mode", mode.strip() == "pmode:0002", mode)
     # What the test itself has put there is not the package's.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The package on a machine with a kernel of its own, where the limits and the sandbox of its units bite: see tests/appliance/run.
+"""The package on a machine with its own kernel, where the limits and the sandbox of its units are effective: see tests/appliance/run.
 
 What exceeds a limit is a process of this test that is put into the unit's own control group; what the sandbox refuses is tried
 by probe.py, which an instance of the unit starts in the daemon's place.
@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 
-from machine import CONFIG, UNIT, go_through, held, is_up, log, message, publishes, read, run, show, soon, told, write
+from machine import CONFIG, UNIT, go_through, held, is_up, log, message, publishes, read, run, show, soon, note, write
 
 DRIVER = "/sys/bus/platform/drivers/vivid"
 CAMERA = "/dev/video0"
@@ -30,7 +30,7 @@ publish:
 
 # Takes memory until it is ended.
 LEAK = "held = []\nwhile True: held.append(b'1' * (8 << 20))"
-# Starts threads until it is refused, and says how many there were.
+# Starts threads until it is refused, and prints their number.
 FLOOD = """
 import threading
 threading.stack_size(65536)
@@ -83,7 +83,7 @@ def kernel_says(words):
 
 def started_with_the_machine():
     held("the daemon starts with the machine", soon(is_up), show("ActiveState"))
-    told(f"Linux {os.uname().release}, systemd {run('systemctl', '--version').stdout.split()[1]}, {'one' if len(groups()) == 1 else len(groups())} control group(s)")
+    note(f"Linux {os.uname().release}, systemd {run('systemctl', '--version').stdout.split()[1]}, {'one' if len(groups()) == 1 else len(groups())} control group(s)")
     setting = read("/proc/sys/kernel/perf_event_paranoid")
     held("profilers may follow processes, by the kernel's own setting", setting == "2\n", setting)
 
@@ -94,7 +94,7 @@ def plug_in():
 
 
 def let_in():
-    """What udev does where it runs."""
+    """The work of udev where it runs."""
     held("the kernel makes the camera", soon(lambda: os.path.exists(CAMERA)))
     shutil.chown(CAMERA, "root", "video")
     os.chmod(CAMERA, 0o660)
@@ -141,7 +141,7 @@ def a_flood_of_tasks():
     pid, stays = show("MainPID"), in_its_group(FLOOD)
     count = int(stays.stdout)
     held("a flood of tasks ends at the unit's limit", 400 < count < 512, count)
-    told(f"{count} tasks beside the daemon's own")
+    note(f"{count} tasks beside the daemon's own")
     refused = soon(lambda: kernel_says("fork rejected by pids controller"))
     held("the kernel has refused it to this unit", refused and UNIT in refused[0], refused)
     held("the daemon runs on", is_up() and show("MainPID") == pid, show("ActiveState"))
@@ -152,14 +152,14 @@ def a_leak_of_memory():
     before, pid = int(show("NRestarts")), show("MainPID")
     tells = limit("memory.events") is not None
     ended = in_its_group(LEAK)
-    held("what takes too much memory is ended by the kernel", ended.returncode == -signal.SIGKILL, ended.returncode)
+    held("the kernel kills what takes too much memory", ended.returncode == -signal.SIGKILL, ended.returncode)
     lines = soon(lambda: kernel_says("Memory cgroup out of memory"))
     held("for the limit of its own control group", lines, run("journalctl", "--boot", "--no-pager", "--dmesg", "--lines=5").stdout)
-    told((lines or [""])[-1])
+    note((lines or [""])[-1])
     held("which is that of the unit", any(UNIT in line for line in kernel_says("oom-kill:")), kernel_says("oom-kill:"))
     if tells:
-        # Where the kernel tells systemd, it takes the unit for damaged.
-        held("the daemon starts anew", soon(lambda: int(show("NRestarts")) == before + 1 and is_up()), (show("NRestarts"), show("ActiveState")))
+        # Where the kernel notifies systemd, the unit is marked as failed.
+        held("the daemon restarts", soon(lambda: int(show("NRestarts")) == before + 1 and is_up()), (show("NRestarts"), show("ActiveState")))
         texts = [str(each["MESSAGE"]) for each in log()]
         held("systemd knows why", any("OOM killer" in text or "oom-kill" in text for text in texts), texts[-10:])
     else:
@@ -207,7 +207,7 @@ def its_sandbox():
 
 
 def outside_of_it():
-    """That the same is possible without the sandbox: else its refusals would say nothing."""
+    """That the same is possible without the sandbox: otherwise its refusals would prove nothing."""
     environment = {f"{name}_DIRECTORY": f"/tmp/open/{name}" for name in ("STATE", "CACHE", "LOGS")}
     for folder in environment.values():
         os.makedirs(folder, exist_ok=True)

@@ -63,7 +63,7 @@ def machine_code():
     mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC).close()
 
 
-# Folders in which anybody may write, as far as the file system goes: what refuses is the sandbox.
+# Folders that every user may write by their mode: the sandbox refuses it.
 for folder in ("/etc/open", "/usr/open", "/srv/open", "/home/open", "/tmp/open", "/run/jetwatch"):
     attempt(f"write {folder}", lambda: write_below(folder))
 for name in ("STATE", "CACHE", "LOGS"):
@@ -71,7 +71,7 @@ for name in ("STATE", "CACHE", "LOGS"):
 attempt("write /tmp", lambda: write_below("/tmp"))
 for folder in ("/", "/usr", "/etc", "/proc/sys", "/sys", "/sys/fs/cgroup"):
     found[f"read only {folder}"] = bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
-# Device nodes that anybody may use, too.
+# Device nodes that every user may open.
 for device in ("/dev/null", "/dev/urandom", "/dev/appliance-null", "/dev/appliance-disk", "/dev/ttyS1", "/dev/video0"):
     attempt(f"open {device}", lambda: os.close(os.open(device, os.O_RDWR)))
 attempt("real-time priority", lambda: os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1)))

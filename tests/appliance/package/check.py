@@ -9,12 +9,12 @@ import shutil
 import signal
 import time
 
-from machine import CONFIG, EMULATED, UNIT, dpkg, go_through, held, is_up, log, message, publishes, read, run, said, show, soon, told, write
+from machine import CONFIG, EMULATED, UNIT, dpkg, go_through, held, is_up, log, message, publishes, read, run, logged, show, soon, note, write
 
 SETTING = "/proc/sys/kernel/perf_event_paranoid"
 SECOND = "jetwatch@second.service"
 SECOND_DROP_INS = f"/etc/systemd/system/{SECOND}.d"
-# What a user may have made of the configuration: a camera that is away, and a network in ONNX Runtime, which cannot be
+# A configuration that a user may have written: an offline camera, and a network in ONNX Runtime, which cannot be
 # emulated (its account of processors dies), so that there is ground truth in its place, and no camera, which has none.
 HAS_NETWORK = not EMULATED
 # Of the package jetwatch-onnxruntime; no configuration and no variable of the environment names it.
@@ -37,11 +37,11 @@ def started_with_the_machine():
     held("the daemon starts with the machine", soon(is_up), show("ActiveState"))
     held("it is enabled", run("systemctl", "is-enabled", UNIT).stdout.strip() == "enabled")
     times = [int(show(name)) for name in ("ExecMainStartTimestampMonotonic", "ActiveEnterTimestampMonotonic")]
-    told(f"systemd {run('systemctl', '--version').stdout.split()[1]}; ready {(times[1] - times[0]) / 1e6:.2f} s after its start")
+    note(f"systemd {run('systemctl', '--version').stdout.split()[1]}; ready {(times[1] - times[0]) / 1e6:.2f} s after its start")
     status = show("StatusText")
-    held("its status line says how it is", re.match(r"1 of 1 sources online; [\d.]+ frames/s, \d+ tracks, \d+ frames in all, \d+ dropped$", status), status)
-    told(status)
-    said("ready: ")
+    held("its status line has the state", re.match(r"1 of 1 sources online; [\d.]+ frames/s, \d+ tracks, \d+ frames in all, \d+ dropped$", status), status)
+    note(status)
+    logged("ready: ")
     text = message("jetwatch/+/street/events")
     held("events are published to the broker inside", text and json.loads(text)["type"] in ("new", "update", "end"), text)
 
@@ -50,7 +50,7 @@ def its_sandbox():
     of_process = read(f"/proc/{show('MainPID')}/status")
     fields = dict(line.split(":\t", 1) for line in of_process.splitlines() if ":\t" in line)
     user = run("id", "jetwatch").stdout.strip()
-    told(user)
+    note(user)
     held("it runs as its own user", fields["Uid"].split()[0] == re.search(r"uid=(\d+)", user)[1] != "0", fields["Uid"])
     held("which may use cameras and engines", "(video)" in user and "(render)" in user, user)
     ids = set(re.findall(r"(\d+)\((?:video|render)\)", user))
@@ -62,7 +62,7 @@ def its_sandbox():
     folders = {path: os.stat(path) for path in ("/var/lib/jetwatch", "/var/cache/jetwatch", "/var/log/jetwatch", "/etc/jetwatch/secrets")}
     held("its folders are closed to others", all(stat.st_mode & 0o7777 == 0o750 for stat in folders.values()), folders)
     of_root = os.stat("/etc/jetwatch/credentials")
-    held("and one is root's alone", (of_root.st_mode & 0o7777, of_root.st_uid, of_root.st_gid) == (0o700, 0, 0), of_root)
+    held("and one only to root", (of_root.st_mode & 0o7777, of_root.st_uid, of_root.st_gid) == (0o700, 0, 0), of_root)
 
 
 def its_unit():
@@ -74,20 +74,20 @@ def its_unit():
     counted = run("systemd-analyze", "security", "--no-pager", UNIT, check=False).stdout
     exposure = re.search(r"Overall exposure level for \S+: ([\d.]+)", counted)
     held("its exposure is 1.8 or less", exposure and float(exposure[1]) <= 1.8, counted[-300:])
-    told(exposure[0] if exposure else "")
+    note(exposure[0] if exposure else "")
 
 
 def its_own_configuration():
-    """From here on a camera is away for ever, which is no stall, and a network runs in ONNX Runtime."""
+    """From here on one camera is always offline, which is no stall, and a network runs in ONNX Runtime."""
     write(CONFIG, OWN_CONFIG)
     run("systemctl", "restart", UNIT)
     held("the daemon is ready with its user's configuration", is_up(), show("ActiveState"))
     status = show("StatusText")
     if HAS_NETWORK:
-        held("a camera that is away does not keep it from being ready", "1 of 2 sources online (without gate)" in status, status)
+        held("an offline camera does not delay readiness", "1 of 2 sources online (without gate)" in status, status)
         maps = read(f"/proc/{show('MainPID')}/maps")
         held("it runs ONNX Runtime of the package jetwatch-onnxruntime", f"{RUNTIME_FOLDER}/libonnxruntime.so." in maps, maps[-400:])
-    told(status)
+    note(status)
 
 
 def onnxruntime_of_its_package():
@@ -117,7 +117,7 @@ def its_file_is_read_again():
         held("systemd takes the reload", done.returncode == 0, done.stdout)
         found = lambda: (lambda text: text if text and json.loads(text)["state"] == state else None)(message("jetwatch/+/reload"))
         text = soon(found)
-        held(f"the reload is told as {state}", text, message("jetwatch/+/reload"))
+        held(f"the reload is published as {state}", text, message("jetwatch/+/reload"))
         return json.loads(text or "{}")
 
     held("a source of the file has joined", reloaded("applied").get("added") == ["yard"])
@@ -130,12 +130,12 @@ def its_file_is_read_again():
     held("in the same process", show("MainPID") == pid, (pid, show("MainPID")))
 
 
-def starts_anew(how, act, wanted):
+def restarts(how, act, wanted):
     before, pid = int(show("NRestarts")), show("MainPID")
     if not held(f"the daemon runs before it is {how}", pid != "0"):
         return
     act(int(pid))
-    held(f"the daemon starts anew after it was {how}", soon(lambda: int(show("NRestarts")) == before + 1 and is_up()), (show("NRestarts"), show("ActiveState")))
+    held(f"the daemon restarts after it was {how}", soon(lambda: int(show("NRestarts")) == before + 1 and is_up()), (show("NRestarts"), show("ActiveState")))
     texts = [str(each["MESSAGE"]) for each in log()]
     held("systemd knows why", any(wanted in text for text in texts), texts[-10:])
     held("as another process", show("MainPID") not in ("0", pid), show("MainPID"))
@@ -155,40 +155,40 @@ def leave_drop_ins(*names):
     run("systemctl", "daemon-reload")
 
 
-def hears(*access):
+def receives(*access):
     return run("mosquitto_sub", "-h", "127.0.0.1", "-t", "jetwatch/+/stats", "-C", "1", "-W", "60", *access, check=False).returncode == 0
 
 
 def a_secret_of_root():
-    """The drop-ins for newer systemd: it hands the daemon a password that its user cannot read, and hides other processes."""
+    """The drop-ins for newer systemd: it passes the daemon a password that its user cannot read, and hides other processes."""
     version = int(re.match(r"systemd (\d+)", run("systemctl", "--version").stdout)[1])
     if EMULATED:
-        told("left out: systemd mounts credentials by a call that qemu's user emulation answers with `Invalid argument`")
+        note("skipped: systemd mounts credentials by a call that qemu's user emulation answers with `Invalid argument`")
         return
     if version < 247:
-        told(f"left out: systemd {version} knows no LoadCredential=")
+        note(f"skipped: systemd {version} has no LoadCredential=")
         return
     secret, good = "/etc/jetwatch/credentials/mqtt", read(CONFIG)
     write(secret, "of root alone\n")
     os.chmod(secret, 0o600)
     # As at every start of the machine and at every upgrade.
     run("systemd-tmpfiles", "--create", "jetwatch.conf")
-    held("its file stays root's alone", os.stat(secret).st_mode & 0o7777 == 0o600 and os.stat(secret).st_gid == 0, os.stat(secret))
+    held("only root can read its file", os.stat(secret).st_mode & 0o7777 == 0o600 and os.stat(secret).st_gid == 0, os.stat(secret))
     held("the daemon's user cannot read the secret", run("runuser", "-u", "jetwatch", "--", "cat", secret, check=False).returncode != 0)
     listen = "    listen: 127.0.0.1:1883\n"
     write(CONFIG, good.replace(listen, f"{listen}    user: gate\n    password_file: /run/credentials/{UNIT}/mqtt\n"))
     drop_ins = ("credentials.conf", "newer-systemd.conf")
     take_drop_ins(*drop_ins)
     held("with the drop-in for credentials the daemon runs", soon(is_up), (show("ActiveState"), [each["MESSAGE"] for each in log()][-5:]))
-    held("and has the secret: its broker takes who knows it", soon(lambda: hears("-u", "gate", "-P", "of root alone")))
-    held("and nobody else", not hears() and not hears("-u", "gate", "-P", "guessed"))
+    held("and has the secret: its broker accepts clients that know it", soon(lambda: receives("-u", "gate", "-P", "of root alone")))
+    held("and no other user", not receives() and not receives("-u", "gate", "-P", "guessed"))
     mounts = [line for line in read(f"/proc/{show('MainPID')}/mountinfo").splitlines() if " /proc " in line]
     held("it does not see other processes", any("hidepid=invisible" in line or "hidepid=2" in line for line in mounts), mounts)
     write(CONFIG, good)
     leave_drop_ins(*drop_ins)
     os.remove(secret)
     run("systemctl", "restart", UNIT)
-    held("without it, it runs as before", is_up() and hears())
+    held("without it, it runs as before", is_up() and receives())
 
 
 def under_nsys():
@@ -222,14 +222,14 @@ def a_wrong_configuration():
     write(CONFIG, re.sub("backend: .*", "backend: guess", good))
     run("systemctl", "restart", UNIT, check=False)
     held("a wrong configuration ends the daemon", soon(lambda: show("ActiveState") == "failed"), show("ActiveState"))
-    # A unit that is to be started anew is `activating`, never `failed`.
-    held("with 78, and it is not started anew", (show("ExecMainStatus"), show("SubState")) == ("78", "failed"), (show("ExecMainStatus"), show("SubState")))
+    # A unit that is to be restarted is `activating`, never `failed`.
+    held("with 78, and it is not restarted", (show("ExecMainStatus"), show("SubState")) == ("78", "failed"), (show("ExecMainStatus"), show("SubState")))
     texts = soon(lambda: [each["MESSAGE"] for each in log("--priority=err") if "guess" in str(each["MESSAGE"])])
-    held("the journal says which line is wrong, and how", texts and "jetwatch.yaml:" in texts[0], texts)
-    told((texts or [""])[0].strip())
+    held("the journal names the wrong line and the reason", texts and "jetwatch.yaml:" in texts[0], texts)
+    note((texts or [""])[0].strip())
     write(CONFIG, good)
     run("systemctl", "start", UNIT)
-    held("it starts when that is mended", is_up())
+    held("it starts with the file fixed", is_up())
 
 
 def another_instance():
@@ -240,7 +240,7 @@ def another_instance():
         run("systemctl", "daemon-reload")
     done = run("systemctl", "enable", "--now", SECOND, check=False)
     held("a second daemon runs beside the first", done.returncode == 0 and is_up(SECOND) and is_up(), done.stdout)
-    held("with folders of its own", os.path.isdir("/var/lib/jetwatch/second") and os.path.isdir("/var/cache/jetwatch/second"))
+    held("with its own folders", os.path.isdir("/var/lib/jetwatch/second") and os.path.isdir("/var/cache/jetwatch/second"))
     # As it would write there itself: as its user, in its view of the file system.
     inside = ("runuser", "-u", "jetwatch", "--", "touch")
     view = f"/proc/{show('MainPID', SECOND)}/root/var/lib/jetwatch"
@@ -253,7 +253,7 @@ def another_instance():
 
 
 def the_camera_service():
-    """A unit that only sleeps stands for the Jetson's camera service."""
+    """A unit that only sleeps replaces the Jetson's camera service."""
     unit, request = "nvargus-daemon.service", "/run/jetwatch/restart-argus"
     write(f"/run/systemd/system/{unit}", "[Service]\nExecStart=/bin/sleep infinity\n")
     run("systemctl", "daemon-reload")
@@ -262,7 +262,7 @@ def the_camera_service():
     inside, view = ("runuser", "-u", "jetwatch", "--", "sh", "-c"), f"/proc/{show('MainPID')}/root"
     before = show("MainPID", unit)
     done = run(*inside, f"echo no frames >{view}{request}", check=False)
-    held("the daemon can ask for a restart of the camera service", done.returncode == 0, done.stdout)
+    held("the daemon can request a restart of the camera service", done.returncode == 0, done.stdout)
     held("and gets it", soon(lambda: show("MainPID", unit) not in ("0", before)), show("ActiveState", "jetwatch-argus.service"))
     helped = show("MainPID", unit)
     for _ in range(5):
@@ -270,9 +270,9 @@ def the_camera_service():
         time.sleep(1)
     held("requests of the same time are that one", show("MainPID", unit) == helped, show("ActiveState", "jetwatch-argus.service"))
     done = run(*inside, f"systemctl restart {unit}", check=False)
-    held("but has no right to do it itself", done.returncode != 0, done.stdout)
+    held("but has no permission to restart it itself", done.returncode != 0, done.stdout)
 
-    # Without the wait that keeps daemons from asking so often.
+    # Without the wait between the requests of a daemon.
     write("/run/systemd/system/jetwatch-argus.service.d/at-once.conf", "[Service]\nExecStartPost=\n")
     run("systemctl", "daemon-reload")
     run("systemctl", "stop", "jetwatch-argus.service")
@@ -283,7 +283,7 @@ def the_camera_service():
         refused = [each for each in log(unit="jetwatch-argus.service") if "repeated too quickly" in str(each["MESSAGE"])]
         return show("ActiveState", "jetwatch-argus.path") == "failed" or refused
 
-    held("and is refused when it asks too often", soon(asks_again), show("ActiveState", "jetwatch-argus.path"))
+    held("and is refused when it requests too often", soon(asks_again), show("ActiveState", "jetwatch-argus.path"))
     restarts = len([each for each in log(unit=unit) if str(each["MESSAGE"]).startswith("Started")])
     held("after 8 restarts at most", restarts <= 9, restarts)
     shutil.rmtree("/run/systemd/system/jetwatch-argus.service.d")
@@ -316,7 +316,7 @@ def of_another_architecture():
     run("dpkg-deb", "-Zgzip", "-z1", "--build", "/opt/appliance/foreign", "/opt/appliance/foreign.deb")
     before, pid = run("dpkg-query", "--show", "--showformat=${db:Status-Status} ${Version}", "jetwatch").stdout, show("MainPID")
     done = run("dpkg", "--force-confold", "--install", "/opt/appliance/foreign.deb", check=False)
-    told(done.stdout.strip().replace("\n", "\n        "))
+    note(done.stdout.strip().replace("\n", "\n        "))
     held(f"a package for {foreign} is refused, with the reason", done.returncode != 0 and f"architecture ({foreign}) does not match system" in done.stdout, done.stdout)
     after = run("dpkg-query", "--show", "--showformat=${db:Status-Status} ${Version}", "jetwatch").stdout
     held("and what was installed stays, and runs", after == before and is_up() and show("MainPID") == pid, (before, after, show("ActiveState")))
@@ -328,7 +328,7 @@ def script(name, *arguments):
 
 
 def on_other_jetpacks():
-    """What the package's script says on releases of L4T, each told by a file as JetPack has it."""
+    """Output of the package's script on releases of L4T, each given by a file as in JetPack."""
     release = "/etc/nv_tegra_release"
     for major, is_known in ((32, False), (35, True), (36, True), (38, False)):
         write(release, f"# R{major} (release), REVISION: 4.1, GCID: 33958178, BOARD: t186ref, EABI: aarch64\n")
@@ -340,7 +340,7 @@ def on_other_jetpacks():
 
 
 def the_newer_version():
-    # The kernel's setting cannot be written in a container: this file stands for it.
+    # The kernel's setting cannot be written in a container: this file replaces it.
     write("/run/paranoid", "4\n")
     run("mount", "--bind", "/run/paranoid", SETTING)
     config, pid, of_second = read(CONFIG), show("MainPID"), show("MainPID", SECOND)
@@ -348,30 +348,30 @@ def the_newer_version():
     version = run("dpkg-query", "--show", "--showformat=${Version}", "jetwatch").stdout
     held("the newer version is installed", version.endswith("+newer"), version)
     held("the user's configuration is kept", read(CONFIG) == config)
-    held("the daemon was started anew", soon(is_up) and show("MainPID") != pid, show("ActiveState"))
+    held("the daemon was restarted", soon(is_up) and show("MainPID") != pid, show("ActiveState"))
     held("and so was the second one", soon(lambda: is_up(SECOND)) and show("MainPID", SECOND) not in ("0", of_second), (of_second, show("MainPID", SECOND)))
     held("profilers may follow it", read(SETTING) == "2\n", read(SETTING))
 
 
 def the_administrators_own_setting():
-    """A file in sysctl.d that comes later wins over the package's, when it is configured and when it is removed."""
+    """A later file in sysctl.d takes precedence over the package's, when it is configured and when it is removed."""
     own, kept = "/etc/sysctl.d/99-own.conf", "/var/lib/jetwatch-setup/perf_event_paranoid"
-    held("what was set before is kept", read(kept) == "4\n", read(kept))
+    held("the earlier value is recorded", read(kept) == "4\n", read(kept))
     write(own, "kernel.perf_event_paranoid = 3\n")
     write(SETTING, "4\n")
     script("postinst", "configure", "0.1.0")
-    held("the administrator's own setting wins at an upgrade", read(SETTING) == "3\n", read(SETTING))
+    held("the administrator's setting takes precedence at an upgrade", read(SETTING) == "3\n", read(SETTING))
     os.remove(own)
     script("postinst", "configure", "0.1.0")
     held("without it the package's is set", read(SETTING) == "2\n", read(SETTING))
-    held("and what was kept is still that of the beginning", read(kept) == "4\n", read(kept))
+    held("and the recorded value is still the first one", read(kept) == "4\n", read(kept))
 
 
 def stopped():
     run("systemctl", "stop", UNIT)
     held("a stop is no failure", (show("ActiveState"), show("Result"), show("ExecMainStatus")) == ("inactive", "success", "0"), show("Result"))
-    said("stopping", unit=UNIT)
-    said("ended: ")
+    logged("stopping", unit=UNIT)
+    logged("ended: ")
     run("systemctl", "start", UNIT)
 
 
@@ -385,7 +385,7 @@ def removed():
     held("the daemon has ended", not os.path.exists(f"/proc/{pid}"))
     held("and so has the second one", of_second != "0" and not os.path.exists(f"/proc/{of_second}"), of_second)
     held("its unit is gone", show("LoadState") == "not-found", show("LoadState"))
-    held("the kernel's setting is what it was", read(SETTING) == "4\n", read(SETTING))
+    held("the kernel's setting is restored", read(SETTING) == "4\n", read(SETTING))
     kept = [path for path in glob.glob("/usr/**/*jetwatch*", recursive=True)]
     held("no file of the program is left", not kept, kept)
     held("the user's configuration is kept", os.path.exists(CONFIG))
@@ -421,8 +421,8 @@ go_through([
     its_own_configuration,
     onnxruntime_of_its_package,
     its_file_is_read_again,
-    lambda: starts_anew("killed", lambda pid: os.kill(pid, signal.SIGKILL), "code=killed, status=9/KILL"),
-    lambda: starts_anew("frozen", lambda pid: os.kill(pid, signal.SIGSTOP), "Watchdog timeout"),
+    lambda: restarts("killed", lambda pid: os.kill(pid, signal.SIGKILL), "code=killed, status=9/KILL"),
+    lambda: restarts("frozen", lambda pid: os.kill(pid, signal.SIGSTOP), "Watchdog timeout"),
     a_secret_of_root,
     under_nsys,
     a_wrong_configuration,

@@ -21,11 +21,11 @@ use super::numbers::Tensor;
 use DType::{F32, I32, I64};
 
 /// Longest side of an input, in pixels, and most classes: more would only be slower.
-const MOST_SIDE: u32 = 96;
-const MOST_CLASSES: usize = 10;
+const MAX_SIDE: u32 = 96;
+const MAX_CLASSES: usize = 10;
 
 /// Most rows of a tensor whose rows are the exporter's choice.
-const MOST_ROWS: usize = 150;
+const MAX_ROWS: usize = 150;
 
 /// A network and what it gives for one picture.
 #[derive(Debug)]
@@ -39,11 +39,11 @@ pub struct Drawn {
 impl Drawn {
     /// Fails when a tensor would be too large.
     pub fn new(bytes: &mut Unstructured<'_>) -> Result<Self> {
-        let classes = bytes.int_in_range(1..=MOST_CLASSES)?;
+        let classes = bytes.int_in_range(1..=MAX_CLASSES)?;
         // Every layout's multiple divides 32; those with a smaller one take any size.
         let side = |bytes: &mut Unstructured<'_>, multiple: u32| -> Result<u32> {
             Ok(bytes
-                .int_in_range(32..=MOST_SIDE)?
+                .int_in_range(32..=MAX_SIDE)?
                 .next_multiple_of(multiple))
         };
         let family = bytes.int_in_range(0..=16)?;
@@ -81,7 +81,7 @@ fn layout(
     input: Size,
     classes: usize,
 ) -> Result<(OutputLayout, Shapes)> {
-    let rows = |bytes: &mut Unstructured<'_>| bytes.int_in_range(0..=MOST_ROWS);
+    let rows = |bytes: &mut Unstructured<'_>| bytes.int_in_range(0..=MAX_ROWS);
     let (layout, shapes) = match family {
         0 => {
             let rows = [8, 16, 32].map(|stride| cells(input, stride)).iter().sum();
@@ -178,7 +178,7 @@ fn darknet_grids(
 }
 
 fn ranked(bytes: &mut Unstructured<'_>) -> Result<(OutputLayout, Shapes)> {
-    let rows = bytes.int_in_range(0..=MOST_ROWS)?;
+    let rows = bytes.int_in_range(0..=MAX_ROWS)?;
     let whole = *bytes.choose(&[I64, I32])?;
     let shapes = vec![(whole, vec![rows]), (F32, vec![rows, 4]), (F32, vec![rows])];
     Ok((OutputLayout::Detr(DetrParameters::Ranked), shapes))
@@ -187,7 +187,7 @@ fn ranked(bytes: &mut Unstructured<'_>) -> Result<(OutputLayout, Shapes)> {
 fn nms_plugin(bytes: &mut Unstructured<'_>) -> Result<(OutputLayout, Shapes)> {
     let plugin = *bytes.choose(&[NmsPlugin::Efficient, NmsPlugin::Batched])?;
     let box_unit = *bytes.choose(&[BoxUnit::Pixels, BoxUnit::Normalized])?;
-    let rows = bytes.int_in_range(0..=MOST_ROWS)?;
+    let rows = bytes.int_in_range(0..=MAX_ROWS)?;
     let whole = [*bytes.choose(&[I32, I64])?, *bytes.choose(&[I32, I64])?];
     let classes = match plugin {
         NmsPlugin::Efficient => whole[1],
@@ -231,7 +231,7 @@ fn gfl(
 }
 
 fn ssd(bytes: &mut Unstructured<'_>, classes: usize) -> Result<(OutputLayout, Vec<Vec<usize>>)> {
-    let rows = bytes.int_in_range(0..=MOST_ROWS)?;
+    let rows = bytes.int_in_range(0..=MAX_ROWS)?;
     let background = *bytes.choose(&[
         SsdBackground::First,
         SsdBackground::Last,
@@ -294,7 +294,7 @@ fn spoil(bytes: &mut Unstructured<'_>, shapes: &mut Shapes) -> Result<()> {
         2 => drop(axes.pop()),
         3 if !axes.is_empty() => {
             let axis = bytes.choose_index(axes.len())?;
-            axes[axis] = bytes.int_in_range(0..=2 * MOST_ROWS)?;
+            axes[axis] = bytes.int_in_range(0..=2 * MAX_ROWS)?;
         }
         4 => drop(shapes.remove(place)),
         5 => {

@@ -8,10 +8,10 @@ use libfuzzer_sys::arbitrary::{Error, Result, Unstructured};
 use DType::{F32, I32, I64};
 
 /// Most numbers of a tensor.
-const MOST_NUMBERS: usize = 1 << 16;
+const MAX_NUMBERS: usize = 1 << 16;
 
 /// Greatest of the whole numbers that are not special: about as many as a tensor has rows.
-const MOST_WHOLE: i64 = 150;
+const MAX_WHOLE: i64 = 150;
 
 /// TensorView at which something changes: limits of scores, of exponentials, of the type.
 const SPECIAL: [f32; 24] = [
@@ -60,7 +60,7 @@ impl Tensor {
         classes: usize,
     ) -> Result<Self> {
         let len: usize = axes.iter().product();
-        if len > MOST_NUMBERS {
+        if len > MAX_NUMBERS {
             return Err(Error::IncorrectFormat);
         }
         let mut tensor = Self {
@@ -164,7 +164,7 @@ fn whole(bytes: &mut Unstructured<'_>, len: usize, classes: usize) -> Result<Vec
         ];
         match bytes.int_in_range(0..=usual.len() + 1)? {
             place if place < usual.len() => Ok(usual[place]),
-            place if place == usual.len() => bytes.int_in_range(0..=MOST_WHOLE),
+            place if place == usual.len() => bytes.int_in_range(0..=MAX_WHOLE),
             _ => bytes.arbitrary(),
         }
     })?;

@@ -1,7 +1,7 @@
 //! Fuzz target: every reader of text and files that come from outside.
 //!
 //! The first byte chooses the reader, the others are what it reads. Each may refuse them in words. What it accepts must be
-//! what its documentation promises to whoever uses it without looking again.
+//! what its documentation promises to its callers.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! What the integration tests of publishing share: brokers, breaking connections, records.
+//! Shared by the integration tests of publishing: brokers, breaking connections, messages.
 
 pub mod mosquitto;
 pub mod proxy;

@@ -20,7 +20,7 @@ pub struct Mosquitto {
 }
 
 impl Mosquitto {
-    /// Starts a broker that lets anybody in.
+    /// Starts a broker without access control.
     pub fn start() -> Self {
         Self::with_config(|_| "allow_anonymous true\n".to_owned())
     }
@@ -48,8 +48,8 @@ impl Mosquitto {
     pub fn restart(&mut self) {
         assert!(self.child.is_none(), "it runs already");
         let path = self.folder.path().join("mosquitto.conf");
-        // Started by root, mosquitto would become the user `mosquitto`, who may not read this folder. Without limits on
-        // what is under way, nothing that was acknowledged waits inside the broker.
+        // Started by root, mosquitto would become the user `mosquitto`, which may not read this folder. Without limits on
+        // messages in flight, no acknowledged message waits inside the broker.
         let config = format!(
             "{}listener {} 127.0.0.1\npersistence false\nmax_inflight_messages 0\nmax_queued_messages 0\nlog_dest stderr\n{}",
             if is_root() { "user root\n" } else { "" },
@@ -67,7 +67,7 @@ impl Mosquitto {
             .stderr(log)
             .spawn()
             .expect("mosquitto starts");
-        // Its port is open a little before it has read its certificates, and closes again when it cannot.
+        // Its port opens before it has read its certificates, and closes again when it cannot read them.
         wait_until("mosquitto runs", || {
             let log =
                 fs::read_to_string(self.folder.path().join("mosquitto.log")).unwrap_or_default();
@@ -79,7 +79,7 @@ impl Mosquitto {
         self.child = Some(child);
     }
 
-    /// SIGKILL: no goodbye, nothing saved.
+    /// SIGKILL: no DISCONNECT, nothing saved.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             child.kill().expect("it still runs");
@@ -135,8 +135,8 @@ pub fn program(name: &str) -> PathBuf {
         .unwrap_or_else(|| panic!("this test needs the program {name}: apt-get install {package}"))
 }
 
-/// A port that nobody listens on. mosquitto has no port 0, so one is chosen here, below those that the kernel gives to
-/// others meanwhile, and by the number of this process, so that tests side by side begin their search at different places.
+/// An unused port. mosquitto has no port 0, so one is chosen here, below those that the kernel gives to
+/// others meanwhile, and by the number of this process, so that concurrent tests start their search at different ports.
 fn free_port() -> u16 {
     static SEARCHES: AtomicU32 = AtomicU32::new(0);
     let begin = std::process::id()

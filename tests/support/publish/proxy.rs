@@ -1,4 +1,4 @@
-//! A TCP proxy that breaks connections on command, in the middle of packets if it so happens.
+//! A TCP proxy that breaks connections on command, possibly in the middle of packets.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -61,7 +61,7 @@ impl Proxy {
         self.shared.open.store(true, Ordering::SeqCst);
     }
 
-    /// Breaks the connection each time that so many bytes have passed towards the target.
+    /// Breaks the connection each time that this many bytes have passed towards the target.
     pub fn cut_after(&self, bytes: u64) {
         self.shared.cut_after.store(bytes, Ordering::SeqCst);
     }

@@ -1,4 +1,4 @@
-//! Records to publish, and waiting without sleeping blindly.
+//! Messages to publish, and waiting by polling.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -14,10 +14,10 @@ use jetwatch_types::{
     EventKind, FrameMeta, Size, SourceId, Track, TrackEvent, TrackId, TrackState,
 };
 
-/// Generous: the tests share busy cores.
+/// Long, because the tests share busy cores.
 pub const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Polls until `done`, and fails the test after [`ENQUEUE_TIMEOUT`].
+/// Polls until `done`, and fails the test after [`TEST_TIMEOUT`].
 pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     let deadline = Instant::now() + TEST_TIMEOUT;
     while !done() {
@@ -56,7 +56,7 @@ pub fn frame(seq: u64) -> FrameMeta {
     }
 }
 
-/// A time of day, 33 ms after each other.
+/// Times of day, 33 ms apart.
 pub fn at(seq: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(1_700_000_000) + Duration::from_millis(33 * seq)
 }
@@ -77,7 +77,7 @@ pub fn track(id: u64) -> Track {
     }
 }
 
-/// An event about track `id`, complete in itself.
+/// A complete event about track `id`.
 pub fn event(kind: EventKind, id: u64) -> TrackEvent {
     let after = Track {
         state: if kind == EventKind::End {
@@ -149,7 +149,7 @@ pub fn stats() -> Stats {
     }
 }
 
-/// Statistics with a machine of which everything is known that can be.
+/// Statistics with all values of a machine.
 pub fn machine_stats() -> Stats {
     let cpu = |number, khz: Option<u64>| Cpu {
         number,

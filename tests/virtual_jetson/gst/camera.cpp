@@ -2,7 +2,7 @@
 //
 // - `nvargus-daemon`: Argus's daemon runs. Without it no sensor opens.
 // - `sensors`: how many there are; 2 without the file.
-// - `argus-wedged`: frames stop. Its word says how: `silent`, or `timeout` (also when empty), which ends in an error.
+// - `argus-wedged`: frames stop. Its contents select how: `silent`, or `timeout` (also when empty), which ends in an error.
 #include "camera.h"
 #include "nvmm.h"
 #include "properties.h"
@@ -79,7 +79,7 @@ const std::vector<Property> &v4l2_table() {
 struct SensorMode {
     int width, height, frames;
 };
-// Those of a sensor that is sold with Jetsons.
+// The modes of a sensor that is sold with Jetsons.
 const SensorMode MODES[] = {{3264, 2464, 21}, {3264, 1848, 28}, {1920, 1080, 30}, {1640, 1232, 30}, {1280, 720, 60}};
 
 #define SIZES "width = (int) [ 1, MAX ], height = (int) [ 1, MAX ], framerate = (fraction) [ 0, MAX ]"
@@ -120,7 +120,7 @@ G_DEFINE_TYPE(DoubleV4l2Camera, v4l2_camera, camera_get_type())
 
 static bool is_argus(DoubleCamera *self) { return G_OBJECT_TYPE(self) == argus_camera_get_type(); }
 
-// What is wrong with the camera, in the words of the real element; null if it opens.
+// The error of the camera, with the text of the real element; null if it opens.
 static const char *why_closed(DoubleCamera *self) {
     if (!is_argus(self)) return nullptr;
     if (has_folder() && !has_file("nvargus-daemon"))
@@ -202,7 +202,7 @@ static void draw(GstVideoFrame *frame, guint64 number) {
                static_cast<size_t>((width + 1) / 2 * 2));
 }
 
-// Frames have stopped: waits for the machine to be mended or the element to be stopped.
+// Frames have stopped: waits until the machine is repaired or the element is stopped.
 static GstFlowReturn be_wedged(DoubleCamera *self) {
     gint64 since = g_get_monotonic_time();
     while (has_file("argus-wedged")) {
@@ -222,7 +222,7 @@ static GstFlowReturn be_wedged(DoubleCamera *self) {
 static GstFlowReturn fill(GstPushSrc *base, GstBuffer *buffer) {
     DoubleCamera *self = reinterpret_cast<DoubleCamera *>(base);
     if (const char *why = why_closed(self)) {
-        // The real element says so on its standard error alone and then ends its stream.
+        // The real element only prints this to stderr and then ends its stream.
         fprintf(stderr, "Error generated. gstnvarguscamerasrc.cpp, execute: %s\n", why);
         return GST_FLOW_EOS;
     }

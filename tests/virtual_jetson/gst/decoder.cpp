@@ -1,6 +1,6 @@
 // See decoder.h.
 //
-//   sink (ghost) ─► a software decoder, chosen by the caps ─► the part that puts pictures into NVMM ─► src (ghost)
+//   sink (ghost) ─► a software decoder, chosen by the caps ─► the part that puts images into NVMM ─► src (ghost)
 #include "decoder.h"
 #include "vidconv.h"
 
@@ -33,7 +33,7 @@ const std::vector<Property> &decoder_table() {
     return all;
 }
 
-// What a decoder must have at least; the rest is num-extra-surfaces.
+// Minimum number of buffers of a decoder, without num-extra-surfaces.
 constexpr guint kLeastSurfaces = 5;
 
 struct Codec {
@@ -83,7 +83,7 @@ static GstElement *make_software_decoder(const Codec &codec) {
     for (const char *name : codec.decoders) {
         GstElement *element = name ? gst_element_factory_make(name, nullptr) : nullptr;
         if (!element) continue;
-        // One thread gives each picture as soon as it is decoded, as the engine does.
+        // One thread gives each image as soon as it is decoded, as the engine does.
         if (g_object_class_find_property(G_OBJECT_GET_CLASS(element), "max-threads")) g_object_set(element, "max-threads", 1, nullptr);
         return element;
     }

@@ -1,4 +1,4 @@
-// nvv4l2decoder's and nvjpegdec's doubles: pictures are decoded by GStreamer's software decoders, inside of them.
+// nvv4l2decoder's and nvjpegdec's doubles: images are decoded by GStreamer's software decoders, inside of them.
 #pragma once
 #include <gst/gst.h>
 

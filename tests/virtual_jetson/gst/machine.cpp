@@ -45,7 +45,7 @@ std::string file_line(const char *name, const char *otherwise) {
 
 void Counter::set(const char *element, const char *name, const char *engine, const Place &from, const Place &to) {
     flush();
-    // What leaves or enters NVMM goes through the CPU's caches.
+    // Copies from and to NVMM go through the CPU's caches.
     const char *copy = from.is_nvmm != to.is_nvmm ? ",\"cpu_copy\":true" : ",\"cpu_copy\":false";
     head_ = head_of(element, name, engine) + text_of(from) + ",\"to\":" + text_of(to) + copy;
     written_ = 0;
@@ -67,7 +67,7 @@ void Counter::set_camera(const char *element, const char *name, const char *form
 
 void Counter::frame() {
     pending_++;
-    // The first is told at once, so that nobody waits to see that an element is at work.
+    // The first is reported at once, so that a waiting test sees the element start.
     if (written_ == 0 || pending_ >= 15) flush();
 }
 

@@ -1,4 +1,4 @@
-// The folder that stands for the machine's state: what tests set before and look at afterwards.
+// The folder that holds the machine's state: what tests set before and check afterwards.
 //
 // JETWATCH_VIRTUAL_JETSON names it. Without it the elements work, nothing is counted, and nothing can be broken.
 #pragma once
@@ -12,7 +12,7 @@ std::string file_line(const char *name, const char *otherwise);
 // Whether there is a folder.
 bool has_folder();
 
-// Where pictures lie, for the counts.
+// Where images lie, for the counts.
 struct Place {
     GstVideoInfo info;
     bool is_nvmm;

@@ -23,7 +23,7 @@ GstBufferPool *new_pool(GstCaps *caps, const GstVideoInfo &info, bool is_block, 
 // One buffer with a surface of its own.
 GstBuffer *new_buffer(const GstVideoInfo &info, bool is_block);
 
-// A buffer's picture in rows, whatever its memory; block-linear pictures are read from and written to their places.
+// A buffer's image in rows, whatever its memory; block-linear images are read from and written to their places.
 class Rows {
   public:
     Rows() = default;

@@ -1,4 +1,4 @@
-// Properties of elements from tables: declared, remembered and given back. What they do is the element's business.
+// Properties of elements from tables: declared, remembered and given back. The element implements them.
 #pragma once
 #include <gst/gst.h>
 #include <string>

@@ -33,7 +33,7 @@ int unit_of(const GstVideoInfo &info, guint plane) {
 
 void flip_plane(const GstVideoFrame *from, GstVideoFrame *to, guint plane, int flip) {
     int unit = unit_of(to->info, plane);
-    // Planes with one component's samples, or two beside each other: the first component tells the plane's size.
+    // Planes with one component's samples, or two next to each other: the first component determines the plane's size.
     guint component = plane;
     int width = GST_VIDEO_FRAME_COMP_WIDTH(to, component), height = GST_VIDEO_FRAME_COMP_HEIGHT(to, component);
     int source_width = GST_VIDEO_FRAME_COMP_WIDTH(from, component), source_height = GST_VIDEO_FRAME_COMP_HEIGHT(from, component);
@@ -90,14 +90,14 @@ bool Scaler::set(const Scaling &scaling) {
     GstVideoInfo from = scaling.from;
     from.fps_n = upright_info_.fps_n = 0;
     from.fps_d = upright_info_.fps_d = 1;
-    // Where chroma lies between the pixels is nothing that the engines ask about.
+    // The engines ignore the chroma siting.
     from.chroma_site = upright_info_.chroma_site;
     from.interlace_mode = upright_info_.interlace_mode = GST_VIDEO_INTERLACE_MODE_PROGRESSIVE;
     GstStructure *options = gst_structure_new(
         "options", GST_VIDEO_CONVERTER_OPT_SRC_X, G_TYPE_INT, scaling.left, GST_VIDEO_CONVERTER_OPT_SRC_Y, G_TYPE_INT, scaling.top,
         GST_VIDEO_CONVERTER_OPT_SRC_WIDTH, G_TYPE_INT, scaling.width, GST_VIDEO_CONVERTER_OPT_SRC_HEIGHT, G_TYPE_INT, scaling.height,
         GST_VIDEO_CONVERTER_OPT_RESAMPLER_METHOD, GST_TYPE_VIDEO_RESAMPLER_METHOD, method_of(scaling.interpolation), nullptr);
-    // Bilinear is taken for what it is in its plainest form, and in videoscale: four neighbors, however small the picture becomes.
+    // Bilinear is taken for what it is in its plainest form, and in videoscale: four neighbors, however small the image becomes.
     if (scaling.interpolation == 1) gst_structure_set(options, GST_VIDEO_RESAMPLER_OPT_MAX_TAPS, G_TYPE_INT, 2, nullptr);
     converter_ = gst_video_converter_new(&from, &upright_info_, options);
     return converter_ != nullptr;

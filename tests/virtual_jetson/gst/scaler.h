@@ -15,7 +15,7 @@ struct Scaling {
 // Whether a flip changes width and height.
 inline bool is_turned(int flip) { return flip == 1 || flip == 3 || flip == 5 || flip == 7; }
 
-// Why the VIC does not do it, in words; empty if it does.
+// Why the VIC refuses it; empty if it accepts it.
 std::string vic_refusal(const Scaling &scaling);
 
 // Does it, frame by frame.
@@ -29,7 +29,7 @@ class Scaler {
   private:
     Scaling scaling_ = {};
     GstVideoConverter *converter_ = nullptr;
-    // The picture before it is flipped.
+    // The image before it is flipped.
     GstBuffer *upright_ = nullptr;
     GstVideoInfo upright_info_;
 };

@@ -1,4 +1,4 @@
-// See vidconv.h. What nvvidconv does, refuses and has as properties: README.md says from where that is known.
+// See vidconv.h. What nvvidconv does, refuses and has as properties: README.md names the sources.
 #include "vidconv.h"
 
 #include <cstring>
@@ -81,7 +81,7 @@ static GstCaps *transform_caps(GstBaseTransform *base, GstPadDirection direction
         GstCapsFeatures *features = gst_caps_get_features(caps, i);
         const GstStructure *of = gst_caps_get_structure(caps, i);
         append_place(result, of, true);
-        // One side must be NVMM; only a part takes pictures from the software decoder's memory to the system's.
+        // One side must be NVMM; only a part takes images from the software decoder's memory to the system's.
         if (state->part.element || (features && gst_caps_features_contains(features, NVMM))) append_place(result, of, false);
     }
     GstCaps *possible = gst_static_pad_template_get_caps(direction == GST_PAD_SINK ? &src_template : &sink_template);
@@ -115,7 +115,7 @@ static GstCaps *fixate_caps(GstBaseTransform *base, GstPadDirection, GstCaps *ca
     return gst_caps_fixate(others);
 }
 
-// The crop, which is given by its edges; nothing set is all of the picture. False when it is not inside.
+// The crop, which is given by its edges; nothing set is all of the image. False when it is not inside.
 static bool set_crop(State *state, Scaling *scaling) {
     int left = state->values.as_int(LEFT), right = state->values.as_int(RIGHT);
     int top = state->values.as_int(TOP), bottom = state->values.as_int(BOTTOM);
@@ -162,7 +162,7 @@ static gboolean set_caps(GstBaseTransform *base, GstCaps *from, GstCaps *to) {
     return TRUE;
 }
 
-// Says what is counted, when the first picture shows how it lies in memory.
+// Reports the counted layout when the first image arrives.
 static void begin_counting(GstBaseTransform *base, State *state, GstBuffer *in) {
     surfaces::Surface *surface = surface_of(in);
     bool from_block = surface && surface->pictures[0].layout == surfaces::kBlock;
@@ -186,7 +186,7 @@ static gboolean decide_allocation(GstBaseTransform *base, GstQuery *query) {
     GstCaps *caps = nullptr;
     gst_query_parse_allocation(query, &caps, nullptr);
     if (!caps || !is_nvmm(caps)) {
-        // Somebody else's pool may hold memory that this element cannot know; ordinary memory will do.
+        // A foreign pool may hold memory that this element does not know; ordinary memory is used.
         while (gst_query_get_n_allocation_pools(query) > 0) gst_query_remove_nth_allocation_pool(query, 0);
         return GST_BASE_TRANSFORM_CLASS(vidconv_parent_class)->decide_allocation(base, query);
     }

@@ -1,15 +1,15 @@
 //! The sigmoid, for exports that do not contain it. Pure.
 //!
-//! Heads compare logits with [`min_logit`] first, so that the exponential is taken for the few that pass.
+//! Decoders compare logits with [`min_logit`] first, so that the exponential is computed only for the few that pass.
 
 /// The logistic function.
 pub(super) fn sigmoid(x: f32) -> f32 {
     1.0 / (1.0 + (-x).exp())
 }
 
-/// What a logit must be at least so that its sigmoid may reach `threshold`.
+/// The minimum logit whose sigmoid may reach `threshold`.
 ///
-/// It is a little less than the exact value, since rounding must not lose the threshold itself: near 1 the distance of
+/// Slightly below the exact value, because rounding must not lose the threshold itself: near 1 the distance of
 /// two neighboring floats is a good part of what is missing to 1.
 pub(super) fn min_logit(threshold: f32) -> f32 {
     let threshold = (threshold - 2.0 * f32::EPSILON).max(0.0);

@@ -1,36 +1,36 @@
-//! The scores of all classes of a box, taken together: the best of them, and whether all are sound. Pure.
+//! The best score of all classes of a box, and whether all scores are valid. Pure.
 //!
-//! Most boxes are background, so the heads ask one question of all boxes at once, in loops that the compiler turns into
-//! vector instructions, and look closer at the few that pass. [`Block`] asks it where each class has a plane of its own,
-//! [`Span::from_row`] where each box has a row. Boxes and thresholds of a layout are not known here.
+//! Most boxes are background, so the decoders first compare the maximum score of all boxes, in loops that the compiler turns
+//! into vector instructions, and process only the few that pass. [`Block`] does so where each class has a plane,
+//! [`Span::from_row`] where each box has a row. Independent of boxes and thresholds of a layout.
 
 use super::MAX_SCORE;
 
-/// Scores are at least 0; 8-bit networks round a little beyond, as they do at [`MAX_SCORE`].
+/// Scores are at least 0, with the tolerance of [`MAX_SCORE`] for 8-bit networks.
 pub(super) const MIN_SCORE: f32 = -0.05;
 
-/// Boxes that are searched side by side where classes lie in planes: their working memory stays in the first cache.
+/// Boxes per block where classes lie in planes: their working memory fits into the L1 cache.
 pub(super) const BLOCK: usize = 128;
 
-/// Classes that are compared side by side where they lie in rows.
+/// Classes that are compared in parallel where they lie in rows.
 const LANES: usize = 8;
 
 /// The scores of all classes of one box.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Span {
-    /// The best one.
+    /// The highest score.
     pub max: f32,
-    /// The least one.
+    /// The lowest score.
     pub min: f32,
-    /// All of them together, which is finite only if each of them is.
+    /// Sum of all scores, finite only if each of them is.
     pub sum: f32,
 }
 
 impl Span {
-    /// Of one row, which holds one number for each class.
+    /// The span of one row, which holds one score per class.
     pub fn from_row(row: &[f32]) -> Self {
-        // Three passes over a row that lies in the first cache: of one pass for all three the compiler makes no vector
-        // maxima and minima, and takes twice as long.
+        // Three passes over a row in the L1 cache: for a single pass the compiler does not emit vector
+        // maxima and minima, and it takes twice as long.
         Self {
             max: reduce(row, f32::NEG_INFINITY, greater),
             min: reduce(row, f32::INFINITY, lesser),
@@ -38,13 +38,13 @@ impl Span {
         }
     }
 
-    /// Whether every score is a number within [`MIN_SCORE`] and [`MAX_SCORE`].
+    /// Whether all scores are within [`MIN_SCORE`] and [`MAX_SCORE`].
     pub fn is_valid(&self) -> bool {
         self.sum.is_finite() && self.max <= MAX_SCORE && self.min >= MIN_SCORE
     }
 }
 
-/// The spans of up to [`BLOCK`] neighboring boxes whose classes lie in planes, one plane behind the other.
+/// The spans of up to [`BLOCK`] neighboring boxes whose classes lie in consecutive planes.
 #[derive(Debug)]
 pub(super) struct Block {
     max: [f32; BLOCK],
@@ -53,7 +53,7 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// Without boxes.
+    /// An empty block.
     pub fn new() -> Self {
         Self {
             max: [f32::NEG_INFINITY; BLOCK],
@@ -64,42 +64,39 @@ impl Block {
 
     /// Replaces the spans by those of `count` boxes from `first` on. `planes` holds whole planes of `plane_len` boxes.
     ///
-    /// The classes are the outer loop: memory is read forwards, one piece of each plane, instead of one number of each.
+    /// The classes are the outer loop, so that memory is read sequentially, one part of each plane.
     pub fn read(&mut self, planes: &[f32], plane_len: usize, first: usize, count: usize) {
-        let (most, least, sum) = (
+        let (max, min, sum) = (
             &mut self.max[..count],
             &mut self.min[..count],
             &mut self.sum[..count],
         );
-        most.fill(f32::NEG_INFINITY);
-        least.fill(f32::INFINITY);
+        max.fill(f32::NEG_INFINITY);
+        min.fill(f32::INFINITY);
         sum.fill(0.0);
         for plane in planes.chunks_exact(plane_len) {
             let values = &plane[first..first + count];
-            for (((value, most), least), sum) in values
-                .iter()
-                .zip(&mut *most)
-                .zip(&mut *least)
-                .zip(&mut *sum)
+            for (((value, max), min), sum) in
+                values.iter().zip(&mut *max).zip(&mut *min).zip(&mut *sum)
             {
-                *most = greater(*value, *most);
-                *least = lesser(*value, *least);
+                *max = greater(*value, *max);
+                *min = lesser(*value, *min);
                 *sum += *value;
             }
         }
     }
 
-    /// Span of the box that is `lane` behind the first.
-    pub fn span(&self, lane: usize) -> Span {
+    /// Span of box number `index` of the block.
+    pub fn span(&self, index: usize) -> Span {
         Span {
-            max: self.max[lane],
-            min: self.min[lane],
-            sum: self.sum[lane],
+            max: self.max[index],
+            min: self.min[index],
+            sum: self.sum[index],
         }
     }
 }
 
-/// All of `row` joined by `embed`, in no particular order, with `start` before them.
+/// Reduces `row` with `join` from `start`, in no particular order.
 #[inline(always)]
 fn reduce(row: &[f32], start: f32, join: impl Fn(f32, f32) -> f32) -> f32 {
     let mut lanes = [start; LANES];
@@ -112,7 +109,7 @@ fn reduce(row: &[f32], start: f32, join: impl Fn(f32, f32) -> f32) -> f32 {
     for (lane, value) in rest.iter().enumerate() {
         lanes[lane] = join(*value, lanes[lane]);
     }
-    // By halves: a fold over all SIMD lanes would wait for each result before the next.
+    // Pairwise: a sequential fold over all SIMD lanes would wait for each result.
     let mut width = LANES / 2;
     while width > 0 {
         for lane in 0..width {
@@ -123,22 +120,22 @@ fn reduce(row: &[f32], start: f32, join: impl Fn(f32, f32) -> f32) -> f32 {
     lanes[0]
 }
 
-/// The greater of two numbers, `b` if one is NaN: one instruction, where `f32::max` takes three. The sum shows the NaN.
+/// The maximum of two numbers, `b` if one is NaN: one instruction, where `f32::max` takes three. The sum reveals the NaN.
 #[inline(always)]
 fn greater(a: f32, b: f32) -> f32 {
     if a > b { a } else { b }
 }
 
-/// The lesser of two numbers, `b` if one is NaN.
+/// The minimum of two numbers, `b` if one is NaN.
 #[inline(always)]
 fn lesser(a: f32, b: f32) -> f32 {
     if a < b { a } else { b }
 }
 
-/// The first of `argmax` that is `max`, the greatest of them.
+/// Index of the first of `scores` that equals `max`, their maximum.
 pub(super) fn argmax(scores: impl IntoIterator<Item = f32>, max: f32) -> u16 {
     let found = scores.into_iter().position(|score| score == max);
-    // Not found only if every score is NaN, which is reported before. The labels are at most 10 000.
+    // Not found only if all scores are NaN, which is reported before. There are at most 10 000 labels.
     found.unwrap_or(0) as u16
 }
 
@@ -151,9 +148,9 @@ mod tests {
     }
 
     fn reference(scores: &[f32]) -> (f32, f32) {
-        let most = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-        let least = scores.iter().copied().fold(f32::INFINITY, f32::min);
-        (most, least)
+        let max = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let min = scores.iter().copied().fold(f32::INFINITY, f32::min);
+        (max, min)
     }
 
     #[test]

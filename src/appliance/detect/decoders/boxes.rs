@@ -1,15 +1,15 @@
-//! Boxes as networks write them: by corners or by center and size, in pixels or in parts of the input. Pure.
+//! Box formats of networks: corners or center and size, in pixels or as fractions of the input. Pure.
 //!
-//! It knows no layout. Heads call it for the few boxes whose score passes.
+//! Independent of the layout. Decoders call it for the few boxes whose score passes.
 
 use jetwatch_types::{Size, Xyxy};
 
-/// In which unit a network writes its boxes.
+/// Unit of the boxes of a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BoxUnit {
     /// Pixels of the network's input.
     Pixels,
-    /// Parts of the input's width and height, 0 to 1 inside of it.
+    /// Fractions of the input's width and height, 0 to 1 inside of it.
     Normalized,
 }
 
@@ -40,8 +40,8 @@ pub(super) fn from_center(raw: [f32; 4], unit: [f32; 2]) -> Xyxy {
     from_corners([x - half_w, y - half_h, x + half_w, y + half_h], unit)
 }
 
-/// Place of the number that keeps a box from being one: the first of `raw` that is not finite, or the greatest of it if
-/// `xyxy`, which was made of it, is beyond all bounds.
+/// Index of the number that makes a box invalid: the first of `raw` that is not finite, or the greatest of `raw` if
+/// `xyxy`, computed from it, overflows.
 pub(super) fn first_unbounded(raw: &[f32], xyxy: &Xyxy) -> Option<usize> {
     if let Some(place) = raw.iter().position(|number| !number.is_finite()) {
         return Some(place);

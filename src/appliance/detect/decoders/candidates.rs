@@ -1,25 +1,25 @@
 //! Collects the candidates of a decoder: keeps a box, drops it, or records why it is invalid. Pure.
 //!
-//! It knows no layout and looks at no tensor. Heads make one for each image.
+//! Independent of the layout; reads no tensor. Decoders create one per image.
 
 use super::argmax::MIN_SCORE;
 use super::{DecodeDiagnostics, ElementIndex, MAX_SCORE};
 use crate::{Candidate, ClassFilter};
 use jetwatch_types::Xyxy;
 
-/// Lets the candidates of one image through.
+/// Collects the candidates of one image.
 #[derive(Debug)]
 pub(super) struct CandidateCollector<'a> {
-    /// Least score of a candidate.
+    /// Minimum score of a candidate.
     pub threshold: f32,
     filter: &'a ClassFilter,
     candidates: &'a mut Vec<Candidate>,
-    /// What was noted besides.
+    /// Invalid values found so far.
     pub decoded: DecodeDiagnostics,
 }
 
 impl<'a> CandidateCollector<'a> {
-    /// Empties `candidates` and keeps the boxes that follow there.
+    /// Clears `candidates` and collects into it.
     pub fn new(
         threshold: f32,
         filter: &'a ClassFilter,
@@ -34,8 +34,8 @@ impl<'a> CandidateCollector<'a> {
         }
     }
 
-    /// Keeps a box whose numbers are sound if its score, which is cut to 1, reaches the threshold and its class is wanted.
-    /// `cell` is its place in the order of the output.
+    /// Keeps a valid box if its score reaches the threshold and its class is accepted. The score is clamped to 1.
+    /// `cell` is its index in the output.
     pub fn push(&mut self, cell: usize, class: u16, score: f32, xyxy: Xyxy) {
         if score >= self.threshold && self.filter.accepts(class) {
             self.candidates.push(Candidate {
@@ -48,7 +48,7 @@ impl<'a> CandidateCollector<'a> {
         }
     }
 
-    /// Notes a box with a number that is not finite.
+    /// Reports a box with a number that is not finite.
     pub fn report_non_finite(&mut self, tensor: usize, index: usize) {
         self.decoded.non_finite += 1;
         self.decoded
@@ -56,15 +56,15 @@ impl<'a> CandidateCollector<'a> {
             .get_or_insert(ElementIndex { tensor, index });
     }
 
-    /// Notes a box whose class the labels do not have.
+    /// Reports a box whose class has no label.
     pub fn report_unknown_class(&mut self, tensor: usize, index: usize) {
         self.decoded
             .first_unknown_class
             .get_or_insert(ElementIndex { tensor, index });
     }
 
-    /// Notes why a box is no candidate: its first score that is not finite, or else the first beyond its limits.
-    /// `argmax` gives each with its index in `tensor`.
+    /// Reports why a box is invalid: its first score that is not finite, else the first out of range.
+    /// `scores` yields each score with its index in `tensor`.
     pub fn report_invalid(
         &mut self,
         tensor: usize,
@@ -80,7 +80,7 @@ impl<'a> CandidateCollector<'a> {
     }
 }
 
-/// Whether this one score is a number within [`MIN_SCORE`] and [`MAX_SCORE`].
+/// Whether this score is within [`MIN_SCORE`] and [`MAX_SCORE`].
 pub(super) fn is_valid(score: f32) -> bool {
     (MIN_SCORE..=MAX_SCORE).contains(&score)
 }

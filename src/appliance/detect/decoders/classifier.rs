@@ -1,4 +1,4 @@
-//! Classifiers: one score for each label, and no box. Pure; the only place that knows these layouts.
+//! Classifiers: one score per label, no boxes. Pure; the only code that knows these layouts.
 //!
 //! ```text
 //! [classes]   or with further axes of length 1, such as [classes, 1, 1]
@@ -6,10 +6,10 @@
 //!
 //! - `softmax`: the network ends with its softmax; the labels exclude each other.
 //! - `logits`: it ends before that, and the softmax is computed here.
-//! - `sigmoid`: scores after a sigmoid; several labels may hold at once.
+//! - `sigmoid`: scores after a sigmoid; several labels may apply at once.
 //!
-//! Each label that is found is a candidate whose box is the whole input, so that the way from there is that of every other
-//! layout: of exclusive labels the best one, of others all that reach the threshold.
+//! Each label that is found is a candidate whose box is the whole input, so that later stages are the same as for other
+//! layouts: of exclusive labels the best one, of others all that reach the threshold.
 
 use super::candidates::{CandidateCollector, is_valid};
 use super::tensors::{check_count, element_name, floats};
@@ -17,19 +17,19 @@ use super::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, Tens
 use crate::{Candidate, ClassFilter};
 use jetwatch_types::{Size, Xyxy};
 
-/// What the numbers of a classifier are.
+/// Kind of scores of a classifier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClassifierScores {
-    /// Shares of labels that exclude each other.
+    /// Probabilities of labels that exclude each other.
     Softmax,
-    /// What a softmax makes such shares of.
+    /// Logits, before a softmax.
     Logits,
-    /// A score of its own for each label.
+    /// An independent score for each label.
     Sigmoid,
 }
 
 impl ClassifierScores {
-    /// Whether several labels may hold for one image.
+    /// Whether several labels may apply to one image.
     #[must_use]
     pub const fn allow_several(self) -> bool {
         matches!(self, Self::Sigmoid)
@@ -45,7 +45,7 @@ pub struct Classifier {
 }
 
 impl Classifier {
-    /// A head for the tensor `shapes`.
+    /// A decoder for the tensor `shapes`.
     pub fn new(
         scores: ClassifierScores,
         input: Size,
@@ -90,7 +90,7 @@ impl Classifier {
             }
             ClassifierScores::Softmax | ClassifierScores::Sigmoid => most,
         };
-        // The labels are at most 10 000.
+        // There are at most 10 000 labels.
         collector.push(class, class as u16, score, self.image_box);
     }
 }
@@ -139,11 +139,11 @@ mod tests {
     const IMAGE_BOX: Xyxy = [0.0, 0.0, 64.0, 32.0];
 
     fn fixture(scores: ClassifierScores, numbers: &[f32]) -> DecoderFixture<Classifier> {
-        let mut trial = DecoderFixture::new(vec![vec![numbers.len(), 1, 1]], |shapes| {
+        let mut fixture = DecoderFixture::new(vec![vec![numbers.len(), 1, 1]], |shapes| {
             Classifier::new(scores, INPUT, numbers.len(), shapes)
         });
-        trial.floats[0].copy_from_slice(numbers);
-        trial
+        fixture.floats[0].copy_from_slice(numbers);
+        fixture
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! YOLOv3 and YOLOv4 as the usual converters from Darknet to ONNX write them: decoded boxes next to class scores. Pure.
+//! YOLOv3 and YOLOv4 as the common converters from Darknet to ONNX write them: decoded boxes and class scores. Pure.
 //!
-//! `boxes` is `[boxes, 1, 4]` or `[boxes, 4]`, corners as shares of the input's width and height; `argmax` is
-//! `[boxes, classes]`, each already objectness times class. [`darknet_grids`](super::darknet_grids) reads networks that
+//! `boxes` is `[boxes, 1, 4]` or `[boxes, 4]`, corners as fractions of the input's width and height; `scores` is
+//! `[boxes, classes]`, each already objectness times class. [`darknet_grids`](super::darknet_grids) decodes networks that
 //! end before that.
 
 use super::argmax::{Span, argmax};
@@ -55,7 +55,7 @@ impl Darknet {
 }
 
 impl OutputDecoder for Darknet {
-    /// Of boxes whose best class is below `threshold` only the scores are looked at.
+    /// Of boxes whose best class is below `threshold` only the scores are read.
     fn decode(
         &self,
         tensors: &[TensorView<'_>],
@@ -109,10 +109,11 @@ mod tests {
         scores: &[[f32; 2]],
         kept: &[&str],
     ) -> (Vec<Candidate>, DecodeDiagnostics) {
-        let head = shaped(&[boxes.len(), 1, 4], &[boxes.len(), 2]).expect("the shapes are right");
+        let decoder =
+            shaped(&[boxes.len(), 1, 4], &[boxes.len(), 2]).expect("the shapes are right");
         let (boxes, scores) = (boxes.concat(), scores.concat());
         let tensors = [TensorView::F32(&boxes), TensorView::F32(&scores)];
-        fixture::decode(&head, &tensors, 0.25, &names(&["a", "b"]), &names(kept))
+        fixture::decode(&decoder, &tensors, 0.25, &names(&["a", "b"]), &names(kept))
     }
 
     #[test]

@@ -9,7 +9,7 @@
 //! score  = σ(objectness) · σ(best class)
 //! ```
 //!
-//! Only what can reach the threshold goes through the sigmoid: objectness is compared as the number that it is.
+//! The sigmoid is computed only for what can reach the threshold: objectness is compared as a logit.
 
 use super::activation::{min_logit, sigmoid};
 use super::argmax::argmax;
@@ -31,7 +31,7 @@ const OBJECTNESS: usize = 4;
 pub struct DarknetGridsParameters {
     /// Width and height of the anchors of each grid, in input pixels, in the order of the tensors.
     pub anchors: Vec<Vec<[f32; 2]>>,
-    /// How far centers reach beyond their cell: one factor for each grid, 1 for not at all.
+    /// How far centers reach beyond their cell: one factor per grid, 1 for not at all.
     pub scale_x_y: Vec<f32>,
 }
 
@@ -92,7 +92,7 @@ impl DarknetGrids {
 }
 
 impl OutputDecoder for DarknetGrids {
-    /// Cells whose objectness is below `threshold` are looked at no further.
+    /// Of cells whose objectness is below `threshold` nothing else is read.
     fn decode(
         &self,
         tensors: &[TensorView<'_>],
@@ -115,7 +115,7 @@ impl OutputDecoder for DarknetGrids {
             {
                 let objectness = &output[OBJECTNESS * cells..][..cells];
                 for (cell, objectness) in objectness.iter().enumerate() {
-                    // Written so that NaN and both infinities are looked at.
+                    // Written so that NaN and both infinities are not skipped.
                     if *objectness < least && *objectness > f32::NEG_INFINITY {
                         continue;
                     }
@@ -124,7 +124,7 @@ impl OutputDecoder for DarknetGrids {
                     let xyxy = anchored.decode_box(raw, cell, *anchor);
                     let wrong = (OBJECTNESS..planes).find(|plane| !number(*plane).is_finite());
                     if let Some(plane) = first_non_finite(&raw, &xyxy).or(wrong) {
-                        // Anchors of a grid lie one behind the other, as `before` counts them.
+                        // Anchors of a grid are consecutive, as `before` counts them.
                         let index = (before - first) * planes + plane * cells + cell;
                         collector.report_non_finite(tensor, index);
                         continue;
@@ -199,10 +199,10 @@ mod tests {
         threshold: f32,
         kept: &[&str],
     ) -> (Vec<Candidate>, DecodeDiagnostics) {
-        let head = shaped(&[2 * PLANES, 1, 2], &[PLANES, 2, 4]).expect("the shapes are right");
+        let decoder = shaped(&[2 * PLANES, 1, 2], &[PLANES, 2, 4]).expect("the shapes are right");
         let tensors = outputs.each_ref().map(|output| TensorView::F32(output));
         fixture::decode(
-            &head,
+            &decoder,
             &tensors,
             threshold,
             &names(&["a", "b"]),

@@ -1,5 +1,5 @@
-//! DetectNet_v2 of NVIDIA's TAO and DeepStream: on one grid, a score and a box of its own for each class. Pure; the only
-//! place that knows this layout.
+//! DetectNet_v2 of NVIDIA's TAO and DeepStream: one grid with a score and a box per class. Pure; the only
+//! code that knows this layout.
 //!
 //! ```text
 //! scores  [classes, h, w]      the "coverage", after its sigmoid
@@ -13,8 +13,8 @@
 //! box = point - box_norm·(left, top) … point + box_norm·(right, bottom)
 //! ```
 //!
-//! The offset is half a pixel, not half a cell: so it was trained. A cell may show objects of several classes, each a
-//! candidate of its own; candidates come class by class, as they lie in the tensor.
+//! The offset is half a pixel, not half a cell, as in training. A cell may have objects of several classes, each a separate
+//! candidate. Candidates come class by class, in the order of the tensor.
 
 use super::argmax::Span;
 use super::boxes::first_unbounded;
@@ -29,7 +29,7 @@ use jetwatch_types::Size;
 /// Scores that are compared with the threshold at once.
 const PART: usize = 64;
 
-/// The numbers in `model.yaml`; by default as NVIDIA trains its networks.
+/// The parameters in `model.yaml`; the defaults are those of NVIDIA's training.
 #[derive(Debug, Clone, Copy, PartialEq, Section)]
 #[section(default)]
 pub struct DetectNetParameters {
@@ -50,7 +50,7 @@ pub struct DetectNetV2 {
 }
 
 impl DetectNetV2 {
-    /// A head for the tensors `shapes`, whose stride follows from `input`.
+    /// A decoder for the tensors `shapes`, whose stride follows from `input`.
     pub fn new(
         parameters: &DetectNetParameters,
         input: Size,
@@ -83,7 +83,7 @@ impl DetectNetV2 {
         })
     }
 
-    /// Sieves the box that belongs to score number `index`.
+    /// Decodes the box that belongs to score number `index`.
     fn decode_score(
         &self,
         index: usize,
@@ -110,7 +110,7 @@ impl DetectNetV2 {
             collector.report_non_finite(1, plane(side));
             return;
         }
-        // The labels are at most 10 000.
+        // There are at most 10 000 labels.
         collector.push(index, class as u16, score, xyxy);
     }
 }
@@ -127,7 +127,7 @@ impl OutputDecoder for DetectNetV2 {
         let cells = self.grid.cells();
         let scores = floats(tensors, 0, self.classes * cells);
         let boxes = floats(tensors, 1, 4 * self.classes * cells);
-        // Most stretches of the tensor hold background only, which one comparison of all of it tells.
+        // Most parts of the tensor hold only background, which one comparison of the whole part detects.
         for (number, part) in scores.chunks(PART).enumerate() {
             let span = Span::from_row(part);
             if span.max < threshold && span.is_valid() {
@@ -157,37 +157,37 @@ mod tests {
     }
 
     fn set(
-        trial: &mut DecoderFixture<DetectNetV2>,
+        fixture: &mut DecoderFixture<DetectNetV2>,
         class: usize,
         cell: usize,
         score: f32,
         sides: [f32; 4],
     ) {
-        trial.floats[0][class * 8 + cell] = score;
+        fixture.floats[0][class * 8 + cell] = score;
         for (side, distance) in sides.into_iter().enumerate() {
-            trial.floats[1][(4 * class + side) * 8 + cell] = distance;
+            fixture.floats[1][(4 * class + side) * 8 + cell] = distance;
         }
     }
 
     #[test]
     fn each_class_of_a_cell_has_a_box_of_its_own() {
-        let mut trial = fixture(&DetectNetParameters::default());
+        let mut fixture = fixture(&DetectNetParameters::default());
         // Column 1, row 1: the point is 16.5, 16.5.
-        set(&mut trial, 0, 5, 0.3, [0.1, 0.2, 0.3, 0.4]);
-        set(&mut trial, 1, 5, 1.02, [0.0, 0.0, 1.0, 1.0]);
-        set(&mut trial, 1, 0, 0.299_999, [1.0; 4]);
-        let (candidates, decoded) = trial.decode(0.3);
+        set(&mut fixture, 0, 5, 0.3, [0.1, 0.2, 0.3, 0.4]);
+        set(&mut fixture, 1, 5, 1.02, [0.0, 0.0, 1.0, 1.0]);
+        set(&mut fixture, 1, 0, 0.299_999, [1.0; 4]);
+        let (candidates, decoded) = fixture.decode(0.3);
         let wanted = [
             candidate(5, 0, 0.3, [13.0, 9.5, 27.0, 30.5]),
             candidate(13, 1, 1.0, [16.5, 16.5, 51.5, 51.5]),
         ];
         assert_eq!(candidates, wanted, "the threshold is included");
         assert_eq!(decoded, DecodeDiagnostics::default());
-        let (candidates, _) = trial.decode_with_labels(0.3, &names(&["a", "b"]), &names(&["b"]));
+        let (candidates, _) = fixture.decode_with_labels(0.3, &names(&["a", "b"]), &names(&["b"]));
         assert_eq!(candidates, wanted[1..]);
         // Also where nothing around it is above the threshold.
-        trial.floats[0][8 + 5] = 0.0;
-        assert_eq!(trial.decode(0.3).0, wanted[..1]);
+        fixture.floats[0][8 + 5] = 0.0;
+        assert_eq!(fixture.decode(0.3).0, wanted[..1]);
     }
 
     #[test]
@@ -196,10 +196,10 @@ mod tests {
             box_norm: 10.0,
             offset: 8.0,
         };
-        let mut trial = fixture(&parameters);
-        set(&mut trial, 0, 0, 0.9, [0.5; 4]);
+        let mut fixture = fixture(&parameters);
+        set(&mut fixture, 0, 0, 0.9, [0.5; 4]);
         assert_eq!(
-            trial.decode(0.3).0,
+            fixture.decode(0.3).0,
             [candidate(0, 0, 0.9, [3.0, 3.0, 13.0, 13.0])]
         );
     }
@@ -210,11 +210,11 @@ mod tests {
         let sides = [0, 1, 2, 3].map(|side| (1, (4 + side) * 8 + 3));
         for (tensor, index) in [(0, 8 + 3)].into_iter().chain(sides) {
             for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-                let mut trial = fixture(&DetectNetParameters::default());
-                set(&mut trial, 1, 3, 0.9, [1.0; 4]);
-                set(&mut trial, 0, 3, 0.9, [1.0; 4]);
-                trial.floats[tensor][index] = bad;
-                let (candidates, decoded) = trial.decode(0.3);
+                let mut fixture = fixture(&DetectNetParameters::default());
+                set(&mut fixture, 1, 3, 0.9, [1.0; 4]);
+                set(&mut fixture, 0, 3, 0.9, [1.0; 4]);
+                fixture.floats[tensor][index] = bad;
+                let (candidates, decoded) = fixture.decode(0.3);
                 assert_eq!((candidates.len(), decoded.non_finite), (1, 1), "{bad}");
                 assert_eq!(
                     decoded.first_non_finite,
@@ -223,22 +223,22 @@ mod tests {
             }
         }
         for bad in [1.5, -0.5] {
-            let mut trial = fixture(&DetectNetParameters::default());
-            set(&mut trial, 1, 2, bad, [1.0; 4]);
+            let mut fixture = fixture(&DetectNetParameters::default());
+            set(&mut fixture, 1, 2, bad, [1.0; 4]);
             let place = ElementIndex {
                 tensor: 0,
                 index: 10,
             };
-            let (candidates, decoded) = trial.decode(0.3);
+            let (candidates, decoded) = fixture.decode(0.3);
             assert_eq!(
                 (candidates, decoded.first_beyond_one),
                 (Vec::new(), Some(place))
             );
         }
-        let mut trial = fixture(&DetectNetParameters::default());
-        set(&mut trial, 1, 2, 0.2, [f32::NAN; 4]);
+        let mut fixture = fixture(&DetectNetParameters::default());
+        set(&mut fixture, 1, 2, 0.2, [f32::NAN; 4]);
         assert_eq!(
-            trial.decode(0.3),
+            fixture.decode(0.3),
             (Vec::new(), DecodeDiagnostics::default())
         );
     }
@@ -250,8 +250,8 @@ mod tests {
                 .iter()
                 .map(|axes| TensorShape { element, axes })
                 .collect();
-            let head = DetectNetV2::new(&DetectNetParameters::default(), INPUT, 2, &shapes);
-            let mismatch = head.expect_err("it does not fit");
+            let decoder = DetectNetV2::new(&DetectNetParameters::default(), INPUT, 2, &shapes);
+            let mismatch = decoder.expect_err("it does not fit");
             (mismatch.tensor, mismatch.expected)
         };
         let expected_error = |tensor: usize, expected: &str| (tensor, expected.to_owned());

@@ -1,7 +1,7 @@
-//! RT-DETR, D-FINE and their kin: a fixed number of queries, each one object or none, without suppression. Pure; the only
-//! place that knows these layouts.
+//! RT-DETR, D-FINE and similar: a fixed number of queries, each one object or none, without suppression. Pure; the only
+//! code that knows these layouts.
 //!
-//! Exports differ in how much they do themselves, for `Q` queries and `C` classes:
+//! Exports differ in how much postprocessing they contain, for `Q` queries and `C` classes:
 //!
 //! ```text
 //! queries   scores [Q, C]   boxes [Q, 4]               the transformer's own output: centers and sizes, normalized
@@ -9,8 +9,8 @@
 //! ranked    labels [Q]      boxes [Q, 4]   scores [Q]  the authors' export: corners in units of its input `orig_target_sizes`
 //! ```
 //!
-//! The authors rank all pairs of a query and a class, so that one query may become two objects in the same place. Here a
-//! query is one object, of its best class: two tracks on one object are worse than a rare second guess that is lost.
+//! The authors rank all pairs of a query and a class, so that one query may become two objects at the same position. Here a
+//! query is one object, of its best class: two tracks on one object are worse than a rare second class that is dropped.
 
 use super::activation::{min_logit, sigmoid};
 use super::argmax::{Span, argmax};
@@ -27,23 +27,23 @@ const BOX: usize = 4;
 /// The tensors as `model.yaml` specifies them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DetrParameters {
-    /// `argmax`, then `boxes`.
+    /// `scores`, then `boxes`.
     Queries {
-        /// What is left to do with the scores.
+        /// Activation to apply to the scores.
         activation: DetrActivation,
     },
     /// One tensor.
     Joined,
-    /// `labels`, `boxes`, `argmax`. The boxes are in input pixels: the network gets the size of its own input.
+    /// `labels`, `boxes`, `scores`. The boxes are in input pixels: the network gets the size of its own input.
     Ranked,
 }
 
-/// What is left to do with the scores.
+/// Activation to apply to the scores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DetrActivation {
-    /// They are logits: the sigmoid is taken here.
+    /// The scores are logits; the sigmoid is computed here.
     Sigmoid,
-    /// They are 0 to 1.
+    /// The scores are 0 to 1.
     None,
 }
 
@@ -57,7 +57,7 @@ pub struct Detr {
 }
 
 impl Detr {
-    /// A head for the tensors `shapes`; the number of queries is theirs.
+    /// A decoder for the tensors `shapes`; the number of queries is theirs.
     pub fn new(
         parameters: &DetrParameters,
         input: Size,
@@ -110,8 +110,8 @@ impl Detr {
         })
     }
 
-    /// Sieves queries whose scores are rows of numbers. `argmax` and `boxes` give the tensor they are in, where in a row,
-    /// and how long its rows are.
+    /// Decodes queries that have one score per class. `scores` and `boxes` give their tensor, their offset in a row,
+    /// and the row length.
     fn decode_rows(
         &self,
         scores: Rows<'_>,
@@ -123,11 +123,11 @@ impl Detr {
         for query in 0..self.queries {
             let row = scores.row(query, self.classes);
             let span = Span::from_row(row);
-            let sound = match least.activation {
+            let is_valid = match least.activation {
                 DetrActivation::Sigmoid => span.sum.is_finite(),
                 DetrActivation::None => span.is_valid(),
             };
-            if !sound {
+            if !is_valid {
                 let first = scores.index(query);
                 let numbers = row.iter().copied().enumerate();
                 collector.report_invalid(
@@ -157,7 +157,7 @@ impl Detr {
         }
     }
 
-    /// Sieves queries whose class and score the network has chosen.
+    /// Decodes queries for which the network has selected class and score.
     fn decode_ranked(&self, tensors: &[TensorView<'_>], collector: &mut CandidateCollector<'_>) {
         let boxes = Rows::new(tensors, 1, self.queries, BOX, 0);
         let scores = floats(tensors, 2, self.queries);
@@ -265,7 +265,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// What a number must be at least so that its score may reach the threshold.
+/// The minimum raw value whose score may reach the threshold.
 #[derive(Clone, Copy)]
 struct ScoreThreshold {
     activation: DetrActivation,
@@ -294,23 +294,23 @@ mod tests {
     /// Four queries, two classes.
     fn queries(activation: DetrActivation) -> DecoderFixture<Detr> {
         let parameters = DetrParameters::Queries { activation };
-        let mut trial = DecoderFixture::new(vec![vec![4, 2], vec![4, 4]], |shapes| {
+        let mut fixture = DecoderFixture::new(vec![vec![4, 2], vec![4, 4]], |shapes| {
             Detr::new(&parameters, INPUT, 2, shapes)
         });
         if activation == DetrActivation::Sigmoid {
-            trial.floats[0].fill(-9.0);
+            fixture.floats[0].fill(-9.0);
         }
-        trial
+        fixture
     }
 
     #[test]
     fn detr_query_gives_box_of_best_class() {
-        let mut trial = queries(DetrActivation::None);
-        trial.floats[0] = vec![0.9, 0.8, 0.1, 0.3, 0.299_999, 0.0, 0.0, 1.02];
-        trial.floats[1][..4].copy_from_slice(&[0.5, 0.5, 0.25, 0.5]);
-        trial.floats[1][4..8].copy_from_slice(&[0.25, 0.25, 0.5, 0.5]);
-        trial.floats[1][12..].copy_from_slice(&[1.0, 1.0, 0.5, 0.5]);
-        let (candidates, decoded) = trial.decode(0.3);
+        let mut fixture = queries(DetrActivation::None);
+        fixture.floats[0] = vec![0.9, 0.8, 0.1, 0.3, 0.299_999, 0.0, 0.0, 1.02];
+        fixture.floats[1][..4].copy_from_slice(&[0.5, 0.5, 0.25, 0.5]);
+        fixture.floats[1][4..8].copy_from_slice(&[0.25, 0.25, 0.5, 0.5]);
+        fixture.floats[1][12..].copy_from_slice(&[1.0, 1.0, 0.5, 0.5]);
+        let (candidates, decoded) = fixture.decode(0.3);
         let wanted = [
             candidate(0, 0, 0.9, [24.0, 8.0, 40.0, 24.0]),
             candidate(1, 1, 0.3, [0.0, 0.0, 32.0, 16.0]),
@@ -318,14 +318,14 @@ mod tests {
         ];
         assert_eq!(candidates, wanted, "the threshold is included");
         assert_eq!(decoded, DecodeDiagnostics::default());
-        let (candidates, _) = trial.decode_with_labels(0.3, &names(&["a", "b"]), &names(&["b"]));
+        let (candidates, _) = fixture.decode_with_labels(0.3, &names(&["a", "b"]), &names(&["b"]));
         assert_eq!(candidates, wanted[1..]);
 
         // The same in one tensor.
         let mut joined = DecoderFixture::new(vec![vec![4, 6]], |shapes| {
             Detr::new(&DetrParameters::Joined, INPUT, 2, shapes)
         });
-        let rows = trial.floats[1].chunks(4).zip(trial.floats[0].chunks(2));
+        let rows = fixture.floats[1].chunks(4).zip(fixture.floats[0].chunks(2));
         joined.floats[0] = rows
             .flat_map(|(four, scores)| [four, scores].concat())
             .collect();
@@ -337,10 +337,10 @@ mod tests {
 
     #[test]
     fn the_sigmoid_of_logits_is_compared_with_the_threshold() {
-        let mut trial = queries(DetrActivation::Sigmoid);
+        let mut fixture = queries(DetrActivation::Sigmoid);
         // ln(0.3 / 0.7), a little less, and 0.
-        trial.floats[0] = vec![-9.0, -0.847_297_8, -0.8474, -9.0, 0.0, -1.0, -9.0, -9.0];
-        let (candidates, decoded) = trial.decode(sigmoid(-0.847_297_8));
+        fixture.floats[0] = vec![-9.0, -0.847_297_8, -0.8474, -9.0, 0.0, -1.0, -9.0, -9.0];
+        let (candidates, decoded) = fixture.decode(sigmoid(-0.847_297_8));
         let scores: Vec<_> = candidates
             .iter()
             .map(|found| (found.cell, found.class))
@@ -352,9 +352,9 @@ mod tests {
             DecodeDiagnostics::default(),
             "logits have no limits"
         );
-        assert_eq!(trial.decode(0.0).0.len(), 4);
-        trial.floats[0][0] = 40.0;
-        assert_eq!(trial.decode(1.0).0.len(), 1);
+        assert_eq!(fixture.decode(0.0).0.len(), 4);
+        fixture.floats[0][0] = 40.0;
+        assert_eq!(fixture.decode(1.0).0.len(), 1);
     }
 
     #[test]
@@ -363,10 +363,10 @@ mod tests {
             for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
                 let places = (0..2).map(|i| (0, 2 + i)).chain((0..4).map(|i| (1, 4 + i)));
                 for (tensor, index) in places {
-                    let mut trial = queries(activation);
-                    trial.floats[0][..4].copy_from_slice(&[0.9, 0.1, 0.9, 0.1]);
-                    trial.floats[tensor][index] = bad;
-                    let (candidates, decoded) = trial.decode(0.3);
+                    let mut fixture = queries(activation);
+                    fixture.floats[0][..4].copy_from_slice(&[0.9, 0.1, 0.9, 0.1]);
+                    fixture.floats[tensor][index] = bad;
+                    let (candidates, decoded) = fixture.decode(0.3);
                     assert_eq!((candidates.len(), decoded.non_finite), (1, 1), "{bad}");
                     assert_eq!(
                         decoded.first_non_finite,
@@ -375,18 +375,18 @@ mod tests {
                 }
             }
         }
-        let mut trial = queries(DetrActivation::None);
-        trial.floats[0][5] = -3.0;
+        let mut fixture = queries(DetrActivation::None);
+        fixture.floats[0][5] = -3.0;
         let place = ElementIndex {
             tensor: 0,
             index: 5,
         };
-        assert_eq!(trial.decode(0.3).1.first_beyond_one, Some(place));
+        assert_eq!(fixture.decode(0.3).1.first_beyond_one, Some(place));
         // What does not pass is not looked at.
-        let mut trial = queries(DetrActivation::None);
-        trial.floats[1].fill(f32::NAN);
+        let mut fixture = queries(DetrActivation::None);
+        fixture.floats[1].fill(f32::NAN);
         assert_eq!(
-            trial.decode(0.3),
+            fixture.decode(0.3),
             (Vec::new(), DecodeDiagnostics::default())
         );
     }
@@ -397,7 +397,7 @@ mod tests {
             [(element, &[4_usize][..]), (F32, &[4, 4]), (F32, &[4])]
                 .map(|(element, axes)| TensorShape { element, axes })
         };
-        let head = |element| Detr::new(&DetrParameters::Ranked, INPUT, 2, &shapes(element));
+        let decoder = |element| Detr::new(&DetrParameters::Ranked, INPUT, 2, &shapes(element));
         let labels = [1_i64, 2, 0, -1];
         let narrow = labels.map(|label| label as i32);
         let boxes = [[1.0_f32, 2.0, 3.0, 4.0]; 4].concat();
@@ -407,10 +407,10 @@ mod tests {
             (DType::I64, TensorView::I64(&labels)),
             (DType::I32, TensorView::I32(&narrow)),
         ] {
-            let head = head(element).expect("it fits");
-            assert!(!head.needs_suppression());
+            let decoder = decoder(element).expect("it fits");
+            assert!(!decoder.needs_suppression());
             let tensors = [labels, others[0], others[1]];
-            let (candidates, decoded) = decode(&head, &tensors, 0.3, &[], &[]);
+            let (candidates, decoded) = decode(&decoder, &tensors, 0.3, &[], &[]);
             let xyxy = [1.0, 2.0, 3.0, 4.0];
             assert_eq!(
                 candidates,
@@ -422,13 +422,13 @@ mod tests {
             };
             assert_eq!(decoded.first_unknown_class, Some(place));
         }
-        let mismatch = head(F32).expect_err("labels are whole numbers");
+        let mismatch = decoder(F32).expect_err("labels are whole numbers");
         assert_eq!(
             (mismatch.tensor, mismatch.expected.as_str()),
             (0, "int64 [queries]")
         );
 
-        let head = head(DType::I64).expect("it fits");
+        let decoder = decoder(DType::I64).expect("it fits");
         for (tensor, index, bad) in [(1, 3, f32::NAN), (2, 0, f32::INFINITY), (2, 0, 4.0)] {
             let (mut boxes, mut scores) = (boxes.clone(), scores);
             match tensor {
@@ -440,7 +440,7 @@ mod tests {
                 TensorView::F32(&boxes),
                 TensorView::F32(&scores),
             ];
-            let (candidates, decoded) = decode(&head, &tensors, 0.3, &[], &[]);
+            let (candidates, decoded) = decode(&decoder, &tensors, 0.3, &[], &[]);
             assert_eq!(candidates.len(), 1);
             let expected_decoded = if bad == 4.0 {
                 decoded.first_beyond_one

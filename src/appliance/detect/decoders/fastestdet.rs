@@ -1,4 +1,4 @@
-//! FastestDet: one grid, one box for each cell. Pure; the only place that knows this layout.
+//! FastestDet: one grid, one box per cell. Pure; the only code that knows this layout.
 //!
 //! `[5 + classes, h, w]`: planes of the objectness after its sigmoid, of four raw numbers for the box, and of the classes
 //! after their softmax. For the cell in column `gx` and row `gy` of a grid of `w` by `h` cells:
@@ -8,7 +8,7 @@
 //! score = objectness^0.6 · best class^0.4
 //! ```
 //!
-//! Center and size are parts of the input. The exponents are those of the author's programs that run the network.
+//! Center and size are fractions of the input. The exponents are those of the author's inference programs.
 
 use super::activation::sigmoid;
 use super::argmax::{BLOCK, Block, argmax};
@@ -38,7 +38,7 @@ pub struct FastestDet {
 }
 
 impl FastestDet {
-    /// A head for the tensor `shapes`; the size of the grid is its.
+    /// A decoder for the tensor `shapes`; the size of the grid is its.
     pub fn new(input: Size, classes: usize, shapes: &[TensorShape<'_>]) -> Result<Self, Mismatch> {
         check_count(shapes, 1, "objectness, box and classes in one")?;
         let advice =
@@ -57,7 +57,7 @@ impl FastestDet {
         })
     }
 
-    /// Sieves the cell with this number, whose objectness may suffice.
+    /// Decodes the cell with this index, whose score may reach the threshold.
     fn decode_cell(
         &self,
         planes: &[f32],
@@ -74,7 +74,7 @@ impl FastestDet {
             collector.report_invalid(0, [(cell, objectness)].into_iter().chain(classes));
             return;
         }
-        // Rounding below 0 would have no power.
+        // A value rounded below 0 has no real power.
         let power = |value: f32, power| value.clamp(0.0, 1.0).powf(power);
         let score = power(objectness, OBJECTNESS_POWER) * power(span.max, CLASS_POWER);
         if score < collector.threshold {
@@ -102,7 +102,7 @@ impl FastestDet {
 }
 
 impl OutputDecoder for FastestDet {
-    /// Cells whose objectness cannot reach the threshold are looked at no further.
+    /// Of cells whose objectness cannot reach the threshold nothing else is read.
     fn decode(
         &self,
         tensors: &[TensorView<'_>],
@@ -114,7 +114,7 @@ impl OutputDecoder for FastestDet {
         let cells = self.columns * self.rows;
         let planes = floats(tensors, 0, (BEFORE_CLASSES + self.classes) * cells);
         let (objectness, classes) = (&planes[..cells], &planes[BEFORE_CLASSES * cells..]);
-        // With the best class at 1; a little less, since rounding must not lose the threshold itself.
+        // For a best class of 1; slightly less, because rounding must not lose the threshold itself.
         let least = threshold.powf(1.0 / OBJECTNESS_POWER) * 0.999;
         let passes = |value: f32| value >= least || !is_valid(value);
         let mut block = Block::new();
@@ -125,9 +125,9 @@ impl OutputDecoder for FastestDet {
                 continue;
             }
             block.read(classes, cells, first, count);
-            for (lane, value) in part.iter().copied().enumerate() {
+            for (offset, value) in part.iter().copied().enumerate() {
                 if passes(value) {
-                    self.decode_cell(planes, first + lane, &block, &mut collector);
+                    self.decode_cell(planes, first + offset, &block, &mut collector);
                 }
             }
         }
@@ -152,24 +152,24 @@ mod tests {
     }
 
     /// Objectness, x, y, width, height and two classes of one cell.
-    fn set(trial: &mut DecoderFixture<FastestDet>, cell: usize, numbers: [f32; 7]) {
+    fn set(fixture: &mut DecoderFixture<FastestDet>, cell: usize, numbers: [f32; 7]) {
         for (plane, number) in numbers.into_iter().enumerate() {
-            trial.floats[0][plane * CELLS + cell] = number;
+            fixture.floats[0][plane * CELLS + cell] = number;
         }
     }
 
     #[test]
     fn a_cell_gives_its_box_and_the_threshold_is_included() {
-        let mut trial = fixture();
+        let mut fixture = fixture();
         // Column 2, row 1: 32, 16; half of the input in both directions.
-        set(&mut trial, 26, [0.5, 0.0, 0.0, 0.0, 0.0, 0.2, 0.8]);
+        set(&mut fixture, 26, [0.5, 0.0, 0.0, 0.0, 0.0, 0.2, 0.8]);
         // The last cell, in the second block, moved by almost a cell: column 23, row 7.
-        set(&mut trial, 191, [1.01, 9.0, -9.0, -40.0, 0.0, 1.0, 0.0]);
-        set(&mut trial, 27, [0.5, 0.0, 0.0, 0.0, 0.0, 0.2, 0.799]);
+        set(&mut fixture, 191, [1.01, 9.0, -9.0, -40.0, 0.0, 1.0, 0.0]);
+        set(&mut fixture, 27, [0.5, 0.0, 0.0, 0.0, 0.0, 0.2, 0.799]);
         // The objectness alone would pass.
-        set(&mut trial, 28, [0.99, 0.0, 0.0, 0.0, 0.0, 0.1, -0.01]);
+        set(&mut fixture, 28, [0.99, 0.0, 0.0, 0.0, 0.0, 0.1, -0.01]);
         let score = 0.5_f32.powf(0.6) * 0.8_f32.powf(0.4);
-        let (candidates, decoded) = trial.decode(score);
+        let (candidates, decoded) = fixture.decode(score);
         let wanted = [
             candidate(26, 1, score, [-64.0, -16.0, 128.0, 48.0]),
             candidate(191, 0, 1.0, [384.0, 64.0, 384.0, 128.0]),
@@ -184,7 +184,8 @@ mod tests {
             assert!(found.xyxy.iter().zip(&wanted.xyxy).all(near), "{found:?}");
         }
         assert_eq!(decoded, DecodeDiagnostics::default());
-        let (candidates, _) = trial.decode_with_labels(score, &names(&["a", "b"]), &names(&["a"]));
+        let (candidates, _) =
+            fixture.decode_with_labels(score, &names(&["a", "b"]), &names(&["a"]));
         assert_eq!(candidates.len(), 1);
         assert_eq!(candidates[0].cell, 191);
     }
@@ -194,12 +195,12 @@ mod tests {
         let good = [0.9, 0.0, 0.0, 0.0, 0.0, 0.8, 0.1];
         for plane in 0..7 {
             for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-                let mut trial = fixture();
-                set(&mut trial, 3, good);
-                set(&mut trial, 150, good);
+                let mut fixture = fixture();
+                set(&mut fixture, 3, good);
+                set(&mut fixture, 150, good);
                 let index = plane * CELLS + 150;
-                trial.floats[0][index] = bad;
-                let (candidates, decoded) = trial.decode(0.3);
+                fixture.floats[0][index] = bad;
+                let (candidates, decoded) = fixture.decode(0.3);
                 assert_eq!(
                     (candidates.len(), decoded.non_finite),
                     (1, 1),
@@ -212,23 +213,23 @@ mod tests {
             }
         }
         for (plane, bad) in [(0, 5.0), (0, -5.0), (5, 5.0), (6, -5.0)] {
-            let mut trial = fixture();
-            set(&mut trial, 150, good);
+            let mut fixture = fixture();
+            set(&mut fixture, 150, good);
             let index = plane * CELLS + 150;
-            trial.floats[0][index] = bad;
-            let (candidates, decoded) = trial.decode(0.3);
+            fixture.floats[0][index] = bad;
+            let (candidates, decoded) = fixture.decode(0.3);
             let place = Some(ElementIndex { tensor: 0, index });
             assert_eq!((candidates, decoded.first_beyond_one), (Vec::new(), place));
         }
         // What does not pass is not looked at.
-        let mut trial = fixture();
+        let mut fixture = fixture();
         set(
-            &mut trial,
+            &mut fixture,
             150,
             [0.05, f32::NAN, 0.0, 0.0, 0.0, f32::NAN, 9.0],
         );
         assert_eq!(
-            trial.decode(0.3),
+            fixture.decode(0.3),
             (Vec::new(), DecodeDiagnostics::default())
         );
     }

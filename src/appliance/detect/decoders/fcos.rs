@@ -1,4 +1,4 @@
-//! FCOS: one box for each cell, as distances from the cell's center to the four sides. Pure; the only place that knows
+//! FCOS: one box per cell, as distances from the cell's center to the four sides. Pure; the only code that knows
 //! this layout.
 //!
 //! There is a pair of tensors for each stride, first all scores, then all boxes, then, in some exports, all centernesses:
@@ -30,16 +30,16 @@ use jetwatch_types::Size;
 /// The tensors as `model.yaml` specifies them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FcosParameters {
-    /// Number of grids: of tensors named for `argmax`, and as many for `boxes`.
+    /// Number of grids: tensors for `scores`, and as many for `boxes`.
     pub grids: usize,
-    /// What the score of a box is made of.
+    /// Formula of the score of a box.
     pub score: FcosScore,
 }
 
-/// What the score of a box is made of.
+/// Formula of the score of a box.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FcosScore {
-    /// The best class alone.
+    /// The score of the best class.
     Class,
     /// The root of the best class times the centerness, which has a tensor for each grid.
     Centerness,
@@ -54,7 +54,7 @@ pub struct Fcos {
 }
 
 impl Fcos {
-    /// A head for the tensors `shapes`, whose strides follow from `input`, in the order of growing strides.
+    /// A decoder for the tensors `shapes`, whose strides follow from `input`, in the order of growing strides.
     pub fn new(
         parameters: &FcosParameters,
         input: Size,
@@ -107,8 +107,8 @@ impl Fcos {
         })
     }
 
-    /// Sieves the cells of one grid, whose tensors are `argmax`, `boxes` and, if there is one, `centerness`. `level` is its
-    /// place, `before` the number of cells in the grids before it.
+    /// Decodes the cells of one grid from its tensors: scores, boxes and, if there is one, centerness. `level` is its
+    /// index, `before` the number of cells in the grids before it.
     fn decode_grid(
         &self,
         level: usize,
@@ -127,8 +127,8 @@ impl Fcos {
         for first in (0..cells).step_by(BLOCK) {
             let count = BLOCK.min(cells - first);
             block.read(scores, cells, first, count);
-            for lane in 0..count {
-                let (span, cell) = (block.span(lane), first + lane);
+            for offset in 0..count {
+                let (span, cell) = (block.span(offset), first + offset);
                 if span.max < least && span.is_valid() {
                     continue;
                 }
@@ -221,7 +221,7 @@ mod tests {
 
     /// Sets scores and box of one cell.
     fn set(
-        trial: &mut DecoderFixture<Fcos>,
+        fixture: &mut DecoderFixture<Fcos>,
         level: usize,
         cell: usize,
         scores: [f32; 2],
@@ -229,24 +229,24 @@ mod tests {
     ) {
         let cells = [32, 8, 2][level];
         for (class, score) in scores.into_iter().enumerate() {
-            trial.floats[level][class * cells + cell] = score;
+            fixture.floats[level][class * cells + cell] = score;
         }
         for (side, distance) in sides.into_iter().enumerate() {
-            trial.floats[3 + level][side * cells + cell] = distance;
+            fixture.floats[3 + level][side * cells + cell] = distance;
         }
     }
 
     #[test]
     fn one_cell_per_grid_decodes_to_its_box() {
-        let mut trial = fixture(FcosScore::Class);
+        let mut fixture = fixture(FcosScore::Class);
         // Stride 8, column 3, row 1: center 28, 12.
-        set(&mut trial, 0, 11, [0.3, 0.5], [1.0, 0.5, 2.0, 1.5]);
+        set(&mut fixture, 0, 11, [0.3, 0.5], [1.0, 0.5, 2.0, 1.5]);
         // Stride 16, column 1, row 1: center 24, 24; the threshold is included.
-        set(&mut trial, 1, 5, [0.3, 0.3], [0.0, 1.0, 1.0, 0.0]);
-        set(&mut trial, 1, 6, [0.299_999, 0.0], [1.0; 4]);
+        set(&mut fixture, 1, 5, [0.3, 0.3], [0.0, 1.0, 1.0, 0.0]);
+        set(&mut fixture, 1, 6, [0.299_999, 0.0], [1.0; 4]);
         // Stride 32, column 1, row 0: center 48, 16.
-        set(&mut trial, 2, 1, [1.04, 0.0], [0.5; 4]);
-        let (candidates, decoded) = trial.decode(0.3);
+        set(&mut fixture, 2, 1, [1.04, 0.0], [0.5; 4]);
+        let (candidates, decoded) = fixture.decode(0.3);
         let wanted = [
             candidate(11, 1, 0.5, [20.0, 8.0, 44.0, 24.0]),
             candidate(37, 0, 0.3, [24.0, 8.0, 40.0, 24.0]),
@@ -254,18 +254,18 @@ mod tests {
         ];
         assert_eq!(candidates, wanted);
         assert_eq!(decoded, DecodeDiagnostics::default());
-        let (candidates, _) = trial.decode_with_labels(0.3, &names(&["a", "b"]), &names(&["b"]));
+        let (candidates, _) = fixture.decode_with_labels(0.3, &names(&["a", "b"]), &names(&["b"]));
         assert_eq!(candidates, wanted[..1]);
     }
 
     #[test]
     fn the_centerness_lowers_the_score() {
-        let mut trial = fixture(FcosScore::Centerness);
+        let mut fixture = fixture(FcosScore::Centerness);
         for (cell, centerness) in [(0, 0.25), (1, 0.2), (2, 1.0), (3, -0.01)] {
-            set(&mut trial, 0, cell, [0.0, 1.0], [0.5; 4]);
-            trial.floats[6][cell] = centerness;
+            set(&mut fixture, 0, cell, [0.0, 1.0], [0.5; 4]);
+            fixture.floats[6][cell] = centerness;
         }
-        let (candidates, decoded) = trial.decode(0.5);
+        let (candidates, decoded) = fixture.decode(0.5);
         let scores: Vec<_> = candidates
             .iter()
             .map(|found| (found.cell, found.score))
@@ -279,8 +279,8 @@ mod tests {
             (2.5, true),
             (-1.0, true),
         ] {
-            trial.floats[6][2] = bad;
-            let (candidates, decoded) = trial.decode(0.5);
+            fixture.floats[6][2] = bad;
+            let (candidates, decoded) = fixture.decode(0.5);
             assert_eq!(candidates.len(), 1);
             let place = Some(ElementIndex {
                 tensor: 6,
@@ -302,11 +302,11 @@ mod tests {
             let scores = [0, 1].map(|class| (1, class * 8 + 3));
             let sides = [0, 1, 2, 3].map(|side| (4, side * 8 + 3));
             for (tensor, index) in scores.into_iter().chain(sides) {
-                let mut trial = fixture(FcosScore::Class);
-                set(&mut trial, 1, 3, [0.8, 0.1], [1.0; 4]);
-                set(&mut trial, 2, 0, [0.8, 0.1], [1.0; 4]);
-                trial.floats[tensor][index] = bad;
-                let (candidates, decoded) = trial.decode(0.3);
+                let mut fixture = fixture(FcosScore::Class);
+                set(&mut fixture, 1, 3, [0.8, 0.1], [1.0; 4]);
+                set(&mut fixture, 2, 0, [0.8, 0.1], [1.0; 4]);
+                fixture.floats[tensor][index] = bad;
+                let (candidates, decoded) = fixture.decode(0.3);
                 assert_eq!((candidates.len(), decoded.non_finite), (1, 1), "{bad}");
                 assert_eq!(
                     decoded.first_non_finite,
@@ -314,14 +314,14 @@ mod tests {
                 );
             }
         }
-        let mut trial = fixture(FcosScore::Class);
-        set(&mut trial, 0, 0, [0.8, 0.1], [1.0, f32::MAX, 1.0, 1.0]);
+        let mut fixture = fixture(FcosScore::Class);
+        set(&mut fixture, 0, 0, [0.8, 0.1], [1.0, f32::MAX, 1.0, 1.0]);
         let place = ElementIndex {
             tensor: 3,
             index: 32,
         };
         assert_eq!(
-            trial.decode(0.3).1.first_non_finite,
+            fixture.decode(0.3).1.first_non_finite,
             Some(place),
             "beyond all bounds"
         );
@@ -329,10 +329,10 @@ mod tests {
 
     #[test]
     fn boxes_below_the_threshold_are_not_read() {
-        let mut trial = fixture(FcosScore::Class);
-        set(&mut trial, 0, 7, [0.2, 0.1], [f32::NAN; 4]);
+        let mut fixture = fixture(FcosScore::Class);
+        set(&mut fixture, 0, 7, [0.2, 0.1], [f32::NAN; 4]);
         assert_eq!(
-            trial.decode(0.3),
+            fixture.decode(0.3),
             (Vec::new(), DecodeDiagnostics::default())
         );
     }
@@ -340,9 +340,9 @@ mod tests {
     #[test]
     fn missing_sigmoid_is_detected() {
         for bad in [3.5, -4.0] {
-            let mut trial = fixture(FcosScore::Class);
-            set(&mut trial, 1, 2, [bad, 0.1], [1.0; 4]);
-            let (candidates, decoded) = trial.decode(0.3);
+            let mut fixture = fixture(FcosScore::Class);
+            set(&mut fixture, 1, 2, [bad, 0.1], [1.0; 4]);
+            let (candidates, decoded) = fixture.decode(0.3);
             let place = ElementIndex {
                 tensor: 1,
                 index: 2,
@@ -356,7 +356,7 @@ mod tests {
 
     #[test]
     fn other_tensors_are_rejected_with_expected_tensors() {
-        let head = |score, axes: &[[usize; 3]], element| {
+        let decoder = |score, axes: &[[usize; 3]], element| {
             let shapes: Vec<_> = axes
                 .iter()
                 .map(|axes| TensorShape { element, axes })
@@ -372,11 +372,11 @@ mod tests {
             [1, 4, 8],
             [1, 2, 4],
         ];
-        assert_eq!(head(FcosScore::Class, &good[..4], DType::F32), Ok(()));
-        assert_eq!(head(FcosScore::Centerness, &good, DType::F32), Ok(()));
+        assert_eq!(decoder(FcosScore::Class, &good[..4], DType::F32), Ok(()));
+        assert_eq!(decoder(FcosScore::Centerness, &good, DType::F32), Ok(()));
 
         let refused = |score, axes: &[[usize; 3]], element| {
-            let mismatch = head(score, axes, element).expect_err("it does not fit");
+            let mismatch = decoder(score, axes, element).expect_err("it does not fit");
             (mismatch.tensor, mismatch.expected)
         };
         let expected_error = |tensor: usize, expected: &str| (tensor, expected.to_owned());

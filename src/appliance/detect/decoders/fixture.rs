@@ -1,10 +1,10 @@
-//! A head on trial: its tensors of floats, all 0, to be changed number by number. For the tests of the heads only.
+//! Test fixture of the decoders: a decoder with tensors of floats, all 0, that a test fills.
 
 use super::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
 use crate::{Candidate, ClassFilter};
 use jetwatch_types::Xyxy;
 
-/// A head with tensors that fit it.
+/// A decoder with tensors that fit it.
 pub(super) struct DecoderFixture<H> {
     decoder: H,
     /// The numbers of each tensor.
@@ -12,7 +12,7 @@ pub(super) struct DecoderFixture<H> {
 }
 
 impl<H: OutputDecoder> DecoderFixture<H> {
-    /// With the head that `compute` gives for tensors of floats with these axes. Panics when it refuses them.
+    /// With the decoder that `make` returns for tensors of floats with these axes. Panics when it refuses them.
     pub fn new(
         axes: Vec<Vec<usize>>,
         make: impl FnOnce(&[TensorShape<'_>]) -> Result<H, Mismatch>,
@@ -33,12 +33,12 @@ impl<H: OutputDecoder> DecoderFixture<H> {
         }
     }
 
-    /// Candidates of all classes, and what was noted.
+    /// Candidates of all classes, and diagnostics.
     pub fn decode(&self, threshold: f32) -> (Vec<Candidate>, DecodeDiagnostics) {
         self.decode_with_labels(threshold, &[], &[])
     }
 
-    /// Candidates of the classes `accepted` among `labels`, and what was noted.
+    /// Candidates of the classes `kept` among `labels`, and diagnostics.
     pub fn decode_with_labels(
         &self,
         threshold: f32,
@@ -54,22 +54,22 @@ impl<H: OutputDecoder> DecoderFixture<H> {
     }
 }
 
-/// What `decoder` makes of `tensors`.
+/// Decodes `tensors` with `decoder`.
 pub(super) fn decode(
-    head: &impl OutputDecoder,
+    decoder: &impl OutputDecoder,
     tensors: &[TensorView<'_>],
     threshold: f32,
     labels: &[String],
     kept: &[String],
 ) -> (Vec<Candidate>, DecodeDiagnostics) {
     let filter = ClassFilter::new(labels, kept).expect("they are known");
-    // What an earlier image left must go.
+    // Candidates of an earlier image must be removed.
     let mut candidates = vec![candidate(99, 9, 9.0, [9.0; 4])];
-    let decoded = head.decode(tensors, threshold, &filter, &mut candidates);
+    let decoded = decoder.decode(tensors, threshold, &filter, &mut candidates);
     (candidates, decoded)
 }
 
-/// A candidate in one line.
+/// Shorthand for a candidate.
 pub(super) fn candidate(cell: u32, class: u16, score: f32, xyxy: Xyxy) -> Candidate {
     Candidate {
         cell,

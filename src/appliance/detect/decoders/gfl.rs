@@ -1,9 +1,9 @@
 //! NanoDet, NanoDet-Plus and PicoDet: distances to the four sides as distributions ("generalized focal loss"). Pure; the
-//! only place that knows these layouts.
+//! only code that knows these layouts.
 //!
 //! A side's distance is not one number but `reg_max + 1` of them: how probable each distance from 0 to `reg_max` is, in
-//! units of the stride, before a softmax. Scores of the classes went through their sigmoid in the network. The cells of
-//! all grids lie one behind the other, or each grid has tensors of its own:
+//! units of the stride, before a softmax. The network has applied the sigmoid to the class scores. The cells of
+//! all grids are consecutive rows of one tensor, or each grid has its own tensors:
 //!
 //! ```text
 //! joined      [N, classes + 4·(reg_max + 1)]                    NanoDet-Plus
@@ -27,21 +27,21 @@ use super::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, Tens
 use crate::{Candidate, ClassFilter};
 use jetwatch_types::Size;
 
-/// Strides of the grids that lie in one tensor; the exporter may have left out the last.
+/// Strides of the grids in one tensor; exports may lack the last.
 const STRIDES: [u32; 4] = [8, 16, 32, 64];
 
 /// The tensors as `model.yaml` specifies them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GflParameters {
-    /// How many there are.
+    /// Number of tensors.
     pub tensors: GflTensors,
     /// Greatest distance in units of the stride: 7 unless the network was trained otherwise.
     pub reg_max: usize,
-    /// Where the center of a cell lies.
+    /// Position of the center of a cell.
     pub center: CellCenter,
 }
 
-/// How many tensors there are.
+/// Number of tensors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GflTensors {
     /// One for all.
@@ -71,7 +71,7 @@ pub struct Gfl {
 }
 
 impl Gfl {
-    /// A head for the tensors `shapes`, whose strides follow from `input`.
+    /// A decoder for the tensors `shapes`, whose strides follow from `input`.
     pub fn new(
         parameters: &GflParameters,
         input: Size,
@@ -90,7 +90,7 @@ impl Gfl {
         })
     }
 
-    /// Sieves the cells of one grid. `before` is the number of cells in the grids before it.
+    /// Decodes the cells of one grid. `before` is the number of cells in the grids before it.
     fn decode_grid(
         &self,
         grid: &Grid,
@@ -137,7 +137,7 @@ impl Gfl {
     }
 }
 
-/// The rows of one grid: where each number lies in its tensor, for what is noted.
+/// The rows of one grid, with the positions in its tensors for diagnostics.
 struct GridRows<'a> {
     scores: &'a [f32],
     row_len: usize,
@@ -193,7 +193,7 @@ impl OutputDecoder for Gfl {
     }
 }
 
-/// The grids whose cells lie in the rows of one tensor.
+/// The grids whose cells are rows of one tensor.
 fn joined(
     input: Size,
     row_len: usize,
@@ -218,7 +218,7 @@ fn joined(
     Ok(grids.into())
 }
 
-/// The grids that have tensors of their own.
+/// The grids that have their own tensors.
 fn separate(
     input: Size,
     count: usize,
@@ -254,7 +254,7 @@ fn separate(
     Ok(grids.into())
 }
 
-/// The distance to expect from a distribution before its softmax, in units of the stride.
+/// The expected distance of a distribution before its softmax, in units of the stride.
 fn expected(logits: &[f32]) -> f32 {
     let most = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let (mut sum, mut weighted) = (0.0, 0.0);
@@ -310,45 +310,50 @@ mod tests {
         sides
     }
 
-    /// Sets a cell of `joined_fixture`.
-    fn set(trial: &mut DecoderFixture<Gfl>, cell: usize, scores: [f32; 2], distances: [usize; 4]) {
-        let row = &mut trial.floats[0][cell * (2 + SIDES)..][..2 + SIDES];
+    /// Sets a cell of `fixture`.
+    fn set(
+        fixture: &mut DecoderFixture<Gfl>,
+        cell: usize,
+        scores: [f32; 2],
+        distances: [usize; 4],
+    ) {
+        let row = &mut fixture.floats[0][cell * (2 + SIDES)..][..2 + SIDES];
         row[..2].copy_from_slice(&scores);
         row[2..].copy_from_slice(&sides(distances));
     }
 
     #[test]
     fn cells_of_separate_tensors_have_their_center_in_the_middle() {
-        let mut trial = separate_fixture();
+        let mut fixture = separate_fixture();
         // Stride 8, column 3, row 1: center 28, 12.
-        trial.floats[0][22..24].copy_from_slice(&[0.2, 0.3]);
-        trial.floats[4][11 * SIDES..12 * SIDES].copy_from_slice(&sides([1, 0, 2, 3]));
+        fixture.floats[0][22..24].copy_from_slice(&[0.2, 0.3]);
+        fixture.floats[4][11 * SIDES..12 * SIDES].copy_from_slice(&sides([1, 0, 2, 3]));
         // Stride 64: center 32, 32; no distance is more probable than another, so each is 1½.
-        trial.floats[3].copy_from_slice(&[1.03, 0.2]);
-        trial.floats[1][0] = 0.299_999;
-        let (candidates, decoded) = trial.decode(0.3);
+        fixture.floats[3].copy_from_slice(&[1.03, 0.2]);
+        fixture.floats[1][0] = 0.299_999;
+        let (candidates, decoded) = fixture.decode(0.3);
         let wanted = [
             candidate(11, 1, 0.3, [20.0, 12.0, 44.0, 36.0]),
             candidate(42, 0, 1.0, [-64.0, -64.0, 128.0, 128.0]),
         ];
         assert_eq!(candidates, wanted, "the threshold is included");
         assert_eq!(decoded, DecodeDiagnostics::default());
-        let (candidates, _) = trial.decode_with_labels(0.3, &names(&["a", "b"]), &names(&["a"]));
+        let (candidates, _) = fixture.decode_with_labels(0.3, &names(&["a", "b"]), &names(&["a"]));
         assert_eq!(candidates, wanted[1..]);
     }
 
     #[test]
     fn cells_of_one_tensor_have_their_center_in_the_corner() {
-        let mut trial = joined_fixture();
+        let mut fixture = joined_fixture();
         // Stride 16, column 1, row 1: center 16, 16.
-        set(&mut trial, 32 + 5, [0.1, 0.8], [1, 1, 2, 0]);
+        set(&mut fixture, 32 + 5, [0.1, 0.8], [1, 1, 2, 0]);
         // Stride 32, column 1, row 0: center 32, 0.
-        set(&mut trial, 41, [0.9, 0.8], [0, 0, 1, 1]);
+        set(&mut fixture, 41, [0.9, 0.8], [0, 0, 1, 1]);
         let wanted = vec![
             candidate(37, 1, 0.8, [0.0, 0.0, 48.0, 16.0]),
             candidate(41, 0, 0.9, [32.0, 0.0, 64.0, 32.0]),
         ];
-        assert_eq!(trial.decode(0.5), (wanted, DecodeDiagnostics::default()));
+        assert_eq!(fixture.decode(0.5), (wanted, DecodeDiagnostics::default()));
     }
 
     #[test]
@@ -356,11 +361,11 @@ mod tests {
         let row = 2 + SIDES;
         for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
             for place in 0..row {
-                let mut trial = joined_fixture();
-                set(&mut trial, 33, [0.9, 0.1], [1; 4]);
-                set(&mut trial, 42, [0.9, 0.1], [1; 4]);
-                trial.floats[0][33 * row + place] = bad;
-                let (candidates, decoded) = trial.decode(0.3);
+                let mut fixture = joined_fixture();
+                set(&mut fixture, 33, [0.9, 0.1], [1; 4]);
+                set(&mut fixture, 42, [0.9, 0.1], [1; 4]);
+                fixture.floats[0][33 * row + place] = bad;
+                let (candidates, decoded) = fixture.decode(0.3);
                 assert_eq!((candidates.len(), decoded.non_finite), (1, 1), "{bad}");
                 let index = 33 * row + place;
                 let expected_index = ElementIndex { tensor: 0, index };
@@ -370,10 +375,10 @@ mod tests {
                     0 | 1 => (1, 2 + place),
                     _ => (5, SIDES + place - 2),
                 };
-                let mut trial = separate_fixture();
-                trial.floats[1][2] = 0.9;
-                trial.floats[tensor][index] = bad;
-                let (candidates, decoded) = trial.decode(0.3);
+                let mut fixture = separate_fixture();
+                fixture.floats[1][2] = 0.9;
+                fixture.floats[tensor][index] = bad;
+                let (candidates, decoded) = fixture.decode(0.3);
                 assert_eq!(candidates, []);
                 assert_eq!(
                     decoded.first_non_finite,
@@ -383,9 +388,9 @@ mod tests {
             }
         }
         for bad in [2.0, -2.0] {
-            let mut trial = joined_fixture();
-            set(&mut trial, 40, [0.1, bad], [1; 4]);
-            let (candidates, decoded) = trial.decode(0.3);
+            let mut fixture = joined_fixture();
+            set(&mut fixture, 40, [0.1, bad], [1; 4]);
+            let (candidates, decoded) = fixture.decode(0.3);
             let place = ElementIndex {
                 tensor: 0,
                 index: 40 * row + 1,
@@ -396,36 +401,36 @@ mod tests {
             );
         }
         // What does not pass is not looked at.
-        let mut trial = separate_fixture();
-        trial.floats[6].fill(f32::NAN);
+        let mut fixture = separate_fixture();
+        fixture.floats[6].fill(f32::NAN);
         assert_eq!(
-            trial.decode(0.3),
+            fixture.decode(0.3),
             (Vec::new(), DecodeDiagnostics::default())
         );
     }
 
     #[test]
     fn other_tensors_are_rejected_with_expected_tensors() {
-        let head = |tensors, axes: &[[usize; 2]], element| {
+        let decoder = |tensors, axes: &[[usize; 2]], element| {
             let shapes: Vec<_> = axes
                 .iter()
                 .map(|axes| TensorShape { element, axes })
                 .collect();
             let parameters = parameters(tensors, CellCenter::Middle);
-            Gfl::new(&parameters, INPUT, 2, &shapes).map(|head| head.grids.len())
+            Gfl::new(&parameters, INPUT, 2, &shapes).map(|decoder| decoder.grids.len())
         };
         let (f32, joined) = (DType::F32, GflTensors::Joined);
-        assert_eq!(head(joined, &[[43, 18]], f32), Ok(4));
+        assert_eq!(decoder(joined, &[[43, 18]], f32), Ok(4));
         assert_eq!(
-            head(joined, &[[42, 18]], f32),
+            decoder(joined, &[[42, 18]], f32),
             Ok(3),
             "without a stride of 64"
         );
         let two = GflTensors::Separate { grids: 2 };
         let good = [[32, 2], [8, 2], [32, 16], [8, 16]];
-        assert_eq!(head(two, &good, f32), Ok(2));
+        assert_eq!(decoder(two, &good, f32), Ok(2));
         let refused = |tensors, axes: &[[usize; 2]], element| {
-            let mismatch = head(tensors, axes, element).expect_err("it does not fit");
+            let mismatch = decoder(tensors, axes, element).expect_err("it does not fit");
             (mismatch.tensor, mismatch.expected)
         };
         let expected_error = |tensor: usize, expected: &str| (tensor, expected.to_owned());

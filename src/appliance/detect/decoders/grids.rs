@@ -1,17 +1,17 @@
-//! The grids of cells that a network lays over its input, one for each stride. Pure.
+//! The grids of cells of a network over its input, one per stride. Pure.
 //!
-//! Networks halve their image again and again, rounding up; a grid with stride `s` has one cell for each `s` by `s`
-//! pixels that are begun. Heads without anchors call this to learn the stride from a tensor's size, or the size from the stride.
+//! Networks halve their image repeatedly, rounding up; a grid with stride `s` has one cell for each complete or partial
+//! square of `s` by `s` pixels. Decoders without anchors compute the stride from a tensor's size here, or the size from the stride.
 
 use jetwatch_types::Size;
 
-/// Strides that networks have: powers of two up to this.
+/// Maximum stride; strides are powers of two.
 const MAX_STRIDE: u32 = 256;
 
 /// One grid over the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Grid {
-    /// Pixels from cell to cell.
+    /// Distance of cells in pixels.
     pub stride: u32,
     /// Cells in a row.
     pub columns: usize,
@@ -31,7 +31,7 @@ impl Grid {
 
     /// The grid of `columns` by `rows` cells over `input` with the least stride above `above`, if there is one.
     ///
-    /// The strides of a network grow from grid to grid, which distinguishes those to which a small input gives the same size.
+    /// The strides of a network grow from grid to grid, which distinguishes grids of equal size over a small input.
     pub fn from_size(input: Size, above: u32, columns: usize, rows: usize) -> Option<Self> {
         strides_above(above)
             .map(|stride| Self::new(input, stride))
@@ -45,7 +45,7 @@ impl Grid {
             .find(|grid| grid.cells() == cells)
     }
 
-    /// All its cells.
+    /// Number of cells.
     pub fn cells(&self) -> usize {
         self.columns * self.rows
     }

@@ -1,8 +1,8 @@
-//! Output layouts: how each family of networks writes its boxes. Pure; one file a family.
+//! Output decoders: one file per family of networks. Pure.
 //!
-//! A [`OutputDecoder`] is made once, from `model.yaml` and from the shapes that a first run of the network really gave, and then
-//! decodes image after image: numbers in, [`Candidate`]s in input pixels out. It neither suppresses nor clips nor
-//! knows the source's size; [`decode`](super::decode) does that for all of them.
+//! An [`OutputDecoder`] is created once, from `model.yaml` and the shapes of the outputs of a first run, and then
+//! decodes each image: tensors in, [`Candidate`]s in input pixels out. It neither suppresses nor clips nor
+//! maps to source pixels; [`decode`](super::decode) does that for all layouts.
 
 mod activation;
 mod argmax;
@@ -36,10 +36,10 @@ use std::fmt::Debug;
 
 use super::{Candidate, ClassFilter};
 
-/// Scores are at most 1; 8-bit networks round a little beyond.
+/// Maximum score: 1, plus a tolerance for rounding in 8-bit networks.
 pub const MAX_SCORE: f32 = 1.05;
 
-/// The numbers of one image in one output tensor: the batch axis is taken off, the rest lies in memory order.
+/// The elements of one image in one output tensor, in memory order, without the batch axis.
 #[derive(Debug, Clone, Copy)]
 pub enum TensorView<'a> {
     /// 32-bit floats, also for networks that are 16-bit or 8-bit inside.
@@ -61,7 +61,7 @@ pub enum DType {
     I64,
 }
 
-/// What the network states of one output tensor.
+/// Type and shape of one output tensor.
 #[derive(Debug, Clone, Copy)]
 pub struct TensorShape<'a> {
     /// Type of its elements.
@@ -73,33 +73,33 @@ pub struct TensorShape<'a> {
 /// Why a tensor does not fit the layout.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mismatch {
-    /// Which tensor, by its place in the layout's order.
+    /// Index of the tensor in the layout's order.
     pub tensor: usize,
     /// Type and shape that the layout needs, as text such as `float32 [3549, 85]`.
     pub expected: String,
-    /// What to look at in `model.yaml` or in the export.
+    /// What to check in `model.yaml` or in the export.
     pub advice: String,
 }
 
-/// Place of a number in the output of one image.
+/// Position of an element in the output of one image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ElementIndex {
-    /// Which tensor, by its place in the layout's order.
+    /// Index of the tensor in the layout's order.
     pub tensor: usize,
-    /// Which of its numbers.
+    /// Index of the element in that tensor.
     pub index: usize,
 }
 
-/// What one image's output holds besides candidates.
+/// Invalid values in the output of one image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DecodeDiagnostics {
-    /// Boxes that were looked at and hold a NaN, an infinity or a corner beyond all bounds. They are no candidates.
+    /// Number of decoded boxes with a NaN, an infinity or an overflowing corner. They are no candidates.
     pub non_finite: usize,
     /// The first such number.
     pub first_non_finite: Option<ElementIndex>,
-    /// The first score above [`MAX_SCORE`] or below 0: a network that was exported without its sigmoid.
+    /// The first score above [`MAX_SCORE`] or below 0, as of a network that was exported without its sigmoid.
     pub first_beyond_one: Option<ElementIndex>,
-    /// The first class number that the labels do not have.
+    /// The first class index without a label.
     pub first_unknown_class: Option<ElementIndex>,
 }
 
@@ -108,8 +108,10 @@ pub trait OutputDecoder: Debug + Send {
     /// Replaces `candidates` by the boxes whose score is at least `threshold` and whose class `filter` keeps, in the order
     /// of the output, as `xyxy` in input pixels, unclipped. `tensors` are those of one image in the layout's order.
     ///
-    /// What is below the threshold is looked at no further. Numbers that are no candidates for another reason are reported in
-    /// the result. Panics when the tensors do not have the shapes that the head was made for.
+    /// Boxes below the threshold are skipped. Invalid values of the others are reported in the result.
+    ///
+    /// # Panics
+    /// The tensors do not have the shapes that the decoder was created for.
     fn decode(
         &self,
         tensors: &[TensorView<'_>],

@@ -1,7 +1,7 @@
-//! Networks that end with a suppression plug-in of TensorRT: `EfficientNMS_TRT` or `BatchedNMS_TRT`. Pure; the only place
+//! Networks that end with an NMS plug-in of TensorRT: `EfficientNMS_TRT` or `BatchedNMS_TRT`. Pure; the only code
 //! that knows these layouts.
 //!
-//! Both give four tensors for at most `K` boxes, best first, of which only the first `count` mean anything:
+//! Both give four tensors for at most `K` boxes, best first, of which only the first `count` are valid:
 //!
 //! ```text
 //! count [1]   boxes [K, 4]   scores [K]   classes [K]
@@ -49,7 +49,7 @@ pub struct SuppressedBoxes {
 }
 
 impl SuppressedBoxes {
-    /// A head for the tensors `shapes`; the greatest number of boxes is theirs.
+    /// A decoder for the tensors `shapes`; the greatest number of boxes is theirs.
     pub fn new(
         parameters: &NmsPluginParameters,
         input: Size,
@@ -88,7 +88,7 @@ impl SuppressedBoxes {
         let class = match classes {
             TensorView::I32(classes) => i64::from(classes[index]),
             TensorView::I64(classes) => classes[index],
-            // A half of a class is none. NaN becomes 0 here, and is unequal to it.
+            // A fractional class is invalid. NaN becomes 0 here, and is unequal to it.
             TensorView::F32(classes) => {
                 let class = classes[index] as i64;
                 if class as f32 != classes[index] {
@@ -98,12 +98,12 @@ impl SuppressedBoxes {
             }
         };
         let class = usize::try_from(class).ok()?;
-        // The labels are at most 10 000.
+        // There are at most 10 000 labels.
         (class < self.classes).then_some(class as u16)
     }
 }
 
-/// The type of whole numbers that stands where `found` does: TensorRT has 32 bits where other runtimes may have 64.
+/// The integer type in place of `found`: TensorRT has 32 bits where other runtimes may have 64.
 fn integer_type(found: DType) -> DType {
     match found {
         DType::I64 => DType::I64,
@@ -112,8 +112,8 @@ fn integer_type(found: DType) -> DType {
 }
 
 impl OutputDecoder for SuppressedBoxes {
-    /// A count that is negative or more than there are boxes is noted as a number that is not finite: nothing of such a
-    /// image can be believed.
+    /// A count that is negative or above the number of boxes is reported as a number that is not finite: the whole output
+    /// of such an image is unreliable.
     fn decode(
         &self,
         tensors: &[TensorView<'_>],
@@ -241,7 +241,7 @@ mod tests {
     #[test]
     fn classes_of_the_older_plug_in_are_floats_and_its_boxes_may_be_normalized() {
         let elements = [I32, F32, F32, F32];
-        let head =
+        let decoder =
             decoder(NmsPlugin::Batched, BoxUnit::Normalized, elements, [4; 3]).expect("it fits");
         let boxes = [[0.25_f32, 0.25, 0.5, 0.5]; 4].concat();
         let scores = [0.9_f32; 4];
@@ -259,7 +259,7 @@ mod tests {
                 TensorView::F32(&scores),
                 TensorView::F32(&classes),
             ];
-            let (candidates, decoded) = decode(&head, &tensors, 0.3, &[], &[]);
+            let (candidates, decoded) = decode(&decoder, &tensors, 0.3, &[], &[]);
             assert_eq!(
                 candidates.len(),
                 if expected_decoded { 2 } else { 3 },

@@ -1,7 +1,7 @@
-//! PicoDet exported with its post-processing: finished boxes, one in a row. Pure; the only place that knows this layout.
+//! PicoDet exported with its postprocessing: final boxes, one per row. Pure; the only code that knows this layout.
 //!
 //! `[K, 6]` with rows `[class, score, left, top, right, bottom]`, suppressed in the network. How many rows there are
-//! may change from image to image; rows that only fill the tensor up have a class below 0. The boxes are in input
+//! may change from image to image; padding rows have a class below 0. The boxes are in input
 //! pixels, since the network gets a scale of 1 for its input.
 
 use super::boxes::{BoxUnit, first_unbounded, from_corners};
@@ -14,7 +14,7 @@ use jetwatch_types::Size;
 /// Numbers of a row.
 const ROW: usize = 6;
 
-/// Finished boxes, one in a row.
+/// Final boxes, one per row.
 #[derive(Debug, Clone)]
 pub struct PicoDetNms {
     classes: usize,
@@ -22,7 +22,7 @@ pub struct PicoDetNms {
 }
 
 impl PicoDetNms {
-    /// A head for the tensor `shapes`.
+    /// A decoder for the tensor `shapes`.
     pub fn new(input: Size, classes: usize, shapes: &[TensorShape<'_>]) -> Result<Self, Mismatch> {
         check_count(shapes, 1, "finished boxes")?;
         let advice = "PicoDet with its post-processing gives [class, score, left, top, right, bottom] in each row; without \
@@ -52,7 +52,7 @@ impl OutputDecoder for PicoDetNms {
         assert!(rest.is_empty(), "rows of {ROW} numbers");
         for (index, row) in rows.iter().enumerate() {
             let [class, score, box_of @ ..] = *row;
-            // Rows that fill the tensor up have no score either.
+            // Padding rows have no valid score either.
             if class < 0.0 && class.is_finite() {
                 continue;
             }
@@ -64,7 +64,7 @@ impl OutputDecoder for PicoDetNms {
             if score < collector.threshold {
                 continue;
             }
-            // A half of a class is none, nor is NaN, which becomes 0 here and is unequal to it.
+            // A fractional class is invalid. NaN becomes 0 here, and is unequal to it.
             let whole = class as usize;
             if whole as f32 != class || whole >= self.classes {
                 collector.report_unknown_class(0, first);
@@ -75,7 +75,7 @@ impl OutputDecoder for PicoDetNms {
                 collector.report_non_finite(0, first + 2 + place);
                 continue;
             }
-            // The labels are at most 10 000.
+            // There are at most 10 000 labels.
             collector.push(index, whole as u16, score, xyxy);
         }
         collector.decoded
@@ -99,11 +99,11 @@ mod tests {
     }
 
     fn found(rows: &[[f32; ROW]], kept: &[&str]) -> (Vec<Candidate>, DecodeDiagnostics) {
-        let head = decoder(DType::F32, &[100, ROW]).expect("it fits");
-        assert!(!head.needs_suppression());
+        let decoder = decoder(DType::F32, &[100, ROW]).expect("it fits");
+        assert!(!decoder.needs_suppression());
         let numbers = rows.concat();
         let (labels, kept) = (names(&["a", "b"]), names(kept));
-        decode(&head, &[TensorView::F32(&numbers)], 0.3, &labels, &kept)
+        decode(&decoder, &[TensorView::F32(&numbers)], 0.3, &labels, &kept)
     }
 
     #[test]

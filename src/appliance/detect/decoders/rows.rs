@@ -1,4 +1,4 @@
-//! Rows of box, objectness and classes, as YOLOX and YOLOv5 write them. Pure; the two differ only in what the box means.
+//! Rows of box, objectness and classes, as YOLOX and YOLOv5 write them. Pure; they differ only in the box format.
 
 use super::MAX_SCORE;
 use super::argmax::{Span, argmax};
@@ -8,11 +8,10 @@ use jetwatch_types::Xyxy;
 /// Numbers of a row before the classes: four of the box, and the objectness.
 pub(super) const BEFORE_CLASSES: usize = 5;
 
-/// Sieves the boxes of `rows`, each `[four numbers of the box, objectness, class 0, class 1, …]` and `row_len` numbers
-/// long. `atomic_file` makes the box of the row with the given number. The score is objectness times best class.
+/// Decodes the boxes of `rows`, each `[four numbers of the box, objectness, class 0, class 1, …]` with `row_len` numbers.
+/// `decode_box` returns the box of the row with the given index. The score is objectness times best class.
 ///
-/// Rows whose objectness is below the threshold are not looked at any further: neither their classes nor their boxes
-/// can become a detection.
+/// Rows whose objectness is below the threshold are skipped, because none of their classes can reach it.
 #[inline(always)]
 pub(super) fn decode(
     rows: &[f32],
@@ -21,7 +20,7 @@ pub(super) fn decode(
     decode_box: impl Fn(usize, [f32; 4]) -> Xyxy,
 ) {
     for (index, row) in rows.chunks_exact(row_len).enumerate() {
-        // Written so that NaN and both infinities are looked at.
+        // Written so that NaN and both infinities are not skipped.
         if row[4] < collector.threshold && row[4] > f32::NEG_INFINITY {
             continue;
         }
@@ -40,14 +39,14 @@ pub(super) fn decode(
     }
 }
 
-/// Which of a box's own four numbers is not finite, or makes an edge that is not. The numbers count as well as the box: a
-/// logarithm of -∞ would give one that is finite and empty.
+/// Index of the number of a box that is not finite, or that makes an edge infinite. Checks numbers and box: a
+/// logarithm of -∞ gives a box that is finite and empty.
 pub(super) fn first_non_finite(raw: &[f32; 4], xyxy: &Xyxy) -> Option<usize> {
     if raw.iter().chain(xyxy).all(|number| number.is_finite()) {
         return None;
     }
     let found = raw.iter().position(|number| !number.is_finite());
-    // Else the width or height is beyond all bounds.
+    // Otherwise the width or height overflows.
     Some(found.unwrap_or(if raw[2] > raw[3] { 2 } else { 3 }))
 }
 

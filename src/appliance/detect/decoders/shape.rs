@@ -1,4 +1,4 @@
-//! Shapes as text for errors, and the part of one image in the tensors of a batch. Pure.
+//! Shapes as text for errors, and views of one image in the tensors of a batch. Pure.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use super::tensors::element_name;
 use super::{DType, TensorShape, TensorView};
 
 impl DType {
-    /// What ONNX calls it.
+    /// Its name in ONNX.
     #[must_use]
     pub fn name(self) -> &'static str {
         element_name(self)
@@ -20,7 +20,7 @@ impl fmt::Display for TensorShape<'_> {
 }
 
 impl TensorView<'_> {
-    /// How many there are.
+    /// Number of elements.
     #[must_use]
     pub fn len(self) -> usize {
         match self {
@@ -30,13 +30,13 @@ impl TensorView<'_> {
         }
     }
 
-    /// Whether there is none.
+    /// Whether there are no elements.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
 
-    /// Those of image `index` in the tensor of a run of `count` images. Panics when there are not that many.
+    /// The elements of image `index` in the tensor of a run of `count` images. Panics when there are fewer images.
     #[must_use]
     pub fn part(self, index: usize, count: usize) -> Self {
         let len = self.len() / count;
@@ -48,7 +48,7 @@ impl TensorView<'_> {
         }
     }
 
-    /// The number at `index` as text, for errors. Panics when there is none.
+    /// The element at `index` as text, for errors. Panics when there is none.
     #[must_use]
     pub fn format_value(self, index: usize) -> String {
         match self {

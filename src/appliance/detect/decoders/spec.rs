@@ -1,7 +1,7 @@
 //! The output as `model.yaml` describes it: tensors, layout, parameters.
 //!
-//! Read and checked in [`model_yaml`](crate::model), turned into a [`OutputDecoder`] once a first run of the network has
-//! shown what the tensors really are. A new layout has a variant here and a row in the table of keys.
+//! Read and checked in [`model_yaml`](crate::model), turned into an [`OutputDecoder`] after a first run of the network has
+//! given the shapes of its outputs. A new layout needs a variant here and a row in the table of keys.
 
 use super::classifier::{Classifier, ClassifierScores};
 use super::darknet::Darknet;
@@ -21,7 +21,7 @@ use super::yolox_grids::YoloxGrids;
 use super::{Mismatch, OutputDecoder, TensorShape};
 use jetwatch_types::Size;
 
-/// Most output tensors of a layout: three for each of five grids.
+/// Maximum number of output tensors of a layout: three for each of five grids.
 pub const MAX_TENSORS: usize = 15;
 
 /// The output of a network.
@@ -29,11 +29,11 @@ pub const MAX_TENSORS: usize = 15;
 pub struct OutputSpec {
     /// Names of the tensors in the network, in the layout's order; at least one, at most [`MAX_TENSORS`].
     pub tensors: Vec<String>,
-    /// How boxes are written in them.
+    /// Layout of the boxes.
     pub layout: OutputLayout,
 }
 
-/// How boxes are written in the output, with what cannot be learned from the tensors.
+/// Layout of the boxes in the output, with the parameters that the tensors do not contain.
 #[derive(Debug, Clone, PartialEq)]
 pub enum OutputLayout {
     /// See [`yolox`](super::yolox).
@@ -69,7 +69,7 @@ pub enum OutputLayout {
 }
 
 impl OutputLayout {
-    /// The head for a network with this `input` and number of classes, whose tensors are `shapes` in the layout's order.
+    /// The decoder for a network with this `input` and number of classes, whose tensors are `shapes` in the layout's order.
     pub fn create_decoder(
         &self,
         input: Size,
@@ -101,8 +101,8 @@ impl OutputLayout {
         })
     }
 
-    /// What the sides of the input must be multiples of, or cells would be missing at the edge; 1 where the network
-    /// itself states where its boxes are.
+    /// The sides of the input must be multiples of this, or cells would be missing at the edge. 1 where the network
+    /// itself gives the positions of its boxes.
     #[must_use]
     pub const fn side_multiple(&self) -> u32 {
         match self {
@@ -121,7 +121,7 @@ impl OutputLayout {
         }
     }
 
-    /// How a network that names the whole image does so; `None` for those that give boxes.
+    /// Kind of scores of a classifier; `None` for layouts with boxes.
     #[must_use]
     pub const fn classifier(&self) -> Option<ClassifierScores> {
         match self {
@@ -130,7 +130,7 @@ impl OutputLayout {
         }
     }
 
-    /// Whether the output has as many rows as there are objects, so that it differs from image to image. Such a network
+    /// Whether the output has one row per object, so that its length differs from image to image. Such a network
     /// takes one image at a time, and its tensor may be without a batch axis.
     #[must_use]
     pub const fn rows_vary(&self) -> bool {

@@ -1,4 +1,4 @@
-//! SSD: each box relative to an anchor, with a score for each class and mostly one for the background. Pure; the only place
+//! SSD: each box relative to an anchor, with a score per class and usually one for the background. Pure; the only code
 //! that knows this layout.
 //!
 //! ```text
@@ -6,7 +6,7 @@
 //! scores  [N, classes + background]
 //! ```
 //!
-//! With anchor `a` and variances `v`, all in parts of the input:
+//! With anchor `a` and variances `v`, all as fractions of the input:
 //!
 //! ```text
 //! center = (aₓ + x·v₀·a_w, a_y + y·v₁·a_h)     size = (a_w·exp(width·v₂), a_h·exp(height·v₃))
@@ -32,15 +32,15 @@ const SCORES: usize = 1;
 /// The tensors as `model.yaml` specifies them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SsdParameters {
-    /// What the four numbers of a box are.
+    /// Format of the four numbers of a box.
     pub boxes: SsdBoxes,
-    /// Where the score of the background stands.
+    /// Position of the background score.
     pub background: SsdBackground,
-    /// What is left to do with the scores.
+    /// Activation to apply to the scores.
     pub activation: SsdActivation,
 }
 
-/// What the four numbers of a box are.
+/// Format of the four numbers of a box.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SsdBoxes {
     /// Deltas of center and size.
@@ -54,18 +54,18 @@ pub enum SsdBoxes {
     Decoded(BoxUnit),
 }
 
-/// Where the score of the background stands.
+/// Position of the background score.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Words)]
 pub enum SsdBackground {
     /// Before the classes.
     First,
-    /// Behind the classes.
+    /// After the classes.
     Last,
-    /// Nowhere.
+    /// There is none.
     None,
 }
 
-/// What is left to do with the scores.
+/// Activation to apply to the scores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SsdActivation {
     /// The softmax over the row.
@@ -86,7 +86,7 @@ pub struct Ssd {
 }
 
 impl Ssd {
-    /// A head for the tensors `shapes`, which have one row for each anchor.
+    /// A decoder for the tensors `shapes`, which have one row for each anchor.
     pub fn new(
         parameters: &SsdParameters,
         input: Size,
@@ -199,8 +199,8 @@ impl OutputDecoder for Ssd {
     }
 }
 
-/// What the numbers of a row must be at least so that a score may reach the threshold: the question that is asked of every
-/// row, so it takes no exponential.
+/// The minimum raw values with which a score may reach the threshold. Compared for each
+/// row, so it needs no exponential.
 struct ScoreThreshold {
     activation: SsdActivation,
     threshold: f32,
@@ -216,7 +216,7 @@ impl ScoreThreshold {
         }
     }
 
-    /// Whether all numbers that matter are scores, or logits.
+    /// Whether all relevant numbers are valid scores or logits.
     fn is_valid(&self, span: &Span, background: Option<f32>) -> bool {
         match self.activation {
             SsdActivation::Softmax => {
@@ -231,9 +231,9 @@ impl ScoreThreshold {
         match (self.activation, background) {
             (SsdActivation::None, _) => span.max >= self.threshold,
             (SsdActivation::Sigmoid, _) => span.max >= self.logit,
-            // Of two numbers alone the softmax is the sigmoid of their difference, and further ones only lower it.
+            // The softmax of two numbers is the sigmoid of their difference, and further numbers only lower it.
             (SsdActivation::Softmax, Some(background)) => span.max - background >= self.logit,
-            // The sum of the exponentials is at least what it would be if all logits were their mean. What rounds is
+            // The sum of the exponentials is at least what it would be if all logits were equal to their mean. Rounding is
             // far less than 0.001.
             (SsdActivation::Softmax, None) => {
                 let count = classes as f32;
@@ -299,15 +299,15 @@ mod tests {
 
     #[test]
     fn deltas_move_and_stretch_the_anchor() {
-        let mut trial = fixture(deltas(3), SsdBackground::First, SsdActivation::None);
+        let mut fixture = fixture(deltas(3), SsdBackground::First, SsdActivation::None);
         let double = 2.0_f32.ln() / 0.2;
-        trial.floats[0] = vec![
+        fixture.floats[0] = vec![
             0.0, 0.0, 0.0, 0.0, //
             5.0, -2.5, double, -double, //
             0.0, 0.0, 0.0, 0.0,
         ];
-        trial.floats[1] = vec![0.1, 0.3, 0.9, 0.9, 0.3, 0.2, 0.1, 0.299_999, 0.2];
-        let (candidates, decoded) = trial.decode(0.3);
+        fixture.floats[1] = vec![0.1, 0.3, 0.9, 0.9, 0.3, 0.2, 0.1, 0.299_999, 0.2];
+        let (candidates, decoded) = fixture.decode(0.3);
         let wanted = [
             candidate(0, 1, 0.9, [40.0, 15.0, 60.0, 35.0]),
             // Half of the width to the right, a quarter of the height up; twice as wide, half as high.
@@ -315,7 +315,7 @@ mod tests {
         ];
         near(&candidates, &wanted);
         assert_eq!(decoded, DecodeDiagnostics::default());
-        let (candidates, _) = trial.decode_with_labels(0.3, &names(&["a", "b"]), &names(&["a"]));
+        let (candidates, _) = fixture.decode_with_labels(0.3, &names(&["a", "b"]), &names(&["a"]));
         near(&candidates, &wanted[1..]);
     }
 
@@ -326,11 +326,11 @@ mod tests {
             (BoxUnit::Pixels, [1.0, 1.0]),
         ] {
             let boxes = SsdBoxes::Decoded(unit);
-            let mut trial = fixture(boxes, SsdBackground::Last, SsdActivation::None);
-            trial.floats[0][4..8].copy_from_slice(&[0.1, 0.2, 0.5, 0.4]);
-            trial.floats[1][3..6].copy_from_slice(&[0.2, 0.7, 0.1]);
+            let mut fixture = fixture(boxes, SsdBackground::Last, SsdActivation::None);
+            fixture.floats[0][4..8].copy_from_slice(&[0.1, 0.2, 0.5, 0.4]);
+            fixture.floats[1][3..6].copy_from_slice(&[0.2, 0.7, 0.1]);
             let xyxy = [0.1 * size[0], 0.2 * size[1], 0.5 * size[0], 0.4 * size[1]];
-            near(&trial.decode(0.3).0, &[candidate(1, 1, 0.7, xyxy)]);
+            near(&fixture.decode(0.3).0, &[candidate(1, 1, 0.7, xyxy)]);
         }
     }
 
@@ -342,8 +342,8 @@ mod tests {
             row[place].exp() / row.iter().map(|logit| logit.exp()).sum::<f32>()
         };
         for (background, place) in [(SsdBackground::First, 1), (SsdBackground::Last, 0)] {
-            let mut trial = fixture(deltas(3), background, SsdActivation::Softmax);
-            trial.floats[1].copy_from_slice(&rows);
+            let mut fixture = fixture(deltas(3), background, SsdActivation::Softmax);
+            fixture.floats[1].copy_from_slice(&rows);
             let wanted: Vec<_> = (0..3)
                 .map(|row| {
                     let row_of = &rows[row * 3..row * 3 + 3];
@@ -351,38 +351,41 @@ mod tests {
                     candidate(row as u32, class as u16, share(row_of, place + class), xyxy)
                 })
                 .collect();
-            near(&trial.decode(0.001).0, &wanted);
+            near(&fixture.decode(0.001).0, &wanted);
             // The threshold is included, and what it takes to pass it at least is never too much.
             for wanted in &wanted {
-                let exact = trial.decode(0.001).0[wanted.cell as usize].score;
-                let found = trial.decode(exact).0;
+                let exact = fixture.decode(0.001).0[wanted.cell as usize].score;
+                let found = fixture.decode(exact).0;
                 assert!(
                     found.iter().any(|found| found.cell == wanted.cell),
                     "{exact}"
                 );
-                let above = trial.decode(exact + 1e-6).0;
+                let above = fixture.decode(exact + 1e-6).0;
                 assert!(
                     above.iter().all(|found| found.cell != wanted.cell),
                     "{exact}"
                 );
             }
         }
-        let mut trial = fixture(deltas(3), SsdBackground::None, SsdActivation::Softmax);
-        trial.floats[1].copy_from_slice(&rows[..6]);
+        let mut fixture = fixture(deltas(3), SsdBackground::None, SsdActivation::Softmax);
+        fixture.floats[1].copy_from_slice(&rows[..6]);
         let wanted = share(&rows[..2], 1);
-        assert!((trial.decode(0.001).0[0].score - wanted).abs() < 1e-6);
-        assert_eq!(trial.decode(trial.decode(0.001).0[0].score).0[0].cell, 0);
-        assert_eq!(trial.decode(0.99).0, []);
+        assert!((fixture.decode(0.001).0[0].score - wanted).abs() < 1e-6);
+        assert_eq!(
+            fixture.decode(fixture.decode(0.001).0[0].score).0[0].cell,
+            0
+        );
+        assert_eq!(fixture.decode(0.99).0, []);
         // Two equal logits: half of the whole for each.
-        trial.floats[1].fill(1.0);
-        assert_eq!(trial.decode(0.5).0.len(), 3);
+        fixture.floats[1].fill(1.0);
+        assert_eq!(fixture.decode(0.5).0.len(), 3);
     }
 
     #[test]
     fn sigmoid_scores_have_no_background_class() {
-        let mut trial = fixture(deltas(3), SsdBackground::None, SsdActivation::Sigmoid);
-        trial.floats[1].copy_from_slice(&[0.0, -1.0, -1.0, 2.0, -9.0, -9.0]);
-        let (candidates, decoded) = trial.decode(0.5);
+        let mut fixture = fixture(deltas(3), SsdBackground::None, SsdActivation::Sigmoid);
+        fixture.floats[1].copy_from_slice(&[0.0, -1.0, -1.0, 2.0, -9.0, -9.0]);
+        let (candidates, decoded) = fixture.decode(0.5);
         let xyxy = [40.0, 15.0, 60.0, 35.0];
         near(
             &candidates,
@@ -401,11 +404,11 @@ mod tests {
             for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
                 let sides = [4, 5, 6, 7].map(|index| (0, index));
                 for (tensor, index) in [(1, 4), (1, 5)].into_iter().chain(sides) {
-                    let mut trial = fixture(deltas(3), SsdBackground::First, activation);
-                    trial.floats[1].copy_from_slice(&[-5.0, 0.9, 0.1].repeat(3));
-                    trial.floats[1][6..].copy_from_slice(&[0.9, 0.0, 0.0]);
-                    trial.floats[tensor][index] = bad;
-                    let (candidates, decoded) = trial.decode(0.5);
+                    let mut fixture = fixture(deltas(3), SsdBackground::First, activation);
+                    fixture.floats[1].copy_from_slice(&[-5.0, 0.9, 0.1].repeat(3));
+                    fixture.floats[1][6..].copy_from_slice(&[0.9, 0.0, 0.0]);
+                    fixture.floats[tensor][index] = bad;
+                    let (candidates, decoded) = fixture.decode(0.5);
                     assert_eq!((candidates.len(), decoded.non_finite), (1, 1), "{bad}");
                     assert_eq!(
                         decoded.first_non_finite,

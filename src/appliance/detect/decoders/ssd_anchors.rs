@@ -1,9 +1,9 @@
-//! The anchors of an SSD: the boxes that its output is relative to. Pure; called when a head is made.
+//! The anchors of an SSD: the boxes that its output is relative to. Pure; called when a decoder is created.
 //!
-//! Networks are trained with anchors that their file does not hold. They are computed from a few numbers, as most
-//! programs do, or read as a list, which the others can write.
+//! The file of a network does not contain the anchors of its training. They are computed from a few numbers, as most
+//! programs do, or read from a list.
 
-/// One anchor, `[x, y, width, height]` of center and size as parts of the input.
+/// One anchor: center and size `[x, y, width, height]` as fractions of the input.
 pub type Anchor = [f32; 4];
 
 /// The anchors on one feature map.
@@ -13,19 +13,19 @@ pub struct AnchorGrid {
     pub columns: usize,
     /// Rows of cells.
     pub rows: usize,
-    /// From cell to cell as parts of the input's width and height; without it the cells fill the input. They do not in
+    /// Distance of cells as fractions of the input's width and height. Without it the cells fill the input. They do not in
     /// networks whose steps were rounded, such as 16 pixels for 19 cells over 300.
     pub step: Option<[f32; 2]>,
-    /// Side of the square anchor as a part of the input.
+    /// Side of the square anchor as a fraction of the input.
     pub scale: f32,
-    /// The same of the next feature map: a second square lies between both.
+    /// The same of the next feature map; the side of a second square is between both.
     pub next_scale: f32,
-    /// Width over height of the further anchors. Each gives two, the second upright where the first lies.
+    /// Aspect ratios (width over height) of the further anchors. Each gives two: this ratio and its inverse.
     pub ratios: Vec<f32>,
 }
 
 impl AnchorGrid {
-    /// How many anchors it has.
+    /// Number of anchors.
     #[must_use]
     pub fn count(&self) -> usize {
         self.columns * self.rows * (2 + 2 * self.ratios.len())
@@ -35,16 +35,16 @@ impl AnchorGrid {
 /// Whether anchors may reach beyond the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AnchorLimit {
-    /// Centers and sizes are cut to 0…1.
+    /// Centers and sizes are clamped to 0…1.
     Input,
-    /// They are left as they are.
+    /// They stay unchanged.
     None,
 }
 
 /// Why a list of anchors cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadAnchor {
-    /// Number of the line, from 1.
+    /// Line number, from 1.
     pub line: usize,
     /// What is wrong with it, and what was expected.
     pub problem: String,
@@ -84,8 +84,11 @@ pub fn generate(grids: &[AnchorGrid], limit: AnchorLimit) -> Vec<Anchor> {
     anchors
 }
 
-/// The anchors in `text`: one in a line as four numbers, `x y width height`, in the order of the network's output. Empty
-/// lines and those that begin with `#` are left out.
+/// The anchors in `text`: one per line as four numbers, `x y width height`, in the order of the network's output. Empty
+/// lines and those that begin with `#` are skipped.
+///
+/// # Errors
+/// A line is not an anchor.
 pub fn read(text: &str) -> Result<Vec<Anchor>, BadAnchor> {
     let mut anchors = Vec::new();
     for (index, line) in text.lines().enumerate() {
@@ -114,7 +117,7 @@ pub fn read(text: &str) -> Result<Vec<Anchor>, BadAnchor> {
         if !(width > 0.0 && height > 0.0) {
             return Err(bad("width and height must be above 0".to_owned()));
         }
-        // Parts of the input are around 1; such numbers are pixels.
+        // Fractions of the input are around 1; larger numbers are pixels.
         if anchor.iter().any(|number| number.abs() > 10.0) {
             return Err(bad(
                 "anchors are parts of the input, mostly 0 to 1: divide pixels by its width and height".to_owned(),

@@ -1,10 +1,10 @@
-//! What the heads ask of the tensors that a network gives: how many, of which type, with which axes. Pure.
+//! Checks of the output tensors of a network: number, types, axes. Pure.
 //!
-//! It knows no layout. Heads call it when they are made, so that `decode` can rely on what was checked here.
+//! Independent of the layout. Decoders call it when they are created, so that `decode` can rely on it.
 
 use super::{DType, Mismatch, TensorShape, TensorView};
 
-/// Fails unless the network gives exactly `wanted` tensors, which `roles` names in the layout's order.
+/// Fails unless the network has exactly `wanted` output tensors. `roles` names them in the layout's order.
 pub(super) fn check_count(
     shapes: &[TensorShape<'_>],
     wanted: usize,
@@ -23,7 +23,7 @@ pub(super) fn check_count(
 
 /// Fails unless tensor number `tensor` has elements of `element` and the axes `wanted`.
 ///
-/// An axis of `None` may have any length: the exporter chose it. `class_names` has one word for each axis, for the error.
+/// An axis of `None` may have any length. Each axis has a word for the error.
 pub(super) fn check_axes(
     shapes: &[TensorShape<'_>],
     tensor: usize,
@@ -64,7 +64,7 @@ pub(super) fn element_name(element: DType) -> &'static str {
     }
 }
 
-/// The floats of tensor number `tensor`. Panics when it has others, or not `len` of them.
+/// The floats of tensor number `tensor`. Panics when it has another type or not `len` elements.
 pub(super) fn floats<'a>(tensors: &[TensorView<'a>], tensor: usize, len: usize) -> &'a [f32] {
     let TensorView::F32(numbers) = tensors[tensor] else {
         panic!("tensor {tensor} was checked to hold 32-bit floats");

@@ -1,7 +1,7 @@
-//! The output of YOLOv5, of YOLOv7 exported with its grid, and of what else writes the same rows. Pure.
+//! The output of YOLOv5, of YOLOv7 exported with its grid, and of other networks with the same rows. Pure.
 //!
 //! A row is `[x, y, w, h, objectness, class 0, class 1, …]`: center and size in input pixels, objectness and classes after
-//! their sigmoid. The grids and anchors were applied in the network, so the number of rows is the exporter's.
+//! their sigmoid. The network has applied grids and anchors, so the number of rows depends on the export.
 //!
 //! ```text
 //! box = (x ∓ w/2, y ∓ h/2)     score = objectness · best class
@@ -24,7 +24,7 @@ pub struct Yolov5 {
 }
 
 impl Yolov5 {
-    /// For `[rows, 5 + classes]`, whatever the number of rows and with it the `input`.
+    /// For `[rows, 5 + classes]` with any number of rows and any input size.
     pub fn new(_input: Size, classes: usize, shapes: &[TensorShape<'_>]) -> Result<Self, Mismatch> {
         let row_len = BEFORE_CLASSES + classes;
         let advice = format!(
@@ -40,7 +40,7 @@ impl Yolov5 {
 }
 
 impl OutputDecoder for Yolov5 {
-    /// Rows whose objectness is below `threshold` are looked at no further.
+    /// Of rows whose objectness is below `threshold` nothing else is read.
     fn decode(
         &self,
         tensors: &[TensorView<'_>],
@@ -75,11 +75,11 @@ mod tests {
         threshold: f32,
         kept: &[&str],
     ) -> (Vec<Candidate>, DecodeDiagnostics) {
-        let head = shaped(DType::F32, &[rows.len(), ROW]).expect("the shape is right");
+        let decoder = shaped(DType::F32, &[rows.len(), ROW]).expect("the shape is right");
         let output = rows.concat();
         let labels = names(&["a", "b"]);
         fixture::decode(
-            &head,
+            &decoder,
             &[TensorView::F32(&output)],
             threshold,
             &labels,

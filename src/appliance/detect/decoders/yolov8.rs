@@ -1,7 +1,7 @@
 //! The output of YOLOv8 and YOLO11: planes of boxes and class scores, without objectness. Pure.
 //!
 //! `[4 + classes, boxes]`: four planes with center x and y, width and height in input pixels, then one plane for each class
-//! with its scores after the sigmoid. One box has its numbers far apart, so the planes are searched side by side.
+//! with its scores after the sigmoid. The numbers of one box are far apart, so the planes are searched in parallel.
 
 use super::argmax::{BLOCK, Block, argmax};
 use super::candidates::CandidateCollector;
@@ -24,7 +24,7 @@ pub struct Yolov8 {
 }
 
 impl Yolov8 {
-    /// For `[4 + classes, boxes]`, whatever the number of boxes and with it the `input`.
+    /// For `[4 + classes, boxes]` with any number of boxes and any input size.
     pub fn new(_input: Size, classes: usize, shapes: &[TensorShape<'_>]) -> Result<Self, Mismatch> {
         let advice = format!(
             "YOLOv8 has 4 planes before those of the classes; check labels ({classes}) in model.yaml, and export without \
@@ -41,7 +41,7 @@ impl Yolov8 {
 }
 
 impl OutputDecoder for Yolov8 {
-    /// Of boxes whose best class is below `threshold` only the scores are looked at.
+    /// Of boxes whose best class is below `threshold` only the scores are read.
     fn decode(
         &self,
         tensors: &[TensorView<'_>],
@@ -57,8 +57,8 @@ impl OutputDecoder for Yolov8 {
         for first in (0..self.boxes).step_by(BLOCK) {
             let count = BLOCK.min(self.boxes - first);
             block.read(scores, self.boxes, first, count);
-            for lane in 0..count {
-                let (span, cell) = (block.span(lane), first + lane);
+            for offset in 0..count {
+                let (span, cell) = (block.span(offset), first + offset);
                 if span.max < threshold && span.is_valid() {
                     continue;
                 }
@@ -111,10 +111,10 @@ mod tests {
         threshold: f32,
         kept: &[&str],
     ) -> (Vec<Candidate>, DecodeDiagnostics) {
-        let head = shaped(DType::F32, &[PLANES, BOXES]).expect("the shape is right");
+        let decoder = shaped(DType::F32, &[PLANES, BOXES]).expect("the shape is right");
         let labels = names(&["a", "b", "c"]);
         fixture::decode(
-            &head,
+            &decoder,
             &[TensorView::F32(output)],
             threshold,
             &labels,

@@ -1,7 +1,7 @@
-//! The raw output of YOLOX in one tensor, as boxes in input pixels. Pure; [`grids`] reads the same in a tensor a grid.
+//! The raw output of YOLOX in one tensor, as boxes in input pixels. Pure; [`grids`] reads the same with one tensor per grid.
 //!
 //! The output holds one row for each cell of three grids over the input, of strides 8, 16 and 32 pixels, each row by
-//! row. A row is `[x, y, w, h, objectness, class 0, class 1, …]`; objectness and classes went through a sigmoid in the
+//! row. A row is `[x, y, w, h, objectness, class 0, class 1, …]`; objectness and classes are after a sigmoid in the
 //! network. For the cell in column `gx` and row `gy` of the grid with stride `s`:
 //!
 //! ```text
@@ -19,7 +19,7 @@ use super::{
 };
 use jetwatch_types::{Size, Xyxy};
 
-/// Pixels from cell to cell in the three grids.
+/// Strides of the three grids in pixels.
 const STRIDES: [u32; 3] = [8, 16, 32];
 
 /// The grids over one input size for one number of classes.
@@ -62,7 +62,7 @@ impl Yolox {
 }
 
 impl OutputDecoder for Yolox {
-    /// Rows whose objectness is below `threshold` are looked at no further.
+    /// Of rows whose objectness is below `threshold` nothing else is read.
     fn decode(
         &self,
         tensors: &[TensorView<'_>],

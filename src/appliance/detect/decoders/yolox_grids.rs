@@ -1,6 +1,6 @@
-//! The raw output of YOLOX with a tensor for each grid, as boxes in input pixels. Pure.
+//! The raw output of YOLOX with one tensor per grid, as boxes in input pixels. Pure.
 //!
-//! The numbers are those of [`yolox`](super::yolox) before they are laid one behind the other: `[5 + classes, h, w]` for each
+//! The numbers are those of [`yolox`](super::yolox) before their concatenation: `[5 + classes, h, w]` for each
 //! stride, a plane each for x, y, w, h, objectness and every class, the last two after their sigmoid.
 
 use super::argmax::argmax;
@@ -55,7 +55,7 @@ impl YoloxGrids {
 }
 
 impl OutputDecoder for YoloxGrids {
-    /// Cells whose objectness is below `threshold` are looked at no further.
+    /// Of cells whose objectness is below `threshold` nothing else is read.
     fn decode(
         &self,
         tensors: &[TensorView<'_>],
@@ -71,7 +71,7 @@ impl OutputDecoder for YoloxGrids {
             let output = floats(tensors, tensor, planes * cells);
             let objectness = &output[OBJECTNESS * cells..][..cells];
             for (cell, objectness) in objectness.iter().enumerate() {
-                // Written so that NaN and both infinities are looked at.
+                // Written so that NaN and both infinities are not skipped.
                 if *objectness < threshold && *objectness > f32::NEG_INFINITY {
                     continue;
                 }
@@ -137,10 +137,10 @@ mod tests {
     }
 
     fn decode(grids: &[Vec<f32>; 3], filter: &ClassFilter) -> (Vec<Candidate>, DecodeDiagnostics) {
-        let head = shaped(&GRIDS).expect("the shapes are right");
+        let decoder = shaped(&GRIDS).expect("the shapes are right");
         let tensors = grids.each_ref().map(|grid| TensorView::F32(grid));
         let mut candidates = Vec::new();
-        let decoded = head.decode(&tensors, 0.3, filter, &mut candidates);
+        let decoded = decoder.decode(&tensors, 0.3, filter, &mut candidates);
         (candidates, decoded)
     }
 

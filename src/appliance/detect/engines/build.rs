@@ -1,4 +1,4 @@
-//! Builds the engine of a recipe and reports progress meanwhile.
+//! Builds the engine of an [`EngineSpec`] and reports progress.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ const NOTIFY_INTERVAL: Duration = Duration::from_millis(250);
 /// Interval of progress reports in the log.
 const LOG_INTERVAL: Duration = Duration::from_secs(5);
 
-/// TensorRT's parser and optimizer recurse deeply.
+/// Stack size of the build thread: TensorRT's parser and optimizer recurse deeply.
 const STACK_BYTES: usize = 16 << 20;
 
 /// A plan is about as large as the network's file, or smaller; in FP32 with several kernels it may be larger.
@@ -63,11 +63,11 @@ pub enum EngineState {
     },
 }
 
-/// How to build, besides the recipe.
+/// Options of a build.
 pub struct BuildOptions<'o> {
-    /// Images for a calibration; for an [`EngineSpec`] that is to be calibrated.
+    /// Images for the calibration of an [`EngineSpec`] whose calibration is pending.
     pub images: Option<&'o mut (dyn CalibrationInput + Send)>,
-    /// Build also when the engine is there.
+    /// Build even if the engine exists.
     pub force: bool,
     /// Returns whether to cancel; called repeatedly from several threads.
     pub stop: &'o (dyn Fn() -> bool + Sync),
@@ -81,17 +81,20 @@ pub fn can_cancel(library: &Library) -> bool {
     library.generation() != Generation::Eight
 }
 
-/// The plan of `spec`: out of `cache`, or built into it where `policy` lets it. `notify` receives each state, on this thread.
-/// A plan that is there is read and hashed; a build takes minutes on a Jetson.
+/// The plan of `spec`: from `cache`, or built and stored there if `policy` allows it. `notify` receives each state, on this
+/// thread. An existing plan is read and hashed; a build takes minutes on a Jetson.
+///
+/// # Errors
+/// The engine is missing and must not be built, the build fails, or the cache cannot be read or written.
 pub fn find_or_build(
     cache: &EngineCache,
-    recipe: &EngineSpec,
+    spec: &EngineSpec,
     policy: EngineBuild,
     library: &Arc<Library>,
     device: &Arc<Device>,
     notify: &dyn Fn(EngineState),
 ) -> Result<Vec<u8>, EngineError> {
-    let missing = match cache.find(recipe)? {
+    let missing = match cache.find(spec)? {
         Lookup::Found(found) => {
             log::info!("engine {}", found.path.display());
             notify(EngineState::Ready {
@@ -113,34 +116,37 @@ pub fn find_or_build(
                 "{}; building it now (detector.tensorrt.build: allow)",
                 missing.reason
             );
-            let order = BuildOptions {
+            let options = BuildOptions {
                 images: None,
                 force: false,
                 stop: &|| false,
                 notify,
             };
-            Ok(build(cache, recipe, library, Some(device), order)?.plan)
+            Ok(build(cache, spec, library, Some(device), options)?.plan)
         }
     }
 }
 
-/// Builds the engine of `spec` and stores it in `cache`. While another process builds there, it waits; an engine that is there then is
-/// taken unless the order is forced.
+/// Builds the engine of `spec` and stores it in `cache`. Waits while another process builds there; an engine that exists
+/// afterwards is used unless `options.force` is set.
 ///
-/// Without a `device` the recipe must be for any GPU of its compute capability, and TensorRT-RTX alone can do that.
+/// Without a `device` the spec must be for any GPU of its compute capability; only TensorRT-RTX supports that.
+///
+/// # Errors
+/// The build fails or is canceled, memory or disk space is too small, or the cache cannot be written.
 pub fn build(
     cache: &EngineCache,
-    recipe: &EngineSpec,
+    spec: &EngineSpec,
     library: &Arc<Library>,
     device: Option<&Arc<Device>>,
-    order: BuildOptions<'_>,
+    options: BuildOptions<'_>,
 ) -> Result<Stored, EngineError> {
     let BuildOptions {
         images,
         force: is_forced,
         stop,
         notify,
-    } = order;
+    } = options;
     let mut waited_until = Duration::ZERO;
     let lock = cache.lock(&mut |elapsed| {
         if elapsed >= waited_until {
@@ -157,7 +163,7 @@ pub fn build(
     atomic_file::remove_leftovers(cache.folder(), &lock)?;
     if !is_forced
         && images.is_none()
-        && let Lookup::Found(found) = cache.find(recipe)?
+        && let Lookup::Found(found) = cache.find(spec)?
     {
         notify(EngineState::Ready {
             path: found.path.clone(),
@@ -166,8 +172,8 @@ pub fn build(
         return Ok(*found);
     }
 
-    let onnx = recipe.file.read()?;
-    let workspace_bytes = recipe.workspace_mib.map(|mib| mib << 20);
+    let onnx = spec.file.read()?;
+    let workspace_bytes = spec.workspace_mib.map(|mib| mib << 20);
     memory::check(
         device.map(AsRef::as_ref),
         onnx.len() as u64,
@@ -175,9 +181,9 @@ pub fn build(
     )?;
     cache.check_disk_space(PLAN_SIZE_FACTOR * onnx.len() as u64)?;
     let began = Instant::now();
-    let timing_cache = cache.timing_cache(recipe);
+    let timing_cache = cache.timing_cache(spec);
     let work = BuildJob {
-        recipe,
+        spec,
         library,
         device,
         onnx: &onnx,
@@ -188,19 +194,19 @@ pub fn build(
     if stop() {
         return Err(EngineError::Canceled);
     }
-    let recipe = save_calibration(recipe, &built)?;
+    let spec = save_calibration(spec, &built)?;
     let layers = device.and_then(|device| {
-        // Only for display: the engine works without it.
-        library::inspect(library, device, &built.plan, recipe.dla).unwrap_or_else(|error| {
+        // For display only: the engine works without it.
+        library::inspect(library, device, &built.plan, spec.dla).unwrap_or_else(|error| {
             log::warn!("the engine was built, but its layers cannot be listed: {error}");
             None
         })
     });
     let seconds = began.elapsed().as_secs_f64();
-    let manifest = Manifest::new(recipe.cache_key_fields(), &built.plan, seconds, layers);
+    let manifest = Manifest::new(spec.cache_key_fields(), &built.plan, seconds, layers);
     let stored = cache.store(manifest, built.plan, &lock)?;
     if let Some(bytes) = &built.timing_cache
-        && let Err(error) = cache.save_timing_cache(&recipe, bytes, &lock)
+        && let Err(error) = cache.save_timing_cache(&spec, bytes, &lock)
     {
         log::warn!("cannot save the timing cache, so the next build will not be faster: {error}");
     }
@@ -212,24 +218,24 @@ pub fn build(
     Ok(stored)
 }
 
-/// Writes the calibration that was made, whose hash is a part of the recipe from now on.
-fn save_calibration(recipe: &EngineSpec, built: &Built) -> Result<EngineSpec, EngineError> {
-    let Some(Calibration { path, sha256: None }) = &recipe.calibration else {
-        return Ok(recipe.clone());
+/// Writes the new calibration cache. Its hash becomes part of the spec.
+fn save_calibration(spec: &EngineSpec, built: &Built) -> Result<EngineSpec, EngineError> {
+    let Some(Calibration { path, sha256: None }) = &spec.calibration else {
+        return Ok(spec.clone());
     };
     let Some(bytes) = &built.calibration_cache else {
         return Err(EngineError::NotCalibrated {
-            path: recipe.file.path.clone(),
+            path: spec.file.path.clone(),
         });
     };
     atomic_file::write(path, bytes)?;
     log::info!("calibration {}", path.display());
-    Ok(recipe.with_calibration(bytes))
+    Ok(spec.with_calibration(bytes))
 }
 
-/// What TensorRT is given.
+/// Input of TensorRT.
 struct BuildJob<'w> {
-    recipe: &'w EngineSpec,
+    spec: &'w EngineSpec,
     library: &'w Arc<Library>,
     device: Option<&'w Arc<Device>>,
     onnx: &'w [u8],
@@ -291,12 +297,12 @@ impl BuildJob<'_> {
         images: Option<&mut (dyn CalibrationInput + Send)>,
         on_progress: &(dyn Fn(&Progress) -> bool + Sync),
     ) -> Result<Built, EngineError> {
-        let recipe = self.recipe;
+        let spec = self.spec;
         if let Some(device) = self.device {
             device.make_current()?;
         }
-        let implicit_int8 = match &recipe.calibration {
-            Some(calibration) if recipe.precision == Precision::Int8 => Some(ImplicitInt8 {
+        let implicit_int8 = match &spec.calibration {
+            Some(calibration) if spec.precision == Precision::Int8 => Some(ImplicitInt8 {
                 cache: match calibration.sha256 {
                     Some(_) => Some(Calibration::bytes(&calibration.path)?),
                     None => None,
@@ -306,21 +312,21 @@ impl BuildJob<'_> {
             _ => None,
         };
         let request = BuildRequest {
-            path: Some(&recipe.file.path),
-            batch: recipe.batch,
-            contexts: recipe.contexts,
-            dla: recipe.dla,
-            gpu_fallback: recipe.gpu_fallback,
+            path: Some(&spec.file.path),
+            batch: spec.batch,
+            contexts: spec.contexts,
+            dla: spec.dla,
+            gpu_fallback: spec.gpu_fallback,
             workspace_bytes: self.workspace_bytes,
             implicit_int8,
             timing_cache: self.timing_cache,
-            compute_capability: match recipe.gpu.name {
+            compute_capability: match spec.gpu.name {
                 Some(_) => None,
-                None => Some(recipe.gpu.capability),
+                None => Some(spec.gpu.capability),
             },
             progress: Some(on_progress),
             device: self.device,
-            ..BuildRequest::new(self.onnx, recipe.precision)
+            ..BuildRequest::new(self.onnx, spec.precision)
         };
         Ok(request.build(self.library)?)
     }
@@ -344,7 +350,7 @@ impl LastReport {
     }
 }
 
-/// The state of a build as a line of the log.
+/// The state of a build as a log line.
 fn line(state: &EngineState) -> String {
     match state {
         EngineState::Building {

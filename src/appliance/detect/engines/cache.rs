@@ -1,4 +1,4 @@
-//! The folder of engines: finds the engine of a recipe, explains why there is none, and stores new ones.
+//! The engine cache, a folder: finds the engine of a spec, explains why it is missing, stores new ones.
 
 use std::fs;
 use std::io;
@@ -12,7 +12,7 @@ use super::manifest::Manifest;
 use super::miss::{CacheMiss, MissReason, differences};
 use super::spec::EngineSpec;
 
-/// Disk space needed in addition to the plan itself, for the manifest and the times of kernels.
+/// Disk space in bytes needed in addition to the plan, for the manifest and the timing cache.
 const SLACK_BYTES: u64 = 16 << 20;
 
 /// A folder of engines.
@@ -26,16 +26,16 @@ pub struct EngineCache {
 pub enum Lookup {
     /// The engine.
     Found(Box<Stored>),
-    /// None, and why.
+    /// No engine, and why.
     Miss(CacheMiss),
 }
 
-/// An engine whose bytes are those that were written.
+/// An engine with a verified hash.
 #[derive(Debug)]
 pub struct Stored {
     /// Its file.
     pub path: PathBuf,
-    /// What is known of it.
+    /// Its manifest.
     pub manifest: Manifest,
     /// The plan.
     pub plan: Vec<u8>,
@@ -46,6 +46,9 @@ type ReadManifest = Result<Manifest, String>;
 
 impl Stored {
     /// Copies the engine to `path`, and its manifest next to it.
+    ///
+    /// # Errors
+    /// A file cannot be written.
     pub fn copy_to(&self, path: &Path) -> Result<(), EngineError> {
         atomic_file::write(path, &self.plan)?;
         atomic_file::write(&manifest_of(path), self.manifest.to_text().as_bytes())
@@ -53,7 +56,7 @@ impl Stored {
 }
 
 impl EngineCache {
-    /// The cache in `folder`, which need not be there yet.
+    /// The cache in `folder`, which does not have to exist.
     #[must_use]
     pub fn new(folder: &Path) -> Self {
         Self {
@@ -61,30 +64,33 @@ impl EngineCache {
         }
     }
 
-    /// Where it is.
+    /// Its folder.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The file that the engine of `spec` has or would have.
+    /// The path of the engine of `spec`, whether it exists or not.
     #[must_use]
-    pub fn path_of(&self, recipe: &EngineSpec) -> PathBuf {
-        self.folder.join(recipe.file_name())
+    pub fn path_of(&self, spec: &EngineSpec) -> PathBuf {
+        self.folder.join(spec.file_name())
     }
 
-    /// Reads the engine of `spec` and compares its hash, or explains why there is none. Fails when the folder cannot be read.
-    pub fn find(&self, recipe: &EngineSpec) -> Result<Lookup, EngineError> {
-        let path = self.path_of(recipe);
+    /// Reads the engine of `spec` and compares its hash, or explains why it is missing.
+    ///
+    /// # Errors
+    /// The folder or a file in it cannot be read.
+    pub fn find(&self, spec: &EngineSpec) -> Result<Lookup, EngineError> {
+        let path = self.path_of(spec);
         let missing = |reason| {
             Ok(Lookup::Miss(CacheMiss {
                 reason,
-                command: recipe.command(&self.folder),
+                command: spec.command(&self.folder),
             }))
         };
         let file = file_name(&path);
         let Some(plan) = read(&path)? else {
-            return missing(self.nearest(recipe)?);
+            return missing(self.nearest(spec)?);
         };
         let manifest = manifest_of(&path);
         let Some(text) = read(&manifest)? else {
@@ -97,9 +103,9 @@ impl EngineCache {
                 return missing(MissReason::BadManifest { file, what });
             }
         };
-        let wanted = recipe.cache_key_fields();
+        let wanted = spec.cache_key_fields();
         if manifest.recipe != wanted {
-            // Its name is that of the recipe: the file was renamed or changed.
+            // The name is that of this spec, so the file was renamed or changed.
             let differences = differences(&manifest.recipe, &wanted);
             return missing(MissReason::Other { file, differences });
         }
@@ -113,9 +119,9 @@ impl EngineCache {
         })))
     }
 
-    /// Why there is no engine of `spec`: what the nearest of the same model and precision differs in.
-    fn nearest(&self, recipe: &EngineSpec) -> Result<MissReason, EngineError> {
-        let wanted = recipe.cache_key_fields();
+    /// Why there is no engine of `spec`: the differences to the nearest one of the same model and precision.
+    fn nearest(&self, spec: &EngineSpec) -> Result<MissReason, EngineError> {
+        let wanted = spec.cache_key_fields();
         let known = self
             .manifests()?
             .into_iter()
@@ -125,7 +131,7 @@ impl EngineCache {
                 (found.model == wanted.model && found.precision == wanted.precision)
                     .then(|| (differences(found, &wanted), manifest.built_at, path))
             });
-        // The fewest differences; of those the newest, whose time sorts as text.
+        // The fewest differences, then the newest: RFC 3339 times sort as text.
         let nearest = known.min_by(|(one, one_built, _), (other, other_built, _)| {
             (one.len().cmp(&other.len())).then_with(|| other_built.cmp(one_built))
         });
@@ -135,14 +141,14 @@ impl EngineCache {
                 differences,
             },
             None => MissReason::None {
-                model: recipe.model.clone(),
-                precision: recipe.precision_name(),
+                model: spec.model.clone(),
+                precision: spec.precision_name(),
                 folder: self.folder.display().to_string(),
             },
         })
     }
 
-    /// Every manifest in the folder with the engine's file next to it, by name; a reason as text for those that cannot be read.
+    /// All manifests in the folder with the path of their engines, by name; a reason as text for those that cannot be read.
     pub(super) fn manifests(&self) -> Result<Vec<(PathBuf, ReadManifest)>, EngineError> {
         let entries = match fs::read_dir(&self.folder) {
             Ok(entries) => entries,
@@ -184,8 +190,8 @@ impl EngineCache {
         disk_space::check(&self.folder, plan_bytes.saturating_add(SLACK_BYTES))
     }
 
-    /// Puts the engine of `manifest` there: both files are written and synced first, then the plan gets its name, then the manifest.
-    /// Whatever happens in between, a plan without its own manifest does not count.
+    /// Stores the engine of `manifest`: writes and syncs both files, then renames the plan, then the manifest.
+    /// After an interruption, a plan without its own manifest is ignored.
     pub(super) fn store(
         &self,
         manifest: Manifest,
@@ -205,14 +211,17 @@ impl EngineCache {
         })
     }
 
-    /// Removes [`outdated`](Self::outdated) engines and gives their files. Waits while another process builds.
+    /// Removes [`outdated`](Self::outdated) engines and returns their paths. Waits while another process builds.
+    ///
+    /// # Errors
+    /// The folder cannot be read, or a file cannot be removed.
     pub fn prune(&self, kept: &Manifest) -> Result<Vec<PathBuf>, EngineError> {
         let Some(_lock) = self.lock(&mut |_| true)? else {
             return Ok(Vec::new());
         };
         let old = self.outdated(kept)?;
         for path in &old {
-            // The manifest goes first: an engine without one does not count.
+            // The manifest first: an engine without one is ignored.
             for path in [&manifest_of(path), path] {
                 match fs::remove_file(path) {
                     Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -226,15 +235,18 @@ impl EngineCache {
         Ok(old)
     }
 
-    /// Engines that differ from `accepted` in nothing but the version of TensorRT.
+    /// Paths of the engines that differ from `kept` only in the version of TensorRT.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
     pub fn outdated(&self, kept: &Manifest) -> Result<Vec<PathBuf>, EngineError> {
         let same_but_version = |manifest: &Manifest| {
-            let mut recipe = manifest.recipe.clone();
-            let is_other = recipe.builder_version != kept.recipe.builder_version;
-            recipe.builder_version = kept.recipe.builder_version.clone();
-            // Versions differ in how many profiles they need.
-            recipe.profiles = kept.recipe.profiles;
-            is_other && recipe == kept.recipe
+            let mut fields = manifest.recipe.clone();
+            let is_other = fields.builder_version != kept.recipe.builder_version;
+            fields.builder_version = kept.recipe.builder_version.clone();
+            // The number of profiles depends on the version.
+            fields.profiles = kept.recipe.profiles;
+            is_other && fields == kept.recipe
         };
         let known = self.manifests()?.into_iter();
         Ok(known
@@ -243,31 +255,31 @@ impl EngineCache {
             .collect())
     }
 
-    /// Times of kernels from earlier builds by the same version on the same GPU. What cannot be read only costs time.
-    pub(super) fn timing_cache(&self, recipe: &EngineSpec) -> Option<Vec<u8>> {
+    /// Timing cache of earlier builds by the same version on the same GPU. Without it a build takes longer.
+    pub(super) fn timing_cache(&self, spec: &EngineSpec) -> Option<Vec<u8>> {
         let path = self
             .folder
-            .join(recipe.cache_key_fields().timing_cache_name());
+            .join(spec.cache_key_fields().timing_cache_name());
         fs::read(path).ok().filter(|bytes| !bytes.is_empty())
     }
 
-    /// Keeps the times of kernels for the next build.
+    /// Stores the timing cache for the next build.
     pub(super) fn save_timing_cache(
         &self,
-        recipe: &EngineSpec,
+        spec: &EngineSpec,
         bytes: &[u8],
         _lock: &Lock,
     ) -> Result<(), EngineError> {
         atomic_file::write(
             &self
                 .folder
-                .join(recipe.cache_key_fields().timing_cache_name()),
+                .join(spec.cache_key_fields().timing_cache_name()),
             bytes,
         )
     }
 }
 
-/// The bytes of a file; `None` when it is not there.
+/// The bytes of a file; `None` when it does not exist.
 pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, EngineError> {
     match fs::read(path) {
         Ok(bytes) => Ok(Some(bytes)),
@@ -276,7 +288,7 @@ pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, EngineError> {
     }
 }
 
-/// Whether there is no such file, or no folder that it could lie in.
+/// Whether the file or its folder does not exist.
 fn is_not_found(error: &io::Error) -> bool {
     matches!(
         error.kind(),

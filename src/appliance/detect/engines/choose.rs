@@ -1,4 +1,4 @@
-//! Which of a model's files an engine is built from, and in which numbers it computes.
+//! Selects the model file that an engine is built from, and its precision.
 
 use super::EngineError;
 use super::spec::EngineSpec;
@@ -6,10 +6,10 @@ use crate::graph::{self, Axis};
 use crate::model::{ModelFile, ModelSpec};
 use jetwatch_nvidia::tensorrt::Precision;
 
-/// The file and the numbers for `wanted`, the name of a precision; `None` is int8 where the model has it, else the model's first.
+/// The file and the precision for `wanted`, the name of a precision. `None` is int8 if the model has it, else the model's first.
 ///
-/// A calibration is for int8 of the fp32 file alone. Without one, a file of the precision's own name is taken, and for fp16 else that
-/// of fp32: TensorRT chooses 16-bit floats by itself there.
+/// A calibration applies only to int8 from the fp32 file. Without one, the file of that precision is used, and for fp16 the
+/// fp32 file if there is none: TensorRT selects 16-bit kernels itself.
 pub(super) fn select_model_file(
     spec: &ModelSpec,
     wanted: Option<&str>,
@@ -52,7 +52,7 @@ pub(super) fn select_model_file(
     }
 }
 
-/// What a precision's name states: `int8` and `int8-small` compute in INT8.
+/// The precision of a name: `int8` and `int8-small` are INT8.
 pub(super) fn precision_of(name: &str) -> Option<Precision> {
     [
         ("fp32", Precision::Fp32),
@@ -63,14 +63,16 @@ pub(super) fn precision_of(name: &str) -> Option<Precision> {
     .find_map(|(word, numbers)| name.starts_with(word).then_some(numbers))
 }
 
-/// Images that a calibration of `spec` hands over at a time: as many as the network takes where that is fixed, else the batch that
-/// the engine is to be fastest at.
-pub fn calibration_batch(recipe: &EngineSpec) -> Result<usize, EngineError> {
-    let network = graph::read(&recipe.file.path)?;
+/// Batch size of a calibration of `spec`: that of the network where it is fixed, else the batch size of the engine.
+///
+/// # Errors
+/// The network's file cannot be read.
+pub fn calibration_batch(spec: &EngineSpec) -> Result<usize, EngineError> {
+    let network = graph::read(&spec.file.path)?;
     let axes = network.inputs.first().and_then(|input| input.axes.as_ref());
     let own = match axes.and_then(|axes| axes.first()) {
         Some(Axis::Fixed(len)) => usize::try_from(*len).ok(),
         _ => None,
     };
-    Ok(own.unwrap_or(recipe.batch as usize).max(1))
+    Ok(own.unwrap_or(spec.batch as usize).max(1))
 }

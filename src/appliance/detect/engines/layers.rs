@@ -1,7 +1,7 @@
 //! Layers of an engine by precision and device, from the JSON of TensorRT's engine inspector.
 //!
-//! The inspector's text has no specified form. What is read here is what versions 8.5 to 11 write: a list `Layers`, whose entries are
-//! names alone or maps, with the formats of their outputs as text, such as `Thirty-two wide channel vectorized row major Int8 format`.
+//! The format of the inspector's text is not specified. Versions 8.5 to 11 write a list `Layers`, whose entries are names or
+//! maps, with the formats of their outputs as text, such as `Thirty-two wide channel vectorized row major Int8 format`.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,13 @@ use serde_json::Value;
 /// Layers of an engine after fusion.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Layers {
-    /// How many there are.
+    /// Number of layers.
     pub total: usize,
-    /// How many give each type of numbers: `int8`, `fp16`, `fp32`, …, `unknown`.
+    /// Number of layers by output type: `int8`, `fp16`, `fp32`, …, `unknown`.
     pub precision: BTreeMap<String, usize>,
-    /// How many run where: `GPU`, `DLA`.
+    /// Number of layers by device: `GPU`, `DLA`.
     pub device: BTreeMap<String, usize>,
-    /// In an engine with layers on a DLA: those that the GPU computes, without mere copies and changes of format.
+    /// In an engine with layers on a DLA: layers that the GPU computes, without copies and format conversions.
     pub fell_back: Vec<String>,
 }
 
@@ -50,7 +50,7 @@ fn text<'v>(entry: &'v Value, key: &str) -> &'v str {
     entry.get(key).and_then(Value::as_str).unwrap_or("")
 }
 
-/// An entry is a map, or the name alone where the engine was built without details.
+/// An entry is a map, or only the name where the engine was built without details.
 fn name(entry: &Value) -> &str {
     entry.as_str().unwrap_or_else(|| text(entry, "Name"))
 }
@@ -58,7 +58,7 @@ fn name(entry: &Value) -> &str {
 fn is_on_dla(entry: &Value) -> bool {
     let device = text(entry, "Device");
     if device.is_empty() {
-        // A part of the network that a DLA runs is one layer of this type.
+        // A subgraph that a DLA runs is one layer of this type.
         return text(entry, "LayerType")
             .to_ascii_uppercase()
             .contains("DLA");
@@ -66,7 +66,7 @@ fn is_on_dla(entry: &Value) -> bool {
     device.to_ascii_uppercase().contains("DLA")
 }
 
-/// Whether a layer only moves numbers.
+/// Whether a layer only copies or converts data.
 fn is_copy(entry: &Value) -> bool {
     let kind = text(entry, "LayerType").to_ascii_lowercase();
     ["reformat", "noop", "copy", "shapehostto"]
@@ -86,10 +86,10 @@ fn precision(entry: &Value) -> &'static str {
     })
 }
 
-/// The type that a format as text speaks of.
+/// The element type in the text of a format.
 fn precision_of_format(format: &str) -> &'static str {
     let format = format.to_ascii_lowercase();
-    // `bf16` and `fp16` before what is part of them.
+    // `bf16` and `fp16` before their substrings.
     [
         ("int8", "int8"),
         ("bf16", "bf16"),

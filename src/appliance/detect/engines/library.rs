@@ -1,4 +1,4 @@
-//! TensorRT and the GPU, opened as the configuration names them.
+//! Opens TensorRT and the GPU as configured.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,21 +9,30 @@ use super::layers::Layers;
 use jetwatch_nvidia::cuda::Device;
 use jetwatch_nvidia::tensorrt::{Library, Runtime};
 
-/// Beginnings of the libraries' names in a folder; where several lie, those that build come first.
+/// File names of the libraries, without versions. In a folder with several, those that can build come first.
 const STEMS: [&str; 3] = ["libnvinfer.so", "libtensorrt_rtx.so", "libnvinfer_lean.so"];
 
-/// Opens the library at `path`, the one in the folder `path`, or the one that the system's loader finds.
+/// Opens the library at `path`, in the folder `path`, or the one that the dynamic loader finds.
+///
+/// # Errors
+/// There is no library, or it cannot be used.
 pub fn open_library(path: Option<&Path>) -> Result<Arc<Library>, EngineError> {
     let in_folder = path.and_then(library_in);
     Ok(Library::open(in_folder.as_deref().or(path))?)
 }
 
 /// The first GPU.
+///
+/// # Errors
+/// There is no driver or no GPU, or it cannot be used.
 pub fn device() -> Result<Arc<Device>, EngineError> {
     Ok(Device::open(0)?)
 }
 
-/// Loads `plan` and sums up its layers; `None` when TensorRT reports none. A plan holds machine code: only a trusted one may be loaded.
+/// Loads `plan` and counts its layers; `None` when TensorRT reports none. A plan holds machine code: load only a trusted one.
+///
+/// # Errors
+/// TensorRT or the GPU refuses the plan.
 pub fn inspect(
     library: &Arc<Library>,
     device: &Device,
@@ -35,7 +44,7 @@ pub fn inspect(
     Ok(Layers::read(&engine.inspect()?))
 }
 
-/// The library in the folder `path`, if it is one and holds one.
+/// The library in the folder `path`; `None` if it is no folder or has none.
 fn library_in(path: &Path) -> Option<PathBuf> {
     let entries = fs::read_dir(path).ok()?;
     let names: Vec<String> = entries
@@ -47,7 +56,7 @@ fn library_in(path: &Path) -> Option<PathBuf> {
             name.strip_prefix(*stem)
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
         };
-        // `libnvinfer.so.10` is newer than `libnvinfer.so.8`, which as text it is not.
+        // Compared as numbers: `libnvinfer.so.10` is newer than `libnvinfer.so.8`.
         let version = |name: &&String| -> Vec<u32> {
             let numbers = name[stem.len()..].split('.');
             numbers.filter_map(|number| number.parse().ok()).collect()

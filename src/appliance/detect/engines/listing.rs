@@ -1,4 +1,4 @@
-//! What a folder of engines holds, and in what state each is.
+//! Lists the engines of a cache with their states.
 
 use std::path::PathBuf;
 
@@ -15,10 +15,10 @@ use super::spec::is_engine_name;
 pub struct Listed {
     /// Its file.
     pub path: PathBuf,
-    /// Whether it can be used.
+    /// Its state.
     #[serde(flatten)]
     pub state: ListedState,
-    /// What is known of it.
+    /// Its manifest.
     pub manifest: Option<Manifest>,
 }
 
@@ -26,16 +26,19 @@ pub struct Listed {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", content = "why", rename_all = "snake_case")]
 pub enum ListedState {
-    /// Whole: its bytes are those that were written. Whether it fits the GPU and the library is another question.
+    /// Complete, with the hash of its manifest. Whether it fits the GPU and the library is not checked.
     Whole,
-    /// Its bytes differ from what its manifest states, and how.
+    /// Its bytes differ from the manifest; the text states how.
     Damaged(String),
     /// Its manifest is missing or cannot be read, or there is a manifest without an engine.
     Incomplete(String),
 }
 
 impl EngineCache {
-    /// Every engine in the folder, by name. Reads and hashes them all.
+    /// All engines in the folder, by name. Reads and hashes each.
+    ///
+    /// # Errors
+    /// The folder or a file in it cannot be read.
     pub fn list(&self) -> Result<Vec<Listed>, EngineError> {
         let mut all = Vec::new();
         for (path, manifest) in self.manifests()? {

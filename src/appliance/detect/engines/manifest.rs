@@ -1,4 +1,4 @@
-//! The manifest next to an engine: what it is, and the hash of its bytes. A plan without one does not count.
+//! The manifest next to an engine: its spec and the hash of its bytes. A plan without a manifest is ignored.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,27 +6,27 @@ use super::layers::Layers;
 use super::sha256;
 use super::spec::CacheKeyFields;
 
-/// Number of the manifest's form; others are of another jetwatch.
+/// Version of the manifest format; other jetwatch releases may write other versions.
 const FORMAT_VERSION: u32 = 1;
 
-/// What is written next to an engine, as JSON.
+/// The JSON file next to an engine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// Number of this form.
+    /// Version of the format.
     pub manifest: u32,
     /// Version of the jetwatch that built it.
     pub jetwatch: String,
-    /// When, in UTC, as RFC 3339.
+    /// Time of the build, UTC, RFC 3339.
     pub built_at: String,
-    /// How long the build took.
+    /// Duration of the build in seconds.
     pub build_seconds: f64,
-    /// Length of the plan.
+    /// Length of the plan in bytes.
     pub plan_bytes: u64,
     /// SHA-256 of the plan.
     pub plan_sha256: String,
-    /// All that decided it.
+    /// The fields that identify the engine.
     pub recipe: CacheKeyFields,
-    /// Layers by precision and device; `None` where the plan could not be loaded to be asked.
+    /// Layers by precision and device; `None` where the plan could not be loaded.
     pub layers: Option<Layers>,
 }
 
@@ -50,7 +50,7 @@ impl Manifest {
         }
     }
 
-    /// Reads what [`to_text`](Self::to_text) gave; the error is a reason as text.
+    /// Parses the output of [`to_text`](Self::to_text); the error is a reason as text.
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, String> {
         let manifest: Self = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
         if manifest.manifest != FORMAT_VERSION {
@@ -64,11 +64,11 @@ impl Manifest {
 
     /// As JSON, indented.
     pub(super) fn to_text(&self) -> String {
-        // Texts, numbers and maps with text keys: there is nothing that JSON cannot hold.
+        // Cannot fail: strings, numbers and maps with string keys.
         serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
     }
 
-    /// What is wrong with `plan`, if anything.
+    /// How `plan` differs from the manifest, if it does.
     pub(super) fn mismatch(&self, plan: &[u8]) -> Option<String> {
         if plan.len() as u64 != self.plan_bytes {
             return Some(format!(

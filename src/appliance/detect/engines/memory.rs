@@ -1,23 +1,24 @@
-//! Whether there is enough memory to try a build. Only estimates: the real use is known only to TensorRT.
+//! Checks whether there is enough memory for a build. Estimates only: TensorRT does not report its needs.
 
 use super::EngineError;
 use jetwatch_nvidia::cuda::Device;
 use jetwatch_platform::{Memory, SysRoot};
 
-/// Below this, plus [`MIN_WEIGHT_COPIES`] the network, no build is tried: TensorRT's libraries and kernels alone take about as much.
+/// Minimum free memory in bytes, in addition to [`MIN_WEIGHT_COPIES`] times the network: TensorRT's libraries and kernels take
+/// about as much.
 const MIN_BYTES: u64 = 256 << 20;
 
-/// Copies of the weights that are about at the same time, at the least: the file, the parsed network, the engine, the plan.
+/// Minimum number of copies of the weights at the same time: the file, the parsed network, the engine, the plan.
 const MIN_WEIGHT_COPIES: u64 = 4;
 
-/// Below this, plus [`RECOMMENDED_WEIGHT_COPIES`] the network and the workspace, a warning is given.
+/// With less free memory than this, plus [`RECOMMENDED_WEIGHT_COPIES`] times the network and the workspace, a warning is logged.
 const RECOMMENDED_BYTES: u64 = 1 << 30;
 
 /// Copies of the weights when tactics are tried in several precisions.
 const RECOMMENDED_WEIGHT_COPIES: u64 = 8;
 
-/// Fails when there is far too little memory, and warns when there may be too little: of the GPU, or on a machine whose GPU has none of its
-/// own, or that has no GPU, of the machine.
+/// Fails when there is far too little memory, and warns when there may be too little. Checks GPU memory, or system memory
+/// where the GPU is integrated or missing.
 pub(super) fn check(
     device: Option<&Device>,
     network_bytes: u64,

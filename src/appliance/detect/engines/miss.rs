@@ -4,19 +4,19 @@ use std::fmt;
 
 use super::spec::CacheKeyFields;
 
-/// An engine that is not there.
+/// A missing engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheMiss {
     /// Why.
     pub reason: MissReason,
-    /// The command that builds it, as one line for a shell.
+    /// The shell command that builds it, one line.
     pub command: String,
 }
 
-/// Why an engine is not there.
+/// Why an engine is missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MissReason {
-    /// None was ever built of this model in this precision.
+    /// No engine of this model in this precision exists.
     None {
         /// The model's name.
         model: String,
@@ -25,14 +25,14 @@ pub enum MissReason {
         /// The folder that was searched.
         folder: String,
     },
-    /// The nearest one was built of, for or with something else.
+    /// The nearest engine differs.
     Other {
         /// Its file's name.
         file: String,
-        /// What differs, as `it was built by TensorRT 8.5.2, and 10.3.0 is here`.
+        /// The differences, such as `it was built by TensorRT 8.5.2, and 10.3.0 is here`.
         differences: Vec<String>,
     },
-    /// It is there, but its bytes are not those that were written.
+    /// It exists, but its bytes differ from the manifest.
     Damaged {
         /// Its file's name.
         file: String,
@@ -89,7 +89,7 @@ impl fmt::Display for CacheMiss {
     }
 }
 
-/// What makes the engine of `found` another than that of `wanted`, each as a clause; the weightiest first.
+/// The differences of `found` to `wanted`, each as a clause, the most important first.
 pub(super) fn differences(found: &CacheKeyFields, wanted: &CacheKeyFields) -> Vec<String> {
     let mut differences = Vec::new();
     let builders = (&found.builder, &found.builder_version);

@@ -1,12 +1,12 @@
-//! Engines: what TensorRT builds of a network for one GPU, kept in a folder and found again.
+//! TensorRT engines: networks compiled for one GPU, and the cache that holds them.
 //!
-//! A [`EngineSpec`] holds all that decides an engine: the network's file, the numbers it computes in, batch, GPU, version of
-//! TensorRT, and so on. Its hash is the engine's key. An [`EngineCache`] finds the engine of a recipe or states exactly why there is
-//! none; [`find_or_build`] gives the plan, and builds it where the configuration lets it. A plan counts only with its manifest, which is written last.
-//! What runs an engine is elsewhere. Called by the TensorRT detector and by `jetwatch engine`.
+//! An [`EngineSpec`] holds everything that determines an engine: the network's file, precision, batch size, GPU, version of
+//! TensorRT, and so on. Its hash is the key of the engine. An [`EngineCache`] finds the engine of a spec or states why it is
+//! missing. [`find_or_build`] returns the plan, and builds it where the configuration allows it. A plan is valid only with
+//! its manifest, which is written last. Called by the TensorRT detector, which runs the engines, and by `jetwatch engine`.
 //!
 //! ```text
-//!   DetectorConfig + ModelSpec + Library + Gpu ──► Recipe ──► EngineCache::find ──► plan
+//!   DetectorConfig + ModelSpec + Library + Gpu ──► EngineSpec ──► EngineCache::find ──► plan
 //!                                                               └─ missing ──► build ──► store
 //! ```
 

@@ -17,23 +17,23 @@ use crate::graph;
 /// Compute capabilities in the order of the bits.
 const CAPABILITIES: [&str; 6] = ["7.5", "8.0", "8.6", "8.9", "12.0", "12.1"];
 
-/// Longest description that a wrapped plan is believed to have.
+/// Maximum length in bytes of the description in front of a wrapped plan.
 const MAX_METADATA_BYTES: usize = 1 << 20;
 
-/// A file, as far as it can be known without loading it.
+/// What is known of a file without loading it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PlanFile {
-    /// Its length.
+    /// Its length in bytes.
     pub bytes: usize,
-    /// What it seems to be.
+    /// Its kind.
     pub kind: PlanKind,
     /// The manifest next to it, if there is one that can be read.
     pub manifest: Option<Manifest>,
-    /// What is wrong with the manifest, or with the plan by the manifest's word.
+    /// What is wrong with the manifest, or how the plan differs from it.
     pub mismatch: Option<String>,
 }
 
-/// What a file seems to be.
+/// The kind of a file.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum PlanKind {
@@ -41,7 +41,7 @@ pub enum PlanKind {
     Empty,
     /// A plan whose header names its builder's version, as those of TensorRT-RTX.
     Versioned {
-        /// Version and build number of the library, as `1.7.1.116`.
+        /// Version and build number of the library, such as `1.7.1.116`.
         version: String,
         /// Compute capabilities that it was built for.
         capabilities: Vec<&'static str>,
@@ -54,12 +54,12 @@ pub enum PlanKind {
     Wrapped {
         /// The description.
         description: serde_json::Value,
-        /// Where the plan begins.
+        /// Offset of the plan in bytes.
         plan_at: usize,
-        /// What stands there.
+        /// The kind of the plan there.
         plan: Box<PlanKind>,
     },
-    /// A network, which no plan is built of yet.
+    /// An ONNX network, from which no plan was built yet.
     Onnx {
         /// Nodes of its graph.
         nodes: usize,
@@ -78,6 +78,9 @@ pub enum PlanKind {
 }
 
 /// Reads the file at `path` and the manifest next to it.
+///
+/// # Errors
+/// The file cannot be read.
 pub fn inspect_file(path: &Path) -> Result<PlanFile, EngineError> {
     let bytes = std::fs::read(path).map_err(|source| folder_error("read", path, source))?;
     let (manifest, mismatch) = match read(&manifest_of(path))? {
@@ -99,7 +102,7 @@ pub fn inspect_file(path: &Path) -> Result<PlanFile, EngineError> {
 }
 
 impl PlanKind {
-    /// What `bytes` are, those of the file at `path`.
+    /// Identifies `bytes`, the contents of the file at `path`.
     #[must_use]
     pub fn identify(path: &Path, bytes: &[u8]) -> Self {
         if bytes.is_empty() {
@@ -137,7 +140,7 @@ impl PlanKind {
         }
     }
 
-    /// What it is, in a sentence; with what to do where it is no plan.
+    /// A sentence on what it is, with advice where it is no plan.
     #[must_use]
     pub fn describe(&self, bytes: usize) -> String {
         match self {
@@ -195,7 +198,7 @@ impl PlanKind {
     }
 }
 
-/// A plan, if `bytes` begin like one.
+/// The kind of plan that `bytes` begin like, if any.
 fn plan(bytes: &[u8]) -> Option<PlanKind> {
     let four = |at: usize| bytes.get(at..at + 4);
     match four(0)? {

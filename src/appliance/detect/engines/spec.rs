@@ -1,4 +1,4 @@
-//! The recipe of an engine: all that decides it, and the key that follows from that.
+//! The specification of an engine: everything that determines it, and the key computed from that.
 
 use std::path::{Path, PathBuf};
 
@@ -24,17 +24,17 @@ pub struct EngineSpec {
     pub folder: PathBuf,
     /// The network's file.
     pub file: ModelFile,
-    /// What it computes in.
+    /// Precision of its computation.
     pub precision: Precision,
-    /// Calibration that makes INT8 of an FP32 network; `None` where the network states by itself what is quantized.
+    /// Calibration for INT8 from an FP32 network; `None` where the network contains its quantization.
     pub calibration: Option<Calibration>,
-    /// Most images in one run, at least 1.
+    /// Maximum number of images in one run, at least 1.
     pub batch: u32,
-    /// Contexts that run side by side, at least 1.
+    /// Number of concurrent execution contexts, at least 1.
     pub contexts: u32,
     /// The DLA core that it is built for.
     pub dla: Option<u32>,
-    /// Whether the GPU may run what the DLA cannot.
+    /// Whether the GPU may run layers that the DLA does not support.
     pub gpu_fallback: bool,
     /// Memory that a layer may use while it computes, in MiB.
     pub workspace_mib: Option<u64>,
@@ -58,14 +58,14 @@ pub struct Calibration {
 /// The GPU that an engine is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gpu {
-    /// Its name, as `Xavier`; `None` for any GPU of that capability, which TensorRT-RTX alone builds for.
+    /// Its name, such as `Xavier`; `None` for any GPU of that capability, which only TensorRT-RTX supports.
     pub name: Option<String>,
     /// Its compute capability: (7, 2) is sm_72.
     pub capability: (u32, u32),
 }
 
 impl Gpu {
-    /// The GPU that is there.
+    /// The GPU of `device`.
     #[must_use]
     pub fn from_device(device: &Device) -> Self {
         Self {
@@ -75,41 +75,44 @@ impl Gpu {
     }
 }
 
-/// What decides an engine, as it is hashed and written into the manifest. Two recipes with the same ingredients make the same engine.
+/// The fields that identify an engine, as hashed and written into the manifest. Specs with equal fields have the same engine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CacheKeyFields {
     /// Name of the model.
     pub model: String,
     /// SHA-256 of the ONNX file.
     pub onnx_sha256: String,
-    /// SHA-256 of each file of weights next to it, as far as model.yaml gives them.
+    /// SHA-256 of each file of external weights that model.yaml lists.
     pub weights_sha256: Vec<String>,
     /// `fp32`, `fp16` or `int8`.
     pub precision: String,
     /// SHA-256 of the calibration cache.
     pub calibration_sha256: Option<String>,
-    /// Most images in one run.
+    /// Maximum number of images in one run.
     pub batch: u32,
-    /// Optimization profiles: one for each context until TensorRT 8, else one.
+    /// Number of optimization profiles: one per context until TensorRT 8, else one.
     pub profiles: u32,
     /// Whether it runs on a DLA.
     pub dla: bool,
-    /// Whether the GPU may run what the DLA cannot.
+    /// Whether the GPU may run layers that the DLA does not support.
     pub gpu_fallback: bool,
     /// Memory that a layer may use, in MiB.
     pub workspace_mib: Option<u64>,
-    /// Which library: `TensorRT` or `TensorRT-RTX`.
+    /// The library: `TensorRT` or `TensorRT-RTX`.
     pub builder: String,
-    /// Its version, as `8.5.2`.
+    /// Its version, such as `8.5.2`.
     pub builder_version: String,
     /// Name of the GPU; `any` for any of that compute capability.
     pub gpu: String,
-    /// Compute capability, as `7.2`.
+    /// Compute capability, such as `7.2`.
     pub compute_capability: String,
 }
 
 impl EngineSpec {
-    /// The recipe that `config` asks for. The calibration cache, if there is one, is read for its hash.
+    /// The spec of the configured engine. The calibration cache, if configured, is read for its hash.
+    ///
+    /// # Errors
+    /// The model has no such precision, or the calibration cache cannot be read.
     pub fn new(
         config: &DetectorConfig,
         spec: &ModelSpec,
@@ -121,7 +124,10 @@ impl EngineSpec {
         Self::assemble(config, spec, library, gpu, calibration)
     }
 
-    /// As [`new`](Self::new) for an INT8 engine whose calibration is yet to be made, from images, and goes to `path`.
+    /// As [`new`](Self::new) for an INT8 engine whose calibration is computed from images during the build and written to `path`.
+    ///
+    /// # Errors
+    /// The model cannot be calibrated.
     pub fn with_pending_calibration(
         config: &DetectorConfig,
         spec: &ModelSpec,
@@ -219,13 +225,13 @@ impl EngineSpec {
         }
     }
 
-    /// Name of the engine's file, as `street-nano-int8-b4-trt8.5.2-0123456789abcdef.engine`.
+    /// Name of the engine's file, such as `street-nano-int8-b4-trt8.5.2-0123456789abcdef.engine`.
     #[must_use]
     pub fn file_name(&self) -> String {
         self.cache_key_fields().file_name()
     }
 
-    /// The command that builds it, as one line for a shell.
+    /// The shell command that builds it, one line.
     #[must_use]
     pub fn command(&self, engines: &Path) -> String {
         let path = |path: &Path| quoted(&path.display().to_string());
@@ -257,7 +263,7 @@ impl EngineSpec {
         args.join(" ")
     }
 
-    /// The same with the calibration that was made.
+    /// The same spec with the calibration `cache`.
     pub(super) fn with_calibration(&self, cache: &[u8]) -> Self {
         let mut calibrated = self.clone();
         if let Some(calibration) = &mut calibrated.calibration {
@@ -277,7 +283,7 @@ impl Calibration {
         })
     }
 
-    /// The bytes of the file, which must look like a cache: a line with TensorRT's version, then one for each tensor.
+    /// The bytes of the file. They must begin like a calibration cache: a line with TensorRT's version, then one per tensor.
     pub(super) fn bytes(path: &Path) -> Result<Vec<u8>, EngineError> {
         let bytes = std::fs::read(path).map_err(|source| EngineError::Calibration {
             path: path.to_owned(),
@@ -293,10 +299,10 @@ impl Calibration {
 }
 
 impl CacheKeyFields {
-    /// SHA-256 of all of them: the engine's key.
+    /// SHA-256 of all fields: the key of the engine.
     #[must_use]
     pub fn key(&self) -> String {
-        // A struct of texts and numbers in the order of its fields: the text is the same each time.
+        // Serializes strings and numbers in field order, so the text is stable.
         let text = serde_json::to_string(self).unwrap_or_default();
         sha256(format!("jetwatch engine 1 {text}").as_bytes())
     }
@@ -320,7 +326,7 @@ impl CacheKeyFields {
         )
     }
 
-    /// Name of the file with the times of kernels, which all engines of one version of TensorRT and one GPU share.
+    /// Name of the timing cache, shared by all engines of one version of TensorRT and one GPU.
     #[must_use]
     pub(super) fn timing_cache_name(&self) -> String {
         let Self {
@@ -344,7 +350,7 @@ pub(super) fn is_engine_name(name: &str) -> bool {
     })
 }
 
-/// `name` as a part of a file's name: what may not be there becomes `_`.
+/// `name` as part of a file name: other characters become `_`.
 pub(super) fn as_file_name(name: &str) -> String {
     let is_kept = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     name.chars()

@@ -242,12 +242,13 @@ fn lines_beyond_the_queue_are_dropped_and_counted() {
 #[test]
 fn hanging_disk_is_stall_and_idle_writer_is_not() {
     let disk = Disk::new(100_000);
-    let pulses = Heartbeats::default();
-    let pulse = Some(pulses.register("json-lines"));
-    let mut sink = JsonLinesSink::start_with(disk.clone(), "test".to_owned(), "dev", &[], pulse)
-        .expect("a thread");
+    let heartbeats = Heartbeats::default();
+    let heartbeat = Some(heartbeats.register("json-lines"));
+    let mut sink =
+        JsonLinesSink::start_with(disk.clone(), "test".to_owned(), "dev", &[], heartbeat)
+            .expect("a thread");
     let stuck = || {
-        pulses
+        heartbeats
             .stalled(Duration::from_millis(20))
             .map(|(name, _)| name)
     };

@@ -82,7 +82,7 @@ pub struct DownloadResult {
     pub was_present: bool,
 }
 
-/// Fetches a file. Blocks until it is there or every attempt has failed; `tell` receives the progress.
+/// Fetches a file. Blocks until it is there or every attempt has failed; `on_progress` receives the progress.
 ///
 /// The bytes gather in `PATH.part`, which stays when the download is cut off: a next call goes on from there. They get
 /// their name only when length and hash are right, or unknown.

@@ -215,7 +215,7 @@ impl CriticalPath {
         match stage {
             Stage::VideoDecode => "coded images",
             Stage::Scale => "video_decode",
-            Stage::Source if working >= FULL => "detectors (a full lane)",
+            Stage::Source if working >= FULL => "detectors (a full queue)",
             Stage::Source => "images from outside",
             Stage::Batch => "source",
             Stage::Track => "detectors",

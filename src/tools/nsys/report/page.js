@@ -93,7 +93,7 @@ function timeline(plot) {
   const view = { from: 0, until: plot.length };
   // Neighbors in the list are far apart on the wheel of colors.
   const colors = plot.names.map((_, name) => `hsl(${(205 + name * 137.5) % 360} 50% 48%)`);
-  const height = top + plot.lanes.length * row + 4;
+  const height = top + plot.tracks.length * row + 4;
   const width = () => canvas.clientWidth;
   const x = (at) => left + ((at - view.from) / (view.until - view.from)) * (width() - left);
   const at = (pixel) => view.from + ((pixel - left) / (width() - left)) * (view.until - view.from);
@@ -116,12 +116,12 @@ function timeline(plot) {
       pen.fillStyle = line;
       pen.fillRect(x(moment), top, 1, height);
     }
-    plot.lanes.forEach((lane, number) => {
+    plot.tracks.forEach((track, number) => {
       const y = top + number * row;
       pen.fillStyle = ink;
       pen.textAlign = "left";
-      pen.fillText(lane.title, 4, y + row / 2, left - 10);
-      for (const [from, until, name] of lane.blocks) {
+      pen.fillText(track.title, 4, y + row / 2, left - 10);
+      for (const [from, until, name] of track.blocks) {
         if (until < view.from || from > view.until) continue;
         const start = Math.max(left, x(from)), end = Math.min(width(), x(until));
         pen.fillStyle = colors[name];
@@ -157,10 +157,10 @@ function timeline(plot) {
       show(held.from + step, held.until + step);
       return;
     }
-    const lane = plot.lanes[Math.floor((event.offsetY - top) / row)];
+    const track = plot.tracks[Math.floor((event.offsetY - top) / row)];
     const moment = at(event.offsetX), reach = (view.until - view.from) / (width() - left);
-    const block = lane && lane.blocks.find(([from, until]) => from - reach <= moment && until + reach >= moment);
-    tip.textContent = block ? `${lane.title}: ${plot.names[block[2]]}${block[3] > 1 ? ` and others, ${block[3]} in all` : ""}, ${time(block[1] - block[0])} from ${time(plot.start + block[0])}` : time(plot.start + moment);
+    const block = track && track.blocks.find(([from, until]) => from - reach <= moment && until + reach >= moment);
+    tip.textContent = block ? `${track.title}: ${plot.names[block[2]]}${block[3] > 1 ? ` and others, ${block[3]} in all` : ""}, ${time(block[1] - block[0])} from ${time(plot.start + block[0])}` : time(plot.start + moment);
   });
   canvas.addEventListener("dblclick", () => show(0, plot.length));
   canvas.addEventListener("keydown", (event) => {
@@ -186,7 +186,7 @@ for (const report of data.reports) {
   if (data.reports.length === 1) page.append(bars([report]));
   if (report.plot) {
     page.append(...utilization(report.plot));
-    if (report.plot.lanes.length) page.append(timeline(report.plot));
+    if (report.plot.tracks.length) page.append(timeline(report.plot));
   }
   for (const shown of report.tables) if (shown.name !== "verdict") page.append(table(shown));
 }

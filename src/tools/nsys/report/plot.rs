@@ -26,7 +26,7 @@ pub struct Plot {
     /// Bars of ranges: name, mean on the CPU, mean on the GPU, in ns.
     gpus: Vec<Gpu>,
     /// Rows of the timeline: threads with their ranges, then streams of GPUs.
-    lanes: Vec<Track>,
+    tracks: Vec<Track>,
 }
 
 #[derive(Debug, Serialize)]
@@ -49,9 +49,9 @@ impl Plot {
     pub fn from_capture(context: &AnalysisContext<'_>) -> Self {
         let capture = context.capture;
         let (from, until) = capture.span().unwrap_or_default();
-        let mut lanes = range_tracks(context, from, until);
-        lanes.extend(stream_tracks(capture, from, until));
-        lanes.truncate(MAX_TRACKS);
+        let mut tracks = range_tracks(context, from, until);
+        tracks.extend(stream_tracks(capture, from, until));
+        tracks.truncate(MAX_TRACKS);
         let gpus = context.busy().iter().map(|busy| Gpu {
             title: format!("GPU {} of process {}", busy.device, busy.process),
             shares: busy
@@ -66,7 +66,7 @@ impl Plot {
             length: (until - from).max(1),
             names: Vec::new(),
             gpus: gpus.collect(),
-            lanes,
+            tracks,
         };
         plot.retain_used_names(capture);
         plot
@@ -75,7 +75,7 @@ impl Plot {
     /// Numbers names again: a capture has more of them than a page shows.
     fn retain_used_names(&mut self, capture: &Capture) {
         let mut numbers = std::collections::HashMap::new();
-        for block in self.lanes.iter_mut().flat_map(|track| &mut track.blocks) {
+        for block in self.tracks.iter_mut().flat_map(|track| &mut track.blocks) {
             let names = &mut self.names;
             block.2 = *numbers.entry(block.2).or_insert_with(|| {
                 names.push(capture.name(block.2).to_owned());
@@ -108,7 +108,7 @@ fn range_tracks(context: &AnalysisContext<'_>, from: i64, until: i64) -> Vec<Tra
     let nesting = context.nesting();
     let least = ((until - from) / RESOLUTION).max(1);
     let levels = usize::from(MAX_DEPTH);
-    let mut lanes: Vec<Vec<(i64, i64, u32, u32)>> =
+    let mut blocks: Vec<Vec<(i64, i64, u32, u32)>> =
         vec![Vec::new(); capture.threads.len() * levels];
     for at in &nesting.order {
         let level = nesting.level[*at as usize];
@@ -116,20 +116,20 @@ fn range_tracks(context: &AnalysisContext<'_>, from: i64, until: i64) -> Vec<Tra
             let range = &capture.ranges[*at as usize];
             let track = usize::from(range.thread) * levels + usize::from(level);
             let event = (range.start - from, range.end - from, range.name);
-            push(&mut lanes[track], event, least);
+            push(&mut blocks[track], event, least);
         }
     }
-    let titled = lanes.into_iter().enumerate().map(|(lane, blocks)| {
-        let thread = capture.threads[lane / levels].title();
-        let title = match lane % levels {
+    let titled = blocks.into_iter().enumerate().map(|(index, blocks)| {
+        let thread = capture.threads[index / levels].title();
+        let title = match index % levels {
             0 => thread,
             level => format!("{thread} +{level}"),
         };
         Track { title, blocks }
     });
-    let mut lanes: Vec<Track> = titled.filter(|track| !track.blocks.is_empty()).collect();
-    lanes.sort_by(|a, b| a.title.cmp(&b.title));
-    lanes
+    let mut tracks: Vec<Track> = titled.filter(|track| !track.blocks.is_empty()).collect();
+    tracks.sort_by(|a, b| a.title.cmp(&b.title));
+    tracks
 }
 
 fn stream_tracks(capture: &Capture, from: i64, until: i64) -> Vec<Track> {
@@ -140,22 +140,22 @@ fn stream_tracks(capture: &Capture, from: i64, until: i64) -> Vec<Track> {
         &capture.streams[usize::from(done.stream)]
     };
     order.sort_by_key(|at| (key(*at), capture.operations[*at as usize].start));
-    let mut lanes: Vec<Track> = Vec::new();
+    let mut tracks: Vec<Track> = Vec::new();
     let mut last = None;
     for at in order {
         let done = &capture.operations[at as usize];
         if last.replace(key(at)) != Some(key(at)) {
-            lanes.push(Track {
+            tracks.push(Track {
                 title: format!("GPU {} stream {}", key(at).device, key(at).number),
                 blocks: Vec::new(),
             });
         }
-        if let Some(lane) = lanes.last_mut() {
+        if let Some(track) = tracks.last_mut() {
             let event = (done.start - from, done.end - from, done.name);
-            push(&mut lane.blocks, event, least);
+            push(&mut track.blocks, event, least);
         }
     }
-    lanes
+    tracks
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 // A plug-in with a double of GStreamer's own v4l2src, for a USB camera that is a file. See README.md in the folder above.
 //
-// The file that `device` names is the camera. Its line says what the camera gives: `mjpeg WIDTH HEIGHT RATE`, or `raw` in that
+// The file that `device` names is the camera. Its line specifies the output of the camera: `mjpeg WIDTH HEIGHT RATE`, or `raw` in that
 // place for YUY2. With the file goes the camera. The library has the real plug-in's file name, so that GStreamer takes it for
 // that one where GST_PLUGIN_PATH names its folder.
 #include "../machine.h"
@@ -17,7 +17,7 @@ struct DoubleUsbCamera {
     GstBin base;
     GMutex mutex;
     char *device;
-    // What draws and encodes the pictures, while the camera is open.
+    // What draws and encodes the images, while the camera is open.
     GstElement *inside;
     GstPad *src;
     Counter *counter;
@@ -36,7 +36,7 @@ static std::string device_of(DoubleUsbCamera *self) {
     return device;
 }
 
-// Each picture leaves by this way, so that it is here that an unplugged camera is noticed.
+// Every image passes here, so an unplugged camera is detected here.
 static GstPadProbeReturn picture(GstPad *, GstPadProbeInfo *info, gpointer data) {
     DoubleUsbCamera *self = as_camera(data);
     if (access(device_of(self).c_str(), F_OK) == 0) {

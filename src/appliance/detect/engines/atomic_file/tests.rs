@@ -150,7 +150,7 @@ fn killed_store_leaves_complete_engine_or_none() {
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
     let cache = EngineCache::new(folder.path());
-    let recipe = engine_spec();
+    let spec = engine_spec();
     let (mut whole, mut torn) = (0, 0);
     for round in 0..24 {
         let test = "engines::atomic_file::tests::killed_store_leaves_complete_engine_or_none";
@@ -172,7 +172,7 @@ fn killed_store_leaves_complete_engine_or_none() {
         std::thread::sleep(Duration::from_micros(round * 1700));
         child.kill().expect("it runs");
         child.wait().expect("it ends");
-        match cache.find(&recipe).expect("readable") {
+        match cache.find(&spec).expect("readable") {
             Lookup::Found(found) => {
                 assert!(found.plan.iter().all(|byte| *byte == found.plan[0]));
                 whole += 1;
@@ -203,7 +203,7 @@ fn killed_store_leaves_complete_engine_or_none() {
 
 fn store_without_end(folder: &Path) -> ! {
     let cache = EngineCache::new(folder);
-    let recipe = engine_spec();
+    let spec = engine_spec();
     for round in 0_u8.. {
         let round = round % 250;
         let plan = vec![round; 2 << 20];
@@ -211,7 +211,7 @@ fn store_without_end(folder: &Path) -> ! {
             .lock(&mut |_| true)
             .expect("writable")
             .expect("waited for");
-        let manifest = Manifest::new(recipe.cache_key_fields(), &plan, 0.0, None);
+        let manifest = Manifest::new(spec.cache_key_fields(), &plan, 0.0, None);
         print!("#");
         std::io::stdout().flush().expect("the test listens");
         cache.store(manifest, plan, &lock).expect("there is space");

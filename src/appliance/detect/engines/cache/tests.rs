@@ -16,14 +16,14 @@ fn lock(cache: &EngineCache) -> Lock {
     lock.expect("no other build runs")
 }
 
-fn store(cache: &EngineCache, recipe: &EngineSpec, plan: &[u8]) -> PathBuf {
-    let manifest = Manifest::new(recipe.cache_key_fields(), plan, 1.0, None);
+fn store(cache: &EngineCache, spec: &EngineSpec, plan: &[u8]) -> PathBuf {
+    let manifest = Manifest::new(spec.cache_key_fields(), plan, 1.0, None);
     let stored = cache.store(manifest, plan.to_vec(), &lock(cache));
     stored.expect("there is space").path
 }
 
-fn missing(cache: &EngineCache, recipe: &EngineSpec) -> String {
-    match cache.find(recipe).expect("the folder can be read") {
+fn missing(cache: &EngineCache, spec: &EngineSpec) -> String {
+    match cache.find(spec).expect("the folder can be read") {
         Lookup::Miss(missing) => missing.to_string(),
         Lookup::Found(found) => panic!("{found:?}"),
     }
@@ -32,16 +32,16 @@ fn missing(cache: &EngineCache, recipe: &EngineSpec) -> String {
 #[test]
 fn a_stored_engine_is_found_with_its_bytes() {
     let (_folder, cache) = cache();
-    let recipe = engine_spec();
-    let path = store(&cache, &recipe, b"a plan");
-    let Lookup::Found(found) = cache.find(&recipe).expect("readable") else {
+    let spec = engine_spec();
+    let path = store(&cache, &spec, b"a plan");
+    let Lookup::Found(found) = cache.find(&spec).expect("readable") else {
         panic!("it was just stored");
     };
     assert_eq!(
         (found.path, found.plan.as_slice()),
         (path, b"a plan".as_slice())
     );
-    assert_eq!(found.manifest.recipe, recipe.cache_key_fields());
+    assert_eq!(found.manifest.recipe, spec.cache_key_fields());
     let names: Vec<String> = fs::read_dir(cache.folder())
         .expect("it is there")
         .map(|entry| file_name(&entry.expect("readable").path()))
@@ -139,18 +139,18 @@ fn the_differences_to_the_nearest_engine_are_reported() {
 #[test]
 fn damaged_engines_and_missing_or_truncated_manifests_are_reported() {
     let (_folder, cache) = cache();
-    let recipe = engine_spec();
-    let path = store(&cache, &recipe, b"a plan");
-    let file = recipe.file_name();
+    let spec = engine_spec();
+    let path = store(&cache, &spec, b"a plan");
+    let file = spec.file_name();
 
     fs::write(&path, b"a plum").expect("written");
-    let message = missing(&cache, &recipe);
+    let message = missing(&cache, &spec);
     assert!(
         message.starts_with(&format!("the engine {file} is damaged: its SHA-256 is ")),
         "{message}"
     );
     fs::write(&path, b"a").expect("written");
-    let message = missing(&cache, &recipe);
+    let message = missing(&cache, &spec);
     assert!(
         message.contains("is damaged: it has 1 bytes, expected 6 by its manifest"),
         "{message}"
@@ -160,13 +160,13 @@ fn damaged_engines_and_missing_or_truncated_manifests_are_reported() {
     let manifest = manifest_of(&path);
     let text = fs::read(&manifest).expect("written above");
     fs::write(&manifest, &text[..40]).expect("written");
-    let message = missing(&cache, &recipe);
+    let message = missing(&cache, &spec);
     assert!(
         message.starts_with(&format!("the manifest {file}.json cannot be read: ")),
         "{message}"
     );
     fs::remove_file(&manifest).expect("removed");
-    let message = missing(&cache, &recipe);
+    let message = missing(&cache, &spec);
     assert!(
         message.starts_with(&format!("the engine {file} has no manifest")),
         "{message}"
@@ -174,7 +174,7 @@ fn damaged_engines_and_missing_or_truncated_manifests_are_reported() {
 
     // Under another engine's name it is not that engine.
     fs::write(&manifest, &text).expect("written");
-    let other = EngineSpec { batch: 8, ..recipe };
+    let other = EngineSpec { batch: 8, ..spec };
     let renamed = cache.path_of(&other);
     fs::rename(&path, &renamed).expect("renamed");
     fs::rename(&manifest, manifest_of(&renamed)).expect("renamed");
@@ -201,15 +201,15 @@ fn the_list_has_the_state_of_each_engine() {
         batch: 5,
         ..engine_spec()
     };
-    for recipe in [&whole, &damaged, &orphan, &alone] {
-        store(&cache, recipe, b"a plan");
+    for spec in [&whole, &damaged, &orphan, &alone] {
+        store(&cache, spec, b"a plan");
     }
     fs::write(cache.path_of(&damaged), b"a plum").expect("written");
     fs::remove_file(manifest_of(&cache.path_of(&orphan))).expect("removed");
     fs::remove_file(cache.path_of(&alone)).expect("removed");
     let list = cache.list().expect("readable");
-    let state = |recipe: &EngineSpec| {
-        let path = cache.path_of(recipe);
+    let state = |spec: &EngineSpec| {
+        let path = cache.path_of(spec);
         let listed = list.iter().find(|listed| listed.path == path);
         listed.expect("it is listed").state.clone()
     };
@@ -243,8 +243,8 @@ fn only_engines_of_another_version_are_pruned() {
         version: Version::new(8, 5, 1),
         ..engine_spec()
     };
-    for recipe in [&kept, &old, &newer, &other] {
-        store(&cache, recipe, b"plan");
+    for spec in [&kept, &old, &newer, &other] {
+        store(&cache, spec, b"plan");
     }
     let Lookup::Found(found) = cache.find(&kept).expect("readable") else {
         panic!("it was stored");
@@ -252,17 +252,17 @@ fn only_engines_of_another_version_are_pruned() {
     let mut removed = cache.prune(&found.manifest).expect("writable");
     removed.sort();
     assert_eq!(removed, [cache.path_of(&newer), cache.path_of(&old)]);
-    for (recipe, is_there) in [
+    for (spec, is_there) in [
         (&kept, true),
         (&old, false),
         (&newer, false),
         (&other, true),
     ] {
-        assert_eq!(cache.path_of(recipe).exists(), is_there, "{recipe:?}");
+        assert_eq!(cache.path_of(spec).exists(), is_there, "{spec:?}");
         assert_eq!(
-            manifest_of(&cache.path_of(recipe)).exists(),
+            manifest_of(&cache.path_of(spec)).exists(),
             is_there,
-            "{recipe:?}"
+            "{spec:?}"
         );
     }
 }
@@ -270,14 +270,14 @@ fn only_engines_of_another_version_are_pruned() {
 #[test]
 fn timing_cache_is_shared_per_version_and_gpu() {
     let (_folder, cache) = cache();
-    let recipe = engine_spec();
-    assert_eq!(cache.timing_cache(&recipe), None);
+    let spec = engine_spec();
+    assert_eq!(cache.timing_cache(&spec), None);
     cache
-        .save_timing_cache(&recipe, b"times", &lock(&cache))
+        .save_timing_cache(&spec, b"times", &lock(&cache))
         .expect("writable");
     let same = EngineSpec {
         batch: 9,
-        ..recipe.clone()
+        ..spec.clone()
     };
     assert_eq!(
         cache.timing_cache(&same).as_deref(),
@@ -285,7 +285,7 @@ fn timing_cache_is_shared_per_version_and_gpu() {
     );
     let other = EngineSpec {
         version: Version::new(8, 6, 1),
-        ..recipe
+        ..spec
     };
     assert_eq!(cache.timing_cache(&other), None);
 }

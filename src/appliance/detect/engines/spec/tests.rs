@@ -3,7 +3,7 @@
 use super::*;
 use crate::model_yaml::tests::FULL;
 
-/// A recipe for a Xavier NX with JetPack 5.
+/// A spec for a Xavier NX with JetPack 5.
 pub(in crate::engines) fn engine_spec() -> EngineSpec {
     EngineSpec {
         model: "tiny".to_owned(),
@@ -102,30 +102,29 @@ fn variants_of_a_precision_use_that_precision() {
         (file.precision.as_str(), precision),
         ("int8-small", Precision::Int8)
     );
-    let recipe = EngineSpec {
+    let spec = EngineSpec {
         file,
         ..engine_spec()
     };
     assert!(
-        recipe
-            .command(Path::new("e"))
+        spec.command(Path::new("e"))
             .contains("--precision int8-small")
     );
 }
 
 #[test]
 fn the_file_name_has_the_readable_fields_and_the_key_the_rest() {
-    let recipe = engine_spec();
-    let name = recipe.file_name();
+    let spec = engine_spec();
+    let name = spec.file_name();
     assert!(name.starts_with("tiny-int8-b4-trt8.5.2-"), "{name}");
     assert!(is_engine_name(&name), "{name}");
-    assert_eq!(name, recipe.clone().file_name());
+    assert_eq!(name, spec.clone().file_name());
     let rtx = EngineSpec {
         model: "../a b".to_owned(),
         dla: Some(1),
         flavor: Flavor::Rtx,
         version: Version::new(1, 7, 1),
-        ..recipe
+        ..spec
     };
     let name = rtx.file_name();
     assert!(name.starts_with(".._a_b-int8-dla-b4-rtx1.7.1-"), "{name}");
@@ -142,12 +141,12 @@ fn the_file_name_has_the_readable_fields_and_the_key_the_rest() {
 #[test]
 fn workers_are_in_cache_key_when_each_needs_profile() {
     let of = |version, contexts| {
-        let recipe = EngineSpec {
+        let spec = EngineSpec {
             version,
             contexts,
             ..engine_spec()
         };
-        recipe.cache_key_fields().key()
+        spec.cache_key_fields().key()
     };
     let (eight, ten) = (Version::new(8, 6, 1), Version::new(10, 3, 0));
     assert_ne!(of(eight, 1), of(eight, 2));
@@ -177,16 +176,16 @@ fn irrelevant_settings_are_not_in_cache_key() {
 
 #[test]
 fn the_command_is_quoted_for_a_shell() {
-    let recipe = engine_spec();
+    let spec = engine_spec();
     assert_eq!(
-        recipe.command(Path::new(jetwatch_config::ENGINES_FOLDER)),
+        spec.command(Path::new(jetwatch_config::ENGINES_FOLDER)),
         "jetwatch engine build --model models/tiny --precision int8 --batch 4 --workers 2"
     );
     let other = EngineSpec {
         folder: "my models/it's".into(),
         file: ModelFile {
             precision: "fp32".to_owned(),
-            ..recipe.file.clone()
+            ..spec.file.clone()
         },
         calibration: Some(Calibration {
             path: "c".into(),
@@ -199,7 +198,7 @@ fn the_command_is_quoted_for_a_shell() {
             name: None,
             capability: (8, 6),
         },
-        ..recipe
+        ..spec
     };
     assert_eq!(
         other.command(Path::new("e")),

@@ -13,7 +13,7 @@ use super::{
     Transfer, Wait,
 };
 
-/// Hears how far reading is: rows read, and rows in all. Called from several threads.
+/// Receives the progress of reading: rows read, and rows in all. Called from several threads.
 pub type Progress<'a> = &'a (dyn Fn(u64, u64) + Sync);
 
 /// Rows after which progress is reported, and which a power of two makes cheap to ask for.

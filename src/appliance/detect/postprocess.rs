@@ -1,4 +1,4 @@
-//! Shared by all runtimes: splits a batch into runs, and turns the outputs of a run into detections per frame.
+//! Postprocessing for all runtimes: splits a batch into runs and turns the outputs of a run into detections per frame.
 
 use super::DetectError;
 use super::decode::{DecodeParams, Decoder};
@@ -7,7 +7,7 @@ use super::decoders::{DecodeDiagnostics, ElementIndex, OutputDecoder, TensorView
 use super::model::ModelSpec;
 use jetwatch_types::{Detection, Frame, FrameMeta, Letterbox};
 
-/// Decodes the frames of a run and refuses numbers that no sound network gives.
+/// Decodes the frames of a run. Values that a correct network cannot give are errors.
 #[derive(Debug)]
 pub(super) struct Postprocessor {
     decoder: Decoder,
@@ -17,21 +17,24 @@ pub(super) struct Postprocessor {
 }
 
 impl Postprocessor {
-    /// Of networks that `model_spec` describes, whose outputs `decoder` reads.
+    /// For networks as `spec` describes them; `output_decoder` reads their outputs.
     pub(super) fn new(
         spec: &ModelSpec,
-        head: Box<dyn OutputDecoder>,
-        limits: DecodeParams,
+        output_decoder: Box<dyn OutputDecoder>,
+        params: DecodeParams,
     ) -> Self {
         Self {
-            decoder: Decoder::new(head, limits),
+            decoder: Decoder::new(output_decoder, params),
             tensors: spec.output.tensors.clone(),
             labels: spec.labels.len(),
         }
     }
 
-    /// Replaces `results` by the detections of `frames`, which were placed in the run's slots by `letterboxes`. `outputs` are
-    /// those of all frames, in the layout's order.
+    /// Replaces `results` by the detections of `frames`, in source pixels. `letterboxes` has one entry per frame. `outputs`
+    /// holds the tensors of all frames, in the layout's order.
+    ///
+    /// # Errors
+    /// A value is not finite, a score is above 1, or a class has no label.
     pub(super) fn process(
         &mut self,
         frames: &[Frame],
@@ -54,7 +57,11 @@ impl Postprocessor {
     }
 }
 
-/// Cuts a batch of 1 to `max` frames into runs of at most `slots` and gives each to `run_on_thread`, with the lists for its results.
+/// Splits a batch of 1 to `max_frames` frames into runs of at most `slots` frames. Calls `run` for each, with the lists for
+/// its results.
+///
+/// # Errors
+/// The batch is empty or has more than `max_frames` frames, or `run` fails.
 pub(super) fn run_chunked(
     batch: &[Frame],
     results: &mut Vec<Vec<Detection>>,
@@ -76,7 +83,7 @@ pub(super) fn run_chunked(
     Ok(())
 }
 
-/// Refuses an output that holds numbers which no sound network gives.
+/// The first value of an output that a correct network cannot give is the error.
 fn check_values(
     decoded: &DecodeDiagnostics,
     outputs: &[TensorView<'_>],
@@ -85,10 +92,10 @@ fn check_values(
     labels: usize,
 ) -> Result<(), DetectError> {
     let (source_id, seq) = (meta.source, meta.seq);
-    let at = |place: ElementIndex| {
-        let tensor = tensors[place.tensor].clone();
-        let value = outputs[place.tensor].format_value(place.index);
-        (tensor, place.index, value)
+    let at = |element: ElementIndex| {
+        let tensor = tensors[element.tensor].clone();
+        let value = outputs[element.tensor].format_value(element.index);
+        (tensor, element.index, value)
     };
     if let Some((tensor, index, value)) = decoded.first_non_finite.map(at) {
         return Err(DetectError::NotFinite {
