@@ -286,7 +286,7 @@ fn step_exists(root: &Path, step: &str) -> bool {
 #[test]
 fn missing_symbol_on_the_path_is_found() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let file = "src/appliance/pipeline/batcher.rs";
+    let file = "src/appliance/pipeline/batcher/mod.rs";
     assert!(step_exists(root, &format!("4. `push` in `{file}`: text")));
     assert!(!step_exists(root, &format!("4. `pus` in `{file}`: text")));
     assert!(!step_exists(root, "4. `push` in `src/none.rs`: text"));

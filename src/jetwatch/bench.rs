@@ -10,13 +10,12 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 
-use jetwatch_bench::{self as bench, BenchOptions, ChildRun, RunPlan};
+use jetwatch_bench::{self as bench, BenchOptions, BenchStage, ChildRun, RunPlan};
 use jetwatch_config::Config;
-use jetwatch_pipeline as pipeline;
+use jetwatch_pipeline::Pipeline;
 use jetwatch_platform::SysRoot;
 use jetwatch_platform::tune::{self, ClockBoost};
-use jetwatch_source::StopToken;
-use jetwatch_telemetry as telemetry;
+use jetwatch_telemetry::{self as telemetry, StopToken};
 
 use super::{Exit, parse_duration, progress, signals};
 
@@ -122,13 +121,13 @@ impl PartArg {
     }
 
     /// The stage of the pipeline; `None` for layers, which are measured in another way.
-    fn stage(self) -> Option<pipeline::BenchStage> {
+    fn stage(self) -> Option<BenchStage> {
         match self {
-            Self::Decode => Some(pipeline::BenchStage::Decode),
-            Self::Scale => Some(pipeline::BenchStage::Scale),
-            Self::Detect => Some(pipeline::BenchStage::Detect),
-            Self::Track => Some(pipeline::BenchStage::Track),
-            Self::Publish => Some(pipeline::BenchStage::Publish),
+            Self::Decode => Some(BenchStage::Decode),
+            Self::Scale => Some(BenchStage::Scale),
+            Self::Detect => Some(BenchStage::Detect),
+            Self::Track => Some(BenchStage::Track),
+            Self::Publish => Some(BenchStage::Publish),
             Self::Layers => None,
         }
     }
@@ -183,7 +182,7 @@ fn run_once(args: &BenchArgs, options: &BenchOptions, config: Config) -> anyhow:
             bench::measure_stage(options, config, stage, stop)?
         }
         None => {
-            let started = |pipeline: &pipeline::Pipeline| {
+            let started = |pipeline: &Pipeline| {
                 signals::listen(pipeline.stop_token(), pipeline.dot_request())?;
                 if !args.one_of_several {
                     progress::show(pipeline.stop_token(), pipeline.progress());

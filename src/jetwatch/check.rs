@@ -15,9 +15,9 @@ use jetwatch_pipeline as pipeline;
 use jetwatch_platform::{Machine, SysRoot};
 use jetwatch_publish as publish;
 use jetwatch_source::{
-    self as source, Flow, FrameHandler, NvmmReader, ProcessingPlan, SourceContext, StopToken,
+    self as source, Flow, FrameHandler, NvmmReader, ProcessingPlan, SourceContext,
 };
-use jetwatch_telemetry::{self as telemetry, Recorder};
+use jetwatch_telemetry::{self as telemetry, Recorder, StopToken};
 use jetwatch_types::{Frame, Placement, Size, SourceId, SourceState};
 
 use super::Exit;

@@ -10,7 +10,7 @@ use clap::Args;
 
 use jetwatch_config::{Backend, Broker, Config, Interval, MqttConfig, SourceUri, SyntheticScene};
 use jetwatch_detect::model::ModelSpec;
-use jetwatch_pipeline::{self as pipeline, FrameCallback, Options, Pipeline};
+use jetwatch_pipeline::{FrameCallback, Options, Pipeline};
 use jetwatch_publish::Subscriber;
 use jetwatch_telemetry as telemetry;
 use jetwatch_traffic::{Score, Scorer, synthetic_factory};
@@ -139,8 +139,8 @@ fn choose_precision(config: &mut Config, spec: &ModelSpec) -> anyhow::Result<()>
         trial.sources = Config::for_source(SCENE, None)?.sources;
         trial.detector.precision = Some(file.precision.clone());
         trial.detector.workers = 1;
-        let alone =
-            pipeline::bench_detector(&trial, 4, 4, TRIAL_FRAMES, Some(&synthetic_factory()))?;
+        let factory = synthetic_factory();
+        let alone = jetwatch_bench::bench_detector(&trial, 4, 4, TRIAL_FRAMES, Some(&factory))?;
         reported.push(format!(
             "{} {:.1} ms",
             file.precision, alone.cpu_ms_per_frame

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jetwatch_detect::engines::EngineState;
 use jetwatch_publish::Stats;
-use jetwatch_source::StopToken;
+use jetwatch_telemetry::StopToken;
 
 const INTERVAL: Duration = Duration::from_secs(1);
 

@@ -4,10 +4,9 @@
 use std::thread;
 
 use anyhow::Context;
+use jetwatch_telemetry::StopToken;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
-
-use jetwatch_source::StopToken;
 
 /// Starts the thread that handles signals. It lives as long as the process.
 pub(super) fn listen(stop: StopToken, dump: impl Fn() + Send + 'static) -> anyhow::Result<()> {

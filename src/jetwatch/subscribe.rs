@@ -9,7 +9,7 @@ use clap::Args;
 
 use jetwatch_config::{Broker, Config, MqttConfig, TlsConfig};
 use jetwatch_publish::Subscriber;
-use jetwatch_source::StopToken;
+use jetwatch_telemetry::StopToken;
 
 use super::{Exit, parse_duration, signals};
 

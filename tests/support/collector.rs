@@ -8,9 +8,9 @@ use jetwatch_config::{DecoderChoice, Scaling, SourceConfig, SourceUri};
 use jetwatch_platform::{Machine, SysRoot};
 use jetwatch_source::{
     self as source, Dot, Flow, FrameHandler, FullImage, ImageSize, ProcessingPlan, SourceContext,
-    SourceCounters, SourceError, SourceHandle, StopToken,
+    SourceCounters, SourceError, SourceHandle,
 };
-use jetwatch_telemetry::{Heartbeats, Recorder};
+use jetwatch_telemetry::{Heartbeats, Recorder, StopToken};
 use jetwatch_types::{Frame, FrameMeta, Image, Placement, Size, SourceId, SourceState};
 
 /// Network input of all these tests.

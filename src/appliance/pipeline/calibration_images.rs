@@ -1,4 +1,4 @@
-//! Pictures of a folder as TensorRT's calibration wants them: by the daemon's own way from file to tensor.
+//! Images of a folder as input of TensorRT's calibration, decoded, scaled and normalized like the frames of the daemon.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,13 +12,14 @@ use jetwatch_detect::engines::{CalibrationInput, EngineError};
 use jetwatch_detect::model::{InputElement, ModelSpec};
 use jetwatch_detect::tensor::TensorWriter;
 use jetwatch_detect::{DetectError, check_size};
-use jetwatch_source::{self as source, Flow, FrameHandler, SourceContext, SourceHandle, StopToken};
+use jetwatch_source::{self as source, Flow, FrameHandler, SourceContext, SourceHandle};
+use jetwatch_telemetry::StopToken;
 use jetwatch_types::Frame;
 
-/// Pictures are read when TensorRT asks for them, and it may think for minutes in between.
+/// Images are read when TensorRT asks for them, which may be minutes apart.
 const STALL_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Batches of the pictures in a folder, in the order of their names. What does not fill a last batch is left out.
+/// Batches of the images in a folder, in the order of their names. Images that do not fill the last batch are left out.
 pub struct CalibrationImages {
     spec: ModelSpec,
     batch: usize,
@@ -37,15 +38,18 @@ impl FrameHandler for FrameSender {
     fn frame(&self, frame: Frame) -> Flow {
         match self.0.send(frame) {
             Ok(()) => Flow::Continue,
-            // There is no receiver when no more are wanted.
+            // The receiver is dropped when no more images are needed.
             Err(_) => Flow::Stop,
         }
     }
 }
 
 impl CalibrationImages {
-    /// Starts to read the JPEG and PNG files in `folder`, for batches of `batch` pictures, at least 1, as the network of `spec` wants them.
-    /// A file that cannot be read is a warning.
+    /// Starts to read the JPEG and PNG files in `folder`, in batches of `batch` images (1 or more), scaled for the network of
+    /// `spec`. A file that cannot be read is a warning.
+    ///
+    /// # Errors
+    /// The input of the network is not float32, or the folder cannot be opened as a source.
     pub fn start(folder: &Path, spec: &ModelSpec, batch: usize) -> Result<Self, PipelineError> {
         if spec.input.element != InputElement::Float32 {
             let model = spec.name.clone();
@@ -84,13 +88,13 @@ impl CalibrationImages {
         })
     }
 
-    /// Pictures that were handed over.
+    /// Number of images delivered so far.
     #[must_use]
     pub fn delivered(&self) -> usize {
         self.delivered
     }
 
-    /// Ends the source and gives what it ended with.
+    /// Ends the source; returns its error.
     fn end(&mut self) -> Result<(), String> {
         let Some((frames, source)) = self.source.take() else {
             return Ok(());
@@ -134,7 +138,7 @@ impl CalibrationInput for CalibrationImages {
             ));
         }
         if written > 0 {
-            log::info!("the last {written} pictures do not fill a batch and are left out");
+            log::info!("the last {written} images do not fill a batch and are left out");
         }
         Ok(None)
     }
@@ -143,7 +147,7 @@ impl CalibrationInput for CalibrationImages {
 impl Drop for CalibrationImages {
     fn drop(&mut self) {
         if let Err(error) = self.end() {
-            log::debug!("the pictures ended with: {error}");
+            log::debug!("the images ended with: {error}");
         }
     }
 }
@@ -159,7 +163,7 @@ mod tests {
         ModelSpec::load(&folder).expect("our model")
     }
 
-    /// A folder with `count` gray pictures, each a little lighter than the one before, and a file that is none.
+    /// A folder with `count` gray images, each a little lighter than the one before, and a file that is no image.
     fn images(count: u8) -> tempfile::TempDir {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let size = Size::new(64, 48);
@@ -180,7 +184,7 @@ mod tests {
         let mut values = Vec::new();
         while let Some(batch) = input.next_batch().expect("they can be read") {
             assert_eq!(batch.len(), 2 * 3 * plane);
-            // The middle of the first plane is inside of the picture.
+            // The middle of the first plane is inside the image.
             let middle = |slot: usize| {
                 batch[slot * 3 * plane + plane / 2 + spec.input.size.width as usize / 2]
             };

@@ -1,56 +1,28 @@
-//! What becomes of the detector, told before the chain runs: building an engine takes minutes, in which nobody else speaks.
+//! Publishes the status of the detector while it loads: building an engine takes minutes.
 //!
-//! Sinks start when there is something to tell, or when the detector is there. Called by [`Pipeline::start`](super::Pipeline::start).
+//! Sinks start with the first status, or when the detector is loaded. Called by [`Pipeline::start`](super::Pipeline::start).
 
 use std::cell::{Cell, RefCell};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use super::PipelineError;
-use super::start::{embedded_broker, start_sinks};
+use super::outputs::Sinks;
 use jetwatch_config::Config;
 use jetwatch_detect::engines::EngineState;
 use jetwatch_detect::{self as detect, DetectorFactory};
-use jetwatch_publish::{DetectorStatus, EmbeddedBroker, Publication as Message, Sink};
+use jetwatch_publish::DetectorStatus;
 use jetwatch_telemetry::{Heartbeats, Recorder, systemd};
 
-/// How often subscribers and the service manager hear of a build.
+/// Shortest interval between two messages about a build, to subscribers and to systemd.
 const PUBLISH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What a step of a build may take beyond the time that the unit gives for a start.
+/// Time that one step of a build may take beyond the start timeout of the unit.
 const START_EXTENSION: Duration = Duration::from_secs(60);
 
-/// Longest that sinks may take to deliver why there is no detector.
+/// Longest time for sinks to deliver why there is no detector.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Sinks, and the broker that some of them may publish to.
-pub(super) struct Sinks {
-    pub(super) sinks: Vec<Box<dyn Sink>>,
-    pub(super) broker: Option<EmbeddedBroker>,
-}
-
-impl Sinks {
-    fn start(
-        config: &Config,
-        labels: &[String],
-        pulses: &Heartbeats,
-    ) -> Result<Self, PipelineError> {
-        let broker = embedded_broker(config)?;
-        let sinks = start_sinks(config, labels, broker.as_ref(), pulses)?;
-        Ok(Self { sinks, broker })
-    }
-
-    fn publish(&mut self, status: &DetectorStatus) {
-        let record = Message::Detector {
-            status,
-            at: SystemTime::now(),
-        };
-        for sink in &mut self.sinks {
-            sink.publish(&record);
-        }
-    }
-}
-
-/// Prepares the detector and tells how it goes.
+/// Loads the detector and publishes its status.
 pub(super) struct DetectorStatusPublisher<'c> {
     config: &'c Config,
     sinks: RefCell<Option<Sinks>>,
@@ -68,17 +40,17 @@ impl<'c> DetectorStatusPublisher<'c> {
         }
     }
 
-    /// See [`detect::prepare_telling`].
-    pub(super) fn prepare(&self, recorder: &Recorder) -> Result<DetectorFactory, PipelineError> {
-        let prepared = detect::load_with_progress(&self.config.detector, recorder, &|state| {
+    /// Loads the detector; see [`detect::load_with_progress`].
+    pub(super) fn load(&self, recorder: &Recorder) -> Result<DetectorFactory, PipelineError> {
+        let loaded = detect::load_with_progress(&self.config.detector, recorder, &|state| {
             self.on_engine_state(state)
         });
-        prepared.map_err(|error| {
-            if let Some(mut outlets) = self.sinks.take() {
-                outlets.publish(&DetectorStatus::Failed {
+        loaded.map_err(|error| {
+            if let Some(mut sinks) = self.sinks.take() {
+                sinks.publish(&DetectorStatus::Failed {
                     reason: error.to_string(),
                 });
-                for sink in outlets.sinks {
+                for sink in sinks.sinks {
                     sink.close(CLOSE_TIMEOUT);
                 }
             }
@@ -86,21 +58,21 @@ impl<'c> DetectorStatusPublisher<'c> {
         })
     }
 
-    /// The sinks, started now if that was not done before; they are told that `prepared` runs.
-    pub(super) fn into_sinks(self, prepared: &DetectorFactory) -> Result<Sinks, PipelineError> {
-        let mut outlets = match self.sinks.into_inner() {
-            Some(outlets) => outlets,
-            None => Sinks::start(self.config, prepared.labels(), self.heartbeats)?,
+    /// The sinks, started now if none was started before, with the status that `detector` is ready.
+    pub(super) fn into_sinks(self, detector: &DetectorFactory) -> Result<Sinks, PipelineError> {
+        let mut sinks = match self.sinks.into_inner() {
+            Some(sinks) => sinks,
+            None => Sinks::start(self.config, detector.labels(), self.heartbeats)?,
         };
-        outlets.publish(&DetectorStatus::Ready {
-            runs: prepared.describe(),
+        sinks.publish(&DetectorStatus::Ready {
+            runs: detector.describe(),
         });
-        Ok(outlets)
+        Ok(sinks)
     }
 
     fn on_engine_state(&self, state: EngineState) {
         let (status, line) = match state {
-            // Followed by the detector's own state.
+            // The status of the detector follows.
             EngineState::Ready { .. } => return,
             EngineState::Missing { reason } => {
                 self.last_published.take();
@@ -140,29 +112,29 @@ impl<'c> DetectorStatusPublisher<'c> {
         if self
             .last_published
             .get()
-            .is_some_and(|told| told.elapsed() < PUBLISH_INTERVAL)
+            .is_some_and(|published| published.elapsed() < PUBLISH_INTERVAL)
         {
             return;
         }
         let is_missing = matches!(status, DetectorStatus::EngineMissing { .. });
-        // What comes after a missing engine is told at once.
+        // The status after a missing engine is published immediately.
         self.last_published.set((!is_missing).then(Instant::now));
         systemd::extend_timeout(START_EXTENSION, &line);
         self.publish(&status);
     }
 
     fn publish(&self, status: &DetectorStatus) {
-        let mut outlets = self.sinks.borrow_mut();
-        if outlets.is_none() {
+        let mut sinks = self.sinks.borrow_mut();
+        if sinks.is_none() {
             let labels = detect::labels(&self.config.detector).unwrap_or_default();
             match Sinks::start(self.config, &labels, self.heartbeats) {
-                Ok(started) => *outlets = Some(started),
-                // It is the start's own error once the detector is there.
+                Ok(started) => *sinks = Some(started),
+                // The start reports the error once the detector is loaded.
                 Err(error) => log::debug!("the engine's state cannot be published yet: {error}"),
             }
         }
-        if let Some(outlets) = outlets.as_mut() {
-            outlets.publish(status);
+        if let Some(sinks) = sinks.as_mut() {
+            sinks.publish(status);
         }
     }
 }

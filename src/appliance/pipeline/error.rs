@@ -1,4 +1,4 @@
-//! Why the chain cannot start or had to stop.
+//! Why the pipeline cannot start or had to stop.
 
 use jetwatch_config::ConfigError;
 use jetwatch_detect::DetectError;
@@ -6,52 +6,52 @@ use jetwatch_publish::PublishError;
 use jetwatch_record::RenderError;
 use jetwatch_source::SourceError;
 
-/// Why the chain cannot start or had to stop. Each text holds its cause's whole text, so no cause is given beside it.
+/// Why the pipeline cannot start or had to stop. Each text includes the text of its cause, so `source()` returns none.
 #[derive(Debug, thiserror::Error)]
 pub enum PipelineError {
     /// The detector cannot be made, or failed.
     #[error("detector: {0}")]
     Detect(DetectError),
-    /// The detector failed on a picture of a list.
+    /// The detector failed on an image of a list.
     #[error("detector, on {}: {cause}", path.display())]
     Image {
-        /// The picture's file.
+        /// The file of the image.
         path: std::path::PathBuf,
-        /// What the detector said.
+        /// The error of the detector.
         cause: Box<DetectError>,
     },
     /// A secondary network cannot be made, or failed.
     #[error("{key} ({name}): {cause}")]
     Secondary {
-        /// Its place in the configuration.
+        /// Its key in the configuration.
         key: String,
         /// Its name.
         name: String,
-        /// What the detector said.
+        /// The error of the detector.
         cause: Box<DetectError>,
     },
-    /// A secondary network is to look at a class that what it stands on does not find.
+    /// A secondary network is configured for a class that its parent does not detect.
     #[error("{key}: the {of} has no label `{label}`; {}", suggestion(near, known))]
     SecondaryClass {
         /// The key.
         key: String,
-        /// Who has the labels.
+        /// The parent: the detector or a secondary network.
         of: &'static str,
         /// The label.
         label: String,
-        /// Labels that come near it.
+        /// Similar labels.
         near: Vec<String>,
         /// All labels.
         known: Vec<String>,
     },
-    /// A secondary network takes one crop at a time, and more are asked for.
+    /// A secondary network takes one crop at a time, and the batch size is larger.
     #[error(
         "{key}: found {found}, but {model} takes one crop at a time: set it to 1, or export the network with a dynamic batch axis"
     )]
     SecondaryBatch {
         /// The key.
         key: String,
-        /// What was asked for.
+        /// The configured batch size.
         found: usize,
         /// The model's name.
         model: String,
@@ -59,7 +59,7 @@ pub enum PipelineError {
     /// A sink cannot be started.
     #[error("publish: {0}")]
     Publish(PublishError),
-    /// What was named on the command line is no source, or the file asks for what the network does not know.
+    /// The source on the command line is invalid, or the file has labels that the network does not have.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// A recording cannot be started.
@@ -68,22 +68,22 @@ pub enum PipelineError {
     /// GStreamer cannot be started.
     #[error("{0}")]
     Source(SourceError),
-    /// The operating system gives no thread.
+    /// The operating system refused a thread.
     #[error(
         "cannot start thread {name}: {cause}; check the limits on processes and memory (ulimit -u, TasksMax=)"
     )]
     Thread {
         /// Its name.
         name: String,
-        /// The operating system's words.
+        /// The error of the operating system.
         cause: std::io::Error,
     },
     /// Threads did not end in time.
     #[error("still running {waited_ms} ms after the stop: {names}; their work was abandoned")]
     Late {
-        /// Who.
+        /// The names of the threads.
         names: String,
-        /// How long was waited.
+        /// The deadline, in ms.
         waited_ms: u128,
     },
 }

@@ -1,8 +1,8 @@
-//! The attendant: a thread that tells systemd when the chain is ready, how it is, that it lives, and that it stops.
+//! The thread that notifies systemd of readiness, status, watchdog and stop.
 //!
-//! Ready: every source has had its first frame through the chain, has ended, or has had its time for it. Alive:
-//! every thread that has work makes progress. A camera that is away is no stall: its supervisor goes on trying. What is
-//! stuck is left to the watchdog, which ends the whole process: a thread inside of a driver cannot be ended alone.
+//! Ready: the first frame of every source was processed, or the source has ended, or its time for it is over. Alive: every thread
+//! that has work makes progress. A camera that is offline is no stall: its supervisor retries. A stalled thread is left to the
+//! watchdog, which ends the whole process: a single thread inside a driver cannot be ended.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,23 +11,22 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use jetwatch_publish::Stats;
-use jetwatch_source::StopToken;
-use jetwatch_telemetry::{Heartbeats, systemd};
+use jetwatch_telemetry::{Heartbeats, StopToken, systemd};
 use jetwatch_types::SourceState;
 
 use super::batcher::Batcher;
 use super::stats::StatsCollector;
 
-/// How often the attendant looks.
+/// Interval at which the state is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How much longer the start may take, told while first frames are waited for; that wait has ends of its own.
+/// Extension of the start timeout while first frames are awaited; that wait has time limits of its own.
 const START_EXTENSION: Duration = Duration::from_secs(30);
 
-/// How often the status line is made anew.
+/// Interval of the status line.
 const STATUS_INTERVAL: Duration = Duration::from_secs(5);
 
-/// What the attendant looks at.
+/// The inputs of the thread.
 pub(super) struct ServiceNotifier {
     pub(super) stats: Arc<StatsCollector>,
     pub(super) batcher: Arc<Batcher>,
@@ -36,7 +35,7 @@ pub(super) struct ServiceNotifier {
     pub(super) first_frame_waits: Vec<Duration>,
     pub(super) watchdog: Option<Duration>,
     pub(super) stop: StopToken,
-    /// What came of the last reload.
+    /// The result of the last reload.
     pub(super) reload_notice: ReloadNotice,
 }
 
@@ -69,12 +68,12 @@ impl ServiceNotifier {
             let Some(interval) = self.watchdog else {
                 continue;
             };
-            // Half of the interval is left to a thread, the other half to systemd's clock.
+            // Half of the interval is for the thread, the other half for the clock of systemd.
             if let Some((name, worked)) = self.stalled_thread(interval / 2) {
                 if !stall_logged {
                     stall_logged = true;
                     let seconds = worked.as_secs();
-                    log::error!(stage = name.as_str(); "no progress for {seconds} s; the watchdog will start the daemon anew unless it goes on");
+                    log::error!(stage = name.as_str(); "no progress for {seconds} s; the watchdog will restart the daemon unless it continues");
                 }
             } else {
                 stall_logged = false;
@@ -97,15 +96,15 @@ impl ServiceNotifier {
             .first_frames()
             .iter()
             .zip(&self.first_frame_waits)
-            .all(|(shown, wait)| *shown || waited >= *wait)
+            .all(|(is_done, wait)| *is_done || waited >= *wait)
     }
 
-    /// Who has made no progress for `limit` or more: a thread, or all workers together.
+    /// A thread without progress for `limit` or more, or all workers together (`batch`), and for how long.
     fn stalled_thread(&self, limit: Duration) -> Option<(String, Duration)> {
-        let untaken = self.batcher.stalled_for().filter(|waited| *waited >= limit);
+        let waiting = self.batcher.stalled_for().filter(|waited| *waited >= limit);
         self.heartbeats
             .stalled(limit)
-            .or_else(|| untaken.map(|waited| ("batch".to_owned(), waited)))
+            .or_else(|| waiting.map(|waited| ("batch".to_owned(), waited)))
     }
 }
 
@@ -120,13 +119,13 @@ fn status_line(stats: &Stats) -> String {
     if ended > 0 {
         text += &format!(", {ended} ended");
     }
-    let away = stats
+    let offline = stats
         .sources
         .iter()
         .filter(|source| matches!(source.state, SourceState::Connecting | SourceState::Offline));
-    let away: Vec<&str> = away.map(|source| source.name.as_str()).collect();
-    if !away.is_empty() {
-        text += &format!(" (without {})", away.join(", "));
+    let offline: Vec<&str> = offline.map(|source| source.name.as_str()).collect();
+    if !offline.is_empty() {
+        text += &format!(" (without {})", offline.join(", "));
     }
     let tracks: usize = stats.sources.iter().map(|source| source.tracks).sum();
     let dropped: u64 = stats.sources.iter().map(|source| source.dropped).sum();
@@ -165,14 +164,14 @@ impl ReloadNotice {
         self.shared.ready.store(true, Ordering::Release);
     }
 
-    /// A reload begins.
+    /// A reload starts.
     pub(super) fn reloading(&self) {
         if self.shared.ready.load(Ordering::Acquire) {
             systemd::notify_reloading("reading the configuration again");
         }
     }
 
-    /// It is over; `refused`: why it was refused, or what went wrong. That stands in the status line until a reload goes well.
+    /// The reload is over; `refused`: why it was refused, or what went wrong. The status line shows it until a reload succeeds.
     pub(super) fn reloaded(&self, refused: Option<String>) {
         let text = refused.clone().unwrap_or_else(|| "reloaded".to_owned());
         *self.shared.refused.lock() = refused;
@@ -181,7 +180,7 @@ impl ReloadNotice {
         }
     }
 
-    /// `status_line` with what has to be known of the last reload in front.
+    /// `status` behind the problem of the last reload, where there was one.
     pub(super) fn prepend_to(&self, status: String) -> String {
         let refused = self.shared.refused.lock();
         match refused.as_ref() {

@@ -1,103 +1,150 @@
-//! A detector worker: takes batches from the lanes, runs its own detector, hands results on.
+//! An inference worker: takes batches from the batcher, runs its detector, and sends the results to the tracking stage.
 //!
-//! Two or more of them overlap the network of one batch with the CPU work of another; the follower puts their results back
-//! into order.
+//! Two or more workers overlap the network of one batch with the CPU work of another; the tracking stage restores the order of
+//! their results.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
 
-use jetwatch_detect::{DetectError, Detector};
-use jetwatch_record::{BudgetedImage, ImageBudget};
-use jetwatch_telemetry::{Heartbeat, Level, Recorder, Stage};
-use jetwatch_types::{Detection, Frame, FrameMeta};
+use jetwatch_detect::{DetectError, Detector, DetectorFactory};
+use jetwatch_source::ImageSize;
+use jetwatch_telemetry::{Heartbeat, Level, Stage};
+use jetwatch_types::{BudgetedImage, Detection, Frame, FrameMeta, ImageBudget};
 
+use super::PipelineError;
 use super::batcher::{Batcher, QueuedFrame};
-use super::frame_scaler::{FrameScaler, InputSize};
+use super::options::{DetectorContext, DetectorDecorator};
 use super::track::TrackInput;
+use super::workers::DetectorWorker;
 
-/// Settings of a worker.
+/// How batches are formed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BatchSettings {
+    /// Most frames of a batch.
     pub(super) size: usize,
+    /// Longest wait for more frames, after the first one.
     pub(super) timeout: Duration,
-    /// What it scales pictures for itself; `None`: sources do.
-    pub(super) resize_to: Option<InputSize>,
 }
 
-/// Runs until the lanes are closed and drained, or the detector fails.
-pub(super) fn run_worker(
+/// What the inference workers share. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct InferContext {
+    pub(super) detector: Arc<DetectorFactory>,
+    /// Wraps the detector of each worker.
+    pub(super) decorator: Option<DetectorDecorator>,
+    /// What the detector reads, and where stage times go.
+    pub(super) input: DetectorContext,
+    pub(super) settings: BatchSettings,
+    /// Size of the images that sources deliver.
+    pub(super) image_size: ImageSize,
+    pub(super) batcher: Arc<Batcher>,
+    pub(super) results: Sender<TrackInput>,
+    /// Limits the images kept for later stages; `None` where no stage needs them.
+    pub(super) image_budget: Option<ImageBudget>,
+}
+
+/// One inference worker.
+pub(super) struct InferWorker {
+    pub(super) index: usize,
+    pub(super) context: InferContext,
+    pub(super) heartbeat: Heartbeat,
+}
+
+impl DetectorWorker for InferWorker {
+    fn load(&self) -> Result<Box<dyn Detector>, DetectError> {
+        let detector = self.context.detector.create(self.index)?;
+        Ok(match &self.context.decorator {
+            Some(decorate) => decorate(detector, &self.context.input),
+            None => detector,
+        })
+    }
+
+    fn run(&self, detector: Box<dyn Detector>) -> Result<(), DetectError> {
+        run_worker(detector, &self.context, &self.heartbeat)
+    }
+
+    fn error(&self, cause: DetectError) -> PipelineError {
+        cause.into()
+    }
+}
+
+/// Runs until the batcher is closed and drained, or the detector fails.
+fn run_worker(
     mut detector: Box<dyn Detector>,
-    lanes: &Arc<Batcher>,
-    rule: BatchSettings,
-    recorder: &Recorder,
-    results: &Sender<TrackInput>,
-    shelf: Option<&ImageBudget>,
-    pulse: &Heartbeat,
+    context: &InferContext,
+    heartbeat: &Heartbeat,
 ) -> Result<(), DetectError> {
-    let mut taken: Vec<QueuedFrame> = Vec::with_capacity(rule.size);
-    let mut batch: Vec<Frame> = Vec::with_capacity(rule.size);
-    let mut pending: Vec<(u64, FrameMeta)> = Vec::with_capacity(rule.size);
-    let mut detections: Vec<Vec<Detection>> = Vec::with_capacity(rule.size);
-    let mut full_images = Vec::with_capacity(rule.size);
-    let mut scaler = rule.resize_to.map(FrameScaler::new);
+    let InferContext {
+        batcher,
+        results,
+        image_budget,
+        image_size,
+        ..
+    } = context;
+    let recorder = &context.input.recorder;
+    let BatchSettings { size, timeout } = context.settings;
+    let mut taken: Vec<QueuedFrame> = Vec::with_capacity(size);
+    let mut batch: Vec<Frame> = Vec::with_capacity(size);
+    let mut pending: Vec<(u64, FrameMeta)> = Vec::with_capacity(size);
+    let mut detections: Vec<Vec<Detection>> = Vec::with_capacity(size);
+    let mut full_images = Vec::with_capacity(size);
     loop {
-        pulse.idle();
-        let mut whole = recorder.batch(Level::Detect, rule.size);
+        heartbeat.idle();
+        let mut batch_range = recorder.batch(Level::Detect, size);
         {
-            let mut range = recorder.range(Stage::Batch, rule.size);
-            let came = lanes
-                .next_batch(rule.size, rule.timeout, &mut taken)
+            let mut range = recorder.range(Stage::Batch, size);
+            let received = batcher
+                .next_batch(size, timeout, &mut taken)
                 .then_some(taken.len());
-            range.set_items(came);
-            whole.set_items(came);
-            if came.is_none() {
+            range.set_items(received);
+            batch_range.set_items(received);
+            if received.is_none() {
                 return Ok(());
             }
         }
-        pulse.busy();
+        heartbeat.busy();
         for item in taken.drain(..) {
             pending.push((item.order, item.frame.meta));
             batch.push(item.frame);
         }
-        let began = Instant::now();
-        if let Some(scaler) = &mut scaler {
-            let _range = recorder.range(Stage::Tensor, batch.len());
-            for frame in &mut batch {
-                scaler.resize(frame, shelf.is_some());
-            }
-        }
+        let started = Instant::now();
         detector.detect(&batch, &mut detections)?;
-        lanes.add_busy_time(began.elapsed());
-        drop(whole);
-        // Pixels go back to their pool before anybody waits for the follower, but for a bounded number that is looked at again.
-        full_images.extend(batch.drain(..).map(|frame| keep_full_image(shelf?, frame)));
+        batcher.add_busy_time(started.elapsed());
+        drop(batch_range);
+        // Images return to their pool before this thread may wait for the tracking stage, but for the limited number that later
+        // stages need.
+        let keep = |frame| keep_full_image(image_budget.as_ref()?, frame, *image_size);
+        full_images.extend(batch.drain(..).map(keep));
         let results_of_batch = pending.drain(..).zip(detections.drain(..));
-        for (((ticket, meta), found), view) in results_of_batch.zip(full_images.drain(..)) {
-            if results
-                .send(TrackInput::Detections {
-                    order: ticket,
-                    meta,
-                    detections: found,
-                    full_image: view,
-                })
-                .is_err()
-            {
+        for (((order, meta), detections), full_image) in results_of_batch.zip(full_images.drain(..))
+        {
+            let result = TrackInput::Detections {
+                order,
+                meta,
+                detections,
+                full_image,
+            };
+            if results.send(result).is_err() {
                 return Ok(());
             }
         }
     }
 }
 
-/// Keeps the picture of a frame for later: that at source size where there is one, else that at the network's, where the
-/// processor can read it.
-fn keep_full_image(shelf: &ImageBudget, frame: Frame) -> Option<BudgetedImage> {
-    // A part of the picture is no view.
-    let uncropped = frame.crop.is_none().then_some(frame.image);
+/// Keeps an image of a frame for later stages: the full image where there is one, else the network's, if the CPU can read it.
+fn keep_full_image(
+    budget: &ImageBudget,
+    frame: Frame,
+    image_size: ImageSize,
+) -> Option<BudgetedImage> {
+    // Later stages need the whole image, not the region of interest.
+    let is_whole = frame.crop.is_none() || image_size == ImageSize::Source;
+    let uncropped = is_whole.then_some(frame.image);
     let image = frame.full_image.or(uncropped)?;
     image
         .is_cpu_readable()
-        .then(|| shelf.try_acquire(image))
+        .then(|| budget.try_acquire(image))
         .flatten()
 }

@@ -1,4 +1,4 @@
-//! Whether a Jetson's pictures stay in NVMM up to the detector, or are copied; and the log's word about it.
+//! Decides whether the images of a Jetson stay in NVMM up to the detector or are copied, and logs it.
 
 use std::sync::Arc;
 
@@ -6,12 +6,12 @@ use jetwatch_detect::DetectorFactory;
 use jetwatch_platform::Machine;
 use jetwatch_source::NvmmReader;
 
-/// What sources hand pictures on with, without a copy; `None` where they are copied.
+/// Reads images in NVMM in place; `None` where images are copied.
 pub(super) fn nvmm_reader(
     prepared: &DetectorFactory,
     machine: &Machine,
 ) -> Option<Arc<NvmmReader>> {
-    // Elsewhere there are none, which is no news.
+    // Other machines have no NVMM, which needs no log line.
     let release = machine.release?;
     match prepared.surfaces(Some(release.major)) {
         Ok(Some(surfaces)) => {
@@ -20,7 +20,7 @@ pub(super) fn nvmm_reader(
         }
         Ok(None) => None,
         Err(error) => {
-            log::warn!("pictures are copied out of NVMM: {error}");
+            log::warn!("images are copied out of NVMM: {error}");
             None
         }
     }

@@ -7,9 +7,8 @@ use parking_lot::Mutex;
 
 use jetwatch_config::SourceConfig;
 use jetwatch_detect as detect;
-use jetwatch_source::{
-    self as source, Flow, FrameHandler, SourceContext, StopToken, SyntheticFactory,
-};
+use jetwatch_source::{self as source, Flow, FrameHandler, SourceContext, SyntheticFactory};
+use jetwatch_telemetry::StopToken;
 use jetwatch_types::Frame;
 
 use super::PipelineError;

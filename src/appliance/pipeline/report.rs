@@ -11,7 +11,7 @@ pub struct RunReport {
     pub version: u32,
     /// From the first measured frame's arrival to the last frame's end, in seconds.
     pub duration_s: f64,
-    /// Frames through the whole chain.
+    /// Frames processed.
     pub frames: u64,
     /// Frames before the measured part.
     pub warmup_frames: u64,
@@ -21,15 +21,15 @@ pub struct RunReport {
     pub warmup_dropped: u64,
     /// Frames per second, end to end.
     pub fps: f64,
-    /// Frames per second of the networks alone: frames per second inside them, times the workers.
+    /// Frames per second of inference only: frames per second of inference time, times the workers.
     pub inference_fps: f64,
     /// Detector workers.
     pub workers: usize,
     /// CPU time of the whole process per frame, in ms.
     pub cpu_ms_per_frame: f64,
-    /// CPU time of the workers' threads inside the network per frame, in ms (all of it while `threads_per_worker` is 1).
+    /// CPU time of the worker threads in inference per frame, in ms (all of it while `threads_per_worker` is 1).
     pub inference_cpu_ms_per_frame: f64,
-    /// From a frame's arrival to its messages' queueing: mean, in ms.
+    /// Mean time from the arrival of a frame to the queueing of its messages, in ms.
     pub latency_mean_ms: f64,
     /// The longest such time, in ms.
     pub latency_max_ms: f64,
@@ -47,17 +47,17 @@ pub struct RunReport {
     pub secondary: Vec<SecondaryStats>,
     /// Per source.
     pub sources: Vec<SourceReport>,
-    /// Messages handed to the sinks.
+    /// Messages passed to the sinks.
     pub messages_accepted: u64,
-    /// Messages known to have arrived.
+    /// Messages that were acknowledged or written.
     pub messages_delivered: u64,
-    /// Messages given up.
+    /// Messages dropped.
     pub messages_dropped: u64,
-    /// Retained values that a newer one overtook before they were sent.
+    /// Retained messages that a newer one replaced before they were sent.
     pub messages_replaced: u64,
     /// Messages still waiting when the run ended.
     pub messages_undelivered: u64,
-    /// Of the recording, where one was asked for.
+    /// Of the recording, where one was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recording: Option<RecordingReport>,
 }
@@ -71,32 +71,32 @@ pub struct SourceReport {
     pub state: &'static str,
     /// Frames received.
     pub frames: u64,
-    /// Frames through the whole chain.
+    /// Frames processed.
     pub detected: u64,
     /// Frames that skipped the network after each one that went through it, at the end.
     pub interval: u32,
-    /// Frames of them that skipped the network, their tracks predicted.
+    /// Frames that skipped the network, with predicted tracks.
     pub skipped: u64,
     /// Frames replaced by newer ones.
     pub dropped: u64,
-    /// Times that it was opened anew.
+    /// Times that it was reopened.
     pub reconnects: u64,
 }
 
 impl SourceReport {
-    /// One entry a name, in the order of their first coming: a source that was started anew goes on under its name.
+    /// One entry per name, in the order of first appearance: a restarted source continues under its name.
     pub(super) fn by_name(all: impl Iterator<Item = Self>) -> Vec<Self> {
         let mut named: Vec<Self> = Vec::new();
         for source in all {
-            match named.iter_mut().find(|known| known.name == source.name) {
-                Some(known) => {
-                    known.state = source.state;
-                    known.interval = source.interval;
-                    known.frames += source.frames;
-                    known.detected += source.detected;
-                    known.skipped += source.skipped;
-                    known.dropped += source.dropped;
-                    known.reconnects += source.reconnects;
+            match named.iter_mut().find(|entry| entry.name == source.name) {
+                Some(entry) => {
+                    entry.state = source.state;
+                    entry.interval = source.interval;
+                    entry.frames += source.frames;
+                    entry.detected += source.detected;
+                    entry.skipped += source.skipped;
+                    entry.dropped += source.dropped;
+                    entry.reconnects += source.reconnects;
                 }
                 None => named.push(source),
             }

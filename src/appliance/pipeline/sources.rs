@@ -1,8 +1,8 @@
-//! Who is in the chain: sources that join and leave while the others run.
+//! The running sources: added and removed while the others run.
 //!
-//! A source has a lane, a place at the follower, numbers at the meter, and a thread. It joins in this order, and leaves in the
-//! opposite one, after its last frame went through the chain. Its id is never given again in the same run, so that nothing
-//! that is still on its way can be taken for another source's.
+//! A source has a queue, a place in the tracking stage, statistics, and a thread. It is added in this order, and removed in
+//! reverse order, after its last frame has left the pipeline. Its id is never used again in the same run, so that nothing that is
+//! still in the pipeline can be taken for another source's.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,81 +10,169 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use jetwatch_config::{Config, Interval, SourceConfig};
-use jetwatch_record::{ImageBudget, Overlay};
+use jetwatch_config::{Config, Interval, SourceConfig, SourceUri};
+use jetwatch_platform::Machine;
+use jetwatch_record::Overlay;
 use jetwatch_source::{
-    self as source, Flow, FrameHandler, SourceContext, SourceCounters, SourceHandle, StopToken,
+    self as source, ArgusSupervisor, Dot, FrameHandler, FullImage, ImageSize, NvmmReader,
+    SourceContext, SourceCounters, SourceError, SourceHandle, SyntheticFactory,
 };
+use jetwatch_telemetry::{Heartbeats, Recorder, StopToken};
 use jetwatch_track::{TrackEventGenerator, Tracker};
-use jetwatch_types::{Frame, FrameMeta, Image, SourceId, SourceState};
+use jetwatch_types::{ImageBudget, OverflowPolicy, Placement, Size, SourceId};
 
-use super::analytics::SourceAnalytics;
+use super::PipelineError;
 use super::batcher::Batcher;
 use super::control::FromTemplate;
-use super::execution_mode::InFlightLimit;
-use super::filter::DetectionFilter;
-use super::source_table::TrackedSource;
-use super::start::wait_until;
-use super::track::{REMOVED_REASON, TrackInput};
-use super::{Pipeline, PipelineError, needs_gstreamer};
+use super::options::HandlerDecorator;
+use super::source_handler::SourceHandler;
+use super::stats::StatsCollector;
+use super::threads::{Joiner, wait_until};
+use super::track::{DetectionFilter, REMOVED_REASON, SourceAnalytics, TrackInput, TrackedSource};
 
-/// Longest that a source may take to leave; then it is left behind.
+/// Longest time that a source may take to end when it is removed; then it is abandoned.
 const REMOVE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A source of the chain.
+/// A source of the pipeline.
 pub(super) struct RunningSource {
-    pub(super) id: SourceId,
+    id: SourceId,
     pub(super) config: SourceConfig,
-    /// Ends this source alone.
+    /// Ends this source only.
     stop: StopToken,
-    pub(super) handle: SourceHandle,
-    /// It said that it has ended.
+    handle: SourceHandle,
+    /// It has ended without a failure.
     has_ended: Arc<AtomicBool>,
-    /// How it came, where it is not in the file.
+    /// The template of a source that a command added; `None`: it is in the configuration file.
     pub(super) from_template: Option<FromTemplate>,
 }
 
 impl RunningSource {
-    /// Whether it has given up: its thread is over, and it never said that it has ended.
+    /// Whether it has failed permanently: its thread has ended before the source did.
     pub(super) fn has_failed(&self) -> bool {
         self.handle.is_finished() && !self.has_ended.load(Ordering::Acquire)
     }
 }
 
-impl Pipeline {
-    /// Starts one more source. Nothing waits for its first frame.
-    pub(super) fn add_source(&mut self, source: &SourceConfig) -> Result<(), PipelineError> {
-        let tracked_source = self.tracked_source(source)?;
+/// What all sources of a run have in common.
+pub(super) struct SourceDefaults {
+    /// Size of the network's input, in pixels.
+    pub(super) input: Size,
+    pub(super) placement: Placement,
+    pub(super) labels: Vec<String>,
+    pub(super) image_size: ImageSize,
+    /// The full image of skipped frames.
+    pub(super) skipped_full_image: FullImage,
+    /// Limits the images kept for later stages; `None` where no stage needs them.
+    pub(super) image_budget: Option<ImageBudget>,
+    pub(super) overflow: OverflowPolicy,
+    pub(super) handler_decorator: Option<HandlerDecorator>,
+    /// Opens `synthetic://` sources.
+    pub(super) synthetic: Option<SyntheticFactory>,
+    pub(super) dot: Dot,
+    pub(super) machine: Arc<Machine>,
+    pub(super) nvmm_reader: Option<Arc<NvmmReader>>,
+    pub(super) recorder: Recorder,
+    pub(super) heartbeats: Heartbeats,
+    /// Ends the whole pipeline.
+    pub(super) stop: StopToken,
+}
+
+/// All sources of a run.
+pub(super) struct Sources {
+    running: Vec<RunningSource>,
+    defaults: SourceDefaults,
+    argus: Arc<ArgusSupervisor>,
+    batcher: Arc<Batcher>,
+    stats: Arc<StatsCollector>,
+    inputs: Sender<TrackInput>,
+}
+
+impl Sources {
+    /// No sources yet.
+    pub(super) fn new(
+        defaults: SourceDefaults,
+        batcher: &Arc<Batcher>,
+        stats: &Arc<StatsCollector>,
+        inputs: &Sender<TrackInput>,
+    ) -> Self {
+        Self {
+            running: Vec::new(),
+            defaults,
+            argus: Arc::new(ArgusSupervisor::with_restart_unit()),
+            batcher: Arc::clone(batcher),
+            stats: Arc::clone(stats),
+            inputs: inputs.clone(),
+        }
+    }
+
+    /// The sources, in the order in which they were added.
+    pub(super) fn running(&self) -> &[RunningSource] {
+        &self.running
+    }
+
+    /// The labels of the detector.
+    pub(super) fn labels(&self) -> &[String] {
+        &self.defaults.labels
+    }
+
+    /// DOT graphs of the sources.
+    pub(super) fn dot(&self) -> &Dot {
+        &self.defaults.dot
+    }
+
+    /// Whether the threads of all sources have ended.
+    pub(super) fn have_ended(&self) -> bool {
+        self.running
+            .iter()
+            .all(|source| source.handle.is_finished())
+    }
+
+    /// Starts the sources of `config`, the first ones of a run.
+    pub(super) fn start(&mut self, config: &Config) -> Result<(), PipelineError> {
+        for source in &config.sources {
+            self.add(config, source)?;
+        }
+        // The tracking stage ends after all senders.
+        let _ = self.inputs.send(TrackInput::SourcesReady);
+        self.batcher.hold_open(false);
+        Ok(())
+    }
+
+    /// Adds one source. Does not wait for its first frame.
+    pub(super) fn add(
+        &mut self,
+        config: &Config,
+        source: &SourceConfig,
+    ) -> Result<(), PipelineError> {
+        let tracked_source = self.tracked_source(config, source)?;
         if needs_gstreamer(source) {
-            source::gst::init(&self.config.log.gst_debug)?;
+            source::gst::init(&config.log.gst_debug)?;
         }
         let thread = |cause| PipelineError::Thread {
             name: format!("source-{}", source.name),
             cause,
         };
         let used_up = || std::io::Error::other("65536 sources have run; restart the daemon");
-        let interval = interval(&self.config, source);
-        let id = self
-            .batcher
-            .add(self.execution_mode.drops_frames(source), interval);
+        let drops_frames = self.defaults.overflow == OverflowPolicy::Drop && source.uri.is_live();
+        let id = self.batcher.add(drops_frames, interval(config, source));
         let id = id.ok_or_else(|| thread(used_up()))?;
         let counters: Arc<SourceCounters> = Arc::default();
         self.stats.add_source(&source.name, Arc::clone(&counters));
-        // The follower ends after everybody else.
         let _ = self.inputs.send(TrackInput::SourceAdded {
             id,
             source: Box::new(tracked_source),
             overlay: Box::new(
-                Overlay::new(&self.source_defaults.labels)
+                Overlay::new(&self.defaults.labels)
                     .with_rules(&source.rules)
                     .with_roi(source.roi),
             ),
         });
-        let stop = self.stop.child();
+        let stop = self.defaults.stop.child();
         let has_ended: Arc<AtomicBool> = Arc::default();
-        let context = self.source_context(id, source, &stop, counters, &has_ended);
+        let skips = can_skip(config, source);
+        let context = self.source_context(id, source, skips, &stop, counters, &has_ended);
         match source::start(source, context) {
-            Ok(handle) => self.sources.push(RunningSource {
+            Ok(handle) => self.running.push(RunningSource {
                 id,
                 config: source.clone(),
                 stop,
@@ -101,40 +189,94 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Stops the sources with these names and waits until their last frames are through. Gives the names of those that did
-    /// not end in time: nothing that they still give is taken.
-    pub(super) fn remove_sources(&mut self, names: &[String]) -> Vec<String> {
-        let (leaving, staying) = std::mem::take(&mut self.sources)
+    /// Removes the sources with these names and waits until their last frames have left the pipeline. Returns the names of those
+    /// that did not end in time: their frames are refused.
+    pub(super) fn remove(&mut self, names: &[String]) -> Vec<String> {
+        let (leaving, staying) = std::mem::take(&mut self.running)
             .into_iter()
-            .partition(|member: &RunningSource| names.contains(&member.config.name));
-        self.sources = staying;
+            .partition(|source: &RunningSource| names.contains(&source.config.name));
+        self.running = staying;
         let leaving: Vec<RunningSource> = leaving;
-        for member in &leaving {
-            member.stop.stop();
-            // A reader that waits for room hears it there.
-            self.batcher.close(member.id);
+        for source in &leaving {
+            source.stop.stop();
+            // A reader that waits for room returns.
+            self.batcher.close(source.id);
         }
+        let pipeline_stop = &self.defaults.stop;
         let until = Instant::now() + REMOVE_TIMEOUT;
         let mut late = Vec::new();
-        for member in leaving {
-            let name = member.config.name;
+        for source in leaving {
+            let name = source.config.name;
             let has_ended = wait_until(until, || {
-                member.handle.is_finished() || self.stop.is_stopped()
+                source.handle.is_finished() || pipeline_stop.is_stopped()
             });
-            if has_ended && member.handle.is_finished() {
-                // Why it may have failed was said when it did.
-                let _ = member.handle.join();
-            } else if !self.stop.is_stopped() {
-                log::warn!(source = name.as_str(); "does not end; left behind");
+            if has_ended && source.handle.is_finished() {
+                // A failure was logged when it happened.
+                let _ = source.handle.join();
+            } else if !pipeline_stop.is_stopped() {
+                log::warn!(source = name.as_str(); "did not end in time and was abandoned");
                 late.push(name.clone());
             }
-            self.wait_until_drained(member.id, until);
+            self.wait_until_drained(source.id, until);
             log::info!(source = name.as_str(); "{REMOVED_REASON}");
         }
         late
     }
 
-    /// Waits until the follower has given up the place of a source whose lane is closed.
+    /// Removes the sources with the names `leaving`, then adds `joining`. Returns what went wrong.
+    pub(super) fn replace<'a>(
+        &mut self,
+        config: &Config,
+        leaving: &[String],
+        joining: impl Iterator<Item = &'a SourceConfig>,
+    ) -> Vec<String> {
+        // Even if all of them are removed: others are added.
+        self.batcher.hold_open(true);
+        let mut problems: Vec<String> = self
+            .remove(leaving)
+            .iter()
+            .map(|name| format!("source {name} does not end; it was left behind"))
+            .collect();
+        for source in joining {
+            if let Err(error) = self.add(config, source) {
+                problems.push(format!("source {}: {error}", source.name));
+            }
+        }
+        self.batcher.hold_open(false);
+        problems
+    }
+
+    /// Records that the source `name` was added from a template.
+    pub(super) fn set_template(&mut self, name: &str, template: FromTemplate) {
+        let mut sources = self.running.iter_mut();
+        if let Some(source) = sources.find(|source| source.config.name == name) {
+            source.from_template = Some(template);
+        }
+    }
+
+    /// Forgets all templates: all sources count as sources of the configuration file.
+    pub(super) fn clear_templates(&mut self) {
+        for source in &mut self.running {
+            source.from_template = None;
+        }
+    }
+
+    /// Joins the threads of all sources after a stop. Returns the names of those that failed permanently, with their errors.
+    pub(super) fn join(&mut self, joiner: &mut Joiner) -> Vec<(String, SourceError)> {
+        // A reader that waits for room must return, but queued frames are still processed.
+        if !self.have_ended() {
+            self.batcher.close_all();
+        }
+        let mut failed = Vec::new();
+        for RunningSource { config, handle, .. } in self.running.drain(..) {
+            if let Some(Err(error)) = joiner.join(&format!("source-{}", config.name), handle) {
+                failed.push((config.name, error));
+            }
+        }
+        failed
+    }
+
+    /// Waits until the tracking stage has removed a source whose queue is closed.
     fn wait_until_drained(&self, id: SourceId, until: Instant) {
         let (done, drained): (_, Receiver<()>) = bounded(1);
         let _ = self.inputs.send(TrackInput::SourceRemoved { id, done });
@@ -143,22 +285,26 @@ impl Pipeline {
             .recv_timeout(timeout.max(Duration::from_millis(100)))
             .is_err()
         {
-            // Its place is given up as soon as the workers are through with its frames.
-            log::warn!(id = id.index(); "frames of a source that left are still being worked on");
+            // The tracking stage removes it once the workers have completed its frames.
+            log::warn!(id = id.index(); "frames of a removed source are still being processed");
         } else {
             self.batcher.remove(id);
         }
         self.stats.remove_source(id);
     }
 
-    fn tracked_source(&self, source: &SourceConfig) -> Result<TrackedSource, PipelineError> {
-        let update_interval = self.config.publish.update_interval;
+    fn tracked_source(
+        &self,
+        config: &Config,
+        source: &SourceConfig,
+    ) -> Result<TrackedSource, PipelineError> {
+        let update_interval = config.publish.update_interval;
         Ok(TrackedSource::new(
             &source.name,
-            tracker(&self.config, source),
+            tracker(config, source),
             TrackEventGenerator::new(update_interval),
-            SourceAnalytics::new(source, &self.source_defaults.labels, update_interval),
-            DetectionFilter::new(source, &self.source_defaults.labels)?,
+            SourceAnalytics::new(source, &self.defaults.labels, update_interval),
+            DetectionFilter::new(source, &self.defaults.labels)?,
         ))
     }
 
@@ -166,130 +312,61 @@ impl Pipeline {
         &self,
         id: SourceId,
         source: &SourceConfig,
+        can_skip: bool,
         stop: &StopToken,
         counters: Arc<SourceCounters>,
         has_ended: &Arc<AtomicBool>,
     ) -> SourceContext {
-        let (image_size, full_image) = self
-            .execution_mode
-            .image_requests(self.image_budget.is_some());
-        let handler = SourceHandler {
+        let defaults = &self.defaults;
+        let full_image = match (defaults.image_size, defaults.image_budget.is_some()) {
+            (ImageSize::Network, true) => FullImage::SourceSize,
+            // The image has the size of the source already, or no stage needs it.
+            (ImageSize::Source, _) | (ImageSize::Network, false) => FullImage::None,
+        };
+        let handler: Arc<dyn FrameHandler> = Arc::new(SourceHandler {
             batcher: Arc::clone(&self.batcher),
-            in_flight: self.in_flight.clone(),
-            image_budget: self.image_budget.clone(),
+            image_budget: defaults.image_budget.clone(),
             inputs: self.inputs.clone(),
             stop: stop.clone(),
-            pipeline_stop: self.stop.clone(),
+            pipeline_stop: defaults.stop.clone(),
             has_ended: Arc::clone(has_ended),
+        });
+        let handler = match &defaults.handler_decorator {
+            Some(decorate) => decorate(handler),
+            None => handler,
         };
+        let heartbeat = defaults
+            .heartbeats
+            .register(&format!("source-{}", source.name));
         SourceContext {
             id,
             name: source.name.clone(),
-            input: self.source_defaults.size,
-            placement: self.source_defaults.placement,
-            image_size,
-            handler: Arc::new(handler),
-            skipped_image: can_skip(&self.config, source).then_some(self.skipped_full_image),
+            input: defaults.input,
+            placement: defaults.placement,
+            image_size: defaults.image_size,
+            handler,
+            skipped_image: can_skip.then_some(defaults.skipped_full_image),
             stop: stop.clone(),
-            recorder: self.source_defaults.recorder.clone(),
-            dot: self.dot.clone(),
+            recorder: defaults.recorder.clone(),
+            dot: defaults.dot.clone(),
             counters,
-            heartbeat: Arc::new(self.heartbeats.register(&format!("source-{}", source.name))),
+            heartbeat: Arc::new(heartbeat),
             argus: Arc::clone(&self.argus),
-            machine: Arc::clone(&self.machine),
-            nvmm_reader: self.nvmm_reader.clone(),
+            machine: Arc::clone(&defaults.machine),
+            nvmm_reader: defaults.nvmm_reader.clone(),
             full_image,
-            synthetic: self.source_defaults.synthetic.clone(),
+            synthetic: defaults.synthetic.clone(),
         }
     }
 }
 
-/// Connects one source to the batcher and to the track stage.
-struct SourceHandler {
-    batcher: Arc<Batcher>,
-    in_flight: InFlightLimit,
-    /// Where the full images of skipped frames are kept for later steps.
-    image_budget: Option<ImageBudget>,
-    inputs: Sender<TrackInput>,
-    /// Ends this source.
-    stop: StopToken,
-    /// Ends the whole pipeline.
-    pipeline_stop: StopToken,
-    has_ended: Arc<AtomicBool>,
+/// Whether `source` is read by GStreamer, which must be initialized first.
+#[must_use]
+pub fn needs_gstreamer(source: &SourceConfig) -> bool {
+    !matches!(source.uri, SourceUri::Synthetic(_))
 }
 
-impl FrameHandler for SourceHandler {
-    fn frame(&self, frame: Frame) -> Flow {
-        self.in_flight
-            .acquire(frame, |frame| self.batcher.push(frame))
-    }
-
-    fn should_skip(&self, source: SourceId) -> bool {
-        self.batcher.should_skip(source)
-    }
-
-    fn skipped(&self, meta: FrameMeta, full_image: Option<Image>) {
-        let full_image = full_image.zip(self.image_budget.as_ref());
-        let full_image = full_image.and_then(|(image, budget)| budget.try_acquire(image));
-        self.batcher.push_skipped(meta, full_image);
-    }
-
-    fn state_changed(&self, id: SourceId, state: SourceState, reason: Option<String>) {
-        match state {
-            SourceState::Online => self.batcher.set_running(id, true),
-            SourceState::Offline => {
-                self.batcher.set_running(id, false);
-                self.batcher.mark_discontinuity(id);
-            }
-            SourceState::Ended => {
-                self.batcher.set_running(id, false);
-                self.has_ended.store(true, Ordering::Release);
-            }
-            // A file is as good as running; a camera that was offline still is.
-            SourceState::Connecting => {}
-        }
-        let is_removed = state == SourceState::Ended
-            && self.stop.is_stopped()
-            && !self.pipeline_stop.is_stopped();
-        let reason = match is_removed {
-            true => Some(REMOVED_REASON.to_owned()),
-            false => reason,
-        };
-        let message = TrackInput::SourceState { id, state, reason };
-        let _ = self.inputs.send(message);
-    }
-
-    fn ended(&self, id: SourceId) {
-        self.batcher.close(id);
-        // The track stage may have seen the last result before the queue was closed.
-        let _ = self.inputs.send(TrackInput::QueueClosed { id });
-    }
-}
-
-/// The batcher, which lets frames skip the network where a source asks for it and sends them to `messages`.
-pub(super) fn with_intervals(
-    batcher: Batcher,
-    config: &Config,
-    messages: Sender<TrackInput>,
-) -> Batcher {
-    let on_skipped = move |ticket, (meta, full_image)| {
-        // A track stage that has ended wants nothing more.
-        let _ = messages.send(TrackInput::Skipped {
-            order: ticket,
-            meta,
-            full_image,
-        });
-    };
-    let detector = &config.detector;
-    batcher.with_intervals(
-        &[],
-        detector.max_interval,
-        detector.workers,
-        Box::new(on_skipped),
-    )
-}
-
-/// The tracker of one source, which predicts where frames skip the network.
+/// The tracker of one source; it predicts tracks where frames skip the network.
 pub(super) fn tracker(config: &Config, source: &SourceConfig) -> Tracker {
     if interval(config, source).can_skip() {
         Tracker::with_coasting(&config.tracker)
@@ -301,11 +378,11 @@ pub(super) fn tracker(config: &Config, source: &SourceConfig) -> Tracker {
 /// Whether frames of this source may skip the network.
 fn can_skip(config: &Config, source: &SourceConfig) -> bool {
     let interval = interval(config, source);
-    // The interval of what is no camera does not follow the load.
+    // Only the adaptive interval of a live source follows the load.
     interval.can_skip() && (source.uri.is_live() || !matches!(interval, Interval::Adaptive))
 }
 
-/// Frames that may wait for one that goes through the network, of all sources together.
+/// Most skipped frames that may wait for a frame with inference, over all sources.
 pub(super) fn max_skipped(config: &Config) -> usize {
     let of_source = |source| match interval(config, source) {
         Interval::Frames(frames) => frames,
@@ -318,7 +395,7 @@ pub(super) fn max_skipped(config: &Config) -> usize {
         .sum()
 }
 
-/// How often frames of one source skip the network.
-pub(super) fn interval(config: &Config, source: &SourceConfig) -> Interval {
+/// The interval of one source.
+fn interval(config: &Config, source: &SourceConfig) -> Interval {
     source.interval.unwrap_or(config.detector.interval)
 }

@@ -1,330 +1,379 @@
-//! Starts the parts of a pipeline: sinks and the embedded broker, inference workers, the first sources, the monitor threads.
+//! Starts a pipeline, step by step.
 
-use std::path::Path;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::sync::atomic::AtomicU64;
+use std::time::Instant;
 
-use crossbeam_channel::{Sender, bounded};
+use crossbeam_channel::Sender;
 
-use jetwatch_config::{Broker, Config, MqttConfig, SourceConfig};
-use jetwatch_detect::{DetectError, DetectorFactory};
-use jetwatch_platform::SysRoot;
-use jetwatch_publish::{EmbeddedBroker, JsonLinesSink, MqttSink, Sink};
+use jetwatch_config::{Config, ConfigError, SourceConfig};
+use jetwatch_detect::DetectorFactory;
+use jetwatch_platform::{Machine, SysRoot};
 use jetwatch_record::{EncoderChoice, Recording};
-use jetwatch_source as source;
-use jetwatch_telemetry::{self as telemetry, Heartbeats, Recorder, systemd, thread_names};
+use jetwatch_source::{self as source, Dot, FullImage, ImageSize};
+use jetwatch_telemetry::{Heartbeats, Recorder, StopToken, systemd, thread_names};
+use jetwatch_types::{ImageBudget, OverflowPolicy};
 
-use super::execution_mode::ScaleAt;
-use super::frame_scaler::InputSize;
+use super::batcher::Batcher;
+use super::control::Control;
+use super::detector_status::DetectorStatusPublisher;
+use super::failure::FirstFailure;
 use super::health::ServiceNotifier;
-use super::infer::{self, BatchSettings};
-use super::secondary::{PreparedSecondary, WorkerContext, prepare_secondary, run_worker};
+use super::infer::{BatchSettings, InferContext, InferWorker};
+use super::outputs::Sinks;
+use super::secondary::{
+    PreparedSecondary, SecondaryInference, SecondaryWorker, WorkerContext, prepare_secondary,
+};
+use super::sources::{SourceDefaults, Sources, max_skipped, needs_gstreamer};
+use super::stats::StatsCollector;
 use super::sysmon::SystemMonitor;
-use super::track::TrackInput;
-use super::{Pipeline, PipelineError};
-
-/// The file to record to and what encodes for it, where one was asked for.
-pub(super) fn prepare_recording(
-    config: &Config,
-    path: Option<&Path>,
-) -> Result<Option<EncoderChoice>, PipelineError> {
-    let Some(path) = path else { return Ok(None) };
-    source::gst::init(&config.log.gst_debug)?;
-    Ok(Some(Recording::prepare(path)?))
-}
-
-/// Opens the secondary networks; the first that cannot work is the error, and the others are logged.
-pub(super) fn open_secondary(
-    config: &Config,
-    prepared: &DetectorFactory,
-) -> Result<Vec<PreparedSecondary>, PipelineError> {
-    prepare_secondary(config, prepared.labels()).map_err(|problems| {
-        let (first, others) = *problems;
-        for other in others {
-            log::error!("{other}");
-        }
-        first
-    })
-}
+use super::threads::{ThreadGroup, spawn};
+use super::track::{
+    SourceTable, TrackInput, TrackStage, control_channel, input_channel, unknown_labels,
+};
+use super::{
+    DetectorContext, Options, Pipeline, PipelineError, RECORDING_CLOSE_TIMEOUT, Threads, nvmm,
+    workers,
+};
 
 impl Pipeline {
-    /// Loads the workers' detectors, then starts the sources and those who watch.
-    pub(super) fn start_threads(
+    /// Builds and starts the whole pipeline. Returns when every thread runs and every worker has loaded its detector; sources may
+    /// still be connecting.
+    ///
+    /// # Errors
+    /// A model, a sink, the recording or a thread cannot be started, or the configuration has labels that no model has.
+    pub fn start(config: &Config, options: Options) -> Result<Self, PipelineError> {
+        let started = options.process_started.unwrap_or_else(Instant::now);
+        let recorder = Recorder::with_trace(options.trace.clone());
+        let heartbeats = Heartbeats::default();
+        let stop = StopToken::default();
+
+        let status = DetectorStatusPublisher::new(config, &heartbeats);
+        let models = Models::load(config, &options, &status, &recorder)?;
+        let detector = Arc::clone(&models.detector);
+        let recording = start_recording(config, &options, models.encoder, &recorder)?;
+        let image_budget = image_budget(config, recording.is_some(), &options);
+        let skipped_full_image = match &recording {
+            Some(_) => FullImage::SourceSize,
+            None => FullImage::None,
+        };
+        let Sinks { sinks, broker } = status.into_sinks(&detector)?;
+
+        let (inputs, input_rx) = input_channel(options.overflow);
+        let (control_messages, control_rx) = control_channel();
+        let batcher = Arc::new(batcher(config, &options, inputs.clone()));
+        let (secondary, contexts) = SecondaryInference::new(&models.secondary, options.overflow);
+        let stats = StatsCollector::new(
+            started,
+            options.warmup_frames,
+            config.detector.workers,
+            Arc::clone(&batcher),
+            recorder.clone(),
+        );
+        let stats = Arc::new(stats.with_secondary(secondary.counters()));
+
+        let track_stage = TrackStage {
+            sources: SourceTable::default(),
+            labels: detector.labels().to_vec(),
+            sinks,
+            secondary,
+            batcher: Arc::clone(&batcher),
+            stats: Arc::clone(&stats),
+            recorder: recorder.clone(),
+            stats_interval: config.publish.stats_interval,
+            every_frame: config.publish.detections,
+            frame_callback: options.frame_callback,
+            recording,
+            observer: options.observer.clone(),
+            stop: stop.clone(),
+            heartbeat: heartbeats.register(thread_names::TRACK),
+        };
+        let track = spawn(thread_names::TRACK, move || {
+            track_stage.run(&input_rx, &control_rx)
+        })?;
+
+        let machine = Arc::new(Machine::find(&options.root));
+        let defaults = SourceDefaults {
+            input: detector.input_size(),
+            placement: detector.placement(),
+            labels: detector.labels().to_vec(),
+            image_size: options.image_size,
+            skipped_full_image,
+            image_budget: image_budget.clone(),
+            overflow: options.overflow,
+            handler_decorator: options.handler_decorator,
+            synthetic: options.synthetic,
+            dot: Dot {
+                folder: options.dot_folder,
+                requests: Arc::new(AtomicU64::new(0)),
+            },
+            nvmm_reader: match options.image_size {
+                ImageSize::Network => nvmm::nvmm_reader(&detector, &machine),
+                // The CPU scales them.
+                ImageSize::Source => None,
+            },
+            machine: Arc::clone(&machine),
+            recorder: recorder.clone(),
+            heartbeats: heartbeats.clone(),
+            stop: stop.clone(),
+        };
+        let mut pipeline = Self {
+            deadline: options.duration.map(|duration| Instant::now() + duration),
+            detector_description: detector.describe(),
+            sources: Sources::new(defaults, &batcher, &stats, &inputs),
+            control: Control::new(config, options.config_loader, control_messages),
+            threads: Threads {
+                workers: ThreadGroup::default(),
+                track,
+                secondary: ThreadGroup::default(),
+                monitors: ThreadGroup::default(),
+            },
+            failure: FirstFailure::new(&batcher, &stop),
+            stop,
+            batcher,
+            inputs,
+            stats,
+            observer: options.observer,
+            broker,
+        };
+        let infer = InferContext {
+            input: DetectorContext {
+                input: detector.input_size(),
+                placement: detector.placement(),
+                recorder: recorder.clone(),
+            },
+            detector,
+            decorator: options.detector_decorator,
+            settings: BatchSettings {
+                size: config.detector.batch_size,
+                timeout: config.detector.batch_timeout,
+            },
+            image_size: options.image_size,
+            batcher: Arc::clone(&pipeline.batcher),
+            results: pipeline.inputs.clone(),
+            image_budget,
+        };
+        let start_threads = || {
+            pipeline.start_secondary(models.secondary, contexts, &recorder, &heartbeats)?;
+            pipeline.start_workers(config, &infer, &heartbeats)?;
+            pipeline.sources.start(config)?;
+            pipeline.control.start_listener(pipeline.broker.as_ref())?;
+            pipeline.start_monitors(config, &options.root, machine, &heartbeats)
+        };
+        match start_threads() {
+            Ok(()) => Ok(pipeline),
+            Err(error) => Err(pipeline.abort(error)),
+        }
+    }
+
+    /// Ends a pipeline that cannot start; returns the first error.
+    fn abort(self, error: PipelineError) -> PipelineError {
+        self.failure.fail(error);
+        self.wait().failure.unwrap_or(PipelineError::Late {
+            names: "start".to_owned(),
+            waited_ms: 0,
+        })
+    }
+
+    /// Starts the workers of each secondary network, one network after the other.
+    fn start_secondary(
+        &mut self,
+        networks: Vec<PreparedSecondary>,
+        contexts: Vec<WorkerContext>,
+        recorder: &Recorder,
+        heartbeats: &Heartbeats,
+    ) -> Result<(), PipelineError> {
+        for (network, context) in networks.into_iter().zip(contexts) {
+            let network = Arc::new(network);
+            let worker = |index| {
+                let name = thread_names::secondary(network.name(), index);
+                let worker = SecondaryWorker {
+                    index,
+                    network: Arc::clone(&network),
+                    context: context.clone(),
+                    results: self.inputs.clone(),
+                    recorder: recorder.clone(),
+                    heartbeat: heartbeats.register(&name),
+                };
+                (name, worker)
+            };
+            let network_workers = (0..network.workers()).map(worker).collect();
+            workers::start(&mut self.threads.secondary, network_workers, &self.failure)?;
+        }
+        Ok(())
+    }
+
+    /// Starts the inference workers.
+    fn start_workers(
         &mut self,
         config: &Config,
-        prepared: &Arc<DetectorFactory>,
-        recorder: &Recorder,
-        root: &SysRoot,
+        context: &InferContext,
+        heartbeats: &Heartbeats,
     ) -> Result<(), PipelineError> {
-        let (loaded, loading) = bounded::<Result<(), DetectError>>(config.detector.workers);
-        for index in 0..config.detector.workers {
+        let worker = |index| {
             let name = format!("detect-{index}");
-            let worker = self.infer_worker(index, config, prepared, recorder, loaded.clone());
-            self.workers.push((name.clone(), spawn(&name, worker)?));
-        }
-        drop(loaded);
-        for _ in 0..config.detector.workers {
-            // A worker that dies while loading closes the channel; its panic has said why.
-            loading.recv().unwrap_or(Ok(()))?;
-        }
-        for source in &config.sources {
-            self.add_source(source)?;
-        }
-        let _ = self.inputs.send(TrackInput::SourcesReady);
-        self.batcher.hold_open(false);
-        self.listener = self.start_command_listener(self.broker.as_ref())?;
-        let watcher = SystemMonitor {
+            let worker = InferWorker {
+                index,
+                context: context.clone(),
+                heartbeat: heartbeats.register(&name),
+            };
+            (name, worker)
+        };
+        let inference_workers = (0..config.detector.workers).map(worker).collect();
+        workers::start(&mut self.threads.workers, inference_workers, &self.failure)
+    }
+
+    /// Starts the threads that observe the machine and this process.
+    fn start_monitors(
+        &mut self,
+        config: &Config,
+        root: &SysRoot,
+        machine: Arc<Machine>,
+        heartbeats: &Heartbeats,
+    ) -> Result<(), PipelineError> {
+        let monitor = SystemMonitor {
             root: root.clone(),
-            machine: Arc::clone(&self.machine),
+            machine,
             interval: config.publish.stats_interval,
             stats: Arc::clone(&self.stats),
-            control_messages: self.control_messages.clone(),
+            control_messages: self.control.messages().clone(),
             stop: self.stop.clone(),
         };
-        self.system_monitor = Some(spawn(thread_names::SYSMON, move || watcher.run())?);
+        self.threads
+            .monitors
+            .spawn(thread_names::SYSMON, move || monitor.run())?;
         if systemd::is_managed() {
-            let attendant = self.service_notifier(config);
-            self.service_notifier = Some(spawn(thread_names::SD_NOTIFY, move || attendant.run())?);
+            let sources = config.sources.iter();
+            let notifier = ServiceNotifier {
+                stats: Arc::clone(&self.stats),
+                batcher: Arc::clone(&self.batcher),
+                heartbeats: heartbeats.clone(),
+                first_frame_waits: sources.map(SourceConfig::first_frame_timeout).collect(),
+                watchdog: systemd::watchdog_interval(),
+                reload_notice: self.control.notice().clone(),
+                stop: self.stop.clone(),
+            };
+            self.threads
+                .monitors
+                .spawn(thread_names::SD_NOTIFY, move || notifier.run())?;
         }
         Ok(())
     }
+}
 
-    fn service_notifier(&self, config: &Config) -> ServiceNotifier {
-        let waits = config.sources.iter();
-        let waits = waits.map(SourceConfig::first_frame_timeout);
-        ServiceNotifier {
-            stats: Arc::clone(&self.stats),
-            batcher: Arc::clone(&self.batcher),
-            heartbeats: self.heartbeats.clone(),
-            first_frame_waits: waits.collect(),
-            watchdog: systemd::watchdog_interval(),
-            reload_notice: self.reload_notice.clone(),
-            stop: self.stop.clone(),
-        }
-    }
+/// What is loaded before anything starts.
+struct Models {
+    detector: Arc<DetectorFactory>,
+    secondary: Vec<PreparedSecondary>,
+    /// `None` where nothing is recorded.
+    encoder: Option<EncoderChoice>,
+}
 
-    fn infer_worker(
-        &self,
-        index: usize,
+impl Models {
+    /// Loads the detector, which may take minutes, and the secondary networks.
+    fn load(
         config: &Config,
-        prepared: &Arc<DetectorFactory>,
+        options: &Options,
+        status: &DetectorStatusPublisher<'_>,
         recorder: &Recorder,
-        loaded: Sender<Result<(), DetectError>>,
-    ) -> impl FnOnce() + Send + use<> {
-        let (prepared, recorder, lanes, messages) = (
-            Arc::clone(prepared),
-            recorder.clone(),
-            Arc::clone(&self.batcher),
-            self.inputs.clone(),
-        );
-        let (failure, stop) = (Arc::clone(&self.failure), self.stop.clone());
-        let shelf = self.image_budget.clone();
-        let pulse = self.heartbeats.register(&format!("detect-{index}"));
-        let rule = BatchSettings {
-            size: config.detector.batch_size,
-            timeout: config.detector.batch_timeout,
-            resize_to: (self.execution_mode.scale_at == ScaleAt::Detector).then_some(InputSize {
-                input: self.source_defaults.size,
-                placement: self.source_defaults.placement,
-            }),
+    ) -> Result<Self, PipelineError> {
+        let encoder = match &options.record {
+            Some(path) => {
+                source::gst::init(&config.log.gst_debug)?;
+                Some(Recording::prepare(path)?)
+            }
+            None => None,
         };
-        move || {
-            let detector = match prepared.create(index) {
-                Ok(detector) => detector,
-                Err(error) => {
-                    let _ = loaded.send(Err(error));
-                    return;
-                }
-            };
-            let _ = loaded.send(Ok(()));
-            drop(loaded);
-            if let Err(error) = infer::run_worker(
-                detector,
-                &lanes,
-                rule,
-                &recorder,
-                &messages,
-                shelf.as_ref(),
-                &pulse,
-            ) {
-                log::error!(worker = index; "detector failed: {error}");
-                failure.lock().get_or_insert(error.into());
-                lanes.discard();
-                stop.stop();
-            }
+        let detector = Arc::new(status.load(recorder)?);
+        let unknown = unknown_labels(config, detector.labels());
+        if !unknown.is_empty() {
+            return Err(ConfigError::new(unknown).into());
         }
-    }
-}
-
-/// Receives whether a worker could load its detector.
-type Loaded = Sender<Result<(), DetectError>>;
-
-impl Pipeline {
-    /// Starts the workers of each network and returns when all have their detectors.
-    pub(super) fn start_secondary(
-        &mut self,
-        prepared: Vec<PreparedSecondary>,
-        stations: Vec<WorkerContext>,
-    ) -> Result<(), PipelineError> {
-        for (place, (prepared, station)) in prepared.into_iter().zip(stations).enumerate() {
-            let prepared = Arc::new(prepared);
-            let (loaded, loading) = bounded(prepared.workers());
-            for worker in 0..prepared.workers() {
-                let name = thread_names::secondary(prepared.name(), worker);
-                let station = station.clone();
-                let body = self.secondary_worker(place, worker, &prepared, station, loaded.clone());
-                self.secondary.push((name.clone(), spawn(&name, body)?));
-            }
-            drop(loaded);
-            for _ in 0..prepared.workers() {
-                // A worker that dies while loading closes the channel; its panic has said why.
-                let result = loading.recv().unwrap_or(Ok(()));
-                result.map_err(|cause| failed(place, &prepared, cause))?;
-            }
+        // After the detector, which frees much memory on this thread's heap: the registry of GStreamer fits into it.
+        if config.sources.iter().any(needs_gstreamer) {
+            source::gst::init(&config.log.gst_debug)?;
         }
-        Ok(())
-    }
-
-    fn secondary_worker(
-        &self,
-        place: usize,
-        worker: usize,
-        prepared: &Arc<PreparedSecondary>,
-        station: WorkerContext,
-        loaded: Loaded,
-    ) -> impl FnOnce() + Send + use<> {
-        let (prepared, messages) = (Arc::clone(prepared), self.inputs.clone());
-        let recorder = self.source_defaults.recorder.clone();
-        let (failure, stop, lanes) = (
-            Arc::clone(&self.failure),
-            self.stop.clone(),
-            Arc::clone(&self.batcher),
-        );
-        let pulse = self
-            .heartbeats
-            .register(&thread_names::secondary(prepared.name(), worker));
-        move || {
-            let detector = match prepared.make_detector(worker) {
-                Ok(detector) => detector,
-                Err(error) => {
-                    let _ = loaded.send(Err(error));
-                    return;
-                }
-            };
-            let _ = loaded.send(Ok(()));
-            drop(loaded);
-            if let Err(error) = run_worker(detector, &station, &messages, &recorder, &pulse) {
-                let error = failed(place, &prepared, error);
-                log::error!("a secondary network failed: {error}");
-                failure.lock().get_or_insert(error);
-                lanes.discard();
-                stop.stop();
+        // The first network that cannot work is the error; the others are logged.
+        let secondary = prepare_secondary(config, detector.labels()).map_err(|problems| {
+            let (first, others) = *problems;
+            for other in others {
+                log::error!("{other}");
             }
-        }
+            first
+        })?;
+        Ok(Self {
+            detector,
+            secondary,
+            encoder,
+        })
     }
 }
 
-fn failed(place: usize, prepared: &PreparedSecondary, cause: DetectError) -> PipelineError {
-    PipelineError::Secondary {
-        key: format!("secondary[{place}]"),
-        name: prepared.name().to_owned(),
-        cause: Box::new(cause),
-    }
-}
-
-/// The broker inside the daemon, where the configuration has one.
-pub(super) fn embedded_broker(config: &Config) -> Result<Option<EmbeddedBroker>, PipelineError> {
-    let Some(mqtt) = &config.publish.mqtt else {
-        return Ok(None);
-    };
-    let Broker::Embedded { listen } = mqtt.broker else {
-        return Ok(None);
-    };
-    Ok(Some(EmbeddedBroker::start(
-        listen,
-        mqtt.credentials.as_ref(),
-    )?))
-}
-
-/// The sinks of the configuration.
-pub(super) fn start_sinks(
+fn start_recording(
     config: &Config,
-    labels: &[String],
-    broker: Option<&EmbeddedBroker>,
-    pulses: &Heartbeats,
-) -> Result<Vec<Box<dyn Sink>>, PipelineError> {
-    let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
-    if let Some(mqtt) = &config.publish.mqtt {
-        let mqtt = with_bound_address(mqtt, broker);
-        sinks.push(Box::new(MqttSink::start_with_heartbeat(
-            &mqtt,
-            &config.device,
-            labels,
-            pulses,
-        )?));
-    }
-    if let Some(json_lines) = &config.publish.json_lines {
-        sinks.push(Box::new(JsonLinesSink::start_with_heartbeat(
-            json_lines,
-            &config.device,
-            labels,
-            pulses,
-        )?));
-    }
-    Ok(sinks)
+    options: &Options,
+    encoder: Option<EncoderChoice>,
+    recorder: &Recorder,
+) -> Result<Option<Recording>, PipelineError> {
+    let Some(encoder) = encoder else {
+        return Ok(None);
+    };
+    let names = config.sources.iter().map(|source| source.name.clone());
+    let recording = Recording::start(
+        encoder,
+        names.collect(),
+        recorder.clone(),
+        (options.overflow, max_in_flight(config)),
+        RECORDING_CLOSE_TIMEOUT,
+    )?;
+    Ok(Some(recording))
 }
 
-/// The client's settings, with the address where the broker inside the daemon really listens.
-pub(super) fn with_bound_address(mqtt: &MqttConfig, broker: Option<&EmbeddedBroker>) -> MqttConfig {
-    let mut mqtt = mqtt.clone();
-    if let Some(broker) = broker {
-        // Port 0 in the configuration becomes the port that was given.
-        mqtt.broker = Broker::Embedded {
-            listen: broker.local_addr(),
-        };
+/// The batcher, held open until the first sources are added. It sends skipped frames to `inputs`.
+fn batcher(config: &Config, options: &Options, inputs: Sender<TrackInput>) -> Batcher {
+    let on_skipped = move |order, (meta, full_image)| {
+        // Fails where the tracking stage has ended.
+        let _ = inputs.send(TrackInput::Skipped {
+            order,
+            meta,
+            full_image,
+        });
+    };
+    let detector = &config.detector;
+    let batcher = Batcher::new(&[], detector.batch_size, options.max_frames);
+    batcher.hold_open(true);
+    batcher
+        .with_intervals(
+            detector.max_interval,
+            detector.workers,
+            Box::new(on_skipped),
+        )
+        .with_max_batches(options.max_batches)
+}
+
+/// Most frames that the inference workers complete at once.
+fn max_in_flight(config: &Config) -> usize {
+    config.detector.workers * config.detector.batch_size
+}
+
+/// Limits the images that are kept for later stages; `None` where no stage needs them.
+fn image_budget(config: &Config, records: bool, options: &Options) -> Option<ImageBudget> {
+    if !records && config.secondary.is_empty() {
+        return None;
     }
-    mqtt
-}
-
-/// Starts a thread, which profilers show under the same name.
-///
-/// # Errors
-/// The operating system refuses a thread.
-pub fn spawn<T: Send + 'static>(
-    name: &str,
-    body: impl FnOnce() -> T + Send + 'static,
-) -> Result<JoinHandle<T>, PipelineError> {
-    let timeline_name = name.to_owned();
-    thread::Builder::new()
-        .name(name.to_owned())
-        .spawn(move || {
-            telemetry::name_thread(&timeline_name);
-            body()
-        })
-        .map_err(|cause| PipelineError::Thread {
-            name: name.to_owned(),
-            cause,
-        })
-}
-
-/// Waits for `finished`, at most until `deadline`.
-pub(super) fn wait_until(deadline: Instant, finished: impl Fn() -> bool) -> bool {
-    while !finished() {
-        if Instant::now() >= deadline {
-            return false;
+    let in_flight = max_in_flight(config);
+    let budget = match (options.overflow, records) {
+        (OverflowPolicy::Drop, true) => {
+            Recording::image_budget(in_flight + max_skipped(config), in_flight)
         }
-        thread::sleep(Duration::from_millis(2));
-    }
-    true
-}
-
-/// Joins a thread.
-///
-/// # Panics
-/// The thread has panicked: its panic continues here.
-pub fn join<T>(thread: JoinHandle<T>) -> T {
-    thread
-        .join()
-        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        // As many as the workers complete at a time, and as many again in the channel.
+        (OverflowPolicy::Drop, false) => ImageBudget::new(2 * in_flight),
+        (OverflowPolicy::Block, _) => ImageBudget::new(usize::MAX),
+    };
+    Some(match options.observer.clone() {
+        Some(observer) => {
+            budget.with_observer(Arc::new(move |change| observer.full_images_changed(change)))
+        }
+        None => budget,
+    })
 }

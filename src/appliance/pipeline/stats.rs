@@ -1,4 +1,4 @@
-//! What the chain did so far: the numbers of `publish_stats` messages, of the progress line and of the final report.
+//! Statistics of a run: for `stats` messages, the progress line and the final report.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use super::batcher::Batcher;
 use super::report::{RunReport, SourceReport};
 use super::secondary::NamedCounters;
 
-/// Shared by the follower, who feeds it, and whoever wants to know.
+/// Collects statistics; written by the tracking stage, read by all others.
 pub(super) struct StatsCollector {
     started: Instant,
     warmup_frames: u64,
@@ -29,23 +29,23 @@ pub(super) struct StatsCollector {
 
 struct State {
     sources: Vec<Source>,
-    /// Frames through the whole chain, and those of them that skipped the network.
+    /// Frames processed, and those of them that skipped the network.
     frames: u64,
     skipped: u64,
     events: u64,
     first_frame_at: Option<Instant>,
     first_event_at: Option<Instant>,
     last_frame_at: Option<Instant>,
-    /// Longest way of a frame from its arrival to the sinks' queues, and the sum.
+    /// Longest time of a frame from its arrival to the queues of the sinks, and the sum of all.
     latency_max: Duration,
     latency_sum: Duration,
-    /// Where the measured part began: at the start, or after the warm-up.
+    /// Start of the measured part: the start of the run, or the end of the warm-up.
     base: Snapshot,
-    /// Frames that were replaced by newer ones before that.
+    /// Frames dropped before that.
     warmup_dropped: u64,
-    /// Where the interval of the newest `publish_stats` message began.
+    /// Start of the interval of the next `stats` message.
     interval: Snapshot,
-    /// How the machine does, as it was read last; its loads count from the readings behind it.
+    /// The last sensor readings, and the earlier ones from which their loads are counted.
     machine: Option<(MachineStats, Arc<SensorSnapshot>)>,
 }
 
@@ -54,10 +54,10 @@ struct Source {
     counters: Arc<SourceCounters>,
     state: SourceState,
     tracks: usize,
-    /// Frames through the chain.
+    /// Frames processed.
     done: u64,
     done_at_interval: u64,
-    /// It has left; its numbers stay for the report.
+    /// It was removed; its numbers stay for the report.
     is_removed: bool,
 }
 
@@ -92,7 +92,7 @@ impl StatsCollector {
         batcher: Arc<Batcher>,
         recorder: Recorder,
     ) -> Self {
-        let mark = Snapshot {
+        let start = Snapshot {
             at: Instant::now(),
             cpu: process_usage().cpu,
             frames: 0,
@@ -109,9 +109,9 @@ impl StatsCollector {
             last_frame_at: None,
             latency_max: Duration::ZERO,
             latency_sum: Duration::ZERO,
-            base: mark,
+            base: start,
             warmup_dropped: 0,
-            interval: mark,
+            interval: start,
             machine: None,
         };
         Self {
@@ -125,20 +125,20 @@ impl StatsCollector {
         }
     }
 
-    /// Tells what these secondary networks do, too.
+    /// Reports these secondary networks, too.
     pub(super) fn with_secondary(mut self, networks: Vec<NamedCounters>) -> Self {
         self.secondary = networks;
         self
     }
 
-    /// One more source; they come in the order of their ids.
+    /// Adds a source; sources are added in the order of their ids.
     pub(super) fn add_source(&self, name: &str, counters: Arc<SourceCounters>) {
         self.lock()
             .sources
             .push(Source::new(name.to_owned(), counters));
     }
 
-    /// A source has left: messages with numbers no longer name it.
+    /// Removes a source from the messages.
     pub(super) fn remove_source(&self, id: SourceId) {
         let mut state = self.lock();
         let source = &mut state.sources[id.index()];
@@ -147,7 +147,7 @@ impl StatsCollector {
         source.tracks = 0;
     }
 
-    /// A frame went through the whole chain; `skipped`: past the network.
+    /// A frame was processed; `skipped`: it skipped the network.
     pub(super) fn frame_done(&self, meta: &FrameMeta, tracks: usize, skipped: bool) {
         let now = Instant::now();
         let latency = now.saturating_duration_since(meta.received_at);
@@ -162,7 +162,7 @@ impl StatsCollector {
         source.done += 1;
         source.tracks = tracks;
         if state.frames == 1 && self.warmup_frames == 0 {
-            // Loading and connecting are no part of the chain's speed.
+            // Loading and connecting are not part of the measured time.
             state.base = Snapshot {
                 at: meta.received_at,
                 ..state.base
@@ -184,14 +184,14 @@ impl StatsCollector {
         }
     }
 
-    /// Events were handed to the sinks.
+    /// Events were published.
     pub(super) fn add_events(&self, count: usize) {
         let mut state = self.lock();
         state.events += count as u64;
         state.first_event_at.get_or_insert_with(Instant::now);
     }
 
-    /// The machine was read.
+    /// Sets the sensor readings of the machine.
     pub(super) fn set_machine(
         &self,
         readings: Arc<SensorSnapshot>,
@@ -214,7 +214,7 @@ impl StatsCollector {
         state.machine = Some((machine, base));
     }
 
-    /// A source's state changed.
+    /// The state of a source changed.
     pub(super) fn source_state(&self, id: SourceId, new: SourceState) {
         let mut state = self.lock();
         let source = &mut state.sources[id.index()];
@@ -224,14 +224,14 @@ impl StatsCollector {
         }
     }
 
-    /// For each source: whether a frame of it went through the chain, or none will.
+    /// For each source: whether its first frame was processed, or none will be.
     pub(super) fn first_frames(&self) -> Vec<bool> {
         let sources = &self.lock().sources;
-        let shown = |source: &Source| source.done > 0 || source.state == SourceState::Ended;
-        sources.iter().map(shown).collect()
+        let is_done = |source: &Source| source.done > 0 || source.state == SourceState::Ended;
+        sources.iter().map(is_done).collect()
     }
 
-    /// The numbers since the last call, for a `publish_stats` message; begins a new interval.
+    /// The numbers since the last call, for a `stats` message; begins a new interval.
     pub(super) fn stats(&self, messages: SinkCounts) -> Stats {
         let mut state = self.lock();
         let stats = self.collect(&state, messages);
@@ -245,7 +245,7 @@ impl StatsCollector {
         stats
     }
 
-    /// The numbers since the last `publish_stats` message, without ending its interval.
+    /// The numbers since the last `stats` message, without beginning a new interval.
     pub(super) fn progress(&self) -> Stats {
         self.collect(&self.lock(), SinkCounts::default())
     }
@@ -339,7 +339,7 @@ impl StatsCollector {
         }
     }
 
-    /// Frames that were replaced by newer ones, of all sources since the start.
+    /// Frames dropped, over all sources, since the start.
     fn dropped(&self, state: &State) -> u64 {
         let ids = (0..state.sources.len()).map(|index| SourceId(index as u16));
         ids.map(|id| self.batcher.dropped(id)).sum()
@@ -371,7 +371,7 @@ impl StatsCollector {
         }
     }
 
-    /// Frames per second that the networks alone would do: frames per worker-second inside them, times the workers.
+    /// Frames per second of inference only: frames per second of inference time, times the workers.
     fn inference_fps(&self, from: &Snapshot, to: &Snapshot) -> f64 {
         per_second(
             to.inferred.saturating_sub(from.inferred),
@@ -409,37 +409,37 @@ mod tests {
 
     #[test]
     fn warmup_drops_are_counted_separately() {
-        let lanes = Arc::new(Batcher::new(&[true], 1, None));
-        let meter = StatsCollector::new(
+        let batcher = Arc::new(Batcher::new(&[true], 1, None));
+        let stats = StatsCollector::new(
             Instant::now(),
             2,
             1,
-            Arc::clone(&lanes),
+            Arc::clone(&batcher),
             Recorder::default(),
         );
-        meter.add_source("camera", Arc::default());
+        stats.add_source("camera", Arc::default());
         let mut seq = 0;
-        let mut offer = |times: usize| {
+        let mut push = |times: usize| {
             for _ in 0..times {
-                lanes.push(Frame::black(0, seq, Size::new(1, 1)));
+                batcher.push(Frame::black(0, seq, Size::new(1, 1)));
                 seq += 1;
             }
         };
         let done = |times: usize| {
             let mut batch = Vec::new();
             for _ in 0..times {
-                lanes.next_batch(1, Duration::ZERO, &mut batch);
-                meter.frame_done(&batch[0].frame.meta, 0, false);
+                batcher.next_batch(1, Duration::ZERO, &mut batch);
+                stats.frame_done(&batch[0].frame.meta, 0, false);
             }
         };
-        offer(4);
+        push(4);
         done(1);
-        assert_eq!(meter.report(SinkCounts::default()).dropped, 3, "so far");
-        offer(2);
+        assert_eq!(stats.report(SinkCounts::default()).dropped, 3, "so far");
+        push(2);
         done(1);
-        offer(3);
+        push(3);
         done(1);
-        let report = meter.report(SinkCounts::default());
+        let report = stats.report(SinkCounts::default());
         assert_eq!((report.warmup_frames, report.frames), (2, 1));
         assert_eq!((report.warmup_dropped, report.dropped), (4, 2));
         assert_eq!(report.sources[0].dropped, 6, "of the whole run");

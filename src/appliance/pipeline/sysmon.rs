@@ -1,7 +1,7 @@
-//! The thread that reads how the machine does, a moment before each `publish_stats` message, and notices when it slows itself down.
+//! The thread that reads the sensors of the machine shortly before each `stats` message, and detects throttling.
 //!
-//! It reads some hundred small files, of which those of power rails wait for a bus, so it is nobody else's thread; no frame
-//! waits for it, and no watchdog looks at it: a sensor that hangs is no reason to start the daemon anew.
+//! It reads some hundred small files; those of power rails wait for a bus. So it has a thread of its own: no frame waits for it,
+//! and the watchdog does not check it, as a sensor that hangs is no reason to restart the daemon.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,19 +11,18 @@ use crossbeam_channel::Sender;
 
 use jetwatch_platform::throttling::{Throttling, capped_gpu};
 use jetwatch_platform::{EngineKind, Machine, PowerModes, SensorSnapshot, SysRoot};
-use jetwatch_source::StopToken;
-use jetwatch_telemetry::process_usage;
+use jetwatch_telemetry::{StopToken, process_usage};
 
 use super::stats::StatsCollector;
 use super::track::ControlMessage;
 
-/// Longest that readings are older than the message that carries them, for a machine whose sensors answer in time.
-const LEAD: Duration = Duration::from_millis(250);
+/// Largest age of the readings in a `stats` message, where the sensors respond in time.
+const SAMPLE_LEAD: Duration = Duration::from_millis(250);
 
-/// Shortest time between two lines of the log about a machine that is well.
+/// Shortest time between two regular lines in the log.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
-/// What the thread works with.
+/// The inputs and outputs of the thread.
 pub(super) struct SystemMonitor {
     pub(super) root: SysRoot,
     pub(super) machine: Arc<Machine>,
@@ -33,15 +32,15 @@ pub(super) struct SystemMonitor {
     pub(super) stop: StopToken,
 }
 
-/// What it remembers from one look to the next.
+/// State from one sample to the next.
 #[derive(Default)]
 struct MonitorState {
     throttling: Throttling,
-    /// What could not be read and was told.
+    /// Sensors that cannot be read, and were logged.
     unreadable: HashSet<String>,
-    /// The limit that was told to hold the GPU.
+    /// The limit of the GPU clock that was logged.
     capped_hz: Option<u64>,
-    /// When the last line of the log was due, and the readings that its loads count from.
+    /// When the last regular line was due, and the readings from which the loads of the next one are counted.
     last_log: Option<(Instant, Arc<SensorSnapshot>)>,
 }
 
@@ -49,17 +48,17 @@ impl SystemMonitor {
     /// Runs until the stop.
     pub(super) fn run(self) {
         log::debug!("machine: {}", self.machine.describe());
-        let mut memory = MonitorState::default();
+        let mut state = MonitorState::default();
         let mut due = Instant::now();
-        self.sample(&mut memory);
-        let lead = LEAD.min(self.interval / 4);
+        self.sample(&mut state);
+        let lead = SAMPLE_LEAD.min(self.interval / 4);
         loop {
             due += self.interval;
             let wait = due.saturating_duration_since(Instant::now());
             if self.stop.wait(wait.saturating_sub(lead)) {
                 return;
             }
-            self.sample(&mut memory);
+            self.sample(&mut state);
         }
     }
 
@@ -80,7 +79,7 @@ impl SystemMonitor {
             } else {
                 log::info!(cause, name; "throttling ended: {}{detail}", change.cause);
             }
-            // An error: the follower has ended, and with it everybody who could be told.
+            // Fails where the tracking stage has ended, and with it all sinks.
             let _ = self
                 .control_messages
                 .send(ControlMessage::Throttling(change));
@@ -91,7 +90,7 @@ impl SystemMonitor {
         self.stats.set_machine(readings, active, times, read_in);
     }
 
-    /// A power mode that holds the GPU back is what somebody has chosen, so it is told once and is no event.
+    /// A power mode that limits the GPU clock is a setting, so it is logged once and is no event.
     fn log_capped_gpu(&self, readings: &SensorSnapshot, state: &mut MonitorState) {
         let held = capped_gpu(readings);
         let max_hz = held.and_then(|gpu| gpu.max_hz);
@@ -114,7 +113,7 @@ impl SystemMonitor {
     }
 }
 
-/// Each file that cannot be read is told once. The figures of the memory and some clocks are root's alone on a Jetson.
+/// Logs each file that cannot be read once. On a Jetson, memory counters and some clocks are readable only by root.
 fn log_unreadable(readings: &SensorSnapshot, logged: &mut HashSet<String>) {
     for unreadable in &readings.unreadable {
         if logged.insert(unreadable.reason.clone()) {
@@ -126,7 +125,7 @@ fn log_unreadable(readings: &SensorSnapshot, logged: &mut HashSet<String>) {
 fn log_line(readings: &Arc<SensorSnapshot>, state: &mut MonitorState) {
     let now = Instant::now();
     let Some((logged, earlier)) = &state.last_log else {
-        // Loads count from here; the first line comes with the next look.
+        // Loads are counted from here; the first line follows with the next sample.
         state.last_log = now
             .checked_sub(LOG_INTERVAL)
             .or(Some(now))

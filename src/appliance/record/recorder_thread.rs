@@ -8,12 +8,11 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::Receiver;
 
 use jetwatch_telemetry::{Level, Recorder, Stage};
-use jetwatch_types::{FrameMeta, MediaClock, PIXEL_BYTES, Track};
+use jetwatch_types::{BudgetedImage, FrameMeta, MediaClock, PIXEL_BYTES, Track};
 
 use super::RenderError;
 use super::canvas::Canvas;
 use super::encoders::EncoderChoice;
-use super::image_budget::BudgetedImage;
 use super::overlay::{Overlay, Viewport};
 use super::tiler::{Grid, TileRect, copy_into};
 use super::video_writer::VideoWriter;

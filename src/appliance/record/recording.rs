@@ -12,11 +12,10 @@ use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use gstreamer as gst;
 
 use jetwatch_telemetry::{self as telemetry, Recorder, thread_names};
-use jetwatch_types::{FrameMeta, SourceId, Track};
+use jetwatch_types::{BudgetedImage, FrameMeta, ImageBudget, OverflowPolicy, SourceId, Track};
 
 use super::RenderError;
 use super::encoders::EncoderChoice;
-use super::image_budget::{BudgetedImage, ImageBudget};
 use super::overlay::Overlay;
 use super::recorder_thread::{Command, DrawRequest, RecorderThread, RecordingStats};
 use super::tiles::TileAssignment;
@@ -26,25 +25,6 @@ const QUEUE_CAPACITY: usize = 4;
 
 /// Full images beyond those in the queue: frames in the tracking stage.
 const IN_FLIGHT_IMAGES: usize = 4;
-
-/// Handling of frames while the recording is behind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OverflowPolicy {
-    /// Frames are dropped and counted.
-    Drop,
-    /// Frames wait without limit; the caller bounds their number.
-    Block,
-}
-
-impl OverflowPolicy {
-    /// Maximum number of waiting frames; up to `burst` may arrive at once.
-    fn queue_capacity(self, burst: usize) -> usize {
-        match self {
-            Self::Drop => QUEUE_CAPACITY.max(burst),
-            Self::Block => usize::MAX,
-        }
-    }
-}
 
 /// A running recording.
 pub struct Recording {
@@ -135,7 +115,7 @@ impl Recording {
         Ok(Self {
             choice,
             commands,
-            queue_capacity: overflow.queue_capacity(burst),
+            queue_capacity: queue_capacity(overflow, burst),
             tiles: TileAssignment::new(sources),
             offered: 0,
             thread,
@@ -242,6 +222,14 @@ impl Recording {
     }
 }
 
+/// Most frames that may wait to be drawn, of which `burst` may arrive at once.
+fn queue_capacity(overflow: OverflowPolicy, burst: usize) -> usize {
+    match overflow {
+        OverflowPolicy::Drop => QUEUE_CAPACITY.max(burst),
+        OverflowPolicy::Block => usize::MAX,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -250,10 +238,10 @@ mod tests {
     #[test]
     fn recorder_queue_holds_one_batch() {
         assert_eq!(
-            [1, 4, 16].map(|burst| OverflowPolicy::Drop.queue_capacity(burst)),
+            [1, 4, 16].map(|burst| queue_capacity(OverflowPolicy::Drop, burst)),
             [4, 4, 16]
         );
-        assert_eq!(OverflowPolicy::Block.queue_capacity(1), usize::MAX);
+        assert_eq!(queue_capacity(OverflowPolicy::Block, 1), usize::MAX);
         // One batch waits in the queue while the next one arrives.
         let image = || Image::new(Size::new(1, 1), 4, Box::new([0_u8; 4])).expect("4 bytes");
         let budget = Recording::image_budget(16, 16);

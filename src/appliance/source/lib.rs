@@ -22,10 +22,8 @@ pub mod image_codec;
 mod image_folder;
 mod jpeg;
 mod plan;
-mod pool;
 mod rate_limit;
 mod source_trait;
-mod stop;
 mod supervisor;
 
 use std::path::PathBuf;
@@ -35,7 +33,7 @@ use std::time::Duration;
 
 pub use jetwatch_nvidia::surface::SurfaceReader as NvmmReader;
 use jetwatch_platform::{Machine, SysRoot};
-use jetwatch_telemetry::{Heartbeat, Heartbeats, Recorder};
+use jetwatch_telemetry::{Heartbeat, Heartbeats, Recorder, StopToken};
 use jetwatch_types::{Crop, Letterbox, Placement, Size, SourceId};
 
 pub use argus::ArgusSupervisor;
@@ -46,10 +44,8 @@ pub use error::SourceError;
 pub use frame_handler::{Flow, FrameHandler};
 pub use image_folder::{UnreadableHandler, start_image_source};
 pub use plan::{PlanStep, ProcessingPlan, StepKind};
-pub use pool::{PixelPool, PooledPixels};
 pub use rate_limit::RateLimiter;
 pub use source_trait::{SessionEnd, Source, SyntheticFactory, SyntheticOptions};
-pub use stop::StopToken;
 pub use supervisor::{SourceHandle, start};
 
 /// The image that a frame has in addition to the network's.

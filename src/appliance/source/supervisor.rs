@@ -212,10 +212,11 @@ mod tests {
     use std::sync::Arc;
 
     use jetwatch_config::Config;
+    use jetwatch_telemetry::StopToken;
     use jetwatch_types::{Frame, Placement, Size};
 
     use super::*;
-    use crate::{Flow, FrameHandler, StopToken};
+    use crate::{Flow, FrameHandler};
 
     struct NoFrames;
 

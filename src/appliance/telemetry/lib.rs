@@ -1,10 +1,12 @@
-//! Logs, stage times with their NVTX ranges, the process's own CPU time and memory, and notifications to systemd.
+//! Logs, stage times with their NVTX ranges, the process's own CPU time and memory, heartbeats and stop requests of threads, and
+//! notifications to systemd.
 
 mod heartbeat;
 mod log_dedup;
 mod logger;
 mod process;
 mod stage;
+mod stop_token;
 pub mod systemd;
 pub mod thread_names;
 mod trace;
@@ -14,4 +16,5 @@ pub use log_dedup::{LogDedup, LogRateLimit};
 pub use logger::{LogTarget, start as start_logging, with_error_prefix};
 pub use process::{ProcessUsage, process_usage, thread_cpu_time};
 pub use stage::{BatchRange, Range, Recorder, Span, Stage, StageSummary, Summary, name_thread};
+pub use stop_token::StopToken;
 pub use trace::{Entry, Level, Trace};

@@ -1,5 +1,5 @@
-//! Plain data types of the pipeline, and small computations on them that several crates share. No I/O, no threads, no
-//! dependencies.
+//! Plain data types of the pipeline, and small computations on them that several crates share. No I/O, no threads; the only
+//! dependency is the lock of the shared image memory.
 //!
 //! Boxes are `xyxy`, `f32`, in source pixels unless the name states otherwise: `[left, top, right, bottom]`, where the
 //! right and bottom edges are exclusive (a box over a whole 640×480 image is `[0, 0, 640, 480]`).
@@ -11,7 +11,10 @@ mod detection;
 mod event;
 mod frame;
 mod geometry;
+mod image_budget;
 mod media_clock;
+mod overflow;
+mod pixel_pool;
 mod quantile;
 mod region;
 mod rng;
@@ -26,7 +29,10 @@ pub use detection::{Detection, Xyxy, area, intersection_over_union};
 pub use event::{EventKind, TrackEvent};
 pub use frame::{Frame, FrameMeta, GroundTruthBox, Image, PIXEL_BYTES};
 pub use geometry::{Letterbox, Placement, Size};
+pub use image_budget::{BudgetObserver, BudgetedImage, ImageBudget};
 pub use media_clock::MediaClock;
+pub use overflow::OverflowPolicy;
+pub use pixel_pool::{PixelPool, PooledPixels};
 pub use quantile::quantile;
 pub use region::{Crop, Region};
 pub use rng::{SplitMix64, hash64, mix64};

@@ -15,8 +15,7 @@ use jetwatch_detect::engines::{
 };
 use jetwatch_detect::model::ModelSpec;
 use jetwatch_pipeline::{CalibrationImages, PipelineError};
-use jetwatch_source::StopToken;
-use jetwatch_telemetry as telemetry;
+use jetwatch_telemetry::{self as telemetry, StopToken};
 
 /// Builds the engine, prints the result.
 pub(super) fn run(args: &BuildArgs) -> anyhow::Result<Exit> {

@@ -12,16 +12,14 @@ use serde_json::{Value, json};
 use jetwatch_config::{Backend, Config, DetectorConfig, EngineBuild, Interval, OnnxProvider};
 use jetwatch_detect::graph::{self, Axis};
 use jetwatch_detect::{self as detect, engines, model::ModelSpec};
-use jetwatch_pipeline::{
-    self as pipeline, Backpressure, ExecutionMode, Options, PipelineError, ScaleAt,
-};
+use jetwatch_pipeline::{self as pipeline, Options, PipelineError};
 use jetwatch_record::Recording;
 
 use super::run::{FILE, write};
 use super::series::{PointResult, SeriesResult};
 use super::{
-    AblationStep, BenchOptions, Capabilities, CpuPerFrame, StepConfig, compute_gains,
-    cpu_per_frame, table,
+    AblationStep, Backpressure, BenchOptions, Capabilities, CpuPerFrame, ExecutionMode, ScaleAt,
+    StepConfig, compute_gains, cpu_per_frame, table,
 };
 
 /// The recording of the steps that draw, in the folder of the run.
@@ -77,14 +75,15 @@ impl StepRun {
             true => ScaleAt::Detector,
             false => ScaleAt::Source,
         };
-        Options {
-            execution_mode: ExecutionMode {
-                backpressure: turns,
-                scale_at: scaling,
-            },
+        let mode = ExecutionMode {
+            backpressure: turns,
+            scale_at: scaling,
+        };
+        let options = Options {
             record: self.record.clone(),
             ..options
-        }
+        };
+        mode.apply(self.config(), options)
     }
 
     /// Changes the step so that it can run after `error`: a network that takes one crop at a time gets single crops. Returns

@@ -4,20 +4,16 @@ use anyhow::bail;
 use serde_json::{Value, json};
 
 use jetwatch_config::Config;
-use jetwatch_pipeline as pipeline;
+
+use super::bench_layers;
 
 /// Measures the layers of the network on single frames, `runs` times; one JSON object, the slowest layer first.
 ///
 /// # Errors
 /// The detector is not TensorRT, or it or the first source fails.
 pub fn measure_layers(config: &Config, preload: usize, runs: usize) -> anyhow::Result<Value> {
-    let Some(mut layers) = pipeline::bench_layers(
-        config,
-        preload,
-        runs,
-        Some(&jetwatch_traffic::synthetic_factory()),
-    )?
-    else {
+    let factory = jetwatch_traffic::synthetic_factory();
+    let Some(mut layers) = bench_layers(config, preload, runs, Some(&factory))? else {
         bail!(
             "only TensorRT reports the times of layers, and this detector is another one; set detector.backend to `tensorrt`"
         );

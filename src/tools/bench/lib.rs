@@ -4,8 +4,8 @@
 //! for each of several runs, so that a failure does not affect the others, and none finds the caches of another. Statistics,
 //! comparisons, sweeps and the steps of the ablation are pure. Called by `jetwatch bench`, which prints.
 //!
-//! The layout of `benchmark.json` is that of CV-CUDA's benchmark script, so
-//! that the tools of its users read it.
+//! What only benchmarks need wraps the pipeline from outside ([`ExecutionMode`]). The layout of `benchmark.json` is that of
+//! CV-CUDA's benchmark script, so that the tools of its users read it.
 
 mod ablation;
 mod ablation_run;
@@ -13,11 +13,16 @@ mod aggregate;
 mod benchmark_json;
 mod compare;
 mod cores;
+mod detector_only;
 mod error;
+mod execution_mode;
+mod in_flight;
 mod layers;
 mod options;
 mod run;
+mod scaling_detector;
 mod series;
+mod single_stage;
 mod statistics;
 mod sweep;
 mod system_info;
@@ -31,11 +36,14 @@ pub use aggregate::mean;
 pub use benchmark_json::{ROOT, document};
 pub use compare::{Comparison, Noise};
 pub use cores::pin;
+pub use detector_only::{DetectorAlone, bench_detector, bench_layers};
 pub use error::BenchmarkError;
+pub use execution_mode::{Backpressure, ExecutionMode, ScaleAt};
 pub use layers::measure_layers;
 pub use options::{BenchOptions, DEFAULT_FRAMES};
 pub use run::{SingleRun, Speed, measure_pipeline, measure_stage, prepare_folder};
 pub use series::{ChildRun, RunPlan, SeriesResult, end_with_parent};
+pub use single_stage::{BenchStage, RunLimit, bench_stage};
 pub use statistics::Statistics;
 pub use sweep::{Axis, cartesian};
 pub use table::run_table;

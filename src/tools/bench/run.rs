@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use jetwatch_config::{Broker, Config, TlsConfig};
-use jetwatch_pipeline::{self as pipeline, Options, Pipeline, RunLimit};
-use jetwatch_source::{SourceError, StopToken};
-use jetwatch_telemetry::{Level, Trace, process_usage};
+use jetwatch_pipeline::{Options, Pipeline};
+use jetwatch_source::SourceError;
+use jetwatch_telemetry::{Level, StopToken, Trace, process_usage};
 
 use super::ablation_run::StepRun;
 use super::system_info::SystemObserver;
-use super::{AblationStep, BenchOptions, TraceStats, document};
+use super::{AblationStep, BenchOptions, BenchStage, RunLimit, TraceStats, bench_stage, document};
 
 /// The name of the result.
 pub(super) const FILE: &str = "benchmark.json";
@@ -75,7 +75,7 @@ pub fn measure_pipeline(
 pub fn measure_stage(
     args: &BenchOptions,
     mut config: Config,
-    stage: pipeline::BenchStage,
+    stage: BenchStage,
     stop: StopToken,
 ) -> anyhow::Result<SingleRun> {
     isolate(&mut config, &args.output);
@@ -190,7 +190,7 @@ fn run_pipeline(
 fn run_stage(
     args: &BenchOptions,
     config: &Config,
-    part: pipeline::BenchStage,
+    part: BenchStage,
     stop: StopToken,
 ) -> anyhow::Result<RunOutput> {
     let trace = Trace::default();
@@ -201,14 +201,8 @@ fn run_stage(
     let observer = SystemObserver::start(&args.root);
     let cpu = process_usage().cpu;
     let preload = usize::from(args.preload);
-    let frames = pipeline::bench_stage(
-        config,
-        part,
-        preload,
-        budget,
-        &trace,
-        Some(&jetwatch_traffic::synthetic_factory()),
-    )?;
+    let factory = jetwatch_traffic::synthetic_factory();
+    let frames = bench_stage(config, part, preload, budget, &trace, Some(&factory))?;
     let cpu = process_usage().cpu.saturating_sub(cpu);
     let meta = observer.finish(args, None);
     let entries = trace.drain();

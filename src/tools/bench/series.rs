@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use jetwatch_source::StopToken;
+use jetwatch_telemetry::StopToken;
 
 use super::cores::{allowed_cores, shares};
 use super::run::{FILE, Speed, write};

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use jetwatch_files::Sha256Hasher;
 use jetwatch_platform::throttling::Throttling;
 use jetwatch_platform::{Machine, PowerModes, SensorSnapshot, SysRoot, open_libraries};
-use jetwatch_source::StopToken;
+use jetwatch_telemetry::StopToken;
 
 use super::BenchOptions;
 

@@ -7,6 +7,7 @@ use std::time::Instant;
 use anyhow::{Context, bail};
 use serde::Serialize;
 
+use jetwatch_bench::{DetectorAlone, bench_detector};
 use jetwatch_config::{Backend, Config, DetectorConfig};
 use jetwatch_detect::engines::EngineError;
 use jetwatch_detect::{self as detect, DetectError, DetectorFactory};
@@ -14,7 +15,7 @@ use jetwatch_eval::{
     Agreement, GOLDEN_SCORE, Golden, GoldenImage, GoldenSet, MatchCriteria, agreement,
     detections_of, golden_frames, image_hash,
 };
-use jetwatch_pipeline::{DetectorAlone, PipelineError, bench_detector};
+use jetwatch_pipeline::PipelineError;
 use jetwatch_telemetry::{Recorder, StageSummary};
 use jetwatch_traffic::synthetic_factory;
 use jetwatch_types::{Detection, Frame};

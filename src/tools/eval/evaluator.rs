@@ -13,8 +13,8 @@ use parking_lot::{Mutex, MutexGuard};
 use jetwatch_config::{Config, DetectorConfig};
 use jetwatch_detect::{self as detect, DetectError, Detector, DetectorFactory};
 use jetwatch_pipeline::{Batcher, PipelineError, join, spawn};
-use jetwatch_source::{self as source, Flow, FrameHandler, SourceContext, StopToken};
-use jetwatch_telemetry::{Recorder, Stage};
+use jetwatch_source::{self as source, Flow, FrameHandler, SourceContext};
+use jetwatch_telemetry::{Recorder, Stage, StopToken};
 use jetwatch_types::{Detection, Frame, FrameMeta, Size, SourceId};
 
 /// Interval between calls of the progress callback.

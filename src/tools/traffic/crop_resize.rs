@@ -1,8 +1,7 @@
 //! Crops and scales a drawn image on the CPU, in place of the GStreamer elements of other sources.
 
 use jetwatch_resize::{Filter, Resizer};
-use jetwatch_source::PixelPool;
-use jetwatch_types::{Crop, Image, PIXEL_BYTES, Size};
+use jetwatch_types::{Crop, Image, PIXEL_BYTES, PixelPool, Size};
 
 /// Scales the part `crop` of `whole`, in `BGRx`, to `size`. `None` where the CPU cannot read the pixels or the part is not inside.
 pub(super) fn crop_resize(

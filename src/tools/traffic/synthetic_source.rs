@@ -5,11 +5,10 @@ use std::time::{Duration, Instant, SystemTime};
 use jetwatch_config::{Pace, SyntheticScene};
 use jetwatch_resize::Resizer;
 use jetwatch_source::{
-    Flow, FullImage, PixelPool, RateLimiter, SessionEnd, Source, SourceContext, SourceError,
-    SyntheticOptions,
+    Flow, FullImage, RateLimiter, SessionEnd, Source, SourceContext, SourceError, SyntheticOptions,
 };
 use jetwatch_telemetry::{Level, Stage};
-use jetwatch_types::{Frame, FrameMeta, Image, PIXEL_BYTES, Region, Size};
+use jetwatch_types::{Frame, FrameMeta, Image, PIXEL_BYTES, PixelPool, Region, Size};
 
 use super::crop_resize::crop_resize;
 use super::scene::Scene;

@@ -1,32 +1,32 @@
-//! Where in its order a source went away: the frames before that place belong to the time before, however late the workers are
-//! through with them.
+//! Places in the order of a source at which it went offline: the frames before such a place belong to the time before, however
+//! late the workers complete them.
 
 use super::{Batcher, SourceQueue};
 use jetwatch_types::SourceId;
 
 impl Batcher {
-    /// The source has gone away: what comes from now on belongs to another time.
+    /// The source went offline: later frames do not continue the earlier ones.
     pub(crate) fn mark_discontinuity(&self, source: SourceId) {
         let mut state = self.lock();
-        let lane = &mut state.queues[source.index()];
-        let place = lane.taken + (lane.queue.len() + lane.skipped.len()) as u64;
-        lane.discontinuities.push_back(place);
+        let queue = &mut state.queues[source.index()];
+        let place = queue.taken + (queue.frames.len() + queue.skipped.len()) as u64;
+        queue.discontinuities.push_back(place);
     }
 
-    /// Whether all frames from before the source went away are among the first `emitted` of its order. Each time that it went is asked
-    /// for until the answer is yes, and then no more.
+    /// Whether all frames from before the oldest discontinuity are among the first `completed` of the order. Each discontinuity
+    /// is asked for until the answer is true, which removes it.
     pub(crate) fn passed_discontinuity(&self, source: SourceId, completed: u64) -> bool {
         let mut state = self.lock();
-        // What still waits when no more is handed out never comes.
+        // Frames that still wait after the last one was taken never leave.
         let limit = match state.frames_left {
             0 => state.queues[source.index()].taken,
             _ => u64::MAX,
         };
-        let partings = &mut state.queues[source.index()].discontinuities;
-        match partings.front() {
+        let discontinuities = &mut state.queues[source.index()].discontinuities;
+        match discontinuities.front() {
             Some(&place) if place.min(limit) > completed => false,
             _ => {
-                partings.pop_front();
+                discontinuities.pop_front();
                 true
             }
         }
@@ -34,9 +34,9 @@ impl Batcher {
 }
 
 impl SourceQueue {
-    /// The oldest frame that waits is replaced: those behind it move up by one place.
+    /// Drops the oldest queued frame: those behind it move up by one place.
     pub(super) fn drop_oldest(&mut self) {
-        self.queue.pop_front();
+        self.frames.pop_front();
         self.dropped += 1;
         for place in &mut self.discontinuities {
             if *place > self.taken {
@@ -55,57 +55,57 @@ mod tests {
 
     const SOURCE: SourceId = SourceId(0);
 
-    fn push(lanes: &Batcher, seq: u64) {
-        lanes.push(Frame::black(0, seq, Size::new(1, 1)));
+    fn push(batcher: &Batcher, seq: u64) {
+        batcher.push(Frame::black(0, seq, Size::new(1, 1)));
     }
 
     /// The numbers of the next frame: its own, and its place.
-    fn pop(lanes: &Batcher) -> (u64, u64) {
+    fn pop(batcher: &Batcher) -> (u64, u64) {
         let mut batch = Vec::new();
-        lanes.next_batch(1, Duration::ZERO, &mut batch);
+        batcher.next_batch(1, Duration::ZERO, &mut batch);
         (batch[0].frame.meta.seq, batch[0].order)
     }
 
     #[test]
     fn queued_frames_precede_discontinuity() {
-        let lanes = Batcher::new(&[false], 1, None);
-        (0..2).for_each(|seq| push(&lanes, seq));
-        assert_eq!(pop(&lanes), (0, 0));
-        lanes.mark_discontinuity(SOURCE);
-        push(&lanes, 2);
-        lanes.mark_discontinuity(SOURCE);
+        let batcher = Batcher::new(&[false], 1, None);
+        (0..2).for_each(|seq| push(&batcher, seq));
+        assert_eq!(pop(&batcher), (0, 0));
+        batcher.mark_discontinuity(SOURCE);
+        push(&batcher, 2);
+        batcher.mark_discontinuity(SOURCE);
         for given in [0, 1] {
-            assert!(!lanes.passed_discontinuity(SOURCE, given));
+            assert!(!batcher.passed_discontinuity(SOURCE, given));
         }
-        assert!(lanes.passed_discontinuity(SOURCE, 2), "the first time");
-        assert!(!lanes.passed_discontinuity(SOURCE, 2), "the second one");
-        assert!(lanes.passed_discontinuity(SOURCE, 3));
-        assert!(lanes.passed_discontinuity(SOURCE, 0), "it is here");
+        assert!(batcher.passed_discontinuity(SOURCE, 2), "the first time");
+        assert!(!batcher.passed_discontinuity(SOURCE, 2), "the second one");
+        assert!(batcher.passed_discontinuity(SOURCE, 3));
+        assert!(batcher.passed_discontinuity(SOURCE, 0), "it is here");
     }
 
     #[test]
     fn replaced_frame_does_not_delay_discontinuity() {
-        let lanes = Batcher::new(&[true], 1, None);
-        push(&lanes, 0);
-        assert_eq!(pop(&lanes), (0, 0));
-        push(&lanes, 1);
-        lanes.mark_discontinuity(SOURCE);
-        push(&lanes, 2);
+        let batcher = Batcher::new(&[true], 1, None);
+        push(&batcher, 0);
+        assert_eq!(pop(&batcher), (0, 0));
+        push(&batcher, 1);
+        batcher.mark_discontinuity(SOURCE);
+        push(&batcher, 2);
         assert!(
-            !lanes.passed_discontinuity(SOURCE, 0),
+            !batcher.passed_discontinuity(SOURCE, 0),
             "frame 0 is under way"
         );
-        assert!(lanes.passed_discontinuity(SOURCE, 1));
-        assert_eq!(pop(&lanes), (2, 1), "of the time after");
+        assert!(batcher.passed_discontinuity(SOURCE, 1));
+        assert_eq!(pop(&batcher), (2, 1), "of the time after");
     }
 
     #[test]
     fn discarded_frame_does_not_delay_discontinuity() {
-        let lanes = Batcher::new(&[false], 1, Some(1));
-        (0..2).for_each(|seq| push(&lanes, seq));
-        lanes.mark_discontinuity(SOURCE);
-        assert_eq!(pop(&lanes), (0, 0));
-        assert!(!lanes.passed_discontinuity(SOURCE, 0));
-        assert!(lanes.passed_discontinuity(SOURCE, 1));
+        let batcher = Batcher::new(&[false], 1, Some(1));
+        (0..2).for_each(|seq| push(&batcher, seq));
+        batcher.mark_discontinuity(SOURCE);
+        assert_eq!(pop(&batcher), (0, 0));
+        assert!(!batcher.passed_discontinuity(SOURCE, 0));
+        assert!(batcher.passed_discontinuity(SOURCE, 1));
     }
 }

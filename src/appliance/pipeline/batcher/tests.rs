@@ -1,4 +1,4 @@
-//! Lanes with frames of one pixel: order, drops, company, and lanes that come and go.
+//! Batches of frames of one pixel: order, drops, waits for more frames, and sources that are added and removed.
 
 use std::sync::Arc;
 use std::thread;
@@ -21,51 +21,51 @@ fn ids_and_order(batch: &[QueuedFrame]) -> Vec<(u16, u64, u64)> {
 
 #[test]
 fn live_queue_keeps_the_newest_and_counts_drops() {
-    let lanes = Batcher::new(&[true], 4, None);
+    let batcher = Batcher::new(&[true], 4, None);
     for seq in 0..5 {
-        assert_eq!(lanes.push(frame(0, seq)), Flow::Continue);
+        assert_eq!(batcher.push(frame(0, seq)), Flow::Continue);
     }
     let mut batch = Vec::new();
-    assert!(lanes.next_batch(4, NO_WAIT, &mut batch));
+    assert!(batcher.next_batch(4, NO_WAIT, &mut batch));
     assert_eq!(ids_and_order(&batch), [(0, 4, 0)]);
-    assert_eq!(lanes.dropped(SourceId(0)), 4);
+    assert_eq!(batcher.dropped(SourceId(0)), 4);
 }
 
 #[test]
 fn file_source_blocks_and_loses_no_frame() {
-    let lanes = Arc::new(Batcher::new(&[false], 1, None));
+    let batcher = Arc::new(Batcher::new(&[false], 1, None));
     let reader = thread::spawn({
-        let lanes = Arc::clone(&lanes);
+        let batcher = Arc::clone(&batcher);
         move || {
             for seq in 0..500 {
-                assert_eq!(lanes.push(frame(0, seq)), Flow::Continue);
+                assert_eq!(batcher.push(frame(0, seq)), Flow::Continue);
             }
-            lanes.close(SourceId(0));
+            batcher.close(SourceId(0));
         }
     });
     let mut received = Vec::new();
     let mut batch = Vec::new();
-    while lanes.next_batch(3, NO_WAIT, &mut batch) {
+    while batcher.next_batch(3, NO_WAIT, &mut batch) {
         received.extend(batch.iter().map(|item| (item.order, item.frame.meta.seq)));
     }
     reader.join().expect("the reader does not panic");
     assert_eq!(received, (0..500).map(|n| (n, n)).collect::<Vec<_>>());
     assert_eq!(
-        (lanes.dropped(SourceId(0)), lanes.drained(SourceId(0))),
+        (batcher.dropped(SourceId(0)), batcher.drained(SourceId(0))),
         (0, Some(500))
     );
 }
 
 #[test]
 fn batcher_is_round_robin_for_all_speeds() {
-    let lanes = Batcher::new(&[false, false, true], 8, None);
+    let batcher = Batcher::new(&[false, false, true], 8, None);
     for seq in 0..6 {
-        lanes.push(frame(0, seq));
+        batcher.push(frame(0, seq));
     }
-    lanes.push(frame(1, 0));
-    lanes.push(frame(2, 0));
+    batcher.push(frame(1, 0));
+    batcher.push(frame(2, 0));
     let mut batch = Vec::new();
-    assert!(lanes.next_batch(4, NO_WAIT, &mut batch));
+    assert!(batcher.next_batch(4, NO_WAIT, &mut batch));
     assert_eq!(
         ids_and_order(&batch),
         [(0, 0, 0), (1, 0, 0), (2, 0, 0), (0, 1, 1)]
@@ -74,66 +74,66 @@ fn batcher_is_round_robin_for_all_speeds() {
 
 #[test]
 fn a_batch_waits_for_more_frames_but_not_longer_than_its_timeout() {
-    let lanes = Arc::new(Batcher::new(&[true, true], 2, None));
+    let batcher = Arc::new(Batcher::new(&[true, true], 2, None));
     for source in [0, 1] {
-        lanes.set_running(SourceId(source), true);
+        batcher.set_running(SourceId(source), true);
     }
-    lanes.push(frame(0, 0));
+    batcher.push(frame(0, 0));
     let late = thread::spawn({
-        let lanes = Arc::clone(&lanes);
-        move || lanes.push(frame(1, 0))
+        let batcher = Arc::clone(&batcher);
+        move || batcher.push(frame(1, 0))
     });
     let mut batch = Vec::new();
-    assert!(lanes.next_batch(2, Duration::from_secs(60), &mut batch));
+    assert!(batcher.next_batch(2, Duration::from_secs(60), &mut batch));
     assert_eq!(batch.len(), 2, "the second frame came within the minute");
     late.join().expect("the source does not panic");
-    lanes.push(frame(1, 1));
-    assert!(lanes.next_batch(2, Duration::from_millis(5), &mut batch));
+    batcher.push(frame(1, 1));
+    assert!(batcher.next_batch(2, Duration::from_millis(5), &mut batch));
     assert_eq!(
         ids_and_order(&batch),
         [(1, 1, 1)],
-        "alone when nobody comes"
+        "without others after the timeout"
     );
 }
 
 #[test]
 fn the_frame_limit_is_exact() {
-    let lanes = Batcher::new(&[false], 4, Some(3));
+    let batcher = Batcher::new(&[false], 4, Some(3));
     for seq in 0..4 {
-        lanes.push(frame(0, seq));
+        batcher.push(frame(0, seq));
     }
     let mut batch = Vec::new();
-    assert!(lanes.next_batch(4, NO_WAIT, &mut batch));
+    assert!(batcher.next_batch(4, NO_WAIT, &mut batch));
     assert_eq!(batch.len(), 3);
-    assert!(!lanes.next_batch(4, NO_WAIT, &mut batch));
-    assert_eq!(lanes.push(frame(0, 5)), Flow::Stop);
-    assert_eq!(lanes.drained(SourceId(0)), Some(3));
+    assert!(!batcher.next_batch(4, NO_WAIT, &mut batch));
+    assert_eq!(batcher.push(frame(0, 5)), Flow::Stop);
+    assert_eq!(batcher.drained(SourceId(0)), Some(3));
 }
 
 #[test]
 fn stalled_for_counts_untaken_and_replaced_frames() {
-    let lanes = Batcher::new(&[true], 1, None);
-    assert_eq!(lanes.stalled_for(), None, "nothing waits");
-    lanes.push(frame(0, 0));
-    let first = lanes.lock().stalled_since;
-    lanes.push(frame(0, 1));
-    assert!(first.is_some() && lanes.lock().stalled_since == first);
+    let batcher = Batcher::new(&[true], 1, None);
+    assert_eq!(batcher.stalled_for(), None, "nothing waits");
+    batcher.push(frame(0, 0));
+    let first = batcher.lock().stalled_since;
+    batcher.push(frame(0, 1));
+    assert!(first.is_some() && batcher.lock().stalled_since == first);
     let mut batch = Vec::new();
-    assert!(lanes.next_batch(1, NO_WAIT, &mut batch));
-    assert_eq!(lanes.stalled_for(), None, "what waited was taken");
+    assert!(batcher.next_batch(1, NO_WAIT, &mut batch));
+    assert_eq!(batcher.stalled_for(), None, "what waited was taken");
 }
 
 #[test]
 fn closing_queue_releases_blocked_reader() {
-    let lanes = Arc::new(Batcher::new(&[false], 1, None));
+    let batcher = Arc::new(Batcher::new(&[false], 1, None));
     for seq in 0..=FILE_SLACK as u64 {
-        lanes.push(frame(0, seq));
+        batcher.push(frame(0, seq));
     }
     let waiting = thread::spawn({
-        let lanes = Arc::clone(&lanes);
-        move || lanes.push(frame(0, 1))
+        let batcher = Arc::clone(&batcher);
+        move || batcher.push(frame(0, 1))
     });
-    lanes.close_all();
+    batcher.close_all();
     assert_eq!(
         waiting.join().expect("the reader does not panic"),
         Flow::Stop
@@ -145,47 +145,47 @@ const FOR_EVER: Duration = Duration::from_secs(24 * 3600);
 
 #[test]
 fn batch_does_not_wait_for_offline_source() {
-    let lanes = Batcher::new(&[true, true, true], 4, None);
-    lanes.set_running(SourceId(0), true);
-    lanes.set_running(SourceId(1), true);
+    let batcher = Batcher::new(&[true, true, true], 4, None);
+    batcher.set_running(SourceId(0), true);
+    batcher.set_running(SourceId(1), true);
     // The one is being opened again, the other never was there.
-    lanes.set_running(SourceId(1), false);
-    lanes.set_running(SourceId(0), false);
-    lanes.push(frame(0, 0));
+    batcher.set_running(SourceId(1), false);
+    batcher.set_running(SourceId(0), false);
+    batcher.push(frame(0, 0));
     let mut batch = Vec::new();
-    assert!(lanes.next_batch(4, FOR_EVER, &mut batch));
+    assert!(batcher.next_batch(4, FOR_EVER, &mut batch));
     assert_eq!(ids_and_order(&batch), [(0, 0, 0)]);
 }
 
 #[test]
 fn source_going_offline_releases_waiting_batch() {
-    let lanes = Arc::new(Batcher::new(&[true, true], 2, None));
-    lanes.set_running(SourceId(1), true);
-    lanes.push(frame(0, 0));
+    let batcher = Arc::new(Batcher::new(&[true, true], 2, None));
+    batcher.set_running(SourceId(1), true);
+    batcher.push(frame(0, 0));
     let worker = thread::spawn({
-        let lanes = Arc::clone(&lanes);
+        let batcher = Arc::clone(&batcher);
         move || {
             let mut batch = Vec::new();
-            assert!(lanes.next_batch(2, FOR_EVER, &mut batch));
+            assert!(batcher.next_batch(2, FOR_EVER, &mut batch));
             ids_and_order(&batch)
         }
     });
-    // The frame is taken out of its lane before the batch waits.
-    while lanes.stalled_for().is_some() {
+    // The frame is taken out of its queue before the batch waits.
+    while batcher.stalled_for().is_some() {
         thread::yield_now();
     }
-    lanes.set_running(SourceId(1), false);
+    batcher.set_running(SourceId(1), false);
     let received = worker.join().expect("the worker does not panic");
     assert_eq!(received, [(0, 0, 0)]);
 }
 
 #[test]
 fn batch_waits_only_for_sources_with_due_frame() {
-    let lanes = Batcher::new(&[true, true, false], 4, None);
-    lanes.close(SourceId(2));
+    let batcher = Batcher::new(&[true, true, false], 4, None);
+    batcher.close(SourceId(2));
     let start = Instant::now();
     let at = |ms| start + Duration::from_millis(ms);
-    let mut state = lanes.lock();
+    let mut state = batcher.lock();
     for (index, period) in [(0, 40), (1, 1000)] {
         state.queues[index].running = true;
         state.queues[index].arrivals.observe(at(0));
@@ -197,7 +197,7 @@ fn batch_waits_only_for_sources_with_due_frame() {
     for ms in [920, 960, 1000] {
         state.queues[0].arrivals.observe(at(ms));
     }
-    // 15 ms are too short for the quick one, and 30 ms are not; the slow one makes nobody wait.
+    // 15 ms are too short for the quick one, and 30 ms are not; no batch waits for the slow one.
     assert_eq!(state.wait_deadline(at(1001), at(1016)), None);
     assert_eq!(state.wait_deadline(at(1001), at(1031)), Some(at(1031)));
     // It is late, and at some time it is not waited for any more.
@@ -207,49 +207,57 @@ fn batch_waits_only_for_sources_with_due_frame() {
 
 #[test]
 fn a_fast_source_does_not_starve_a_slow_one() {
-    let lanes = Batcher::new(&[true, true, true], 2, None);
+    let batcher = Batcher::new(&[true, true, true], 2, None);
     let mut received = [0; 3];
     let mut batch = Vec::new();
     for round in 0..30 {
         // The first gives a frame with every batch, the others with every third.
-        lanes.push(frame(0, round));
+        batcher.push(frame(0, round));
         if round % 3 == 0 {
-            lanes.push(frame(1, round));
-            lanes.push(frame(2, round));
+            batcher.push(frame(1, round));
+            batcher.push(frame(2, round));
         }
-        assert!(lanes.next_batch(2, NO_WAIT, &mut batch));
+        assert!(batcher.next_batch(2, NO_WAIT, &mut batch));
         for item in &batch {
             received[item.frame.meta.source.index()] += 1;
         }
     }
     assert_eq!(&received[1..], [10, 10], "all frames of the slow ones");
-    let lost: u64 = (0..3).map(|id| lanes.dropped(SourceId(id))).sum();
+    let lost: u64 = (0..3).map(|id| batcher.dropped(SourceId(id))).sum();
     assert!(received[0] >= 20 && lost <= 10, "{received:?}, {lost} lost");
-    assert_eq!(lanes.dropped(SourceId(1)) + lanes.dropped(SourceId(2)), 0);
+    assert_eq!(
+        batcher.dropped(SourceId(1)) + batcher.dropped(SourceId(2)),
+        0
+    );
 }
 
 #[test]
 fn queues_are_added_and_removed_and_ids_are_not_reused() {
-    let lanes = Batcher::new(&[], 1, None);
-    lanes.hold_open(true);
-    let first = lanes
+    let batcher = Batcher::new(&[], 1, None);
+    batcher.hold_open(true);
+    let first = batcher
         .add(false, Interval::Frames(0))
         .expect("there is room");
-    lanes.hold_open(false);
-    lanes.push(frame(first.0, 0));
-    lanes.hold_open(true);
-    lanes.close(first);
+    batcher.hold_open(false);
+    batcher.push(frame(first.0, 0));
+    batcher.hold_open(true);
+    batcher.close(first);
     let mut batch = Vec::new();
-    assert!(lanes.next_batch(1, NO_WAIT, &mut batch));
-    assert_eq!(lanes.drained(first), Some(1));
-    lanes.remove(first);
-    let second = lanes.add(true, Interval::Frames(0)).expect("there is room");
+    assert!(batcher.next_batch(1, NO_WAIT, &mut batch));
+    assert_eq!(batcher.drained(first), Some(1));
+    batcher.remove(first);
+    let second = batcher
+        .add(true, Interval::Frames(0))
+        .expect("there is room");
     assert_eq!((first, second), (SourceId(0), SourceId(1)));
-    lanes.hold_open(false);
-    assert_eq!(lanes.push(frame(0, 1)), Flow::Stop, "it has left");
-    lanes.push(frame(1, 0));
-    assert!(lanes.next_batch(1, NO_WAIT, &mut batch));
+    batcher.hold_open(false);
+    assert_eq!(batcher.push(frame(0, 1)), Flow::Stop, "it has left");
+    batcher.push(frame(1, 0));
+    assert!(batcher.next_batch(1, NO_WAIT, &mut batch));
     assert_eq!(ids_and_order(&batch), [(1, 0, 0)]);
-    lanes.close(second);
-    assert!(!lanes.next_batch(1, NO_WAIT, &mut batch), "nobody is left");
+    batcher.close(second);
+    assert!(
+        !batcher.next_batch(1, NO_WAIT, &mut batch),
+        "no source is left"
+    );
 }

@@ -1,4 +1,4 @@
-//! What a secondary network did so far: the numbers of `publish_stats` messages and of the final report.
+//! Counters of a secondary network, for `stats` messages and the final report.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use jetwatch_publish::SecondaryStats;
 
-/// Fed by the follower and the network's workers.
+/// Written by the tracking stage and the workers of the network.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     /// Most crops that one run takes.
     max_batch: usize,
-    /// Most crops that are put into one.
+    /// Most crops of a batch, by the configuration.
     batch_size: usize,
     objects: AtomicU64,
     frames: AtomicU64,
@@ -40,7 +40,7 @@ fn microseconds(time: Duration) -> u64 {
 }
 
 impl Counters {
-    /// For a network that takes at most `max_batch` crops in one run, and is given at most `batch_size`.
+    /// For a network that takes at most `max_batch` crops in one run, and batches of at most `batch_size`.
     pub(super) fn new(max_batch: usize, batch_size: usize) -> Self {
         Self {
             max_batch,
@@ -49,7 +49,7 @@ impl Counters {
         }
     }
 
-    /// A frame shows so many objects that may be looked at.
+    /// A frame has this number of objects for the network.
     pub(super) fn eligible(&self, objects: usize) {
         if objects > 0 {
             add(&self.objects, objects as u64);
@@ -57,7 +57,7 @@ impl Counters {
         }
     }
 
-    /// A batch of crops went through the network in `infer`; they had waited so long, added up.
+    /// A batch of crops was inferred in the time `infer`; `waited` is the sum of their waiting times.
     pub(super) fn batch(&self, crops: usize, waited: Duration, infer: Duration) {
         add(&self.crops, crops as u64);
         add(&self.batches, 1);
@@ -75,7 +75,7 @@ impl Counters {
         add(&self.late, 1);
     }
 
-    /// A frame had objects to look at, but no pixels.
+    /// A frame had objects for the network, but no image.
     pub(super) fn without_pixels(&self) {
         add(&self.without_pixels, 1);
     }
@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(
             counters.stats("a").suggested_batch_size,
             1,
-            "nothing is known"
+            "without frames"
         );
         for objects in [0, 9, 0, 12, 0] {
             counters.eligible(objects);

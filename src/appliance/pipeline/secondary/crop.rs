@@ -1,12 +1,10 @@
-//! The part of a picture that shows one object, in memory of its own.
+//! The part of an image that shows one object, in memory of its own.
 //!
-//! It is cut at once, by the thread that knows the tracks, so that whole pictures go back to their pools and only what is
-//! looked at is kept.
+//! The tracking stage copies it at once, so that full images return to their pools and only the crops are kept.
 
-use jetwatch_source::{PixelPool, PooledPixels};
-use jetwatch_types::{Image, PIXEL_BYTES, Size, Xyxy};
+use jetwatch_types::{Image, PIXEL_BYTES, PixelPool, PooledPixels, Size, Xyxy};
 
-/// Pixels, and what they show.
+/// Pixels, and the region that they show.
 pub(super) struct Crop {
     /// Of the pixels.
     size: Size,
@@ -16,8 +14,8 @@ pub(super) struct Crop {
 }
 
 impl Crop {
-    /// What `image`, of a source of the size `on_source_state`, shows within `desired_sources` (source pixels) and around it: `margin` is a share
-    /// of its sides. `None` when nothing of it lies in the picture.
+    /// The part of `image` inside the box `wanted` and a margin around it. `source` is the size of the source, the box is in source
+    /// pixels, and `margin` is a share of its sides. `None` when the box lies outside the image.
     pub(super) fn from_image(
         image: &Image,
         source: Size,
@@ -30,7 +28,7 @@ impl Crop {
         Self::extract(image.size, &place, row, &widened(wanted, margin), pool)
     }
 
-    /// As [`from_image`](Self::of_picture), out of this crop.
+    /// As [`from_image`](Self::from_image), out of this crop.
     pub(super) fn sub_crop(&self, wanted: &Xyxy, margin: f32, pool: &PixelPool) -> Option<Self> {
         let stride = self.size.width as usize * PIXEL_BYTES;
         let row = |y: u32| &self.pixels.as_ref()[y as usize * stride..][..stride];
@@ -58,7 +56,7 @@ impl Crop {
         [x(xyxy[0]), y(xyxy[1]), x(xyxy[2]), y(xyxy[3])]
     }
 
-    /// All pixels that `desired_sources` touches of a picture of `size` that shows `described`.
+    /// All pixels that the box `wanted` touches, of an image of `size` that shows `region`.
     fn extract<'p>(
         size: Size,
         region: &Xyxy,
@@ -107,7 +105,7 @@ fn widened([left, top, right, bottom]: &Xyxy, margin: f32) -> Xyxy {
 mod tests {
     use super::*;
 
-    /// 8×6 pixels of a source of 16×12, each of which says where it is.
+    /// 8×6 pixels of a source of 16×12; each pixel holds its position.
     fn image() -> Image {
         let bytes: Vec<u8> = (0..6_u8)
             .flat_map(|y| (0..8_u8).flat_map(move |x| [x, y, 0, 0]))
@@ -131,7 +129,7 @@ mod tests {
         assert_eq!(crop.region, [4.0, 2.0, 10.0, 8.0]);
         assert_eq!(crop.source_size(), Size::new(6, 6));
         assert_eq!(crop.to_source(&[1.0, 1.0, 6.0, 6.0]), [5.0, 3.0, 10.0, 8.0]);
-        // Half of each side around it, as far as there is a picture.
+        // A margin of half of each side, clipped to the image.
         let crop = of([4.0, 2.0, 8.0, 6.0], 0.5).expect("it is inside");
         assert_eq!(crop.region, [2.0, 0.0, 10.0, 8.0]);
         let crop = of([-50.0, -50.0, 500.0, 500.0], 1.0).expect("it covers all");

@@ -1,13 +1,13 @@
-//! The cascade: secondary networks look at what the first one found.
+//! Secondary inference: secondary networks run on crops of tracked objects.
 //!
 //! ```text
-//!   track ── crops of tracked objects ──► sgie-NAME-0 … ── findings ──► track ──► votes, attributes, events
+//!   track ── crops of tracked objects ──► sgie-NAME-0 … ── results ───► track ──► votes, attributes, events
 //!              bounded queue a network      batches of crops     │
-//!                                           ◄── crops of the boxes that a secondary detector found
+//!                                           ◄── crops of the boxes of a secondary detector
 //! ```
 //!
-//! The follower cuts objects out of the picture when it knows the tracks, and goes on: a crop that finds its queue full is
-//! dropped and counted, and a finding counts for its track whenever it comes. So nothing here holds up the primary detector.
+//! The tracking stage cuts crops out of the full image once it knows the tracks, and does not wait: a crop that finds its queue
+//! full is dropped and counted, and a result counts for its track whenever it arrives. So the primary detector is never delayed.
 //! Each network has threads of its own.
 
 mod counters;
@@ -24,10 +24,9 @@ use std::time::Instant;
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
-use jetwatch_record::OverflowPolicy;
-use jetwatch_source::PixelPool;
 use jetwatch_types::{
-    Attribute, Attributes, FrameMeta, Image, SourceId, Track, TrackId, TrackState, area,
+    Attribute, Attributes, FrameMeta, Image, OverflowPolicy, PixelPool, SourceId, Track, TrackId,
+    TrackState, area,
 };
 
 use self::crop::Crop;
@@ -36,15 +35,15 @@ use self::votes::{Vote, Votes};
 
 pub(super) use self::counters::NamedCounters;
 pub use self::prepare::{PreparedSecondary, all_networks, prepare_secondary};
-pub(super) use self::worker::{WorkerContext, run_worker};
+pub(super) use self::worker::{SecondaryWorker, WorkerContext};
 
 /// Batches of crops that may wait for a network.
 const QUEUED_BATCHES: usize = 4;
 
-/// Crops that may wait for a network at least.
-const LEAST_QUEUE: usize = 16;
+/// Smallest capacity of the queue of a network, in crops.
+const MIN_QUEUE_CAPACITY: usize = 16;
 
-/// A box that has grown to so many times its area since the last look is looked at again: there is more to see.
+/// A box whose area has grown by this factor since its last crop is inferred again: it shows more detail.
 const REINFER_AREA_RATIO: f32 = 1.5;
 
 /// A crop on its way to a network.
@@ -57,13 +56,13 @@ pub(super) struct CropJob {
     token: InFlightToken,
 }
 
-/// What a network says of one crop.
+/// The result of a network for one crop.
 pub(super) struct SecondaryResult {
     network: usize,
     source: SourceId,
     track: TrackId,
     votes: Vec<Vote>,
-    /// Given back once it was heard.
+    /// Released once the result is processed.
     _token: InFlightToken,
 }
 
@@ -74,38 +73,38 @@ impl SecondaryResult {
     }
 }
 
-/// The follower's side of all secondary networks.
+/// The state of secondary inference in the tracking stage.
 pub(super) struct SecondaryInference {
     networks: Vec<Arc<Network>>,
     queues: Vec<Sender<CropJob>>,
     tracks: HashMap<(SourceId, TrackId), TrackEntry>,
     pool: PixelPool,
-    /// Crops of each source that are with networks.
+    /// Tokens of the crops of each source that are with networks.
     in_flight: Vec<InFlightToken>,
 }
 
-/// What is known of one track.
+/// The state of one track.
 struct TrackEntry {
     /// One for each network.
     histories: Vec<NetworkHistory>,
     attributes: Attributes,
 }
 
-/// What one network has seen of one track.
+/// The results of one network for one track.
 #[derive(Default)]
 struct NetworkHistory {
     votes: Votes,
-    /// A crop is on its way.
+    /// A crop is with the network.
     pending: bool,
     results: usize,
-    /// The track's age and area at the newest look.
+    /// Age of the track, in frames, and area of its box at the newest crop.
     age_frames: u32,
     area: f32,
 }
 
 impl SecondaryInference {
-    /// The follower's side of `prepared`, and what the workers of each network need.
-    /// `overflow` says what becomes of crops that a network cannot keep up with.
+    /// The state for the networks `prepared`, and the context of the workers of each. `overflow` applies to crops that a network
+    /// cannot keep up with.
     pub(super) fn new(
         prepared: &[PreparedSecondary],
         overflow: OverflowPolicy,
@@ -118,13 +117,13 @@ impl SecondaryInference {
             .iter()
             .map(|network| match overflow {
                 OverflowPolicy::Drop => {
-                    bounded((QUEUED_BATCHES * network.batch_size).max(LEAST_QUEUE))
+                    bounded((QUEUED_BATCHES * network.batch_size).max(MIN_QUEUE_CAPACITY))
                 }
                 OverflowPolicy::Block => unbounded(),
             })
             .unzip();
         let pool = PixelPool::default();
-        let station = |(index, jobs): (usize, Receiver<CropJob>)| {
+        let context = |(index, jobs): (usize, Receiver<CropJob>)| {
             let children = networks.iter().zip(&queues);
             let boxes_of = |(child, _): &(&Arc<Network>, &Sender<CropJob>)| {
                 child.parent == Some(index) && networks[index].is_detector
@@ -140,15 +139,15 @@ impl SecondaryInference {
                 pool: pool.clone(),
             }
         };
-        let stations = jobs.into_iter().enumerate().map(station).collect();
-        let cascade = Self {
+        let contexts = jobs.into_iter().enumerate().map(context).collect();
+        let secondary = Self {
             networks,
             queues,
             tracks: HashMap::new(),
             pool,
             in_flight: Vec::new(),
         };
-        (cascade, stations)
+        (secondary, contexts)
     }
 
     /// Names and counters of the networks.
@@ -163,7 +162,7 @@ impl SecondaryInference {
     pub(super) fn enqueue(&mut self, meta: &FrameMeta, tracks: &[Track], image: Option<&Image>) {
         for index in 0..self.networks.len() {
             let network = Arc::clone(&self.networks[index]);
-            // Its crops come from the workers of the detector that it stands on.
+            // Its crops come from the workers of its parent, a detector.
             if network
                 .parent
                 .is_some_and(|parent| self.networks[parent].is_detector)
@@ -171,7 +170,7 @@ impl SecondaryInference {
                 continue;
             }
             let mut objects = 0;
-            let mut is_blind = false;
+            let mut lacks_image = false;
             for track in tracks {
                 if track.state != TrackState::Active
                     || !network.is_large_enough(&track.xyxy)
@@ -180,56 +179,56 @@ impl SecondaryInference {
                     continue;
                 }
                 objects += 1;
-                let looks = self.history(meta.source, track.id, index);
-                if !looks.is_due(&network, track) {
+                let history = self.history(meta.source, track.id, index);
+                if !history.is_due(&network, track) {
                     continue;
                 }
                 let Some(image) = image else {
-                    is_blind = true;
+                    lacks_image = true;
                     continue;
                 };
                 self.send(index, meta, track, image);
             }
             network.counters.eligible(objects);
-            if is_blind {
+            if lacks_image {
                 network.counters.without_pixels();
             }
         }
     }
 
-    /// Takes what a network says; returns the attributes of the track now, unless it is over.
+    /// Processes a result; returns the new attributes of the track, unless it has ended.
     pub(super) fn on_result(&mut self, result: SecondaryResult) -> Option<(TrackId, Attributes)> {
         let network = &self.networks[result.network];
-        let Some(known) = self.tracks.get_mut(&(result.source, result.track)) else {
+        let Some(entry) = self.tracks.get_mut(&(result.source, result.track)) else {
             network.counters.late();
             return None;
         };
-        let looks = &mut known.histories[result.network];
-        looks.pending = false;
-        looks.results += 1;
-        looks.votes.add(&network.rule, result.votes);
-        known.attributes = known.current_attributes(&self.networks);
-        Some((result.track, known.attributes.clone()))
+        let history = &mut entry.histories[result.network];
+        history.pending = false;
+        history.results += 1;
+        history.votes.add(&network.rule, result.votes);
+        entry.attributes = entry.current_attributes(&self.networks);
+        Some((result.track, entry.attributes.clone()))
     }
 
-    /// Adds what is known to the tracks of a source.
+    /// Adds the attributes to the tracks of a source.
     pub(super) fn attach_attributes(&self, source: SourceId, tracks: &mut [Track]) {
         for track in tracks {
-            if let Some(known) = self.tracks.get(&(source, track.id)) {
-                track.attributes.clone_from(&known.attributes);
+            if let Some(entry) = self.tracks.get(&(source, track.id)) {
+                track.attributes.clone_from(&entry.attributes);
             }
         }
     }
 
-    /// A track is over.
+    /// A track has ended.
     pub(super) fn remove_track(&mut self, source: SourceId, track: TrackId) {
         self.tracks.remove(&(source, track));
     }
 
     /// Whether crops of this source are still with networks.
     pub(super) fn is_busy_with(&self, source: SourceId) -> bool {
-        let claim = self.in_flight.get(source.index());
-        claim.is_some_and(InFlightToken::is_shared)
+        let token = self.in_flight.get(source.index());
+        token.is_some_and(InFlightToken::is_shared)
     }
 
     /// Whether any crops are still with networks.
@@ -242,19 +241,19 @@ impl SecondaryInference {
         self.in_flight.iter().map(InFlightToken::count).sum()
     }
 
-    /// Whether a network looks at objects such as this track.
+    /// Whether a network accepts this track.
     fn accepts(&self, network: &Network, source: SourceId, track: &Track) -> bool {
         match network.parent {
             None => network.accepts(track.class),
             Some(parent) => self
                 .tracks
                 .get(&(source, track.id))
-                .is_some_and(|known| known.parent_accepts(&self.networks, parent, network)),
+                .is_some_and(|entry| entry.parent_accepts(&self.networks, parent, network)),
         }
     }
 
     fn history(&mut self, source: SourceId, track: TrackId, network: usize) -> &mut NetworkHistory {
-        let known = match self.tracks.entry((source, track)) {
+        let entry = match self.tracks.entry((source, track)) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => entry.insert(TrackEntry {
                 histories: self
@@ -265,7 +264,7 @@ impl SecondaryInference {
                 attributes: Attributes::default(),
             }),
         };
-        &mut known.histories[network]
+        &mut entry.histories[network]
     }
 
     fn send(&mut self, index: usize, meta: &FrameMeta, track: &Track, image: &Image) {
@@ -275,34 +274,34 @@ impl SecondaryInference {
         else {
             return;
         };
-        // Sources come while others run.
+        // Sources are added while others run.
         let place = meta.source.index();
         if self.in_flight.len() <= place {
             self.in_flight
                 .resize_with(place + 1, InFlightToken::default);
         }
-        let claim = self.in_flight[place].clone();
+        let token = self.in_flight[place].clone();
         let job = CropJob {
             source: meta.source,
             track: track.id,
             seq: meta.seq,
             crop,
             queued_at: Instant::now(),
-            token: claim,
+            token,
         };
         if self.queues[index].try_send(job).is_err() {
             network.counters.dropped();
             return;
         }
-        let looks = self.history(meta.source, track.id, index);
-        looks.pending = true;
-        looks.age_frames = track.age_frames;
-        looks.area = area(&track.xyxy);
+        let history = self.history(meta.source, track.id, index);
+        history.pending = true;
+        history.age_frames = track.age_frames;
+        history.area = area(&track.xyxy);
     }
 }
 
 impl TrackEntry {
-    /// All that holds, by the order of the networks.
+    /// All valid attributes, in the order of the networks.
     fn current_attributes(&self, networks: &[Arc<Network>]) -> Attributes {
         let mut attributes = Vec::new();
         for (index, network) in networks.iter().enumerate() {
@@ -325,7 +324,7 @@ impl TrackEntry {
         attributes.into()
     }
 
-    /// Whether what a network says still counts: what it stands on must hold.
+    /// Whether the results of a network are valid: those of its parent must be, too.
     fn is_valid(&self, networks: &[Arc<Network>], index: usize) -> bool {
         let network = &networks[index];
         network.parent.is_none_or(|parent| {
@@ -333,7 +332,7 @@ impl TrackEntry {
         })
     }
 
-    /// Whether `parent` has decided on something that `network` looks at.
+    /// Whether `parent` has decided on a class that `network` accepts.
     fn parent_accepts(&self, networks: &[Arc<Network>], parent: usize, network: &Network) -> bool {
         let decided = self.histories[parent].votes.decided();
         decided.iter().any(|vote| network.accepts(vote.class)) && self.is_valid(networks, parent)

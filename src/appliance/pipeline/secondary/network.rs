@@ -1,4 +1,4 @@
-//! What follower and workers know of one secondary network, and the claims on a source's crops.
+//! The settings of one secondary network, shared by the tracking stage and its workers, and tokens for crops in flight.
 
 use std::sync::Arc;
 
@@ -8,22 +8,22 @@ use super::counters::Counters;
 use super::prepare::PreparedSecondary;
 use super::votes::VoteRule;
 
-/// One secondary network, shared by all who deal with it.
+/// One secondary network.
 pub(crate) struct Network {
     pub(super) name: Arc<str>,
     pub(super) labels: Vec<Arc<str>>,
-    /// The network whose findings it looks at; `None`: it looks at tracked objects.
+    /// The network whose results are its input; `None`: tracked objects are.
     pub(super) parent: Option<usize>,
-    /// Whether it looks at a class of what it stands on; empty: at all.
+    /// For each class of its parent, whether it is accepted; empty: all are.
     pub(super) classes: Box<[bool]>,
     pub(super) min_object: Size,
-    /// What crops show around the object, as a share of its sides.
+    /// Margin of crops around the object, as a share of its sides.
     pub(super) margin: f32,
     pub(super) batch_size: usize,
     pub(super) batch_timeout: std::time::Duration,
     pub(super) reinfer_interval: u32,
     pub(super) rule: VoteRule,
-    /// A detector, whose boxes others may look at.
+    /// It is a detector, whose boxes may be the input of other networks.
     pub(super) is_detector: bool,
     pub(super) input: Size,
     pub(super) placement: jetwatch_types::Placement,
@@ -62,13 +62,13 @@ impl Network {
         }
     }
 
-    /// Whether it looks at `class` of what it stands on.
+    /// Whether it accepts `class` of its parent.
     pub(super) fn accepts(&self, class: u16) -> bool {
         let kept = self.classes.get(usize::from(class)).copied();
         kept.unwrap_or(self.classes.is_empty())
     }
 
-    /// Whether a box has the least size.
+    /// Whether a box has at least the minimum size.
     pub(super) fn is_large_enough(&self, [left, top, right, bottom]: &Xyxy) -> bool {
         right - left >= self.min_object.width as f32
             && bottom - top >= self.min_object.height as f32
@@ -80,7 +80,7 @@ impl Network {
     }
 }
 
-/// Says, as long as a clone of it lives, that somebody works on crops of a source.
+/// Marks crops of a source as in flight, as long as clones of it exist.
 #[derive(Debug, Clone, Default)]
 pub(super) struct InFlightToken(Arc<()>);
 

@@ -1,4 +1,4 @@
-//! Secondary networks made ready: their models read and opened, their classes looked up. Done once, before any thread starts.
+//! Loads the secondary networks: opens their models and resolves their classes, once, before any thread starts.
 
 use crate::PipelineError;
 use jetwatch_config::{
@@ -11,7 +11,7 @@ use jetwatch_telemetry::Recorder;
 pub struct PreparedSecondary {
     pub(super) config: SecondaryConfig,
     pub(super) prepared: DetectorFactory,
-    /// Flags for the classes that it looks at; empty: all.
+    /// For each class of the parent, whether it is accepted; empty: all are.
     pub(super) classes: Box<[bool]>,
     /// Most crops in one run of the network.
     pub(super) max_batch: usize,
@@ -24,18 +24,18 @@ impl PreparedSecondary {
         &self.config.name
     }
 
-    /// What runs which network, in words.
+    /// Which runtime runs which network, as text.
     #[must_use]
     pub fn describe(&self) -> String {
         self.prepared.describe()
     }
 
-    /// The detector of a worker, made on its own thread.
+    /// Loads the detector of a worker; called on its thread.
     pub(crate) fn make_detector(&self, worker: usize) -> Result<Box<dyn Detector>, DetectError> {
         self.prepared.create(worker)
     }
 
-    /// How many of it run side by side.
+    /// Number of workers.
     pub(crate) fn workers(&self) -> usize {
         self.config.workers
     }
@@ -59,7 +59,7 @@ pub fn prepare_secondary(
         .map(|(index, network)| {
             let labels = match network.on {
                 None => labels,
-                // Nothing is known of one that could not be opened.
+                // The labels of a parent that cannot be opened are unknown.
                 Some(parent) => opened[parent].as_ref()?.labels(),
             };
             class_flags(index, network, labels).map_err(&mut kept).ok()
@@ -148,7 +148,7 @@ fn settings(detector: &DetectorConfig, network: &SecondaryConfig) -> DetectorCon
     }
 }
 
-/// Flags for the classes that the network looks at.
+/// For each label, whether the network accepts it; empty: all.
 fn class_flags(
     index: usize,
     network: &SecondaryConfig,

@@ -1,4 +1,4 @@
-//! Tests of the follower's side of the cascade: who is looked at, when, and what is said of it.
+//! Secondary inference in the tracking stage: which tracks are inferred, when, and with which attributes.
 
 use std::time::Duration;
 
@@ -33,17 +33,17 @@ fn network(name: &str, parent: Option<usize>, classes: &[bool]) -> Network {
     }
 }
 
-/// The follower's side of `networks` for one source, and the other ends of their queues.
+/// Secondary inference with `networks` for one source, and the receivers of their queues.
 fn secondary(networks: Vec<Network>, depth: usize) -> (SecondaryInference, Vec<Receiver<CropJob>>) {
     let (queues, jobs) = networks.iter().map(|_| bounded(depth)).unzip();
-    let cascade = SecondaryInference {
+    let secondary = SecondaryInference {
         networks: networks.into_iter().map(Arc::new).collect(),
         queues,
         tracks: HashMap::new(),
         pool: PixelPool::default(),
         in_flight: vec![InFlightToken::default()],
     };
-    (cascade, jobs)
+    (secondary, jobs)
 }
 
 fn meta(seq: u64) -> FrameMeta {
@@ -52,8 +52,8 @@ fn meta(seq: u64) -> FrameMeta {
 
 fn pixels() -> Image {
     let bytes = vec![0; (SIZE.width * SIZE.height * 4) as usize];
-    let picture = Image::new(SIZE, SIZE.width as usize * 4, Box::new(bytes));
-    picture.expect("the memory is large enough")
+    let image = Image::new(SIZE, SIZE.width as usize * 4, Box::new(bytes));
+    image.expect("the memory is large enough")
 }
 
 /// A track of this class, as old as `age`, whose box has this side.
@@ -72,7 +72,7 @@ fn track(id: u64, class: u16, age: u32, side: f32) -> Track {
     }
 }
 
-/// What network number `network` says of the crop in `job`.
+/// The result of network number `network` for the crop in `job`.
 fn result(network: usize, job: CropJob, class: u16) -> SecondaryResult {
     SecondaryResult {
         network,
@@ -93,7 +93,7 @@ fn ids(jobs: &Receiver<CropJob>) -> Vec<u64> {
 
 #[test]
 fn visible_objects_of_chosen_classes_and_sufficient_size_are_enqueued() {
-    let (mut cascade, jobs) = secondary(vec![network("n", None, &[false, true])], 16);
+    let (mut secondary, jobs) = secondary(vec![network("n", None, &[false, true])], 16);
     let lost = Track {
         state: TrackState::Lost,
         ..track(4, 1, 3, 20.0)
@@ -104,105 +104,112 @@ fn visible_objects_of_chosen_classes_and_sufficient_size_are_enqueued() {
         track(3, 1, 3, 7.0),
         lost,
     ];
-    cascade.enqueue(&meta(0), &tracks, Some(&pixels()));
+    secondary.enqueue(&meta(0), &tracks, Some(&pixels()));
     assert_eq!(ids(&jobs[0]), [1]);
-    let stats = cascade.networks[0].counters.stats("n");
+    let stats = secondary.networks[0].counters.stats("n");
     assert_eq!(stats.objects_per_frame, 1.0);
-    cascade.enqueue(&meta(1), &[track(5, 1, 3, 20.0)], None);
-    let stats = cascade.networks[0].counters.stats("n");
+    secondary.enqueue(&meta(1), &[track(5, 1, 3, 20.0)], None);
+    let stats = secondary.networks[0].counters.stats("n");
     assert_eq!((stats.frames_without_pixels, ids(&jobs[0]).len()), (1, 0));
 }
 
 #[test]
 fn a_track_is_inferred_again_after_the_interval_or_when_it_has_grown() {
-    let (mut cascade, jobs) = secondary(vec![network("n", None, &[])], 16);
+    let (mut secondary, jobs) = secondary(vec![network("n", None, &[])], 16);
     let pixels = pixels();
-    let mut look = |age: u32, side: f32, is_answered: bool| {
-        cascade.enqueue(&meta(age.into()), &[track(1, 0, age, side)], Some(&pixels));
+    let mut infer = |age: u32, side: f32, is_answered: bool| {
+        secondary.enqueue(&meta(age.into()), &[track(1, 0, age, side)], Some(&pixels));
         let job = jobs[0].try_recv().ok();
         let came = job.is_some();
         if let (Some(job), true) = (job, is_answered) {
-            cascade.on_result(result(0, job, 0));
+            secondary.on_result(result(0, job, 0));
         }
         came
     };
-    assert!(look(3, 20.0, true), "the first");
+    assert!(infer(3, 20.0, true), "the first");
     assert!(
-        !look(4, 20.0, true) && !look(12, 20.0, true),
+        !infer(4, 20.0, true) && !infer(12, 20.0, true),
         "within the interval"
     );
-    assert!(look(13, 20.0, true), "after it");
-    assert!(look(14, 25.0, true), "it has grown by half");
+    assert!(infer(13, 20.0, true), "after it");
+    assert!(infer(14, 25.0, true), "it has grown by half");
     assert!(
-        look(24, 25.0, false),
+        infer(24, 25.0, false),
         "after the interval; the answer is awaited"
     );
-    assert!(!look(99, 40.0, true), "one at a time");
+    assert!(!infer(99, 40.0, true), "one at a time");
 }
 
 #[test]
 fn a_full_queue_drops_and_counts_and_the_track_is_inferred_later() {
-    let (mut cascade, jobs) = secondary(vec![network("n", None, &[])], 1);
+    let (mut secondary, jobs) = secondary(vec![network("n", None, &[])], 1);
     let pixels = pixels();
     let tracks = [track(1, 0, 3, 20.0), track(2, 0, 3, 20.0)];
-    cascade.enqueue(&meta(0), &tracks, Some(&pixels));
-    assert_eq!(cascade.networks[0].counters.stats("n").dropped_crops, 1);
+    secondary.enqueue(&meta(0), &tracks, Some(&pixels));
+    assert_eq!(secondary.networks[0].counters.stats("n").dropped_crops, 1);
     assert_eq!(ids(&jobs[0]), [1]);
-    cascade.enqueue(&meta(1), &tracks, Some(&pixels));
+    secondary.enqueue(&meta(1), &tracks, Some(&pixels));
     assert_eq!(ids(&jobs[0]), [2], "track 1 awaits its answer");
 }
 
 #[test]
 fn tokens_keep_a_source_busy() {
-    let (mut cascade, jobs) = secondary(vec![network("n", None, &[])], 16);
-    assert!(!cascade.is_busy());
-    cascade.enqueue(&meta(0), &[track(1, 0, 3, 20.0)], Some(&pixels()));
-    assert!(cascade.is_busy_with(SourceId(0)));
+    let (mut secondary, jobs) = secondary(vec![network("n", None, &[])], 16);
+    assert!(!secondary.is_busy());
+    secondary.enqueue(&meta(0), &[track(1, 0, 3, 20.0)], Some(&pixels()));
+    assert!(secondary.is_busy_with(SourceId(0)));
     let job = jobs[0].try_recv().expect("it was sent");
-    cascade.on_result(result(0, job, 1));
-    assert!(!cascade.is_busy());
+    secondary.on_result(result(0, job, 1));
+    assert!(!secondary.is_busy());
 }
 
 #[test]
 fn a_result_for_an_ended_track_is_late() {
-    let (mut cascade, jobs) = secondary(vec![network("n", None, &[])], 16);
-    cascade.enqueue(&meta(0), &[track(1, 0, 3, 20.0)], Some(&pixels()));
+    let (mut secondary, jobs) = secondary(vec![network("n", None, &[])], 16);
+    secondary.enqueue(&meta(0), &[track(1, 0, 3, 20.0)], Some(&pixels()));
     let job = jobs[0].try_recv().expect("it was sent");
-    cascade.remove_track(SourceId(0), TrackId(1));
-    assert!(cascade.on_result(result(0, job, 1)).is_none());
-    assert_eq!(cascade.networks[0].counters.stats("n").late_results, 1);
+    secondary.remove_track(SourceId(0), TrackId(1));
+    assert!(secondary.on_result(result(0, job, 1)).is_none());
+    assert_eq!(secondary.networks[0].counters.stats("n").late_results, 1);
 }
 
 #[test]
 fn a_child_network_runs_after_its_parent_decided_and_is_withdrawn_with_it() {
     let networks = vec![
-        // The child stands first in the list: the order is the user's.
+        // The child is first in the list: the user chooses the order.
         network("child", Some(1), &[false, true]),
         network("parent", None, &[]),
     ];
-    let (mut cascade, jobs) = secondary(networks, 16);
+    let (mut secondary, jobs) = secondary(networks, 16);
     let pixels = pixels();
     let tracks = [track(1, 0, 3, 20.0)];
-    cascade.enqueue(&meta(0), &tracks, Some(&pixels));
+    secondary.enqueue(&meta(0), &tracks, Some(&pixels));
     assert_eq!(ids(&jobs[0]), [0_u64; 0], "nothing is decided");
-    let job = jobs[1].try_recv().expect("the parent looks");
-    let (_, attributes) = cascade.on_result(result(1, job, 1)).expect("it is known");
-    let names = |said: &Attributes| -> Vec<String> {
-        said.iter()
+    let job = jobs[1].try_recv().expect("a crop for the parent");
+    let (_, attributes) = secondary
+        .on_result(result(1, job, 1))
+        .expect("a known track");
+    let names = |attributes: &Attributes| -> Vec<String> {
+        attributes
+            .iter()
             .map(|one| format!("{} {}", one.name, one.label))
             .collect()
     };
     assert_eq!(names(&attributes), ["parent b"]);
-    cascade.enqueue(&meta(1), &tracks, Some(&pixels));
-    let job = jobs[0].try_recv().expect("the child looks now");
-    let (_, attributes) = cascade.on_result(result(0, job, 0)).expect("it is known");
+    secondary.enqueue(&meta(1), &tracks, Some(&pixels));
+    let job = jobs[0].try_recv().expect("a crop for the child");
+    let (_, attributes) = secondary
+        .on_result(result(0, job, 0))
+        .expect("a known track");
     assert_eq!(names(&attributes), ["child a", "parent b"]);
     let mut described = tracks.to_vec();
-    cascade.attach_attributes(SourceId(0), &mut described);
+    secondary.attach_attributes(SourceId(0), &mut described);
     assert_eq!(described[0].attributes, attributes);
-    // The parent changes its mind to what the child does not look at.
-    cascade.enqueue(&meta(20), &[track(1, 0, 23, 20.0)], Some(&pixels));
-    let job = jobs[1].try_recv().expect("the parent looks again");
-    let (_, attributes) = cascade.on_result(result(1, job, 0)).expect("it is known");
+    // The parent changes its decision to a class that the child does not accept.
+    secondary.enqueue(&meta(20), &[track(1, 0, 23, 20.0)], Some(&pixels));
+    let job = jobs[1].try_recv().expect("a second crop for the parent");
+    let (_, attributes) = secondary
+        .on_result(result(1, job, 0))
+        .expect("a known track");
     assert_eq!(names(&attributes), ["parent a"]);
 }

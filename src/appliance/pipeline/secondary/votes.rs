@@ -1,11 +1,11 @@
-//! What several looks at one object come to: a vote weighted by score, which does not waver. Pure.
+//! Combines several results for one object by score-weighted voting, with hysteresis. Pure.
 
 use std::collections::VecDeque;
 
 use jetwatch_types::Xyxy;
 
-/// A label's mean score must reach this share of the threshold to be decided: it was seen in half of the looks, or with
-/// high scores in fewer.
+/// Share of the threshold that the mean score of a label must reach to be decided: it is in half of the results, or in fewer with
+/// high scores.
 const ENTER_RATIO: f32 = 0.5;
 
 /// A decided label whose mean score has fallen to this share of the threshold is withdrawn.
@@ -14,7 +14,7 @@ const LEAVE_RATIO: f32 = 0.25;
 /// A label that excludes the decided one must be ahead of it by so much mean score to take its place.
 const SWITCH_MARGIN: f32 = 0.1;
 
-/// What one look says of one label.
+/// The score of one label in one result.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Vote {
     /// Index into the network's labels.
@@ -28,7 +28,7 @@ pub(super) struct Vote {
 /// How votes are counted.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct VoteRule {
-    /// Newest looks that count.
+    /// Number of newest results that count.
     pub(super) window: usize,
     /// Least score of a vote.
     pub(super) threshold: f32,
@@ -36,7 +36,7 @@ pub(super) struct VoteRule {
     pub(super) allow_several: bool,
 }
 
-/// The newest looks at one object, and what was decided by them. The score of what is decided is its mean over the looks.
+/// The newest results for one object, and the decided labels. The score of a decided label is its mean over the results.
 #[derive(Debug, Default)]
 pub(super) struct Votes {
     results: VecDeque<Vec<Vote>>,
@@ -44,13 +44,13 @@ pub(super) struct Votes {
 }
 
 impl Votes {
-    /// Takes one more look, which may say nothing.
+    /// Adds a result, which may have no votes.
     pub(super) fn add(&mut self, rule: &VoteRule, votes: Vec<Vote>) {
         while self.results.len() >= rule.window.max(1) {
             self.results.pop_front();
         }
         self.results.push_back(votes);
-        // A decision stays until the looks are many enough for another one.
+        // A decision stays until there are enough results for another one.
         if self.results.len() <= rule.window / 2 {
             return;
         }
@@ -88,7 +88,7 @@ impl Votes {
         &self.decided
     }
 
-    /// Each label that any look has, by class, with its mean score over all looks and its newest box.
+    /// Each label of any result, by class, with its mean score over all results and its newest box.
     fn means(&self) -> Vec<Vote> {
         let mut means: Vec<Vote> = Vec::new();
         let share = 1.0 / self.results.len().max(1) as f32;
@@ -124,25 +124,25 @@ mod tests {
         }
     }
 
-    /// The labels that are decided after each look.
-    fn decided_after_each(rule: &VoteRule, looks: &[&[(u16, f32)]]) -> Vec<Vec<u16>> {
+    /// The decided labels after each result.
+    fn decided_after_each(rule: &VoteRule, results: &[&[(u16, f32)]]) -> Vec<Vec<u16>> {
         let mut votes = Votes::default();
-        let mut after = |look: &&[(u16, f32)]| {
-            let look = look.iter().map(|(class, score)| vote(*class, *score));
-            votes.add(rule, look.collect());
+        let mut after = |result: &&[(u16, f32)]| {
+            let result = result.iter().map(|(class, score)| vote(*class, *score));
+            votes.add(rule, result.collect());
             votes.decided().iter().map(|vote| vote.class).collect()
         };
-        looks.iter().map(&mut after).collect()
+        results.iter().map(&mut after).collect()
     }
 
     #[test]
     fn more_than_half_of_the_results_must_be_there() {
-        let looks: [&[(u16, f32)]; 4] = [&[(3, 0.9)]; 4];
+        let results: [&[(u16, f32)]; 4] = [&[(3, 0.9)]; 4];
         let none: Vec<u16> = Vec::new();
         let wanted = [none.clone(), none, vec![3], vec![3]];
-        assert_eq!(decided_after_each(&ONE, &looks), wanted);
+        assert_eq!(decided_after_each(&ONE, &results), wanted);
         let single = VoteRule { window: 1, ..ONE };
-        assert_eq!(decided_after_each(&single, &looks[..1]), [vec![3]]);
+        assert_eq!(decided_after_each(&single, &results[..1]), [vec![3]]);
     }
 
     #[test]
@@ -151,7 +151,7 @@ mod tests {
         let b: &[(u16, f32)] = &[(2, 0.8)];
         let found = decided_after_each(&ONE, &[a, a, a, b, a, b, b, b, b]);
         let one: Vec<u16> = found.iter().skip(2).map(|labels| labels[0]).collect();
-        // With three looks of five it is ahead by 0.16.
+        // With three results of five it is ahead by 0.16.
         assert_eq!(one, [1, 1, 1, 1, 2, 2, 2]);
         // Ahead by less than the margin: the decided one stays.
         let found = decided_after_each(
@@ -213,16 +213,16 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn voting_invariants_hold_for_any_sequence(
-            looks in proptest::collection::vec(proptest::collection::vec((0_u16..4, 0.4_f32..=1.0), 0..3), 1..40),
+            results in proptest::collection::vec(proptest::collection::vec((0_u16..4, 0.4_f32..=1.0), 0..3), 1..40),
             window in 1_usize..8,
             allow_several in proptest::bool::ANY,
         ) {
             let rule = VoteRule { window, threshold: 0.4, allow_several };
             let mut votes = Votes::default();
-            for look in &looks {
-                // A look has each label at most once.
+            for result in &results {
+                // A result has each label at most once.
                 let mut once: Vec<Vote> = Vec::new();
-                for (class, score) in look {
+                for (class, score) in result {
                     if once.iter().all(|vote| vote.class != *class) {
                         once.push(vote(*class, *score));
                     }

@@ -1,4 +1,5 @@
-//! A worker of a secondary network: takes crops, scales them, runs its network on batches of them, hands findings on.
+//! A worker of a secondary network: takes crops, scales them, runs the network on batches of them, and sends the results to the
+//! tracking stage.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -7,14 +8,15 @@ use crossbeam_channel::{Receiver, Sender};
 
 use jetwatch_detect::{DetectError, Detector};
 use jetwatch_resize::{Filter, Resizer};
-use jetwatch_source::PixelPool;
 use jetwatch_telemetry::{Heartbeat, Level, Recorder, Stage};
-use jetwatch_types::{Detection, Frame, FrameMeta, Image, Letterbox, PIXEL_BYTES};
+use jetwatch_types::{Detection, Frame, FrameMeta, Image, Letterbox, PIXEL_BYTES, PixelPool};
 
 use super::network::Network;
 use super::votes::Vote;
-use super::{CropJob, SecondaryResult};
+use super::{CropJob, PreparedSecondary, SecondaryResult};
+use crate::PipelineError;
 use crate::track::TrackInput;
+use crate::workers::DetectorWorker;
 
 /// What the workers of one network need. Cheap to clone.
 #[derive(Clone)]
@@ -22,61 +24,96 @@ pub(crate) struct WorkerContext {
     pub(super) index: usize,
     pub(super) network: Arc<Network>,
     pub(super) jobs: Receiver<CropJob>,
-    /// Networks that look at the boxes that this one finds.
+    /// Networks whose input are the boxes that this one detects.
     pub(super) children: Vec<(Arc<Network>, Sender<CropJob>)>,
     pub(super) pool: PixelPool,
 }
 
-/// Runs until nobody sends crops any more, or the network fails.
-pub(crate) fn run_worker(
+/// One worker of a secondary network.
+pub(crate) struct SecondaryWorker {
+    /// Index among the workers of the network.
+    pub(crate) index: usize,
+    pub(crate) network: Arc<PreparedSecondary>,
+    pub(crate) context: WorkerContext,
+    pub(crate) results: Sender<TrackInput>,
+    pub(crate) recorder: Recorder,
+    pub(crate) heartbeat: Heartbeat,
+}
+
+impl DetectorWorker for SecondaryWorker {
+    fn load(&self) -> Result<Box<dyn Detector>, DetectError> {
+        self.network.make_detector(self.index)
+    }
+
+    fn run(&self, detector: Box<dyn Detector>) -> Result<(), DetectError> {
+        run_worker(
+            detector,
+            &self.context,
+            &self.results,
+            &self.recorder,
+            &self.heartbeat,
+        )
+    }
+
+    fn error(&self, cause: DetectError) -> PipelineError {
+        PipelineError::Secondary {
+            key: format!("secondary[{}]", self.context.index),
+            name: self.network.name().to_owned(),
+            cause: Box::new(cause),
+        }
+    }
+}
+
+/// Runs until all senders of crops are gone, or the network fails.
+fn run_worker(
     mut detector: Box<dyn Detector>,
     context: &WorkerContext,
     messages: &Sender<TrackInput>,
     recorder: &Recorder,
-    pulse: &Heartbeat,
+    heartbeat: &Heartbeat,
 ) -> Result<(), DetectError> {
     let network = &context.network;
-    let mut resampler = Resizer::default();
+    let mut resizer = Resizer::default();
     let mut batch: Vec<CropJob> = Vec::with_capacity(network.batch_size);
     let mut frames: Vec<Frame> = Vec::with_capacity(network.batch_size);
     let mut results: Vec<Vec<Detection>> = Vec::with_capacity(network.batch_size);
     loop {
-        pulse.idle();
-        let mut whole = recorder.batch(Level::Secondary, network.batch_size);
+        heartbeat.idle();
+        let mut batch_range = recorder.batch(Level::Secondary, network.batch_size);
         {
             let mut range = recorder.range(Stage::SecondaryWait, network.batch_size);
-            let came = context.next_batch(&mut batch).then_some(batch.len());
-            range.set_items(came);
-            whole.set_items(came);
-            if came.is_none() {
+            let received = context.next_batch(&mut batch).then_some(batch.len());
+            range.set_items(received);
+            batch_range.set_items(received);
+            if received.is_none() {
                 return Ok(());
             }
         }
-        pulse.busy();
+        heartbeat.busy();
         let range = recorder.range(Stage::Secondary, batch.len());
         let started = Instant::now();
         let waited: Duration = batch
             .iter()
             .map(|job| started.saturating_duration_since(job.queued_at))
             .sum();
-        frames.extend(batch.iter().map(|job| context.frame(job, &mut resampler)));
+        frames.extend(batch.iter().map(|job| context.frame(job, &mut resizer)));
         detector.detect(&frames, &mut results)?;
         network
             .counters
             .batch(batch.len(), waited, started.elapsed());
         drop(range);
-        drop(whole);
+        drop(batch_range);
         frames.clear();
         context.forward_to_children(&batch, &results);
         for (job, found) in batch.drain(..).zip(&results) {
-            let finding = SecondaryResult {
+            let result = SecondaryResult {
                 network: context.index,
                 source: job.source,
                 track: job.track,
                 votes: context.votes(&job, found),
                 _token: job.token,
             };
-            if messages.send(TrackInput::SecondaryResult(finding)).is_err() {
+            if messages.send(TrackInput::SecondaryResult(result)).is_err() {
                 return Ok(());
             }
         }
@@ -84,7 +121,7 @@ pub(crate) fn run_worker(
 }
 
 impl WorkerContext {
-    /// Replaces `batch` by 1 to `batch_size` crops; false when no more come.
+    /// Replaces `batch` by 1 to `batch_size` crops; false when all senders are gone.
     fn next_batch(&self, batch: &mut Vec<CropJob>) -> bool {
         batch.clear();
         let Ok(first) = self.jobs.recv() else {
@@ -95,21 +132,21 @@ impl WorkerContext {
         while batch.len() < self.network.batch_size {
             match self.jobs.recv_deadline(deadline) {
                 Ok(job) => batch.push(job),
-                // The time is up, or what is here is the last.
+                // The time is up, or these are the last crops.
                 Err(_) => break,
             }
         }
         true
     }
 
-    /// A crop as the network wants it: a picture of its own, scaled.
-    fn frame(&self, job: &CropJob, resampler: &mut Resizer) -> Frame {
+    /// A crop as a frame of its own, scaled for the network.
+    fn frame(&self, job: &CropJob, resizer: &mut Resizer) -> Frame {
         let source_size = job.crop.source_size();
         let inner = Letterbox::new(source_size, self.network.input, self.network.placement).inner;
         let stride = inner.width as usize * PIXEL_BYTES;
         let mut scaled = self.pool.acquire(stride * inner.height as usize);
         let (pixels, size) = job.crop.pixels();
-        resampler.scale(pixels, size, inner, Filter::Triangle, scaled.as_mut());
+        resizer.scale(pixels, size, inner, Filter::Triangle, scaled.as_mut());
         Frame {
             meta: FrameMeta {
                 source: job.source,
@@ -127,7 +164,7 @@ impl WorkerContext {
         }
     }
 
-    /// What is found in a crop as votes: of each class the best, which comes first.
+    /// The detections in a crop as votes: the best one of each class, which comes first.
     fn votes(&self, job: &CropJob, found: &[Detection]) -> Vec<Vote> {
         let mut votes: Vec<Vote> = Vec::with_capacity(found.len());
         for detection in found {
@@ -143,12 +180,12 @@ impl WorkerContext {
         votes
     }
 
-    /// Sends the boxes that were found in a batch to those who look at them.
+    /// Sends the boxes detected in a batch to the networks that work on them.
     fn forward_to_children(&self, batch: &[CropJob], results: &[Vec<Detection>]) {
         for (child, queue) in &self.children {
             let mut objects = 0;
             for (job, found) in batch.iter().zip(results) {
-                // Of several the best: an object has one value of each attribute.
+                // The best one only: an object has one value of each attribute.
                 let best = found.iter().find_map(|detection| {
                     let xyxy = job.crop.to_source(&detection.xyxy);
                     (child.accepts(detection.class) && child.is_large_enough(&xyxy)).then_some(xyxy)

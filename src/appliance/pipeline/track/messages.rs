@@ -1,16 +1,19 @@
-//! What the track stage receives: inputs, whose order counts, and control messages, in a channel of their own.
+//! What the tracking stage receives: inputs, whose order counts, and control messages, in a channel of their own.
 //!
 //! A control message is published after all inputs that were sent before it, and none is lost at the end.
 
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
 use jetwatch_platform::throttling::ThrottleEvent;
 use jetwatch_publish::{ReloadStatus, Reply};
-use jetwatch_record::{BudgetedImage, Overlay};
-use jetwatch_types::{Detection, FrameMeta, SourceId, SourceState};
+use jetwatch_record::Overlay;
+use jetwatch_types::{BudgetedImage, Detection, FrameMeta, OverflowPolicy, SourceId, SourceState};
 
+use super::TrackedSource;
 use crate::secondary::SecondaryResult;
-use crate::source_table::TrackedSource;
+
+/// Inputs that may wait, where their number is limited.
+const INPUT_DEPTH: usize = 256;
 
 /// Control messages that may wait.
 const CONTROL_DEPTH: usize = 64;
@@ -63,6 +66,17 @@ pub(crate) enum ControlMessage {
     Reload(Box<ReloadStatus>),
     /// A command was executed or refused.
     CommandReply(Reply),
+}
+
+/// The channel of the inputs. With [`OverflowPolicy::Block`] it has no limit: frames are limited before they enter the pipeline,
+/// and the tracking stage must never be waited for by what it waits for.
+pub(crate) fn input_channel(
+    overflow: OverflowPolicy,
+) -> (Sender<TrackInput>, Receiver<TrackInput>) {
+    match overflow {
+        OverflowPolicy::Drop => bounded(INPUT_DEPTH),
+        OverflowPolicy::Block => unbounded(),
+    }
 }
 
 /// The channel of the control messages.

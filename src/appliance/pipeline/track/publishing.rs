@@ -1,4 +1,4 @@
-//! What the track stage publishes: events, analytics, counts, states, statistics, and control messages.
+//! What the tracking stage publishes: events, analytics, counts, states, statistics, and control messages.
 
 use std::time::SystemTime;
 
@@ -21,58 +21,64 @@ impl TrackStage {
     /// Publishes what a frame of a source, or its end, changed; `at` is `None` at the end.
     pub(super) fn publish_changes(&mut self, meta: &FrameMeta, at: Option<SystemTime>) {
         self.publish_events(meta);
-        let line = &mut self.sources[meta.source.index()];
-        if let Some(scene) = &mut line.analytics {
-            scene.publish_rest(&line.name, meta, |record| publish(&mut self.sinks, record));
-            scene.publish_counts(&line.name, at, |record| publish(&mut self.sinks, record));
+        let source = &mut self.sources[meta.source.index()];
+        if let Some(analytics) = &mut source.analytics {
+            analytics.publish_rest(&source.name, meta, |publication| {
+                publish(&mut self.sinks, publication)
+            });
+            analytics.publish_counts(&source.name, at, |publication| {
+                publish(&mut self.sinks, publication)
+            });
         }
         self.publish_counts(meta);
     }
 
     pub(super) fn publish_events(&mut self, meta: &FrameMeta) {
-        let line = &mut self.sources[meta.source.index()];
-        if let Some(scene) = &mut line.analytics {
-            scene.publish_before_end(&line.name, meta, |record| publish(&mut self.sinks, record));
+        let source = &mut self.sources[meta.source.index()];
+        if let Some(analytics) = &mut source.analytics {
+            analytics.publish_before_end(&source.name, meta, |publication| {
+                publish(&mut self.sinks, publication)
+            });
         }
-        if !line.events.is_empty() {
-            self.stats.add_events(line.events.len());
-            let record = Publication::Events {
-                source: &line.name,
+        if !source.events.is_empty() {
+            self.stats.add_events(source.events.len());
+            let publication = Publication::Events {
+                source: &source.name,
                 frame: meta,
-                events: &line.events,
+                events: &source.events,
             };
-            publish(&mut self.sinks, &record);
-            line.events.clear();
+            publish(&mut self.sinks, &publication);
+            source.events.clear();
         }
     }
 
     pub(super) fn publish_counts(&mut self, meta: &FrameMeta) {
-        let line = &mut self.sources[meta.source.index()];
-        for change in line.lifecycle.count_changes() {
+        let source = &mut self.sources[meta.source.index()];
+        for change in source.lifecycle.count_changes() {
             // A class without a label cannot come out of a checked model.
             let Some(label) = self.labels.get(usize::from(change.class)) else {
                 continue;
             };
-            let record = Publication::Count {
-                source: &line.name,
+            let publication = Publication::Count {
+                source: &source.name,
                 label,
                 count: change.count,
                 at: meta.captured_at,
             };
-            publish(&mut self.sinks, &record);
+            publish(&mut self.sinks, &publication);
         }
     }
 
     /// Publishes every track of a frame, where that is configured.
     pub(super) fn publish_frame(&mut self, meta: &FrameMeta) {
         if self.every_frame {
-            let line = &self.sources[meta.source.index()];
-            let record = Publication::Frame {
-                source: &line.name,
+            let source = &self.sources[meta.source.index()];
+            let publication = Publication::Frame {
+                source: &source.name,
                 frame: meta,
-                tracks: &line.visible_tracks,
+                tracks: &source.visible_tracks,
             };
-            publish(&mut self.sinks, &record);
+            publish(&mut self.sinks, &publication);
         }
     }
 
@@ -82,17 +88,17 @@ impl TrackStage {
             match state {
                 SourceState::Offline => recording.set_offline(id),
                 SourceState::Connecting | SourceState::Online => recording.set_online(id),
-                // The last picture of a file stays.
+                // The last image of a file stays.
                 SourceState::Ended => {}
             }
         }
-        let record = Publication::Source {
+        let publication = Publication::Source {
             source: &self.sources[id.index()].name,
             state,
             reason,
             at: SystemTime::now(),
         };
-        publish(&mut self.sinks, &record);
+        publish(&mut self.sinks, &publication);
     }
 
     pub(super) fn publish_stats(&mut self) {
@@ -102,9 +108,9 @@ impl TrackStage {
     }
 }
 
-pub(super) fn publish(sinks: &mut [Box<dyn Sink>], record: &Publication<'_>) {
+pub(super) fn publish(sinks: &mut [Box<dyn Sink>], publication: &Publication<'_>) {
     for sink in sinks {
-        sink.publish(record);
+        sink.publish(publication);
     }
 }
 

@@ -1,28 +1,26 @@
-//! The follower of one source whose frames come late: what was under way when the source went away.
+//! The tracking stage with one source: frames that are in the pipeline when the source goes offline.
 
 use parking_lot::Mutex;
 
 use super::*;
-use crate::execution_mode::ExecutionMode;
-use crate::filter::DetectionFilter;
-use crate::{StatsCollector, sources};
+use crate::StatsCollector;
 use jetwatch_config::{Config, Interval};
 use jetwatch_publish::{Publication, Reply};
 use jetwatch_source::SourceCounters;
 use jetwatch_telemetry::{Heartbeats, thread_names};
 use jetwatch_track::TrackEventGenerator;
-use jetwatch_types::{Frame, Size};
+use jetwatch_types::{Frame, OverflowPolicy, Size};
 
 const SOURCE: SourceId = SourceId(0);
 
-/// Keeps what it is told, in words.
+/// Keeps what is published, as text.
 #[derive(Clone, Default)]
 struct RecordedText(Arc<Mutex<Vec<String>>>);
 
 impl Sink for RecordedText {
-    fn publish(&mut self, record: &Publication<'_>) {
+    fn publish(&mut self, publication: &Publication<'_>) {
         let mut texts = self.0.lock();
-        match record {
+        match publication {
             Publication::Events { events, .. } => texts.extend(
                 events
                     .iter()
@@ -46,7 +44,7 @@ impl Sink for RecordedText {
     }
 }
 
-/// A follower with one source, an object in each of whose frames stands still.
+/// A tracking stage with one source and a stationary object in each frame.
 struct TrackStageFixture {
     stage: TrackStage,
     published: RecordedText,
@@ -60,33 +58,34 @@ impl TrackStageFixture {
         let config = Config::from_str("f.yaml", text).expect("a good file");
         let (source, labels) = (&config.sources[0], vec!["person".to_owned()]);
         let recorder = Recorder::default();
-        let lanes = Arc::new(Batcher::new(&[], 1, None));
-        lanes.add(true, Interval::Frames(0)).expect("an id");
-        let meter = StatsCollector::new(Instant::now(), 0, 1, Arc::clone(&lanes), recorder.clone());
-        meter.add_source("a", Arc::<SourceCounters>::default());
-        let mut lines = SourceTable::default();
-        let line = TrackedSource::new(
+        let batcher = Arc::new(Batcher::new(&[], 1, None));
+        batcher.add(true, Interval::Frames(0)).expect("an id");
+        let stats =
+            StatsCollector::new(Instant::now(), 0, 1, Arc::clone(&batcher), recorder.clone());
+        stats.add_source("a", Arc::<SourceCounters>::default());
+        let mut sources = SourceTable::default();
+        let tracked = TrackedSource::new(
             "a",
-            sources::tracker(&config, source),
+            crate::sources::tracker(&config, source),
             TrackEventGenerator::new(Duration::ZERO),
             None,
             DetectionFilter::new(source, &labels).expect("all labels"),
         );
-        lines.insert(SOURCE, Box::new(line));
+        sources.insert(SOURCE, Box::new(tracked));
         let published = RecordedText::default();
         let stage = TrackStage {
-            sources: lines,
+            sources,
             labels,
             sinks: vec![Box::new(published.clone())],
-            secondary: SecondaryInference::new(&[], ExecutionMode::default().overflow_policy()).0,
-            batcher: lanes,
-            stats: Arc::new(meter),
+            secondary: SecondaryInference::new(&[], OverflowPolicy::Drop).0,
+            batcher,
+            stats: Arc::new(stats),
             recorder,
             stats_interval: Duration::from_secs(60),
             every_frame: false,
             frame_callback: None,
             recording: None,
-            in_flight: InFlightLimit::default(),
+            observer: None,
             stop: StopToken::default(),
             heartbeat: Heartbeats::default().register(thread_names::TRACK),
         };
@@ -97,32 +96,32 @@ impl TrackStageFixture {
         }
     }
 
-    /// The source's next frame, in its lane.
+    /// Queues the next frame of the source.
     fn push_frame(&mut self) {
         let frame = Frame::black(0, self.seq, Size::new(100, 100));
         self.stage.batcher.push(frame);
         self.seq += 1;
     }
 
-    /// The frame in the lane, in the hands of a worker.
+    /// Takes the queued frame, as a worker does.
     fn pop_frame(&self) -> (u64, FrameMeta) {
         let mut batch = Vec::new();
         self.stage.batcher.next_batch(1, Duration::ZERO, &mut batch);
         (batch[0].order, batch[0].frame.meta)
     }
 
-    /// The worker is through with it.
-    fn complete(&mut self, (ticket, meta): (u64, FrameMeta)) {
+    /// Sends the result of a frame, as a worker does.
+    fn complete(&mut self, (order, meta): (u64, FrameMeta)) {
         let found = Detection {
             class: 0,
             score: 0.9,
             xyxy: [10.0, 10.0, 40.0, 40.0],
         };
         self.stage
-            .on_frame_result(ticket, (meta, Some(vec![found]), None));
+            .on_frame_result(order, (meta, Some(vec![found]), None));
     }
 
-    /// The source says how it is, as its thread does.
+    /// Changes the state of the source, as its thread does.
     fn set_state(&mut self, state: SourceState) {
         if state == SourceState::Offline {
             self.stage.batcher.mark_discontinuity(SOURCE);
@@ -130,7 +129,7 @@ impl TrackStageFixture {
         self.stage.on_source_state(SOURCE, state, None);
     }
 
-    /// What was told since the last look.
+    /// What was published since the last call.
     fn take_published(&self) -> Vec<String> {
         std::mem::take(&mut *self.published.0.lock())
     }
@@ -138,72 +137,72 @@ impl TrackStageFixture {
 
 #[test]
 fn in_flight_frames_do_not_mark_offline_source_online() {
-    let mut bench = TrackStageFixture::new();
-    bench.set_state(SourceState::Online);
-    bench.push_frame();
-    let first = bench.pop_frame();
-    bench.complete(first);
-    assert_eq!(bench.take_published(), ["Online", "New 1", "count 1"]);
+    let mut fixture = TrackStageFixture::new();
+    fixture.set_state(SourceState::Online);
+    fixture.push_frame();
+    let first = fixture.pop_frame();
+    fixture.complete(first);
+    assert_eq!(fixture.take_published(), ["Online", "New 1", "count 1"]);
 
-    bench.push_frame();
-    let second = bench.pop_frame();
-    bench.push_frame();
-    bench.set_state(SourceState::Offline);
-    bench.set_state(SourceState::Connecting);
+    fixture.push_frame();
+    let second = fixture.pop_frame();
+    fixture.push_frame();
+    fixture.set_state(SourceState::Offline);
+    fixture.set_state(SourceState::Connecting);
     assert!(
-        bench.take_published().is_empty(),
+        fixture.take_published().is_empty(),
         "two frames are under way"
     );
-    let third = bench.pop_frame();
-    bench.complete(third);
-    assert!(bench.take_published().is_empty(), "it is not its turn");
-    bench.complete(second);
-    let published = bench.take_published();
+    let third = fixture.pop_frame();
+    fixture.complete(third);
+    assert!(fixture.take_published().is_empty(), "it is not its turn");
+    fixture.complete(second);
+    let published = fixture.take_published();
     let end = ["End 1", "count 0", "Offline", "Connecting"];
     assert!(
         published.ends_with(&end.map(str::to_owned)),
         "{published:?}"
     );
 
-    bench.set_state(SourceState::Online);
-    bench.push_frame();
-    let fourth = bench.pop_frame();
-    bench.complete(fourth);
+    fixture.set_state(SourceState::Online);
+    fixture.push_frame();
+    let fourth = fixture.pop_frame();
+    fixture.complete(fourth);
     assert_eq!(
-        bench.take_published(),
+        fixture.take_published(),
         ["Online", "New 2", "count 1"],
-        "somebody new"
+        "a new track"
     );
 }
 
 #[test]
 fn late_frames_keep_their_side_of_a_discontinuity_and_replaced_ones_are_not_awaited() {
-    let mut bench = TrackStageFixture::new();
-    bench.push_frame();
-    let first = bench.pop_frame();
-    bench.push_frame();
-    bench.set_state(SourceState::Offline);
-    bench.set_state(SourceState::Online);
-    bench.push_frame();
-    let second = bench.pop_frame();
-    bench.complete(second);
+    let mut fixture = TrackStageFixture::new();
+    fixture.push_frame();
+    let first = fixture.pop_frame();
+    fixture.push_frame();
+    fixture.set_state(SourceState::Offline);
+    fixture.set_state(SourceState::Online);
+    fixture.push_frame();
+    let second = fixture.pop_frame();
+    fixture.complete(second);
     assert!(
-        bench.take_published().is_empty(),
+        fixture.take_published().is_empty(),
         "the first one is under way"
     );
-    bench.complete(first);
+    fixture.complete(first);
     let wanted = [
         "New 1", "count 1", "End 1", "count 0", "Offline", "Online", "New 2", "count 1",
     ];
-    assert_eq!(bench.take_published(), wanted);
+    assert_eq!(fixture.take_published(), wanted);
 }
 
 #[test]
 fn offline_is_published_immediately_without_in_flight_frames() {
-    let mut bench = TrackStageFixture::new();
-    bench.set_state(SourceState::Connecting);
-    bench.set_state(SourceState::Offline);
-    assert_eq!(bench.take_published(), ["Connecting", "Offline"]);
+    let mut fixture = TrackStageFixture::new();
+    fixture.set_state(SourceState::Connecting);
+    fixture.set_state(SourceState::Offline);
+    assert_eq!(fixture.take_published(), ["Connecting", "Offline"]);
 }
 
 #[test]

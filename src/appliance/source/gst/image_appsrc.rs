@@ -13,8 +13,9 @@ use gstreamer_app as gst_app;
 use crate::elements::make;
 use crate::image_codec::{self, BgrxImage};
 use crate::image_folder::UnreadableHandler;
-use crate::{SourceContext, SourceError, StopToken};
+use crate::{SourceContext, SourceError};
 use jetwatch_config::SourceConfig;
+use jetwatch_telemetry::StopToken;
 
 use super::build::BuiltPipeline;
 use super::diagnostics::SessionDiagnostics;

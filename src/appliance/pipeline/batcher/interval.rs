@@ -1,30 +1,29 @@
 //! Which frames of a source go through the network, and which skip it: by a fixed interval, or by one that follows the load.
 //!
-//! Sources of one interval take turns, so that the network has as much to do in every moment. The adaptive interval is one
-//! for all live sources that ask for it: each then loses as little as the others. Pure but for the caller's clock; the
-//! lanes ask it for every frame.
+//! Sources of one interval take turns, so that the load of the network is even. All live sources with an adaptive interval share
+//! one: each then skips as few frames as the others. Pure: times are arguments. [`Batcher`](super::Batcher) asks for every frame.
 
 use std::time::{Duration, Instant};
 
 use jetwatch_config::Interval;
 
-/// How often the load is looked at.
+/// Interval at which the load is sampled.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Share of the workers' time that may be used after the interval was changed: what is left absorbs uneven arrival.
 const MAX_LOAD: f64 = 0.85;
 
-/// Of the load that led to drops, what is tried again: waiting for company takes time, too, and frames come unevenly.
+/// Share of a load that led to drops that is tried next: forming batches takes time, too, and frames arrive unevenly.
 const BACKOFF_FACTOR: f64 = 0.9;
 
-/// Looks without drops before the interval is lowered, at first and at most. It doubles when lowering led to drops.
+/// Samples without drops before the interval is lowered, at first and at most. The number doubles when lowering led to drops.
 const CALM_SAMPLES: u32 = 5;
 const MAX_CALM_SAMPLES: u32 = 320;
 
-/// Drops within so many looks after the interval was lowered come from that.
+/// Drops within this many samples after the interval was lowered are attributed to that.
 const TRIAL_SAMPLES: u32 = 10;
 
-/// The beat of every source.
+/// Decides for every source which frames skip the network.
 #[derive(Debug)]
 pub(super) struct IntervalController {
     sources: Vec<SourceInterval>,
@@ -33,12 +32,12 @@ pub(super) struct IntervalController {
     last_sample: Sample,
 }
 
-/// One source's.
+/// The interval of one source.
 #[derive(Debug)]
 struct SourceInterval {
     interval: u32,
     is_adaptive: bool,
-    /// The source is gone.
+    /// The source was removed.
     is_removed: bool,
     /// Frames that still skip the network.
     skips_left: u32,
@@ -46,13 +45,13 @@ struct SourceInterval {
 }
 
 impl SourceInterval {
-    fn new(member: &SourceKind) -> Self {
+    fn new(kind: &SourceKind) -> Self {
         Self {
-            interval: match member.interval {
+            interval: match kind.interval {
                 Interval::Frames(frames) => frames,
                 Interval::Adaptive => 0,
             },
-            is_adaptive: member.is_live && member.interval == Interval::Adaptive,
+            is_adaptive: kind.is_live && kind.interval == Interval::Adaptive,
             is_removed: false,
             skips_left: 0,
             skipped: 0,
@@ -65,7 +64,7 @@ impl SourceInterval {
     }
 }
 
-/// What was counted when the load was last looked at.
+/// The totals at the last sample.
 #[derive(Debug)]
 struct Sample {
     at: Option<Instant>,
@@ -73,11 +72,11 @@ struct Sample {
     others: u64,
     dropped: u64,
     busy_time: Duration,
-    /// Frames that waited when the interval was raised: what is dropped of them says nothing about the new one.
+    /// Frames that waited when the interval was raised: drops of them say nothing about the new one.
     left_over: u64,
 }
 
-/// What a source is.
+/// What the interval of a source depends on.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SourceKind {
     pub(super) interval: Interval,
@@ -87,7 +86,7 @@ pub(super) struct SourceKind {
 /// Sums since the start, over all live sources; the time over all workers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Totals {
-    /// Frames for the network, those that were dropped too, of the sources whose interval is adaptive.
+    /// Frames for the network, dropped ones included, of the sources whose interval is adaptive.
     pub(super) offered: u64,
     /// The same of the others.
     pub(super) others: u64,
@@ -100,10 +99,10 @@ pub(super) struct Totals {
 }
 
 impl IntervalController {
-    /// Sources that begin now. A file's frames wait for the network anyway, so that an adaptive interval is 0 for it.
-    pub(super) fn new(members: &[SourceKind], max_interval: u32, workers: usize) -> Self {
-        let mut cadence = Self {
-            sources: members.iter().map(SourceInterval::new).collect(),
+    /// For sources that start now. An adaptive interval is 0 for a file, whose frames wait for the network.
+    pub(super) fn new(kinds: &[SourceKind], max_interval: u32, workers: usize) -> Self {
+        let mut controller = Self {
+            sources: kinds.iter().map(SourceInterval::new).collect(),
             adaptive: AdaptiveInterval::new(max_interval),
             workers: workers.max(1),
             last_sample: Sample {
@@ -115,36 +114,37 @@ impl IntervalController {
                 left_over: 0,
             },
         };
-        cadence.stagger(|_| true);
-        cadence
+        controller.stagger(|_| true);
+        controller
     }
 
-    /// One more source, which takes its turn behind the others of its kind.
+    /// Adds a source, which takes its turn behind the others with the same interval.
     pub(super) fn add_source(&mut self, kind: SourceKind) {
-        let mut beat = SourceInterval::new(&kind);
-        if beat.is_adaptive {
-            beat.interval = self.adaptive.interval;
+        let mut source = SourceInterval::new(&kind);
+        if source.is_adaptive {
+            source.interval = self.adaptive.interval;
         }
-        let alike = |other: &&SourceInterval| other.interval == beat.interval && !other.is_removed;
+        let alike =
+            |other: &&SourceInterval| other.interval == source.interval && !other.is_removed;
         let place = self.sources.iter().filter(alike).count();
-        beat.skips_left = u32::try_from(place).unwrap_or(0) % (beat.interval + 1);
-        self.sources.push(beat);
+        source.skips_left = u32::try_from(place).unwrap_or(0) % (source.interval + 1);
+        self.sources.push(source);
     }
 
-    /// A source is gone: it takes no turns any more. What it did so far stays in the sums, which never fall.
+    /// Removes a source. Its totals remain, as totals never fall.
     pub(super) fn remove_source(&mut self, source: usize) {
         self.sources[source].is_removed = true;
     }
 
     /// Whether the next frame of this source skips the network; counts it.
     pub(super) fn should_skip(&mut self, source: usize) -> bool {
-        let beat = &mut self.sources[source];
-        if beat.skips_left == 0 {
-            beat.skips_left = beat.interval;
+        let source = &mut self.sources[source];
+        if source.skips_left == 0 {
+            source.skips_left = source.interval;
             return false;
         }
-        beat.skips_left -= 1;
-        beat.skipped += 1;
+        source.skips_left -= 1;
+        source.skipped += 1;
         true
     }
 
@@ -153,17 +153,17 @@ impl IntervalController {
         self.sources[source].interval
     }
 
-    /// Frames of this source that have skipped it.
+    /// Number of frames of this source that skipped the network.
     pub(super) fn skipped(&self, source: usize) -> u64 {
         self.sources[source].skipped
     }
 
-    /// Whether this source's interval follows the load, or did until it left.
+    /// Whether the interval of this source follows the load, or did until it was removed.
     pub(super) fn is_adaptive(&self, source: usize) -> bool {
         self.sources[source].is_adaptive
     }
 
-    /// Whether the load is to be looked at.
+    /// Whether the next sample is due.
     pub(super) fn is_due(&self, now: Instant) -> bool {
         let since = self
             .last_sample
@@ -173,7 +173,7 @@ impl IntervalController {
             && self.sources.iter().any(SourceInterval::is_adaptive_now)
     }
 
-    /// Looks at the load, and chooses the interval anew.
+    /// Samples the load and adapts the interval.
     pub(super) fn sample(&mut self, now: Instant, totals: Totals) {
         let before = std::mem::replace(
             &mut self.last_sample,
@@ -200,15 +200,16 @@ impl IntervalController {
         if chosen > had {
             self.last_sample.left_over = totals.waiting;
         }
-        let is_new = |beat: &SourceInterval| beat.is_adaptive_now() && beat.interval != chosen;
+        let is_new =
+            |source: &SourceInterval| source.is_adaptive_now() && source.interval != chosen;
         if self.sources.iter().any(is_new) {
-            log::info!(interval = chosen; "frames that skip the network after each that goes through it: {chosen}");
-            for beat in self
+            log::info!(interval = chosen; "adaptive interval: {chosen} frames skip inference after each frame with inference");
+            for source in self
                 .sources
                 .iter_mut()
-                .filter(|beat| beat.is_adaptive_now())
+                .filter(|source| source.is_adaptive_now())
             {
-                beat.interval = chosen;
+                source.interval = chosen;
             }
             self.stagger(SourceInterval::is_adaptive_now);
         }
@@ -216,43 +217,43 @@ impl IntervalController {
 
     /// Spreads the turns of these sources over the interval.
     fn stagger(&mut self, concerned: impl Fn(&SourceInterval) -> bool) {
-        let beats = self.sources.iter_mut().filter(|beat| concerned(beat));
-        for (place, beat) in (0_u32..).zip(beats.filter(|beat| beat.interval > 0)) {
-            beat.skips_left = place % (beat.interval + 1);
+        let sources = self.sources.iter_mut().filter(|source| concerned(source));
+        for (place, source) in (0_u32..).zip(sources.filter(|source| source.interval > 0)) {
+            source.skips_left = place % (source.interval + 1);
         }
     }
 }
 
-/// What one look shows.
+/// The load between two samples.
 #[derive(Debug, Clone, Copy)]
 struct LoadSample {
-    /// Frames for the network since the last look, those that were dropped too, of the sources whose interval this is.
+    /// Frames for the network, dropped ones included, of the sources with the adaptive interval.
     offered: u64,
-    /// The same of the others, of which none skips the network for this.
+    /// The same of the other live sources, whose intervals are fixed.
     others: u64,
     /// Frames of both that were dropped.
     dropped: u64,
-    /// Share of the workers' time in which they were busy.
+    /// Share of their time in which workers were busy.
     load: f64,
 }
 
-/// The interval that follows the load: up at once when frames were dropped, down when it has long been calm and the load
-/// says that it will stay so.
+/// The interval that follows the load: raised at once when frames are dropped, lowered after a long time without drops when the
+/// load leaves room for it.
 #[derive(Debug)]
 struct AdaptiveInterval {
     interval: u32,
     max: u32,
-    /// Looks without drops in a row.
+    /// Samples without drops in a row.
     calm_samples: u32,
-    /// The load at the newest of them.
+    /// The load of the newest of them.
     loads: [f64; CALM_SAMPLES as usize],
-    /// Looks without drops before the interval is lowered.
+    /// Samples without drops before the interval is lowered.
     required_calm_samples: u32,
-    /// Looks since it was lowered.
+    /// Samples since the interval was lowered.
     since_lowered: u32,
-    /// The load that was expected of that.
+    /// The load that was expected from that.
     expected_load: f64,
-    /// The load up to which it is lowered: less, once that has led to drops.
+    /// The load up to which the interval is lowered: less, once that has led to drops.
     max_load: f64,
 }
 

@@ -1,5 +1,5 @@
-//! What is kept of one source's detections, behind the network: a higher score, fewer classes. The network and its decoding
-//! know no sources, as one batch has frames of several.
+//! Selects the detections of one source after inference, by score and class. The detector does not distinguish sources, as one
+//! batch has frames of several.
 
 use jetwatch_config::SourceConfig;
 use jetwatch_detect::{ClassFilter, DetectError};
@@ -7,25 +7,25 @@ use jetwatch_types::Detection;
 
 /// The filter of one source.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct DetectionFilter {
+pub(crate) struct DetectionFilter {
     min_score: f32,
     classes: ClassFilter,
 }
 
 impl DetectionFilter {
-    /// The filter that `on_source_state` asks for, of detections whose classes have these labels.
+    /// The filter that `source` configures; `labels` are the labels of the classes.
     ///
     /// # Errors
     /// A label that the model does not have.
-    pub(super) fn new(source: &SourceConfig, labels: &[String]) -> Result<Self, DetectError> {
+    pub(crate) fn new(source: &SourceConfig, labels: &[String]) -> Result<Self, DetectError> {
         Ok(Self {
             min_score: source.score_threshold.unwrap_or(0.0),
             classes: ClassFilter::new(labels, &source.classes)?,
         })
     }
 
-    /// Takes out what is not kept; the order stays.
-    pub(super) fn apply(&self, detections: &mut Vec<Detection>) {
+    /// Removes the other detections; the order stays.
+    pub(crate) fn apply(&self, detections: &mut Vec<Detection>) {
         detections
             .retain(|found| found.score >= self.min_score && self.classes.accepts(found.class));
     }

@@ -1,4 +1,4 @@
-//! The follower: one thread that sees every result of every source in order, tracks, and tells the sinks.
+//! The tracking stage: one thread that receives the results of all sources, restores their order, tracks, and publishes.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -7,36 +7,46 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, never, select_biased};
 
 use jetwatch_publish::{Sink, SinkCounts};
-use jetwatch_record::{BudgetedImage, Overlay, Recording, RecordingEnd};
-use jetwatch_source::StopToken;
-use jetwatch_telemetry::{Heartbeat, Level, Recorder, Stage};
-use jetwatch_types::{Detection, EventKind, FrameMeta, SourceId, SourceState, Track, TrackState};
+use jetwatch_record::{Overlay, Recording, RecordingEnd};
+use jetwatch_telemetry::{Heartbeat, Level, Recorder, Stage, StopToken};
+use jetwatch_types::{
+    BudgetedImage, Detection, EventKind, FrameMeta, SourceId, SourceState, Track, TrackState,
+};
 
+mod analytics;
+mod filter;
 mod messages;
 mod publishing;
+mod reorder;
+mod source;
 
-pub(super) use messages::{ControlMessage, TrackInput, control_channel};
+pub use analytics::unknown_labels;
+pub(super) use analytics::{SourceAnalytics, unknown_labels_of};
+pub(super) use filter::DetectionFilter;
+pub(super) use messages::{ControlMessage, TrackInput, control_channel, input_channel};
 use publishing::publish;
+use source::PendingFrame;
+pub(super) use source::{SourceTable, TrackedSource};
 
 use super::batcher::Batcher;
-use super::execution_mode::InFlightLimit;
+use super::options::PipelineObserver;
 use super::secondary::{SecondaryInference, SecondaryResult};
-use super::source_table::{PendingFrame, SourceTable, TrackedSource};
 use super::stats::StatsCollector;
 
-/// Longest that sinks may take to deliver what they hold when the daemon ends.
-pub(super) const SINK_CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longest time for sinks to deliver what they hold when the pipeline ends.
+pub const SINK_CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Longest that secondary networks may take at the end for what they have in hand.
+/// Longest wait at the end for the crops that are with secondary networks.
 const SECONDARY_DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
-/// Why a source has ended that a change of the configuration took out.
+
+/// Reason of the `ended` state of a source that was removed.
 pub(super) const REMOVED_REASON: &str = "taken out by a change of the configuration";
 
-/// Sees the detections of every frame, in order, and what the tracker made of them: its active and lost tracks. No detections
-/// (`None`) come with a frame that skipped the network.
+/// Receives the detections of every frame, in order, and the active and lost tracks after it. Detections are `None` for a frame
+/// that skipped the network.
 pub type FrameCallback = Box<dyn FnMut(&FrameMeta, Option<&[Detection]>, &[Track]) + Send>;
 
-/// Everything that the follower needs.
+/// The state of the tracking stage.
 pub(super) struct TrackStage {
     pub(super) sources: SourceTable,
     pub(super) labels: Vec<String>,
@@ -49,13 +59,13 @@ pub(super) struct TrackStage {
     pub(super) every_frame: bool,
     pub(super) frame_callback: Option<FrameCallback>,
     pub(super) recording: Option<Recording>,
-    pub(super) in_flight: InFlightLimit,
-    /// Ends the run when nobody reads its output any more.
+    pub(super) observer: Option<Arc<dyn PipelineObserver>>,
+    /// Ends the run when the reader of its output has closed it.
     pub(super) stop: StopToken,
     pub(super) heartbeat: Heartbeat,
 }
 
-/// What is left when the follower has ended.
+/// What remains when the tracking stage has ended.
 #[derive(Default)]
 pub(super) struct TrackStageReport {
     pub(super) messages: SinkCounts,
@@ -63,7 +73,7 @@ pub(super) struct TrackStageReport {
 }
 
 impl TrackStage {
-    /// Runs until [`TrackInput::Shutdown`]; returns what became of the messages and of the recording.
+    /// Runs until [`TrackInput::Shutdown`]; returns the counts of messages and the result of the recording.
     pub(super) fn run(
         mut self,
         inputs: &Receiver<TrackInput>,
@@ -161,48 +171,51 @@ impl TrackStage {
         let reorder = &mut self.sources[id.index()].reorder;
         let first = reorder.next();
         reorder.push(order, frame, |item| due.push(item));
-        for (given, (meta, mut detections, view)) in (first..).zip(due) {
+        for (given, (meta, mut detections, full_image)) in (first..).zip(due) {
             self.publish_states(id, given);
             if let Some(detections) = &mut detections {
                 self.sources[id.index()].filter.apply(detections);
             }
-            self.process_frame(meta, detections.as_deref(), view);
+            self.process_frame(meta, detections.as_deref(), full_image);
         }
         self.publish_states(id, self.sources[id.index()].reorder.next());
         self.end_if_drained(id);
     }
 
-    /// Takes what a secondary network says of a track, whenever it comes.
-    fn on_secondary_result(&mut self, finding: SecondaryResult) {
-        let id = finding.source();
-        if let Some((track, attributes)) = self.secondary.on_result(finding)
+    /// Processes the result of a secondary network for a track, which may arrive at any time.
+    fn on_secondary_result(&mut self, result: SecondaryResult) {
+        let id = result.source();
+        if let Some((track, attributes)) = self.secondary.on_result(result)
             && self.sources.contains(id)
         {
-            let line = &mut self.sources[id.index()];
-            if let Some(meta) = line.last_meta {
+            let source = &mut self.sources[id.index()];
+            if let Some(meta) = source.last_meta {
                 let at = meta.captured_at;
-                line.lifecycle
-                    .set_attributes(track, attributes, at, &mut line.events);
+                source
+                    .lifecycle
+                    .set_attributes(track, attributes, at, &mut source.events);
                 self.publish_events(&meta);
             }
         }
-        self.in_flight.set_crops(self.secondary.pending());
+        if let Some(observer) = &self.observer {
+            observer.crop_processed(self.secondary.pending());
+        }
         self.end_if_drained(id);
     }
 
-    /// Hears what secondary networks still have in hand, for a while.
+    /// Processes the results of the crops that are with secondary networks, for a limited time.
     fn drain_secondary(&mut self, inputs: &Receiver<TrackInput>) {
         let until = Instant::now() + SECONDARY_DRAIN_TIMEOUT;
         while self.secondary.is_busy() {
             match inputs.recv_deadline(until) {
-                Ok(TrackInput::SecondaryResult(finding)) => self.on_secondary_result(finding),
+                Ok(TrackInput::SecondaryResult(result)) => self.on_secondary_result(result),
                 Ok(_) => {}
                 Err(_) => return,
             }
         }
     }
 
-    /// Goes on by one frame of a source; without detections it skipped the network.
+    /// Processes one frame of a source; without detections it skipped the network.
     fn process_frame(
         &mut self,
         meta: FrameMeta,
@@ -210,82 +223,85 @@ impl TrackStage {
         full_image: Option<BudgetedImage>,
     ) {
         let recorder = self.recorder.clone();
-        let whole = recorder.batch(Level::Track, 1);
-        let line = &mut self.sources[meta.source.index()];
+        let batch_range = recorder.batch(Level::Track, 1);
+        let source = &mut self.sources[meta.source.index()];
         {
             let _range = recorder.range_with_payload(Stage::Track, 1, meta.seq);
             let tracks = match detections {
-                Some(detections) => line.tracker.update(detections),
-                None => line.tracker.coast(),
+                Some(detections) => source.tracker.update(detections),
+                None => source.tracker.coast(),
             };
-            line.lifecycle.step(&meta, tracks, &mut line.events);
-            if let Some(scene) = &mut line.analytics {
-                scene.step(&meta, tracks, &line.lifecycle, &line.events);
+            source.lifecycle.step(&meta, tracks, &mut source.events);
+            if let Some(analytics) = &mut source.analytics {
+                analytics.step(&meta, tracks, &source.lifecycle, &source.events);
             }
-            line.visible_tracks.clear();
-            line.visible_tracks.extend(
+            source.visible_tracks.clear();
+            source.visible_tracks.extend(
                 tracks
                     .iter()
                     .filter(|track| matches!(track.state, TrackState::Active | TrackState::Lost))
                     .cloned(),
             );
-            for event in &line.events {
+            for event in &source.events {
                 if event.kind == EventKind::End {
                     self.secondary.remove_track(meta.source, event.after.id);
                 }
             }
             self.secondary
-                .attach_attributes(meta.source, &mut line.visible_tracks);
+                .attach_attributes(meta.source, &mut source.visible_tracks);
         }
-        if let Some(tap) = &mut self.frame_callback {
-            tap(&meta, detections, &line.visible_tracks);
+        if let Some(callback) = &mut self.frame_callback {
+            callback(&meta, detections, &source.visible_tracks);
         }
         {
             let _range = recorder.range_with_payload(Stage::Publish, 1, meta.seq);
             self.publish_changes(&meta, Some(meta.captured_at));
             self.publish_frame(&meta);
         }
-        drop(whole);
-        let line = &mut self.sources[meta.source.index()];
-        line.last_meta = Some(meta);
+        drop(batch_range);
+        let source = &mut self.sources[meta.source.index()];
+        source.last_meta = Some(meta);
         let skipped = detections.is_none();
         self.stats
-            .frame_done(&meta, line.visible_tracks.len(), skipped);
-        // After its messages, which wait for none of these.
+            .frame_done(&meta, source.visible_tracks.len(), skipped);
+        // After the messages, which must not wait for these.
         if !skipped {
             self.secondary
-                .enqueue(&meta, &line.visible_tracks, full_image.as_deref());
+                .enqueue(&meta, &source.visible_tracks, full_image.as_deref());
         }
         if let Some(recording) = &mut self.recording {
-            recording.push(&meta, full_image, &line.visible_tracks);
+            recording.push(&meta, full_image, &source.visible_tracks);
         }
-        if !skipped {
-            self.in_flight.published(self.secondary.pending());
+        if !skipped && let Some(observer) = &self.observer {
+            observer.frame_processed(self.secondary.pending());
         }
     }
 
-    fn add_source(&mut self, id: SourceId, mut line: Box<TrackedSource>, overlay: Box<Overlay>) {
+    fn add_source(&mut self, id: SourceId, mut source: Box<TrackedSource>, overlay: Box<Overlay>) {
         if let Some(recording) = &mut self.recording {
-            recording.add_source(id, &line.name, overlay);
+            recording.add_source(id, &source.name, overlay);
         }
-        if let Some(scene) = &mut line.analytics {
-            scene.publish_counts(&line.name, None, |record| publish(&mut self.sinks, record));
+        if let Some(analytics) = &mut source.analytics {
+            analytics.publish_counts(&source.name, None, |publication| {
+                publish(&mut self.sinks, publication)
+            });
         }
         for sink in &mut self.sinks {
-            sink.source_added(&line.name);
+            sink.source_added(&source.name);
         }
-        self.sources.insert(id, line);
+        self.sources.insert(id, source);
     }
 
-    /// A source leaves. One that failed for good, or that does not end in time, never says that it has ended.
+    /// Removes a source after its last frame. One that failed permanently, or is late, never reports its end.
     fn remove_source(&mut self, id: SourceId, done: Sender<()>) {
         if !self.sources.contains(id) {
             return;
         }
-        let line = &mut self.sources[id.index()];
-        line.removal = Some(done);
-        if !line.ended_published {
-            line.pending_end
+        let source = &mut self.sources[id.index()];
+        source.removal = Some(done);
+        if !source.ended_published {
+            source
+                .pending_end
                 .get_or_insert_with(|| (SourceState::Ended, Some(REMOVED_REASON.to_owned())));
         }
         self.end_if_drained(id);
@@ -293,7 +309,7 @@ impl TrackStage {
 
     fn on_source_state(&mut self, id: SourceId, state: SourceState, reason: Option<String>) {
         if !self.sources.contains(id) {
-            // It did not end in time, and was given up.
+            // It did not end in time and was abandoned.
             return;
         }
         if state == SourceState::Ended {
@@ -302,21 +318,21 @@ impl TrackStage {
             self.end_if_drained(id);
             return;
         }
-        let line = &mut self.sources[id.index()];
-        line.states.push_back((state, reason));
-        let completed = line.reorder.next();
+        let source = &mut self.sources[id.index()];
+        source.states.push_back((state, reason));
+        let completed = source.reorder.next();
         self.publish_states(id, completed);
     }
 
-    /// Tells the states of a source whose time has come when the first `emitted` frames of its order are through.
+    /// Publishes the states of a source that are due once the first `completed` frames of its order are processed.
     fn publish_states(&mut self, id: SourceId, completed: u64) {
         while let Some((state, _)) = self.sources[id.index()].states.front() {
             if *state == SourceState::Offline {
                 if !self.batcher.passed_discontinuity(id, completed) {
-                    // Frames from before are still under way: they go on with the tracks, and those after them do not.
+                    // Earlier frames are still in the pipeline: they continue the tracks, later ones do not.
                     return;
                 }
-                // Nobody knows what happens meanwhile: who is seen when it is back is somebody new.
+                // What happens meanwhile is unknown: an object after the gap is a new track.
                 self.end_tracks(id);
             }
             let next = self.sources[id.index()].states.pop_front();
@@ -326,25 +342,25 @@ impl TrackStage {
         }
     }
 
-    /// Ends the tracks of a source whose last frame is through, and says so.
+    /// Ends the tracks of a source whose last frame is processed, and publishes its end.
     fn end_if_drained(&mut self, id: SourceId) {
         if !self.sources.contains(id) {
             return;
         }
-        let line = &self.sources[id.index()];
-        if (line.pending_end.is_none() && !line.ended_published)
+        let source = &self.sources[id.index()];
+        if (source.pending_end.is_none() && !source.ended_published)
             || self.secondary.is_busy_with(id)
             || self
                 .batcher
                 .drained(id)
-                .is_none_or(|taken| taken > line.reorder.next())
+                .is_none_or(|taken| taken > source.reorder.next())
         {
             return;
         }
         self.end_tracks(id);
-        let line = &mut self.sources[id.index()];
-        if let Some((state, reason)) = line.pending_end.take() {
-            line.ended_published = true;
+        let source = &mut self.sources[id.index()];
+        if let Some((state, reason)) = source.pending_end.take() {
+            source.ended_published = true;
             self.publish_state(id, state, reason.as_deref());
         }
         if let Some(done) = self.sources[id.index()].removal.take() {
@@ -355,23 +371,23 @@ impl TrackStage {
             if let Some(recording) = &mut self.recording {
                 recording.remove_source(id);
             }
-            // Whoever waited may have run out of patience.
+            // Fails where the wait for it has timed out.
             let _ = done.send(());
         }
     }
 
     fn end_tracks(&mut self, id: SourceId) {
-        let line = &mut self.sources[id.index()];
-        let Some(meta) = line.last_meta.take() else {
+        let source = &mut self.sources[id.index()];
+        let Some(meta) = source.last_meta.take() else {
             return;
         };
-        line.tracker.finish();
-        line.lifecycle.finish(&mut line.events);
-        if let Some(scene) = &mut line.analytics {
-            scene.finish(&line.lifecycle, &line.events);
+        source.tracker.finish();
+        source.lifecycle.finish(&mut source.events);
+        if let Some(analytics) = &mut source.analytics {
+            analytics.finish(&source.lifecycle, &source.events);
         }
-        line.visible_tracks.clear();
-        for event in &line.events {
+        source.visible_tracks.clear();
+        for event in &source.events {
             self.secondary.remove_track(id, event.after.id);
         }
         self.publish_changes(&meta, None);

@@ -1,8 +1,9 @@
-//! What is watched for in one source's picture: its rules at work, and what subscribers were told of zones and lines.
+//! The analytics of one source, and the counts of zones and lines that were last published.
 //!
-//! Facts are told as they come. What is in a zone and what crossed a line is told when it changes, and at most once in a
-//! while: a crowd at a border would change it with every frame. What was held back is told with the first frame after
-//! that, or at the source's end. All of it is told at the start too, so that a broker forgets an earlier run.
+//! Events are published as they occur. Counts of zones and lines are published when they change, and at most once per interval: a
+//! crowd at a border would change them with every frame. A change in between is published with the first frame after the
+//! interval, or at the end of the source. All counts are published at the start, too, so that retained ones of an earlier run are
+//! replaced.
 
 use std::time::{Duration, SystemTime};
 
@@ -15,16 +16,16 @@ use jetwatch_types::{
     AnalyticsEvent, Crossings, FrameMeta, Track, TrackEvent, TrackId, TrackState, ZoneCount,
 };
 
-use super::error::suggestion;
+use crate::error::suggestion;
 
-/// The follower's side of one source's rules.
-pub(super) struct SourceAnalytics {
+/// The analytics rules of one source and their state.
+pub(crate) struct SourceAnalytics {
     rules: SceneRules,
     analytics: Analytics,
     /// Shortest time between two messages about one zone or line.
     interval: Duration,
     analytics_events: Vec<AnalyticsEvent>,
-    /// Facts of this frame about tracks that have ended, which must be told before their ends; and all others.
+    /// Events of this frame about tracks that have ended, to publish before their ends; and all others.
     before_end: Vec<AnalyticsMessage>,
     rest: Vec<AnalyticsMessage>,
     zones: Vec<LastPublished<(Vec<ZoneCount>, Option<bool>)>>,
@@ -32,7 +33,7 @@ pub(super) struct SourceAnalytics {
     since: SystemTime,
 }
 
-/// What was told last, and when; `None`: nothing yet.
+/// The value that was last published, and when; `None`: not yet.
 struct LastPublished<T> {
     value: T,
     at: Option<SystemTime>,
@@ -48,16 +49,16 @@ impl<T: Default> Default for LastPublished<T> {
 }
 
 impl<T> LastPublished<T> {
-    /// Whether another value may be told now. A clock that was set back counts as time passed.
+    /// Whether another value may be published now. A clock that was set back counts as time passed.
     fn is_due(&self, at: SystemTime, interval: Duration) -> bool {
-        let since = self.at.map(|told| at.duration_since(told));
+        let since = self.at.map(|published| at.duration_since(published));
         since.is_none_or(|since| since.map_or(true, |since| since >= interval))
     }
 }
 
 impl SourceAnalytics {
-    /// The rules of one source, nothing seen; `None` where there are no rules.
-    pub(super) fn new(
+    /// The analytics of one source before its first frame; `None` where it has no rules.
+    pub(crate) fn new(
         source: &SourceConfig,
         labels: &[String],
         interval: Duration,
@@ -65,7 +66,7 @@ impl SourceAnalytics {
         let rules = &source.rules;
         let analytics = || match source.uri.is_live() {
             true => Analytics::new(rules, labels),
-            // Its frames come as fast as they are taken, which says nothing of how long anybody stays.
+            // Frames of a file arrive as fast as they are processed, so wall-clock time is no measure of durations.
             false => Analytics::new(rules, labels).timed_by_media(),
         };
         (!rules.is_empty()).then(|| Self {
@@ -89,8 +90,8 @@ impl SourceAnalytics {
         })
     }
 
-    /// Takes in all that the tracker returned for a frame, with the events of that frame that are still to be told.
-    pub(super) fn step(
+    /// Processes all tracks of a frame, and the events of that frame that are not published yet.
+    pub(crate) fn step(
         &mut self,
         meta: &FrameMeta,
         tracks: &[Track],
@@ -102,14 +103,14 @@ impl SourceAnalytics {
         self.split_events(lifecycle, events);
     }
 
-    /// Ends all that is under way, with the events of the source's end that are still to be told.
-    pub(super) fn finish(&mut self, lifecycle: &TrackEventGenerator, events: &[TrackEvent]) {
+    /// Ends all visits at the end of the source, with the events of that end that are not published yet.
+    pub(crate) fn finish(&mut self, lifecycle: &TrackEventGenerator, events: &[TrackEvent]) {
         self.analytics.finish(&mut self.analytics_events);
         self.split_events(lifecycle, events);
     }
 
-    /// Gives `publish` the facts about tracks that have ended: nothing may follow their `end` under their identity.
-    pub(super) fn publish_before_end(
+    /// Passes to `publish` the events about tracks that have ended: no event of a track may follow its `end`.
+    pub(crate) fn publish_before_end(
         &mut self,
         source: &str,
         frame: &FrameMeta,
@@ -118,8 +119,8 @@ impl SourceAnalytics {
         publish_events(&mut self.before_end, source, &self.rules, frame, publish);
     }
 
-    /// Gives `publish` all other facts.
-    pub(super) fn publish_rest(
+    /// Passes all other events to `publish`.
+    pub(crate) fn publish_rest(
         &mut self,
         source: &str,
         frame: &FrameMeta,
@@ -128,8 +129,9 @@ impl SourceAnalytics {
         publish_events(&mut self.rest, source, &self.rules, frame, publish);
     }
 
-    /// Gives `publish` the zones and lines that are due; `None` for `at`: all that differ from what was told, or never were.
-    pub(super) fn publish_counts(
+    /// Passes to `publish` the counts of zones and lines that are due; with `None` for `at`, all that changed or were never
+    /// published.
+    pub(crate) fn publish_counts(
         &mut self,
         source: &str,
         at: Option<SystemTime>,
@@ -140,8 +142,8 @@ impl SourceAnalytics {
         for (index, (zone, last)) in self.rules.zones.iter().zip(&mut self.zones).enumerate() {
             let present = self.analytics.present(index);
             let overcrowded = self.analytics.is_overcrowded(index);
-            let is_news = last.value.0 != present || last.value.1 != overcrowded;
-            if last.at.is_none() || (is_news && (at.is_none() || last.is_due(now, interval))) {
+            let has_changed = last.value.0 != present || last.value.1 != overcrowded;
+            if last.at.is_none() || (has_changed && (at.is_none() || last.is_due(now, interval))) {
                 last.value.0.clear();
                 last.value.0.extend_from_slice(present);
                 last.value.1 = overcrowded;
@@ -157,8 +159,8 @@ impl SourceAnalytics {
         }
         for (index, (line, last)) in self.rules.lines.iter().zip(&mut self.lines).enumerate() {
             let crossings = self.analytics.crossings(index);
-            let is_news = last.value != crossings;
-            if last.at.is_none() || (is_news && (at.is_none() || last.is_due(now, interval))) {
+            let has_changed = last.value != crossings;
+            if last.at.is_none() || (has_changed && (at.is_none() || last.is_due(now, interval))) {
                 last.value.clear();
                 last.value.extend_from_slice(crossings);
                 last.at = Some(now);
@@ -175,28 +177,24 @@ impl SourceAnalytics {
 
     fn split_events(&mut self, lifecycle: &TrackEventGenerator, track_events: &[TrackEvent]) {
         let event_of = |track: TrackId| track_events.iter().find(|event| event.after.id == track);
-        for fact in self.analytics_events.drain(..) {
-            let event = fact.track.and_then(event_of);
-            let started_at = fact
+        for event in self.analytics_events.drain(..) {
+            let track_event = event.track.and_then(event_of);
+            let started_at = event
                 .track
                 .and_then(|track| lifecycle.started_at(track))
-                .or(event.map(|event| event.started_at));
-            let has_ended = event.is_some_and(|event| event.after.state == TrackState::Ended);
-            let analytics_event = AnalyticsMessage {
-                event: fact,
-                started_at,
-            };
+                .or(track_event.map(|event| event.started_at));
+            let has_ended = track_event.is_some_and(|event| event.after.state == TrackState::Ended);
+            let message = AnalyticsMessage { event, started_at };
             if has_ended {
-                self.before_end.push(analytics_event);
+                self.before_end.push(message);
             } else {
-                self.rest.push(analytics_event);
+                self.rest.push(message);
             }
         }
     }
 }
 
-/// What the sources and the source templates of `config` call for by labels that the network does not have, each with its place
-/// in the file.
+/// Labels in the sources and the source templates of `config` that are not among `labels`, each with its place in the file.
 #[must_use]
 pub fn unknown_labels(config: &Config, labels: &[String]) -> Vec<Problem> {
     let sources = config.sources.iter().enumerate();
@@ -220,8 +218,8 @@ pub fn unknown_labels(config: &Config, labels: &[String]) -> Vec<Problem> {
     sources.chain(templates).flat_map(of_source).collect()
 }
 
-/// What `on_source_state` calls for that is not among `labels`, each with its key: `classes`, and the `objects` of its rules.
-pub(super) fn unknown_labels_of(source: &SourceConfig, labels: &[String]) -> Vec<(String, String)> {
+/// Labels in `source` that are not among `labels`, each with its key: `classes`, and the `objects` of its rules.
+pub(crate) fn unknown_labels_of(source: &SourceConfig, labels: &[String]) -> Vec<(String, String)> {
     let classes = source.classes.iter();
     let classes = classes.filter(|label| !labels.contains(label));
     let classes = classes.map(|label| ("classes".to_owned(), label.as_str()));
@@ -232,19 +230,19 @@ pub(super) fn unknown_labels_of(source: &SourceConfig, labels: &[String]) -> Vec
 }
 
 fn publish_events(
-    facts: &mut Vec<AnalyticsMessage>,
+    events: &mut Vec<AnalyticsMessage>,
     source: &str,
     rules: &SceneRules,
     frame: &FrameMeta,
-    mut tell: impl FnMut(&Publication<'_>),
+    mut publish: impl FnMut(&Publication<'_>),
 ) {
-    if !facts.is_empty() {
-        tell(&Publication::Analytics {
+    if !events.is_empty() {
+        publish(&Publication::Analytics {
             source,
             rules,
             frame,
-            events: facts,
+            events,
         });
-        facts.clear();
+        events.clear();
     }
 }

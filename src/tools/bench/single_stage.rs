@@ -1,6 +1,6 @@
-//! One part of the chain alone, as fast as it goes: the others are fed from memory, or left out.
+//! One stage of the pipeline at full speed, with input from memory.
 //!
-//! Called by `jetwatch bench --only`. Every range goes to a trace, as in the whole chain.
+//! Called by `jetwatch bench --only`. Every range goes to a trace, as in a whole pipeline.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,35 +8,35 @@ use std::time::{Duration, Instant, SystemTime};
 
 use jetwatch_config::{Config, SourceConfig, SourceUri};
 use jetwatch_detect::{self as detect, DetectorFactory};
-use jetwatch_publish::Publication;
-use jetwatch_source::{
-    self as source, Flow, FrameHandler, SourceContext, StopToken, SyntheticFactory,
+use jetwatch_pipeline::{
+    PipelineError, SINK_CLOSE_TIMEOUT, embedded_broker, join, needs_gstreamer, preload_frames,
+    spawn, start_sinks,
 };
-use jetwatch_telemetry::{Heartbeats, Level, Recorder, Stage, Trace};
+use jetwatch_publish::Publication;
+use jetwatch_source::{self as source, Flow, FrameHandler, SourceContext, SyntheticFactory};
+use jetwatch_telemetry::{Heartbeats, Level, Recorder, Stage, StopToken, Trace};
 use jetwatch_track::{TrackEventGenerator, Tracker};
 use jetwatch_types::{Detection, Frame, FrameMeta, Size, SourceId, Track, TrackEvent, TrackState};
 
-use super::preload::preload_frames;
-use super::start::{embedded_broker, start_sinks};
-use super::track::SINK_CLOSE_TIMEOUT;
-use super::{POLL_INTERVAL, PipelineError, join, needs_gstreamer, spawn};
+/// Interval at which sources are checked for their end.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Parts of the chain that can be measured alone.
+/// Stages that can be measured without the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BenchStage {
-    /// The sources, to the scaled picture.
+    /// The sources, up to the scaled image.
     Decode,
-    /// The first source's scaling, of one picture of its size that is repeated from memory.
+    /// Scaling of one image of the first source's size, repeated from memory.
     Scale,
-    /// Tensor, network and decoding of its output.
+    /// Input tensor, inference and decoding of the output.
     Detect,
-    /// Tracker and life cycle.
+    /// Tracker and track events.
     Track,
     /// Messages, up to the queues of the sinks.
     Publish,
 }
 
-/// How long a part runs: until one of these is reached.
+/// How long a stage runs: until one of these is reached.
 pub struct RunLimit {
     frames: AtomicU64,
     until: Option<Duration>,
@@ -54,7 +54,7 @@ impl RunLimit {
         }
     }
 
-    /// Takes up to `max_batch` frames; zero: it is over.
+    /// Takes up to `max` frames of the limit; zero: it is reached.
     fn reserve(&self, max: usize, started: Instant) -> usize {
         if self.is_over(started) {
             return 0;
@@ -73,8 +73,8 @@ impl RunLimit {
     }
 }
 
-/// Runs `sub_crop` of the chain that `config` describes. `preload` frames of the first source are used in turns, forth and back,
-/// so that nothing jumps. Gives the frames that went through.
+/// Runs the stage `part` of the pipeline that `config` describes, until `budget` is reached. `preload` frames of the first source
+/// are used in turn, forwards and backwards, so that objects do not jump. Returns the number of frames processed.
 ///
 /// # Errors
 /// The detector, a source or a sink cannot be started, or fails.
@@ -92,7 +92,7 @@ pub fn bench_stage(
     let recorder = Recorder::with_trace(Some(trace.clone()));
     let of_detector = match part {
         BenchStage::Detect => recorder.clone(),
-        // What it does is not measured.
+        // The detector is not measured.
         _ => Recorder::default(),
     };
     let prepared = Arc::new(detect::load(&config.detector, &of_detector)?);
@@ -118,7 +118,7 @@ pub fn bench_stage(
     }
 }
 
-/// The same source with one picture of its size, in the format that video decoders give, over and over.
+/// The same source with one repeated image of its size, in the format of video decoders.
 fn static_source(
     source: &SourceConfig,
     prepared: &DetectorFactory,
@@ -196,7 +196,7 @@ fn bench_sources(
         if budget.is_over(started) {
             stop.stop();
         }
-        std::thread::sleep(POLL_INTERVAL / 4);
+        std::thread::sleep(POLL_INTERVAL);
     }
     let ended: Vec<_> = handles
         .into_iter()
@@ -222,7 +222,7 @@ fn bench_workers(
     )?);
     let size = config.detector.batch_size.min(preloaded.len());
     let (budget, done) = (Arc::new(budget), Arc::new(AtomicU64::new(0)));
-    // Nobody begins before every detector is loaded.
+    // No worker begins before every detector is loaded.
     let ready = Arc::new(std::sync::Barrier::new(config.detector.workers));
     let mut threads = Vec::new();
     for index in 0..config.detector.workers {
@@ -258,7 +258,7 @@ fn bench_workers(
     Ok(done.load(Ordering::Acquire))
 }
 
-/// What the detector saw on the preloaded frames.
+/// The detections on the preloaded frames.
 struct DetectedFrames {
     frames: Vec<(FrameMeta, Vec<Detection>)>,
 }
@@ -282,7 +282,7 @@ impl DetectedFrames {
         Ok(Self { frames })
     }
 
-    /// The frames forth and back without an end, with new numbers and times.
+    /// The frames forwards and backwards without end, with new numbers and times.
     fn repeat_forever(&self) -> impl Iterator<Item = (FrameMeta, &[Detection])> {
         let last = self.frames.len() - 1;
         let back = (1..last).rev();
@@ -371,7 +371,7 @@ impl DetectedFrames {
         Ok(done)
     }
 
-    /// What the follower would tell of the frames, forth and back once.
+    /// Track events and visible tracks of the frames, forwards and backwards once.
     fn track_output(&self, config: &Config) -> Vec<(FrameMeta, Vec<TrackEvent>, Vec<Track>)> {
         let mut tracker = Tracker::new(&config.tracker);
         let mut lifecycle = TrackEventGenerator::new(config.publish.update_interval);

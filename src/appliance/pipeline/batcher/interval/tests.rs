@@ -1,4 +1,4 @@
-//! The beat of sources, and the interval that follows the load.
+//! Turns of sources, and the interval that follows the load.
 
 use super::*;
 
@@ -15,43 +15,46 @@ fn fixed(intervals: &[u32]) -> IntervalController {
 
 #[test]
 fn every_nth_frame_is_inferred_and_sources_are_staggered() {
-    let mut cadence = fixed(&[3, 3, 3, 3, 0]);
+    let mut controller = fixed(&[3, 3, 3, 3, 0]);
     for _ in 0..10 {
         let through: Vec<Vec<usize>> = (0..4)
             .map(|_| {
                 (0..5)
-                    .filter(|&source| !cadence.should_skip(source))
+                    .filter(|&source| !controller.should_skip(source))
                     .collect()
             })
             .collect();
         assert_eq!(through, [[0, 4], [1, 4], [2, 4], [3, 4]]);
     }
-    assert_eq!((cadence.skipped(0), cadence.skipped(4)), (30, 0));
+    assert_eq!((controller.skipped(0), controller.skipped(4)), (30, 0));
 }
 
 #[test]
 fn added_sources_get_their_own_turn_and_removed_ones_release_it() {
-    let mut cadence = fixed(&[2, 2]);
+    let mut controller = fixed(&[2, 2]);
     let member = SourceKind {
         interval: Interval::Frames(2),
         is_live: true,
     };
-    cadence.add_source(member);
+    controller.add_source(member);
     let through: Vec<Vec<usize>> = (0..3)
         .map(|_| {
             (0..3)
-                .filter(|&source| !cadence.should_skip(source))
+                .filter(|&source| !controller.should_skip(source))
                 .collect()
         })
         .collect();
     assert_eq!(through, [[0], [1], [2]]);
-    cadence.add_source(SourceKind {
+    controller.add_source(SourceKind {
         interval: Interval::Adaptive,
         ..member
     });
-    assert!(cadence.is_due(Instant::now()));
-    cadence.remove_source(3);
-    assert!(!cadence.is_due(Instant::now()), "nobody adapts any more");
+    assert!(controller.is_due(Instant::now()));
+    controller.remove_source(3);
+    assert!(
+        !controller.is_due(Instant::now()),
+        "no source adapts any more"
+    );
 }
 
 #[test]
@@ -60,7 +63,7 @@ fn queued_frames_do_not_raise_interval_twice() {
         interval: Interval::Adaptive,
         is_live: true,
     };
-    let mut cadence = IntervalController::new(&[member; 4], 8, 1);
+    let mut controller = IntervalController::new(&[member; 4], 8, 1);
     let (start, mut sums) = (
         Instant::now(),
         Totals {
@@ -78,8 +81,8 @@ fn queued_frames_do_not_raise_interval_twice() {
         sums.dropped += dropped;
         sums.waiting = 4;
         sums.busy_time += Duration::from_millis(20 * (offered - dropped));
-        cadence.sample(start + second * SAMPLE_INTERVAL, sums);
-        chosen.push(cadence.interval(3));
+        controller.sample(start + second * SAMPLE_INTERVAL, sums);
+        chosen.push(controller.interval(3));
     }
     assert_eq!(chosen, [0, 2, 2, 2, 3]);
 }
@@ -90,9 +93,9 @@ fn file_sources_have_fixed_interval() {
         interval: Interval::Adaptive,
         is_live,
     };
-    let cadence = IntervalController::new(&[member(true), member(false)], 5, 1);
-    assert!(cadence.is_adaptive(0) && !cadence.is_adaptive(1));
-    assert!(cadence.is_due(Instant::now()));
+    let controller = IntervalController::new(&[member(true), member(false)], 5, 1);
+    assert!(controller.is_adaptive(0) && !controller.is_adaptive(1));
+    assert!(controller.is_due(Instant::now()));
     assert!(!IntervalController::new(&[member(false)], 5, 1).is_due(Instant::now()));
 }
 

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-/// Lends buffers of one size. It never holds more than were out at one time, which the chain's bounded queues limit.
+/// Lends buffers. It never holds more than were lent at one time, which the bounded queues of the pipeline limit.
 #[derive(Clone, Default)]
 pub struct PixelPool {
     free: Arc<Mutex<Vec<Vec<u8>>>>,
 }
 
 impl PixelPool {
-    /// A buffer of exactly `bytes` bytes with whatever was in it; zeros when it is new.
+    /// A buffer of exactly `bytes` bytes, with its previous contents; zeros when it is new.
     #[must_use]
     pub fn acquire(&self, bytes: usize) -> PooledPixels {
         let mut pixels = self.free.lock().pop().unwrap_or_default();
@@ -23,7 +23,7 @@ impl PixelPool {
     }
 }
 
-/// A lent buffer, which goes back when it is dropped.
+/// A lent buffer; dropping it returns it to its pool.
 pub struct PooledPixels {
     pixels: Vec<u8>,
     pool: Arc<Mutex<Vec<Vec<u8>>>>,

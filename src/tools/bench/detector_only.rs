@@ -1,4 +1,4 @@
-//! The detector alone: preloaded frames through the workers' detectors, and nothing else. The yardstick for the whole chain.
+//! The detector without a pipeline: preloaded frames through the detectors of all workers.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
@@ -8,20 +8,18 @@ use crossbeam_channel::bounded;
 
 use jetwatch_config::Config;
 use jetwatch_detect::{self as detect, LayerTime};
+use jetwatch_pipeline::{PipelineError, join, needs_gstreamer, preload_frames, spawn};
 use jetwatch_source::{self as source, SyntheticFactory};
-use jetwatch_telemetry::{Recorder, StageSummary, process_usage};
+use jetwatch_telemetry::{Recorder, Stage, StageSummary, process_usage};
 
-use super::preload::preload_frames;
-use super::{PipelineError, needs_gstreamer, spawn};
-
-/// Numbers of the detector alone.
+/// Speed of the detectors without a pipeline.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct DetectorAlone {
     /// Frames measured.
     pub frames: u64,
     /// Workers.
     pub workers: usize,
-    /// Frames preloaded and used in turns.
+    /// Preloaded frames, used in turn.
     pub preloaded: usize,
     /// Frames per second of all workers together.
     pub fps: f64,
@@ -31,7 +29,11 @@ pub struct DetectorAlone {
     pub stages: Vec<StageSummary>,
 }
 
-/// Preloads up to `preload` frames of the first source and runs at least `frames` of them through the detectors, after `warmup` of them unmeasured.
+/// Preloads up to `preload` frames of the first source, runs `warmup` of them through the detectors unmeasured, then measures
+/// at least `frames`. Blocks until then.
+///
+/// # Errors
+/// The detector or the source cannot be opened, or the detector fails.
 pub fn bench_detector(
     config: &Config,
     preload: usize,
@@ -104,13 +106,13 @@ pub fn bench_detector(
     );
     barrier.wait();
     for thread in threads {
-        super::join(thread);
+        join(thread);
     }
     if let Ok(error) = failures.try_recv() {
         return Err(error.into());
     }
     let summary = recorder.summary();
-    let done = summary.stage(jetwatch_telemetry::Stage::Infer).items.max(1);
+    let done = summary.stage(Stage::Infer).items.max(1);
     Ok(DetectorAlone {
         frames: done,
         workers,
@@ -121,8 +123,11 @@ pub fn bench_detector(
     })
 }
 
-/// How long each layer of the network takes, over `detector_description` runs on single frames of the first source; `None` where the
-/// backend cannot tell.
+/// Time of each layer of the network, over `runs` runs on single frames of the first source; `None` where the backend does not
+/// measure layers.
+///
+/// # Errors
+/// The detector or the source cannot be opened, or the detector fails.
 pub fn bench_layers(
     config: &Config,
     preload: usize,

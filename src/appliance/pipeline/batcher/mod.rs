@@ -1,15 +1,17 @@
-//! Where frames wait for the detector: one lane a source, batches taken across them.
+//! The frame queues of all sources, and the batches formed from them.
 //!
-//! A live lane keeps the newest frame and counts what it replaces; a file's lane makes the reader wait, so that nothing is
-//! dropped. A worker takes frames only when it is free to run them, so no batch ages in a queue. Frames are taken in turns,
-//! one from each lane that has any, starting behind the lane that was served last: a fast source cannot starve a slow one.
-//! A batch that is not full waits for the lanes whose next frame is due, and for no other: not for a source that is being
-//! opened again, and not for one whose beat says that its next frame comes after the batch is gone.
+//! The queue of a live source keeps the newest frame and counts what it replaces; the queue of a file makes the reader wait, so
+//! that nothing is dropped. A worker takes frames only when it is free to run them, so no batch ages in a queue. Frames are
+//! taken round robin, one from each queue that has any, starting behind the queue that was served last: a fast source cannot
+//! starve a slow one. A partial batch waits for the queues whose next frame is due, and for no other: not for a source that is
+//! offline, and not for one whose next frame is expected after the batch has to leave.
 //!
-//! Lanes come and go while the others run. A lane's place is its source's [`SourceId`], which is never given twice.
+//! Sources are added and removed while the others run. A queue is indexed by the [`SourceId`] of its source, which is never
+//! used twice.
 
 mod arrival;
 mod discontinuity;
+mod interval;
 mod skip;
 
 use std::collections::VecDeque;
@@ -21,16 +23,16 @@ use jetwatch_config::Interval;
 use jetwatch_source::Flow;
 use jetwatch_types::{Frame, SourceId};
 
-use super::interval::{IntervalController, SourceKind};
+use self::interval::{IntervalController, SourceKind};
 
 use self::skip::{SkippedFrame, SkippedHandler};
 
 use self::arrival::ArrivalEstimator;
 
-/// Frames that a live lane keeps: more would only make results older.
+/// Frames that the queue of a live source keeps: more would only make results older.
 const LIVE_DEPTH: usize = 1;
 
-/// Frames that a file's lane keeps beyond one batch: when two workers ask at the same time, none waits for the decoder.
+/// Frames that the queue of a file keeps beyond one batch: two workers that ask at the same time need not wait for the decoder.
 const FILE_SLACK: usize = 2;
 
 /// A frame on its way to a worker, with its place in its source's order.
@@ -42,44 +44,44 @@ pub struct QueuedFrame {
     pub frame: Frame,
 }
 
-/// The waiting frames of all sources.
+/// The queued frames of all sources.
 pub struct Batcher {
     on_skipped: Option<SkippedHandler>,
     batch_size: usize,
     state: Mutex<State>,
-    /// Frames have come, or no more will.
+    /// A frame was queued, or no more will be.
     filled: Condvar,
-    /// A frame was taken, or no more are wanted.
+    /// A frame was taken, or no more will be.
     emptied: Condvar,
 }
 
 struct State {
-    /// By their sources' ids; those that were retired hold nothing any more.
+    /// By the ids of their sources; queues of removed sources are empty.
     queues: Vec<SourceQueue>,
     /// Which frames skip the network.
     intervals: IntervalController,
     /// Time in which workers were busy.
     busy_time: Duration,
-    /// Frames that skipped the network and whose turn has come.
+    /// Frames that skipped the network and that no queued frame precedes any more.
     released: Vec<(u64, SkippedFrame)>,
-    /// The lanes in use, in the order of their turns.
+    /// The queues in use, in the order in which they are served.
     round_robin: Vec<usize>,
-    /// Turn to look at first.
+    /// Index into `round_robin` of the queue to serve first.
     next: usize,
-    /// Lanes will be added: that none is open is no end.
+    /// Sources will be added: workers wait although no queue is open.
     held_open: bool,
     /// A worker is filling a batch; the others wait for the next one, so that frames that arrive together stay together.
     filling: bool,
-    /// Frames that may still be taken in all.
+    /// Frames that may still be taken, over all sources.
     frames_left: u64,
-    /// Batches that may still be handed out in all.
+    /// Batches that may still be formed.
     batches_left: u64,
-    /// Frames have waited since then without one being taken; `None`: none waits.
+    /// Since when frames have waited without one being taken; `None`: no frame waits.
     stalled_since: Option<Instant>,
 }
 
 struct SourceQueue {
-    queue: VecDeque<Frame>,
+    frames: VecDeque<Frame>,
     live: bool,
     depth: usize,
     open: bool,
@@ -90,17 +92,17 @@ struct SourceQueue {
     taken: u64,
     /// Frames that were queued so far.
     queued: u64,
-    /// Frames that skipped the network, each with how many were queued before it: they wait for their place in the order.
+    /// Frames that skipped the network, each with the number of frames queued before it: they wait for their place in the order.
     skipped: VecDeque<(u64, SkippedFrame)>,
-    /// Places in the order at which the source went away, of which nobody has taken note yet.
+    /// Places in the order at which the source went offline, and that the tracking stage has not passed yet.
     discontinuities: VecDeque<u64>,
 }
 
 impl Batcher {
-    /// One lane for each entry of `live`; at most `max_frames` are handed out in all.
+    /// One queue for each entry of `live`; at most `max_frames` frames leave in total.
     #[must_use]
     pub fn new(live: &[bool], batch_size: usize, max_frames: Option<u64>) -> Self {
-        let lanes: Vec<SourceQueue> = live
+        let queues: Vec<SourceQueue> = live
             .iter()
             .map(|&live| SourceQueue::new(live, batch_size))
             .collect();
@@ -108,8 +110,8 @@ impl Batcher {
             on_skipped: None,
             batch_size,
             state: Mutex::new(State {
-                round_robin: (0..lanes.len()).collect(),
-                queues: lanes,
+                round_robin: (0..queues.len()).collect(),
+                queues,
                 intervals: IntervalController::new(&[], 0, 1),
                 busy_time: Duration::ZERO,
                 released: Vec::new(),
@@ -125,15 +127,15 @@ impl Batcher {
         }
     }
 
-    /// One more lane, behind all others, whose frames skip the network as `interval` says where that was asked for with
-    /// [`with_intervals`](Self::with_intervals); `None` when every id has been given.
+    /// Adds a queue behind all others. Its frames skip the network at `interval`, after
+    /// [`with_intervals`](Self::with_intervals); `None` when all ids are used up.
     pub(super) fn add(&self, live: bool, interval: Interval) -> Option<SourceId> {
         let mut state = self.lock();
         let id = u16::try_from(state.queues.len()).ok()?;
-        let mut lane = SourceQueue::new(live, self.batch_size);
-        // After the last frame of a run, or its stop, nothing begins.
-        lane.open = state.frames_left > 0;
-        state.queues.push(lane);
+        let mut queue = SourceQueue::new(live, self.batch_size);
+        // After the last frame of a run, or its stop, no source starts.
+        queue.open = state.frames_left > 0;
+        state.queues.push(queue);
         state.round_robin.push(usize::from(id));
         state.intervals.add_source(SourceKind {
             interval,
@@ -142,19 +144,19 @@ impl Batcher {
         Some(SourceId(id))
     }
 
-    /// Gives a lane that is closed and drained out of the turns. Its id is not given again.
+    /// Removes a queue that is closed and drained. Its id is not used again.
     pub fn remove(&self, source: SourceId) {
         let mut state = self.lock();
         state.round_robin.retain(|&index| index != source.index());
         state.next = 0;
         state.intervals.remove_source(source.index());
-        let lane = &mut state.queues[source.index()];
-        lane.queue = VecDeque::new();
-        lane.skipped = VecDeque::new();
-        lane.discontinuities = VecDeque::new();
+        let queue = &mut state.queues[source.index()];
+        queue.frames = VecDeque::new();
+        queue.skipped = VecDeque::new();
+        queue.discontinuities = VecDeque::new();
     }
 
-    /// While it is held, that no lane is open does not end the workers: another one will be.
+    /// While `held_open`, workers wait for frames although no queue is open: sources will be added.
     pub fn hold_open(&self, held_open: bool) {
         self.lock().held_open = held_open;
         self.filled.notify_all();
@@ -163,34 +165,35 @@ impl Batcher {
     /// Whether a source delivers: a batch does not wait for one that does not.
     pub fn set_running(&self, source: SourceId, running: bool) {
         let mut state = self.lock();
-        let lane = &mut state.queues[source.index()];
-        lane.running = running;
-        lane.arrivals = ArrivalEstimator::default();
+        let queue = &mut state.queues[source.index()];
+        queue.running = running;
+        queue.arrivals = ArrivalEstimator::default();
         drop(state);
         self.filled.notify_all();
     }
 
-    /// Hands out at most so many batches in all.
+    /// Limits the number of batches.
     #[must_use]
     pub fn with_max_batches(mut self, max: Option<u64>) -> Self {
         self.state.get_mut().batches_left = max.unwrap_or(u64::MAX);
         self
     }
 
-    /// Takes a frame from its source. In a full live lane it replaces the oldest; in a file's lane it waits for room.
+    /// Queues a frame of a source. In a full queue of a live source it replaces the oldest; for a file it blocks until there is
+    /// room.
     pub fn push(&self, frame: Frame) -> Flow {
         let index = frame.meta.source.index();
         let mut state = self.lock();
         loop {
-            let lane = &mut state.queues[index];
-            if !lane.open {
+            let queue = &mut state.queues[index];
+            if !queue.open {
                 return Flow::Stop;
             }
-            if lane.queue.len() < lane.depth {
+            if queue.frames.len() < queue.depth {
                 break;
             }
-            if lane.live {
-                lane.drop_oldest();
+            if queue.live {
+                queue.drop_oldest();
                 state.release_skipped(index);
                 break;
             }
@@ -198,7 +201,7 @@ impl Batcher {
         }
         let now = Instant::now();
         state.queues[index].arrivals.observe(now);
-        state.queues[index].queue.push_back(frame);
+        state.queues[index].frames.push_back(frame);
         state.queues[index].queued += 1;
         state.stalled_since.get_or_insert(now);
         self.unlock_and_forward(state);
@@ -206,9 +209,9 @@ impl Batcher {
         Flow::Continue
     }
 
-    /// Fills `batch` with 1 to `size` frames, waiting at most `timeout` for company of the first one.
+    /// Fills `batch` with 1 to `size` frames: blocks until there is one, then waits at most `timeout` for others.
     ///
-    /// Returns false, with an empty batch, when every lane is closed and drained.
+    /// Returns false, with an empty batch, when every queue is closed and drained.
     pub fn next_batch(&self, size: usize, timeout: Duration, batch: &mut Vec<QueuedFrame>) -> bool {
         batch.clear();
         let mut state = self.lock();
@@ -217,7 +220,7 @@ impl Batcher {
         }
         if state.is_finished() {
             drop(state);
-            // The other workers must see it too.
+            // The other workers must end, too.
             self.filled.notify_all();
             return false;
         }
@@ -248,30 +251,30 @@ impl Batcher {
         true
     }
 
-    /// No more frames are taken from this source; those that wait are still handed out.
+    /// No more frames are queued for this source; those that wait still leave.
     pub fn close(&self, source: SourceId) {
         self.lock().queues[source.index()].open = false;
         self.filled.notify_all();
         self.emptied.notify_all();
     }
 
-    /// Closes every lane.
+    /// Closes every queue.
     pub fn close_all(&self) {
-        for lane in &mut self.lock().queues {
-            lane.open = false;
+        for queue in &mut self.lock().queues {
+            queue.open = false;
         }
         self.filled.notify_all();
         self.emptied.notify_all();
     }
 
-    /// Closes every lane and forgets what waits: for an end without draining.
+    /// Closes every queue and discards what waits: for an end without draining.
     pub fn discard(&self) {
         let mut state = self.lock();
-        for lane in &mut state.queues {
-            lane.open = false;
-            lane.queue.clear();
-            lane.skipped.clear();
-            lane.discontinuities.clear();
+        for queue in &mut state.queues {
+            queue.open = false;
+            queue.frames.clear();
+            queue.skipped.clear();
+            queue.discontinuities.clear();
         }
         state.stalled_since = None;
         drop(state);
@@ -291,12 +294,12 @@ impl Batcher {
         self.lock().queues[source.index()].dropped
     }
 
-    /// Frames that were taken from this source in all, once it is closed and drained; `None` before.
+    /// Number of frames that were taken from this source, once its queue is closed and drained; `None` before.
     #[must_use]
     pub fn drained(&self, source: SourceId) -> Option<u64> {
         let state = self.lock();
-        let lane = &state.queues[source.index()];
-        (!lane.open && (lane.queue.is_empty() || state.frames_left == 0)).then_some(lane.taken)
+        let queue = &state.queues[source.index()];
+        (!queue.open && (queue.frames.is_empty() || state.frames_left == 0)).then_some(queue.taken)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -306,36 +309,36 @@ impl Batcher {
 
 impl State {
     fn has_frames(&self) -> bool {
-        self.queues.iter().any(|lane| !lane.queue.is_empty())
+        self.queues.iter().any(|queue| !queue.frames.is_empty())
     }
 
     fn is_finished(&self) -> bool {
-        let comes = |lane: &SourceQueue| lane.open || !lane.queue.is_empty();
-        self.frames_left == 0 || !(self.held_open || self.queues.iter().any(comes))
+        let has_more = |queue: &SourceQueue| queue.open || !queue.frames.is_empty();
+        self.frames_left == 0 || !(self.held_open || self.queues.iter().any(has_more))
     }
 
-    /// Until when a batch that is sent at `deadline` waits for company; `None`: no frame is due by then.
+    /// Until when a batch with this `deadline` waits for more frames; `None`: none is due by then.
     fn wait_deadline(&self, now: Instant, deadline: Instant) -> Option<Instant> {
-        let lanes = self.round_robin.iter().map(|&index| &self.queues[index]);
-        lanes
-            .filter_map(|lane| lane.expected_by(now, deadline))
+        let queues = self.round_robin.iter().map(|&index| &self.queues[index]);
+        queues
+            .filter_map(|queue| queue.expected_by(now, deadline))
             .max()
     }
 
-    /// Moves waiting frames into `batch` until it has `size`, in turns.
+    /// Moves waiting frames into `batch` until it has `size`, round robin.
     fn fill(&mut self, size: usize, batch: &mut Vec<QueuedFrame>) {
         let count = self.round_robin.len();
         let mut idle = 0;
         while batch.len() < size && idle < count && self.frames_left > 0 {
             let index = self.round_robin[self.next];
-            let lane = &mut self.queues[index];
+            let queue = &mut self.queues[index];
             self.next = (self.next + 1) % count;
-            if let Some(frame) = lane.queue.pop_front() {
+            if let Some(frame) = queue.frames.pop_front() {
                 batch.push(QueuedFrame {
-                    order: lane.taken,
+                    order: queue.taken,
                     frame,
                 });
-                lane.taken += 1;
+                queue.taken += 1;
                 self.frames_left -= 1;
                 self.release_skipped(index);
                 idle = 0;
@@ -349,12 +352,12 @@ impl State {
         }
     }
 
-    /// Hands out no more.
+    /// No more frames leave.
     fn end(&mut self) {
         self.frames_left = 0;
         self.stalled_since = None;
-        for lane in &mut self.queues {
-            lane.open = false;
+        for queue in &mut self.queues {
+            queue.open = false;
         }
     }
 }
@@ -367,11 +370,11 @@ impl SourceQueue {
             batch_size + FILE_SLACK
         };
         Self {
-            queue: VecDeque::with_capacity(depth),
+            frames: VecDeque::with_capacity(depth),
             live,
             depth,
             open: true,
-            // A file is read as soon as it is opened; a camera may be away from the start.
+            // A file is read as soon as it is opened; a camera may be offline from the start.
             running: !live,
             arrivals: ArrivalEstimator::default(),
             dropped: 0,
@@ -382,12 +385,12 @@ impl SourceQueue {
         }
     }
 
-    /// Until when a batch that is sent at `deadline` waits for this lane; `None`: its next frame is not due by then.
+    /// Until when a batch with this `deadline` waits for this queue; `None`: its next frame is not due by then.
     fn expected_by(&self, now: Instant, deadline: Instant) -> Option<Instant> {
         if !self.open || !self.running {
             return None;
         }
-        // A file's reader is as fast as its frames are taken, so that it has no beat of its own.
+        // The reader of a file follows the workers, so it has no frame rate of its own.
         match self.arrivals.window().filter(|_| self.live) {
             Some((from, until)) => (from <= deadline && now < until).then(|| until.min(deadline)),
             None => Some(deadline),

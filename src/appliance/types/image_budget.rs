@@ -5,12 +5,12 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use jetwatch_types::Image;
+use crate::Image;
 
-/// Called for each view that is kept (1) or returned (-1), on the calling thread.
+/// Called for each image that is kept (1) or released (-1), on the calling thread.
 pub type BudgetObserver = Arc<dyn Fn(isize) + Send + Sync>;
 
-/// Limits the number of kept views.
+/// Limits the number of kept images.
 #[derive(Clone)]
 pub struct ImageBudget {
     in_use: Arc<AtomicUsize>,
@@ -18,7 +18,7 @@ pub struct ImageBudget {
     observer: Option<BudgetObserver>,
 }
 
-/// A kept view; dropping it frees its slot.
+/// A kept image; dropping it frees its slot.
 pub struct BudgetedImage {
     image: Image,
     in_use: Arc<AtomicUsize>,
@@ -26,7 +26,7 @@ pub struct BudgetedImage {
 }
 
 impl ImageBudget {
-    /// A budget of `max` views.
+    /// A budget of `max` images.
     #[must_use]
     pub fn new(max: usize) -> Self {
         Self {
@@ -36,22 +36,22 @@ impl ImageBudget {
         }
     }
 
-    /// Calls `observer` for every view from now on.
+    /// Calls `observer` for every image from now on.
     #[must_use]
     pub fn with_observer(mut self, observer: BudgetObserver) -> Self {
         self.observer = Some(observer);
         self
     }
 
-    /// Keeps a view; `None` when the budget is used up: the view returns to its pool.
+    /// Keeps an image; `None` when the budget is used up: the image returns to its pool.
     #[must_use]
     pub fn try_acquire(&self, image: Image) -> Option<BudgetedImage> {
         let max = self.max;
-        let more = |kept: usize| (kept < max).then_some(kept + 1);
+        let more = |in_use: usize| (in_use < max).then_some(in_use + 1);
         let (set, fetch) = (Ordering::AcqRel, Ordering::Acquire);
         self.in_use.fetch_update(set, fetch, more).ok()?;
-        if let Some(watch) = &self.observer {
-            watch(1);
+        if let Some(observer) = &self.observer {
+            observer(1);
         }
         Some(BudgetedImage {
             image,
@@ -72,8 +72,8 @@ impl Deref for BudgetedImage {
 impl Drop for BudgetedImage {
     fn drop(&mut self) {
         self.in_use.fetch_sub(1, Ordering::AcqRel);
-        if let Some(watch) = &self.observer {
-            watch(-1);
+        if let Some(observer) = &self.observer {
+            observer(-1);
         }
     }
 }
@@ -81,7 +81,7 @@ impl Drop for BudgetedImage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use jetwatch_types::Size;
+    use crate::Size;
 
     #[test]
     fn a_full_budget_admits_no_image_until_one_is_released() {

@@ -1,4 +1,4 @@
-//! A stop request that can be awaited.
+//! A stop request of a thread or of a whole run, which can be awaited.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -20,12 +20,12 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     requested: bool,
-    /// Who is stopped along with this one.
+    /// The tokens that are stopped along with this one.
     children: Vec<Weak<Shared>>,
 }
 
 impl StopToken {
-    /// Asks for the stop. It cannot be taken back.
+    /// Requests the stop. It cannot be revoked.
     pub fn stop(&self) {
         let children = {
             let mut state = self.lock();
@@ -38,7 +38,7 @@ impl StopToken {
         }
     }
 
-    /// A token that is stopped along with this one, and can be stopped alone.
+    /// A token that is stopped along with this one, and can be stopped separately.
     #[must_use]
     pub fn child(&self) -> Self {
         let child = Self::default();
@@ -53,13 +53,13 @@ impl StopToken {
         child
     }
 
-    /// Whether the stop was asked for.
+    /// Whether the stop was requested.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.lock().requested
     }
 
-    /// Waits at most `timeout`, less when the stop comes; returns whether it came.
+    /// Waits at most `timeout`, less when the stop is requested; returns whether it was.
     #[must_use]
     pub fn wait(&self, timeout: Duration) -> bool {
         let mut state = self.lock();
@@ -90,15 +90,15 @@ mod tests {
     }
 
     #[test]
-    fn child_token_stops_with_parent_or_alone() {
+    fn child_token_stops_with_parent_or_separately() {
         let parent = StopToken::default();
-        let (alone, along) = (parent.child(), parent.child());
-        alone.stop();
-        assert!(alone.is_stopped() && !parent.is_stopped() && !along.is_stopped());
-        let waiting = along.clone();
+        let (first, second) = (parent.child(), parent.child());
+        first.stop();
+        assert!(first.is_stopped() && !parent.is_stopped() && !second.is_stopped());
+        let waiting = second.clone();
         let waiter = std::thread::spawn(move || waiting.wait(Duration::from_secs(60)));
         parent.stop();
         assert!(waiter.join().expect("the waiter does not panic"));
-        assert!(parent.child().is_stopped(), "born after the stop");
+        assert!(parent.child().is_stopped(), "created after the stop");
     }
 }

@@ -1,12 +1,12 @@
-//! Puts results of several workers back into each source's order.
+//! Restores the order of the results of one source, which come from several workers.
 
 use std::collections::VecDeque;
 
-/// Results of one source that came before their turn. Holds at most what the workers have in hand.
+/// Results of one source that arrived early. Holds at most as many as the workers process at once.
 #[derive(Debug)]
 pub struct ReorderBuffer<T> {
     next: u64,
-    /// `early[i]` is the result with ticket `next + 1 + i`.
+    /// `early[i]` is the result with order `next + 1 + i`.
     early: VecDeque<Option<T>>,
 }
 
@@ -20,13 +20,14 @@ impl<T> Default for ReorderBuffer<T> {
 }
 
 impl<T> ReorderBuffer<T> {
-    /// Ticket of the result that is due: also the number of results given out so far.
+    /// Order of the next result: also the number of results emitted so far.
     #[must_use]
     pub const fn next(&self) -> u64 {
         self.next
     }
 
-    /// Takes a result; `emit` gets it and those behind it that are now due, in order. A ticket given twice is ignored.
+    /// Takes a result; `emit` receives it and those behind it that are now due, in order. An order that was emitted before is
+    /// ignored.
     pub fn push(&mut self, order: u64, result: T, mut emit: impl FnMut(T)) {
         if order > self.next {
             // The gap is at most the number of frames that the workers hold.
@@ -42,7 +43,7 @@ impl<T> ReorderBuffer<T> {
         }
         emit(result);
         self.next += 1;
-        // The front is always ticket `window`'s place now.
+        // The front is the result with order `next` now.
         while let Some(front) = self.early.pop_front() {
             match front {
                 Some(due) => {
@@ -79,8 +80,8 @@ mod tests {
         for order in orders {
             let mut reorder = ReorderBuffer::default();
             let mut emitted = Vec::new();
-            for ticket in &order {
-                reorder.push(*ticket, *ticket, |result| emitted.push(result));
+            for place in &order {
+                reorder.push(*place, *place, |result| emitted.push(result));
             }
             assert_eq!(emitted, [0, 1, 2, 3, 4], "arrived as {order:?}");
             assert_eq!(reorder.next(), 5);
@@ -94,7 +95,7 @@ mod tests {
         reorder.push(1, 'x', |_| panic!("a is missing"));
         let mut emitted = String::new();
         reorder.push(0, 'a', |result| emitted.push(result));
-        assert_eq!(emitted, "ax", "the later of two results with one ticket");
-        reorder.push(0, 'z', |_| panic!("a was given"));
+        assert_eq!(emitted, "ax", "the later of two results with one order");
+        reorder.push(0, 'z', |_| panic!("a was emitted"));
     }
 }

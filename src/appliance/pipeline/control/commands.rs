@@ -1,0 +1,123 @@
+//! Executes commands, which add sources from the templates of the configuration and remove them. No command removes or changes a
+//! source of the configuration file.
+
+use std::collections::BTreeMap;
+
+use jetwatch_config::{Config, MAX_SOURCES, SourceConfig};
+use jetwatch_publish::{Command, Reply};
+
+use super::queue::ReceivedCommand;
+use crate::sources::Sources;
+use crate::track::unknown_labels_of;
+
+/// The template of a source that a command added.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct FromTemplate {
+    pub(crate) template: String,
+    pub(crate) parameters: BTreeMap<String, String>,
+}
+
+impl FromTemplate {
+    /// The source named `name`, from the templates of `config`, or why there is none.
+    pub(crate) fn source(&self, name: &str, config: &Config) -> Result<SourceConfig, String> {
+        let templates = &config.source_templates;
+        let found = templates.iter().find(|known| known.name == self.template);
+        let template = found.ok_or_else(|| {
+            let names: Vec<&str> = templates.iter().map(|known| known.name.as_str()).collect();
+            format!(
+                "there is no such template; source_templates has: {}",
+                names.join(", ")
+            )
+        })?;
+        let source = template.source(name, &self.parameters);
+        source.map_err(|error| error.to_string())
+    }
+}
+
+/// Executes a command on `sources`, logs the result, and returns the reply.
+pub(super) fn execute(received: ReceivedCommand, sources: &mut Sources, config: &Config) -> Reply {
+    let mut text = String::new();
+    let reply = match received {
+        Ok((id, command)) => {
+            let name = command.name().to_owned();
+            text = format!("{} {name}", command.command_name());
+            let error = apply(command, sources, config).err();
+            let name = Some(name);
+            Reply { id, name, error }
+        }
+        Err(reply) => reply,
+    };
+    match &reply.error {
+        Some(error) => log::warn!(
+            "command refused: {text}{}{error}",
+            if text.is_empty() { "" } else { ": " }
+        ),
+        None => log::info!("command carried out: {text}"),
+    }
+    reply
+}
+
+fn apply(command: Command, sources: &mut Sources, config: &Config) -> Result<(), String> {
+    match command {
+        Command::AddSource {
+            name,
+            template,
+            parameters,
+        } => {
+            let from_template = FromTemplate {
+                template,
+                parameters,
+            };
+            add_from_template(&name, from_template, sources, config)
+        }
+        Command::RemoveSource { name } => remove_added(&name, sources),
+    }
+}
+
+fn add_from_template(
+    name: &str,
+    from_template: FromTemplate,
+    sources: &mut Sources,
+    config: &Config,
+) -> Result<(), String> {
+    if sources.running().len() >= MAX_SOURCES {
+        return Err(format!(
+            "there are {MAX_SOURCES} sources, which is as many as can be"
+        ));
+    }
+    let source = from_template.source(name, config)?;
+    let is_taken = |known: &str| known.eq_ignore_ascii_case(name);
+    let mut running = sources.running().iter();
+    if running.any(|source| is_taken(&source.config.name)) {
+        return Err("there is a source of this name (case is ignored)".to_owned());
+    }
+    if let Some((key, label)) = unknown_labels_of(&source, sources.labels()).first() {
+        return Err(format!("{key}: the model has no label `{label}`"));
+    }
+    sources
+        .add(config, &source)
+        .map_err(|error| error.to_string())?;
+    sources.set_template(name, from_template);
+    Ok(())
+}
+
+fn remove_added(name: &str, sources: &mut Sources) -> Result<(), String> {
+    let mut running = sources.running().iter();
+    let found = running.find(|source| source.config.name == name);
+    match found.map(|source| &source.from_template) {
+        None => return Err("there is no source of this name".to_owned()),
+        Some(None) => {
+            return Err(
+                "this source is in the configuration file: take it out there and reload".to_owned(),
+            );
+        }
+        Some(Some(_)) => {}
+    }
+    let late = sources.remove(&[name.to_owned()]);
+    match late.is_empty() {
+        true => Ok(()),
+        false => {
+            Err("it does not end; it was left behind, and nothing it gives is taken".to_owned())
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Requests that wait for execution. No request is lost: a reload stays requested until it is done, and a command that finds the
+//! queue full is refused with a reply.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, SendTimeoutError, Sender, bounded};
+
+use jetwatch_publish::{Command, Reply};
+
+use crate::track::ControlMessage;
+
+/// Most commands that may wait: a few for each source.
+const MAX_PENDING: usize = 256;
+
+/// Longest wait of the command listener for room in the queue; the broker waits meanwhile. Shorter than the time that the
+/// listener has to end.
+const ENQUEUE_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// A command with the id of its sender, or the reply where it could not be parsed.
+pub(super) type ReceivedCommand = Result<(Option<String>, Command), Reply>;
+
+/// One request.
+pub(super) enum Request {
+    /// Read the configuration again.
+    Reload,
+    /// Execute this, and reply.
+    Command(ReceivedCommand),
+}
+
+/// The requests that wait.
+pub(super) struct ControlQueue {
+    /// A flag, since a queue may be full. Several requests are one: the file is read after the last of them.
+    reload: Arc<AtomicBool>,
+    tx: Sender<ReceivedCommand>,
+    rx: Receiver<ReceivedCommand>,
+}
+
+impl Default for ControlQueue {
+    fn default() -> Self {
+        let (tx, rx) = bounded(MAX_PENDING);
+        Self {
+            reload: Arc::default(),
+            tx,
+            rx,
+        }
+    }
+}
+
+impl ControlQueue {
+    /// The next request; does not block.
+    pub(super) fn next(&self) -> Option<Request> {
+        if self.reload.swap(false, Ordering::AcqRel) {
+            return Some(Request::Reload);
+        }
+        self.rx.try_recv().ok().map(Request::Command)
+    }
+
+    /// A function that requests a reload and does not wait for it.
+    pub(super) fn reload_request(&self) -> impl Fn() + Send + use<> {
+        let reload = Arc::clone(&self.reload);
+        move || reload.store(true, Ordering::Release)
+    }
+
+    /// A function that takes the payloads of commands. One that finds no room in time is refused through `messages`.
+    pub(super) fn command_handler(
+        &self,
+        messages: Sender<ControlMessage>,
+    ) -> impl Fn(Vec<u8>) + Send + use<> {
+        let tx = self.tx.clone();
+        move |payload| {
+            // Parsed here, so that what waits is small.
+            let sent = Command::read(&payload);
+            if let Err(SendTimeoutError::Timeout(sent)) = tx.send_timeout(sent, ENQUEUE_TIMEOUT) {
+                log::warn!("a command was refused: {MAX_PENDING} others wait");
+                let busy = format!("busy: {MAX_PENDING} commands wait; send it again later");
+                let _ = messages.send(ControlMessage::CommandReply(refused(sent, busy)));
+            }
+        }
+    }
+
+    /// Refuses what still waits when the pipeline ends.
+    pub(super) fn close(&self, messages: &Sender<ControlMessage>) {
+        for sent in self.rx.try_iter() {
+            let _ = messages.send(ControlMessage::CommandReply(refused(
+                sent,
+                "the daemon ends".to_owned(),
+            )));
+        }
+    }
+}
+
+/// The reply to a command that is not executed.
+fn refused(sent: ReceivedCommand, error: String) -> Reply {
+    match sent {
+        Ok((id, command)) => Reply {
+            id,
+            name: Some(command.name().to_owned()),
+            error: Some(error),
+        },
+        Err(reply) => reply,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn removal(number: usize) -> Vec<u8> {
+        format!(r#"{{"id": "{number}", "command": "remove_source", "name": "x{number}"}}"#)
+            .into_bytes()
+    }
+
+    fn next_reply(messages: &Receiver<ControlMessage>) -> Option<Reply> {
+        match messages.try_recv() {
+            Ok(ControlMessage::CommandReply(reply)) => Some(reply),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn full_control_queue_keeps_reload_and_answers_commands() {
+        let queue = ControlQueue::default();
+        let (messages, received) = bounded(MAX_PENDING + 2);
+        let handle = queue.command_handler(messages.clone());
+        (0..MAX_PENDING).for_each(|number| handle(removal(number)));
+        assert!(
+            next_reply(&received).is_none(),
+            "there is room for all of them"
+        );
+        handle(removal(MAX_PENDING));
+        let busy = next_reply(&received).expect("a reply");
+        let (id, name) = (busy.id.as_deref(), busy.name.as_deref());
+        assert_eq!((id, name), (Some("256"), Some("x256")));
+        assert!(
+            busy.error.is_some_and(|error| error.starts_with("busy")),
+            "the reason is given"
+        );
+
+        let reload = queue.reload_request();
+        reload();
+        reload();
+        assert!(matches!(queue.next(), Some(Request::Reload)));
+        let Some(Request::Command(Ok((id, _)))) = queue.next() else {
+            panic!("the first command");
+        };
+        assert_eq!(id.as_deref(), Some("0"));
+        queue.close(&messages);
+        let replies = std::iter::from_fn(|| next_reply(&received)).count();
+        assert_eq!(replies, MAX_PENDING - 1, "the rest at the end");
+        assert!(queue.next().is_none());
+    }
+}

@@ -1,0 +1,74 @@
+//! The [`FrameHandler`] of the daemon: frames go to the batcher, states to the tracking stage.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crossbeam_channel::Sender;
+
+use jetwatch_source::{Flow, FrameHandler};
+use jetwatch_telemetry::StopToken;
+use jetwatch_types::{Frame, FrameMeta, Image, ImageBudget, SourceId, SourceState};
+
+use super::batcher::Batcher;
+use super::track::{REMOVED_REASON, TrackInput};
+
+/// Connects one source to the batcher and to the tracking stage.
+pub(super) struct SourceHandler {
+    pub(super) batcher: Arc<Batcher>,
+    /// Limits the full images of skipped frames that later stages keep.
+    pub(super) image_budget: Option<ImageBudget>,
+    pub(super) inputs: Sender<TrackInput>,
+    /// Ends this source.
+    pub(super) stop: StopToken,
+    /// Ends the whole pipeline.
+    pub(super) pipeline_stop: StopToken,
+    /// Set once the source has ended without a failure.
+    pub(super) has_ended: Arc<AtomicBool>,
+}
+
+impl FrameHandler for SourceHandler {
+    fn frame(&self, frame: Frame) -> Flow {
+        self.batcher.push(frame)
+    }
+
+    fn should_skip(&self, source: SourceId) -> bool {
+        self.batcher.should_skip(source)
+    }
+
+    fn skipped(&self, meta: FrameMeta, full_image: Option<Image>) {
+        let full_image = full_image.zip(self.image_budget.as_ref());
+        let full_image = full_image.and_then(|(image, budget)| budget.try_acquire(image));
+        self.batcher.push_skipped(meta, full_image);
+    }
+
+    fn state_changed(&self, id: SourceId, state: SourceState, reason: Option<String>) {
+        match state {
+            SourceState::Online => self.batcher.set_running(id, true),
+            SourceState::Offline => {
+                self.batcher.set_running(id, false);
+                self.batcher.mark_discontinuity(id);
+            }
+            SourceState::Ended => {
+                self.batcher.set_running(id, false);
+                self.has_ended.store(true, Ordering::Release);
+            }
+            // A file counts as running from its start; a camera that was offline still is.
+            SourceState::Connecting => {}
+        }
+        let is_removed = state == SourceState::Ended
+            && self.stop.is_stopped()
+            && !self.pipeline_stop.is_stopped();
+        let reason = match is_removed {
+            true => Some(REMOVED_REASON.to_owned()),
+            false => reason,
+        };
+        let message = TrackInput::SourceState { id, state, reason };
+        let _ = self.inputs.send(message);
+    }
+
+    fn ended(&self, id: SourceId) {
+        self.batcher.close(id);
+        // The tracking stage may have processed the last result before the queue was closed.
+        let _ = self.inputs.send(TrackInput::QueueClosed { id });
+    }
+}

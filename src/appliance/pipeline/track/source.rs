@@ -1,0 +1,117 @@
+//! The tracking state of all sources, by their ids. Sources are added and removed, and no id is used twice: the entry of a removed
+//! source stays empty.
+
+use std::collections::VecDeque;
+use std::ops::{Index, IndexMut};
+
+use crossbeam_channel::Sender;
+
+use jetwatch_track::{TrackEventGenerator, Tracker};
+use jetwatch_types::{
+    BudgetedImage, Detection, FrameMeta, SourceId, SourceState, Track, TrackEvent,
+};
+
+use super::analytics::SourceAnalytics;
+use super::filter::DetectionFilter;
+use super::reorder::ReorderBuffer;
+
+/// One entry for each id that was ever used.
+#[derive(Default)]
+pub(crate) struct SourceTable(Vec<Option<Box<TrackedSource>>>);
+
+impl SourceTable {
+    /// Sets the entry of `id`.
+    pub(crate) fn insert(&mut self, id: SourceId, source: Box<TrackedSource>) {
+        if self.0.len() <= id.index() {
+            self.0.resize_with(id.index() + 1, || None);
+        }
+        self.0[id.index()] = Some(source);
+    }
+
+    /// Empties the entry of `id`.
+    pub(crate) fn remove(&mut self, id: SourceId) {
+        self.0[id.index()] = None;
+    }
+
+    /// Whether there is a source with this id.
+    pub(crate) fn contains(&self, id: SourceId) -> bool {
+        self.0.get(id.index()).is_some_and(Option::is_some)
+    }
+
+    /// The ids of all sources.
+    pub(crate) fn ids(&self) -> Vec<SourceId> {
+        let ids = (0..=u16::MAX).map(SourceId).take(self.0.len());
+        ids.filter(|id| self.contains(*id)).collect()
+    }
+}
+
+/// Panics for an id without a source. A source is removed after its last result, so results have one.
+impl Index<usize> for SourceTable {
+    type Output = TrackedSource;
+
+    fn index(&self, index: usize) -> &TrackedSource {
+        self.0[index]
+            .as_ref()
+            .expect("a source is kept until its last result")
+    }
+}
+
+impl IndexMut<usize> for SourceTable {
+    fn index_mut(&mut self, index: usize) -> &mut TrackedSource {
+        self.0[index]
+            .as_mut()
+            .expect("a source is kept until its last result")
+    }
+}
+
+/// Metadata, detections (`None`: the frame skipped the network) and full image of one frame.
+pub(crate) type PendingFrame = (FrameMeta, Option<Vec<Detection>>, Option<BudgetedImage>);
+
+/// The tracking state of one source.
+pub(crate) struct TrackedSource {
+    pub(crate) name: String,
+    pub(crate) reorder: ReorderBuffer<PendingFrame>,
+    pub(crate) tracker: Tracker,
+    pub(crate) lifecycle: TrackEventGenerator,
+    /// `None` where the source has no analytics rules.
+    pub(crate) analytics: Option<SourceAnalytics>,
+    /// Selects the detections that are tracked.
+    pub(crate) filter: DetectionFilter,
+    /// States to publish, in this order; [`SourceState::Offline`] once the frames before it are processed.
+    pub(crate) states: VecDeque<(SourceState, Option<String>)>,
+    /// The end of the source, to publish once its last frame is processed.
+    pub(crate) pending_end: Option<(SourceState, Option<String>)>,
+    /// The end was published.
+    pub(crate) ended_published: bool,
+    /// Receives a message once the source is removed.
+    pub(crate) removal: Option<Sender<()>>,
+    pub(crate) last_meta: Option<FrameMeta>,
+    pub(crate) events: Vec<TrackEvent>,
+    pub(crate) visible_tracks: Vec<Track>,
+}
+
+impl TrackedSource {
+    pub(crate) fn new(
+        name: &str,
+        tracker: Tracker,
+        lifecycle: TrackEventGenerator,
+        analytics: Option<SourceAnalytics>,
+        filter: DetectionFilter,
+    ) -> Self {
+        Self {
+            name: name.to_owned(),
+            reorder: ReorderBuffer::default(),
+            tracker,
+            lifecycle,
+            analytics,
+            filter,
+            states: VecDeque::new(),
+            pending_end: None,
+            ended_published: false,
+            removal: None,
+            last_meta: None,
+            events: Vec::new(),
+            visible_tracks: Vec::new(),
+        }
+    }
+}
