@@ -69,8 +69,11 @@ pub fn parse_time(text: &str) -> Result<i64, String> {
 /// Maximum number of names in an error.
 const MAX_NAMES: usize = 20;
 
-/// The time of one occurrence of a range, given as nsys does: `text` or `text@domain`, with `#3` for the third; or as the
-/// tables show it, `domain:text`.
+/// The time of one occurrence of a range, in the notation of nsys: `text` or `text@domain`, with `#3` for the third; or as in
+/// the tables, `domain:text`.
+///
+/// # Errors
+/// The export has no NVTX ranges or not this one, or cannot be read.
 pub fn find_range(export: &Export, wanted: &str) -> Result<TimeWindow, ReportError> {
     export.require(&NVTX)?;
     let (name, number) = match wanted.rsplit_once('#') {
