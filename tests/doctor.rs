@@ -97,7 +97,7 @@ fn doctor_runs_on_machine_without_jetson() {
     );
     report.assert_line("ok", "element videoscale", &["add-borders (gboolean)"]);
     report.assert_line("unknown", "element nvvidconv", &["not a Jetson"]);
-    report.assert_line("ok", "scaling by the CPU", &["ms a picture"]);
+    report.assert_line("ok", "scaling by the CPU", &["ms per image"]);
     report.assert_line("unknown", "scaling by the VIC", &["not a Jetson"]);
     // Every sample equals that of the clip.
     report.assert_line("ok", "decoding by the CPU", &["mean difference 0.00"]);

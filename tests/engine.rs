@@ -128,11 +128,11 @@ fn engine_is_built_once_cached_and_rebuilt_with_force() {
         let settings = ["--batch", "2", "--workers", "2"];
         let text = ends(&mut bench.build(&settings), 0);
         assert!(
-            text.contains("why        no TensorRT engine of street-nano in int8 was built yet"),
+            text.contains("reason     no TensorRT engine of street-nano in int8 was built yet"),
             "{text}"
         );
         assert!(
-            text.contains("layers by what they give: ") && text.contains("by device: GPU"),
+            text.contains("layers by output precision: ") && text.contains("by device: GPU"),
             "{text}"
         );
         let manifest = bench.manifest();
@@ -145,7 +145,10 @@ fn engine_is_built_once_cached_and_rebuilt_with_force() {
         assert_eq!(bench.files(".cache").len(), 1, "{version}");
 
         let text = ends(&mut bench.build(&settings), 0);
-        assert!(text.contains("found      it is there already"), "{text}");
+        assert!(
+            text.contains("found      the engine exists already"),
+            "{text}"
+        );
         assert_eq!(bench.manifest(), manifest);
 
         let mut forced = bench.build(&settings);
@@ -251,7 +254,7 @@ fn calibration_uses_images_then_cache() {
         calibrating.arg(&pictures).arg("--calibration").arg(&cache);
         let text = ends(&mut calibrating, 0);
         assert!(
-            text.contains("calibrated with 4 pictures; use it: detector.tensorrt.calibration: "),
+            text.contains("calibrated with 4 images; to use it: detector.tensorrt.calibration: "),
             "{text}"
         );
         let calibrated = fs::read_to_string(&cache).expect("it was written");
@@ -262,8 +265,11 @@ fn calibration_uses_images_then_cache() {
         // With the calibration cache, the spec is the same.
         let mut again = bench.build(&["--batch", "2", "--precision", "int8", "--calibration"]);
         let text = ends(again.arg(&cache), 0);
-        assert!(text.contains("found      it is there already"), "{text}");
-        // Without it, the engine of the network with Q/DQ nodes is different.
+        assert!(
+            text.contains("found      the engine exists already"),
+            "{text}"
+        );
+        // Without it, the engine of the network with Q/DQ nodes is another.
         let text = ends(
             &mut bench.build(&["--batch", "2", "--precision", "int8"]),
             0,
@@ -602,8 +608,8 @@ fn tensorrt_rtx_builds_for_absent_gpu() {
         "{text}"
     );
     let mut again = bench.build(&["--batch", "4", "--compute-capability", "8.6", "--tensorrt"]);
-    assert!(ends(again.arg(&library), 0).contains("found      it is there already"));
-    // Without its manifest, and truncated, only the header is known.
+    assert!(ends(again.arg(&library), 0).contains("found      the engine exists already"));
+    // Without its manifest, and cut off, the header alone speaks.
     let half = bench.path("half.engine");
     let plan = fs::read(&path).expect("readable");
     fs::write(&half, &plan[..plan.len() / 2]).expect("written");

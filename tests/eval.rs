@@ -217,8 +217,8 @@ fn two_precisions_are_evaluated_and_compared() {
     );
     let text = stdout(&output);
     for part in [
-        "3 pictures with 3 objects",
-        "Not taught to the model, so not judged: tram",
+        "3 images with 3 objects",
+        "Unknown to the model, not evaluated: tram",
         "int8 minus fp32: AP -0.1327",
         "Car",
     ] {
@@ -316,7 +316,7 @@ fn eval_errors_give_reason() {
     let text = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(
-        text.contains("none of the 3 pictures can be read") && text.contains("check --images"),
+        text.contains("none of the 3 images can be read") && text.contains("check --images"),
         "{text}"
     );
 

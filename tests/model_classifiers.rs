@@ -169,10 +169,7 @@ fn missing_labels_are_generated_from_output_size() {
     assert_eq!(spec.labels, ["class_0", "class_1"]);
     assert!(printed.contains("2 classes: class_0, class_1"), "{printed}");
     let text = fs::read_to_string(workshop.path("light/model.yaml")).expect("written");
-    assert!(
-        text.contains("The file does not name its classes"),
-        "{text}"
-    );
+    assert!(text.contains("The file has no class names"), "{text}");
 }
 
 #[test]
@@ -184,7 +181,7 @@ fn classifier_mismatch_is_reported() {
         text.contains("3 labels were given, but the network has 2 classes (as layout softmax, output [2]: one number for each label, from the operator Softmax)"),
         "{text}"
     );
-    assert!(text.contains("give one label a line"), "{text}");
+    assert!(text.contains("give one label per line"), "{text}");
     let text = workshop.create_error(&["--layout", "logits"]);
     assert!(
         text.contains("do not fit the layout logits")
@@ -207,8 +204,7 @@ fn classifier_mismatch_is_reported() {
     let workshop = ModelFolder::new(&network(None, &[2], None));
     let text = workshop.create_error(&[]);
     assert!(
-        text.contains("leaves the size of its input `images` open")
-            && text.contains("such as --size"),
+        text.contains("input `images` has a dynamic size") && text.contains("such as --size"),
         "{text}"
     );
     let (spec, _) = workshop.create(&["--size", "24x24"]);

@@ -256,7 +256,11 @@ fn server_without_ranges_sends_full_file() {
         .fetch_verified(&server)
         .expect("a wrong part is not used");
     assert!(place.has_only_file());
-    assert!(place.waits[1].contains("another part"), "{:?}", place.waits);
+    assert!(
+        place.waits[1].contains("another range"),
+        "{:?}",
+        place.waits
+    );
 }
 
 #[test]
@@ -362,9 +366,9 @@ fn redirects_are_followed_up_to_limit() {
 #[test]
 fn client_errors_are_permanent_and_server_errors_are_retried() {
     for (status, wanted) in [
-        (404, "not there any more"),
+        (404, "no longer exists"),
         (403, "access is denied"),
-        (410, "not there any more"),
+        (410, "no longer exists"),
     ] {
         let server = serve(vec![Answer::Status(status, "")]);
         let mut place = Target::new();
@@ -429,7 +433,7 @@ fn silent_server_times_out() {
     );
     assert_eq!(
         place.waits,
-        ["the server does not answer", "the server stopped sending"]
+        ["the server does not respond", "the server stopped sending"]
     );
 }
 
@@ -452,7 +456,7 @@ fn unreachable_server_is_reported() {
         .expect_err("no such host")
         .to_string();
     assert!(
-        error.contains("name is not known") && error.contains("HTTPS_PROXY"),
+        error.contains("name cannot be resolved") && error.contains("HTTPS_PROXY"),
         "{error}"
     );
     for url in ["", "x", "ftp://127.0.0.1/x"] {

@@ -457,7 +457,7 @@ fn init_writes_a_folder_that_the_daemon_reads() {
     let before = fs::read(out.join("model.yaml")).expect("it is there");
     let (is_well, _, stderr) = model(&["init", "--out"], &[&out, &source]);
     assert!(
-        !is_well && stderr.contains("model.yaml is there already") && stderr.contains("--force"),
+        !is_well && stderr.contains("model.yaml exists already") && stderr.contains("--force"),
         "{stderr}"
     );
     assert_eq!(
@@ -536,11 +536,7 @@ fn failed_init_reports_error_and_leaves_no_file() {
     );
     let mut open = tiny();
     open.input_shape = [None, Some(3), None, None];
-    refused(
-        &open.bytes(),
-        &[],
-        "leaves the size of its input `images` open",
-    );
+    refused(&open.bytes(), &[], "input `images` has a dynamic size");
     refused(b"PK\x03\x04", &[], "ZIP archive");
     let labels = folder.path().join("names");
     fs::write(&labels, "cat\n").expect("written");

@@ -172,14 +172,14 @@ fn profile_reports_missing_parts_before_start() {
         &["--trace", "nvtx,cudla"],
         none,
         1,
-        "does not know the trace `cudla`, it knows cuda, nvtx, osrt",
+        "does not support the trace `cudla`, expected one of cuda, nvtx, osrt",
     );
     fails(&[], ("NSYS_VERSION", "2020.5.3.1-double"), 1, "2020.5.3");
     fails(
         &["--target-folder", "/nowhere"],
         none,
         1,
-        "choose another place with --target-folder",
+        "choose another folder with --target-folder",
     );
     fails(
         &["--output", "nowhere/out"],
@@ -208,7 +208,7 @@ fn profile_reports_missing_parts_before_start() {
     };
     let text = here(&old);
     assert!(
-        text.contains("is 2022.4.2, the one here is 2021.5.1"),
+        text.contains("is 2022.4.2, the local one is 2021.5.1"),
         "{text}"
     );
     let text = here(Path::new("nowhere"));
@@ -381,7 +381,7 @@ fn a_service_is_recorded_through_its_session() {
         "{text}"
     );
     let text = failure(&attach(" 1 00:04 Collection 1 box"), 1);
-    assert!(text.contains("records already"), "{text}");
+    assert!(text.contains("is recording already"), "{text}");
     assert_success(&attach(" 1 00:04 Launched 1 box"));
     assert!(
         bench

@@ -397,7 +397,7 @@ fn recording_does_not_overwrite_input_video() {
         let output = finish(setup.command("run").arg(option).arg(setup.path(name)));
         let text = stderr(&output);
         assert_eq!(output.status.code(), Some(1), "{option} {name}: {text}");
-        assert!(text.contains("is the file that sources[0].uri"), "{text}");
+        assert!(text.contains("is the input of sources[0].uri"), "{text}");
         let after = fs::read(&video).expect("it is still there");
         assert!(after == before, "{option} {name} wrote over it");
     }

@@ -462,16 +462,16 @@ fn invalid_report_files_are_rejected_with_advice() {
         (path("missing.sqlite"), "cannot read"),
         (
             make("empty.sqlite", b""),
-            "is empty: the profile was cut off",
+            "is empty: the profile was interrupted",
         ),
         (
             make("text.sqlite", b"not a database at all"),
-            "is no SQLite database",
+            "is not a SQLite database",
         ),
         (make("picture.png", b"\x89PNG\r\n"), "is of an unknown kind"),
         (
             make("cut.sqlite", &whole[..whole.len() / 2]),
-            "the export is cut off or damaged: export it again",
+            "the export is truncated or damaged: export it again",
         ),
         (
             make("old.qdrep", b"qdrep"),
@@ -479,7 +479,7 @@ fn invalid_report_files_are_rejected_with_advice() {
         ),
         (
             make("some.nsys-rep", b"report"),
-            "needs nsys to be exported, and it was not found",
+            "needs nsys for its export, which was not found",
         ),
         (
             change("nvtx.sqlite", "DROP TABLE NVTX_EVENTS"),
@@ -487,7 +487,7 @@ fn invalid_report_files_are_rejected_with_advice() {
         ),
         (
             change("none.sqlite", "DELETE FROM NVTX_EVENTS"),
-            "it holds no NVTX range here; profile with --trace=nvtx",
+            "it has no NVTX ranges in this part; profile with --trace=nvtx",
         ),
         (
             change("texts.sqlite", "DROP TABLE StringIds"),
@@ -507,8 +507,8 @@ fn invalid_report_files_are_rejected_with_advice() {
             ),
             "table CUPTI_ACTIVITY_KIND_RUNTIME, row 2: start is Text",
         ),
-        (make("list.json", b"[1, 2]"), "is no JSON object"),
-        (make("cut.json", b"{\"data\": {"), "it is no complete JSON"),
+        (make("list.json", b"[1, 2]"), "is not a JSON object"),
+        (make("cut.json", b"{\"data\": {"), "it is not complete JSON"),
         (
             make("other.json", b"{\"results\": []}"),
             "found the keys results, expected data_stats_minus_warmup",

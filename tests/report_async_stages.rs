@@ -89,8 +89,8 @@ fn capture_advice_covers_slow_rendering_and_waiting_batches() {
         for line in [
             "rendering takes longer than inference",
             "drawing a frame takes 120.0 ms, of which 70.0 ms wait for the encoder, and the network 90.0 ms; \
-             the recording was at work for 51 % of the time",
-            "leave --record out, record fewer sources",
+             the recording was busy for 51 % of the time",
+            "omit --record, record fewer sources",
             "the secondary batch of light waits for objects",
             "a batch has 3.5 crops where 16 fit, waits 175.0 ms, and takes 10.0 ms; a batch_size of 4 would be full",
             "(keys: secondary[].batch_size, secondary[].batch_timeout_ms)",
@@ -148,7 +148,7 @@ fn benchmark_advice_equals_capture_advice() {
     for line in [
         // 100 and 300 ms for 50 frames, and 450 ms for 100.
         "drawing a frame takes 8.0 ms, of which 6.0 ms wait for the encoder, and the network 4.5 ms; \
-         the recording was at work for 40 % of the time",
+         the recording was busy for 40 % of the time",
         "a batch has 2.0 crops where 8 fit, waits 9.5 ms, and takes 0.5 ms; a batch_size of 3 would be full",
     ] {
         assert!(found.contains(line), "{line} is not in\n{found}");

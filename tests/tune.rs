@@ -660,7 +660,7 @@ fn tune_command_plans_applies_and_restores() {
     assert_eq!(words.as_deref(), Some(wanted), "{text}");
     assert!(text.contains("throttled: VDD_CPU_GPU_CV draws"), "{text}");
     assert!(
-        text.contains("since the start: oc3 happened 4 times"),
+        text.contains("since the start of the machine: oc3 occurred 4 times"),
         "{text}"
     );
 

@@ -1,4 +1,4 @@
-//! `jetwatch check`: tests the model, the sources and the broker of a configuration on this machine.
+//! `jetwatch check`: checks that what the configuration names works on this machine.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ pub(super) struct CheckArgs {
     root: PathBuf,
 }
 
-/// Timeout of the broker.
+/// Timeout of the connection to the broker.
 const BROKER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Checks everything, prints one line per result, and fails when one check failed.
@@ -66,7 +66,7 @@ pub(super) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
         for note in &machine.notes {
             lines.unknown("machine", note);
         }
-        let place = CheckContext {
+        let context = CheckContext {
             surfaces: prepared
                 .as_ref()
                 .and_then(|prepared| check_surfaces(prepared, &machine, &mut lines)),
@@ -78,7 +78,7 @@ pub(super) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
             }
         }
         for source in &config.sources {
-            check_source(source, prepared.as_ref(), &place, &mut lines);
+            check_source(source, prepared.as_ref(), &context, &mut lines);
         }
         if let Some(prepared) = &prepared {
             check_secondary(&config, prepared, &mut lines);
@@ -148,12 +148,12 @@ fn check_surfaces(
     let release = machine.release?;
     match prepared.surfaces(Some(release.major)) {
         Ok(Some(surfaces)) => {
-            report.ok("pictures", "read by the GPU where the VIC leaves them");
+            report.ok("images", "read by the GPU in NVMM, without a copy");
             Some(surfaces)
         }
         Ok(None) => None,
         Err(error) => {
-            report.unknown("pictures", &error.to_string());
+            report.unknown("images", &error.to_string());
             None
         }
     }
@@ -188,7 +188,7 @@ fn check_source(
     let placement = prepared.map_or_else(Default::default, DetectorFactory::placement);
     let expected = match source::gst::predict_plan(source, &host.machine, input, placement) {
         Ok(expected) => expected,
-        // It would fail in the same way when it is opened.
+        // Opening the source would fail in the same way.
         Err(error) => return report.failed(&plan, &error.to_string()),
     };
     match open(source, input, placement, host) {
@@ -196,12 +196,12 @@ fn check_source(
             let waited = opened.waited.as_millis();
             let text = format!("{} pixels, first frame after {waited} ms", opened.size);
             report.ok(&what, &text);
-            // A drawn source has no pipeline.
+            // A synthetic source has no GStreamer pipeline and reports no plan.
             add_plan(&plan, &opened.plan.unwrap_or(expected), report);
         }
         Err(reason) => {
             report.failed(&what, &reason);
-            let text = format!("expected plan, without a frame: {expected}");
+            let text = format!("expected, not verified: {expected}");
             report.unknown(&plan, &text);
         }
     }
@@ -217,14 +217,14 @@ fn add_plan(what: &str, plan: &ProcessingPlan, report: &mut CheckReport) {
 /// Sends the first frame, the plan and the failures of a source to the check.
 struct FirstFrame {
     messages: Sender<SourceMessage>,
-    is_seen: AtomicBool,
+    is_sent: AtomicBool,
 }
 
 impl FrameHandler for FirstFrame {
     fn frame(&self, frame: Frame) -> Flow {
-        // Only the first frame is sent. The source continues until it is stopped, so an earlier end is its own. The frame number does not
-        // identify the first frame: an image that could not be read in place had one, too.
-        if !self.is_seen.swap(true, Ordering::Relaxed) {
+        // Only the first frame is reported, and the source continues: so an end before the stop is the source's own. The
+        // sequence number does not identify the first frame: an image that could not be read in place had one too.
+        if !self.is_sent.swap(true, Ordering::Relaxed) {
             let message = SourceMessage::Frame(frame.meta.source_size);
             let _ = self.messages.send(message);
         }
@@ -243,7 +243,7 @@ impl FrameHandler for FirstFrame {
     }
 }
 
-/// Opens the source and waits for one frame, and for the plan of its pipeline; or the reason why there is none.
+/// Opens the source and waits for one frame and for the plan of its pipeline. The error is the reason why one is missing.
 fn open(
     source: &SourceConfig,
     input: Size,
@@ -259,7 +259,7 @@ fn open(
         &stop,
         Arc::new(FirstFrame {
             messages: tx,
-            is_seen: AtomicBool::new(false),
+            is_sent: AtomicBool::new(false),
         }),
     );
     context.machine = Arc::clone(&host.machine);
@@ -270,9 +270,9 @@ fn open(
         .map_err(|error| format!("cannot start a thread: {error}"))?;
     let result = wait_for_frame(&rx, source, started);
     stop.stop();
-    // Its own error is already in `result`.
+    // The source's own error is already in `result`.
     let _ = handle.join();
-    // A plan that the configuration does not accept comes after its frame.
+    // A plan that the configuration does not accept is reported after the first frame.
     let late = rx.try_iter().find_map(|message| match message {
         SourceMessage::Error(reason) => Some(reason),
         SourceMessage::Frame(_) | SourceMessage::Plan(_) => None,
@@ -290,12 +290,14 @@ fn wait_for_frame(
 ) -> Result<Opened, String> {
     let timeout = source.first_frame_timeout();
     let end = started + timeout + Duration::from_secs(1);
-    // A drawn source has no pipeline and no plan.
+    // A synthetic source has no GStreamer pipeline and reports no plan.
     let has_plan = !matches!(source.uri, SourceUri::Synthetic(_));
-    let (mut seen, mut plan) = (None, None);
+    let (mut first_frame, mut plan) = (None, None);
     loop {
         match rx.recv_deadline(end) {
-            Ok(SourceMessage::Frame(size)) => seen = seen.or(Some((size, started.elapsed()))),
+            Ok(SourceMessage::Frame(size)) => {
+                first_frame = first_frame.or(Some((size, started.elapsed())))
+            }
             Ok(SourceMessage::Plan(found)) => plan = Some(found),
             Ok(SourceMessage::Error(reason)) => return Err(reason),
             Err(RecvTimeoutError::Timeout) => {
@@ -303,10 +305,10 @@ fn wait_for_frame(
                 return Err(format!("no frame within {waited} ms"));
             }
             Err(RecvTimeoutError::Disconnected) => {
-                return Err("it ended without a frame".to_owned());
+                return Err("the source ended without a frame".to_owned());
             }
         }
-        if let Some((size, waited)) = seen
+        if let Some((size, waited)) = first_frame
             && (plan.is_some() || !has_plan)
         {
             return Ok(Opened { size, waited, plan });
@@ -334,7 +336,7 @@ fn check_broker(config: &Config, report: &mut CheckReport) {
         Broker::Url { host, port, .. } => match publish::probe(mqtt, BROKER_TIMEOUT) {
             Ok(_) => report.ok(
                 "broker",
-                &format!("{host}:{port} accepts the client {}", mqtt.client_id),
+                &format!("{host}:{port} accepts the client id {}", mqtt.client_id),
             ),
             Err(error) if error.is_units_alone() => report.unknown("broker", &error.to_string()),
             Err(error) => report.failed("broker", &error.to_string()),

@@ -1,6 +1,6 @@
 //! `jetwatch dataset`: labeled images of the built-in street, in formats for training tools and `jetwatch eval`.
 //!
-//! Arguments, progress line and summary; `jetwatch_traffic` draws and writes.
+//! Arguments, progress line and summary; `jetwatch_traffic` draws the scenes and writes the files.
 
 use std::io::{IsTerminal, Write, stderr};
 use std::num::NonZero;
@@ -25,9 +25,9 @@ pub(super) struct DatasetArgs {
     /// Number of scenes; each with its own appearance
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     scenes: u64,
-    /// Number of images per scene, at well separated times
+    /// Number of images per scene, at well-separated times
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pictures: u32,
+    images: u32,
     /// Seed of the first scene; scene n has seed + n
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -63,14 +63,14 @@ enum ImageFormat {
     Png,
 }
 
-/// Draws and writes everything.
+/// Generates the dataset and prints a summary.
 pub(super) fn run(args: &DatasetArgs) -> Result<Exit> {
     let settings = DatasetSettings {
         folder: args.out.clone(),
         scenes: args.scenes,
         generator: DatasetGenerator {
             first_seed: args.seed,
-            images_per_scene: args.pictures,
+            images_per_scene: args.images,
             size: args.size,
             objects: args.objects,
         },
@@ -88,7 +88,7 @@ pub(super) fn run(args: &DatasetArgs) -> Result<Exit> {
     };
     let summary = dataset::write(&settings, |done| show_progress(done, args.scenes))?;
     println!(
-        "{} pictures of {} scenes with {} objects in {}",
+        "{} images of {} scenes with {} objects in {}",
         summary.images,
         args.scenes,
         summary.objects,
@@ -103,7 +103,7 @@ fn show_progress(done: u64, scenes: u64) {
         return;
     }
     let end = if done == scenes { "\n" } else { "" };
-    // An error of the progress line is ignored.
+    // The progress line is optional: a failed write is ignored.
     let _ = write!(stderr, "\rscene {done} of {scenes}{end}");
 }
 
@@ -122,10 +122,10 @@ fn parse_size(text: &str) -> Result<Size, String> {
 
 fn parse_range(text: &str) -> Result<(u32, u32), String> {
     let number = |text: &str| text.parse::<u32>().ok().filter(|number| *number <= 64);
-    let (least, most) = text.split_once('-').unwrap_or((text, text));
-    number(least)
-        .zip(number(most))
-        .filter(|(least, most)| least <= most)
+    let (min, max) = text.split_once('-').unwrap_or((text, text));
+    number(min)
+        .zip(number(max))
+        .filter(|(min, max)| min <= max)
         .ok_or_else(|| {
             format!("found {text:?}, expected two whole numbers from 0 to 64, such as 3-14")
         })

@@ -20,7 +20,7 @@ use super::{Exit, parse_duration, progress, run, signals};
 /// The default scene.
 const SCENE: &str = "synthetic://traffic?seed=1&objects=8&width=640&height=360&fps=30";
 
-/// Host of the printed subscription.
+/// Default port of an MQTT broker.
 const DEFAULT_PORT: u16 = 1883;
 
 /// Interval of track updates: short enough to show movement, long enough to read.
@@ -69,7 +69,7 @@ pub(super) fn run(args: &DemoArgs, started: Instant) -> anyhow::Result<Exit> {
         None => None,
     };
     let options = Options {
-        // Measuring the precisions is not part of starting.
+        // The start time excludes the measurement of the precisions.
         process_started: Some(if scorer.is_some() {
             Instant::now()
         } else {
@@ -124,10 +124,10 @@ pub(super) fn run(args: &DemoArgs, started: Instant) -> anyhow::Result<Exit> {
     run::finish(outcome, None)
 }
 
-/// Frames that each precision is measured with.
+/// Number of frames for the measurement of each precision.
 const TRIAL_FRAMES: u64 = 24;
 
-/// Selects the precision that is fastest on this machine, where the model has several; that depends on the CPU.
+/// Selects the fastest precision on this machine if the model has several: which one it is depends on the CPU.
 fn choose_precision(config: &mut Config, spec: &ModelSpec) -> anyhow::Result<()> {
     if spec.files.len() < 2 || config.sources.is_empty() {
         return Ok(());
@@ -162,7 +162,7 @@ fn choose_precision(config: &mut Config, spec: &ModelSpec) -> anyhow::Result<()>
     Ok(())
 }
 
-/// The built-in scene, when that is the source and its truth can be known.
+/// The built-in scene if it is the source: only then is there ground truth.
 fn scene_of(config: &Config) -> Option<&SyntheticScene> {
     match &config.sources.first()?.uri {
         SourceUri::Synthetic(scene) => Some(scene),
@@ -181,7 +181,7 @@ fn print_intro(config: &Config, args: &DemoArgs) {
     }
     if config.detector.backend == Backend::Scripted {
         println!(
-            "Detector: scripted. It repeats the scene's ground truth and looks at no pixel: this shows the chain, not a network."
+            "Detector: scripted. It outputs the scene's ground truth and reads no pixels: this shows the pipeline, not a network."
         );
         println!(
             "          A real network: make demo MODEL=folder (a folder with model.yaml and its ONNX file)."
@@ -195,21 +195,21 @@ fn print_intro(config: &Config, args: &DemoArgs) {
     println!();
 }
 
-/// The usual port on the loopback interface, or a free one when it is in use.
+/// The default port on the loopback interface, or a free one if it is in use.
 fn free_address() -> SocketAddr {
-    let usual = SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_PORT));
-    match TcpListener::bind(usual) {
-        Ok(_) => usual,
+    let default = SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_PORT));
+    match TcpListener::bind(default) {
+        Ok(_) => default,
         Err(_) => SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
     }
 }
 
-/// Subscribes to everything and prints it, on a thread that ends when the broker does. Gives the number of messages of each kind.
+/// Subscribes to all messages and prints them, on a thread that ends with the broker. It returns the number of messages by kind.
 fn print_messages(
     mqtt: &MqttConfig,
     address: SocketAddr,
 ) -> anyhow::Result<std::thread::JoinHandle<BTreeMap<String, usize>>> {
-    let reader = MqttConfig {
+    let client = MqttConfig {
         broker: Broker::Embedded { listen: address },
         client_id: format!("{}-demo", mqtt.client_id),
         ..mqtt.clone()
@@ -220,7 +220,7 @@ fn print_messages(
         address.port()
     );
     println!();
-    let subscriber = Subscriber::start(&reader, &filter)?;
+    let subscriber = Subscriber::start(&client, &filter)?;
     Ok(std::thread::Builder::new()
         .name("demo-reader".to_owned())
         .spawn(move || {
@@ -228,15 +228,15 @@ fn print_messages(
             loop {
                 match subscriber.recv_timeout(Duration::from_millis(200)) {
                     Some((topic, payload)) => {
-                        let observed = counts.entry(message_kind(&topic, &payload)).or_insert(0);
-                        *observed += 1;
-                        // One of each kind as it is, the others in a form that fits a line.
+                        let count = counts.entry(message_kind(&topic, &payload)).or_insert(0);
+                        *count += 1;
+                        // The first message of each kind is printed whole, the others as a summary that fits a line.
                         let text = match summarize(&payload) {
-                            Some(digest) if *observed > 1 => digest,
+                            Some(summary) if *count > 1 => summary,
                             _ => String::from_utf8_lossy(&payload).into_owned(),
                         };
                         match writeln!(stdout(), "{topic} {text}") {
-                            // The reader of the pipe has ended; the counts continue.
+                            // The reader has closed the pipe; messages are still counted.
                             Err(error) if error.kind() != ErrorKind::BrokenPipe => {
                                 log::warn!("cannot print: {error}")
                             }
@@ -250,7 +250,7 @@ fn print_messages(
         })?)
 }
 
-/// What a message is about, for the count at the end.
+/// The kind of a message, for the count at the end.
 fn message_kind(topic: &str, payload: &[u8]) -> String {
     let json = serde_json::from_slice::<serde_json::Value>(payload).unwrap_or_default();
     match json.get("kind").and_then(serde_json::Value::as_str) {
@@ -266,7 +266,7 @@ fn message_kind(topic: &str, payload: &[u8]) -> String {
     }
 }
 
-/// An event or a summary in words; `None` for what is short already.
+/// An event or statistics in one line; `None` for other messages, which are short already.
 fn summarize(payload: &[u8]) -> Option<String> {
     let json = serde_json::from_slice::<serde_json::Value>(payload).ok()?;
     let text = |value: &serde_json::Value| value.as_str().unwrap_or("?").to_owned();
@@ -304,15 +304,15 @@ fn print_score(score: &Score) {
             |value| format!("{:.1} %", value * 100.0),
         )
     };
-    let (found, tracks) = (&score.detections, &score.tracks);
+    let (detections, tracks) = (&score.detections, &score.tracks);
     println!(
-        "Against the scene's truth, boxes that overlap by half, {} frames with {} objects:\n  \
+        "Compared with the scene's ground truth at an IOU of 0.5, {} frames with {} objects:\n  \
          detections  recall {}, precision {}\n  \
-         tracks      MOTA {}, {} misses, {} false, {} changes of identity",
-        found.frames,
-        found.objects,
-        share(found.recall()),
-        share(found.precision()),
+         tracks      MOTA {}, {} misses, {} false positives, {} identity switches",
+        detections.frames,
+        detections.objects,
+        share(detections.recall()),
+        share(detections.precision()),
         share(tracks.mota()),
         tracks.misses,
         tracks.false_positives,
@@ -328,7 +328,7 @@ fn print_next_steps(config: &Config) {
         "  a camera          make demo SOURCE=v4l2:///dev/video0 MODEL=folder    (or rtsp://user:password@host/path)"
     );
     println!(
-        "  as a daemon       jetwatch run --config configs/jetwatch.yaml         (every key is explained in it)"
+        "  as a daemon       jetwatch run --config configs/jetwatch.yaml         (the file explains every key)"
     );
     if config
         .publish
@@ -337,7 +337,7 @@ fn print_next_steps(config: &Config) {
         .is_some_and(|mqtt| matches!(mqtt.broker, Broker::Embedded { .. }))
     {
         println!(
-            "  your own broker   publish: {{mqtt: {{broker: mqtt://host:1883}}}}       (one line of that file)"
+            "  your own broker   publish: {{mqtt: {{broker: mqtt://host:1883}}}}       (a line of that file)"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! `jetwatch doctor`: tests on the machine itself what can only be tested there.
+//! `jetwatch doctor`: checks of the installation on the machine itself.
 //!
 //! Each [`Check`] prints lines that begin with `ok`, `wrong` or `unknown`. The checks are those of `jetwatch_doctor`.
 
@@ -19,11 +19,11 @@ use super::Exit;
 /// Arguments of `jetwatch doctor`.
 #[derive(Debug, Args)]
 pub(super) struct DoctorArgs {
-    /// Examine only the detector, and build its engine if it is missing: compare TensorRT and ONNX Runtime, as far as they are
+    /// Check only the detector, and build its engine if it is missing: compare TensorRT and ONNX Runtime, as far as they are
     /// installed, with recorded detections.
     #[arg(long)]
     detector: bool,
-    /// Examine only these parts.
+    /// Run only these checks.
     #[arg(long, value_name = "PARTS", value_parser = checks(), value_delimiter = ',', conflicts_with_all = ["detector", "record"])]
     only: Vec<Check>,
     /// Configuration file; by default /etc/jetwatch/jetwatch.yaml where it exists.
@@ -32,7 +32,7 @@ pub(super) struct DoctorArgs {
     /// Model folder; by default that of the shipped network.
     #[arg(long, value_name = "DIR")]
     model: Option<PathBuf>,
-    /// Precision to examine; by default int8 where the model has it, else its first.
+    /// Precision to check; by default int8 where the model has it, else its first.
     #[arg(long)]
     precision: Option<String>,
     /// Path of libnvinfer.so, or its folder.
@@ -65,21 +65,21 @@ pub(super) fn run(args: &DoctorArgs) -> anyhow::Result<Exit> {
         return Ok(Exit::Success);
     }
     if args.detector {
-        let found = doctor::check_detector(&options, print_result)?;
-        println!("verdict: {}", found.verdict);
-        write(args.json.as_deref(), &found)?;
-        return Ok(Exit::from_checks(found.is_ok));
+        let report = doctor::check_detector(&options, print_result)?;
+        println!("verdict: {}", report.verdict);
+        write(args.json.as_deref(), &report)?;
+        return Ok(Exit::from_checks(report.is_ok));
     }
-    // Results contain what is wrong; messages of libraries are in them, or in the log of the daemon.
+    // No log: the results contain the errors of the libraries.
     telemetry::start_logging(log::LevelFilter::Off);
     let checks: Vec<Check> = Check::ALL
         .into_iter()
         .filter(|check| args.only.is_empty() || args.only.contains(check))
         .collect();
-    let found = doctor::run(&options, &checks, print_result)?;
-    println!("verdict: {}", found.verdict);
-    write(args.json.as_deref(), &found)?;
-    Ok(Exit::from_checks(found.is_ok))
+    let report = doctor::run(&options, &checks, print_result)?;
+    println!("verdict: {}", report.verdict);
+    write(args.json.as_deref(), &report)?;
+    Ok(Exit::from_checks(report.is_ok))
 }
 
 /// Prints a result as one line.
@@ -101,17 +101,17 @@ impl DoctorArgs {
     }
 }
 
-/// Reads the name of a check.
+/// Parses the name of a check.
 fn checks() -> impl TypedValueParser<Value = Check> {
     let value = |check: Check| PossibleValue::new(check.name()).help(check.description());
     PossibleValuesParser::new(Check::ALL.map(value)).try_map(|name| name.parse::<Check>())
 }
 
-fn write(path: Option<&Path>, found: &impl Serialize) -> anyhow::Result<()> {
+fn write(path: Option<&Path>, report: &impl Serialize) -> anyhow::Result<()> {
     let Some(path) = path else {
         return Ok(());
     };
-    let document = serde_json::to_value(found)?;
+    let document = serde_json::to_value(report)?;
     fs::write(path, format!("{document:#}\n"))
         .with_context(|| format!("cannot write {}", path.display()))
 }

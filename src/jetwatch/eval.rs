@@ -12,7 +12,7 @@ use jetwatch_telemetry as telemetry;
 
 use super::Exit;
 
-/// Unreadable images are listed up to this number.
+/// Maximum number of unreadable images that are listed.
 const MAX_LISTED: usize = 20;
 
 /// Arguments of `jetwatch eval`.
@@ -78,7 +78,8 @@ pub(super) fn run(args: &EvalArgs) -> anyhow::Result<Exit> {
     let report = evaluator.report(&run);
     print!("{}", report.to_text());
     if let Some(path) = &args.out {
-        let text = serde_json::to_string_pretty(&report).context("cannot write numbers as JSON")?;
+        let text =
+            serde_json::to_string_pretty(&report).context("cannot write the results as JSON")?;
         write(path, &(text + "\n")).with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(if run.unreadable.is_empty() {
@@ -88,21 +89,18 @@ pub(super) fn run(args: &EvalArgs) -> anyhow::Result<Exit> {
     })
 }
 
-/// Prints which images could not be read.
+/// Prints the images that could not be read.
 fn report_unreadable(run: &EvaluationRun, images: &ImageList) {
     for (index, reason) in run.unreadable.iter().take(MAX_LISTED) {
-        eprintln!(
-            "jetwatch: left out {}: {reason}",
-            images[*index].0.display()
-        );
+        eprintln!("jetwatch: skipped {}: {reason}", images[*index].0.display());
     }
     let more = run.unreadable.len().saturating_sub(MAX_LISTED);
     if more > 0 {
-        eprintln!("jetwatch: and {more} more were left out");
+        eprintln!("jetwatch: skipped {more} more images");
     }
 }
 
-/// A line on a terminal that says how far it is.
+/// Progress line on a terminal.
 fn bar(total: usize) -> impl FnMut(usize) {
     const WIDTH: usize = 30;
     let is_terminal = stderr().is_terminal();
@@ -114,7 +112,7 @@ fn bar(total: usize) -> impl FnMut(usize) {
         shown = Some(done);
         let full = WIDTH * done / total.max(1);
         let line = format!(
-            "\x1b[K[{}{}] {done} of {total} pictures\r",
+            "\x1b[K[{}{}] {done} of {total} images\r",
             "#".repeat(full),
             ".".repeat(WIDTH - full)
         );

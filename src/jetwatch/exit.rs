@@ -9,11 +9,11 @@ use jetwatch_nsys::profile::ProfileError;
 use jetwatch_pipeline::PipelineError;
 use jetwatch_telemetry::with_error_prefix;
 
-/// Shown below `--help`, and in the book.
+/// Printed below `--help`, and part of the README.
 pub(super) const HELP: &str = "\
 Exit codes:
   0    ended as requested, or by itself
-  1    the pipeline failed (detector, publishing, or a thread that did not end), or a command failed
+  1    the pipeline failed: detector, publishing, or a thread that did not end; or the command failed
   2    the command line is wrong
   3    a source failed permanently
   78   the configuration or the model is wrong (systemd does not restart on it)
@@ -33,12 +33,12 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// The end of a command that made checks.
+    /// Result of a command that runs checks.
     pub(super) fn from_checks(is_ok: bool) -> Self {
         if is_ok { Self::Success } else { Self::Failure }
     }
 
-    /// The exit status of a daemon that another program ran.
+    /// Converts the exit status of a daemon that was started by another program.
     pub(super) fn from_daemon_status(status: u8) -> Self {
         match status {
             0 => Self::Success,
@@ -98,12 +98,12 @@ pub(super) fn report(error: &anyhow::Error) -> Exit {
 pub(super) fn abort_on_panic() {
     std::panic::set_hook(Box::new(|panic| {
         let thread = std::thread::current();
-        let place = panic
+        let location = panic
             .location()
             .map(ToString::to_string)
             .unwrap_or_default();
         let text = format!(
-            "bug: thread {} panicked at {place}: {}",
+            "bug: thread {} panicked at {location}: {}",
             thread.name().unwrap_or("unnamed"),
             panic.payload_as_str().unwrap_or("no message")
         );

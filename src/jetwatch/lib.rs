@@ -1,6 +1,6 @@
-//! The command line: one file per subcommand, each with `run(args)`.
+//! The command line: one file per subcommand, each with `run(args)`. Called by `main.rs`.
 
-// First: its macros replace Rust's own in all files below.
+// First: its macros replace those of the standard library in all files below.
 #[macro_use]
 mod output;
 
@@ -45,7 +45,7 @@ enum Command {
     Run(run::RunArgs),
     /// Check that the configuration, the model, the sources and the broker work.
     Check(check::CheckArgs),
-    /// Examine this machine: one line for each requirement of the daemon, with a remedy for each failure.
+    /// Check this machine: one line for each requirement of the daemon, with a remedy for each failure.
     Doctor(doctor::DoctorArgs),
     /// Run the whole pipeline on a built-in scene and print its messages as a subscriber receives them.
     Demo(demo::DemoArgs),
@@ -122,7 +122,7 @@ fn exit_code(result: anyhow::Result<Exit>) -> ExitCode {
     }
 }
 
-/// The whole command line, for manual pages and shell completions.
+/// The command line without the hidden subcommands, for manual pages and shell completions.
 #[must_use]
 pub fn command() -> clap::Command {
     Arguments::command()

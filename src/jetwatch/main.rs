@@ -1,4 +1,4 @@
-//! The `jetwatch` command: parse, dispatch, exit code; nothing else.
+//! The `jetwatch` program; `lib.rs` parses the command line and runs the subcommand.
 
 use std::process::ExitCode;
 

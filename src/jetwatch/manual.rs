@@ -11,17 +11,17 @@ use clap_complete::Shell;
 
 use super::Exit;
 
-/// Its name on the command line.
+/// Name of the subcommand.
 pub(super) const NAME: &str = "manual";
 
 #[derive(Debug, Args)]
 struct ManualArgs {
-    /// Folder for the files; it is made if it does not exist.
+    /// Folder for the files; created if it does not exist.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 }
 
-/// The subcommand, which `--help` leaves out.
+/// The subcommand, which `--help` does not list.
 pub(super) fn subcommand() -> Command {
     ManualArgs::augment_args(Command::new(NAME).hide(true))
 }

@@ -1,8 +1,8 @@
-//! Output of the commands. In this crate `println!`, `print!`, `eprintln!` are those of this file: Rust's own macros panic on
-//! a closed pipe, and a panic aborts with a core dump, for example after `| head -1`.
+//! Standard output and standard error of the commands. This crate uses the macros `println!`, `print!` and `eprintln!` of this
+//! file: those of the standard library panic when a pipe is closed, so that `| head -1` would abort with a core dump.
 //!
-//! When standard output is closed, the process ends at once and silently, with the exit code that shells show for programs
-//! that SIGPIPE ended. Rust ignores that signal, and restoring its default needs unsafe code.
+//! When the reader of standard output closes the pipe, the process ends at once and silently, with the exit code that shells
+//! show for programs that were ended by SIGPIPE. Rust ignores that signal, and restoring it needs unsafe code.
 
 use std::fmt::Arguments;
 use std::io::{ErrorKind, Write, stderr, stdout};
@@ -22,13 +22,13 @@ macro_rules! print {
     ($($text:tt)*) => { $crate::output::print(format_args!($($text)*)) };
 }
 
-/// Prints a line to standard error; errors are ignored.
+/// Prints a line to standard error; see [`eprint`].
 macro_rules! eprintln {
     ($($text:tt)*) => { $crate::output::eprint(format_args!("{}\n", format_args!($($text)*))) };
 }
 
-/// Prints to standard output. Ends the process when the pipe is closed, or with a message when writing fails for another
-/// reason, such as a full disk.
+/// Prints to standard output. Ends the process when the pipe is closed, or when writing fails for another reason, such as a
+/// full disk, which is reported.
 pub(super) fn print(text: Arguments<'_>) {
     let written = stdout().lock().write_fmt(text);
     match written {
@@ -43,8 +43,8 @@ pub(super) fn print(text: Arguments<'_>) {
     }
 }
 
-/// Prints to standard error; errors are ignored.
+/// Prints to standard error; a failed write is ignored.
 pub(super) fn eprint(text: Arguments<'_>) {
-    // There is no other place to report the error.
+    // There is no other place to report the failure.
     let _ = stderr().lock().write_fmt(text);
 }

@@ -1,4 +1,4 @@
-//! `jetwatch profile`: nsys around the daemon, here or over ssh, and its report.
+//! `jetwatch profile`: records the daemon with nsys, on this machine or over ssh, and reports on the profile.
 
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -28,7 +28,7 @@ pub(super) struct ProfileArgs {
     /// Profile on this remote machine, over ssh.
     #[arg(long, value_name = "USER@MACHINE")]
     host: Option<String>,
-    /// Pass an option to ssh, such as Port=2222, IdentityFile=key or ProxyJump=gate; a value that begins with `-` is passed as it is, such as -Ffile.
+    /// Pass an option to ssh, such as Port=2222, IdentityFile=key or ProxyJump=bastion; a value that begins with `-` is passed as it is, such as -Ffile.
     #[arg(
         long = "ssh-option",
         value_name = "OPTION",
@@ -145,42 +145,42 @@ pub(super) fn run(args: &ProfileArgs) -> anyhow::Result<Exit> {
     } else {
         Some(Exporter::find(&args.nsys)?)
     };
-    let subject = profile_target(args)?;
-    let stopper = CancelHandle::default();
-    stop_on_signals(stopper.clone())?;
-    let place = Host {
+    let target = profile_target(args)?;
+    let cancel = CancelHandle::default();
+    stop_on_signals(cancel.clone())?;
+    let host = Host {
         host: args.host.clone(),
         ssh: args.ssh.clone(),
         ssh_options: args.ssh_options.clone(),
         user: args.sudo.clone().map_or(User::Current, User::Other),
     };
     let folder = args.target_folder.as_deref();
-    let mut taker = ProfileRunner::connect(&place, &stopper, folder, &args.target_nsys)?;
-    let there = taker.host_info().version;
+    let mut runner = ProfileRunner::connect(&host, &cancel, folder, &args.target_nsys)?;
+    let there = runner.host_info().version;
     if let Some(here) = exporter.as_ref().map(Exporter::version)
         && here < there
     {
         return Err(ProfileError::LocalNsysTooOld {
-            place: place.to_string(),
+            place: host.to_string(),
             there,
             here,
         }
         .into());
     }
     let note = &mut |note: String| eprintln!("jetwatch: note: {note}");
-    taker.prepare(&subject, note)?;
+    runner.prepare(&target, note)?;
     let mut status = 0;
     for (number, files) in files.iter().enumerate() {
-        let order = profile_request(args, files.batch_size);
-        if let Some(note) = taker.sampling_note(&order).filter(|_| number == 0) {
+        let request = profile_request(args, files.batch_size);
+        if let Some(note) = runner.sampling_note(&request).filter(|_| number == 0) {
             eprintln!("jetwatch: note: {note}");
         }
-        eprintln!("jetwatch: {}", describe(&place, files, &order));
-        let taken = taker.profile(&subject, &order, &files.report, &files.stats, note)?;
-        eprintln!("jetwatch: {}", summary(files, &taken));
-        status = status.max(taken.status);
+        eprintln!("jetwatch: {}", describe(&host, files, &request));
+        let result = runner.profile(&target, &request, &files.report, &files.stats, note)?;
+        eprintln!("jetwatch: {}", summary(files, &result));
+        status = status.max(result.status);
     }
-    taker.end()?;
+    runner.end()?;
     if let Some(exporter) = exporter {
         for files in &files {
             exporter.export(&files.report, &files.export)?;
@@ -202,23 +202,23 @@ fn profile_target(args: &ProfileArgs) -> anyhow::Result<ProfileTarget> {
             session: args.session.clone(),
         });
     }
-    let own = || std::env::current_exe().context("cannot determine the path of this program");
+    let own = || std::env::current_exe().context("cannot find the path of this program");
     let program = match (&args.program, &args.host) {
         (Some(program), _) => program.clone(),
         (None, Some(_)) => "jetwatch".to_owned(),
         (None, None) => own()?.display().to_string(),
     };
-    let configuration =
-        if args.host.is_some() {
-            ConfigSource::Copied {
-                file: args.config.clone(),
-                remote_dir: args.remote_dir.clone(),
-            }
-        } else {
-            ConfigSource::InPlace(std::path::absolute(&args.config).with_context(|| {
-                format!("cannot determine the path of {}", args.config.display())
-            })?)
-        };
+    let configuration = if args.host.is_some() {
+        ConfigSource::Copied {
+            file: args.config.clone(),
+            remote_dir: args.remote_dir.clone(),
+        }
+    } else {
+        ConfigSource::InPlace(
+            std::path::absolute(&args.config)
+                .with_context(|| format!("cannot find the path of {}", args.config.display()))?,
+        )
+    };
     Ok(ProfileTarget::Run {
         program,
         configuration,
@@ -245,7 +245,7 @@ fn profile_request(args: &ProfileArgs, batch_size: Option<u8>) -> ProfileRequest
 
 /// The files of each profile: `NAME`, or `NAME-batch4` with batch sizes.
 fn files(args: &ProfileArgs) -> Vec<OutputFiles> {
-    let of = |batch_size: Option<u8>| {
+    let for_size = |batch_size: Option<u8>| {
         let end = batch_size.map_or_else(String::new, |size| format!("-batch{size}"));
         let named = |extension: &str| with_suffix(&args.output, &format!("{end}.{extension}"));
         OutputFiles {
@@ -256,16 +256,16 @@ fn files(args: &ProfileArgs) -> Vec<OutputFiles> {
         }
     };
     if args.batch_sizes.is_empty() {
-        vec![of(None)]
+        vec![for_size(None)]
     } else {
         args.batch_sizes
             .iter()
-            .map(|size| of(Some(*size)))
+            .map(|size| for_size(Some(*size)))
             .collect()
     }
 }
 
-/// `path` with `end` appended to its name, whatever dots the name has.
+/// `path` with `end` appended to its name; dots in the name have no meaning.
 fn with_suffix(path: &Path, end: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(end);
@@ -289,7 +289,7 @@ fn describe(host: &Host, files: &OutputFiles, request: &ProfileRequest) -> Strin
 fn summary(files: &OutputFiles, result: &ProfileResult) -> String {
     let mut text = format!("wrote {}", files.report.display());
     if let Some(frames) = result.frames {
-        text += &format!(" of a run with {frames} frames");
+        text += &format!(", a run with {frames} frames");
     }
     if result.status != 0 {
         text += &format!("; the daemon ended with exit status {}", result.status);
@@ -308,19 +308,20 @@ fn user_name(text: &str) -> Result<String, String> {
 
 /// A signal closes the connection, upon which the remote side ends the processes that it started.
 fn stop_on_signals(cancel: CancelHandle) -> anyhow::Result<()> {
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot wait for signals")?;
+    let mut signals =
+        Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot register signal handlers")?;
     thread::Builder::new()
         .name("signals".to_owned())
         .spawn(move || {
-            let mut observed = 0;
+            let mut received = 0;
             for signal in signals.forever() {
-                observed += 1;
-                if observed > 1 {
+                received += 1;
+                if received > 1 {
                     std::process::exit(128 + signal);
                 }
                 cancel.cancel();
             }
         })
-        .context("cannot start the thread that waits for signals")?;
+        .context("cannot start the thread for signals")?;
     Ok(())
 }

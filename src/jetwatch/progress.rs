@@ -1,4 +1,4 @@
-//! Progress line on a terminal, for a run and for an engine build.
+//! Progress line on a terminal, of a run or of the build of an engine.
 
 use std::io::{IsTerminal, Write, stderr};
 use std::thread;
@@ -10,12 +10,12 @@ use jetwatch_telemetry::StopToken;
 
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Shows the line until the stop, on a thread that ends with it. No effect when standard error is no terminal.
+/// Shows the line until the stop, on a thread that ends with it. Does nothing when standard error is not a terminal.
 pub(super) fn show(stop: StopToken, read_stats: impl Fn() -> Stats + Send + 'static) {
     if !stderr().is_terminal() {
         return;
     }
-    let shown = thread::Builder::new()
+    let spawned = thread::Builder::new()
         .name("progress".to_owned())
         .spawn(move || {
             while !stop.wait(INTERVAL) {
@@ -24,8 +24,8 @@ pub(super) fn show(stop: StopToken, read_stats: impl Fn() -> Stats + Send + 'sta
             }
             let _ = write!(stderr(), "\x1b[K");
         });
-    if let Err(error) = shown {
-        log::warn!("no progress line: {error}");
+    if let Err(error) = spawned {
+        log::warn!("cannot start the thread of the progress line: {error}");
     }
 }
 
@@ -34,7 +34,7 @@ fn line(stats: &Stats) -> String {
     let tracks: usize = stats.sources.iter().map(|source| source.tracks).sum();
     let seconds = stats.uptime.as_secs();
     format!(
-        "{:02}:{:02}:{:02}  {} frames  {:.1} frames/s (network alone {:.1})  {tracks} tracks  {dropped} dropped  {:.2} ms CPU/frame  {} MiB",
+        "{:02}:{:02}:{:02}  {} frames  {:.1} frames/s (inference only {:.1})  {tracks} tracks  {dropped} dropped  {:.2} ms CPU/frame  {} MiB",
         seconds / 3600,
         seconds / 60 % 60,
         seconds % 60,
@@ -55,7 +55,7 @@ pub(super) fn show_build(state: &EngineState) {
     }
 }
 
-/// Removes the line of [`show_build`].
+/// Clears the line of [`show_build`].
 pub(super) fn clear_build() {
     if stderr().is_terminal() {
         let _ = write!(stderr(), "\x1b[K");
@@ -76,7 +76,7 @@ fn build_line(state: &EngineState) -> Option<String> {
             phase,
         } if *steps > 0 => {
             let full = (WIDTH * (*done).min(*steps) / steps) as usize;
-            // A terminal of 80 columns must hold it: a line that wraps cannot be drawn over.
+            // The line must fit a terminal of 80 columns: a line that wraps cannot be overwritten.
             let phase: String = phase.chars().filter(|c| !c.is_control()).take(36).collect();
             Some(format!(
                 "[{}{}] {} {phase}",
@@ -86,11 +86,11 @@ fn build_line(state: &EngineState) -> Option<String> {
             ))
         }
         EngineState::Building { elapsed, .. } => Some(format!(
-            "building for {}; this TensorRT reports no progress",
+            "building for {}; this version of TensorRT reports no progress",
             clock(elapsed)
         )),
         EngineState::Waiting { elapsed } => Some(format!(
-            "waiting for {} for another jetwatch that builds in the same folder",
+            "waiting for {} for another jetwatch process that builds in the same folder",
             clock(elapsed)
         )),
         EngineState::Missing { .. } | EngineState::Ready { .. } => None,

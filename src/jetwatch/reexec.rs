@@ -1,8 +1,8 @@
-//! Sets environment variables that libraries need, by executing this program again.
+//! Executes this program again with environment variables that libraries read.
 //!
-//! A program cannot change its own environment safely while other code reads it, and a variable in a service file is
-//! missing when the program is started manually. The new program replaces this one: process id, open files and terminal
-//! stay. A variable that is already set keeps its value.
+//! A program cannot safely change its own environment once other code reads it, and a variable in a service file is missing
+//! when the program is started by hand. `exec` keeps the process id, the open files and the terminal. A variable that is set
+//! already, to any value, stays as it is.
 
 use std::env;
 use std::os::unix::process::CommandExt;
@@ -14,24 +14,24 @@ use jetwatch_source as source;
 /// A variable, its value, and what happens without it.
 type Variable = (&'static str, &'static str, &'static str);
 
-/// One heap arena: with one per thread, freed memory stays in each arena, which wastes some MiB.
+/// With more than one malloc arena, each thread of the pipeline keeps freed memory in its own: some MiB without use.
 const ONE_HEAP: Variable = (
     "MALLOC_ARENA_MAX",
     "1",
-    "the daemon takes a little more memory",
+    "the daemon uses a little more memory",
 );
 
-/// Returns when no variable is missing, or when the exec fails: then the program works, with the libraries' faults.
+/// Returns when no variable is missing, or when `exec` fails: then the program continues with the libraries' defaults.
 ///
 /// Call it before anything is read or opened: a configuration from a pipe can be read only once.
 pub(super) fn ensure_environment() {
     let telemetry = (
         detect::ort_library::NO_TELEMETRY.0,
         detect::ort_library::NO_TELEMETRY.1,
-        "ONNX Runtime may report its use to its vendor",
+        "ONNX Runtime may send usage data to its vendor",
     );
     let camera = source::gst::needed_variable()
-        .map(|(name, value)| (name, value, "unplugged cameras may not be found again"));
+        .map(|(name, value)| (name, value, "unplugged cameras may not reconnect"));
     let missing: Vec<Variable> = [Some(ONE_HEAP), Some(telemetry), camera]
         .into_iter()
         .flatten()
@@ -54,7 +54,7 @@ pub(super) fn ensure_environment() {
     };
     for (name, value, without) in missing {
         eprintln!(
-            "jetwatch: cannot restart with {name}={value}: {error}; set it yourself, or {without}"
+            "jetwatch: cannot restart with {name}={value}: {error}; set it in the environment, otherwise {without}"
         );
     }
 }

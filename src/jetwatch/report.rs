@@ -1,4 +1,4 @@
-//! `jetwatch report`: analyzes and compares profiles and benchmarks.
+//! `jetwatch report`: tables, comparisons and plots of profiles and benchmarks. `jetwatch_nsys` computes them.
 
 use std::collections::HashSet;
 use std::fs;
@@ -137,15 +137,15 @@ pub(super) fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
         })?);
         bar.clear();
     }
-    let digests: Vec<ReportSummary> = analyses
+    let summaries: Vec<ReportSummary> = analyses
         .iter()
-        .map(|analysis| analysis.digest.clone())
+        .map(|analysis| analysis.summary.clone())
         .collect();
-    let warnings = warnings(&digests);
+    let warnings = warnings(&summaries);
     for warning in &warnings {
         eprintln!("jetwatch: warning: {warning}");
     }
-    let compared = compared(args, &digests);
+    let compared = compared(args, &summaries);
     if let Some(path) = &args.html {
         write_page(path, &mut analyses, &compared, &warnings, rows)?;
     }
@@ -158,7 +158,7 @@ pub(super) fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// File names, or whole paths where two are equal.
+/// File names, or full paths if two names are equal.
 fn titles(files: &[PathBuf]) -> Vec<String> {
     let names = files.iter().map(|file| {
         let name = file.file_name().unwrap_or(file.as_os_str());
@@ -177,33 +177,33 @@ fn titles(files: &[PathBuf]) -> Vec<String> {
 }
 
 /// Why reports are not comparable, each compared with the first.
-fn warnings(digests: &[ReportSummary]) -> Vec<String> {
-    let Some((first, others)) = digests.split_first() else {
+fn warnings(summaries: &[ReportSummary]) -> Vec<String> {
+    let Some((first, others)) = summaries.split_first() else {
         return Vec::new();
     };
     let with_first = others
         .iter()
         .flat_map(|other| compare::differences(first, other));
     with_first
-        .map(|difference| format!("different workloads, so times are not comparable: {difference}"))
+        .map(|difference| format!("different workloads, times are hardly comparable: {difference}"))
         .collect()
 }
 
 /// Tables that compare reports.
-fn compared(args: &ReportArgs, digests: &[ReportSummary]) -> Vec<Table> {
-    match digests {
+fn compared(args: &ReportArgs, summaries: &[ReportSummary]) -> Vec<Table> {
+    match summaries {
         [before, after] if args.diff => {
             vec![
-                compare::overview(digests),
+                compare::overview(summaries),
                 compare::diff(before, after),
                 compare::advice(before, after),
             ]
         }
         [_] => Vec::new(),
         _ => vec![
-            compare::overview(digests),
-            compare::ranges(digests),
-            compare::outliers(digests),
+            compare::overview(summaries),
+            compare::ranges(summaries),
+            compare::outliers(summaries),
         ],
     }
 }
@@ -281,7 +281,7 @@ fn analyses_need_heading(args: &ReportArgs) -> bool {
     args.files.len() > 1 || args.tables.is_empty()
 }
 
-/// A single table is written without a heading, for other programs; several have a line with report and name before each.
+/// A single table is written without a title, for other programs; several have a line with report and name before each.
 fn to_csv(args: &ReportArgs, analyses: &[Analysis], compared: &[Table]) -> String {
     let shows_each = !args.diff || !args.tables.is_empty();
     let of_reports = analyses.iter().filter(|_| shows_each).flat_map(|analysis| {
@@ -291,7 +291,7 @@ fn to_csv(args: &ReportArgs, analyses: &[Analysis], compared: &[Table]) -> Strin
             .map(|table| (analysis.title.as_str(), table))
     });
     let of_all = compared.iter().map(|table| ("all", table));
-    // Named tables of one file are written without the advice.
+    // With tables requested for one file, only those are written.
     let all: Vec<(&str, &Table)> = of_reports.chain(of_all).collect();
     if let [(_, only)] = all.as_slice() {
         return only.to_csv();
@@ -332,7 +332,7 @@ fn to_json(
     Ok(text + "\n")
 }
 
-/// Writes to standard output; a closed pipe is no error.
+/// Writes to standard output; a closed pipe is not an error.
 fn print(text: &str) -> anyhow::Result<()> {
     match stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
@@ -360,12 +360,12 @@ impl<'a> ProgressBar<'a> {
 
     fn show(&self, done: u64, total: u64) {
         let percent = done * 100 / total.max(1);
-        // Several threads read: each hundredth is written once.
+        // Called from several threads: each percent is written once.
         if self.visible && self.percent.swap(percent, Ordering::Relaxed) != percent {
             let line = if percent < 100 {
                 format!("reading {}: {percent} % of {total} events", self.title)
             } else {
-                format!("counting {}", self.title)
+                format!("computing tables of {}", self.title)
             };
             let _ = write!(stderr(), "\x1b[K{line}\r");
         }

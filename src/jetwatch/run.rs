@@ -19,7 +19,7 @@ use jetwatch_types::{Detection, FrameMeta, Track};
 
 use super::{Exit, parse_duration, progress, signals};
 
-/// The configuration file of the packaged units, from which jetwatch-tune.service reads `tune`.
+/// The configuration of the package's units; the only one whose section `tune` is applied.
 const TUNE_CONFIG: &str = "/etc/jetwatch/jetwatch.yaml";
 
 /// Arguments of `jetwatch run`.
@@ -127,7 +127,7 @@ pub(super) fn finish(outcome: Outcome, stats: Option<&Path>) -> anyhow::Result<E
     let report = &outcome.report;
     log::info!(
         frames = report.frames, dropped = report.dropped, events = report.events;
-        "ended: {:.1} frames/s, network alone {:.1} frames/s, {:.2} ms CPU per frame, peak {:.0} MiB",
+        "ended: {:.1} frames/s, inference only {:.1} frames/s, {:.2} ms CPU per frame, peak {:.0} MiB",
         report.fps, report.inference_fps, report.cpu_ms_per_frame, report.peak_rss_mib
     );
     if report.messages_dropped + report.messages_undelivered > 0 {
@@ -182,7 +182,7 @@ fn write_stats(path: &Path, report: &RunReport) -> anyhow::Result<()> {
     })
 }
 
-/// A tap that writes detections as MOTChallenge text: frame (from 1), -1, left, top, width, height, score, class, -1, -1.
+/// A callback that writes detections as MOTChallenge text: frame (from 1), -1, left, top, width, height, score, class, -1, -1.
 fn dump_to(path: &Path, config: &Config) -> anyhow::Result<FrameCallback> {
     anyhow::ensure!(
         config.sources.len() == 1,
@@ -200,22 +200,22 @@ fn dump_to(path: &Path, config: &Config) -> anyhow::Result<FrameCallback> {
 
 /// Accepts only the first source's frames: the format has no field for a source.
 fn dump_into(mut out: impl Write + Send + 'static) -> FrameCallback {
-    let (mut failed, mut first, mut is_logged) = (false, None, false);
+    let (mut failed, mut first, mut warned) = (false, None, false);
     Box::new(
         move |meta: &FrameMeta, detections: Option<&[Detection]>, _: &[Track]| {
             let Some(detections) = detections else { return };
             if *first.get_or_insert(meta.source) != meta.source {
-                if !is_logged {
-                    is_logged = true;
+                if !warned {
+                    warned = true;
                     log::warn!(
-                        "--dump-detections: skipping the detections of an added or restarted source, because MOTChallenge text has no column for the source"
+                        "--dump-detections: a source was added or restarted; its detections are not written, since MOTChallenge text has no column for the source"
                     );
                 }
                 return;
             }
             if !failed && let Err(error) = write_detections(&mut out, meta, detections) {
                 failed = true;
-                log::error!("cannot write more detections: {error}; the file is incomplete");
+                log::error!("cannot write detections: {error}; the file is incomplete");
             }
         },
     )
@@ -247,11 +247,11 @@ mod tests {
     use super::*;
     use jetwatch_types::Size;
 
-    /// A file that can be read while it is written.
+    /// A writer whose content can be read later.
     #[derive(Clone, Default)]
-    struct Page(Arc<Mutex<Vec<u8>>>);
+    struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
 
-    impl Write for Page {
+    impl Write for SharedBuffer {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
             self.0.lock().expect("whole").write(bytes)
         }
@@ -263,21 +263,21 @@ mod tests {
 
     #[test]
     fn dump_excludes_sources_added_later() {
-        let page = Page::default();
-        let mut tap = dump_into(page.clone());
-        let found = |class| Detection {
+        let buffer = SharedBuffer::default();
+        let mut callback = dump_into(buffer.clone());
+        let detection = |class| Detection {
             class,
             score: 0.5,
             xyxy: [0.0, 0.0, 2.0, 3.0],
         };
-        let mut see = |source, seq, class| {
+        let mut push = |source, seq, class| {
             let meta = FrameMeta::for_test(source, seq, Size::new(4, 4));
-            tap(&meta, Some(&[found(class)]), &[]);
+            callback(&meta, Some(&[detection(class)]), &[]);
         };
-        see(3, 0, 1);
-        see(4, 0, 2);
-        see(3, 1, 1);
-        let text = String::from_utf8(page.0.lock().expect("whole").clone()).expect("text");
+        push(3, 0, 1);
+        push(4, 0, 2);
+        push(3, 1, 1);
+        let text = String::from_utf8(buffer.0.lock().expect("whole").clone()).expect("text");
         let wanted =
             "1,-1,0.00,0.00,2.00,3.00,0.5000,1,-1,-1\n2,-1,0.00,0.00,2.00,3.00,0.5000,1,-1,-1\n";
         assert_eq!(text, wanted);

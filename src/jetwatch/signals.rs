@@ -1,4 +1,5 @@
-//! SIGINT and SIGTERM end the run, a second one ends the process at once; SIGUSR1 requests DOT graphs, SIGHUP a reload.
+//! SIGINT and SIGTERM end the run, a second one ends the process at once; SIGUSR1 writes DOT graphs, SIGHUP reloads the
+//! configuration.
 
 use std::thread;
 
@@ -7,12 +8,12 @@ use jetwatch_telemetry::StopToken;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
-/// Starts the thread that waits for signals. It lives as long as the process.
+/// Starts the thread that handles signals. It lives as long as the process.
 pub(super) fn listen(stop: StopToken, dump: impl Fn() + Send + 'static) -> anyhow::Result<()> {
     wait_for(&[SIGINT, SIGTERM, SIGUSR1], stop, dump, || {})
 }
 
-/// The same for a command that reloads its configuration on SIGHUP; the signal ends every other command.
+/// The same for the daemon, where SIGHUP reloads the configuration; it ends every other command.
 pub(super) fn listen_for_reloads(
     stop: StopToken,
     dump: impl Fn() + Send + 'static,
@@ -27,7 +28,7 @@ fn wait_for(
     dump: impl Fn() + Send + 'static,
     reload: impl Fn() + Send + 'static,
 ) -> anyhow::Result<()> {
-    let mut signals = Signals::new(signals).context("cannot wait for signals")?;
+    let mut signals = Signals::new(signals).context("cannot register signal handlers")?;
     thread::Builder::new()
         .name("signals".to_owned())
         .spawn(move || {
@@ -47,6 +48,6 @@ fn wait_for(
                 }
             }
         })
-        .context("cannot start the thread that waits for signals")?;
+        .context("cannot start the thread for signals")?;
     Ok(())
 }

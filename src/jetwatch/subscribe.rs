@@ -1,4 +1,4 @@
-//! `jetwatch subscribe`: a subscriber that prints the messages of a broker.
+//! `jetwatch subscribe`: prints the messages of a broker.
 
 use std::io::{ErrorKind, Write, stdout};
 use std::path::PathBuf;
@@ -33,7 +33,7 @@ pub(super) struct SubscribeArgs {
     duration: Option<Duration>,
 }
 
-/// Prints `topic payload` lines until it is stopped.
+/// Prints one line `topic payload` for each message until it is stopped.
 pub(super) fn run(args: &SubscribeArgs) -> anyhow::Result<Exit> {
     let stop = StopToken::default();
     signals::listen(stop.clone(), || {})?;
@@ -41,13 +41,13 @@ pub(super) fn run(args: &SubscribeArgs) -> anyhow::Result<Exit> {
     let deadline = args.duration.map(|duration| Instant::now() + duration);
     while !stop.is_stopped() && deadline.is_none_or(|deadline| Instant::now() < deadline) {
         if let Some(reason) = subscriber.ended() {
-            anyhow::bail!("the connection to the broker was lost: {reason}");
+            anyhow::bail!("lost the connection to the broker: {reason}");
         }
         if let Some((topic, payload)) = subscriber.recv_timeout(Duration::from_millis(100)) {
             let printed = writeln!(stdout(), "{topic} {}", String::from_utf8_lossy(&payload));
             match printed {
                 Ok(()) => {}
-                // The reader of the pipe has ended.
+                // The reader has closed the pipe.
                 Err(error) if error.kind() == ErrorKind::BrokenPipe => break,
                 Err(error) => return Err(error.into()),
             }

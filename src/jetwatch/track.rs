@@ -1,7 +1,7 @@
-//! `jetwatch track`: files of detections through the tracker that the daemon runs, in the text format of MOTChallenge.
+//! `jetwatch track`: runs the daemon's tracker on files of detections in MOTChallenge text format.
 //!
-//! It is how the trackers are scored on public sequences, and how settings are tried on recorded detections without a
-//! camera. The defaults are the daemon's own, so that the score is the daemon's too; only [`TentativeArg`] differs.
+//! It scores the trackers on public sequences, and tries settings on recorded detections without a
+//! camera. The defaults are the daemon's own, so that the score is the daemon's; only [`TentativeArg`] differs.
 
 use std::path::PathBuf;
 
@@ -133,10 +133,10 @@ pub enum MetricArg {
     Idf1,
 }
 
-/// Runs the command: reads all, tracks, and writes each result atomically.
+/// Runs the command: reads all files, tracks, and writes each result atomically.
 ///
 /// # Errors
-/// Options that do not fit together; an input that cannot be read or parsed, with the line and field; or an output that
+/// Options conflict; an input that cannot be read or parsed, with the line and field; or an output that
 /// cannot be written.
 pub fn run(args: &TrackArgs) -> Result<()> {
     check(args)?;
@@ -191,45 +191,47 @@ fn check(args: &TrackArgs) -> Result<()> {
     let read = dashes(&args.detections) + dashes(&args.metrics);
     ensure!(
         read <= 1,
-        "standard input is named {read} times, expected once; give files for the others"
+        "standard input is given {read} times, expected once; use files for the others"
     );
     ensure!(
         dashes(&args.out) <= usize::from(args.metrics.is_empty()),
-        "standard output takes the tracks of one sequence and no metrics beside them; give files for the tracks"
+        "standard output can hold the tracks of one sequence and no metrics; use files for the tracks"
     );
     ensure!(
         args.search.is_none() || sequences > 1,
-        "--search holds out one sequence after the other, so it needs two or more; {sequences} is given"
+        "--search holds out one sequence at a time, so it needs two or more; {sequences} is given"
     );
     ensure!(
         args.tracker == TrackerArg::Bytetrack
             || (args.tentative_score.is_none() && args.tentative_min_iou.is_none()),
-        "--tentative-score and --tentative-min-iou belong to --tracker bytetrack"
+        "--tentative-score and --tentative-min-iou need --tracker bytetrack"
     );
     Ok(())
 }
 
 fn tracker_config(args: &TrackArgs) -> TrackerConfig {
-    let usual = TrackerConfig::new(match args.tracker {
+    let defaults = TrackerConfig::new(match args.tracker {
         TrackerArg::Iou => TrackerKind::Iou,
         TrackerArg::Sort => TrackerKind::Sort,
         TrackerArg::Bytetrack => TrackerKind::ByteTrack,
     });
-    // Scores of files can be on any scale, so that a least score of 0 is not the same as none.
-    let any = match usual.kind {
+    // Scores in files can be on any scale: a minimum score of 0 is not the same as none.
+    let any = match defaults.kind {
         TrackerKind::Iou | TrackerKind::Sort => f32::NEG_INFINITY,
-        TrackerKind::ByteTrack => usual.min_new_track_score,
+        TrackerKind::ByteTrack => defaults.min_new_track_score,
     };
     TrackerConfig {
         association: match args.association {
             Some(AssociationArg::Greedy) => Association::Greedy,
             Some(AssociationArg::Optimal) => Association::Optimal,
-            None => usual.association,
+            None => defaults.association,
         },
-        min_iou: args.min_iou.unwrap_or(usual.min_iou),
-        probation_frames: args.probation_frames.unwrap_or(usual.probation_frames),
-        max_lost_frames: args.max_lost_frames.unwrap_or(usual.max_lost_frames),
-        reassociate_frames: args.reassociate_frames.unwrap_or(usual.reassociate_frames),
+        min_iou: args.min_iou.unwrap_or(defaults.min_iou),
+        probation_frames: args.probation_frames.unwrap_or(defaults.probation_frames),
+        max_lost_frames: args.max_lost_frames.unwrap_or(defaults.max_lost_frames),
+        reassociate_frames: args
+            .reassociate_frames
+            .unwrap_or(defaults.reassociate_frames),
         class_match: if args.match_any_class {
             ClassMatch::Any
         } else {
@@ -237,15 +239,15 @@ fn tracker_config(args: &TrackArgs) -> TrackerConfig {
         },
         min_new_track_score: args.min_new_track_score.unwrap_or(any),
         low_scores: LowScores {
-            min_score: args.min_score.unwrap_or(usual.low_scores.min_score),
+            min_score: args.min_score.unwrap_or(defaults.low_scores.min_score),
             tentative_score: args
                 .tentative_score
-                .unwrap_or(usual.low_scores.tentative_score),
+                .unwrap_or(defaults.low_scores.tentative_score),
             tentative_min_iou: args
                 .tentative_min_iou
-                .unwrap_or(usual.low_scores.tentative_min_iou),
+                .unwrap_or(defaults.low_scores.tentative_min_iou),
         },
-        ..usual
+        ..defaults
     }
 }
 
@@ -363,19 +365,19 @@ mod tests {
             ),
             (
                 "--metrics a.gt --detections - --metrics - --out b",
-                "standard input is named 2 times, expected once; give files for the others",
+                "standard input is given 2 times, expected once; use files for the others",
             ),
             (
                 "--detections b.txt --metrics a.gt --metrics b.gt --out -",
-                "standard output takes the tracks of one sequence and no metrics beside them; give files for the tracks",
+                "standard output can hold the tracks of one sequence and no metrics; use files for the tracks",
             ),
             (
                 "--metrics a.gt --search hota",
-                "--search holds out one sequence after the other, so it needs two or more; 1 is given",
+                "--search holds out one sequence at a time, so it needs two or more; 1 is given",
             ),
             (
                 "--tracker sort --tentative-score 0.5",
-                "--tentative-score and --tentative-min-iou belong to --tracker bytetrack",
+                "--tentative-score and --tentative-min-iou need --tracker bytetrack",
             ),
         ];
         for (options, wanted) in cases {

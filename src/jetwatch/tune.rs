@@ -1,4 +1,4 @@
-//! `jetwatch tune`: compares, applies and restores the machine settings of the configuration.
+//! `jetwatch tune`: compares, applies and restores the settings of the machine that the configuration requests.
 
 use std::path::PathBuf;
 
@@ -112,7 +112,7 @@ fn status(args: &CommonArgs) -> anyhow::Result<Exit> {
         for counter in &status.readings.over_current {
             if counter.count > 0 {
                 println!(
-                    "since the start: {} happened {} times",
+                    "since the start of the machine: {} occurred {} times",
                     counter.name, counter.count
                 );
             }
@@ -154,13 +154,13 @@ fn apply(args: &ApplyArgs) -> anyhow::Result<Exit> {
     let steps = if args.after_mode_change {
         let step = tune::reapply(&root)?;
         if step.is_none() && !common.json {
-            println!("no clocks are held by `apply`: nothing to do");
+            println!("`apply` holds no clocks: nothing to do");
             return Ok(Exit::Success);
         }
         Vec::from_iter(step)
     } else {
         let wanted = desired_settings(&Config::load(&common.config)?.tune);
-        // First, or the clocks that a killed benchmark holds would be recorded as the previous ones.
+        // First, or clocks that a killed benchmark held would be saved as the original settings.
         tune::restore_after_crash(&root)?;
         tune::apply(&root, &wanted)?
     };
@@ -172,7 +172,7 @@ fn apply(args: &ApplyArgs) -> anyhow::Result<Exit> {
         return Ok(Exit::Success);
     }
     if steps.is_empty() {
-        println!("the configuration names no setting below `tune`: nothing to do");
+        println!("the configuration has no setting below `tune`: nothing to do");
     }
     for step in &steps {
         let (name, wanted) = (step.setting.name(), &step.wanted);
@@ -188,7 +188,7 @@ fn apply(args: &ApplyArgs) -> anyhow::Result<Exit> {
 fn restore(args: &RestoreArgs) -> anyhow::Result<Exit> {
     let common = &args.common;
     if args.on_stop && !Config::load(&common.config)?.tune.restore_on_stop {
-        println!("tune.restore_on_stop is not set: nothing is restored");
+        println!("tune.restore_on_stop is not set: no setting is restored");
         return Ok(Exit::Success);
     }
     let restored = tune::restore(&SysRoot::new(&common.root))?;
@@ -200,7 +200,7 @@ fn restore(args: &RestoreArgs) -> anyhow::Result<Exit> {
         return Ok(Exit::Success);
     }
     if restored.is_empty() {
-        println!("no setting is changed: nothing to restore");
+        println!("no setting was changed: nothing to restore");
     }
     for Restored {
         setting,
@@ -212,17 +212,19 @@ fn restore(args: &RestoreArgs) -> anyhow::Result<Exit> {
         match outcome {
             Outcome::GivenBack => println!("{name}: restored to {before}"),
             Outcome::ChangedSince => {
-                println!("{name}: kept, because it was changed since (it was {before})");
+                println!(
+                    "{name}: changed by another program since, not restored (it was {before})"
+                );
             }
         }
     }
     Ok(Exit::Success)
 }
 
-/// A table of requested and current values, with the reasons of refusals below it.
+/// Prints a table of requested and current values, and the reasons of refusals below it.
 fn print_steps(steps: &[Step]) {
     if steps.is_empty() {
-        println!("the configuration names no setting below `tune`");
+        println!("the configuration has no setting below `tune`");
         return;
     }
     let headings = ["setting", "wanted", "real", "state"];

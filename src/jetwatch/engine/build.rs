@@ -17,9 +17,9 @@ use jetwatch_detect::model::ModelSpec;
 use jetwatch_pipeline::{CalibrationImages, PipelineError};
 use jetwatch_telemetry::{self as telemetry, StopToken};
 
-/// Builds the engine and prints the result.
+/// Builds the engine, prints the result.
 pub(super) fn run(args: &BuildArgs) -> anyhow::Result<Exit> {
-    // On a terminal a line shows the progress; elsewhere the log does.
+    // Progress is a line on a terminal, and the log elsewhere.
     telemetry::start_logging(if stderr().is_terminal() {
         log::LevelFilter::Warn
     } else {
@@ -49,10 +49,10 @@ pub(super) fn run(args: &BuildArgs) -> anyhow::Result<Exit> {
         Some(path) => EngineSpec::with_pending_calibration(&detector, &spec, &library, gpu, &path)?,
         None => EngineSpec::new(&detector, &spec, &library, gpu)?,
     };
-    let mut pictures = match &args.calibration_images {
-        Some(images) => {
+    let mut images = match &args.calibration_images {
+        Some(path) => {
             let batch = engines::calibration_batch(&recipe)?;
-            Some(CalibrationImages::start(images, &spec, batch)?)
+            Some(CalibrationImages::start(path, &spec, batch)?)
         }
         None => None,
     };
@@ -66,30 +66,30 @@ pub(super) fn run(args: &BuildArgs) -> anyhow::Result<Exit> {
         .is_none_or(|calibration| calibration.sha256.is_some())
         && let Lookup::Miss(missing) = cache.find(&recipe)?
     {
-        println!("why        {}", missing.reason);
+        println!("reason     {}", missing.reason);
     }
-    let was_there = Cell::new(false);
+    let was_cached = Cell::new(false);
     let notify = |state: EngineState| {
-        was_there.set(matches!(state, EngineState::Ready { cached: true, .. }));
+        was_cached.set(matches!(state, EngineState::Ready { cached: true, .. }));
         progress::show_build(&state);
     };
-    // TensorRT 8 cannot be canceled: there the signal ends the process, which also leaves no incomplete file.
-    let order = BuildOptions {
-        images: pictures.as_mut().map(|pictures| pictures as _),
+    // TensorRT 8 cannot be cancelled: there the signal ends the process, which leaves no partial file either.
+    let options = BuildOptions {
+        images: images.as_mut().map(|images| images as _),
         force: args.force,
         stop: &|| stop.is_stopped(),
         notify: &notify,
     };
-    let stored = engines::build(&cache, &recipe, &library, device.as_ref(), order);
+    let stored = engines::build(&cache, &recipe, &library, device.as_ref(), options);
     progress::clear_build();
     let stored = stored?;
-    if was_there.get() {
-        println!("found      it is there already; --force builds it again");
+    if was_cached.get() {
+        println!("found      the engine exists already; --force builds it again");
     }
     print_engine(
         &stored,
         &recipe,
-        pictures.as_ref().map(CalibrationImages::delivered),
+        images.as_ref().map(CalibrationImages::delivered),
     );
     if let Some(output) = &args.output {
         stored.copy_to(output)?;
@@ -99,7 +99,7 @@ pub(super) fn run(args: &BuildArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// The detector of the configuration, or the default one, with the options of the command line.
+/// The detector of the configuration or of the model, with the options of the command line applied.
 fn detector(args: &BuildArgs) -> anyhow::Result<DetectorConfig> {
     let mut detector = match (&args.config, &args.model) {
         (Some(path), _) => Config::load(path)?.detector,
@@ -112,7 +112,7 @@ fn detector(args: &BuildArgs) -> anyhow::Result<DetectorConfig> {
         let precision = args.precision.as_deref().unwrap_or("int8");
         if !precision.starts_with("int8") {
             let text = format!(
-                "--calibration-images is for INT8, and --precision is {precision}; write --precision int8\n"
+                "--calibration-images is for INT8, and --precision is {precision}; use --precision int8\n"
             );
             clap::Error::raw(ErrorKind::ArgumentConflict, text).exit();
         }
@@ -134,20 +134,20 @@ fn detector(args: &BuildArgs) -> anyhow::Result<DetectorConfig> {
         _ => settings.gpu_fallback,
     };
     settings.workspace_mib = args.workspace.or(settings.workspace_mib);
-    let replaced = |given: &Option<PathBuf>, own: &mut Option<PathBuf>| {
+    let replace = |given: &Option<PathBuf>, own: &mut Option<PathBuf>| {
         if given.is_some() {
             own.clone_from(given);
         }
     };
-    replaced(&args.calibration, &mut settings.calibration);
-    replaced(&args.tensorrt, &mut settings.library);
+    replace(&args.calibration, &mut settings.calibration);
+    replace(&args.tensorrt, &mut settings.library);
     if let Some(engines) = &args.engines {
         settings.engines.clone_from(engines);
     }
     Ok(detector)
 }
 
-/// Path of the calibration to compute; `None` when none is to be computed.
+/// Path of the calibration cache to write; `None` without calibration images.
 fn calibration_path(
     args: &BuildArgs,
     detector: &DetectorConfig,
@@ -181,17 +181,17 @@ fn print_engine(stored: &Stored, recipe: &EngineSpec, calibrated: Option<usize>)
     );
     match &manifest.layers {
         Some(layers) => println!("layers     {}", describe_layers(layers)),
-        None => println!("layers     unknown: the engine could not be loaded here to be asked"),
+        None => println!("layers     unknown: the engine could not be loaded here"),
     }
-    if let (Some(pictures), Some(calibration)) = (calibrated, &recipe.calibration) {
+    if let (Some(images), Some(calibration)) = (calibrated, &recipe.calibration) {
         println!(
-            "calibrated with {pictures} pictures; use it: detector.tensorrt.calibration: {}",
+            "calibrated with {images} images; to use it: detector.tensorrt.calibration: {}",
             calibration.path.display()
         );
     }
 }
 
-/// Removes engines of other versions when that was asked for, else says how.
+/// Removes engines of other TensorRT versions with `--prune`, else prints how to do it.
 fn handle_outdated(args: &BuildArgs, cache: &EngineCache, stored: &Stored) -> anyhow::Result<()> {
     if args.prune {
         for path in cache.prune(&stored.manifest)? {
@@ -202,7 +202,7 @@ fn handle_outdated(args: &BuildArgs, cache: &EngineCache, stored: &Stored) -> an
     let outdated = cache.outdated(&stored.manifest)?;
     if !outdated.is_empty() {
         println!(
-            "outdated   {} engines of the same model differ in the version of TensorRT alone; the same command with --prune removes them",
+            "outdated   {} engines of the same model differ only in the version of TensorRT; add --prune to remove them",
             outdated.len()
         );
     }

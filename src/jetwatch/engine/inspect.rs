@@ -8,7 +8,7 @@ use serde_json::json;
 use super::{Exit, InspectArgs, describe_layers};
 use jetwatch_detect::engines::{self, Layers, Manifest, PlanFile, PlanKind};
 
-/// Prints what is known. Fails when the file is no engine, or not the one that its manifest describes.
+/// Prints the properties of the file. Fails when it is not an engine, or not the one that its manifest describes.
 pub(super) fn run(args: &InspectArgs) -> anyhow::Result<Exit> {
     let file = engines::inspect_file(&args.file)?;
     let layers = if args.load { load(args, &file)? } else { None };
@@ -18,9 +18,9 @@ pub(super) fn run(args: &InspectArgs) -> anyhow::Result<Exit> {
     } else {
         print_plan(&file, layers.as_ref());
     }
-    let is_known = file.manifest.is_some() || is_plan(&file.kind);
+    let is_engine = file.manifest.is_some() || is_plan(&file.kind);
     Ok(
-        if is_known && file.mismatch.is_none() && is_complete(&file) {
+        if is_engine && file.mismatch.is_none() && is_complete(&file) {
             Exit::Success
         } else {
             Exit::Failure
@@ -44,7 +44,7 @@ fn is_complete(file: &PlanFile) -> bool {
     }
 }
 
-/// Loads the plan, without the description in front of it if there is one.
+/// Loads the plan, without the description in front of it if it has one.
 fn load(args: &InspectArgs, file: &PlanFile) -> anyhow::Result<Option<Layers>> {
     let library = engines::open_library(args.tensorrt.as_deref())?;
     let device = engines::device()?;
@@ -76,9 +76,9 @@ fn print_plan(file: &PlanFile, layers: Option<&Layers>) {
     }
     match &file.manifest {
         Some(manifest) => print_manifest(manifest),
-        None => {
-            println!("manifest   none: jetwatch did not build it, or the build was interrupted")
-        }
+        None => println!(
+            "manifest   none next to the file: jetwatch did not build it, or the build was interrupted"
+        ),
     }
     if let Some(mismatch) = &file.mismatch {
         println!("WRONG      {mismatch}");
@@ -94,7 +94,9 @@ fn print_plan(file: &PlanFile, layers: Option<&Layers>) {
         ) => {
             println!("layers     {} (when it was built)", describe_layers(layers));
         }
-        _ => println!("layers     unknown; --load reads them with TensorRT on this machine's GPU"),
+        _ => println!(
+            "layers     unknown; use --load to read them with TensorRT on this machine's GPU"
+        ),
     }
 }
 
@@ -114,8 +116,8 @@ fn print_manifest(manifest: &Manifest) {
         strip_control(&of.compute_capability),
         match (of.dla, of.gpu_fallback) {
             (false, _) => "",
-            (true, true) => ", DLA with the GPU's help",
-            (true, false) => ", DLA alone",
+            (true, true) => ", DLA with GPU fallback",
+            (true, false) => ", DLA only",
         }
     );
     println!(
@@ -132,7 +134,7 @@ fn print_manifest(manifest: &Manifest) {
     );
 }
 
-/// Texts come from a file: control characters are not printed.
+/// Texts come from a file: control characters, which could move the cursor, are removed.
 fn strip_control(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).collect()
 }

@@ -27,8 +27,8 @@ pub(super) fn run(args: &ListArgs) -> anyhow::Result<Exit> {
             .to_string_lossy();
         let state = match &listed.state {
             ListedState::Whole => "whole".to_owned(),
-            ListedState::Damaged(what) => format!("DAMAGED: {what}"),
-            ListedState::Incomplete(what) => format!("INCOMPLETE: {what}"),
+            ListedState::Damaged(reason) => format!("DAMAGED: {reason}"),
+            ListedState::Incomplete(reason) => format!("INCOMPLETE: {reason}"),
         };
         println!("{name}");
         if let Some(manifest) = &listed.manifest {

@@ -132,9 +132,9 @@ fn parse_capability(text: &str) -> Result<(u32, u32), String> {
         .ok_or_else(|| format!("found {text:?}, expected two numbers, such as 8.6"))
 }
 
-/// Layers by precision and device as a line, and what fell back from a DLA as more of them.
+/// Layers by precision and device in one line, then the layers that fell back from a DLA to the GPU.
 fn describe_layers(layers: &Layers) -> String {
-    /// Most layers that are named.
+    /// Maximum number of layers that are named.
     const MAX_LAYERS: usize = 20;
     let counts = |counts: &std::collections::BTreeMap<String, usize>| {
         let counts: Vec<String> = counts
@@ -144,7 +144,7 @@ fn describe_layers(layers: &Layers) -> String {
         counts.join(", ")
     };
     let mut text = format!(
-        "{} layers by what they give: {}; by device: {}",
+        "{} layers by output precision: {}; by device: {}",
         layers.total,
         counts(&layers.precision),
         counts(&layers.device)
@@ -159,7 +159,7 @@ fn describe_layers(layers: &Layers) -> String {
         let more = layers.fell_back.len().saturating_sub(MAX_LAYERS);
         text += &format!("\n           fell back to the GPU: {}", named.join(", "));
         if more > 0 {
-            text += &format!(", and {more} more (--json names all)");
+            text += &format!(", and {more} more (--json lists all)");
         }
     }
     text
@@ -186,7 +186,7 @@ mod tests {
         let layers = Layers::read(json).expect("it has layers");
         assert_eq!(
             describe_layers(&layers),
-            "2 layers by what they give: fp16 1, int8 1; by device: DLA 1, GPU 1\n           fell back to the GPU: resize"
+            "2 layers by output precision: fp16 1, int8 1; by device: DLA 1, GPU 1\n           fell back to the GPU: resize"
         );
     }
 }

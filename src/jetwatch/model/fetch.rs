@@ -1,4 +1,4 @@
-//! `jetwatch model fetch`: a network of the catalogue into a model folder.
+//! `jetwatch model fetch`: downloads a network of the catalogue into a model folder.
 
 use std::io::{IsTerminal, Write, stderr};
 
@@ -22,7 +22,7 @@ pub(super) fn run(args: &FetchArgs) -> anyhow::Result<Exit> {
     println!("{}: {}", entry.name, fetch.url());
     let fetched = fetch.download(&mut ProgressLine::default().into_callback())?;
     let what = if fetched.was_present {
-        "is there already"
+        "exists already"
     } else {
         "fetched"
     };
@@ -32,17 +32,17 @@ pub(super) fn run(args: &FetchArgs) -> anyhow::Result<Exit> {
         fetched.sha256
     );
     match &entry.sha256 {
-        Some(_) => println!("its hash is the one in the catalogue: {}", entry.verified),
+        Some(_) => println!("the hash matches the catalogue: {}", entry.verified),
         None => println!(
-            "NOT VERIFIED: the catalogue knows no hash for it; compare the one above with what others have"
+            "NOT VERIFIED: the catalogue has no hash for this file; compare the hash above with another source"
         ),
     }
     let spec = fetch.complete(fetched.sha256)?;
     println!(
-        "license: {} ({}); terms of the repository, see there",
+        "license: {} ({}); read the terms there",
         spec.license.spdx, spec.license.source
     );
-    println!("use it: detector.model: {}", fetch.folder().display());
+    println!("to use it: detector.model: {}", fetch.folder().display());
     Ok(Exit::Success)
 }
 
@@ -69,7 +69,7 @@ impl ProgressLine {
         }
     }
 
-    /// Draws when a hundredth, or half a megabyte, has come since the last time.
+    /// Draws the line again after each percent, or each 0.5 MB if the length is unknown.
     fn draw(&mut self, bytes: u64, of: Option<u64>) {
         let step = of.map_or(500_000, |of| of / 100).max(1);
         if bytes < self.drawn_bytes.saturating_add(step) && Some(bytes) != of {

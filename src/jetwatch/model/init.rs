@@ -1,4 +1,4 @@
-//! `jetwatch model init`: a model folder for an ONNX file.
+//! `jetwatch model init`: creates a model folder for an ONNX file.
 
 use jetwatch_detect::graph::Severity;
 use jetwatch_detect::model::FILE_NAME;
@@ -28,7 +28,7 @@ pub(super) fn run(args: &InitArgs) -> anyhow::Result<Exit> {
         first_labels(&created.labels)
     );
     println!(
-        "Look at the lines of {} that say GUESS before you trust it.",
+        "Check the lines marked GUESS in {} before you use it.",
         created.folder.join(FILE_NAME).display()
     );
     for diagnostic in &created.diagnostics {

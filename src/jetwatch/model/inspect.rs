@@ -1,4 +1,4 @@
-//! `jetwatch model inspect`: what an ONNX file holds.
+//! `jetwatch model inspect`: prints the content of an ONNX file.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use jetwatch_models::{Inspection, inspect};
 
 use super::{Exit, InspectArgs};
 
-/// Operators on a line of their own each would fill the screen; the rest is in the JSON.
+/// Maximum number of operators in the text, so that it fits the screen; the JSON has all.
 const MAX_OPERATORS: usize = 12;
 
 /// Prints a report, or JSON. Fails when no runtime can run the network as it is.
@@ -30,7 +30,7 @@ fn report(inspection: &Inspection) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.
     let _ = write_report(&mut text, inspection);
-    // Names come from the file: what would move the cursor is not printed.
+    // Names come from the file: control characters, which could move the cursor, are removed.
     text.chars()
         .filter(|c| *c == '\n' || !c.is_control())
         .collect()
@@ -75,7 +75,7 @@ fn write_report(text: &mut String, inspection: &Inspection) -> std::fmt::Result 
             .map_or_else(|| "missing".to_owned(), |bytes| format!("{bytes} bytes"));
         writeln!(
             text,
-            "beside it   `{}`: {found}, {} weights",
+            "external    `{}`: {found}, {} weights",
             file.location, file.weights
         )?;
     }
@@ -87,7 +87,7 @@ fn write_report(text: &mut String, inspection: &Inspection) -> std::fmt::Result 
     match inspection.layouts.as_slice() {
         [] => writeln!(
             text,
-            "layout      none fits the outputs; `jetwatch model init` says what each needs"
+            "layout      none fits the outputs; `jetwatch model init` prints what each one needs"
         )?,
         [best, others @ ..] => {
             writeln!(
@@ -117,7 +117,7 @@ fn write_report(text: &mut String, inspection: &Inspection) -> std::fmt::Result 
 
 fn producer(network: &Network) -> &str {
     if network.producer.is_empty() {
-        "written by a program that does not say its name"
+        "unknown producer"
     } else {
         &network.producer
     }

@@ -1,4 +1,4 @@
-//! `jetwatch model list`: the networks of the catalogue.
+//! `jetwatch model list`: lists the networks of the catalogue.
 
 use serde_json::json;
 
@@ -26,7 +26,7 @@ pub(super) fn run(args: &ListArgs) -> anyhow::Result<Exit> {
         ("NAME", Align::Left),
         ("SIZE", Align::Right),
         ("LICENSE", Align::Left),
-        ("WHAT", Align::Left),
+        ("TITLE", Align::Left),
     ]);
     for entry in &entries {
         let size = entry.bytes.map_or_else(
@@ -43,10 +43,10 @@ pub(super) fn run(args: &ListArgs) -> anyhow::Result<Exit> {
     }
     println!("{table}");
     println!(
-        "\nThese files are not part of jetwatch. `jetwatch model fetch NAME` gets one from its authors into models/NAME;"
+        "\nThese files are not part of jetwatch. `jetwatch model fetch NAME` downloads one from its authors into models/NAME;"
     );
     println!(
-        "the license is that of their repository, and --json says where the files lie and how their hashes became known."
+        "the license is that of their repository. --json lists the addresses of the files and the origin of their hashes."
     );
     Ok(Exit::Success)
 }

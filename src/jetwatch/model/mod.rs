@@ -1,4 +1,4 @@
-//! `jetwatch model`: networks to fetch, to look into, and to describe for the daemon.
+//! `jetwatch model`: fetches and inspects networks, and creates model folders.
 
 mod fetch;
 mod init;
@@ -69,7 +69,7 @@ struct InspectArgs {
 struct InitArgs {
     /// The ONNX file.
     file: PathBuf,
-    /// The model folder; by default models/NAME, after the file. The file is copied there unless it is there already.
+    /// The model folder; by default models/NAME, after the file. The file is copied into it unless it is in it already.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Use this output layout instead of the most likely one.

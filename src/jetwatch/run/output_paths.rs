@@ -1,4 +1,4 @@
-//! Output paths of a run, checked before any is opened: no file that a source reads, and no file twice.
+//! Checks the output files of a run before one is opened: no file that a source reads, and no file twice.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -8,17 +8,17 @@ use anyhow::ensure;
 
 use jetwatch_config::{Config, SourceUri};
 
-/// The identity of a file, independent of its path.
+/// The identity of a file, independent of its name.
 #[derive(PartialEq)]
 enum Identity {
     /// An existing file: device and inode.
     Existing(u64, u64),
-    /// A file that does not exist yet: its folder and its name.
+    /// A file that does not exist yet: canonical folder and name.
     Missing(PathBuf),
 }
 
 impl Identity {
-    /// `None` for pipes and devices, which lose nothing when they are written to, and where there can be no file.
+    /// `None` for pipes and devices, which are not overwritten, and for paths in folders that do not exist.
     fn from_path(path: &Path) -> Option<Self> {
         match fs::metadata(path) {
             Ok(file) if file.is_file() => Some(Self::Existing(file.dev(), file.ino())),
@@ -32,10 +32,10 @@ impl Identity {
     }
 }
 
-/// Refuses options that would overwrite a file that a source reads, each other, or `publish.json_lines`.
+/// Rejects options that would overwrite a file that a source reads, each other's file, or `publish.json_lines`.
 ///
 /// # Errors
-/// The first such file, with both options that name it.
+/// The first such file, with the option or key that also names it.
 pub(super) fn check(options: &[(&str, Option<&Path>)], config: &Config) -> anyhow::Result<()> {
     let read = config.sources.iter().enumerate();
     let read = read.filter_map(|(index, source)| match &source.uri {
@@ -61,14 +61,14 @@ pub(super) fn check(options: &[(&str, Option<&Path>)], config: &Config) -> anyho
         };
         if let Some(key) = same(&read) {
             anyhow::bail!(
-                "{option}: {} is the file that {key} reads, and would be overwritten; choose another name for {option}",
+                "{option}: {} is the input of {key} and would be overwritten; choose another name for {option}",
                 path.display()
             );
         }
         let twice = same(&written);
         ensure!(
             twice.is_none(),
-            "{option}: {} is also what {} is written to; choose another name for {option}",
+            "{option}: {} is also the output of {}; choose another name for {option}",
             path.display(),
             twice.unwrap_or_default()
         );
@@ -117,14 +117,15 @@ publish: {mqtt: off, json_lines: {path: lines.jsonl}}
         };
         for name in ["in.mp4", "linked.mp4", "points.mp4", "sub/../in.mp4"] {
             let wanted = format!(
-                "--record: /{name} is the file that sources[0].uri (cam) reads, and would be overwritten; choose another name for --record"
+                "--record: /{name} is the input of sources[0].uri (cam) and would be overwritten; choose another name for --record"
             );
             assert_eq!(check(name, "stats.json"), Some(wanted));
         }
-        let wanted = "--record: /lines.jsonl is also what publish.json_lines.path is written to; choose another name for --record";
+        let wanted = "--record: /lines.jsonl is also the output of publish.json_lines.path; choose another name for --record";
         assert_eq!(check("lines.jsonl", "stats.json").as_deref(), Some(wanted));
-        // Neither is there yet.
-        let wanted = "--record: /sub/../new is also what --stats is written to; choose another name for --record";
+        // Neither file exists yet.
+        let wanted =
+            "--record: /sub/../new is also the output of --stats; choose another name for --record";
         assert_eq!(check("sub/../new", "new").as_deref(), Some(wanted));
         for name in ["other.mp4", "new.mp4", "null.mp4", "nowhere/new.mp4"] {
             assert_eq!(check(name, "stats.json"), None, "{name}");

@@ -7,7 +7,7 @@ use super::context::DoctorContext;
 use jetwatch_config::{Broker, MqttConfig};
 use jetwatch_publish::{self as publish, PublishError};
 
-/// Longest time of each step.
+/// Timeout of each step.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(super) fn run(context: &DoctorContext, report: &mut CheckReport) {
@@ -23,7 +23,7 @@ pub(super) fn run(context: &DoctorContext, report: &mut CheckReport) {
     let mut mqtt = mqtt.clone();
     let mut own = None;
     if let Broker::Embedded { listen } = mqtt.broker {
-        // A running one is probed as any other; where none runs, its address must be free.
+        // A running embedded broker is probed like any other; if none runs, its address must be free.
         match publish::EmbeddedBroker::start(listen, mqtt.credentials.as_ref()) {
             Ok(broker) => {
                 mqtt.broker = url(broker.local_addr());
@@ -70,7 +70,7 @@ fn check_connection(
 ) {
     let info = match publish::probe(mqtt, TIMEOUT) {
         Ok(info) => info,
-        // Only root and the daemon may read the file of a password.
+        // Only root and the daemon may read the password file.
         Err(error) if error.is_units_alone() => {
             report.unknown("broker", &error.to_string());
             return;
@@ -91,7 +91,7 @@ fn check_connection(
     report.ok(
         "broker",
         &format!(
-            "{kind}{} speaks MQTT {} and accepts us after {:.0} ms",
+            "{kind}{} speaks MQTT {} and accepts the connection after {:.0} ms",
             info.address,
             info.protocol,
             info.connect_time.as_secs_f64() * 1e3

@@ -10,7 +10,7 @@ use jetwatch_config::{SourceConfig, SourceUri};
 use jetwatch_platform::Process;
 use jetwatch_source::gst::camera_offers;
 
-/// The daemon's user, as the package makes it.
+/// The daemon's user, which the package creates.
 const USER: &str = "jetwatch";
 
 /// CSI cameras in the device tree.
@@ -61,10 +61,7 @@ fn v4l2(context: &DoctorContext, report: &mut CheckReport, device: &str) {
     let name = context
         .root
         .text(&format!("/sys/class/video4linux/{name}/name"));
-    let name = name
-        .ok()
-        .flatten()
-        .unwrap_or_else(|| "without a name".to_owned());
+    let name = name.ok().flatten().unwrap_or_else(|| "unnamed".to_owned());
     let metadata = match fs::metadata(&path) {
         Ok(metadata) => metadata,
         Err(error) => {
@@ -171,7 +168,7 @@ fn argus(context: &DoctorContext, report: &mut CheckReport) {
         })
         .collect();
     match badges.is_empty() {
-        true => report.ok("CSI cameras", "none in the device tree; a camera that is plugged in needs its overlay (sudo /opt/nvidia/jetson-io/jetson-io.py)"),
+        true => report.ok("CSI cameras", "none in the device tree; a connected camera needs its device tree overlay (sudo /opt/nvidia/jetson-io/jetson-io.py)"),
         false => report.ok("CSI cameras", &format!("in the device tree: {}", badges.join(", "))),
     }
     const WHAT: &str = "nvargus-daemon";
@@ -195,8 +192,8 @@ fn argus(context: &DoctorContext, report: &mut CheckReport) {
     let is_csi = |source: &SourceConfig| matches!(source.uri, SourceUri::Csi { .. });
     match context.config() {
         Some(config) if config.sources.iter().any(is_csi) => report.failed(WHAT, &text),
-        // Machines without CSI cameras need not run it.
-        Some(_) => report.ok(WHAT, "does not run, and no source is a CSI camera"),
+        // Only machines with CSI cameras need it.
+        Some(_) => report.ok(WHAT, "not running, and no source is a CSI camera"),
         None => report.unknown(WHAT, &text),
     }
 }
@@ -214,8 +211,8 @@ fn check_configured(context: &DoctorContext, report: &mut CheckReport, devices: 
                 let device = device.display().to_string();
                 let is_there = devices.contains(&device) || context.root.exists(&device);
                 match is_there {
-                    true => report.ok(&what, &format!("{device} is here")),
-                    false => report.failed(&what, &format!("{device} is missing: plug the camera in; `v4l2-ctl --list-devices` names those that are here")),
+                    true => report.ok(&what, &format!("{device} is present")),
+                    false => report.failed(&what, &format!("{device} is missing: plug the camera in; `v4l2-ctl --list-devices` lists the connected ones")),
                 }
             }
             SourceUri::Csi { .. } if !context.machine.is_jetson() => {

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-/// Collects results, and passes each on as it arrives.
+/// Collects results, and reports each one as it arrives.
 #[derive(Default)]
 pub struct CheckReport {
     /// The check that all results belong to, if there are several.
@@ -12,34 +12,34 @@ pub struct CheckReport {
     on_result: Option<Box<dyn FnMut(&CheckResult)>>,
 }
 
-/// State of what was checked.
+/// State of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CheckState {
-    /// It is as it should be.
+    /// The check passed.
     Ok,
-    /// It is not, and that matters.
+    /// The check failed.
     Wrong,
-    /// It could not be checked here.
+    /// The check is not possible here.
     Unknown,
 }
 
-/// One result. Displayed as one line.
+/// One result. Its `Display` is one line.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct CheckResult {
     /// The name of the [`Check`](crate::Check), if there are several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub part: Option<&'static str>,
-    /// The state.
+    /// State of what was checked.
     pub state: CheckState,
     /// What was checked.
     pub what: String,
-    /// What was found, and what to do where it is not right.
+    /// What was found, and what to do if it is wrong.
     pub text: String,
 }
 
 impl CheckState {
-    /// As it is printed.
+    /// The state as printed.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -85,17 +85,17 @@ impl CheckReport {
         self.results.push(result);
     }
 
-    /// Adds: it is as it should be.
+    /// Adds a result with state `ok`.
     pub fn ok(&mut self, what: &str, text: &str) {
         self.add(CheckState::Ok, what, text);
     }
 
-    /// Adds: it is not as it should be, and that matters.
+    /// Adds a result with state `wrong`.
     pub fn failed(&mut self, what: &str, text: &str) {
         self.add(CheckState::Wrong, what, text);
     }
 
-    /// Adds: it could not be checked here.
+    /// Adds a result with state `unknown`.
     pub fn unknown(&mut self, what: &str, text: &str) {
         self.add(CheckState::Unknown, what, text);
     }
@@ -109,7 +109,7 @@ impl CheckReport {
         });
     }
 
-    /// Whether nothing was wrong.
+    /// Whether no check failed.
     #[must_use]
     pub fn is_ok(&self) -> bool {
         self.failed == 0

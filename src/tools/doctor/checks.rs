@@ -1,4 +1,4 @@
-//! The checks, and how each is run: on a thread of its own, for a limited time.
+//! The checks. Each runs on its own thread for a limited time.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -18,9 +18,9 @@ pub enum Check {
     Config,
     /// Machine, release, memory, disk, clock.
     Platform,
-    /// NVIDIA's libraries, ONNX Runtime, GStreamer.
+    /// NVIDIA libraries, ONNX Runtime, GStreamer.
     Libraries,
-    /// GStreamer's elements and their properties.
+    /// GStreamer elements and their properties.
     Elements,
     /// Scaling and decoding, each unit compared with the CPU.
     Scaling,
@@ -32,7 +32,7 @@ pub enum Check {
     Power,
     /// Permission to profile, and Nsight Systems.
     Profiling,
-    /// systemd's unit and the journal.
+    /// The systemd unit and the journal.
     Service,
     /// The broker.
     Broker,
@@ -48,7 +48,7 @@ impl FromStr for Check {
 }
 
 impl Check {
-    /// All of them, in the order in which they run.
+    /// All checks, in the order in which they run.
     pub const ALL: [Self; 11] = [
         Self::Config,
         Self::Platform,
@@ -63,7 +63,7 @@ impl Check {
         Self::Broker,
     ];
 
-    /// Its name on the command line.
+    /// The check's name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -81,25 +81,25 @@ impl Check {
         }
     }
 
-    /// What it examines, for a help text.
+    /// What it checks, for the help text.
     #[must_use]
     pub fn description(self) -> &'static str {
         match self {
             Self::Config => "The configuration file",
             Self::Platform => "Machine, release, memory, disk, clock",
-            Self::Libraries => "NVIDIA's libraries, ONNX Runtime, GStreamer",
-            Self::Elements => "GStreamer's elements and their properties",
+            Self::Libraries => "NVIDIA libraries, ONNX Runtime, GStreamer",
+            Self::Elements => "GStreamer elements and their properties",
             Self::Scaling => "Scaling and decoding, each unit compared with the CPU",
             Self::Cameras => "Cameras and their permissions",
             Self::Engine => "GPU, engines, and a run of the detector",
             Self::Power => "Settings of the machine, and throttling",
             Self::Profiling => "Permission to profile, and Nsight Systems",
-            Self::Service => "systemd's unit and the journal",
+            Self::Service => "The systemd unit and the journal",
             Self::Broker => "The broker",
         }
     }
 
-    /// Longest time that it may take.
+    /// Maximum time of the check.
     fn timeout(self) -> Duration {
         Duration::from_secs(match self {
             Self::Engine => 180,
@@ -109,7 +109,7 @@ impl Check {
         })
     }
 
-    /// Runs it on another thread, and adds its results as they arrive.
+    /// Runs the check on another thread, and adds its results as they arrive.
     pub(super) fn run(
         self,
         context: &Arc<DoctorContext>,
@@ -118,7 +118,7 @@ impl Check {
         let (sender, results) = unbounded();
         let context = Arc::clone(context);
         let body = move || {
-            // An error: the check took longer than it may, and its results are no longer received.
+            // A send error means that the check has timed out and its results are no longer received.
             let send = move |result: &CheckResult| drop(sender.send(result.clone()));
             self.run_here(&context, &mut CheckReport::for_check(self.name(), send));
         };
@@ -146,7 +146,7 @@ impl Check {
     }
 }
 
-/// Adds the results of a check until it has ended, or its time is over.
+/// Adds the results of a check until it ends or times out.
 fn collect(
     check: &'static str,
     results: &Receiver<CheckResult>,
@@ -200,7 +200,7 @@ mod tests {
         let (sender, results) = unbounded();
         report_to(&sender, "cameras").ok("camera /dev/video0", "it is here");
         let mut lines = CheckReport::default();
-        // The sender stays open: the check has not ended.
+        // The sender is still open: the check has not ended.
         collect("cameras", &results, Duration::from_millis(1), &mut lines);
         let found: Vec<(CheckState, &str)> = lines
             .all()

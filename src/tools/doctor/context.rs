@@ -1,4 +1,4 @@
-//! What the checks examine: a machine, its configuration, and daemons that run on it.
+//! Input of the checks: a machine, its configuration, and the daemons that run on it.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -8,7 +8,7 @@ use super::check_report::CheckReport;
 use jetwatch_config::{Config, ConfigError};
 use jetwatch_platform::{Machine, PlatformError, Process, SysRoot, SystemdUnit};
 
-/// Where the package puts the configuration.
+/// Path of the package's configuration.
 pub(super) const CONFIG: &str = "/etc/jetwatch/jetwatch.yaml";
 
 /// Input of all checks.
@@ -20,16 +20,16 @@ pub(super) struct DoctorContext {
     /// The configuration: the given one, else the package's; `None` where that does not exist.
     pub(super) config: Option<Result<Config, ConfigError>>,
     config_path: PathBuf,
-    /// The configuration for the detector, with the given settings; or why there is none.
+    /// The configuration for the detector, with the given settings, or why it is not available.
     pub(super) detector: Result<Config, String>,
     /// Whether this process runs as root.
     pub(super) is_root: bool,
-    /// Daemons that run now.
+    /// Running daemons.
     pub(super) daemons: Vec<Process>,
 }
 
 impl DoctorContext {
-    /// Reads the configuration, and finds out the machine and its running daemons.
+    /// Reads the configuration, and finds the machine's properties and running daemons.
     pub(super) fn find(
         root: SysRoot,
         config: Option<PathBuf>,
@@ -54,25 +54,25 @@ impl DoctorContext {
         self.config.as_ref()?.as_ref().ok()
     }
 
-    /// Why there is no configuration.
+    /// Why the configuration is not available.
     pub(super) fn without_config(&self) -> &'static str {
         match self.config {
             Some(Err(_)) => "the configuration is wrong, see `jetwatch doctor --only config`",
-            _ => "there is no configuration to compare with",
+            _ => "there is no configuration",
         }
     }
 
-    /// State of a unit, from systemd; a sentence where it is not known.
+    /// State of a unit from systemd, or why it is unknown.
     pub(super) fn unit(&self, name: &str) -> Result<SystemdUnit, String> {
         SystemdUnit::find(&self.root, name).map_err(|error| match error {
             PlatformError::NoTool { .. } => {
-                format!("systemctl is not here, so the state of {name} is not known")
+                format!("systemctl was not found, so the state of {name} is unknown")
             }
             error => error.to_string(),
         })
     }
 
-    /// Adds what is missing: wrong on a Jetson, unknown on other machines, which do not need it.
+    /// Adds a missing item: wrong on a Jetson, unknown on other machines, which do not need it.
     pub(super) fn missing(&self, report: &mut CheckReport, what: &str, text: &str) {
         if self.machine.is_jetson() {
             report.failed(what, text);
@@ -81,7 +81,7 @@ impl DoctorContext {
         }
     }
 
-    /// Adds why something could not be read. Other users than root may not read everything.
+    /// Adds a read error. Some files are readable only by root.
     pub(super) fn unreadable(&self, report: &mut CheckReport, what: &str, text: &str) {
         if self.is_root {
             report.unknown(what, text);
@@ -98,7 +98,7 @@ impl DoctorContext {
         match &self.config {
             None => report.unknown(
                 "configuration",
-                &format!("{path} is not there; name another with --config"),
+                &format!("{path} does not exist; give another file with --config"),
             ),
             Some(Ok(config)) => report.ok(
                 "configuration",

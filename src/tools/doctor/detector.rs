@@ -1,4 +1,4 @@
-//! The check of the detector: the same images on every machine, each runtime that is installed, and recorded detections.
+//! The check of the detector: compares each installed runtime with recorded detections, on the same images on every machine.
 
 use std::fs;
 use std::path::Path;
@@ -25,18 +25,18 @@ use super::check_report::CheckReport;
 /// Name of the recorded detections in a model folder.
 const GOLDEN: &str = "golden.json";
 
-/// Smallest share of confident boxes that a runtime must have in common with the recorded ones of the same precision.
+/// Minimum share of confident boxes that a runtime and the recorded detections of the same precision have in common.
 const MIN_SHARE: f64 = 0.95;
 
-/// Frames that are timed, and those before them that are not (warm-up).
+/// Number of timed frames, and of warm-up frames before them.
 const TIMED_FRAMES: u64 = 300;
 const WARMUP_FRAMES: u64 = 30;
-/// Fewer for ONNX Runtime: on a machine without a GPU a frame takes some tens of milliseconds.
+/// Fewer for ONNX Runtime: on a CPU a frame takes tens of milliseconds.
 const TIMED_FRAMES_ONNX: u64 = 60;
-/// Number of different images that are timed in turns.
+/// Number of different images for timing.
 const PRELOADED: usize = 32;
 
-/// What was measured.
+/// Measurements of all backends.
 #[derive(Debug, Default, Serialize)]
 pub struct DetectorResults {
     /// Whether TensorRT ran and agreed.
@@ -51,10 +51,10 @@ pub struct DetectorResults {
     each_other: Option<Agreement>,
 }
 
-/// Numbers of one backend.
+/// Measurements of one backend.
 #[derive(Debug, Serialize)]
 struct BackendResults {
-    /// Backend, model, precision and what runs it.
+    /// Backend, model, precision and runtime.
     what: String,
     /// From the opening of the library to the first image, in ms; includes the build of an engine.
     load_ms: f64,
@@ -71,7 +71,7 @@ struct BackendResults {
 /// Detections of one backend.
 struct Run {
     backend: Backend,
-    /// As it was requested.
+    /// The requested precision.
     precision: Option<String>,
     prepared: DetectorFactory,
     load_ms: f64,
@@ -82,10 +82,10 @@ struct Run {
 /// Checks the detector of `config` with every runtime that is installed.
 pub(super) fn run(config: &Config, report: &mut CheckReport) -> anyhow::Result<DetectorResults> {
     let Some(folder) = &config.detector.model else {
-        bail!("detector.backend is `scripted`, which uses no pixels: name a model with --model");
+        bail!("detector.backend is `scripted`, which reads no pixels: give a model with --model");
     };
     let spec = detect::model::ModelSpec::load(folder).map_err(|error| {
-        // The daemon's error, with its exit code.
+        // The same error and exit code as the daemon.
         PipelineError::Detect(DetectError::Model(error))
     })?;
     let names: Vec<&str> = spec
@@ -112,7 +112,7 @@ pub(super) fn run(config: &Config, report: &mut CheckReport) -> anyhow::Result<D
         ..config.detector.clone()
     };
     let tensorrt = load(settings(Backend::TensorRt), "tensorrt", report);
-    // A precision without a file in the folder, as fp16, is compared with fp32.
+    // A precision without a file in the folder, such as fp16, is compared with fp32.
     let has_file = names.contains(&precision.as_str());
     let reference = if has_file { &precision } else { names[0] };
     let onnx = load(
@@ -126,7 +126,7 @@ pub(super) fn run(config: &Config, report: &mut CheckReport) -> anyhow::Result<D
     if tensorrt.is_none() && onnx.is_none() {
         report.failed(
             "detector",
-            "neither TensorRT nor ONNX Runtime works here; install one of them",
+            "neither TensorRT nor ONNX Runtime works on this machine; install one of them",
         );
         return Ok(numbers);
     }
@@ -163,12 +163,12 @@ pub(super) fn run(config: &Config, report: &mut CheckReport) -> anyhow::Result<D
     Ok(numbers)
 }
 
-/// The recorded detections of the model, if it has some.
+/// The recorded detections of the model, if it has any.
 fn golden(folder: &Path, report: &mut CheckReport) -> Option<Golden> {
     let path = folder.join(GOLDEN);
     if !path.exists() {
         let text = format!(
-            "{} is missing, so there are no recorded detections to compare with; where ONNX Runtime works, `jetwatch doctor --detector --record {}` writes it",
+            "{} is missing, so there are no recorded detections to compare with; `jetwatch doctor --detector --record {}` writes it with ONNX Runtime",
             path.display(),
             path.display()
         );
@@ -191,7 +191,7 @@ fn load(settings: DetectorConfig, name: &str, report: &mut CheckReport) -> Optio
     let started = Instant::now();
     let prepared = match detect::load(&settings, &Recorder::default()) {
         Ok(prepared) => prepared,
-        // A runtime that is not installed, or an engine that is not built, is no failure.
+        // A missing runtime or engine is not a failure.
         Err(error) if error.is_absence() || is_unbuilt(&error) => {
             report.unknown(name, &error.to_string());
             return None;
@@ -226,12 +226,12 @@ fn load(settings: DetectorConfig, name: &str, report: &mut CheckReport) -> Optio
     }
 }
 
-/// Whether only the engine is missing, which can be built.
+/// Whether only the engine is missing.
 fn is_unbuilt(error: &DetectError) -> bool {
     matches!(error, DetectError::Engine(EngineError::Missing(_)))
 }
 
-/// Compares a run with the recorded detections, if this version draws the same images.
+/// Compares a run with the recorded detections, if this version renders the same images.
 fn compare_recorded(
     name: &str,
     run: &Run,
@@ -240,43 +240,43 @@ fn compare_recorded(
 ) -> Option<Agreement> {
     let hashes = run.frames.iter().map(image_hash);
     let differ = hashes
-        .zip(&set.pictures)
-        .filter(|(hash, picture)| *hash != picture.sha256)
+        .zip(&set.images)
+        .filter(|(hash, image)| *hash != image.sha256)
         .count();
-    if differ > 0 || run.frames.len() != set.pictures.len() {
+    if differ > 0 || run.frames.len() != set.images.len() {
         let text = format!(
-            "{differ} of {} images are drawn otherwise than when they were recorded ({} of them); record the detections again with this version",
+            "{differ} of {} images differ from the {} recorded ones; record the detections again with this version",
             run.frames.len(),
-            set.pictures.len()
+            set.images.len()
         );
         report.unknown(&format!("{name} against recorded"), &text);
         return None;
     }
-    let recorded: Vec<_> = set.pictures.iter().map(GoldenImage::detections).collect();
+    let recorded: Vec<_> = set.images.iter().map(GoldenImage::detections).collect();
     let found = agreement(&run.found, &recorded, &MatchCriteria::default());
-    add_agreement(name, "the recorded ones", &found, report);
+    add_agreement(name, "the record", &found, report);
     Some(found)
 }
 
 fn add_agreement(name: &str, other: &str, found: &Agreement, report: &mut CheckReport) {
     let what = format!("{name} detections");
     let text = format!(
-        "{:.1} % of {} and {:.1} % of {} confident boxes agree with {other} on {} images (expected {:.0} %), mean overlap {:.3}, scores within {:.3}",
+        "{:.1} % of {} and {:.1} % of {} confident boxes match those of {other} on {} images (expected {:.0} %), mean overlap {:.3}, scores within {:.3}",
         100.0 * found.first.share(),
         found.first.boxes,
         100.0 * found.second.share(),
         found.second.boxes,
-        found.pictures,
+        found.images,
         100.0 * MIN_SHARE,
         found.mean_iou,
         found.worst_score_difference
     );
     if found.first.boxes == 0 && found.second.boxes == 0 {
-        report.unknown(&what, &format!("{text}; nothing was detected"));
+        report.unknown(&what, &format!("{text}; no detections"));
     } else if found.share() >= MIN_SHARE {
         report.ok(&what, &text);
     } else {
-        let advice = "the precision may lose too much: compare with --precision fp32, and measure with `jetwatch eval`";
+        let advice = "the precision may lose too much accuracy: compare with --precision fp32, and measure with `jetwatch eval`";
         report.failed(&what, &format!("{text}; {advice}"));
     }
 }
@@ -321,15 +321,15 @@ fn measure_speed(
     Ok(alone)
 }
 
-/// Writes what ONNX Runtime finds on the CPU, in each precision of the model, to `path`. `on_precision` receives a line of
-/// text for each of them.
+/// Writes the detections of ONNX Runtime on the CPU, in each precision of the model, to `path`. `on_precision` receives a
+/// line of text for each precision.
 pub(super) fn record(
     config: &Config,
     path: &Path,
     on_precision: &mut dyn FnMut(&str),
 ) -> anyhow::Result<()> {
     let Some(folder) = &config.detector.model else {
-        bail!("found no model, expected one: name it with --model");
+        bail!("found no model, expected one: give it with --model");
     };
     let spec = detect::model::ModelSpec::load(folder)
         .map_err(|error| PipelineError::Detect(DetectError::Model(error)))?;
@@ -352,7 +352,7 @@ pub(super) fn record(
         on_precision(&format!("{detector}: {boxes} boxes on {count} images"));
         golden.sets.push(GoldenSet {
             precision: file.precision.clone(),
-            pictures: frames
+            images: frames
                 .iter()
                 .zip(&found)
                 .map(|(frame, found)| GoldenImage::new(image_hash(frame), found))
@@ -360,7 +360,7 @@ pub(super) fn record(
         });
     }
     let text = serde_json::to_string(&golden)?;
-    // One image per line, so that two versions can be compared line by line.
+    // One image per line, for a comparison of two versions by line.
     let text = text.replace("{\"sha256\"", "\n{\"sha256\"");
     fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))
 }

@@ -1,4 +1,4 @@
-//! The engines that were built, and a run of the detector.
+//! The built engines, and a run of the detector.
 
 use super::check_report::CheckReport;
 use super::context::DoctorContext;
@@ -17,21 +17,39 @@ pub(super) fn run(context: &DoctorContext, report: &mut CheckReport) {
     match EngineCache::new(folder).list() {
         Ok(engines) if engines.is_empty() => report.unknown(
             "engines",
-            &format!("none in {} yet; `jetwatch engine build --config FILE` builds the one of a configuration", folder.display()),
+            &format!(
+                "none in {} yet; build one with `jetwatch engine build --config FILE`",
+                folder.display()
+            ),
         ),
         Ok(engines) => {
             for engine in engines {
-                let what = format!("engine {}", engine.path.file_name().unwrap_or_default().to_string_lossy());
+                let what = format!(
+                    "engine {}",
+                    engine
+                        .path
+                        .file_name()
+                        .unwrap_or_default()
+                        .to_string_lossy()
+                );
                 match engine.state {
                     ListedState::Whole => {
                         let manifest = engine.manifest.map(|manifest| manifest.recipe);
                         let text = manifest.map_or_else(String::new, |of| {
-                            format!("{} in {} for {}, by {} {}", of.model, of.precision, of.gpu, of.builder, of.builder_version)
+                            format!(
+                                "{} in {} for {}, by {} {}",
+                                of.model, of.precision, of.gpu, of.builder, of.builder_version
+                            )
                         });
                         report.ok(&what, &format!("whole: {text}"));
                     }
                     ListedState::Damaged(why) | ListedState::Incomplete(why) => {
-                        report.failed(&what, &format!("{why}; remove it and build it again with `jetwatch engine build`"));
+                        report.failed(
+                            &what,
+                            &format!(
+                                "{why}; remove it and build it again with `jetwatch engine build`"
+                            ),
+                        );
                     }
                 }
             }
@@ -46,7 +64,7 @@ pub(super) fn run(context: &DoctorContext, report: &mut CheckReport) {
         );
     }
     if !context.daemons.is_empty() {
-        report.unknown("detector", "the daemon runs and would be disturbed: stop it (sudo systemctl stop jetwatch), then `jetwatch doctor --detector`");
+        report.unknown("detector", "a check would disturb the running daemon: stop it (sudo systemctl stop jetwatch), then `jetwatch doctor --detector`");
         return;
     }
     if let Err(error) = detector::run(config, report) {

@@ -1,8 +1,8 @@
-//! Checks of an installation, which are possible only on the machine itself.
+//! Checks of an installation, on the machine itself.
 //!
-//! [`run`] makes the given [`Check`]s; each adds results whose state is ok, wrong or unknown. Unknown means that a check is not
-//! possible for this user or without disturbing a running daemon. Nothing is changed, and no engine is built except by
-//! [`check_detector`]. Called by `jetwatch doctor`, which prints; `jetwatch check` uses the [`CheckReport`] only.
+//! [`run`] runs the given [`Check`]s; each adds results whose state is ok, wrong or unknown. Unknown means that a check is not
+//! possible for this user or without disturbing a running daemon. The checks change nothing, and build no engine except
+//! [`check_detector`]. Called by `jetwatch doctor`, which prints the results; `jetwatch check` uses only [`CheckReport`].
 
 mod broker;
 mod cameras;
@@ -42,7 +42,7 @@ const MODELS: [&str; 2] = [
     "/usr/share/jetwatch/models/street-nano",
 ];
 
-/// What is examined, and with which settings.
+/// What to check, and the settings.
 #[derive(Debug, Clone, Default)]
 pub struct DoctorOptions {
     /// Root of the system's files.
@@ -51,7 +51,7 @@ pub struct DoctorOptions {
     pub config: Option<PathBuf>,
     /// Model folder, in place of a configuration; `None`: that of the shipped network.
     pub model: Option<PathBuf>,
-    /// Precision to examine; `None`: that of the configuration, else int8 where the model has it, else its first.
+    /// Precision to check; `None`: that of the configuration, else int8 where the model has it, else its first.
     pub precision: Option<String>,
     /// Path of libnvinfer.so, or its folder.
     pub tensorrt: Option<PathBuf>,
@@ -61,16 +61,16 @@ pub struct DoctorOptions {
     pub onnxruntime: Option<PathBuf>,
 }
 
-/// Results of an examination of the machine. As JSON: the file of `jetwatch doctor --json`.
+/// Results of the checks of the machine. As JSON: the file of `jetwatch doctor --json`.
 #[derive(Debug, Serialize)]
 pub struct Diagnosis {
     /// Version of jetwatch.
     pub version: &'static str,
     /// The machine.
     pub machine: Machine,
-    /// A sentence.
+    /// The result in one sentence.
     pub verdict: String,
-    /// Whether nothing was wrong.
+    /// Whether no check failed.
     #[serde(rename = "right")]
     pub is_ok: bool,
     /// All results.
@@ -78,28 +78,28 @@ pub struct Diagnosis {
     pub results: Vec<CheckResult>,
 }
 
-/// Results of an examination of the detector. As JSON: the file of `jetwatch doctor --detector --json`.
+/// Results of the check of the detector. As JSON: the file of `jetwatch doctor --detector --json`.
 #[derive(Debug, Serialize)]
 pub struct DetectorDiagnosis {
     /// Version of jetwatch.
     pub version: &'static str,
-    /// A sentence.
+    /// The result in one sentence.
     pub verdict: &'static str,
-    /// Whether nothing was wrong.
+    /// Whether no check failed.
     #[serde(rename = "right")]
     pub is_ok: bool,
     /// All results.
     #[serde(rename = "lines")]
     pub results: Vec<CheckResult>,
-    /// What was measured.
+    /// The measurements.
     pub numbers: DetectorResults,
 }
 
-/// Makes `checks`, one after another, each on a thread of its own and for a limited time. `on_result` is called with each
+/// Runs `checks` one after another, each on its own thread and for a limited time. `on_result` is called with each
 /// result as it arrives.
 ///
 /// # Errors
-/// A thread cannot be started. What a check finds is a result, not an error.
+/// A thread cannot be started. A failed check is a result, not an error.
 pub fn run(
     options: &DoctorOptions,
     checks: &[Check],
@@ -107,12 +107,12 @@ pub fn run(
 ) -> anyhow::Result<Diagnosis> {
     let root = &options.root;
     let installed = Some(root.path(context::CONFIG)).filter(|path| path.exists());
-    let of_detector = options
+    let detector_file = options
         .config
         .clone()
         .or(installed)
         .filter(|_| options.model.is_none());
-    let detector = detector_config(options, of_detector.as_deref());
+    let detector = detector_config(options, detector_file.as_deref());
     let detector = detector.map_err(|error| format!("{error:#}"));
     let context = Arc::new(DoctorContext::find(
         root.clone(),
@@ -129,7 +129,7 @@ pub fn run(
         report.count(CheckState::Wrong),
         report.count(CheckState::Unknown),
         match report.is_ok() {
-            true => "nothing is wrong as far as it could be seen",
+            true => "no check failed",
             false => "see the lines that begin with `wrong`",
         }
     );
@@ -156,11 +156,9 @@ pub fn check_detector(
     let numbers = detector::run(&config, &mut report)?;
     let verdict = match (report.is_ok(), numbers.is_proven) {
         (false, _) => {
-            "the detector does not work as it should on this machine: see the lines that begin with `wrong`"
+            "the detector does not work correctly on this machine: see the lines that begin with `wrong`"
         }
-        (true, false) => {
-            "nothing is wrong as far as it could be seen; what is unknown was not proven"
-        }
+        (true, false) => "no check failed; unknown results prove nothing",
         (true, true) => "the detector works on this machine",
     };
     Ok(DetectorDiagnosis {
@@ -185,7 +183,7 @@ pub fn record_golden(
     detector::record(&building_config(options)?, path, on_precision)
 }
 
-/// The configuration for the detector, which may build a missing engine.
+/// The configuration for the detector, with permission to build a missing engine.
 fn building_config(options: &DoctorOptions) -> anyhow::Result<Config> {
     let mut config = detector_config(options, options.config.as_deref())?;
     config.detector.tensorrt.build = EngineBuild::Allow;
@@ -220,7 +218,7 @@ fn model(options: &DoctorOptions) -> anyhow::Result<String> {
     let found = MODELS.iter().find(|folder| Path::new(folder).is_dir());
     let Some(found) = found else {
         bail!(
-            "found no model in {}, expected the shipped network: name a model folder with --model",
+            "found no model in {}, expected the shipped network: give a model folder with --model",
             MODELS.join(" or ")
         );
     };

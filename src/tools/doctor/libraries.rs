@@ -1,4 +1,4 @@
-//! Libraries that are opened at run time: their paths and versions, and the versions that this release of JetPack contains.
+//! Libraries that are opened at run time: paths and versions, compared with the versions of this release of JetPack.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use jetwatch_detect::{DetectError, ort_library};
 use jetwatch_platform as platform;
 use jetwatch_source as source;
 
-/// Versions of CUDA and TensorRT that the releases of L4T contain, by the first number of the release.
+/// Versions of CUDA and TensorRT in the releases of L4T, by the first number of the release.
 const EXPECTED: [Expected; 2] = [
     Expected {
         release: 35,
@@ -34,7 +34,7 @@ struct Expected {
     tensorrt: Range,
 }
 
-/// Where L4T keeps libnvbufsurface: JetPack 5, then 6.
+/// Paths of libnvbufsurface: JetPack 5, then 6.
 const SURFACES: [&str; 3] = [
     "/usr/lib/aarch64-linux-gnu/tegra/libnvbufsurface.so.1.0.0",
     "/usr/lib/aarch64-linux-gnu/nvidia/libnvbufsurface.so.1.0.0",
@@ -141,7 +141,7 @@ fn onnxruntime(context: &DoctorContext, report: &mut CheckReport) {
                 &format!("{} ({} or newer)", real.display(), ort_library::MIN_VERSION),
             );
         }
-        // One of two runtimes is enough, and a Jetson has TensorRT.
+        // One of the two runtimes is enough, and a Jetson has TensorRT.
         Err(error @ ort_library::RuntimeError::Missing { .. }) => {
             report.unknown(WHAT, &error.to_string())
         }
@@ -159,7 +159,7 @@ fn surfaces(context: &DoctorContext, report: &mut CheckReport) {
         Some(path) => report.ok(WHAT, path),
         None => report.failed(
             WHAT,
-            "not found where L4T puts it; install it with: sudo apt install nvidia-l4t-multimedia nvidia-l4t-multimedia-utils",
+            "not found in the folders of L4T; install it with: sudo apt install nvidia-l4t-multimedia nvidia-l4t-multimedia-utils",
         ),
     }
 }
@@ -185,13 +185,13 @@ fn add_version(
                 true => format!("{}.{}", from.0, from.1),
                 false => format!("{}.{} to {}.{}", from.0, from.1, to.0, to.1),
             };
-            report.unknown(what, &format!("{text}; this release of L4T contains {range}: it may have been changed on purpose"));
+            report.unknown(what, &format!("{text}; this release of L4T contains {range}; it may have been replaced on purpose"));
         }
         _ => report.ok(what, text),
     }
 }
 
-/// Path of an open library, by the part of its name before the version.
+/// Path of a loaded library, by the part of its name before the version.
 fn origin(name: &str) -> String {
     let stem = name.split_inclusive(".so").next().unwrap_or(name);
     let path = platform::open_libraries().into_iter().find(|path| {

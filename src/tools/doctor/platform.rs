@@ -26,7 +26,7 @@ pub(super) fn run(context: &DoctorContext, report: &mut CheckReport) {
     }
     match context.root.text("/proc/sys/kernel/osrelease") {
         Ok(Some(release)) => report.ok("kernel", &release),
-        Ok(None) => report.unknown("kernel", "/proc/sys/kernel/osrelease is not there"),
+        Ok(None) => report.unknown("kernel", "/proc/sys/kernel/osrelease does not exist"),
         Err(error) => report.unknown("kernel", &error.to_string()),
     }
     memory(context, report);
@@ -69,7 +69,7 @@ fn disk(context: &DoctorContext, report: &mut CheckReport, what: &str, folder: &
         None => folder.to_owned(),
     };
     let Some(there) = wanted.ancestors().find(|folder| folder.is_dir()) else {
-        report.unknown(what, &format!("{} is not there", wanted.display()));
+        report.unknown(what, &format!("{} does not exist", wanted.display()));
         return;
     };
     match statvfs(there) {
@@ -77,7 +77,7 @@ fn disk(context: &DoctorContext, report: &mut CheckReport, what: &str, folder: &
             let free = (space.f_bavail * space.f_frsize) >> 20;
             let output = format!("{free} MiB are free at {}", there.display());
             if free < MIN_DISK {
-                report.failed(what, &format!("{output}, expected {MIN_DISK}: remove what is not needed, such as old engines (`jetwatch engine list`)"));
+                report.failed(what, &format!("{output}, expected {MIN_DISK}: remove unneeded files, such as old engines (`jetwatch engine list`)"));
             } else {
                 report.ok(what, &output);
             }
@@ -88,7 +88,7 @@ fn disk(context: &DoctorContext, report: &mut CheckReport, what: &str, folder: &
     }
 }
 
-/// Checks that the clock is synchronized: times in messages are taken from it.
+/// Checks that the clock is synchronized: messages contain its time.
 fn clock(context: &DoctorContext, report: &mut CheckReport) {
     const WHAT: &str = "clock";
     if context.root.exists("/run/systemd/timesync/synchronized") {
@@ -98,7 +98,7 @@ fn clock(context: &DoctorContext, report: &mut CheckReport) {
     {
         report.ok(WHAT, "kept by chrony; see `chronyc tracking`");
     } else if context.root.exists("/run/systemd/timesync") {
-        report.failed(WHAT, "not synchronized: times in messages may be wrong, and certificates of brokers refused; see `timedatectl timesync-status`");
+        report.failed(WHAT, "not synchronized: times in messages may be wrong, and certificates of brokers rejected; see `timedatectl timesync-status`");
     } else {
         report.unknown(
             WHAT,

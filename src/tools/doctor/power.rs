@@ -26,7 +26,7 @@ pub(super) fn run(context: &DoctorContext, report: &mut CheckReport) {
         let what = format!("over-current {}", counter.name);
         match counter.count {
             0 => report.ok(&what, "never since the machine started"),
-            count => report.unknown(&what, &format!("{count} times since the machine started; a stronger power supply or a lower power mode helps, where it goes on")),
+            count => report.unknown(&what, &format!("{count} times since the machine started; if it continues, use a stronger power supply or a lower power mode")),
         }
     }
     if let Some(gpu) = capped_gpu(&readings) {
@@ -54,7 +54,7 @@ fn settings(context: &DoctorContext, report: &mut CheckReport) {
     };
     let steps = plan(&context.root, &desired_settings(&config.tune));
     if steps.is_empty() {
-        report.ok("settings", "the configuration names none below `tune`");
+        report.ok("settings", "the configuration has none below `tune`");
     }
     for step in steps {
         let what = format!("setting {}", step.setting.name());
@@ -65,7 +65,7 @@ fn settings(context: &DoctorContext, report: &mut CheckReport) {
                 &what,
                 &format!("{real}, wanted {}: sudo jetwatch tune apply", step.wanted),
             ),
-            // Some settings can be read by root only.
+            // Some settings are readable only by root.
             StepState::Refused(reason) if step.real.is_none() && !context.is_root => {
                 context.unreadable(report, &what, &reason);
             }
@@ -74,7 +74,7 @@ fn settings(context: &DoctorContext, report: &mut CheckReport) {
     }
 }
 
-/// The settings of the machine that a configuration asks for.
+/// The settings of the machine that a configuration requests.
 #[must_use]
 pub fn desired_settings(config: &TuneConfig) -> DesiredSettings {
     DesiredSettings {

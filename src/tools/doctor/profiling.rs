@@ -22,7 +22,7 @@ pub(super) fn run(context: &DoctorContext, report: &mut CheckReport) {
                     "any user may sample the call stacks of its own processes; the whole system needs 0 or root"
                 }
                 _ => {
-                    "users see NVTX ranges and calls, but no call stacks: those need 2 or less, or root"
+                    "users get NVTX ranges and calls, but no call stacks: those need 2 or less, or root"
                 }
             };
             let text = format!("perf_event_paranoid is {level}: {text}");
@@ -47,7 +47,7 @@ pub(super) fn run(context: &DoctorContext, report: &mut CheckReport) {
     }
 }
 
-/// The program: in a folder of programs, else in the folder of NVIDIA's packages.
+/// Path of the program: in the search path, else in the folder of NVIDIA's packages.
 fn find(context: &DoctorContext) -> Option<PathBuf> {
     let usual = ["/usr/local/bin/nsys", "/usr/bin/nsys"];
     let mut paths: Vec<String> = usual.map(str::to_owned).into();

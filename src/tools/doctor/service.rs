@@ -1,4 +1,4 @@
-//! The daemon's systemd unit, and the journal that its log goes to.
+//! The daemon's systemd unit, and the journal with its log.
 
 use super::check_report::CheckReport;
 use super::context::DoctorContext;
@@ -7,7 +7,7 @@ const JOURNAL: &str = "/run/systemd/journal/socket";
 
 pub(super) fn run(context: &DoctorContext, report: &mut CheckReport) {
     if !context.root.exists("/run/systemd/system") {
-        report.unknown("systemd", "it does not run here");
+        report.unknown("systemd", "not running on this machine");
     } else {
         unit(context, report);
     }
@@ -43,7 +43,7 @@ fn unit(context: &DoctorContext, report: &mut CheckReport) {
         ),
         None => report.failed(
             "watchdog",
-            "off: WatchdogSec= is set to nothing in a drop-in; see systemctl cat jetwatch",
+            "off: a drop-in sets WatchdogSec= to an empty value; see systemctl cat jetwatch",
         ),
     }
 }
@@ -54,7 +54,7 @@ fn journal(context: &DoctorContext, report: &mut CheckReport) {
         report.unknown(
             WHAT,
             &format!(
-                "{JOURNAL} is not there: journald does not run, and the log goes to the terminal"
+                "{JOURNAL} does not exist: journald does not run, and the log goes to the terminal"
             ),
         );
         return;
@@ -74,13 +74,13 @@ fn journal(context: &DoctorContext, report: &mut CheckReport) {
         _ => false,
     };
     match is_kept {
-        true => report.ok(WHAT, "kept over a restart of the machine, in /var/log/journal"),
+        true => report.ok(WHAT, "kept after a restart of the machine, in /var/log/journal"),
         false => report.unknown(WHAT, "lost when the machine restarts; to keep it: sudo mkdir -p /var/log/journal && sudo systemctl restart systemd-journald"),
     }
     let interval = of("RateLimitIntervalSec").unwrap_or_else(|| "30s".to_owned());
     let burst = of("RateLimitBurst").unwrap_or_else(|| "10000".to_owned());
     match interval.as_str() == "0" || burst == "0" {
         true => report.ok("rate of the journal", "without limit"),
-        false => report.ok("rate of the journal", &format!("up to {burst} lines of one service in {interval}; the daemon writes some in a minute")),
+        false => report.ok("rate of the journal", &format!("up to {burst} lines of one service in {interval}; the daemon writes a few per minute")),
     }
 }

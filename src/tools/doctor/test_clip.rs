@@ -8,11 +8,11 @@ use jetwatch_types::Size;
 /// Width and height of a macroblock, in samples.
 const BLOCK: u32 = 16;
 
-/// A video of independently coded images.
+/// A video of independent images.
 pub(super) struct TestClip {
     /// Width and height, multiples of 16.
     pub(super) size: Size,
-    /// One coded image each, with parameter sets and start codes (`byte-stream`, alignment `au`).
+    /// One image each, with headers, start codes before each unit (`byte-stream`, alignment `au`).
     pub(super) access_units: Vec<Vec<u8>>,
     /// The planes Y, U and V of each image, one after another, without padding.
     pub(super) images: Vec<Vec<u8>>,
@@ -34,7 +34,7 @@ impl TestClip {
     }
 }
 
-/// Smooth gradients that differ from image to image; all samples are within 16 to 235.
+/// Smooth shades that differ from image to image; all samples are within 16 to 235.
 pub(super) fn draw(size: Size, index: usize) -> Vec<u8> {
     let (width, height) = (size.width as usize, size.height as usize);
     let shade = |x: usize, width: usize| 16 + (x * 219 / width.max(1)) as u8;
@@ -73,7 +73,7 @@ fn unit(bytes: &mut Vec<u8>, header: u8, payload: Vec<u8>) {
     }
 }
 
-/// Sequence parameter set (7.3.2.1): baseline profile, level 4, output in decoding order.
+/// Sequence parameter set (7.3.2.1): baseline profile, level 4, images in decoding order.
 fn sequence(size: Size) -> Vec<u8> {
     let mut bits = BitWriter::default();
     bits.put(0x42, 8);
@@ -90,7 +90,7 @@ fn sequence(size: Size) -> Vec<u8> {
     bits.finish()
 }
 
-/// Picture parameter set (7.3.2.2): CAVLC, one slice group, deblocking controlled by the slice header.
+/// Picture parameter set (7.3.2.2): CAVLC, one slice group, deblocking control in the slice header.
 fn parameters() -> Vec<u8> {
     let mut bits = BitWriter::default();
     bits.golomb(0);
@@ -115,7 +115,7 @@ fn slice(size: Size, index: usize, image: &[u8]) -> Vec<u8> {
     bits.golomb(7);
     bits.golomb(0);
     bits.put(0, 4);
-    // Two consecutive IDR images have different numbers here.
+    // Consecutive images have different numbers here (idr_pic_id).
     bits.golomb((index % 2) as u32);
     bits.put(0, 2);
     bits.golomb(0);
@@ -171,7 +171,7 @@ impl BitWriter {
         self.free = 0;
     }
 
-    /// A square of samples; the writer is at a byte boundary.
+    /// A square of samples; the writer must be at a byte boundary.
     fn block(&mut self, plane: &[u8], stride: usize, x: usize, y: usize, side: usize) {
         for row in y..y + side {
             let start = row * stride + x;
@@ -179,7 +179,7 @@ impl BitWriter {
         }
     }
 
-    /// The payload, terminated by a one bit and zeros.
+    /// The payload, with trailing bits: a one and zeros.
     fn finish(mut self) -> Vec<u8> {
         self.put(1, 1);
         self.bytes

@@ -1,4 +1,4 @@
-//! GStreamer's elements, and scaling and decoding by each unit, compared with the expected images.
+//! GStreamer elements, and scaling and decoding by each unit, compared with the expected images.
 
 use super::check_report::CheckReport;
 use super::context::DoctorContext;
@@ -21,7 +21,7 @@ pub(super) fn check_elements(context: &DoctorContext, report: &mut CheckReport) 
         let what = format!("element {}", facts.name);
         match state {
             ElementState::Missing if facts.is_from_l4t() && !is_jetson => {
-                report.unknown(&what, "not here: this machine is not a Jetson");
+                report.unknown(&what, "not available: this machine is not a Jetson");
             }
             ElementState::Missing => {
                 let text = format!(
@@ -68,7 +68,7 @@ pub(super) fn check_scaling(context: &DoctorContext, report: &mut CheckReport) {
         let what = format!("scaling by the {name}");
         match (unit, &reference) {
             (Err(reason), _) => report.unknown(&what, reason),
-            (Ok(_), Err(_)) => report.unknown(&what, "there is nothing to compare it with"),
+            (Ok(_), Err(_)) => report.unknown(&what, "there is no image to compare it with"),
             (Ok(unit), Ok(reference)) => match video_selftest::test_scaling(Some(*unit)) {
                 Ok(outcome) => compare(report, &what, &outcome, &reference.samples, MAX_DIFFERENCE),
                 Err(error) => report.failed(&what, &error),
@@ -109,10 +109,10 @@ fn compare(report: &mut CheckReport, what: &str, outcome: &TestResult, wanted: &
     if difference <= max {
         report.ok(what, &text);
     } else {
-        report.failed(what, &format!("{text}: the image is not the expected one; compare the release of L4T with the table in the README, and report it"));
+        report.failed(what, &format!("{text}: the image is not the expected one; compare the release of L4T with the table in the documentation, and report a bug"));
     }
 }
 
 fn speed(outcome: &TestResult) -> String {
-    format!("{:.2} ms a picture, copies included", outcome.ms_per_image)
+    format!("{:.2} ms per image, with copies", outcome.ms_per_image)
 }

@@ -1,4 +1,4 @@
-//! Self-tests of scaling and decoding on this machine: the same images through different elements, timed one at a time.
+//! Self-tests of scaling and decoding on this machine: the same images through different elements, each timed separately.
 //!
 //! Opens no source, camera or file.
 
@@ -16,30 +16,30 @@ use jetwatch_types::Size;
 
 use super::test_clip::{TestClip, draw};
 
-/// Caps feature of images in the memory of a Jetson's units.
+/// Caps feature of images in NVMM.
 const NVMM: &str = "memory:NVMM";
 
 /// Input and output size of the scaling test. Small, so that every release uses the same color matrix.
 const LARGE: Size = Size::new(640, 352);
 const SMALL: Size = Size::new(320, 176);
 
-/// Number of scaled, and of decoded images.
+/// Number of scaled images, and of decoded ones.
 const SCALED_IMAGES: usize = 40;
 const DECODED_IMAGES: usize = 12;
 
-/// Timeout for one image.
+/// Timeout of a test for one image.
 const SAMPLE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Result of a test.
+/// Output of a test.
 #[derive(Debug, Clone)]
 pub(super) struct TestResult {
-    /// The last image: its samples, without padding.
+    /// Samples of the last image, without padding.
     pub(super) samples: Vec<u8>,
-    /// Time from the first image in to the last one out, per image, in ms.
+    /// Time from the first input to the last output, divided by the number of images, in ms.
     pub(super) ms_per_image: f64,
 }
 
-/// Mean absolute difference of the samples of two images, 0 to 255; `None` when their sizes differ.
+/// Mean difference of two images' samples, 0 to 255; `None` when their sizes differ.
 #[must_use]
 pub(super) fn difference(one: &[u8], other: &[u8]) -> Option<f64> {
     if one.len() != other.len() || one.is_empty() {
@@ -53,11 +53,11 @@ pub(super) fn difference(one: &[u8], other: &[u8]) -> Option<f64> {
     Some(sum as f64 / one.len() as f64)
 }
 
-/// Scales images of 640×352 to 320×176 and converts them to `BGRx`, like the daemon: on the CPU, or with `converter`, an
-/// element of a Jetson. The time includes copies into and out of NVMM. Samples are B, G, R of each pixel.
+/// Scales images of 640×352 to 320×176 and converts them to `BGRx`, as the daemon does: on the CPU, or with `converter`, an
+/// element of a Jetson. Copies into and out of the Jetson's memory are part of the time. Samples are B, G, R of each pixel.
 ///
 /// # Errors
-/// An element is missing or fails; one sentence.
+/// An element is missing or fails; the text is one sentence.
 pub(super) fn test_scaling(converter: Option<UnitElement>) -> Result<TestResult, String> {
     init("*:1").map_err(|error| error.to_string())?;
     let mut elements = Vec::new();
@@ -79,20 +79,20 @@ pub(super) fn test_scaling(converter: Option<UnitElement>) -> Result<TestResult,
             ]);
         }
     }
-    elements.push(filter("image", raw(SMALL, "BGRx").build())?);
+    elements.push(filter("output", raw(SMALL, "BGRx").build())?);
     let caps = raw(LARGE, "I420").field("framerate", gst::Fraction::new(30, 1));
     let image = draw(LARGE, 0);
     let images = vec![image; SCALED_IMAGES];
-    let (sample, ms_per_picture) = run(&caps.build(), &images, &elements)?;
+    let (sample, ms_per_image) = run(&caps.build(), &images, &elements)?;
     let samples = bgr(&sample).ok_or("the image cannot be read")?;
     Ok(TestResult {
         samples,
-        ms_per_image: ms_per_picture,
+        ms_per_image,
     })
 }
 
-/// Decodes a generated H.264 clip: on the CPU, or with `decoder` and `converter`, elements of a Jetson. Returns the planes Y,
-/// U and V of the last image, and the expected ones.
+/// Decodes a generated H.264 clip: on the CPU, or with `decoder` and `converter`, elements of a Jetson. Returns the
+/// planes Y, U and V of the last image, and the expected ones.
 ///
 /// # Errors
 /// Those of [`test_scaling`].
@@ -112,7 +112,7 @@ pub(super) fn test_decoding(
             elements.push(configured(converter, "convert")?);
         }
     }
-    elements.push(filter("image", raw(clip.size, "I420").build())?);
+    elements.push(filter("output", raw(clip.size, "I420").build())?);
     let caps = gst::Caps::builder("video/x-h264")
         .field("stream-format", "byte-stream")
         .field("alignment", "au")
@@ -121,13 +121,13 @@ pub(super) fn test_decoding(
         .field("height", clip.size.height.cast_signed())
         .field("framerate", gst::Fraction::new(30, 1))
         .build();
-    let (sample, ms_per_picture) = run(&caps, &clip.access_units, &elements)?;
+    let (sample, ms_per_image) = run(&caps, &clip.access_units, &elements)?;
     let samples = planes(&sample).ok_or("the image cannot be read")?;
     let expected = clip.images.into_iter().last().unwrap_or_default();
     Ok((
         TestResult {
             samples,
-            ms_per_image: ms_per_picture,
+            ms_per_image,
         },
         expected,
     ))
@@ -137,14 +137,14 @@ fn element(factory: &'static str, name: &str) -> Result<gst::Element, String> {
     make_element(factory, name).map_err(|error| error.to_string())
 }
 
-/// An element of a Jetson with its unit set.
+/// An element of a Jetson with the same unit setting as in the daemon.
 fn configured(unit: UnitElement, name: &str) -> Result<gst::Element, String> {
     let element = element(unit.element, name)?;
     if let Some((property, nick)) = unit.setting
         && !set_if_supported(property, &element, nick)
     {
         return Err(format!(
-            "{} does not support {property}={nick}",
+            "{} does not accept {property}={nick}",
             unit.element
         ));
     }
@@ -166,7 +166,7 @@ fn raw(size: Size, format: &str) -> gst::caps::Builder<gst::caps::NoFeature> {
         .field("height", size.height.cast_signed())
 }
 
-/// Sends `buffers` through `elements`; returns the last sample, and the time per buffer in ms.
+/// Sends `buffers` through `elements`. Returns the last sample, and the time per buffer in ms.
 fn run(
     caps: &gst::Caps,
     buffers: &[Vec<u8>],
@@ -176,12 +176,12 @@ fn run(
     let pipeline = gst::Pipeline::new();
     let source = element("appsrc", "source")?
         .downcast::<gst_app::AppSrc>()
-        .map_err(|_| "appsrc is something else")?;
+        .map_err(|_| "`appsrc` is another element")?;
     source.set_property("format", gst::Format::Time);
     source.set_caps(Some(caps));
     let sink = element("appsink", "sink")?
         .downcast::<gst_app::AppSink>()
-        .map_err(|_| "appsink is something else")?;
+        .map_err(|_| "`appsink` is another element")?;
     sink.set_property("sync", false);
     sink.set_property("enable-last-sample", false);
     let all: Vec<&gst::Element> = std::iter::once(source.upcast_ref())
@@ -225,7 +225,7 @@ fn push_and_pull(
         }
         source
             .push_buffer(buffer)
-            .map_err(|_| bus_error("an image is refused"))?;
+            .map_err(|_| bus_error("an image is rejected"))?;
     }
     let _ = source.end_of_stream();
     let mut last = None;

@@ -1,18 +1,18 @@
-//! How far two detectors agree on the same images. Pure.
+//! Agreement of two detectors on the same images. Pure.
 //!
 //! Two runtimes never give the same last bits, and a box whose score lies at the threshold is there with one and missing
 //! with the other. So the confident boxes of each side are searched among all boxes of the other.
 
 use jetwatch_types::{Detection, intersection_over_union};
 
-/// What counts as the same box.
+/// Criteria for a match of two boxes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MatchCriteria {
     /// Boxes with at least this score must be found on the other side, 0 to 1.
     pub confident_score: f32,
-    /// Boxes of the other side with at least this score are looked at, 0 to 1.
+    /// Boxes of the other side with at least this score can match, 0 to 1.
     pub min_score: f32,
-    /// Least overlap (intersection over union), 0 to 1.
+    /// Minimum IOU, 0 to 1.
     pub min_iou: f32,
 }
 
@@ -26,17 +26,17 @@ impl Default for MatchCriteria {
     }
 }
 
-/// The confident boxes of one side, and how many of them the other side has.
+/// The confident boxes of one side, and how many of them match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub struct ConfidentBoxes {
-    /// How many there are.
+    /// Number of confident boxes.
     pub boxes: u64,
-    /// How many the other side has too.
+    /// Number of them with a match on the other side.
     pub matched: u64,
 }
 
 impl ConfidentBoxes {
-    /// Share that the other side has, 0 to 1; 1 where there are none.
+    /// Share with a match, 0 to 1; 1 without boxes.
     #[must_use]
     pub fn share(self) -> f64 {
         match self.boxes {
@@ -46,14 +46,15 @@ impl ConfidentBoxes {
     }
 }
 
-/// How far two sides agree.
+/// Agreement of two sides.
 #[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize)]
 pub struct Agreement {
     /// Images compared.
-    pub pictures: u64,
-    /// Sure boxes of the first side.
+    #[serde(rename = "pictures")]
+    pub images: u64,
+    /// Confident boxes of the first side.
     pub first: ConfidentBoxes,
-    /// Sure boxes of the second side.
+    /// Confident boxes of the second side.
     pub second: ConfidentBoxes,
     /// Mean overlap of the pairs.
     pub mean_iou: f64,
@@ -69,7 +70,7 @@ impl Agreement {
     }
 }
 
-/// Compares the detections of the same images. Lists of different lengths are compared as far as both go.
+/// Compares the detections of the same images. Of lists of different lengths, the common part is compared.
 #[must_use]
 pub fn agreement(
     first: &[Vec<Detection>],
@@ -79,7 +80,7 @@ pub fn agreement(
     let mut agreement = Agreement::default();
     let (mut pairs, mut overlaps) = (0_u64, 0.0);
     for (first, second) in first.iter().zip(second) {
-        agreement.pictures += 1;
+        agreement.images += 1;
         let sides = [
             (&mut agreement.first, first, second),
             (&mut agreement.second, second, first),
@@ -104,7 +105,7 @@ pub fn agreement(
     agreement
 }
 
-/// The sure boxes of `ours`, each with the box of `theirs` that it overlaps most, which no better box has taken.
+/// The confident boxes of `ours`, each with the box of `theirs` that it overlaps most and that no better box matches.
 fn matches<'d>(
     ours: &'d [Detection],
     theirs: &'d [Detection],
@@ -155,7 +156,7 @@ mod tests {
     #[test]
     fn confident_boxes_must_be_found_on_the_other_side() {
         let first = vec![
-            // At the same place, one of them unsure on the other side; another class; only here; unsure here.
+            // At the same position, one of them not confident on the other side; another class; only here; not confident here.
             vec![
                 detection(0, 0.9, 0.0),
                 detection(0, 0.6, 40.0),
@@ -175,9 +176,9 @@ mod tests {
             vec![detection(0, 0.2, 0.0)],
         ];
         let found = agreement(&first, &second, &MatchCriteria::default());
-        assert_eq!(found.pictures, 2);
+        assert_eq!(found.images, 2);
         assert_eq!((found.first.boxes, found.first.matched), (4, 2));
-        // Sure on the second side: at 0, at 80 (another class there) and at 160.
+        // Confident on the second side: at 0, at 80 (another class there) and at 160.
         assert_eq!((found.second.boxes, found.second.matched), (3, 2));
         assert!((found.share() - 0.5).abs() < 1e-9);
         assert!(

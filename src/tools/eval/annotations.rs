@@ -12,16 +12,16 @@ pub struct Truth {
     pub images: Vec<Image>,
     /// The categories, by ascending id.
     pub categories: Vec<Category>,
-    /// What is in the images, in the order of the file.
+    /// The annotated objects, in the order of the file.
     pub objects: Vec<Object>,
 }
 
 /// One image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
-    /// Its number in the file.
+    /// Id in the file.
     pub id: i64,
-    /// Its file, relative to the folder of images.
+    /// File name, relative to the folder of images.
     pub file_name: String,
     /// Width and height in pixels, as annotated.
     pub size: Size,
@@ -30,9 +30,9 @@ pub struct Image {
 /// One category.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Category {
-    /// Its number in the file.
+    /// Id in the file.
     pub id: i64,
-    /// Its name.
+    /// Name in the file.
     pub name: String,
 }
 
@@ -43,11 +43,11 @@ pub struct Object {
     pub image: usize,
     /// Index into [`Truth::categories`].
     pub category: usize,
-    /// Its box.
+    /// Bounding box.
     pub xywh: Xywh,
-    /// Its area in square pixels, which may be that of an outline and less than the box's.
+    /// Area in square pixels; that of an outline is less than that of the box.
     pub area: f64,
-    /// Whether it is a group that was not annotated one by one: finding it is neither right nor wrong.
+    /// Whether it is a group that is not annotated individually: a match with it is neither right nor wrong.
     pub crowd: bool,
 }
 
@@ -60,12 +60,12 @@ pub struct Prediction {
     pub category: usize,
     /// Confidence.
     pub score: f64,
-    /// Its box.
+    /// Bounding box.
     pub xywh: Xywh,
 }
 
 impl Prediction {
-    /// A detection in image `image` of what the truth calls `category`.
+    /// A detection of category `category` in image `image`; both are indices into [`Truth`].
     #[must_use]
     pub fn new(image: usize, category: usize, detection: &Detection) -> Self {
         let [left, top, right, bottom] = detection.xyxy.map(f64::from);
@@ -79,10 +79,9 @@ impl Prediction {
 }
 
 impl Truth {
-    /// The same truth with only those images and categories whose index is kept, and what belongs to them.
+    /// The truth with only the images and categories of these indices, and their annotations.
     ///
-    /// An image that could not be read must not count as one in which nothing was found, nor a category that the network
-    /// was not trained on as one that it misses.
+    /// An unreadable image must not count as one without detections, nor an untrained category as a missed one.
     #[must_use]
     pub fn restricted(
         &self,
@@ -106,7 +105,7 @@ impl Truth {
     }
 }
 
-/// The new index of each old one that is kept.
+/// The new index of each kept old index.
 fn new_indices(count: usize, keeps: impl Fn(usize) -> bool) -> Vec<Option<usize>> {
     let mut next = 0..;
     (0..count)

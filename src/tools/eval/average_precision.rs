@@ -1,6 +1,6 @@
-//! From judged detections to precision and recall: the curves of one class, and what is read from them. Pure.
+//! Precision-recall curves of one class from matched detections, and average precision. Pure.
 //!
-//! Images have weights, so that a sample with repetitions is judged without copying anything: weight 2 is the same as
+//! Images have weights, so that a sample with repetitions is evaluated without copies: weight 2 is the same as
 //! the image being there twice.
 
 use super::matching::{IOU_THRESHOLDS, ScoredMatch, ScoredMatches};
@@ -8,7 +8,7 @@ use super::matching::{IOU_THRESHOLDS, ScoredMatch, ScoredMatches};
 /// Recalls at which precision is read: 0, 0.01, … 1.
 const RECALL_LEVELS: usize = 101;
 
-/// The recall of place `index`, computed as COCO's program does, to the last bit.
+/// The recall of index `index`, equal to that of COCO's program to the last bit.
 fn recall_level(index: usize) -> f64 {
     if index + 1 == RECALL_LEVELS {
         return 1.0;
@@ -32,8 +32,8 @@ pub(super) type Curves = [Curve; IOU_THRESHOLDS];
 #[derive(Default)]
 pub(super) struct Points(Vec<(f64, f64)>);
 
-/// The curves of one class, with each image weighted by `weight`, and the `max` best detections of each;
-/// `None` when there is nothing to find.
+/// The curves of one class, with each image weighted by `weight`, and the `max` best detections of each image;
+/// `None` without objects.
 pub(super) fn curves(
     ranking: &ScoredMatches,
     max_rank: usize,
@@ -53,17 +53,17 @@ pub(super) fn curves(
         recall: 0.0,
     }; IOU_THRESHOLDS];
     for (place, curve) in curves.iter_mut().enumerate() {
-        let judged = ranking
+        let scored = ranking
             .matches
             .iter()
-            .filter(|judged| usize::from(judged.rank) < max_rank);
-        *curve = one_curve(judged, place, objects as f64, &weight, &mut points.0);
+            .filter(|scored| usize::from(scored.rank) < max_rank);
+        *curve = one_curve(scored, place, objects as f64, &weight, &mut points.0);
     }
     Some(curves)
 }
 
 fn one_curve<'a>(
-    judged: impl Iterator<Item = &'a ScoredMatch>,
+    scored: impl Iterator<Item = &'a ScoredMatch>,
     iou_index: usize,
     objects: f64,
     weight: impl Fn(usize) -> u32,
@@ -71,16 +71,16 @@ fn one_curve<'a>(
 ) -> Curve {
     points.clear();
     let (mut right, mut wrong) = (0_u64, 0_u64);
-    for judged in judged {
-        let is_right = judged.matched >> iou_index & 1 == 1;
-        let is_wrong = judged.unmatched >> iou_index & 1 == 1;
+    for scored in scored {
+        let is_right = scored.matched >> iou_index & 1 == 1;
+        let is_wrong = scored.unmatched >> iou_index & 1 == 1;
         if is_right {
-            right += u64::from(weight(judged.image));
-            // Recall grows nowhere else, and precision is highest here: no other point is ever read.
+            right += u64::from(weight(scored.image));
+            // Recall grows only at these points, and precision is highest here: no other point is read.
             let (right, wrong) = (right as f64, wrong as f64);
             points.push((right / objects, right / (wrong + right + f64::EPSILON)));
         } else if is_wrong {
-            wrong += u64::from(weight(judged.image));
+            wrong += u64::from(weight(scored.image));
         }
     }
     let recall = points.last().map_or(0.0, |(recall, _)| *recall);
@@ -112,7 +112,7 @@ fn one_curve<'a>(
 mod tests {
     use super::*;
 
-    fn judged(image: usize, score: f64, is_match: bool) -> ScoredMatch {
+    fn scored(image: usize, score: f64, is_match: bool) -> ScoredMatch {
         let (right, wrong) = (u16::from(is_match), u16::from(!is_match));
         ScoredMatch {
             score,
@@ -134,9 +134,9 @@ mod tests {
         // Right, wrong, right of four objects: precision 1 up to recall 0.25, then 2/3 up to 0.5, then none.
         let ranking = ScoredMatches {
             matches: vec![
-                judged(0, 0.9, true),
-                judged(1, 0.8, false),
-                judged(1, 0.7, true),
+                scored(0, 0.9, true),
+                scored(1, 0.8, false),
+                scored(1, 0.7, true),
             ],
             objects: vec![(0, 2), (1, 2)],
         };
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn no_objects_give_none_and_no_predictions_give_zero() {
         let nothing = ScoredMatches {
-            matches: vec![judged(0, 0.9, false)],
+            matches: vec![scored(0, 0.9, false)],
             objects: Vec::new(),
         };
         assert_eq!(lowest(&nothing, |_| 1), None);
@@ -165,11 +165,11 @@ mod tests {
     #[test]
     fn a_weight_counts_as_that_many_copies_of_an_image() {
         let once = [
-            judged(0, 0.9, false),
-            judged(1, 0.8, true),
-            judged(0, 0.7, true),
-            judged(1, 0.6, false),
-            judged(2, 0.5, true),
+            scored(0, 0.9, false),
+            scored(1, 0.8, true),
+            scored(0, 0.7, true),
+            scored(1, 0.6, false),
+            scored(2, 0.5, true),
         ];
         let weights = [3_u32, 0, 2];
         let ranking = ScoredMatches {
@@ -178,7 +178,7 @@ mod tests {
         };
         let copies = once
             .iter()
-            .flat_map(|judged| vec![*judged; weights[judged.image] as usize]);
+            .flat_map(|scored| vec![*scored; weights[scored.image] as usize]);
         let copied = ScoredMatches {
             matches: copies.collect(),
             objects: vec![(0, 6), (2, 4)],

@@ -1,11 +1,11 @@
 //! Bootstrap over images: how much of a metric depends on the choice of images.
 //!
-//! Each round draws as many images as there are, with repetition, and judges them again. Two networks are judged on the
-//! same draws, so that the difference between them scatters less than either figure: a hard image is hard for both.
-//! The same seed gives the same intervals on every machine, however many threads work on it.
+//! Each round draws as many images as there are, with repetition, and evaluates them again. Two networks are evaluated on the
+//! same draws, so that their difference varies less than either value: a hard image is hard for both.
+//! The same seed gives the same intervals on every machine, with any number of threads.
 //!
-//! A class that is rare is missing from some draws, and rare classes are often the hard ones: the interval of a single
-//! figure therefore lies somewhat higher around it than a new set of images would fall. The interval of a difference does not.
+//! A rare class is missing from some draws, and rare classes are often the hard ones: the interval of a single
+//! value is therefore biased upwards. The interval of a difference is not.
 
 use std::thread;
 
@@ -37,10 +37,10 @@ pub struct ConfidenceIntervals {
 /// One round: average precision at all overlaps and at 0.5, for each network.
 type Round = Vec<[f64; 2]>;
 
-/// Intervals of each judgement, and of each one's difference to the first, over `rounds` draws of the `images` images
-/// that all of `evaluations` were made on; by `threads` threads.
+/// Intervals of each evaluation, and of its difference to the first, over `rounds` draws of the `images` images
+/// of `evaluations`, computed by `threads` threads.
 ///
-/// `None` without images or where no draw holds an object. The difference of the first to itself is left out.
+/// `None` without images or where no draw holds an object. The difference of the first to itself is omitted.
 #[must_use]
 pub fn bootstrap(
     evaluations: &[&Evaluation],
@@ -85,9 +85,9 @@ pub fn bootstrap(
     Some((own.collect(), differences.collect()))
 }
 
-/// What one thread works with.
+/// Working memory of one thread.
 struct Workspace {
-    /// How often each image was drawn.
+    /// Number of times that each image was drawn.
     weights: Vec<u32>,
     points: Points,
 }
@@ -103,15 +103,15 @@ impl Workspace {
     /// `None` when the draw holds no object.
     fn round(&mut self, evaluations: &[&Evaluation], seed: u64, round: u32) -> Option<Round> {
         let Self { weights, points } = self;
-        // Rounds are numbered, so that it does not matter which thread does them.
+        // The round number seeds the draw, so that the result does not depend on the thread.
         let mut stream = SplitMix64::new(mix64(seed ^ mix64(u64::from(round) + 1)));
         weights.fill(0);
         for _ in 0..weights.len() {
             let drawn = uniform_below(stream.next_u64(), weights.len());
             weights[drawn] += 1;
         }
-        let of_network = |judgement: &&Evaluation| {
-            let classes: Vec<[f64; 2]> = judgement
+        let of_network = |evaluation: &&Evaluation| {
+            let classes: Vec<[f64; 2]> = evaluation
                 .scored_matches
                 .iter()
                 .filter_map(|ranking| {
@@ -240,8 +240,8 @@ mod tests {
             objects: Vec::new(),
             ..truth(3)
         };
-        let judged = evaluation(&nothing, |_| true);
-        assert_eq!(bootstrap(&[&judged], 3, 100, 1, 1), None);
+        let evaluated = evaluation(&nothing, |_| true);
+        assert_eq!(bootstrap(&[&evaluated], 3, 100, 1, 1), None);
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! Maps the labels of the model to the categories of the annotations. Pure.
 //!
 //! Names are compared without case, and with `_` and `-` as spaces: `Traffic_light` is `traffic light`. It is enough that
-//! every name of one side is found on the other: a model of eighty classes can be judged on five, and one of five on
+//! every name of one side is found on the other: a model of eighty classes can be evaluated on five, and one of five on
 //! eighty. Where names differ, as COCO's `motorcycle` and the older `motorbike` do, the order decides, if the
-//! counts agree and no name that both sides have stands at different places.
+//! counts agree and no common name has a different position.
 
 use super::{AccuracyError, Category};
 
-/// How labels and categories were brought together.
+/// How labels and categories were matched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MatchedBy {
     /// By their names.
@@ -16,10 +16,10 @@ pub enum MatchedBy {
     Order,
 }
 
-/// Which label means which category.
+/// Map of labels to categories.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClassMap {
-    /// How they were brought together.
+    /// How they were matched.
     pub by: MatchedBy,
     /// For each label, the index of its category.
     categories: Vec<Option<usize>>,
@@ -27,6 +27,9 @@ pub struct ClassMap {
 
 impl ClassMap {
     /// Matches `labels` with `categories`, which are sorted by id.
+    ///
+    /// # Errors
+    /// Neither names nor order match.
     pub fn new(labels: &[String], categories: &[Category]) -> Result<Self, AccuracyError> {
         let wanted: Vec<String> = categories.iter().map(|one| normalized(&one.name)).collect();
         let by_name: Vec<Option<usize>> = labels
@@ -54,7 +57,7 @@ impl ClassMap {
             .enumerate()
             .any(|(place, found)| found.is_some_and(|found| found != place))
         {
-            "they have names in common, but in another order"
+            "the common names are in another order"
         } else {
             return Ok(Self {
                 by: MatchedBy::Order,
@@ -93,7 +96,7 @@ impl ClassMap {
     }
 }
 
-/// A name without its writing.
+/// A name in normalized form.
 fn normalized(name: &str) -> String {
     name.trim().to_lowercase().replace(['_', '-'], " ")
 }

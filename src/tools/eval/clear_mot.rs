@@ -1,4 +1,4 @@
-//! CLEAR MOT, counted frame by frame: how well tracks follow known objects over a sequence (Bernardin and Stiefelhagen, 2008).
+//! CLEAR MOT, counted frame by frame: how well tracks match known objects over a sequence (Bernardin and Stiefelhagen, 2008).
 //! Pure.
 //!
 //! An object without a track is a miss, a track without an object a false positive, and an object whose track is another than
@@ -13,11 +13,11 @@ use crate::mot_metrics::{ClearMatcher, iou, mota};
 /// A known object in one frame.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GroundTruthObject {
-    /// Its identity over the sequence.
+    /// Identity over the sequence.
     pub id: u32,
-    /// Its class, in the numbering of the tracks.
+    /// Class, in the numbering of the tracks.
     pub class: u16,
-    /// Its box in the pixels of the tracks' boxes.
+    /// Box in the pixels of the tracks' boxes.
     pub xyxy: Xyxy,
     /// Ignored: neither a miss when not found, nor a false positive when found.
     pub ignored: bool,
@@ -26,11 +26,11 @@ pub struct GroundTruthObject {
 /// A track, or with any unique number a detection, in one frame.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Hypothesis {
-    /// Its identity over the sequence.
+    /// Identity over the sequence.
     pub id: u64,
-    /// Its class.
+    /// Class index.
     pub class: u16,
-    /// Its box.
+    /// Bounding box.
     pub xyxy: Xyxy,
 }
 
@@ -52,7 +52,7 @@ pub struct ClearMot {
 }
 
 impl ClearMot {
-    /// Multiple object tracking accuracy, at most 1 and without a least; `None` without objects.
+    /// Multiple object tracking accuracy, at most 1 and without a minimum; `None` without objects.
     #[must_use]
     pub fn mota(&self) -> Option<f64> {
         let errors = self.misses + self.false_positives + self.switches;
@@ -96,7 +96,7 @@ impl ClearMotCounter {
         }
     }
 
-    /// Counts one frame; frames come in their order, left-out ones are simply not counted.
+    /// Counts one frame; frames come in order, and omitted ones are not counted.
     pub fn frame(&mut self, objects: &[GroundTruthObject], tracks: &[Hypothesis]) {
         let (ignored, required): (Vec<&GroundTruthObject>, Vec<&GroundTruthObject>) =
             objects.iter().partition(|object| object.ignored);
@@ -141,7 +141,7 @@ impl ClearMotCounter {
     }
 }
 
-/// Whether at least `share` of the track's box lies in the ignored object's: a part of something hidden has no own box.
+/// Whether at least `share` of the track's box lies in the ignored object's: a part of a hidden object has no box.
 fn mostly_within(track: &Hypothesis, object: &GroundTruthObject, share: f32) -> bool {
     let (a, b) = (&track.xyxy, &object.xyxy);
     let both = [

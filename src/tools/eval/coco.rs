@@ -1,4 +1,4 @@
-//! The JSON of COCO's object annotations. Bytes only; the file is the caller's.
+//! Parser of COCO's JSON object annotations. Works on bytes; the caller reads the file.
 //!
 //! [`parse`] takes any bytes and never panics: every wrong value is an error that names its list, index, id and key.
 
@@ -12,13 +12,13 @@ use super::fields::Field;
 use super::{AccuracyError, Category, Image, Object, Problem, Truth};
 use jetwatch_types::Size;
 
-/// Longest side of an image: what JPEG can hold.
+/// Maximum side of an image: the limit of JPEG.
 const MAX_SIDE: i64 = 65_535;
 
-/// Characters of text shown before the place of a syntax error.
+/// Characters of text shown before a syntax error.
 const EXCERPT: usize = 60;
 
-/// Outer form of the file. Further keys, such as licenses, are passed over.
+/// Top level of the file. Further keys, such as licenses, are ignored.
 #[derive(Deserialize)]
 struct File {
     images: Vec<RawImage>,
@@ -53,12 +53,15 @@ struct RawAnnotation {
     iscrowd: Field,
 }
 
-/// Reads an annotation file. All wrong values are reported at once, up to a number of them.
+/// Reads an annotation file. All wrong values are reported at once, up to a limit.
 ///
 /// A missing `iscrowd` is 0; every other key of an annotation must be there. An `ignore` key has no meaning, as in COCO's
 /// own program.
+///
+/// # Errors
+/// The bytes are not JSON of this form, or values are wrong; each is named with its list, index, id and key.
 pub fn parse(bytes: &[u8]) -> Result<Truth, AccuracyError> {
-    // Some editors begin a file with a byte order mark, which is no JSON.
+    // Some editors begin a file with a byte order mark, which is not JSON.
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let file: File = serde_json::from_slice(bytes).map_err(|error| AccuracyError::Syntax {
         excerpt: excerpt(bytes, error.line(), error.column()),
@@ -80,7 +83,7 @@ pub fn parse(bytes: &[u8]) -> Result<Truth, AccuracyError> {
     })
 }
 
-/// Collects what is wrong.
+/// Collects the wrong values.
 #[derive(Default)]
 struct Problems {
     listed: Vec<Problem>,
@@ -111,7 +114,7 @@ impl Problems {
     }
 }
 
-/// An entry of one of the lists, for stating where something is wrong.
+/// An entry of one of the lists, to locate a wrong value.
 struct Entry<'a> {
     list: &'static str,
     index: usize,
@@ -127,7 +130,7 @@ impl Entry<'_> {
         }
     }
 
-    /// The value of `key`, if `read` takes it.
+    /// The value of `key`, if `read` accepts it.
     fn read<'f, T>(
         &self,
         key: &str,
@@ -159,7 +162,7 @@ impl Entry<'_> {
     }
 }
 
-/// The images by id, and the place of each id.
+/// The images by id, and the index of each id.
 fn images(raw: Vec<RawImage>, problems: &mut Problems) -> (Vec<Image>, HashMap<i64, usize>) {
     let mut seen = HashMap::with_capacity(raw.len());
     let mut images = Vec::with_capacity(raw.len());
@@ -197,7 +200,7 @@ fn images(raw: Vec<RawImage>, problems: &mut Problems) -> (Vec<Image>, HashMap<i
     sorted_indices(images, |image| image.id, &seen)
 }
 
-/// The categories by id, and the place of each id.
+/// The categories by id, and the index of each id.
 fn categories(
     raw: Vec<RawCategory>,
     problems: &mut Problems,
@@ -233,8 +236,8 @@ fn categories(
     sorted_indices(categories, |category| category.id, &seen)
 }
 
-/// Items with the place of each one's id. An id whose entry was left out for another fault is known all the same, so that
-/// what refers to it is not called wrong too; its place is never used, since there is an error then.
+/// Items with the index of each id. The id of an invalid entry is registered too, so that references to it are not reported
+/// as well; its index is never used, because parsing fails.
 fn sorted_indices<T>(
     items: Vec<T>,
     id: impl Fn(&T) -> i64,

@@ -2,32 +2,32 @@
 
 use std::fmt;
 
-/// Most problems that an error lists; the others are counted.
+/// Maximum number of problems that an error lists; the others are counted.
 pub(super) const MAX_LISTED: usize = 20;
 
 /// Why accuracy cannot be measured.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AccuracyError {
-    /// The file is no JSON, or not the JSON of a COCO annotation file.
+    /// The file is not JSON, or not a COCO annotation file.
     #[error(
-        "no COCO annotations: {reason}{}; expected an object with the lists images, categories and annotations",
+        "not COCO annotations: {reason}{}; expected an object with the lists images, categories and annotations",
         near(excerpt)
     )]
     Syntax {
         /// The parser's error, with line and column.
         reason: String,
-        /// The text before that place; empty where there is none.
+        /// The text before the error; may be empty.
         excerpt: String,
     },
-    /// The file is COCO JSON with wrong values: what is wrong with them.
+    /// The file is COCO JSON with wrong values.
     #[error("{}", listed(problems, *more))]
     Values {
         /// The first of them, in the order of the file.
         problems: Vec<Problem>,
-        /// How many there are beyond those.
+        /// Number of further ones.
         more: usize,
     },
-    /// Labels of the model and categories of the annotations do not belong together.
+    /// Labels of the model and categories of the annotations do not match.
     #[error(
         "the model's {} labels and the {} categories of the annotations do not match: {reason}.\n  labels without a category: {}\n  \
          categories without a label: {}\nRename the categories in the annotation file, or the labels in model.yaml, so that all names of \
@@ -38,11 +38,11 @@ pub enum AccuracyError {
         names(&categories.1)
     )]
     Classes {
-        /// Why the order does not help either.
+        /// Why they do not match by order either.
         reason: String,
-        /// Number of labels, and those that no category is named like.
+        /// Number of labels, and those without a category of that name.
         labels: (usize, Vec<String>),
-        /// Number of categories, and those that no label is named like.
+        /// Number of categories, and those without a label of that name.
         categories: (usize, Vec<String>),
     },
 }

@@ -7,7 +7,7 @@ use super::average_precision::{Curves, Points, curves};
 use super::matching::{AreaRange, IOU_THRESHOLDS, ImageMatches, MAX_PREDICTIONS, ScoredMatches};
 use jetwatch_types::mean;
 
-/// COCO's twelve numbers, each 0 to 1; `None` where the truth holds nothing of the kind.
+/// COCO's twelve numbers, each 0 to 1; `None` without such objects in the truth.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Accuracy {
     /// Average precision over all classes and the overlaps 0.5 to 0.95.
@@ -36,7 +36,7 @@ pub struct Accuracy {
     pub ar_large: Option<f64>,
 }
 
-/// Right and wrong at one score and the overlap 0.5, as the daemon runs: what it reports, and what it misses.
+/// Right and wrong detections at one score threshold and the overlap 0.5, as in the daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct OperatingPoint {
     /// Detections that found an object.
@@ -53,10 +53,10 @@ pub struct OperatingPoint {
     pub f1: Option<f64>,
 }
 
-/// One class alone.
+/// Metrics of one class.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ClassAccuracy {
-    /// Its name in the annotations.
+    /// Name in the annotations.
     pub name: String,
     /// Objects to find, without crowds.
     pub objects: u64,
@@ -69,7 +69,7 @@ pub struct ClassAccuracy {
     pub operating: OperatingPoint,
 }
 
-/// A network's detections, judged.
+/// A network's detections, compared with the annotations.
 #[derive(Debug, Clone)]
 pub struct Evaluation {
     /// Over all classes.
@@ -78,12 +78,12 @@ pub struct Evaluation {
     pub operating: OperatingPoint,
     /// Each class, in the order of [`Truth::categories`].
     pub classes: Vec<ClassAccuracy>,
-    /// For objects of every size, by class: what [`bootstrap`](super::bootstrap()) weighs again.
+    /// For objects of every size, by class; [`bootstrap`](super::bootstrap()) weights them again.
     pub(super) scored_matches: Vec<ScoredMatches>,
 }
 
 impl Evaluation {
-    /// Judges `predictions`, in any order, against `annotations`; `threshold` is the least score of [`OperatingPoint`].
+    /// Compares `predictions`, in any order, with `annotations`; `threshold` is the minimum score of [`OperatingPoint`].
     ///
     /// Of each class and image the [`MAX_PREDICTIONS`] best detections count.
     ///
@@ -159,11 +159,11 @@ impl OperatingPoint {
         let passing = ranking
             .matches
             .iter()
-            .filter(|judged| judged.score >= threshold);
-        let (right, wrong) = passing.fold((0, 0), |(right, wrong), judged| {
+            .filter(|scored| scored.score >= threshold);
+        let (right, wrong) = passing.fold((0, 0), |(right, wrong), scored| {
             (
-                right + u64::from(judged.matched & 1),
-                wrong + u64::from(judged.unmatched & 1),
+                right + u64::from(scored.matched & 1),
+                wrong + u64::from(scored.unmatched & 1),
             )
         });
         Self::from_counts(right, wrong, objects - right)
@@ -231,7 +231,7 @@ fn image_matches<'a>(
     }
 }
 
-/// Cuts off and gives the first items that are `wanted`.
+/// Splits off and returns the first items that are `wanted`.
 fn take_while<'a, T>(items: &mut &'a [T], wanted: impl Fn(&T) -> bool) -> &'a [T] {
     let end = items
         .iter()
@@ -259,7 +259,7 @@ fn rankings(
     scenes.iter().map(ranking_of).collect()
 }
 
-/// Mean over the classes with objects, and over the overlaps of these places.
+/// Mean over the classes with objects, and over the overlaps of these indices.
 fn precision(classes: &[Option<Curves>], overlaps: std::ops::Range<usize>) -> Option<f64> {
     let known = classes.iter().flatten();
     mean(known.flat_map(|curves| curves[overlaps.clone()].iter().map(|curve| curve.precision)))
@@ -320,7 +320,7 @@ mod tests {
             found(0, 0, 0.8, 0.0),
             found(1, 0, 0.7, 100.0),
         ];
-        let judged = Evaluation::new(&truth, &all, 0.5);
+        let evaluation = Evaluation::new(&truth, &all, 0.5);
         let Accuracy {
             ap,
             ap50,
@@ -329,11 +329,11 @@ mod tests {
             ap_small,
             ap_large,
             ..
-        } = judged.accuracy;
+        } = evaluation.accuracy;
         assert_eq!([ap, ap50, ar_1, ap_medium], [Some(1.0); 4]);
         assert_eq!([ap_small, ap_large], [None; 2], "all are of medium size");
-        assert_eq!(judged.operating.f1, Some(1.0));
-        let person = &judged.classes[2];
+        assert_eq!(evaluation.operating.f1, Some(1.0));
+        let person = &evaluation.classes[2];
         assert_eq!((person.ap, person.objects), (None, 0));
         assert_eq!(person.operating, OperatingPoint::default());
     }
@@ -346,26 +346,26 @@ mod tests {
             found(1, 0, 0.2, 100.0),
             found(0, 1, 0.5, 0.0),
         ];
-        let judged = Evaluation::new(&truth, &some, 0.5);
-        let (car, bus) = (&judged.classes[0], &judged.classes[1]);
+        let evaluation = Evaluation::new(&truth, &some, 0.5);
+        let (car, bus) = (&evaluation.classes[0], &evaluation.classes[1]);
         assert_eq!(car.ap, Some(1.0));
         let counts =
             |operating: &OperatingPoint| (operating.right, operating.wrong, operating.missed);
         assert_eq!(counts(&car.operating), (1, 0, 1));
         assert_eq!((bus.ap, counts(&bus.operating)), (Some(0.0), (0, 1, 1)));
-        assert_eq!(counts(&judged.operating), (1, 1, 2));
-        assert_eq!(judged.operating.precision, Some(0.5));
-        assert_eq!(judged.operating.recall, Some(1.0 / 3.0));
-        assert_eq!(judged.operating.f1, Some(0.4));
-        assert_eq!(judged.accuracy.ap, Some(0.5), "persons do not count");
+        assert_eq!(counts(&evaluation.operating), (1, 1, 2));
+        assert_eq!(evaluation.operating.precision, Some(0.5));
+        assert_eq!(evaluation.operating.recall, Some(1.0 / 3.0));
+        assert_eq!(evaluation.operating.f1, Some(0.4));
+        assert_eq!(evaluation.accuracy.ap, Some(0.5), "persons do not count");
     }
 
     #[test]
     fn without_any_detection_every_object_is_missed() {
-        let judged = Evaluation::new(&truth(), &[], 0.5);
-        assert_eq!(judged.accuracy.ap, Some(0.0));
+        let evaluation = Evaluation::new(&truth(), &[], 0.5);
+        assert_eq!(evaluation.accuracy.ap, Some(0.0));
         assert_eq!(
-            (judged.operating.missed, judged.operating.precision),
+            (evaluation.operating.missed, evaluation.operating.precision),
             (3, None)
         );
     }

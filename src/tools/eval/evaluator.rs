@@ -1,7 +1,7 @@
-//! Detectors on a list of images: every image once through each of one or more precisions of a model.
+//! Runs detectors on a list of images: every image once through each of one or more precisions of a model.
 //!
 //! Images are scaled by the daemon's elements and batched by its [`Batcher`]. Each worker holds one detector of each precision and
-//! runs all of them on a batch, so that an image is decoded once however many precisions are compared.
+//! runs all of them on a batch, so that an image is decoded only once.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,13 +29,13 @@ pub struct Evaluator {
     networks: Arc<[(DetectorFactory, Recorder)]>,
 }
 
-/// What the detectors found.
+/// The detections of a run.
 pub struct EvaluationRun {
     /// For each precision: the detections of each image, best first; `None` where the image could not be read.
     pub found: Vec<Vec<Option<Vec<Detection>>>>,
     /// Images that could not be read or have another size than annotated: index in the list and reason, in order.
     pub unreadable: Vec<(usize, String)>,
-    /// From the first image's arrival to the last result.
+    /// Time from the first image to the last result.
     pub elapsed: Duration,
     /// For each precision: mean time of one image inside the network, in ms.
     pub infer_ms: Vec<f64>,
@@ -189,9 +189,9 @@ struct ResultTable {
 struct Results {
     found: Vec<Vec<Option<Vec<Detection>>>>,
     unreadable: Vec<(usize, String)>,
-    /// When the first image came.
+    /// Arrival of the first image.
     began: Option<Instant>,
-    /// When the newest result came.
+    /// Arrival of the latest result.
     ended: Option<Instant>,
 }
 
@@ -220,7 +220,7 @@ impl ResultTable {
         let (found, expected) = (frame.meta.source_size, self.images[place].1);
         if found != expected {
             let reason = format!(
-                "it has {found} pixels, but was annotated with {expected}: it was turned or scaled since"
+                "it has {found} pixels, but was annotated with {expected}: it was rotated or scaled since"
             );
             self.reject(place, reason);
         }

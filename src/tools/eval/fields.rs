@@ -1,21 +1,21 @@
-//! Values of an annotation file as they are, right or wrong, so that every wrong one can be named with its place.
+//! Raw values of an annotation file, right or wrong, so that each wrong one can be reported with its position.
 //!
-//! A plain derived reader would stop at the first wrong value and know its line only, and files of hundreds of megabytes
-//! are one line. Values that are not needed, such as outlines, are skipped without being kept.
+//! A derived reader would stop at the first wrong value and report only its line, and files of hundreds of megabytes have one
+//! line. Unneeded values, such as outlines, are skipped.
 
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// Longest text of a wrong value that is kept for the error.
+/// Maximum length of a wrong value's text in an error.
 const MAX_QUOTED_CHARS: usize = 60;
 
-/// Greatest coordinate and area taken: whole numbers up to here are exact in `f64`, and products stay finite.
+/// Maximum coordinate and area: integers up to this value are exact in `f64`, and products stay finite.
 const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
 
 /// One value of any kind.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) enum Field {
-    /// The key is not there.
+    /// The key is missing.
     #[default]
     Missing,
     /// A whole number.
@@ -26,7 +26,7 @@ pub(super) enum Field {
     Text(Box<str>),
     /// Four finite numbers.
     Box([f64; 4]),
-    /// Anything else, as it is written.
+    /// Any other value, as written.
     Other(Box<str>),
 }
 
@@ -112,7 +112,7 @@ impl Field {
         }
     }
 
-    /// The value as an error shows it.
+    /// The value as text for an error.
     pub(super) fn quoted(&self) -> String {
         match self {
             Self::Missing => "nothing".to_owned(),

@@ -1,4 +1,4 @@
-//! Recorded detections on known images, kept next to the model, to compare other machines with.
+//! Recorded detections on known images, stored next to the model, for comparison with other machines.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,16 +8,16 @@ use jetwatch_types::Detection;
 /// Version of the file format.
 const FORMAT: u32 = 1;
 
-/// Detections of one model on the images of the examination.
+/// Detections of one model on the golden frames.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Golden {
-    /// Version of the form: 1.
+    /// Version of the format: 1.
     pub format: u32,
     /// Name of the model.
     pub model: String,
-    /// What found them, such as `onnx`.
+    /// Backend that produced them, such as `onnx`.
     pub backend: String,
-    /// One set a precision.
+    /// One set per precision.
     pub sets: Vec<GoldenSet>,
 }
 
@@ -26,11 +26,12 @@ pub struct Golden {
 pub struct GoldenSet {
     /// The precision.
     pub precision: String,
-    /// Each image in order.
-    pub pictures: Vec<GoldenImage>,
+    /// The images in order.
+    #[serde(rename = "pictures")]
+    pub images: Vec<GoldenImage>,
 }
 
-/// One image and what is on it.
+/// One image and its detections.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GoldenImage {
     /// SHA-256 of its pixels.
@@ -39,15 +40,15 @@ pub struct GoldenImage {
     pub detections: Vec<(u16, f32, f32, f32, f32, f32)>,
 }
 
-/// Why a file is no golden file.
+/// Why a file is not a golden file.
 #[derive(Debug, thiserror::Error)]
 pub enum GoldenError {
-    /// It is not JSON of that form.
+    /// It is not JSON of this format.
     #[error(
         "expected recorded detections as `jetwatch doctor --detector --record` writes them: {0}"
     )]
     Syntax(#[from] serde_json::Error),
-    /// It is of a later form.
+    /// It has a later format.
     #[error(
         "recorded detections have format {0}, expected {FORMAT}: update jetwatch, or record them again"
     )]
@@ -55,7 +56,7 @@ pub enum GoldenError {
 }
 
 impl Golden {
-    /// An empty one.
+    /// A file without sets.
     #[must_use]
     pub fn new(model: &str, backend: &str) -> Self {
         Self {
@@ -66,7 +67,10 @@ impl Golden {
         }
     }
 
-    /// Reads the text of a file.
+    /// Parses the text of a file.
+    ///
+    /// # Errors
+    /// The text is not JSON of this format, or of a later version.
     pub fn parse(text: &str) -> Result<Self, GoldenError> {
         let golden: Self = serde_json::from_str(text)?;
         match golden.format {
@@ -83,7 +87,7 @@ impl Golden {
 }
 
 impl GoldenImage {
-    /// An image with its detections; places are kept to a hundredth of a pixel, scores to a ten-thousandth.
+    /// An image with its detections; coordinates are rounded to 0.01 pixels, scores to 0.0001.
     #[must_use]
     pub fn new(sha256: Sha256Digest, detections: &[Detection]) -> Self {
         let rounded = |value: f32, steps: f32| (value * steps).round() / steps;
@@ -98,7 +102,7 @@ impl GoldenImage {
         }
     }
 
-    /// Its detections.
+    /// The detections.
     #[must_use]
     pub fn detections(&self) -> Vec<Detection> {
         let of = |&(class, score, left, top, right, bottom): &(u16, f32, f32, f32, f32, f32)| {
@@ -126,13 +130,13 @@ mod tests {
         let mut golden = Golden::new("tiny", "onnx");
         golden.sets.push(GoldenSet {
             precision: "fp32".to_owned(),
-            pictures: vec![GoldenImage::new([0xab; 32].into(), &[detection])],
+            images: vec![GoldenImage::new([0xab; 32].into(), &[detection])],
         });
         let text = serde_json::to_string(&golden).expect("it is JSON");
         let read = Golden::parse(&text).expect("its own form");
         assert_eq!(read, golden);
         assert!(read.set("int8").is_none());
-        let found = read.set("fp32").expect("it is there").pictures[0].detections();
+        let found = read.set("fp32").expect("it is there").images[0].detections();
         assert_eq!(found[0].xyxy, [1.0, 2.0, 30.13, 40.5]);
         assert!((found[0].score - 0.8765).abs() < 1e-6);
 

@@ -1,4 +1,4 @@
-//! Images for golden detections: the same few frames of the built-in scene on every machine, and what a detector finds in them.
+//! Images for golden detections: the same frames of the built-in scene on every machine, and a detector's results on them.
 
 use std::path::PathBuf;
 
@@ -9,16 +9,16 @@ use jetwatch_pipeline::{PipelineError, preload_frames};
 use jetwatch_source::SyntheticFactory;
 use jetwatch_types::{Detection, Frame};
 
-/// Seeds of the scenes: none of those that the shipped network was trained on (1000 to 5999).
+/// Seeds of the scenes, different from the training seeds of the shipped network (1000 to 5999).
 const SEEDS: std::ops::Range<u64> = 990_001..990_009;
 
 /// Images of each scene, a second apart.
 const IMAGES_PER_SCENE: u64 = 4;
 
-/// Least score of the detections that are compared.
+/// Minimum score of the compared detections.
 pub const GOLDEN_SCORE: f32 = 0.3;
 
-/// The images, scaled for the network of `prepared`, always the same ones in the same order.
+/// The images, scaled for the network of `prepared`, always the same and in the same order.
 ///
 /// # Errors
 /// The scene cannot be opened.
@@ -51,7 +51,7 @@ pub fn golden_frames(
     Ok(frames)
 }
 
-/// What the first worker's detector finds in `frames`, one at a time: boxes in source pixels, best first.
+/// The detections of the first worker's detector in `frames`, one frame at a time: boxes in source pixels, best first.
 ///
 /// # Errors
 /// The detector cannot be created, or fails on an image.
@@ -66,7 +66,7 @@ pub fn detections_of(
         detector
             .detect(frame, &mut results)
             .map_err(|cause| PipelineError::Image {
-                path: PathBuf::from(format!("picture {} of the examination", found.len())),
+                path: PathBuf::from(format!("golden frame {}", found.len())),
                 cause: Box::new(cause),
             })?;
         found.append(&mut results);
@@ -74,7 +74,7 @@ pub fn detections_of(
     Ok(found)
 }
 
-/// SHA-256 of a frame's pixels as hexadecimal digits: equal where two machines draw the same image.
+/// SHA-256 of a frame's pixels as hexadecimal digits: equal if two machines render the same image.
 #[must_use]
 pub fn image_hash(frame: &Frame) -> Sha256Digest {
     let mut hash = Sha256Hasher::default();

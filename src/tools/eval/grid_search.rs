@@ -1,7 +1,7 @@
-//! Grid search for tracker settings: those that are best on all sequences but one, and their result on that one.
+//! Grid search for tracker settings with leave-one-out cross-validation.
 //!
-//! Settings chosen on the sequences that they are then scored on always look good. So each sequence is held out in turn: what
-//! is reported for it was chosen without it. Scores are not searched, since their scale belongs to the detector. Called by
+//! Each sequence is held out in turn, and its result is that of the settings that are best on the others: settings scored on
+//! their own training data look too good. Score thresholds are not searched, since they depend on the detector. Called by
 //! `jetwatch track --search`.
 
 use jetwatch_config::{Association, TrackerConfig};
@@ -27,7 +27,7 @@ pub enum TrackingMetric {
 pub struct GridSearch {
     /// The metric by which settings were selected.
     pub metric: TrackingMetric,
-    /// Number of settings that were tried, with the given ones.
+    /// Number of evaluated settings, including the given ones.
     pub tried: usize,
     /// One for each sequence, in their order.
     pub held_out: Vec<HeldOut>,
@@ -76,7 +76,7 @@ impl TrackingMetric {
     }
 }
 
-/// Evaluates all settings of the grid, and the `given` ones, on all sequences. Takes the time of several hundred runs of each.
+/// Evaluates all settings of the grid, and the `given` ones, on all sequences: several hundred runs of each.
 #[must_use]
 pub fn grid_search(
     sequences: &[MotSequence],

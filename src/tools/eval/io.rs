@@ -1,4 +1,4 @@
-//! Text files of the evaluation commands: `-` for the standard streams, and output that is replaced atomically.
+//! Text files of the evaluation commands: `-` for the standard streams, and atomic replacement of output files.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
@@ -23,8 +23,8 @@ pub fn read(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// Writes standard output, or a file atomically. Pipes and devices are written to; a link stays, and its target is replaced. A
-/// closed standard output is no error.
+/// Writes standard output, or a file atomically. Pipes and devices are opened and written; a link stays, and its target is
+/// replaced. A closed standard output is not an error.
 ///
 /// # Errors
 /// Writing fails; a regular file is then unchanged.
@@ -35,7 +35,7 @@ pub fn write(path: &Path, text: &str) -> io::Result<()> {
             .write_all(text.as_bytes())
             .and_then(|()| stdout.flush())
         {
-            // The reader has ended, as `head` does.
+            // The reader has ended, such as `head`.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
             result => result,
         };

@@ -1,7 +1,7 @@
-//! Evaluation: one implementation of each figure.
+//! Evaluation of detections and tracks: one implementation of each metric.
 //!
 //! **Detections.** [`coco::parse`] reads the bytes of an annotation file into a [`Truth`]; [`ClassMap`] maps the labels of a model
-//! to its categories. [`Evaluation::new`] compares predictions with it by the protocol that COCO publishes, so that the numbers are
+//! to its categories. [`Evaluation::new`] compares predictions with it by the protocol that COCO publishes, so that the values are
 //! those of COCO's own program for the same detections: average precision over ten overlaps, by size, average recall, and each
 //! class. Precision and recall at one score are added, which is how the daemon runs. [`bootstrap()`] computes how much of a
 //! figure, or of a difference between two networks, depends on the choice of images. Boxes here are `[left, top, width, height]` in
@@ -9,11 +9,11 @@
 //!
 //! ```text
 //!   bytes ── coco ──► Truth ────────┐
-//!                                   ├─ matching ──► ScoredMatches (one a class and size) ── average_precision ──► Accuracy
+//!                                   ├─ matching ──► ScoredMatches (one per class and size) ── average_precision ──► Accuracy
 //!   Detection ──► Prediction ───────┘                      └───────── bootstrap ──► ConfidenceIntervals
 //! ```
 //!
-//! [`Evaluator`] runs the detectors on a list of images, and [`ModelEvaluator`] does all of it for `jetwatch eval`.
+//! [`Evaluator`] runs the detectors on a list of images, and [`ModelEvaluator`] runs a whole evaluation for `jetwatch eval`.
 //! [`agreement()`] compares two detectors with each other; [`Golden`] is a file with the detections of one of them in
 //! [`golden_frames()`]. `jetwatch doctor` uses both.
 //!

@@ -1,18 +1,18 @@
 //! Matches detections with objects by COCO's protocol, for one class and one range of sizes, image by image.
 //!
-//! Detections choose in the order of their scores, and each takes the free object that it overlaps most. A crowd may be
-//! taken any number of times, and an object outside of the range of sizes once, but only by what finds no better object;
-//! neither counts, for or against. A detection that finds nothing is wrong, unless its own size is outside of the range.
+//! Detections are matched in the order of their scores, each with the free object that it overlaps most. A crowd may match
+//! any number of times, and an object outside of the range of sizes once, but only detections without another match;
+//! neither counts. A detection without a match is wrong, unless its own size is outside of the range.
 
 use super::{Object, Prediction, Xywh};
 
-/// Most detections that are judged in one image of one class.
+/// Maximum number of detections in one image of one class.
 pub const MAX_PREDICTIONS: usize = 100;
 
-/// Overlaps (intersection over union) at which a detection is judged: 0.5 to 0.95.
+/// Overlaps (intersection over union) at which detections are matched: 0.5 to 0.95.
 pub(super) const IOU_THRESHOLDS: usize = 10;
 
-/// The overlap of place `index`, computed as COCO's program does, to the last bit.
+/// The overlap of index `index`, equal to that of COCO's program to the last bit.
 pub(super) fn iou_threshold(index: usize) -> f64 {
     if index + 1 == IOU_THRESHOLDS {
         return 0.95;
@@ -42,27 +42,27 @@ impl AreaRange {
     }
 }
 
-/// One judged detection.
+/// One matched detection.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct ScoredMatch {
-    /// Its confidence.
+    /// Score of the detection.
     pub(super) score: f64,
     /// Index of the image.
     pub(super) image: usize,
-    /// Its place among those of its class in the image, from 0.
+    /// Rank among the detections of its class in the image, from 0.
     pub(super) rank: u16,
-    /// One bit for each overlap: it is right.
+    /// One bit per overlap: the detection is right.
     pub(super) matched: u16,
-    /// One bit for each overlap: it is wrong. Neither right nor wrong: it does not count.
+    /// One bit per overlap: the detection is wrong. If neither, it does not count.
     pub(super) unmatched: u16,
 }
 
-/// All detections of one class, judged for one range of sizes.
+/// All detections of one class, matched for one range of sizes.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ScoredMatches {
     /// Best score first; equal scores in the order of the images.
     pub(super) matches: Vec<ScoredMatch>,
-    /// Images with objects that count, and how many.
+    /// Images with objects that count, and the number of these objects.
     pub(super) objects: Vec<(usize, u32)>,
 }
 
@@ -94,10 +94,10 @@ impl<'a> ImageMatches<'a> {
         }
     }
 
-    /// Judges for one range of sizes and adds the result to `ranking`.
+    /// Matches for one range of sizes and adds the result to `ranking`.
     pub(super) fn evaluate(&self, image: usize, range: AreaRange, ranking: &mut ScoredMatches) {
         let ignored = |object: &Object| object.crowd || !range.contains(object.area);
-        // Those that count come first, so that a detection looks at the others only when it found none of these.
+        // Objects that count come first, so that a detection matches another one only without a match among these.
         let mut order: Vec<usize> = (0..self.objects.len()).collect();
         order.sort_by_key(|index| ignored(self.objects[*index]));
         let counting = order
@@ -108,7 +108,7 @@ impl<'a> ImageMatches<'a> {
             ranking.objects.push((image, counting as u32));
         }
         let first = ranking.matches.len();
-        let judged = self
+        let scored = self
             .predictions
             .iter()
             .enumerate()
@@ -119,22 +119,22 @@ impl<'a> ImageMatches<'a> {
                 matched: 0,
                 unmatched: 0,
             });
-        ranking.matches.extend(judged);
-        let judged = &mut ranking.matches[first..];
+        ranking.matches.extend(scored);
+        let scored = &mut ranking.matches[first..];
         let mut is_matched = vec![false; self.objects.len()];
         for place in 0..IOU_THRESHOLDS {
             is_matched.fill(false);
-            for (row, judged) in judged.iter_mut().enumerate() {
+            for (row, scored) in scored.iter_mut().enumerate() {
                 let bit = 1 << place;
                 match self.best_match(row, iou_threshold(place), &order, counting, &is_matched) {
                     Some(position) => {
                         is_matched[order[position]] = true;
                         if position < counting {
-                            judged.matched |= bit;
+                            scored.matched |= bit;
                         }
                     }
                     None if range.contains(area(&self.predictions[row].xywh)) => {
-                        judged.unmatched |= bit
+                        scored.unmatched |= bit
                     }
                     None => {}
                 }
@@ -142,7 +142,7 @@ impl<'a> ImageMatches<'a> {
         }
     }
 
-    /// Which object the detection of `row` takes: its position in `order`, whose first `counting` objects count.
+    /// The object that matches the detection of `row`: its position in `order`, whose first `counting` objects count.
     fn best_match(
         &self,
         row: usize,
@@ -159,7 +159,7 @@ impl<'a> ImageMatches<'a> {
                 break;
             }
             let free = !taken[index] || self.objects[index].crowd;
-            // Of equal overlaps the last one is taken.
+            // Of equal overlaps the last one wins.
             if free && overlaps[index] >= best {
                 best = overlaps[index];
                 choice = Some(position);
@@ -170,7 +170,7 @@ impl<'a> ImageMatches<'a> {
 }
 
 impl ScoredMatches {
-    /// Sorts by score, once every image was judged.
+    /// Sorts by score, after every image was matched.
     pub(super) fn finish(&mut self) {
         self.matches.sort_by(|a, b| b.score.total_cmp(&a.score));
     }
@@ -180,7 +180,7 @@ fn area(xywh: &Xywh) -> f64 {
     xywh[2] * xywh[3]
 }
 
-/// Intersection over union; over the detection's own area where the object is a crowd, since a crowd may hold many.
+/// Intersection over union; over the detection's own area if the object is a crowd, since a crowd may hold many.
 fn iou(found: &Xywh, object: &Xywh, crowd: bool) -> f64 {
     let side = |axis: usize| {
         (found[axis] + found[axis + 2]).min(object[axis] + object[axis + 2])
@@ -238,7 +238,7 @@ mod tests {
         let flags = ranking
             .matches
             .iter()
-            .map(|judged| (judged.matched & 1 == 1, judged.unmatched & 1 == 1));
+            .map(|scored| (scored.matched & 1 == 1, scored.unmatched & 1 == 1));
         let counting = ranking.objects.iter().map(|(_, count)| count).sum();
         (flags.collect(), counting)
     }

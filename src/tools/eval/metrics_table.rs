@@ -1,4 +1,4 @@
-//! The table of `jetwatch track --metrics`: a line for each sequence, and one for all of them together.
+//! The table of `jetwatch track --metrics`: one line per sequence, and one for all together.
 
 use jetwatch_tables::{Align, TextTable};
 

@@ -25,14 +25,14 @@ use crate::evaluation::Evaluation;
 use crate::evaluator::{EvaluationRun, Evaluator, ImageList};
 use crate::report::{self, Report};
 
-/// Minimum score of a detection that average precision uses. COCO's protocol has none; below this one scores change nothing
-/// visible, and cost time.
+/// Minimum score of a detection for average precision. COCO's protocol has none; lower scores cost time and change no
+/// visible digit.
 const MIN_SCORE: f32 = 0.001;
 
-/// Most detections of one image, as in COCO's protocol.
+/// Maximum number of detections of one image, as in COCO's protocol.
 const MAX_DETECTIONS: usize = 100;
 
-/// An image that takes longer than this ends the evaluation.
+/// Timeout of one image; the evaluation fails after it.
 const IMAGE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What to evaluate.
@@ -75,7 +75,7 @@ impl ModelEvaluator {
     /// Reads annotations and model folder.
     ///
     /// # Errors
-    /// A file cannot be read, labels and categories do not fit together, or no image is named.
+    /// A file cannot be read, labels and categories do not match, or the annotations list no image.
     pub fn new(options: &EvalOptions<'_>) -> anyhow::Result<Self> {
         let truth = read_annotations(options.annotations)?;
         let spec = ModelSpec::load(options.model)
@@ -94,7 +94,7 @@ impl ModelEvaluator {
             .collect();
         ensure!(
             !images.is_empty(),
-            "{} names no picture; there is nothing to judge",
+            "{} lists no images; there is nothing to evaluate",
             options.annotations.display()
         );
         Ok(Self {
@@ -119,8 +119,8 @@ impl ModelEvaluator {
     /// Runs every image through every precision. Blocks until all are done; `progress` is called with the number of images done.
     ///
     /// # Errors
-    /// The model cannot be opened, or a detector fails. An error, too, when no image can be read; single ones are listed in
-    /// the result.
+    /// The model cannot be opened, a detector fails, or no image can be read. Single unreadable images are listed in the
+    /// result.
     pub fn run(&self, progress: &mut dyn FnMut(usize)) -> anyhow::Result<EvaluationRun> {
         let run = Evaluator::new(&self.config, &self.precisions)?.run(&self.images, progress)?;
         if run.unreadable.len() == self.images.len() {
@@ -129,7 +129,7 @@ impl ModelEvaluator {
                 .first()
                 .map(|(index, reason)| format!("{}: {reason}", self.images[*index].0.display()));
             bail!(
-                "none of the {} pictures can be read; the first is {}; check --images and the names in the annotations",
+                "none of the {} images can be read; the first is {}; check --images and the names in the annotations",
                 self.images.len(),
                 first.unwrap_or_default()
             );
@@ -242,7 +242,7 @@ fn precisions(requested: &[String], spec: &ModelSpec) -> Vec<String> {
     precisions
 }
 
-/// The daemon's configuration with one source of images, and a detector that reports nearly everything.
+/// The daemon's configuration with an image folder as source, and a detector with a very low score threshold.
 fn configuration(options: &EvalOptions<'_>) -> anyhow::Result<Config> {
     let [images, model] = [options.images, options.model].map(|path| path.display().to_string());
     let mut config = Config::for_source(&format!("images:{images}"), Some(&model))?;

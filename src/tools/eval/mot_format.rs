@@ -1,7 +1,7 @@
-//! The text format of the MOTChallenge benchmarks: detections in, tracks out. Strings only; files are the caller's.
+//! The text format of the MOTChallenge benchmarks: detections in, tracks out. Works on strings; the caller reads and writes the files.
 //!
 //! A line of detections is `frame,-1,x,y,width,height,score[,class[,…]]`, a line of tracks
-//! `frame,id,x,y,width,height,score,class,-1,-1`. Frames count from 1. Boxes are taken and given as they are written,
+//! `frame,id,x,y,width,height,score,class,-1,-1`. Frames count from 1. Boxes are read and written without conversion,
 //! whatever the pixel origin of the file (the benchmark's own is 1), so that input and output agree.
 //! A class of -1, or none, is [`NO_CLASS`].
 
@@ -12,10 +12,10 @@ use jetwatch_types::{Detection, TrackId, Xyxy};
 /// Class of detections whose file names none; written as -1.
 pub const NO_CLASS: u16 = u16::MAX;
 
-/// Fewest and most fields of a line: up to the score, and with class and two more that are not used here.
+/// Minimum and maximum number of fields of a line: up to the score, and with class and two more unused ones.
 const FIELDS: std::ops::RangeInclusive<usize> = 7..=10;
 
-/// Greatest frame number and coordinate taken: whole numbers up to here are exact in `f32` and `f64`, and sums stay finite.
+/// Maximum frame number and coordinate: integers up to here are exact in `f32` and `f64`, and sums stay finite.
 pub(crate) const MAX_VALUE: f64 = 16_777_216.0;
 
 /// One line of a file of detections.
@@ -23,7 +23,7 @@ pub(crate) const MAX_VALUE: f64 = 16_777_216.0;
 pub struct MotDetection {
     /// Number of the frame, from 1.
     pub frame: u32,
-    /// What was detected, in the file's pixels. Raw scores of some detectors are not within 0 to 1; they are left as they are.
+    /// The detection, in the file's pixels. Scores of some detectors are not within 0 to 1; they are not changed.
     pub detection: Detection,
 }
 
@@ -32,7 +32,7 @@ pub struct MotDetection {
 pub struct TrackRow {
     /// Number of the frame, from 1.
     pub frame: u32,
-    /// Whose box it is.
+    /// Id of the track.
     pub id: TrackId,
     /// The box in the file's pixels.
     pub xyxy: Xyxy,
@@ -42,7 +42,7 @@ pub struct TrackRow {
     pub class: u16,
 }
 
-/// What is wrong with a line of detections.
+/// Why a line cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MotError {
     /// Too few or too many fields.
@@ -54,7 +54,7 @@ pub enum MotError {
     FieldCount {
         /// Line in the file, from 1.
         line: usize,
-        /// Fields there.
+        /// Number of fields found.
         found: usize,
     },
     /// A field that cannot be read.
@@ -64,12 +64,12 @@ pub enum MotError {
         line: usize,
         /// Name of the field.
         field: &'static str,
-        /// Its text.
+        /// Text of the field.
         found: String,
         /// The accepted form.
         expected: &'static str,
     },
-    /// An object of the ground truth that is in two places at once.
+    /// An object of the ground truth that occurs twice in one frame.
     #[error(
         "line {line}: object {object} is in frame {frame} a second time, expected every object once in a frame"
     )]
@@ -85,7 +85,10 @@ pub enum MotError {
 
 /// Reads a file of detections: in any order, with spaces around fields, with either line ending, with empty lines.
 ///
-/// The result is sorted by frame; detections of one frame keep their order. The first line that cannot be read is the error.
+/// The result is sorted by frame; detections of one frame keep their order.
+///
+/// # Errors
+/// The first line that cannot be parsed.
 pub fn parse_detections(text: &str) -> Result<Vec<MotDetection>, MotError> {
     let mut detections = Line::lines(text)
         .map(|line| line?.detection())
@@ -129,7 +132,7 @@ pub(crate) struct Line<'t> {
 impl<'t> Line<'t> {
     /// The lines of a file, without the empty ones.
     pub(crate) fn lines(text: &'t str) -> impl Iterator<Item = Result<Self, MotError>> {
-        // Some editors begin a file with a byte order mark, which is no part of the first number.
+        // Some editors begin a file with a byte order mark, which is not part of the first number.
         let lines = text.trim_start_matches('\u{feff}').lines().enumerate();
         lines
             .filter(|(_, line)| !line.trim().is_empty())

@@ -1,4 +1,4 @@
-//! A sequence to track: its detections, and its ground truth where tracks are scored. Reads the files of `jetwatch track`.
+//! A sequence to track: its detections, and its ground truth if tracks are scored. Reads the files of `jetwatch track`.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -12,17 +12,17 @@ use crate::mot_truth::{TruthRow, parse_truth};
 /// One sequence.
 #[derive(Debug, Clone)]
 pub struct MotSequence {
-    /// Its name, after its file or folder.
+    /// Name of its file or folder.
     pub name: String,
     /// Detections, sorted by frame.
     pub detections: Vec<MotDetection>,
-    /// Ground truth; empty where none was read.
+    /// Ground truth; empty if none was read.
     pub truth: Vec<TruthRow>,
 }
 
 impl MotSequence {
-    /// Reads files in the text format of MOTChallenge; `-` is standard input. Detections with a score below `min_score` are left
-    /// out.
+    /// Reads files in the text format of MOTChallenge; `-` is standard input. Detections with a score below `min_score` are
+    /// ignored.
     ///
     /// # Errors
     /// A file cannot be read or parsed, with the line and field, or the ground truth has no object.
@@ -60,7 +60,7 @@ fn read_truth(path: &Path) -> Result<Vec<TruthRow>> {
         .with_context(|| format!("{} is not in MOTChallenge format", path.display()))?;
     ensure!(
         !rows.is_empty(),
-        "{} has no object, so that nothing can be scored by it; expected a line for each object and frame",
+        "{} has no object, so tracks cannot be scored; expected a line for each object and frame",
         path.display()
     );
     Ok(rows)

@@ -1,7 +1,7 @@
-//! The ground truth of MOTChallenge sequences: the boxes of each object by frame. Strings only; files are the caller's.
+//! The ground truth of MOTChallenge sequences: the boxes of each object by frame. Works on strings; the caller reads the files.
 //!
 //! A line is `frame,id,x,y,width,height,counts[,class[,visibility]]`, with up to ten fields. Rows whose seventh field is 0
-//! do not count in the benchmark and are left out here too. Classes are ignored: a file with several has to be split
+//! do not count in the benchmark and are omitted here too. Classes are ignored: a file with several must be split
 //! first.
 
 use jetwatch_types::Xyxy;
@@ -13,9 +13,9 @@ use crate::mot_format::{self, Line, MotError};
 pub struct TruthRow {
     /// Number of the frame, from 1.
     pub frame: u32,
-    /// Its identity over the sequence.
+    /// Identity over the sequence.
     pub object: u64,
-    /// Its box in the pixels of the detections.
+    /// Box in the pixels of the detections.
     pub xyxy: Xyxy,
 }
 
@@ -24,7 +24,7 @@ pub struct TruthRow {
 /// The result is sorted by frame, then by object.
 ///
 /// # Errors
-/// The first line that cannot be read; or an object that is twice in one frame.
+/// The first line that cannot be parsed, or an object that occurs twice in one frame.
 pub fn parse_truth(text: &str) -> Result<Vec<TruthRow>, MotError> {
     let mut rows = Vec::new();
     for line in Line::lines(text) {

@@ -1,7 +1,7 @@
 //! Runs the tracker of the daemon on a file of detections, frame by frame; for `jetwatch track`.
 //!
-//! The one thing that only works with hindsight is [`TentativeFrames::Restored`]: the frames of a track's probation are
-//! known to be its own once it is confirmed, and are added to it.
+//! One thing needs the whole file: with [`TentativeFrames::Restored`] the frames of a track's probation are added to it once it
+//! is confirmed.
 
 use std::collections::HashMap;
 
@@ -11,12 +11,12 @@ use jetwatch_types::{Detection, Track, TrackState};
 
 use crate::mot_format::{MotDetection, TrackRow};
 
-/// What becomes of the frames in which a track was still tentative.
+/// Handling of the frames in which a track was tentative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TentativeFrames {
     /// They are added to the track once it is confirmed.
     Restored,
-    /// They are left out, as in the daemon, which cannot know.
+    /// They are omitted, as in the daemon, which cannot know.
     Omitted,
 }
 
@@ -75,7 +75,7 @@ fn collect(
             TrackState::Tentative | TrackState::Lost | TrackState::Ended => {}
         }
     }
-    // Those that were forgotten never come back.
+    // The tracker never continues a removed track.
     held.retain(|birth, _| tracker.creation_ids().binary_search(birth).is_ok());
 }
 

@@ -16,7 +16,7 @@ use crate::evaluator::EvaluationRun;
 /// Everything that was measured. Field names carry their units; shares are 0 to 1.
 #[derive(Debug, Serialize)]
 pub struct Report<'a> {
-    /// Version of this form: 1.
+    /// Version of the format: 1.
     pub version: u32,
     /// Name of the model.
     pub model: &'a str,
@@ -26,7 +26,7 @@ pub struct Report<'a> {
     pub objects: usize,
     /// Crowds in them.
     pub crowds: usize,
-    /// Images left out.
+    /// Skipped images.
     pub unreadable: Vec<Unreadable<'a>>,
     /// `name` or `request`.
     pub matched_by: &'static str,
@@ -36,11 +36,11 @@ pub struct Report<'a> {
     pub score_threshold: f32,
     /// Minimum score of any detection.
     pub least_score: f32,
-    /// Most detections of one image.
+    /// Maximum number of detections of one image.
     pub most_detections: usize,
-    /// Draws of the bootstrap.
+    /// Number of bootstrap samples.
     pub draws: u32,
-    /// Their seed.
+    /// Seed of the bootstrap.
     pub seed: u64,
     /// Images evaluated in parallel.
     pub workers: usize,
@@ -52,7 +52,7 @@ pub struct Report<'a> {
     pub networks: Vec<Network<'a>>,
 }
 
-/// An image that was left out.
+/// A skipped image.
 #[derive(Debug, Serialize)]
 pub struct Unreadable<'a> {
     image_id: i64,
@@ -60,12 +60,12 @@ pub struct Unreadable<'a> {
     reason: &'a str,
 }
 
-/// A label and what it means.
+/// A label and its category.
 #[derive(Debug, Serialize)]
 pub struct ClassPair<'a> {
     /// In the model; `None`: the model has no label for this category, and it is not evaluated.
     label: Option<&'a str>,
-    /// In the annotations; `None`: detections with this label are left out.
+    /// In the annotations; `None`: detections with this label are ignored.
     category: Option<&'a str>,
     category_id: Option<i64>,
 }
@@ -98,7 +98,7 @@ pub struct Difference<'a> {
     interval: Option<ConfidenceIntervals>,
 }
 
-/// The images left out, by name.
+/// The skipped images, by name.
 pub(crate) fn unreadable<'a>(run: &'a EvaluationRun, truth: &'a Truth) -> Vec<Unreadable<'a>> {
     let named = run.unreadable.iter().map(|(place, reason)| {
         let image = &truth.images[*place];
@@ -189,7 +189,7 @@ impl Report<'_> {
         // Writing to a string does not fail.
         let _ = writeln!(
             text,
-            "{}: {} pictures with {} objects and {} crowds; {:.1} pictures/s with {} workers.",
+            "{}: {} images with {} objects and {} crowds; {:.1} images/s with {} workers.",
             self.model, self.images, self.objects, self.crowds, self.images_per_s, self.workers
         );
         self.write_classes(&mut text);
@@ -210,7 +210,7 @@ impl Report<'_> {
             pairs.partition(|(label, category)| label == category);
         let _ = writeln!(
             text,
-            "Labels and categories belong together by {}: {} have the same name.",
+            "Labels and categories are matched by {}: {} have the same name.",
             self.matched_by,
             same.len()
         );
@@ -218,13 +218,13 @@ impl Report<'_> {
             .iter()
             .map(|(label, category)| format!("{label} = {category}"));
         let lines = [
-            ("Written differently", renamed.collect::<Vec<_>>()),
+            ("Spelled differently", renamed.collect::<Vec<_>>()),
             (
-                "Not annotated, so not judged",
+                "Not annotated, not evaluated",
                 self.unmatched(|pair| pair.category.is_none().then_some(pair.label?)),
             ),
             (
-                "Not taught to the model, so not judged",
+                "Unknown to the model, not evaluated",
                 self.unmatched(|pair| pair.label.is_none().then_some(pair.category?)),
             ),
         ];
@@ -249,7 +249,7 @@ impl Report<'_> {
             ("AP     small, to 32×32", |a| a.ap_small),
             ("AP     medium, to 96×96", |a| a.ap_medium),
             ("AP     large", |a| a.ap_large),
-            ("AR1    1 detection a class", |a| a.ar_1),
+            ("AR1    1 detection per class", |a| a.ar_1),
             ("AR10   10 detections", |a| a.ar_10),
             ("AR100  100 detections", |a| a.ar_100),
             ("AR     small", |a| a.ar_small),
@@ -301,7 +301,7 @@ impl Report<'_> {
             } = network.operating;
             format!("{right}, {wrong}, {missed}")
         });
-        self.write_row(text, "Network, ms a picture", |network| {
+        self.write_row(text, "Network, ms per image", |network| {
             format!("{:.2}", network.infer_ms)
         });
     }
@@ -331,7 +331,7 @@ impl Report<'_> {
                 let (low, high) = (spread.ap.low, spread.ap.high);
                 let _ = write!(
                     text,
-                    ", in 95 % of {} draws of pictures between {low:+.4} and {high:+.4}",
+                    ", in 95 % of {} draws of images between {low:+.4} and {high:+.4}",
                     self.draws
                 );
             }

@@ -36,7 +36,7 @@ pub(crate) fn reject_existing<'p>(paths: impl IntoIterator<Item = &'p PathBuf>) 
     for path in paths {
         if fs::symlink_metadata(path).is_ok() {
             bail!(
-                "{} is there already: choose another folder, or replace it with --force",
+                "{} exists already: choose another folder, or replace it with --force",
                 path.display()
             );
         }

@@ -1,4 +1,4 @@
-//! Class names as exporters note them in a file's metadata. Pure.
+//! Class names in the metadata that exporters write. Pure.
 
 /// The names in `text`, a dictionary or list as Python prints it: `{0: 'person', 1: "traffic light"}` or `['a', 'b']`, in
 /// the order of their numbers. `None` for anything else, for gaps in the numbers, and for a list without names.
@@ -29,7 +29,7 @@ pub(crate) fn parse(text: &str) -> Option<Vec<String>> {
     (is_dense && !names.is_empty() && rest.0.is_empty()).then_some(names)
 }
 
-/// What is still to be read.
+/// The rest of the text.
 struct Cursor<'a>(&'a str);
 
 impl Cursor<'_> {
@@ -48,7 +48,7 @@ impl Cursor<'_> {
 
     fn number(&mut self) -> Option<usize> {
         self.0 = self.0.trim_start();
-        // JSON has its keys in quotes.
+        // Keys of JSON are quoted.
         let is_quoted = self.eat('"');
         let end = self.0.find(|c: char| !c.is_ascii_digit())?;
         let number = self.0[..end].parse().ok()?;

@@ -1,31 +1,31 @@
-//! The families of networks that jetwatch decodes: what each needs of an ONNX file, and how its input is usually prepared.
+//! The families of networks that jetwatch decodes: required outputs, and usual preprocessing.
 //!
-//! Shapes are those of one image, `C` is the number of classes. The preparation is what the family's authors train with;
-//! an ONNX file does not state it, so that it stays a guess wherever it is used.
+//! Shapes are those of one image, `C` is the number of classes. The preprocessing is that of the authors' training;
+//! an ONNX file does not contain it, so it is always a guess.
 
 use jetwatch_detect::model::ColorOrder;
 use jetwatch_types::Placement;
 
-/// A family, by its word for `output.layout`.
+/// A family of networks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Family {
-    /// Word for `output.layout`.
+    /// Value of `output.layout`.
     pub layout: &'static str,
     /// Networks that belong to it.
     pub networks: &'static str,
-    /// Outputs that it needs, for errors and help.
+    /// Required outputs, for errors and help.
     pub needs: &'static str,
     /// Order of the planes.
     pub color: ColorOrder,
     /// Subtracted from each value, 0 to 255, in the order of the planes.
     pub mean: [f32; 3],
-    /// Multiplied after that.
+    /// Factor after the subtraction.
     pub scale: [f32; 3],
-    /// Where the scaled image lies.
+    /// Position of the scaled image.
     pub placement: Placement,
     /// Value of the padding, 0 to 255.
     pub padding: u8,
-    /// Scores below this are not meaningful.
+    /// Default score threshold.
     pub score_threshold: f32,
     /// Whether boxes of one object overlap.
     pub needs_suppression: bool,
@@ -62,7 +62,7 @@ const CLASSIFIER: Family = Family {
     ..RAW
 };
 
-/// Ultralytics trains its classifiers without mean and deviation, and its exporter notes the task.
+/// Ultralytics trains its classifiers without mean and deviation; its exporter writes the task into the metadata.
 const ULTRALYTICS_CLASSIFIER: Family = Family {
     networks: "classifiers of Ultralytics",
     mean: [0.0; 3],
@@ -74,7 +74,7 @@ const ULTRALYTICS_CLASSIFIER: Family = Family {
 pub const FAMILIES: [Family; 17] = [
     Family {
         layout: "efficient_nms",
-        networks: "exports that end with TensorRT's EfficientNMS",
+        networks: "exports with TensorRT's EfficientNMS",
         needs: "four outputs: count int32 [1], boxes [K, 4], scores [K], classes int32 [K]",
         placement: Placement::Center,
         needs_suppression: false,
@@ -82,7 +82,7 @@ pub const FAMILIES: [Family; 17] = [
     },
     Family {
         layout: "batched_nms",
-        networks: "exports that end with TensorRT's BatchedNMS",
+        networks: "exports with TensorRT's BatchedNMS",
         needs: "four outputs: count int32 [1], boxes [K, 4], scores [K], classes float32 [K]",
         placement: Placement::Center,
         needs_suppression: false,
@@ -177,37 +177,37 @@ pub const FAMILIES: [Family; 17] = [
     Family {
         layout: "softmax",
         networks: "classifiers trained with ImageNet's mean and deviation",
-        needs: "one output [C], behind the network's own Softmax: one share for each label of a classifier",
+        needs: "one output [C], behind the network's own Softmax: one probability for each label of a classifier",
         ..CLASSIFIER
     },
     Family {
         layout: "logits",
         networks: "classifiers trained with ImageNet's mean and deviation",
-        needs: "one output [C] without a Softmax or Sigmoid behind it: the numbers of a classifier whose labels exclude each other",
+        needs: "one output [C] without a Softmax or Sigmoid behind it: the logits of a classifier with exclusive labels",
         ..CLASSIFIER
     },
     Family {
         layout: "sigmoid",
         networks: "classifiers trained with ImageNet's mean and deviation",
-        needs: "one output [C], behind the network's own Sigmoid: one score for each label of a classifier, of which several may hold",
+        needs: "one output [C], behind the network's own Sigmoid: one score for each label of a multi-label classifier",
         ..CLASSIFIER
     },
 ];
 
-/// The family with the word `layout`.
+/// The family with this value of `output.layout`.
 #[must_use]
 pub(crate) fn find(layout: &str) -> Option<&'static Family> {
     FAMILIES.iter().find(|family| family.layout == layout)
 }
 
 impl Family {
-    /// Whether its networks name the whole image and give no boxes.
+    /// Whether its networks classify the whole image and have no boxes.
     #[must_use]
     pub fn is_classifier(&self) -> bool {
         matches!(self.layout, "softmax" | "logits" | "sigmoid")
     }
 
-    /// The family as the authors of this very network prepare their images; `task` is what its exporter noted.
+    /// The family with the preprocessing of this network's authors; `task` is from the metadata of the exporter.
     #[must_use]
     pub(crate) fn for_task(&self, task: Option<&str>) -> Self {
         match task {

@@ -1,4 +1,4 @@
-//! A network of the catalogue into a model folder.
+//! Downloads a network of the catalogue into a model folder.
 //!
 //! [`ModelFetch::new`] checks the request before anything is transferred, [`download`](ModelFetch::download) fetches the file, and
 //! [`complete`](ModelFetch::complete) writes the description: a folder with a `model.yaml` is complete. Called by
@@ -33,14 +33,14 @@ pub struct FetchOptions<'a> {
     pub force: bool,
 }
 
-/// A request that was checked.
+/// A checked request.
 #[derive(Debug)]
 pub struct ModelFetch {
     entry: Entry,
     url: String,
     folder: PathBuf,
     path: PathBuf,
-    /// The folder has a description of this very file, which then stays.
+    /// Whether the folder has a description of this file, which then stays.
     is_described: bool,
 }
 
@@ -48,7 +48,7 @@ impl ModelFetch {
     /// Finds the network in the catalogue and checks the folder.
     ///
     /// # Errors
-    /// The name is unknown, the file has no hash and that was not accepted, or the folder holds other files.
+    /// The name is unknown, the file has no hash and that was not accepted, or the folder has other files.
     pub fn new(options: &FetchOptions<'_>) -> Result<Self> {
         let entries = model_zoo::entries()?;
         let Some(entry) = entries.iter().find(|entry| entry.name == options.name) else {
@@ -81,7 +81,7 @@ impl ModelFetch {
         &self.entry
     }
 
-    /// Where the file is downloaded from.
+    /// Address of the download.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
@@ -102,7 +102,7 @@ impl ModelFetch {
     /// Downloads the file, or resumes an interrupted download. Blocks until it is complete.
     ///
     /// # Errors
-    /// The transfer failed for good, or length or hash are wrong.
+    /// The transfer failed permanently, or length or hash are wrong.
     pub fn download(
         &self,
         on_progress: &mut dyn FnMut(Progress),
@@ -129,25 +129,25 @@ impl ModelFetch {
             )?;
         }
         ModelSpec::load(&self.folder)
-            .context("the file is there, but its description cannot be read")
+            .context("the file was fetched, but its description cannot be read")
     }
 }
 
-/// A file without a hash needs the option, and an https address, whose content cannot be changed on the way.
+/// A file without a hash needs the option, and an https address, so that its content cannot be replaced in transit.
 fn check_hash(entry: &Entry, url: &str, is_accepted: bool) -> Result<()> {
     if entry.sha256.is_some() {
         return Ok(());
     }
     if !url.starts_with("https://") {
         bail!(
-            "{url}: the catalogue knows no hash for {}: only https addresses are taken then",
+            "{url}: the catalogue has no hash for {}: use an https address",
             entry.name
         );
     }
     if !is_accepted {
         bail!(
-            "the catalogue knows no hash for {}: fetch it with --accept-unverified, and compare the hash that is printed with \
-             what others have",
+            "the catalogue has no hash for {}: fetch it with --accept-unverified, and compare the hash that is printed with \
+             another source",
             entry.name
         );
     }
@@ -163,7 +163,7 @@ fn check_folder(entry: &Entry, folder: &Path, path: &PathBuf, is_forced: bool) -
     if fs::symlink_metadata(&description).is_ok() {
         let spec = ModelSpec::load(folder).with_context(|| {
             format!(
-                "{} is there and cannot be read; replace it with --force",
+                "{} exists and cannot be read; replace it with --force",
                 description.display()
             )
         })?;

@@ -1,7 +1,7 @@
 //! Infers the output layout of a network from its shapes, names and metadata. Pure.
 //!
-//! An ONNX file does not state what its numbers mean, so that every answer is a guess with a reason. The rules go from the
-//! particular to the general; the first that fits is the guess, the others are known by [`candidate_layouts`].
+//! An ONNX file does not define the meaning of its outputs, so every answer is a guess with a reason. The rules go from the
+//! specific to the general; the first match is the guess, [`candidate_layouts`] returns all.
 
 use serde::Serialize;
 
@@ -18,9 +18,9 @@ mod rules;
 /// A layout that fits a network, and why.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct InferredLayout {
-    /// Word for `output.layout`.
+    /// Value of `output.layout`.
     pub layout: &'static str,
-    /// What speaks for it.
+    /// Evidence for it.
     pub reason: String,
     /// Number of classes.
     pub classes: usize,
@@ -41,17 +41,17 @@ pub struct TensorRole {
     pub key: &'static str,
     /// Names of the outputs.
     pub names: Vec<String>,
-    /// Whether there is one for each grid.
+    /// Whether each grid has one.
     pub is_list: bool,
 }
 
-/// The layout that the network speaks for most.
+/// The most likely layout.
 #[must_use]
 pub fn infer_layout(network: &Network, size: Option<Size>) -> Option<InferredLayout> {
     candidate_layouts(network, size).into_iter().next()
 }
 
-/// Every layout that fits the network, the most likely first. `size` stands in for an input size that the file leaves open.
+/// Every layout that fits the network, the most likely first. `size` is the input size of a network with a dynamic one.
 #[must_use]
 pub fn candidate_layouts(network: &Network, size: Option<Size>) -> Vec<InferredLayout> {
     let Some(view) = OutputsView::new(network, size) else {
@@ -74,7 +74,7 @@ impl InferredLayout {
     /// The family that the layout belongs to.
     #[must_use]
     pub fn family(&self) -> &'static Family {
-        // Rules name families of the table only, which a test sees to.
+        // Rules name only families of the table; a test checks it.
         families::find(self.layout).unwrap_or(&FAMILIES[0])
     }
 }
@@ -86,7 +86,7 @@ pub(crate) fn image_input(network: &Network) -> Option<&Tensor> {
     network.inputs.iter().find(has_four)
 }
 
-/// Width and height of the input, as far as the file states them: in its shape, or in what the exporter noted.
+/// Width and height of the input, as far as the file contains them: in its shape, or in the exporter's metadata.
 #[must_use]
 pub(crate) fn input_size(network: &Network) -> Option<Size> {
     let axes = image_input(network)?.axes.as_ref()?;
@@ -110,7 +110,7 @@ pub(crate) fn input_size(network: &Network) -> Option<Size> {
     }
 }
 
-/// Class names that the exporter noted.
+/// Class names in the exporter's metadata.
 #[must_use]
 pub(crate) fn names_from_metadata(network: &Network) -> Option<Vec<String>> {
     ["names", "classes", "labels"]
@@ -118,7 +118,7 @@ pub(crate) fn names_from_metadata(network: &Network) -> Option<Vec<String>> {
         .find_map(|key| class_names::parse(network.metadata_value(key)?))
 }
 
-/// What the rules look at.
+/// Input of the rules.
 struct OutputsView<'a> {
     network: &'a Network,
     outputs: Vec<Output<'a>>,
@@ -130,9 +130,9 @@ struct OutputsView<'a> {
 struct Output<'a> {
     name: &'a str,
     element: Element,
-    /// `None` for those left open.
+    /// `None` for dynamic ones.
     axes: Vec<Option<u64>>,
-    /// The operator that makes its numbers.
+    /// The operator that computes it.
     made_by: Option<&'a str>,
 }
 
@@ -162,7 +162,7 @@ impl<'a> OutputsView<'a> {
         strides.iter().map(cells).sum()
     }
 
-    /// An input of two numbers an image besides the images themselves: sizes are integers, scales are not.
+    /// A second input with two numbers per image: sizes are integers, scales are not.
     fn extra_input(&self, element: Element) -> Option<String> {
         let is_pair = |axes: &Vec<Axis>| matches!(axes.as_slice(), [_, Axis::Fixed(2)]);
         let inputs = &self.network.inputs;
@@ -180,7 +180,7 @@ impl<'a> OutputsView<'a> {
             .any(|operator| names.contains(&operator.name.as_str()))
     }
 
-    /// A sentence for the class names that speak for `classes`, or against it.
+    /// A phrase on whether the number of class names is `classes`.
     fn agrees(&self, classes: u64) -> &'static str {
         match &self.names {
             Some(names) if names.len() as u64 == classes => "; the noted class names are as many",
@@ -212,7 +212,7 @@ impl<'a> Output<'a> {
         matches!(self.element, Element::FLOAT | Element::FLOAT16)
     }
 
-    /// Its shape for a reason.
+    /// The shape as text, for a reason.
     fn shape(&self) -> String {
         let axes: Vec<String> = self
             .axes

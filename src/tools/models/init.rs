@@ -1,4 +1,5 @@
-//! A model folder for an ONNX file: the file, its external weights and a `model.yaml` with detected and assumed properties.
+//! Creates a model folder for an ONNX file: the file, its external weights and a `model.yaml` with detected and assumed
+//! properties.
 //!
 //! Called by `jetwatch model init`, which prints the result.
 
@@ -21,7 +22,7 @@ use crate::model_yaml_template::{ModelYamlTemplate, Origin};
 pub struct InitOptions<'a> {
     /// The ONNX file.
     pub file: &'a Path,
-    /// The model folder; `None`: `models/NAME`, after the file. The file is copied there unless it is there already.
+    /// The model folder; `None`: `models/NAME`, after the file. The file is copied into it unless it is in it already.
     pub folder: Option<&'a Path>,
     /// Output layout instead of the most likely one.
     pub layout: Option<&'a str>,
@@ -33,16 +34,16 @@ pub struct InitOptions<'a> {
     pub force: bool,
 }
 
-/// A model folder that was created and can be loaded.
+/// A created model folder, which can be loaded.
 #[derive(Debug, Clone)]
 pub struct CreatedFolder {
     /// The folder.
     pub folder: PathBuf,
-    /// The layout that the description names, and why.
+    /// The layout in the description, and why.
     pub inferred: InferredLayout,
     /// Class names as loaded from the folder.
     pub labels: Vec<String>,
-    /// What the runtimes will refuse or run badly, the most severe first.
+    /// Problems with the runtimes, the most severe first.
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -62,7 +63,7 @@ pub fn create_folder(options: &InitOptions<'_>) -> Result<CreatedFolder> {
     };
     let written = write_folder(options, &network, &draft, &folder)?;
     let spec = ModelSpec::load(&folder).inspect_err(|_| {
-        // A description that the daemon would refuse is of no use; the other files are as they were.
+        // Remove the new files when the daemon would reject the description.
         for path in &written {
             let _ = fs::remove_file(path);
         }
@@ -90,8 +91,8 @@ fn write_folder(
         .to_str()
         .context("the file's name is not UTF-8; rename it")?;
     let source_folder = options.file.parent().unwrap_or(Path::new(""));
-    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    // A file that is in the folder already is described there, not copied.
+    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    // A file in the folder is not copied.
     let is_there = same(source_folder, folder);
     let description = folder.join(FILE_NAME);
     let mut targets = vec![description.clone()];
@@ -117,7 +118,7 @@ fn write_folder(
                 Some((from, to)) => {
                     if let Some(parent) = to.parent() {
                         fs::create_dir_all(parent)
-                            .with_context(|| format!("cannot make {}", parent.display()))?;
+                            .with_context(|| format!("cannot create {}", parent.display()))?;
                     }
                     atomic_write::copy(from, to)?
                 }
@@ -156,7 +157,7 @@ fn read_labels(path: &Path) -> Result<Vec<String>> {
         .filter(|line| !line.is_empty())
         .collect();
     if labels.is_empty() {
-        bail!("{}: found no label, expected one a line", path.display());
+        bail!("{}: found no label, expected one per line", path.display());
     }
     Ok(labels)
 }
@@ -182,7 +183,7 @@ fn relative_path(location: &str) -> Result<&Path> {
         return Ok(path);
     }
     bail!(
-        "the network keeps weights in `{location}`, expected a path below its own folder: export it again"
+        "the network has weights in `{location}`, expected a path below its own folder: save it again"
     )
 }
 

@@ -1,4 +1,4 @@
-//! What an ONNX file holds: the summary, the diagnostics and the layouts that fit, as data for `jetwatch model inspect`.
+//! Inspects an ONNX file: summary, diagnostics and matching layouts, as data for `jetwatch model inspect`.
 
 use std::path::Path;
 
@@ -14,15 +14,15 @@ use crate::lint::lint;
 pub struct Inspection {
     /// Summary of the file.
     pub network: Network,
-    /// What the runtimes will refuse or run badly, the most severe first.
+    /// Problems with the runtimes, the most severe first.
     #[serde(rename = "findings")]
     pub diagnostics: Vec<Diagnostic>,
-    /// Output layouts that fit, the most likely first.
+    /// Matching output layouts, the most likely first.
     pub layouts: Vec<InferredLayout>,
 }
 
 impl Inspection {
-    /// Whether some runtime can run the network as it is.
+    /// Whether a runtime can run the network unchanged.
     #[must_use]
     pub fn is_runnable(&self) -> bool {
         self.diagnostics
@@ -34,7 +34,7 @@ impl Inspection {
 /// Inspects the ONNX file at `path`.
 ///
 /// # Errors
-/// The file cannot be read, is damaged, or holds no network.
+/// The file cannot be read, is damaged, or contains no network.
 pub fn inspect(path: &Path) -> Result<Inspection, GraphError> {
     let network = graph::read(path)?;
     Ok(Inspection {

@@ -1,4 +1,4 @@
-//! What of a network the runtimes will refuse or run badly, and what to do about it. Pure.
+//! Diagnostics of a network: what the runtimes reject or run inefficiently, and the remedy. Pure.
 //!
 //! [`graph::check`] covers files, operators and versions; added here are the tensors, for which the output layout is inferred,
 //! and the quantization. Called by `jetwatch model inspect` and `jetwatch model init`.
@@ -20,7 +20,7 @@ pub fn lint(network: &Network) -> Vec<Diagnostic> {
 fn tensors(network: &Network, found: &mut Vec<Diagnostic>) {
     if network.outputs.is_empty() {
         found.push(Diagnostic::error(
-            "the network has no output: the file was cut out of another one; export it again"
+            "the network has no output: the file is a part of another one; export it again"
                 .to_owned(),
         ));
     }
@@ -71,7 +71,7 @@ fn tensors(network: &Network, found: &mut Vec<Diagnostic>) {
         .collect();
     if !others.is_empty() {
         found.push(Diagnostic::error(format!(
-            "another input {}: jetwatch gives images, and their size or scale to networks like RT-DETR; export the network \
+            "another input {}: jetwatch supplies images, and their size or scale to networks like RT-DETR; export the network \
              with one input",
             others.join(" and ")
         )));
@@ -87,7 +87,7 @@ fn tensors(network: &Network, found: &mut Vec<Diagnostic>) {
     }
     if network.count("NonMaxSuppression") > 0 {
         found.push(Diagnostic::warning(
-            "the network suppresses boxes itself (`NonMaxSuppression`), so that its output has no fixed shape: jetwatch's \
+            "the network contains `NonMaxSuppression`, so its output has no fixed shape: jetwatch's \
              own suppression is faster, export without it"
                 .to_owned(),
         ));

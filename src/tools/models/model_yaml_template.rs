@@ -14,12 +14,12 @@ use crate::infer_layout::{
 };
 use crate::model_yaml_template_error::ModelYamlTemplateError;
 
-/// Everything that a `model.yaml` needs.
+/// The values of a `model.yaml`.
 #[derive(Debug, Clone)]
 pub struct ModelYamlTemplate {
     inferred: InferredLayout,
     family: Family,
-    /// Other layouts that fit.
+    /// Other matching layouts.
     others: Vec<&'static str>,
     is_forced: bool,
     input: String,
@@ -32,7 +32,7 @@ pub struct ModelYamlTemplate {
     precision: &'static str,
 }
 
-/// Where a file came from and what is in it.
+/// Origin and hashes of a file.
 #[derive(Debug, Clone, Copy)]
 pub struct Origin<'a> {
     /// Name of the model.
@@ -48,8 +48,11 @@ pub struct Origin<'a> {
 }
 
 impl ModelYamlTemplate {
-    /// Drafts for `network`; `layout` forces one, `size` stands in for a size that the network leaves open, `labels` are
-    /// the class names if they are known.
+    /// Creates the template for `network`; `layout` forces one, `size` is the input size of a network with a dynamic one,
+    /// `labels` are the class names if they are known.
+    ///
+    /// # Errors
+    /// No input takes images, its size is not known, no layout matches, or the labels do not match the classes.
     pub fn new(
         network: &Network,
         layout: Option<&str>,
@@ -175,7 +178,7 @@ impl ModelYamlTemplate {
         };
         writeln!(
             text,
-            "# contain them. Compare them with how the network was trained, then {then}."
+            "# contain them. Compare them with the training of the network, then {then}."
         )?;
         writeln!(text, "name: {}", quoted(origin.name))?;
         writeln!(text, "input:")?;
@@ -203,7 +206,7 @@ impl ModelYamlTemplate {
         };
         writeln!(
             text,
-            "  # GUESS: {guessed} and letterbox are what {} usually take.",
+            "  # GUESS: {guessed} and letterbox are usual for {}.",
             family.networks
         )?;
         let color = match family.color {
@@ -241,7 +244,7 @@ impl ModelYamlTemplate {
         if self.is_forced {
             writeln!(
                 text,
-                "# The layout was asked for; it fits: {}.",
+                "# The layout was requested; it fits: {}.",
                 one_line(&self.inferred.reason)
             )?;
         } else {
@@ -323,7 +326,7 @@ impl ModelYamlTemplate {
     }
 }
 
-/// The word for `files`: what most of the network computes in.
+/// The key below `files`: the precision of most of the network.
 fn precision(network: &Network) -> &'static str {
     let quantized = &network.quantization;
     if quantized.quantized_layers + quantized.integer_nodes > 0 {
@@ -342,7 +345,7 @@ fn labels_of(
     given: Option<Vec<String>>,
 ) -> Result<(Vec<String>, String), ModelYamlTemplateError> {
     let is_given = given.is_some();
-    // Names that are not as many as the classes are those of another network.
+    // Names in another number than the classes belong to another network.
     let noted = names_from_metadata(network)
         .filter(|names| guess.classes == 0 || names.len() == guess.classes);
     if let Some(labels) = given.or(noted) {
@@ -361,9 +364,9 @@ fn labels_of(
             });
         }
         let from = if is_given {
-            "Labels as they were given."
+            "Labels as given."
         } else {
-            "Labels as the exporter noted them in the file."
+            "Labels from the exporter's metadata in the file."
         };
         return Ok((labels, from.to_owned()));
     }
@@ -375,7 +378,7 @@ fn labels_of(
     let labels = (0..guess.classes)
         .map(|class| format!("class_{class}"))
         .collect();
-    let from = "The file does not name its classes: replace these by the names, in the order of the network's classes.";
+    let from = "The file has no class names: replace these with the names, in the order of the network's classes.";
     Ok((labels, from.to_owned()))
 }
 

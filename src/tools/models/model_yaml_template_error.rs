@@ -1,10 +1,10 @@
-//! Why no `model.yaml` can be drafted for a network.
+//! Errors of a `model.yaml` template.
 
 use jetwatch_types::Size;
 
 use crate::families::{self, FAMILIES};
 
-/// Why no `model.yaml` can be drafted.
+/// Why there is no template for a network.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelYamlTemplateError {
     /// No layout fits.
@@ -14,13 +14,13 @@ pub enum ModelYamlTemplateError {
         outputs: String,
         /// Its input size.
         size: Size,
-        /// The layout that was asked for.
+        /// The requested layout.
         wanted: Option<String>,
     },
     /// A layout that does not exist.
     #[error("found the layout `{wanted}`, expected one of {}", layouts())]
     UnknownLayout {
-        /// What was asked for.
+        /// The requested value.
         wanted: String,
     },
     /// No input takes images.
@@ -31,7 +31,7 @@ pub enum ModelYamlTemplateError {
         /// The inputs as text.
         found: String,
     },
-    /// The input takes images in another form.
+    /// The input takes images in another format.
     #[error(
         "the input `{input}` is {found}, expected [1 or N, 3, height, width]; {}",
         if *is_last {
@@ -48,9 +48,9 @@ pub enum ModelYamlTemplateError {
         /// Whether three colors are on the last axis.
         is_last: bool,
     },
-    /// The file leaves the size of the input open.
+    /// The input size is dynamic.
     #[error(
-        "the network leaves the size of its input `{input}` open ({found}): give the size to use, such as --size 640x640"
+        "the input `{input}` has a dynamic size ({found}): give the size to use, such as --size 640x640"
     )]
     NoSize {
         /// Name of the input.
@@ -58,30 +58,30 @@ pub enum ModelYamlTemplateError {
         /// Its shape as text.
         found: String,
     },
-    /// The size that was asked for is not the network's.
-    #[error("found --size {wanted}, expected {size}, which is fixed in the network")]
+    /// The requested size is not the network's.
+    #[error("found --size {wanted}, expected {size}, the fixed size of the network")]
     OtherSize {
-        /// What was asked for.
+        /// The requested value.
         wanted: Size,
-        /// What the network has.
+        /// The network's size.
         size: Size,
     },
-    /// The labels are not as many as the classes.
+    /// The number of labels is not the number of classes.
     #[error(
-        "{labels} labels were given, but the network has {classes} classes (as layout {layout}, {reason}): give one label a line, in \
+        "{labels} labels were given, but the network has {classes} classes (as layout {layout}, {reason}): give one label per line, in \
          the order of the classes"
     )]
     LabelCount {
-        /// Labels given.
+        /// Number of labels.
         labels: usize,
-        /// Classes of the network.
+        /// Number of classes of the network.
         classes: usize,
         /// The layout.
         layout: &'static str,
         /// Why it was guessed.
         reason: String,
     },
-    /// The number of classes cannot be seen in the network.
+    /// The outputs do not contain the number of classes.
     #[error(
         "the outputs of layout {layout} do not contain the number of classes: give their names with --labels FILE"
     )]
@@ -106,7 +106,7 @@ fn none_fits(outputs: &str, size: Size, wanted: Option<&str>) -> String {
     };
     match wanted.and_then(families::find) {
         Some(family) => format!(
-            "the outputs do not fit the layout {} at an input of {size}: found {outputs}; it needs {}; leave --layout away to \
+            "the outputs do not fit the layout {} at an input of {size}: found {outputs}; it needs {}; omit --layout to \
              see which fits",
             family.layout, family.needs
         ),

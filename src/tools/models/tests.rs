@@ -1,4 +1,4 @@
-//! Guesses for outputs as the families' exporters write them, each of which becomes a description that loads.
+//! Inferred layouts for the outputs of each family's exporters; each template loads as a description.
 
 use std::path::Path;
 
@@ -63,7 +63,7 @@ fn with_operator(mut network: Network, name: &str) -> Network {
     network
 }
 
-/// One output of this shape, whose numbers `made_by` makes.
+/// One output of this shape, computed by the operator `made_by`.
 fn classifier(axes: &[i64], made_by: &str) -> Network {
     let mut network = network(224, floats(&[("scores", axes)]));
     network.inputs[0].axes.as_mut().expect("given")[0] = match axes[0] {
@@ -264,7 +264,7 @@ fn every_family_is_inferred_and_its_template_loads() {
             "{shapes:?}: {}",
             guess.reason
         );
-        // Whatever else fits must load too when it is asked for.
+        // Every other matching layout must load too when it is requested.
         for other in candidate_layouts(&network, None) {
             let draft = ModelYamlTemplate::new(&network, Some(other.layout), None, None)
                 .expect(other.layout);
@@ -416,7 +416,7 @@ fn names_from_file_cannot_break_yaml_lines() {
     let names = (spec.input.name.as_str(), spec.output.tensors[0].as_str());
     assert_eq!(names, ("in\": {#", "- 'out' # {}"));
     assert_eq!(spec.name, "yes");
-    // The daemon refuses names that would break its messages; they are still one value each.
+    // The daemon rejects names that would break its messages; each is still one value.
     let error = load("in", "out\nlicense: {}\n#")
         .expect_err("a line break")
         .to_string();
@@ -453,7 +453,7 @@ fn quoted_label_may_end_line() {
 
 #[test]
 fn a_byte_order_mark_in_a_name_does_not_break_the_template() {
-    // The reason for the layout, which stands in a comment, names the output.
+    // The reason for the layout, in a comment, contains the output's name.
     let name = "\u{feff}output";
     let network = network(640, floats(&[(name, &[1, 6, 8400])]));
     assert_eq!(loaded_template(&network).output.tensors, [name]);

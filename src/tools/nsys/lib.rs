@@ -1,4 +1,5 @@
-//! Profiles of Nsight Systems: taken by [`profile`], read and judged by [`report`].
+//! Profiles of Nsight Systems: recorded by [`profile`], read and evaluated by [`report`]. Called by `jetwatch profile` and
+//! `jetwatch report`.
 
 pub mod profile;
 pub mod report;

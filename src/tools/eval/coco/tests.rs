@@ -173,8 +173,8 @@ fn many_problems_are_counted() {
 #[test]
 fn invalid_json_is_reported_with_an_excerpt() {
     let cases = [
-        ("", "no COCO annotations: EOF"),
-        ("[]", "no COCO annotations"),
+        ("", "not COCO annotations: EOF"),
+        ("[]", "not COCO annotations"),
         (r#"{"images": []}"#, "missing field `categories`"),
         (r#"{"images": 3}"#, "expected a sequence"),
         (r#"{"images": [3]}"#, "line 1 column 13"),
@@ -194,7 +194,7 @@ fn invalid_json_is_reported_with_an_excerpt() {
         "{found}"
     );
     let found = error(&"[".repeat(100_000));
-    assert!(found.contains("no COCO annotations"), "{found}");
+    assert!(found.contains("not COCO annotations"), "{found}");
 }
 
 proptest! {

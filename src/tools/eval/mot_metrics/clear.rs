@@ -1,4 +1,4 @@
-//! CLEAR MOT: matches and switches (Bernardin and Stiefelhagen, 2008), with TrackEval's way of pairing.
+//! CLEAR MOT: matches and switches (Bernardin and Stiefelhagen, 2008), with TrackEval's matching.
 //!
 //! A pair of the last frame with both sides is preferred while it still overlaps enough; the others are paired for the
 //! greatest total overlap. A switch is counted against the last track that the object ever had.
@@ -11,7 +11,7 @@ use jetwatch_track::HungarianSolver;
 use super::MIN_IOU;
 use super::sequence::Sequence;
 
-/// What is counted.
+/// Counts over a sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Clear {
     pub(crate) matches: u64,
@@ -20,7 +20,7 @@ pub(crate) struct Clear {
     pub(crate) iou_sum: f64,
 }
 
-/// What a pair that goes on is worth: more than all overlaps of a frame together.
+/// Weight of a pair that continues: more than the sum of all overlaps of a frame.
 const CONTINUATION_BONUS: f64 = 1_000.0;
 
 impl Clear {

@@ -1,4 +1,4 @@
-//! HOTA (Luiten and others, 2021): how well boxes are found, and how long the same boxes belong together, at nineteen
+//! HOTA (Luiten and others, 2021): detection accuracy and association accuracy at nineteen
 //! overlaps.
 //!
 //! Frames are paired once: for the greatest sum of overlaps, each weighted by how much object and track belong together
@@ -12,17 +12,17 @@ use super::share;
 /// Overlaps from 0.05 on, each 0.05 more than the one before.
 const ALPHA_COUNT: usize = 19;
 
-/// What is counted at every overlap.
+/// Counts at all overlaps.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Hota {
     at_alpha: [AtAlpha; ALPHA_COUNT],
 }
 
-/// What is counted at one overlap.
+/// Counts at one overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct AtAlpha {
     matches: u64,
-    /// For each match, the share of the frames of either side in which the two are matched, summed up.
+    /// Sum over all matches of the share of the frames of either side in which the two are matched.
     association_sum: f64,
 }
 
@@ -94,12 +94,12 @@ impl Hota {
     }
 }
 
-/// The overlap at a place of the list.
+/// The overlap of an index.
 fn alpha(index: usize) -> f64 {
     0.05 * (index + 1) as f64
 }
 
-/// How much each object and each track belong together: shared overlap among the frames of either.
+/// Alignment of each object with each track: shared overlap among the frames of either.
 fn alignment(sequence: &Sequence) -> Vec<f64> {
     let tracks = sequence.track_frames.len();
     let mut together = vec![0.0; sequence.object_frames.len() * tracks];

@@ -1,15 +1,15 @@
-//! Identity matches (Ristani and others, 2016): each object is given at most one track for the whole sequence, so that
-//! the boxes that then agree are as many as possible.
+//! Identity matches (Ristani and others, 2016): each object is assigned at most one track for the whole sequence, so that
+//! the number of matching boxes is maximal.
 
 use jetwatch_track::HungarianSolver;
 
 use super::MIN_IOU;
 use super::sequence::Sequence;
 
-/// What is counted.
+/// Counts over a sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Identity {
-    /// Boxes of objects that the track given to their object covers.
+    /// Boxes of objects that match the track assigned to their object.
     pub(super) matches: u64,
 }
 

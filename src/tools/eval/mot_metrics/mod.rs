@@ -1,8 +1,8 @@
-//! How well tracks follow known objects over whole sequences: CLEAR MOT, IDF1 and HOTA, as TrackEval computes them.
+//! Tracking metrics over whole sequences: CLEAR MOT, IDF1 and HOTA, as TrackEval computes them.
 //!
-//! [`Metrics::new`] compares the tracks of one sequence with its ground truth; what it counts can be added up over
-//! sequences, and the figures of the sum are those of all sequences together, as the benchmarks combine them.
-//! `jetwatch track --metrics` prints them. Boxes match at an IOU of a half, and HOTA looks at nineteen overlaps.
+//! [`Metrics::new`] compares the tracks of one sequence with its ground truth; the counts can be added up over
+//! sequences, and the metrics of the sum are those of all sequences together, as in the benchmarks.
+//! `jetwatch track --metrics` prints them. Boxes match at an IOU of a half, and HOTA uses nineteen overlaps.
 //! [`ClearMotCounter`](crate::ClearMotCounter) counts CLEAR MOT frame by frame with the same matching.
 
 mod clear;
@@ -23,11 +23,11 @@ use self::hota::Hota;
 use self::identity::Identity;
 use self::sequence::Sequence;
 
-/// Boxes that overlap less than this are not the same object, but for HOTA.
+/// Minimum IOU of a match, except for HOTA.
 const MIN_IOU: f64 = 0.5;
 
-/// What was counted over one or more sequences. All shares are 0 to 1 and 0 where there is nothing to count, but MOTA,
-/// which has no least.
+/// Counts over one or more sequences. All shares are 0 to 1, and 0 without anything to count, except MOTA, which has no
+/// minimum.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Metrics {
     /// Boxes of the ground truth.
@@ -79,7 +79,7 @@ impl Metrics {
         self.boxes - self.clear.matches
     }
 
-    /// How often the track of an object was another than the last it had.
+    /// Number of changes of an object's track.
     #[must_use]
     pub fn switches(&self) -> u64 {
         self.clear.switches
@@ -100,14 +100,14 @@ impl Metrics {
         self.hota.mean(|at| at.hota(self.objects, self.boxes))
     }
 
-    /// HOTA's share of detection: how many boxes were found and are right.
+    /// Detection accuracy of HOTA.
     #[must_use]
     pub fn detection_accuracy(&self) -> f64 {
         self.hota
             .mean(|at| at.detection_accuracy(self.objects, self.boxes))
     }
 
-    /// HOTA's share of association: how long the same boxes belong together.
+    /// Association accuracy of HOTA.
     #[must_use]
     pub fn association_accuracy(&self) -> f64 {
         self.hota.mean(hota::AtAlpha::association_accuracy)

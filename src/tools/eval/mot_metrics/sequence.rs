@@ -1,4 +1,4 @@
-//! Truth and tracks of one sequence side by side: identities as indices, and the overlaps of every frame.
+//! Truth and tracks of one sequence: identities as indices, and the overlaps of every frame.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,9 +11,9 @@ use crate::mot_truth::TruthRow;
 pub(super) struct Sequence {
     /// Frames with an object or a track, in their order.
     pub(super) frames: Vec<Frame>,
-    /// In how many frames each object is.
+    /// Number of frames of each object.
     pub(super) object_frames: Vec<u64>,
-    /// In how many frames each track is.
+    /// Number of frames of each track.
     pub(super) track_frames: Vec<u64>,
 }
 
@@ -29,12 +29,12 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// IOU of the object and the track at these places.
+    /// IOU of the object and the track of these indices.
     pub(super) fn iou(&self, object: usize, track: usize) -> f64 {
         self.ious[object * self.tracks.len() + track]
     }
 
-    /// Places of all pairs, object first.
+    /// Indices of all pairs, object first.
     pub(super) fn pairs(&self) -> impl Iterator<Item = (usize, usize)> {
         let tracks = self.tracks.len();
         (0..self.objects.len())
@@ -97,7 +97,7 @@ fn collect(rows: Vec<(u32, u64, Xyxy)>) -> (BTreeMap<u32, Boxes>, Vec<u64>) {
     (frames, counts)
 }
 
-/// Intersection over union in `f64`, as the programs that these figures are compared with have it.
+/// Intersection over union in `f64`, as in the reference programs.
 pub(crate) fn iou(a: &Xyxy, b: &Xyxy) -> f64 {
     let [a, b] = [a.map(f64::from), b.map(f64::from)];
     let width = (a[2].min(b[2]) - a[0].max(b[0])).max(0.0);

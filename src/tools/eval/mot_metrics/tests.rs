@@ -1,4 +1,4 @@
-//! A scene whose counts are checked by hand, with the figures that motmetrics 1.4.0 and TrackEval 1.3.0 print for it.
+//! A scene with manually checked counts, and the metrics that motmetrics 1.4.0 and TrackEval 1.3.0 print for it.
 
 use crate::{TrackRow, TruthRow};
 use jetwatch_types::{TrackId, Xyxy};
@@ -47,7 +47,7 @@ fn example() -> (Vec<TruthRow>, Vec<TrackRow>) {
             (5, 8, 52.0),
             (6, 7, 50.0),
         ],
-        // Object 3 keeps its track where another comes in; 6 matches no object, once after the last object has gone.
+        // Object 3 keeps its track when another one appears; 6 matches no object, once after the last object has left.
         &[
             (2, 5, 104.0),
             (3, 5, 106.0),

@@ -7,8 +7,8 @@ use jetwatch_detect::graph::Axis;
 use super::rules::role;
 use super::{InferredLayout, OutputsView, image_input};
 
-/// Operators of which numbers come that are no scores yet. A `LogSoftmax` is one of them: a softmax of its numbers gives the
-/// shares.
+/// Operators whose outputs are not scores yet. A `LogSoftmax` is one of them: a softmax of its outputs gives the
+/// probabilities.
 const RAW: [&str; 11] = [
     "Add",
     "AveragePool",
@@ -40,7 +40,7 @@ pub(super) fn scores(view: &OutputsView<'_>, found: &mut Vec<InferredLayout>) {
     let count = classes.or(noted).unwrap_or(0);
     let one_is_enough = *classes == Some(1);
     let mut add = |layout, why: String| {
-        // A share of one label is always 1.
+        // The probability of a single label is always 1.
         if *classes == Some(0) || one_is_enough && layout != "sigmoid" {
             return;
         }
@@ -82,7 +82,7 @@ pub(super) fn scores(view: &OutputsView<'_>, found: &mut Vec<InferredLayout>) {
     }
 }
 
-/// Whether boxes are suppressed within the network.
+/// Whether the network contains non-maximum suppression.
 fn suppresses(view: &OutputsView<'_>) -> bool {
     let operators = [
         "NonMaxSuppression",

@@ -162,7 +162,7 @@ pub(super) fn scores_and_boxes(view: &OutputsView<'_>, found: &mut Vec<InferredL
     }
 }
 
-/// Outputs of one channel, one for each of `strides`; those named so come first, since a single class looks alike.
+/// Outputs of one channel, one for each of `strides`; outputs with such names come first, since those of a single class have the same shape.
 fn centers<'v, 'a>(
     view: &OutputsView<'_>,
     outputs: &[&'v Output<'a>],

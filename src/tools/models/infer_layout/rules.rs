@@ -13,7 +13,7 @@ pub(super) const THREE: [u32; 3] = [8, 16, 32];
 pub(super) const FOUR: [u32; 4] = [8, 16, 32, 64];
 /// Strides of the tiny networks of Darknet.
 pub(super) const TINY: [u32; 2] = [16, 32];
-/// Most queries of the DETR family; SSD has thousands of anchors.
+/// Maximum number of queries of the DETR family; SSD has thousands of anchors.
 const MAX_QUERIES: u64 = 1000;
 
 /// Every guess, the most likely first.
@@ -36,7 +36,7 @@ pub(super) fn all(view: &OutputsView<'_>) -> Vec<InferredLayout> {
     found
 }
 
-/// Count, boxes, scores and classes, as TensorRT's plug-ins and their imitations give them.
+/// Count, boxes, scores and classes, as TensorRT's plug-ins and compatible exporters output them.
 fn suppressed(view: &OutputsView<'_>) -> Option<InferredLayout> {
     let outputs = &view.outputs;
     if outputs.len() != 4 {
@@ -160,7 +160,7 @@ fn one(view: &OutputsView<'_>, output: &Output<'_>, found: &mut Vec<InferredLayo
     }
     if rows == cells {
         let five = columns.checked_sub(5);
-        // The raw head has neither: both come with the decoding of boxes in the network.
+        // The raw head has neither: both are part of the decoding of boxes in the network.
         if view.has_operator(&["Exp", "Softmax"]) {
             let why = format!(
                 "{cells} cells of strides 8, 16 and 32, and the network decodes the boxes itself, as YOLOX does when it is \

@@ -1,4 +1,4 @@
-//! One file from an address to its place: attempts, waits, and the check at the end.
+//! Downloads one file: attempts, waits, and the check at the end.
 
 use std::path::Path;
 use std::thread;
@@ -11,15 +11,15 @@ use super::FetchError;
 use super::partial::Partial;
 use super::request::{self, AttemptError};
 
-/// Most attempts in all, so that a server that gives a few bytes each time does not block for ever.
+/// Maximum number of attempts, so that a server that sends a few bytes each time does not block for ever.
 const MAX_ATTEMPTS: u32 = 100;
 
-/// What to fetch.
+/// A file to download.
 #[derive(Debug, Clone, Copy)]
 pub struct Download<'a> {
-    /// Where it lies: `https://…`, or `http://…` when a hash is known.
+    /// Address: `https://…`, or `http://…` if the hash is known.
     pub url: &'a str,
-    /// Its length, if it is known.
+    /// Length in bytes, if known.
     pub bytes: Option<u64>,
     /// SHA-256 of its bytes, if it is known.
     pub sha256: Option<Sha256Digest>,
@@ -27,18 +27,18 @@ pub struct Download<'a> {
     pub path: &'a Path,
 }
 
-/// How long to wait for what.
+/// Attempts, waits and timeouts.
 #[derive(Debug, Clone, Copy)]
 pub struct RetryPolicy {
-    /// Attempts in a row that bring nothing.
+    /// Maximum number of consecutive attempts without new bytes.
     pub attempts: u32,
-    /// Wait after the first of them; each further one doubles it.
+    /// Wait after the first of them; it doubles with each further one.
     pub first_wait: Duration,
-    /// Longest wait.
+    /// Maximum wait.
     pub max_wait: Duration,
-    /// Longest that a connection may take.
+    /// Timeout of a connection.
     pub connect: Duration,
-    /// Longest that a server may send nothing.
+    /// Timeout without received bytes.
     pub stall: Duration,
 }
 
@@ -54,26 +54,26 @@ impl Default for RetryPolicy {
     }
 }
 
-/// How a download goes.
+/// Progress of a download.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
     /// Progress in bytes, and the total if it is known.
     Received {
-        /// Bytes that are there, with those of earlier calls.
+        /// Bytes received so far, including earlier calls.
         bytes: u64,
         /// Length of the whole file.
         of: Option<u64>,
     },
-    /// An attempt failed; the next one comes after the wait.
+    /// An attempt failed; the next one starts after the wait.
     Waiting {
-        /// What went wrong.
+        /// Why it failed.
         reason: String,
-        /// Until the next attempt.
+        /// Time until the next attempt.
         wait: Duration,
     },
 }
 
-/// A file that is in its place.
+/// A complete file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DownloadResult {
     /// SHA-256 of its bytes.
@@ -82,10 +82,13 @@ pub struct DownloadResult {
     pub was_present: bool,
 }
 
-/// Fetches a file. Blocks until it is there or every attempt has failed; `on_progress` receives the progress.
+/// Downloads a file. Blocks until it is complete or every attempt has failed; `on_progress` receives the progress.
 ///
-/// The bytes gather in `PATH.part`, which stays when the download is cut off: a next call goes on from there. They get
-/// their name only when length and hash are right, or unknown.
+/// The bytes are written to `PATH.part`, which stays after an interruption, so that the next call resumes. It is renamed only
+/// when length and hash are right, or unknown.
+///
+/// # Errors
+/// The server rejects the request, all attempts failed, length or hash are wrong, or writing fails.
 pub fn download(
     download: &Download<'_>,
     policy: &RetryPolicy,
@@ -106,10 +109,10 @@ pub fn download(
         let found = partial.sha256()?;
         match download.sha256 {
             Some(expected) if expected != found => {
-                // Bytes of an earlier call may be of another version or of a broken disk: then all is fetched again.
+                // Bytes of an earlier call may be of another version or damaged: then the whole file is downloaded again.
                 if started_at > 0 {
                     log::warn!(
-                        "{}: the earlier part does not belong to the file; all of it is fetched again",
+                        "{}: the partial file does not match; downloading the whole file again",
                         download.url
                     );
                     partial.restart()?;
@@ -134,7 +137,7 @@ pub fn download(
     }
 }
 
-/// Attempts until the whole file is there.
+/// Makes attempts until the file is complete.
 fn fetch_with_retries(
     download: &Download<'_>,
     policy: &RetryPolicy,

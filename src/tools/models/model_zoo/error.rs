@@ -1,4 +1,4 @@
-//! Why a file could not be fetched.
+//! Errors of downloads.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,8 +8,8 @@ use jetwatch_files::Sha256Digest;
 /// Why a file could not be fetched. Under the file's name there is nothing, or what was there before.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
-    /// The server refuses.
-    #[error("{url}: the server answers {status}, expected 200: {}", meaning(*status))]
+    /// The server rejects the request.
+    #[error("{url}: the server returned {status}, expected 200: {}", meaning(*status))]
     Status {
         /// The address.
         url: String,
@@ -24,14 +24,14 @@ pub enum FetchError {
     Length {
         /// The address.
         url: String,
-        /// What the server announces or sends.
+        /// Length that the server announces or sends.
         found: u64,
-        /// What is known.
+        /// The expected value.
         expected: u64,
     },
     /// The bytes are not those of the file.
     #[error(
-        "{url}: found SHA-256 {found}, expected {expected}: the file was damaged on the way or replaced; nothing was kept; try \
+        "{url}: found SHA-256 {found}, expected {expected}: the file was damaged in transit or replaced; nothing was kept; try \
          again, and if the hash stays the same do not use the file"
     )]
     Hash {
@@ -43,18 +43,18 @@ pub enum FetchError {
         expected: Sha256Digest,
     },
     /// All attempts failed.
-    #[error("{url}: given up after {attempts} attempts: {reason}{}", kept(*part_bytes))]
+    #[error("{url}: failed after {attempts} attempts: {reason}{}", kept(*part_bytes))]
     RetriesExhausted {
         /// The address.
         url: String,
-        /// How often it was tried.
+        /// Number of attempts.
         attempts: u32,
-        /// What went wrong last.
+        /// Error of the last attempt.
         reason: String,
-        /// Bytes that a next call starts from.
+        /// Bytes from which the next call resumes.
         part_bytes: u64,
     },
-    /// The address, the proxy's address or the connection's security is wrong: trying again cannot help.
+    /// The address, the proxy's address or the TLS connection is wrong: another attempt cannot help.
     #[error("{url}: {reason}")]
     Rejected {
         /// The address.
@@ -70,7 +70,7 @@ pub enum FetchError {
         /// The error of the operating system.
         source: io::Error,
     },
-    /// Another process fetches the same file.
+    /// Another process downloads the same file.
     #[error("{} is being written by another jetwatch: wait for it to end", path.display())]
     Busy {
         /// The unfinished file.
@@ -81,15 +81,15 @@ pub enum FetchError {
 fn meaning(status: u16) -> &'static str {
     match status {
         401 | 403 => {
-            "access is denied, here or by a proxy; fetch the file by hand and give its address with --from"
+            "access is denied by the server or a proxy; download the file manually and give its address with --from"
         }
         404 | 410 => {
-            "the file is not there any more; look where its authors publish it and give the address with --from"
+            "the file no longer exists; find the address of its authors and give it with --from"
         }
-        407 => "the proxy wants a password: HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT",
+        407 => "the proxy needs a password: HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT",
         429 => "too many requests; try again later",
-        500.. => "the server is out of order; try again later",
-        _ => "this was not expected; try again later, or give another address with --from",
+        500.. => "the server has an error; try again later",
+        _ => "unexpected status; try again later, or give another address with --from",
     }
 }
 
@@ -97,16 +97,16 @@ fn kept(bytes: u64) -> String {
     if bytes == 0 {
         return String::new();
     }
-    format!("; {bytes} bytes are kept, call it again to go on from there")
+    format!("; {bytes} bytes are kept, run the command again to resume")
 }
 
 fn advice(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            "; free disk space, or choose another folder with --into, and call it again to go on"
+            "; free disk space, or choose another folder with --into, and run the command again to resume"
         }
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-            "; choose a folder that you may write to with --into"
+            "; choose a writable folder with --into"
         }
         _ => "",
     }
@@ -139,13 +139,13 @@ mod tests {
             ),
             (
                 write(io::ErrorKind::PermissionDenied),
-                "may write to with --into",
+                "writable folder with --into",
             ),
             (
                 status(404),
-                "answers 404, expected 200: the file is not there any more",
+                "returned 404, expected 200: the file no longer exists",
             ),
-            (status(503), "out of order"),
+            (status(503), "has an error; try again"),
             (status(407), "HTTPS_PROXY="),
             (
                 given_up,

@@ -1,26 +1,26 @@
-//! The manifests of the catalogue: one YAML file a model, in the binary.
+//! The manifests of the catalogue: one YAML file per model, embedded in the binary.
 
 use std::path::Path;
 
 use jetwatch_config::{ConfigError, Document, Map, Section, Value, ValueType};
 use jetwatch_files::Sha256Digest;
 
-/// A model that can be fetched. Its fields are the keys of its manifest.
+/// A model of the catalogue. The fields are the keys of its manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Section)]
 pub struct Entry {
     /// Name of the model, and of its folder: the name of the manifest.
     #[key(no_key, read = name)]
     pub name: String,
-    /// What the model is, in a line.
+    /// Description of the model, in one line.
     #[key(text = "what the model is")]
     pub title: String,
     /// Name of the ONNX file in the model's folder.
     #[key(text = "a file name without a folder", check = is_file_name)]
     pub file: String,
-    /// Where the file is published.
+    /// Address of the published file.
     #[key(text = "an https address", check = is_https)]
     pub url: String,
-    /// Its length, if it is known.
+    /// Length in bytes, if known.
     #[key(range = 1..=1 << 40, unit = "bytes")]
     pub bytes: Option<u64>,
     /// SHA-256 of its bytes, if it is known.
@@ -68,13 +68,16 @@ const MANIFESTS: [(&str, &str); 6] = [
     ),
 ];
 
-/// The 80 classes of COCO, one a line.
+/// The 80 classes of COCO, one per line.
 const COCO: &str = include_str!("../../../../models/catalogue/coco80.txt");
 
-/// What stands for the hash in the text of a `model.yaml`.
+/// Placeholder of the hash in the text of a `model.yaml`.
 const HASH_PLACEHOLDER: &str = "$sha256";
 
-/// Every manifest. One that is wrong is a bug of the build, which a test finds first.
+/// All manifests.
+///
+/// # Errors
+/// A manifest is wrong: a bug, which a test detects.
 pub fn entries() -> Result<Vec<Entry>, ConfigError> {
     let read = |(name, text): &(&str, &str)| parse(name, text);
     MANIFESTS.iter().map(read).collect()
@@ -119,7 +122,7 @@ fn lower_case_digest(text: &str) -> Option<Sha256Digest> {
     (digest.to_string() == text).then_some(digest)
 }
 
-/// A text of many lines, which other texts must not have.
+/// A text of several lines, which other texts must not be.
 fn model(map: &Map<'_>) -> Option<String> {
     let node = map.get("model")?;
     match node.value() {

@@ -1,7 +1,7 @@
 //! Downloads networks from where their authors publish them.
 //!
-//! [`entries()`] are the manifests in `models/catalogue`, which the binary holds: where a file lies, how long it is, its
-//! hash, and the `model.yaml` for it. [`download()`] fetches one file: resumed, verified, and whole or not at all under its
+//! [`entries()`] are the manifests in `models/catalogue`, embedded in the binary: address, length and
+//! hash of a file, and its `model.yaml`. [`download()`] fetches one file: resumed, verified, and complete or absent under its
 //! name. The project itself ships none of these files. Called by `jetwatch model list` and `jetwatch model fetch`.
 
 mod download;

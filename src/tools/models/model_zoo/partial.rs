@@ -1,7 +1,7 @@
-//! The unfinished file next to the one that is fetched: `NAME.part`, and in `NAME.part.from` what it is a part of.
+//! The partial file of a download: `NAME.part`, and `NAME.part.from` with its address and version.
 //!
-//! It outlives the process, so that a next call goes on where this one was cut off. It is locked while it is written, and
-//! renamed only when its bytes are known to be right.
+//! It outlives the process, so that the next call can resume. It is locked while it is written, and
+//! renamed only when it is complete and verified.
 
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
@@ -12,7 +12,7 @@ use jetwatch_files::Sha256Digest;
 
 use super::FetchError;
 
-/// An unfinished file, open and locked.
+/// A partial file, open and locked.
 #[derive(Debug)]
 pub(super) struct Partial {
     file: File,
@@ -24,7 +24,7 @@ pub(super) struct Partial {
 }
 
 impl Partial {
-    /// Opens the unfinished file of `target` from `url`, or begins one. Bytes from another address do not count.
+    /// Opens the partial file of `target` from `url`, or creates one. Bytes from another address are discarded.
     pub(super) fn open(target: &Path, url: &str) -> Result<Self, FetchError> {
         let path = sibling(target, ".part");
         let error = |source| FetchError::Write {
@@ -65,19 +65,19 @@ impl Partial {
         Ok(partial)
     }
 
-    /// Bytes that are there.
+    /// Number of bytes.
     pub(super) fn len(&self) -> u64 {
         self.len
     }
 
-    /// See the field.
+    /// The server's ETag or date of the version that the bytes belong to.
     pub(super) fn validator(&self) -> Option<&str> {
         self.validator.as_deref()
     }
 
-    /// Forgets all bytes.
+    /// Discards all bytes.
     pub(super) fn restart(&mut self) -> Result<(), FetchError> {
-        // An empty file is not touched: what is no file, such as a full device, has no length to set.
+        // An empty file is not truncated: a device such as /dev/full has no length to set.
         if self.len > 0 {
             self.file.set_len(0).map_err(|source| self.error(source))?;
         }
@@ -86,7 +86,7 @@ impl Partial {
         Ok(())
     }
 
-    /// Notes what the bytes belong to, before the first of them is written.
+    /// Records the version, before the first bytes are written.
     pub(super) fn save_source(
         &mut self,
         url: &str,
@@ -117,19 +117,19 @@ impl Partial {
         digest.map_err(|source| self.error(source))
     }
 
-    /// Gives the file its name.
+    /// Renames the file to its final name.
     pub(super) fn finish(self) -> Result<(), FetchError> {
         // Not a temporary file of `jetwatch_files`: this one outlives the process, under a name that the next call finds.
         jetwatch_files::rename(&self.path, &self.target).map_err(|error| FetchError::Write {
             path: error.path,
             source: error.source,
         })?;
-        // Without its file it has no meaning; the next download writes it again.
+        // Useless without its file; the next download writes it again.
         let _ = fs::remove_file(sibling(&self.path, ".from"));
         Ok(())
     }
 
-    /// Removes the file: nothing of it is of use.
+    /// Removes the file.
     pub(super) fn discard(self) {
         let _ = fs::remove_file(&self.path);
         let _ = fs::remove_file(sibling(&self.path, ".from"));

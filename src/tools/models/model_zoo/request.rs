@@ -1,4 +1,4 @@
-//! One attempt: a request that goes on where the unfinished file ends, and what came of it.
+//! One attempt: a request that resumes at the end of the partial file, and its result.
 
 use std::io::{self, Read};
 use std::time::Duration;
@@ -10,17 +10,17 @@ use super::FetchError;
 use super::download::{Download, Progress, RetryPolicy};
 use super::partial::Partial;
 
-/// Longest file that is accepted when its length is not known beforehand.
+/// Maximum length of a file whose length is not known in advance.
 const MAX_BYTES: u64 = 4 << 30;
 
-/// Longest wait that a server may ask for.
+/// Maximum wait that a server may request.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 
-/// How an attempt failed.
+/// Why an attempt failed.
 pub(super) enum AttemptError {
-    /// Another one may succeed; if the server asks for it, only after the wait.
+    /// Another attempt may succeed; after the wait, if the server requests one.
     Transient(String, Option<Duration>),
-    /// Another one would fail alike.
+    /// Another attempt would fail in the same way.
     Permanent(FetchError),
 }
 
@@ -35,14 +35,14 @@ impl From<FetchError> for AttemptError {
 pub(super) fn agent(url: &str, policy: &RetryPolicy) -> Agent {
     let found = rustls_native_certs::load_native_certs();
     for error in found.errors {
-        log::debug!("a certificate authority of the system is left out: {error}");
+        log::debug!("ignoring a certificate authority of the system: {error}");
     }
     let authorities: Vec<Certificate<'static>> = found
         .certs
         .iter()
         .map(|authority| Certificate::from_der(authority).to_owned())
         .collect();
-    // A system without any leaves the list of public ones that the client brings along.
+    // Without system authorities, the client's built-in list of public ones is used.
     let roots = if authorities.is_empty() {
         RootCerts::WebPki
     } else {
@@ -50,10 +50,10 @@ pub(super) fn agent(url: &str, policy: &RetryPolicy) -> Agent {
     };
     Agent::config_builder()
         .http_status_as_error(false)
-        // What begins encrypted is not redirected into the open.
+        // No redirection from https to http.
         .https_only(url.starts_with("https://"))
         .user_agent(concat!("jetwatch/", env!("CARGO_PKG_VERSION")))
-        // Lengths and ranges count the file's own bytes.
+        // Without content encoding: lengths and ranges count the file's own bytes.
         .accept_encoding("identity")
         .tls_config(TlsConfig::builder().root_certs(roots).build())
         .timeout_resolve(Some(policy.connect))
@@ -65,7 +65,7 @@ pub(super) fn agent(url: &str, policy: &RetryPolicy) -> Agent {
         .into()
 }
 
-/// Asks for what is missing in `partial` and appends it. Done when the whole file is there, as far as its length is known.
+/// Requests the missing bytes of `partial` and appends them, until the file is complete as far as its length is known.
 pub(super) fn attempt(
     agent: &Agent,
     download: &Download<'_>,
@@ -83,7 +83,7 @@ pub(super) fn attempt(
     let mut request = agent.get(url);
     if start > 0 {
         request = request.header("range", format!("bytes={start}-"));
-        // Without it the rest of a replaced file would be put behind the beginning of the old one.
+        // Without it the rest of a replaced file would be appended to the beginning of the old one.
         if let Some(validator) = partial.validator() {
             request = request.header("if-range", validator);
         }
@@ -109,7 +109,7 @@ pub(super) fn attempt(
             _ => {
                 partial.restart()?;
                 return Err(AttemptError::Transient(
-                    "the server sends another part than was asked for".to_owned(),
+                    "the server sent another range than requested".to_owned(),
                     None,
                 ));
             }
@@ -117,7 +117,7 @@ pub(super) fn attempt(
         416 => {
             partial.restart()?;
             return Err(AttemptError::Transient(
-                "the server has less than what is there already".to_owned(),
+                "the server's file is shorter than the partial file".to_owned(),
                 None,
             ));
         }
@@ -129,7 +129,7 @@ pub(super) fn attempt(
                 status,
             }
             .to_string();
-            // The address stands in the last error already.
+            // The last error already contains the address.
             let text = text
                 .strip_prefix(url)
                 .unwrap_or(&text)
@@ -166,7 +166,7 @@ pub(super) fn attempt(
     receive(response.into_body(), url, wanted, partial, on_progress)
 }
 
-/// Appends the body to `partial`; `wanted` is the length that the whole file then must have, if it is known.
+/// Appends the body to `partial`; `wanted` is the resulting length of the whole file, if known.
 fn receive(
     body: Body,
     url: &str,
@@ -236,15 +236,15 @@ fn classify_error(url: &str, error: &ureq::Error) -> AttemptError {
     let passing = |text: String| AttemptError::Transient(text, None);
     match error {
         ureq::Error::HostNotFound | ureq::Error::Timeout(Timeout::Resolve) => passing(
-            "the host's name is not known here: is there a network? behind a proxy, set HTTPS_PROXY".to_owned(),
+            "the host name cannot be resolved: check the network; behind a proxy, set HTTPS_PROXY".to_owned(),
         ),
         ureq::Error::Timeout(Timeout::Connect) => {
-            passing("the host does not answer; behind a proxy, set HTTPS_PROXY".to_owned())
+            passing("the host does not respond; behind a proxy, set HTTPS_PROXY".to_owned())
         }
-        ureq::Error::Timeout(_) => passing("the server does not answer".to_owned()),
-        ureq::Error::ConnectProxyFailed(reason) => passing(format!("the proxy refuses: {reason}")),
+        ureq::Error::Timeout(_) => passing("the server does not respond".to_owned()),
+        ureq::Error::ConnectProxyFailed(reason) => passing(format!("the proxy rejects the request: {reason}")),
         ureq::Error::Io(error) if is_name(error) => passing(format!(
-            "the host's name is not known here ({error}): is there a network? behind a proxy, set HTTPS_PROXY"
+            "the host name cannot be resolved ({error}): check the network; behind a proxy, set HTTPS_PROXY"
         )),
         ureq::Error::BadUri(_) | ureq::Error::Http(_) => refused(format!("{error}; expected an address such as https://HOST/PATH")),
         ureq::Error::TooManyRedirects | ureq::Error::RedirectFailed => {
@@ -254,17 +254,17 @@ fn classify_error(url: &str, error: &ureq::Error) -> AttemptError {
             refused("it leads from https to http, where the file could be replaced in transit".to_owned())
         }
         ureq::Error::InvalidProxyUrl => refused(
-            "the proxy in HTTPS_PROXY, HTTP_PROXY or ALL_PROXY is no address; expected http://HOST:PORT".to_owned(),
+            "the proxy in HTTPS_PROXY, HTTP_PROXY or ALL_PROXY is not an address; expected http://HOST:PORT".to_owned(),
         ),
         ureq::Error::Tls(_) | ureq::Error::Rustls(_) => refused(format!(
-            "the connection is not trusted: {error}; behind a proxy that opens connections, add its authority to the system's \
+            "the connection is not trusted: {error}; behind a proxy that inspects TLS, add its authority to the system's \
              (update-ca-certificates), and see that the clock is right"
         )),
         other => passing(format!("the connection broke: {other}")),
     }
 }
 
-/// Whether the system could not find a host's address; the error has it only as text.
+/// Whether the host name could not be resolved; the error has it only as text.
 fn is_name(error: &io::Error) -> bool {
     error.to_string().contains("lookup address")
 }

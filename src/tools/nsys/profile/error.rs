@@ -1,21 +1,21 @@
-//! Errors of taking a profile.
+//! Errors of a profiling run.
 
 use std::io;
 use std::path::PathBuf;
 
 use super::nsys::{MIN_VERSION, Version};
 
-/// Why there is no profile.
+/// Why a profile failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ProfileError {
-    /// A program of this machine does not start.
+    /// A program on this machine does not start.
     #[error("cannot start `{program}`: {source}; it is needed to reach {place}")]
     NotStarted {
-        /// Its name.
+        /// Name of the program.
         program: String,
         /// The target.
         place: String,
-        /// Why.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// ssh or sudo refused access.
@@ -23,27 +23,29 @@ pub enum ProfileError {
     ConnectFailed {
         /// The target.
         place: String,
-        /// How the program that leads there ended.
+        /// How the local program, such as ssh, ended.
         status: String,
-        /// Its output.
+        /// Output of the program.
         output: String,
-        /// What to do.
+        /// Remedy.
         advice: &'static str,
     },
-    /// The target is gone.
+    /// The connection to the target was lost.
     #[error(
-        "the connection to {place} ended while {doing}: {output}; what was started there ends by itself, and its temporary folder is removed; start the profile again"
+        "the connection to {place} ended while {doing}: {output}; processes that were started there end by themselves, and the temporary folder is removed; start the profile again"
     )]
     ConnectionLost {
         /// The target.
         place: String,
-        /// What was going on.
+        /// The current operation.
         doing: String,
         /// The output of ssh.
         output: String,
     },
     /// Stopped by a signal.
-    #[error("stopped by a signal; what was started on {place} ends, and nothing of it stays")]
+    #[error(
+        "stopped by a signal; processes that were started on {place} end, and temporary files are removed"
+    )]
     Cancelled {
         /// The target.
         place: String,
@@ -53,16 +55,16 @@ pub enum ProfileError {
     UnexpectedReply {
         /// The target.
         place: String,
-        /// What was going on.
+        /// The current operation.
         doing: String,
-        /// Its output.
+        /// Output of the program.
         found: String,
         /// The expected answer.
         expected: &'static str,
     },
     /// No temporary folder.
     #[error(
-        "cannot make a temporary folder on {place}: {output}; choose another place with --target-folder"
+        "cannot make a temporary folder on {place}: {output}; choose another folder with --target-folder"
     )]
     NoFolder {
         /// The target.
@@ -70,9 +72,9 @@ pub enum ProfileError {
         /// The output of mktemp.
         output: String,
     },
-    /// Something for the target has a line break.
+    /// A value for the target has a line break.
     #[error(
-        "{0:?} has a line break, which a command to the target must not have; choose another name"
+        "{0:?} has a line break, which is not possible in a command to the target; choose another name"
     )]
     LineBreak(String),
     /// nsys is missing on the target.
@@ -83,16 +85,16 @@ pub enum ProfileError {
     NoNsys {
         /// The target.
         place: String,
-        /// What was looked for.
+        /// Name of the program.
         program: String,
     },
     /// nsys is missing here.
     #[error(
         "there is no nsys here to export the profile: cannot start `{program}`: {source}; install Nsight Systems, give its path with --nsys, \
-         or take the profile alone with --fetch-only"
+         or only fetch the profile with --fetch-only"
     )]
     NoLocalNsys {
-        /// What was tried.
+        /// Path of the program.
         program: String,
         /// Why it does not start.
         source: io::Error,
@@ -104,9 +106,9 @@ pub enum ProfileError {
     NoVersion {
         /// The target or this machine.
         place: String,
-        /// Which nsys.
+        /// Path of nsys.
         program: String,
-        /// Its output.
+        /// Output of the program.
         output: String,
     },
     /// An nsys that writes no `.nsys-rep`.
@@ -119,10 +121,10 @@ pub enum ProfileError {
         /// Its version.
         version: Version,
     },
-    /// The target's reports are newer than what can read them here.
+    /// The target's reports are too new for the local nsys.
     #[error(
-        "the nsys of {place} is {there}, the one here is {here}, and an older one cannot read what a newer one wrote; install {there} or newer here, \
-         give its path with --nsys, or only take the profile with --fetch-only"
+        "the nsys of {place} is {there}, the local one is {here}, and an older nsys cannot read reports of a newer one; install {there} or newer here, \
+         give its path with --nsys, or only fetch the profile with --fetch-only"
     )]
     LocalNsysTooOld {
         /// The target.
@@ -132,9 +134,9 @@ pub enum ProfileError {
         /// This machine's version.
         here: Version,
     },
-    /// A trace that the target's nsys does not know.
+    /// A trace that the target's nsys does not support.
     #[error(
-        "the nsys {version} of {place} does not know the trace `{wanted}`, it knows {known}; install a newer one there, or choose with --trace"
+        "the nsys {version} of {place} does not support the trace `{wanted}`, expected one of {known}; install a newer one there, or choose with --trace"
     )]
     UnknownTrace {
         /// The target.
@@ -143,7 +145,7 @@ pub enum ProfileError {
         wanted: String,
         /// The target's version.
         version: Version,
-        /// What it does know.
+        /// The supported traces.
         known: String,
     },
     /// jetwatch is missing on the target.
@@ -153,26 +155,26 @@ pub enum ProfileError {
     NoProgram {
         /// The target.
         place: String,
-        /// What was looked for.
+        /// Name of the program.
         program: String,
     },
     /// Too little disk space on the target.
     #[error(
-        "{folder} on {place} has {free_mib} MiB free, expected {wanted_mib} MiB or more for a profile; free disk space, or choose another place with --target-folder"
+        "{folder} on {place} has {free_mib} MiB free, expected {wanted_mib} MiB or more for a profile; free disk space, or choose another folder with --target-folder"
     )]
     NoSpace {
         /// The target.
         place: String,
         /// The temporary folder.
         folder: String,
-        /// What is free.
+        /// Free space.
         free_mib: u64,
-        /// What is needed.
+        /// Required space.
         wanted_mib: u64,
     },
     /// The target's disk became full.
     #[error(
-        "the disk of {place} became full below {folder} during the profile; free disk space, profile a shorter time, or choose another place with --target-folder:\n{log}"
+        "the disk of {place} became full below {folder} during the profile; free disk space, profile a shorter time, or choose another folder with --target-folder:\n{log}"
     )]
     DiskFull {
         /// The target.
@@ -199,21 +201,21 @@ pub enum ProfileError {
     Nsys {
         /// The target.
         place: String,
-        /// Which of its commands.
+        /// The command of nsys.
         what: &'static str,
         /// Its exit status.
         status: u8,
-        /// Its output.
+        /// Output of the program.
         log: String,
     },
     /// The profile did not end in time.
     #[error(
-        "nsys did not end on {place} within {seconds} s, and was ended; give it more time with --export-timeout, or switch sampling off with --sampling off"
+        "nsys did not end on {place} within {seconds} s, and was stopped; give it more time with --export-timeout, or switch sampling off with --sampling off"
     )]
     Timeout {
         /// The target.
         place: String,
-        /// How long it had.
+        /// The time limit.
         seconds: u64,
     },
     /// The service was not started by nsys.
@@ -221,7 +223,7 @@ pub enum ProfileError {
     NotAttachable {
         /// The target.
         place: String,
-        /// Why, and what to do.
+        /// Reason and remedy.
         why: String,
     },
     /// A file that would be overwritten.
@@ -232,7 +234,7 @@ pub enum ProfileError {
     Write {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The configuration cannot be read here.
@@ -240,7 +242,7 @@ pub enum ProfileError {
     Configuration {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// nsys does not export the report.

@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 use super::ProfileError;
 use super::nsys::Version;
 
-/// An nsys of this machine and its version.
+/// The local nsys and its version.
 #[derive(Debug, Clone)]
 pub struct Exporter {
     program: PathBuf,
@@ -14,7 +14,7 @@ pub struct Exporter {
 }
 
 impl Exporter {
-    /// Asks `program` for its version.
+    /// Reads the version of `program`.
     ///
     /// # Errors
     /// It does not start, or is not Nsight Systems.
@@ -32,13 +32,13 @@ impl Exporter {
         })
     }
 
-    /// Its version.
+    /// Version of nsys.
     #[must_use]
     pub fn version(&self) -> Version {
         self.version
     }
 
-    /// Exports `report` as SQLite to `to`, again: an older export there is replaced, and only by a whole one.
+    /// Exports `report` as SQLite to `to`, and replaces an older export atomically.
     ///
     /// # Errors
     /// nsys fails, or writes nothing.
@@ -90,7 +90,7 @@ fn call(program: &Path, arguments: &[&std::ffi::OsStr]) -> Result<Output, Profil
         })
 }
 
-/// Both of its outputs on one line, without what draws a bar.
+/// Standard output and standard error on one line, without progress bars.
 fn output_text(output: &Output) -> String {
     let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
     text += &String::from_utf8_lossy(&output.stderr);

@@ -1,33 +1,33 @@
-//! Where the daemon is profiled: on this machine, or on another one over the system's ssh, as the same or another user.
+//! The host of a profiling run: this machine, or another one over the system's ssh, as the same or another user.
 
 use std::fmt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-/// A machine and how to reach it.
+/// A host and how to connect to it.
 #[derive(Debug, Clone, Default)]
 pub struct Host {
-    /// `user@machine`, or a name that ssh's configuration explains; none: this machine.
+    /// `user@machine`, or a name in ssh's configuration; `None`: this machine.
     pub host: Option<String>,
     /// The ssh to use; empty: `ssh` in the search path.
     pub ssh: String,
     /// Options for it: `NAME=VALUE` as in ssh_config(5), or an argument of its own that begins with `-`.
     pub ssh_options: Vec<String>,
-    /// User that runs the commands there.
+    /// User for the commands on the host.
     pub user: User,
 }
 
-/// User that runs the commands at the target.
+/// User for the commands on the host.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum User {
-    /// The user that logs in or calls the program.
+    /// The user of the login, or of this program.
     #[default]
     Current,
     /// Another user, by `sudo` without a password: root, or the user of the service.
     Other(String),
 }
 
-/// What ssh does by default: it notices within 15 seconds that the other machine is gone. The user's own options come first
+/// Default options of ssh: a lost connection is detected within 15 s. The user's own options come first
 /// and win.
 const DEFAULTS: [&str; 3] = [
     "ConnectTimeout=15",
@@ -42,9 +42,9 @@ impl Host {
         self.host.is_none()
     }
 
-    /// The shell there, which will read `script_bytes` bytes from its standard input and execute them.
+    /// The remote shell, which reads `script_bytes` bytes from its standard input and executes them.
     pub(super) fn shell(&self, script_bytes: usize) -> Command {
-        // Single quotes mean the same to every login shell.
+        // Single quotes have the same meaning in every login shell.
         let script = format!("eval \"$(head -c {script_bytes})\"");
         let mut words = match &self.user {
             User::Current => Vec::new(),
@@ -55,7 +55,7 @@ impl Host {
         match &self.host {
             None => {
                 command = Command::new(words[0]);
-                // A Ctrl-C at the terminal is for this program alone, which then closes the connection.
+                // Ctrl-C at the terminal is only for this program, which then closes the connection.
                 command.args(&words[1..]).arg(script).process_group(0);
             }
             Some(host) => {
@@ -81,7 +81,7 @@ impl Host {
         command
     }
 
-    /// The program that leads there.
+    /// The local program for the connection.
     pub(super) fn ssh_program(&self) -> &str {
         if self.ssh.is_empty() {
             "ssh"

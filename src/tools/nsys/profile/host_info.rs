@@ -1,35 +1,35 @@
-//! The target's properties, read before anything is started.
+//! Properties of the target, read before a profile starts.
 
 use super::nsys::{Environment, MIN_VERSION, Version, sessions};
 use super::{Host, ProfileError};
 
-/// Least free space for a profile: a few minutes of calls and ranges.
+/// Minimum free space for a profile: a few minutes of calls and ranges.
 const MIN_FREE_MIB: u64 = 128;
 
-/// A machine where the daemon can be profiled.
+/// A machine on which the daemon can be profiled.
 #[derive(Debug, Clone)]
 pub struct HostInfo {
-    /// Its temporary folder, which goes away at the end.
+    /// Temporary folder, removed at the end.
     pub folder: String,
-    /// Where its nsys is.
+    /// Path of nsys.
     pub nsys: String,
-    /// The version of that.
+    /// Version of nsys.
     pub version: Version,
-    /// The words of `nsys profile --help`.
+    /// Text of `nsys profile --help`.
     pub help: String,
-    /// Its support for CPU sampling.
+    /// Support for CPU sampling.
     pub environment: Environment,
     /// Sessions of nsys: name and state.
     pub sessions: Vec<(String, String)>,
-    /// Command lines of daemons that run there already.
+    /// Command lines of running daemons.
     pub daemons: Vec<String>,
 }
 
 impl HostInfo {
-    /// Reads the answers to `find`.
+    /// Parses the replies to `find`.
     ///
     /// # Errors
-    /// There is no nsys, it is too old, or there is too little disk space.
+    /// nsys is missing or too old, or there is too little disk space.
     pub(super) fn read(
         host: &Host,
         folder: &str,
@@ -60,7 +60,7 @@ impl HostInfo {
         if version < MIN_VERSION {
             return Err(ProfileError::TooOld { place, version });
         }
-        // Without the number of df nothing can be checked.
+        // Without output of df the space is not checked.
         if let Some(free_mib) = free_mib(&one("free")).filter(|free| *free < MIN_FREE_MIB) {
             return Err(ProfileError::NoSpace {
                 place,
@@ -87,7 +87,7 @@ impl HostInfo {
     /// Checks that the service can be recorded through the session `name`.
     ///
     /// # Errors
-    /// There is no such session, or it records already.
+    /// The session does not exist, or is recording.
     pub(super) fn check_session(&self, host: &Host, name: &str) -> Result<(), ProfileError> {
         let not = |why: String| {
             Err(ProfileError::NotAttachable {
@@ -98,7 +98,7 @@ impl HostInfo {
         let found = self.sessions.iter().find(|(session, _)| session == name);
         match found {
             Some((_, state)) if state.contains("Collection") => not(format!(
-                "its session `{name}` records already ({state}); wait for its end, or end it with `nsys stop --session={name}`"
+                "its session `{name}` is recording already ({state}); wait for its end, or end it with `nsys stop --session={name}`"
             )),
             Some(_) => Ok(()),
             None if self.daemons.is_empty() => not(format!(
@@ -114,7 +114,7 @@ impl HostInfo {
     }
 }
 
-/// KiB as df prints them, in MiB.
+/// Converts the KiB of df to MiB.
 pub(super) fn free_mib(text: &str) -> Option<u64> {
     text.trim().parse::<u64>().ok().map(|kib| kib / 1024)
 }

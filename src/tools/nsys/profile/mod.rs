@@ -1,8 +1,8 @@
-//! Takes profiles: runs the daemon under nsys, on this machine or on another one over the system's ssh, and exports them.
+//! Records profiles: runs the daemon under nsys, on this machine or on another one over the system's ssh, and exports them.
 //! It does not depend on the pipeline and reads no profile; `report` does.
 //!
-//! The target's side is the shell script `target.sh`, the same here and there; `remote_shell` is the connection to it, `run`
-//! sends the commands, `nsys` decides what to trace from the version and help text of that machine's nsys.
+//! The shell script `target.sh` runs on the target, local or remote; `remote_shell` is the connection to it, `run`
+//! sends the commands, `nsys` decides what to trace from the version and help text of the target's nsys.
 
 mod error;
 mod export;

@@ -1,4 +1,4 @@
-//! Evaluates the version and help text of nsys: which traces it supports, whether it may sample the CPU. Pure.
+//! Parses the version and help text of nsys: supported traces and CPU sampling. Pure.
 
 use std::fmt;
 
@@ -14,11 +14,11 @@ pub const MIN_VERSION: Version = Version(2021, 4, 0);
 /// Traces that every profile has.
 pub const REQUIRED_TRACES: [&str; 3] = ["cuda", "nvtx", "osrt"];
 
-/// Traces that a profile has too where that nsys lists them: NVIDIA's video API, the DLA, and the units of a Jetson.
+/// Additional traces, if nsys supports them: NVIDIA's video API, the DLA, and the units of a Jetson.
 pub const OPTIONAL_TRACES: [&str; 3] = ["tegra-accelerators", "nvvideo", "cudla"];
 
 impl Version {
-    /// Reads the words of `nsys --version`.
+    /// Parses the output of `nsys --version`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (_, behind) = text.split_once("version ")?;
@@ -37,9 +37,9 @@ impl fmt::Display for Version {
     }
 }
 
-/// The text of `nsys profile --help` for an option; empty when it has none of that name.
+/// The text of `nsys profile --help` for an option; empty without such an option.
 fn option_help(help: &str, option: &str) -> String {
-    // The text of other options names this one, too: only the line that begins with it counts.
+    // The text of other options mentions this one too: only the line that begins with it counts.
     let names_it = |line: &str| {
         let line = line.trim_start();
         line.starts_with('-')
@@ -60,7 +60,7 @@ fn option_help(help: &str, option: &str) -> String {
 #[must_use]
 pub fn available_traces(help: &str) -> Vec<String> {
     let about = option_help(help, "--trace");
-    // What follows the values describes single ones again.
+    // The text after the values describes single ones again.
     let values = about.split("Select the API").next().unwrap_or(&about);
     let mut traces: Vec<String> = Vec::new();
     for quoted in values.split('\'').skip(1).step_by(2) {
@@ -73,10 +73,10 @@ pub fn available_traces(help: &str) -> Vec<String> {
 
 /// Arguments that select what to trace.
 ///
-/// Those of `requested` must be known; with none asked for, those that every profile needs must be, and more are taken where they are.
+/// Those of `requested` must be supported; if empty, the default traces must be, and additional ones are used if supported.
 ///
 /// # Errors
-/// This nsys does not know a trace that is needed.
+/// This nsys does not support a required trace.
 pub fn traces(
     help: &str,
     requested: &[String],
@@ -90,7 +90,7 @@ pub fn traces(
     } else {
         requested.iter().map(String::as_str).collect()
     };
-    // Newer versions have an option of its own for the Jetson's units.
+    // Newer versions have a separate option for the Jetson's units.
     let units = "tegra-accelerators";
     let has_option = option_help(help, "--accelerator-trace").contains(units);
     let mut more = Vec::new();
@@ -116,7 +116,7 @@ pub fn traces(
 /// Whether the CPU is to be sampled.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Sampling {
-    /// Where the target allows it.
+    /// If the target supports it.
     #[default]
     Auto,
     /// Even if the target does not support it.
@@ -128,16 +128,16 @@ pub enum Sampling {
 /// The target's support for CPU sampling.
 #[derive(Debug, Clone, Default)]
 pub struct Environment {
-    /// The words of `nsys status -e`.
+    /// Output of `nsys status -e`.
     pub status: String,
     /// `kernel.perf_event_paranoid`.
     pub paranoid: Option<i32>,
-    /// Whether the kernel knows performance counters of the CPU.
+    /// Whether the kernel has performance counters of the CPU.
     pub has_counters: bool,
 }
 
 impl Sampling {
-    /// Arguments for nsys, and why the CPU is not sampled though it was wanted.
+    /// Arguments for nsys, and the reason if the CPU is not sampled although it was requested.
     #[must_use]
     pub fn arguments(self, environment: &Environment) -> ([&'static str; 2], Option<String>) {
         let off = ["--sample=none", "--cpuctxsw=none"];
@@ -154,11 +154,11 @@ impl Sampling {
 }
 
 impl Environment {
-    /// Why the CPU cannot be sampled; none when it can.
+    /// Why the CPU cannot be sampled; `None` if it can.
     fn obstacle(&self) -> Option<String> {
         if !self.has_counters {
             return Some(
-                "the CPU is not sampled: this kernel knows no performance counters, as on virtual machines; ranges and calls are recorded all the same"
+                "the CPU is not sampled: this kernel has no performance counters, as on virtual machines; ranges and calls are recorded nevertheless"
                     .to_owned(),
             );
         }
@@ -199,7 +199,7 @@ pub fn sessions(text: &str) -> Vec<(String, String)> {
 mod tests {
     use super::*;
 
-    /// As different versions word it.
+    /// In the wording of different versions.
     const OLD: &str = "\t--mpi-impl=\n\n\t   Used only when --trace=mpi is specified, by the target's path.\n\n\t-p, --nvtx-capture=\n\n\t   range@domain\n\n\t-t, --trace=\n\n\t   Possible values are 'cuda', 'nvtx', 'osrt', \n\t   'nvmedia', 'tegra-accelerators' or\n\t   'none'.\n\t   Select the API(s) to trace.\n\t   If 'x-annotations' is selected\n\n\t-w, --show\n";
     const NEW: &str = "\t--accelerator-trace=\n\n\t   Possible values are 'none' or 'tegra-accelerators'.\n\n\t-t, --trace=\n\n\t   Possible values are 'cuda', 'nvtx', 'osrt', 'nvvideo', 'cudla', 'none'.\n\n\t-w, --show 'no'\n";
     const VERSION: Version = Version(2022, 4, 2);
@@ -241,7 +241,7 @@ mod tests {
         let error = of(OLD, &["nvtx", "cudla"]).expect_err("not known");
         assert_eq!(
             error,
-            "the nsys 2022.4.2 of box does not know the trace `cudla`, it knows cuda, nvtx, osrt, nvmedia, tegra-accelerators; \
+            "the nsys 2022.4.2 of box does not support the trace `cudla`, expected one of cuda, nvtx, osrt, nvmedia, tegra-accelerators; \
              install a newer one there, or choose with --trace"
         );
         assert!(of("", &[]).is_err());

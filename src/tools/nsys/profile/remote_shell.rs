@@ -1,6 +1,6 @@
-//! The connection to the target: commands go out line by line, answers come back.
+//! The connection to the target: commands are sent line by line, replies are received.
 //!
-//! The same for this machine's shell and for one behind ssh. Closing the connection is enough to stop everything there.
+//! Works with a local shell and over ssh. Closing the connection stops all processes that were started on the target.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -16,19 +16,19 @@ use jetwatch_files::PendingFile;
 use super::host::User;
 use super::{Host, ProfileError};
 
-/// The target's side.
+/// The script that runs on the target.
 const SCRIPT: &str = include_str!("target.sh");
 
-/// Its first line.
+/// The first line of the script's output.
 const GREETING: &str = "jetwatch-profile 1";
 
-/// Most lines of ssh's output that an error contains.
+/// Maximum number of lines of ssh's output in an error.
 const MAX_STDERR_LINES: usize = 20;
 
-/// Longest text that a target may answer with, in bytes; reports are not texts.
+/// Maximum length of a text reply, in bytes; reports are not texts.
 const MAX_TEXT_BYTES: u64 = 8 << 20;
 
-/// A running shell at the target.
+/// A running shell on the target.
 pub(super) struct RemoteShell {
     place: Host,
     child: Child,
@@ -39,7 +39,7 @@ pub(super) struct RemoteShell {
     pub(super) operation: String,
 }
 
-/// Closes the connection from another thread, as on a signal. Whatever waits for the target then ends.
+/// Closes the connection from another thread, for example on a signal. Waits for the target then end.
 #[derive(Debug, Clone, Default)]
 pub struct CancelHandle(Arc<Mutex<CancelState>>);
 
@@ -50,21 +50,21 @@ struct CancelState {
 }
 
 impl CancelHandle {
-    /// Stops what is going on, and whatever begins later.
+    /// Cancels the current operation and all later ones.
     pub fn cancel(&self) {
-        let mut asked = self.0.lock();
-        asked.cancelled = true;
-        if let Some(connection) = asked.connection.take() {
+        let mut state = self.0.lock();
+        state.cancelled = true;
+        if let Some(connection) = state.connection.take() {
             connection.close();
         }
     }
 
     fn attach(&self, connection: &Arc<StdinGuard>) {
-        let mut asked = self.0.lock();
-        if asked.cancelled {
+        let mut state = self.0.lock();
+        if state.cancelled {
             connection.close();
         } else {
-            asked.connection = Some(Arc::clone(connection));
+            state.connection = Some(Arc::clone(connection));
         }
     }
 }
@@ -86,21 +86,21 @@ impl StdinGuard {
     }
 }
 
-/// One answer.
+/// One reply.
 #[derive(Debug)]
 pub(super) enum Reply {
     /// A line `name value`.
     Value(String, String),
     /// A text.
     Text(String, String),
-    /// A file that was asked for is not there.
+    /// The requested file does not exist.
     Missing,
     /// The command is done.
     Ready,
 }
 
 impl RemoteShell {
-    /// Starts the shell at `host` and waits for its greeting.
+    /// Starts the shell on `host` and waits for its greeting.
     pub(super) fn connect(host: &Host, cancel: &CancelHandle) -> Result<Self, ProfileError> {
         let mut command = host.shell(SCRIPT.len());
         let mut child = command.spawn().map_err(|source| ProfileError::NotStarted {
@@ -113,7 +113,7 @@ impl RemoteShell {
             was_stopped: AtomicBool::new(false),
         });
         cancel.attach(&input);
-        let answers = BufReader::new(child.stdout.take().expect("standard output is piped"));
+        let replies = BufReader::new(child.stdout.take().expect("standard output is piped"));
         let errors = child.stderr.take().expect("standard error is piped");
         let output = thread::Builder::new()
             .name("target-errors".to_owned())
@@ -123,23 +123,23 @@ impl RemoteShell {
                 place: host.to_string(),
                 source,
             })?;
-        let mut hand = Self {
+        let mut shell = Self {
             place: host.clone(),
             child,
             input,
-            replies: answers,
+            replies,
             stderr_thread: Some(output),
             operation: "connecting".to_owned(),
         };
-        if hand.write(SCRIPT.as_bytes()).is_err() {
-            return Err(hand.connect_error());
+        if shell.write(SCRIPT.as_bytes()).is_err() {
+            return Err(shell.connect_error());
         }
         // Start-up files of a shell may print something first.
         loop {
-            match hand.line() {
-                Ok(Some(line)) if line == GREETING => return Ok(hand),
+            match shell.line() {
+                Ok(Some(line)) if line == GREETING => return Ok(shell),
                 Ok(Some(_)) => {}
-                Ok(None) | Err(_) => return Err(hand.connect_error()),
+                Ok(None) | Err(_) => return Err(shell.connect_error()),
             }
         }
     }
@@ -161,7 +161,7 @@ impl RemoteShell {
     pub(super) fn send_bytes(&mut self, bytes: &[u8]) -> Result<(), ProfileError> {
         match self.write(bytes) {
             Ok(()) => Ok(()),
-            // It may have printed the reason before it ended.
+            // The script may have printed the reason before it ended.
             Err(_) => loop {
                 self.reply()?;
             },
@@ -175,7 +175,7 @@ impl RemoteShell {
         }
     }
 
-    /// The next answer.
+    /// Receives the next reply.
     pub(super) fn reply(&mut self) -> Result<Reply, ProfileError> {
         let Ok(Some(line)) = self.line() else {
             return Err(self.connection_lost());
@@ -188,12 +188,12 @@ impl RemoteShell {
             "file" => {
                 let (name, bytes) = self.parse_size(value)?;
                 let mut text = Vec::new();
-                let taken = self
+                let read = self
                     .replies
                     .by_ref()
                     .take(bytes.min(MAX_TEXT_BYTES))
                     .read_to_end(&mut text);
-                if taken.ok() != usize::try_from(bytes).ok() {
+                if read.ok() != usize::try_from(bytes).ok() {
                     return Err(self.connection_lost());
                 }
                 Ok(Reply::Text(
@@ -205,7 +205,7 @@ impl RemoteShell {
         }
     }
 
-    /// Answers until the order is done; those that are words or texts.
+    /// Receives the replies of a command; returns the values and texts.
     pub(super) fn replies(&mut self) -> Result<Vec<(String, String)>, ProfileError> {
         let mut all = Vec::new();
         loop {
@@ -217,14 +217,14 @@ impl RemoteShell {
         }
     }
 
-    /// Fetches a file of the target's folder to `to`, which appears only when it is whole. Gives whether there is one.
+    /// Fetches a file of the target's folder to `to`, which is replaced atomically. Returns whether the file exists.
     pub(super) fn fetch(&mut self, name: &str, to: &Path) -> Result<bool, ProfileError> {
         self.operation = format!("fetching {name}");
         self.send_command("fetch", name)?;
         let Ok(Some(line)) = self.line() else {
             return Err(self.connection_lost());
         };
-        let is_there = match line.split_once(' ') {
+        let exists = match line.split_once(' ') {
             Some(("file", value)) => {
                 let (_, bytes) = self.parse_size(value)?;
                 let write = |source| ProfileError::Write {
@@ -244,10 +244,10 @@ impl RemoteShell {
             _ => return Err(self.unexpected(&line, "a file")),
         };
         self.replies()?;
-        Ok(is_there)
+        Ok(exists)
     }
 
-    /// Ends the target's side, and waits until it has cleaned up.
+    /// Ends the script on the target, and waits until it has cleaned up.
     pub(super) fn end(mut self) -> Result<(), ProfileError> {
         self.operation = "cleaning up".to_owned();
         self.send_command("end", "")?;
@@ -259,7 +259,7 @@ impl RemoteShell {
         }
     }
 
-    /// An error about an answer that makes no sense.
+    /// The error for an unexpected reply.
     pub(super) fn unexpected(&self, found: &str, expected: &'static str) -> ProfileError {
         ProfileError::UnexpectedReply {
             place: self.place.to_string(),
@@ -289,7 +289,7 @@ impl RemoteShell {
         Ok(Some(String::from_utf8_lossy(&line).into_owned()))
     }
 
-    /// What the target's side gave up for.
+    /// The error that the script reported.
     fn remote_error(&self, value: &str) -> ProfileError {
         let place = self.place.to_string();
         let (kind, text) = value.split_once(' ').unwrap_or((value, ""));
@@ -314,10 +314,10 @@ impl RemoteShell {
         let (status, output) = self.stderr_tail();
         let advice = match (&self.place.user, status.code()) {
             (_, Some(255)) if !self.place.is_local() => {
-                "check that `ssh` with the same options gets in without a question (--ssh-option Port=…, IdentityFile=…, ProxyJump=…)"
+                "check that `ssh` with the same options logs in without a prompt (--ssh-option Port=…, IdentityFile=…, ProxyJump=…)"
             }
             (User::Other(_), _) => {
-                "--sudo needs the right to sudo without a password there; give that right, log in as that user, or leave --sudo out"
+                "--sudo needs the right to sudo without a password there; give that right, log in as that user, or omit --sudo"
             }
             (User::Current, _) => "it must have a POSIX shell and `head -c`",
         };
@@ -341,7 +341,7 @@ impl RemoteShell {
         }
     }
 
-    /// Waits until the target's side has cleaned up.
+    /// Waits until the script has cleaned up.
     fn cancelled(&mut self) -> ProfileError {
         self.stderr_tail();
         ProfileError::Cancelled {
@@ -349,10 +349,10 @@ impl RemoteShell {
         }
     }
 
-    /// How the program that leads there ended, and its output.
+    /// Exit status and output of the local program.
     fn stderr_tail(&mut self) -> (std::process::ExitStatus, String) {
         drop(self.input.lock().take());
-        // It is drained, so that the other side never waits for a reader.
+        // Drained, so that the target never blocks on its output.
         let _ = io::copy(&mut self.replies, &mut io::sink());
         let status = self.child.wait().unwrap_or_default();
         let output = self
@@ -361,7 +361,7 @@ impl RemoteShell {
             .and_then(|thread| thread.join().ok());
         let output = output.unwrap_or_default().join(" ");
         let output = if output.is_empty() {
-            "it gave no output".to_owned()
+            "no output".to_owned()
         } else {
             output
         };
@@ -371,7 +371,7 @@ impl RemoteShell {
 
 impl Drop for RemoteShell {
     fn drop(&mut self) {
-        // Without a reader at this end the other side cleans up; nothing of it may outlive this program unseen.
+        // The script cleans up when the connection closes; wait for it, so that no process outlives this program.
         self.stderr_tail();
     }
 }
@@ -397,15 +397,16 @@ mod tests {
 
     #[test]
     fn remote_commands_lose_no_bytes_to_cancel_watcher() {
-        let mut hand =
+        let mut shell =
             RemoteShell::connect(&Host::default(), &CancelHandle::default()).expect("a shell");
-        hand.send_command("folder", "-").expect("sent");
-        // The watch is taken back a moment before the next order comes.
+        shell.send_command("folder", "-").expect("sent");
+        // The script stops its watcher just before the next command.
         for round in 0..100 {
-            hand.send_command("hold", "0").expect("sent");
-            hand.replies()
+            shell.send_command("hold", "0").expect("sent");
+            shell
+                .replies()
                 .unwrap_or_else(|error| panic!("round {round}: {error}"));
         }
-        hand.end().expect("every command was accepted");
+        shell.end().expect("every command was accepted");
     }
 }

@@ -9,31 +9,31 @@ use super::nsys::{Sampling, traces};
 use super::remote_shell::RemoteShell;
 use super::{CancelHandle, Host, ProfileError};
 
-/// Longest run of that many frames.
+/// Maximum time of a run with a number of frames.
 const MAX_RUN_TIME: Duration = Duration::from_secs(600);
 
-/// Longest that nsys may take to begin recording a session.
+/// Timeout of the start of a session's recording.
 const START_TIMEOUT_S: u64 = 60;
 
-/// Most lines of a log that an error repeats.
+/// Maximum number of log lines in an error.
 const MAX_LOG_LINES: usize = 40;
 
-/// Below this, a disk counts as full when something failed: nsys takes back what it could not finish.
+/// Free space below which a failure counts as a full disk: nsys removes incomplete files.
 const DISK_FULL_MIB: u64 = 32;
 
-/// Runs that may end by a fault of nsys itself before it is given up.
+/// Maximum number of runs that fail by a bug of nsys.
 const MAX_NSYS_FAILURES: u32 = 3;
 
-/// Configuration of the daemon at the target.
+/// Configuration of the daemon on the target.
 #[derive(Debug, Clone)]
 pub enum ConfigSource {
-    /// A file that is there.
+    /// An existing file on the target.
     InPlace(PathBuf),
-    /// A file of this machine, copied; its relative paths mean what lies in a folder of the target.
+    /// A local file, copied; its relative paths refer to a folder of the target.
     Copied {
-        /// The file here.
+        /// The local file.
         file: PathBuf,
-        /// The folder there.
+        /// The folder on the target.
         remote_dir: String,
     },
 }
@@ -41,32 +41,32 @@ pub enum ConfigSource {
 /// What is profiled.
 #[derive(Debug, Clone)]
 pub enum ProfileTarget {
-    /// A daemon that is started for it.
+    /// A daemon that is started for the profile.
     Run {
-        /// `jetwatch` at the target.
+        /// Path of `jetwatch` on the target.
         program: String,
-        /// Its configuration.
+        /// Configuration of the daemon.
         configuration: ConfigSource,
     },
     /// The running service, through a session of nsys.
     Service {
-        /// The session's name.
+        /// Name of the session.
         session: String,
     },
 }
 
-/// One profile.
+/// Settings of one profile.
 #[derive(Debug, Clone)]
 pub struct ProfileRequest {
-    /// Traces; none: those that fit the target.
+    /// Traces; empty: the default ones that the target supports.
     pub traces: Vec<String>,
     /// Whether the CPU is sampled.
     pub sampling: Sampling,
-    /// Time between the daemon's start and the record's.
+    /// Time between the start of the daemon and the start of the recording.
     pub warmup: Duration,
-    /// How long to record; none: until that many frames were.
+    /// Recording time; `None`: until the number of frames.
     pub duration: Option<Duration>,
-    /// How long nsys may take beyond that.
+    /// Additional time for nsys.
     pub export_timeout: Duration,
     /// Frames after which the daemon ends by itself.
     pub frames: Option<u64>,
@@ -74,12 +74,12 @@ pub struct ProfileRequest {
     pub batch_size: Option<u8>,
 }
 
-/// A profile that was brought back.
+/// A fetched profile.
 #[derive(Debug, Clone)]
 pub struct ProfileResult {
-    /// Frames through the whole pipeline, as the daemon counts them; none for a service.
+    /// Frames through the whole pipeline, counted by the daemon; `None` for a service.
     pub frames: Option<u64>,
-    /// Exit status of the daemon where that is not 0.
+    /// Exit status of the daemon.
     pub status: u8,
 }
 
@@ -88,39 +88,39 @@ pub struct ProfileRunner {
     shell: RemoteShell,
     place: Host,
     host_info: HostInfo,
-    /// Program and configuration, once they are there.
+    /// Paths of program and configuration on the target, after [`prepare`](ProfileRunner::prepare).
     prepared: Option<(String, String)>,
 }
 
 impl ProfileRunner {
-    /// Connects to `host` and inspects it: its nsys is looked up as `nsys`; temporary files are in `folder`, or in the
+    /// Connects to `host` and inspects it: `nsys` is the name or path of its nsys; temporary files are in `folder`, or in the
     /// system's default folder.
     ///
     /// # Errors
-    /// It cannot be reached, has no usable nsys, or too little disk space.
+    /// The connection fails, or the host has no usable nsys or too little disk space.
     pub fn connect(
         host: &Host,
         cancel: &CancelHandle,
         folder: Option<&str>,
         nsys: &str,
     ) -> Result<Self, ProfileError> {
-        let mut hand = RemoteShell::connect(host, cancel)?;
-        hand.operation = "looking for nsys".to_owned();
-        hand.send_command("folder", folder.unwrap_or("-"))?;
-        hand.send_command("find", nsys)?;
-        let answers = hand.replies()?;
-        let folder = answers.iter().find(|(name, _)| name == "folder");
-        let (_, folder) = folder.ok_or_else(|| hand.unexpected("no folder", "a folder"))?;
-        let target = HostInfo::read(host, folder, nsys, &answers)?;
+        let mut shell = RemoteShell::connect(host, cancel)?;
+        shell.operation = "searching nsys".to_owned();
+        shell.send_command("folder", folder.unwrap_or("-"))?;
+        shell.send_command("find", nsys)?;
+        let replies = shell.replies()?;
+        let folder = replies.iter().find(|(name, _)| name == "folder");
+        let (_, folder) = folder.ok_or_else(|| shell.unexpected("no folder", "a folder"))?;
+        let host_info = HostInfo::read(host, folder, nsys, &replies)?;
         Ok(Self {
-            shell: hand,
+            shell,
             place: host.clone(),
-            host_info: target,
+            host_info,
             prepared: None,
         })
     }
 
-    /// What is there.
+    /// Properties of the target.
     #[must_use]
     pub fn host_info(&self) -> &HostInfo {
         &self.host_info
@@ -144,15 +144,15 @@ impl ProfileRunner {
                 configuration,
             } => (program, configuration),
         };
-        self.shell.operation = "looking for jetwatch".to_owned();
+        self.shell.operation = "searching jetwatch".to_owned();
         self.shell.send_command("program", program)?;
-        let answers = self.shell.replies()?;
-        let of = |wanted: &str| {
-            let found = answers.iter().find(|(name, _)| name == wanted);
+        let replies = self.shell.replies()?;
+        let value_of = |wanted: &str| {
+            let found = replies.iter().find(|(name, _)| name == wanted);
             found.map(|(_, value)| value.trim().to_owned())
         };
         let own = concat!("jetwatch ", env!("CARGO_PKG_VERSION"));
-        let version = of("version").unwrap_or_default();
+        let version = value_of("version").unwrap_or_default();
         if version != own {
             note(format!(
                 "{} has `{version}`, this is {own}: their options and keys may differ",
@@ -161,18 +161,18 @@ impl ProfileRunner {
         }
         for daemon in &self.host_info.daemons {
             note(format!(
-                "a daemon runs on {} already ({}), and cameras or ports may be taken; stop it, or profile it with --attach",
+                "a daemon runs on {} already ({}), cameras or ports may be in use; stop it, or profile it with --attach",
                 self.place,
                 daemon.trim()
             ));
         }
-        let path = of("program").unwrap_or_else(|| program.clone());
+        let path = value_of("program").unwrap_or_else(|| program.clone());
         let file = self.copy(configuration)?;
         self.prepared = Some((path, file));
         Ok(())
     }
 
-    /// Brings the configuration to the target; gives its path there.
+    /// Copies the configuration to the target and returns its path there.
     fn copy(&mut self, configuration: &ConfigSource) -> Result<String, ProfileError> {
         let (file, remote_dir) = match configuration {
             ConfigSource::InPlace(file) => return Ok(file.display().to_string()),
@@ -193,10 +193,10 @@ impl ProfileRunner {
     }
 
     /// Makes one profile of `target`, which was prepared: the report is written to `report`, the daemon's own numbers to
-    /// `stats`; an older file there is replaced. Blocks for the whole time. `note` is called before a retry.
+    /// `stats`; existing files are replaced. Blocks for the whole time. `note` is called before a retry.
     ///
     /// # Errors
-    /// Any failure there; nothing is left running.
+    /// Any failure on the target; all started processes are ended.
     pub fn profile(
         &mut self,
         target: &ProfileTarget,
@@ -211,7 +211,7 @@ impl ProfileRunner {
         }
     }
 
-    /// Why the CPU will not be sampled, though it was wanted.
+    /// The reason if the CPU is not sampled although it was requested.
     #[must_use]
     pub fn sampling_note(&self, request: &ProfileRequest) -> Option<String> {
         request.sampling.arguments(&self.host_info.environment).1
@@ -225,43 +225,41 @@ impl ProfileRunner {
         note: &mut dyn FnMut(String),
     ) -> Result<ProfileResult, ProfileError> {
         let Some((program, configuration)) = self.prepared.clone() else {
-            return Err(self
-                .shell
-                .unexpected("no program", "a program that was prepared"));
+            return Err(self.shell.unexpected("no program", "a prepared program"));
         };
         let folder = &self.host_info.folder;
-        let mut words = vec!["profile".to_owned()];
-        words.extend(traces(
+        let mut arguments = vec!["profile".to_owned()];
+        arguments.extend(traces(
             &self.host_info.help,
             &request.traces,
             self.host_info.version,
             &self.place.to_string(),
         )?);
         let (sampling, _) = request.sampling.arguments(&self.host_info.environment);
-        words.extend(sampling.map(str::to_owned));
+        arguments.extend(sampling.map(str::to_owned));
         if !request.warmup.is_zero() {
-            words.push(format!("--delay={}", whole_seconds(request.warmup)));
+            arguments.push(format!("--delay={}", whole_seconds(request.warmup)));
         }
         if let Some(duration) = request.duration {
-            words.push(format!("--duration={}", whole_seconds(duration)));
+            arguments.push(format!("--duration={}", whole_seconds(duration)));
         }
-        words.push("--kill=sigterm".to_owned());
-        words.push("--force-overwrite=true".to_owned());
-        words.push(format!("--output={folder}/report"));
-        words.extend([program, "run".to_owned()]);
-        words.push(format!("--config={configuration}"));
-        words.push(format!("--stats={folder}/stats.json"));
+        arguments.push("--kill=sigterm".to_owned());
+        arguments.push("--force-overwrite=true".to_owned());
+        arguments.push(format!("--output={folder}/report"));
+        arguments.extend([program, "run".to_owned()]);
+        arguments.push(format!("--config={configuration}"));
+        arguments.push(format!("--stats={folder}/stats.json"));
         if let Some(frames) = request.frames {
-            words.push(format!("--max-frames={frames}"));
+            arguments.push(format!("--max-frames={frames}"));
         }
         if let Some(size) = request.batch_size {
-            words.push(format!("--batch-size={size}"));
+            arguments.push(format!("--batch-size={size}"));
         }
         let limit =
             request.warmup + request.duration.unwrap_or(MAX_RUN_TIME) + request.export_timeout;
-        let mut faults = 0;
+        let mut failures = 0;
         loop {
-            let ended = self.run_nsys("record", "profiling", words.clone(), limit.as_secs())?;
+            let ended = self.run_nsys("record", "profiling", arguments.clone(), limit.as_secs())?;
             let has_stats = self.shell.fetch("stats.json", stats)?;
             if has_stats && self.shell.fetch("report.nsys-rep", report)? {
                 return Ok(ProfileResult {
@@ -269,14 +267,14 @@ impl ProfileRunner {
                     status: ended.status,
                 });
             }
-            faults += 1;
-            if !ended.is_nsys_bug() || faults == MAX_NSYS_FAILURES {
+            failures += 1;
+            if !ended.is_nsys_bug() || failures == MAX_NSYS_FAILURES {
                 // The daemon succeeded, so nsys caused the failure.
                 let status = if has_stats { 0 } else { ended.status };
                 return Err(self.failure(Ended { status, ..ended }, "profile"));
             }
             note(format!(
-                "nsys failed on {} with an internal error, as it may on a busy machine; trying again",
+                "nsys failed on {} with an internal error, which can happen on a busy machine; trying again",
                 self.place
             ));
         }
@@ -290,13 +288,18 @@ impl ProfileRunner {
     ) -> Result<ProfileResult, ProfileError> {
         self.host_info.check_session(&self.place, session)?;
         let (sampling, _) = request.sampling.arguments(&self.host_info.environment);
-        let mut words = vec!["start".to_owned(), format!("--session={session}")];
-        words.extend(sampling.map(str::to_owned));
-        words.push("--force-overwrite=true".to_owned());
-        words.push(format!("--output={}/report", self.host_info.folder));
-        // From here on the session is freed if the connection ends.
+        let mut arguments = vec!["start".to_owned(), format!("--session={session}")];
+        arguments.extend(sampling.map(str::to_owned));
+        arguments.push("--force-overwrite=true".to_owned());
+        arguments.push(format!("--output={}/report", self.host_info.folder));
+        // From here on the script releases the session if the connection ends.
         self.shell.send_command("session", session)?;
-        let ended = self.run_nsys("tell", "starting the session", words, START_TIMEOUT_S)?;
+        let ended = self.run_nsys(
+            "control",
+            "starting the session",
+            arguments,
+            START_TIMEOUT_S,
+        )?;
         if ended.status != 0 {
             return Err(self.failure(ended, "start"));
         }
@@ -305,11 +308,11 @@ impl ProfileRunner {
         self.shell
             .send_command("hold", &whole_seconds(duration).to_string())?;
         self.shell.replies()?;
-        let words = vec!["stop".to_owned(), format!("--session={session}")];
+        let arguments = vec!["stop".to_owned(), format!("--session={session}")];
         let ended = self.run_nsys(
-            "tell",
+            "control",
             "stopping the session",
-            words,
+            arguments,
             request.export_timeout.as_secs(),
         )?;
         if ended.status != 0 {
@@ -328,12 +331,12 @@ impl ProfileRunner {
     /// Cleans up at the target.
     ///
     /// # Errors
-    /// The connection ended first; then it cleans up by itself.
+    /// The connection was lost before; the script then cleans up by itself.
     pub fn end(self) -> Result<(), ProfileError> {
         self.shell.end()
     }
 
-    /// Runs nsys there with `arguments`.
+    /// Runs nsys on the target with `arguments`.
     fn run_nsys(
         &mut self,
         how: &str,
@@ -342,33 +345,33 @@ impl ProfileRunner {
         limit_s: u64,
     ) -> Result<Ended, ProfileError> {
         self.shell.operation = doing.to_owned();
-        for word in arguments {
-            self.shell.send_command("argument", &word)?;
+        for argument in arguments {
+            self.shell.send_command("argument", &argument)?;
         }
         self.shell.send_command(how, &limit_s.to_string())?;
-        let answers = self.shell.replies().map_err(|error| match error {
+        let replies = self.shell.replies().map_err(|error| match error {
             ProfileError::Timeout { place, .. } => ProfileError::Timeout {
                 place,
                 seconds: limit_s,
             },
             error => error,
         })?;
-        let of = |wanted: &str| {
-            let found = answers.iter().rfind(|(name, _)| name == wanted);
+        let value_of = |wanted: &str| {
+            let found = replies.iter().rfind(|(name, _)| name == wanted);
             found.map_or("", |(_, value)| value.as_str())
         };
-        let status = of("status");
+        let status = value_of("status");
         let status = status
             .parse()
             .map_err(|_| self.shell.unexpected(status, "an exit status"))?;
         Ok(Ended {
             status,
-            log: log_tail(of("log")),
-            free_mib: free_mib(of("free")),
+            log: log_tail(value_of("log")),
+            free_mib: free_mib(value_of("free")),
         })
     }
 
-    /// Why there is no report.
+    /// The error for a missing report.
     fn failure(&self, ended: Ended, what: &'static str) -> ProfileError {
         let place = self.place.to_string();
         let Ended {
@@ -407,18 +410,18 @@ struct Ended {
 }
 
 impl Ended {
-    /// Whether nsys reports an internal exception: at times its own processes do not find each other at the start.
+    /// Whether nsys reports an internal exception: sometimes its own processes cannot connect to each other at the start.
     fn is_nsys_bug(&self) -> bool {
         self.log.contains("QuadDCommon::") && self.log.contains("Dynamic exception type")
     }
 }
 
-/// nsys takes whole seconds in all of its versions.
+/// All versions of nsys accept whole seconds.
 fn whole_seconds(time: Duration) -> u64 {
     time.as_secs() + u64::from(time.subsec_nanos() > 0)
 }
 
-/// The end of a log, without what nsys draws.
+/// The end of a log, without progress bars of nsys.
 fn log_tail(log: &str) -> String {
     let lines = log.split(['\n', '\r']).map(str::trim_end).filter(|line| {
         !line.is_empty() && !line.starts_with("[1/") && !line.starts_with("Generat")

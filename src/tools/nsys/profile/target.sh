@@ -186,7 +186,7 @@ while IFS='' read -r line <&3; do
         say "status $status"
         say ready
         ;;
-    'tell '*) # Runs nsys as it is, for sessions of others, which meet in the system's folder.
+    'control '*) # Runs nsys with the system's temporary folder, for sessions of other programs.
         begin_watch "$value"
         timeout "$value" "$nsys" "$@" >"$folder/log" 2>&1 3<&- &
         wait $!

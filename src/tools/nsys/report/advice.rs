@@ -9,17 +9,17 @@ pub use self::rules::RULES;
 
 /// One rule.
 pub struct Rule {
-    /// Its name.
+    /// Name of the rule.
     pub name: &'static str,
-    /// Its finding in a capture: the sentence and its evidence; `None` where it does not apply.
+    /// Evaluates a capture: the sentence and its evidence; `None` if the rule does not apply.
     pub evaluate: fn(&CaptureMetrics) -> Option<(String, String)>,
-    /// What to do.
+    /// Remedy.
     pub advice: &'static str,
     /// Keys of the configuration to change.
     pub keys: &'static [&'static str],
 }
 
-/// What one rule found.
+/// Result of one rule.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Finding {
     /// The rule.
@@ -28,7 +28,7 @@ pub struct Finding {
     pub text: String,
     /// The numbers behind it.
     pub evidence: String,
-    /// What to do.
+    /// Remedy.
     pub advice: &'static str,
     /// Keys of the configuration to change.
     pub keys: &'static [&'static str],
@@ -51,7 +51,7 @@ pub fn advise(metrics: &CaptureMetrics) -> Vec<Finding> {
 }
 
 impl Finding {
-    /// In sentences.
+    /// The finding as text.
     #[must_use]
     pub fn to_text(&self) -> String {
         let keys = if self.keys.is_empty() {

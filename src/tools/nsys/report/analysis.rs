@@ -1,4 +1,4 @@
-//! One report from its file to its tables, its verdict and what is compared or drawn of it.
+//! Analysis of one report: tables, verdict, summary for comparisons, and plot. Called by `jetwatch report`.
 
 use std::path::Path;
 
@@ -14,18 +14,18 @@ use super::table::{Table, unitless};
 use super::tables::{AnalysisContext, Builder, TABLES};
 use super::{ReportError, capture::Content};
 
-/// What is wanted of a report.
+/// What to compute from a report.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
-    /// Names of tables; none: those of [`DEFAULT_TABLES`], `all`: all that the report has something for.
+    /// Names of tables; empty: those of [`DEFAULT_TABLES`]; `all`: all that are not empty.
     pub tables: &'a [String],
-    /// Most rows of a table of single events.
+    /// Maximum number of rows of a table of single events.
     pub rows: usize,
-    /// The part to look at.
+    /// The time window to analyze.
     pub window: TimeWindow,
-    /// An occurrence of a range to look within.
+    /// An occurrence of a range; only events within it count.
     pub within: Option<&'a str>,
-    /// Whether to make what plots need.
+    /// Whether to compute the data of plots.
     pub plots: Plots,
     /// The program that exports reports.
     pub nsys: &'a Path,
@@ -34,13 +34,13 @@ pub struct Request<'a> {
 /// Whether plots are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plots {
-    /// They are.
+    /// Compute the data of plots.
     Include,
-    /// They are not, and what they need is not made.
+    /// No plots.
     Omit,
 }
 
-/// Tables that are shown when none is asked for.
+/// Tables that are printed by default.
 pub const DEFAULT_TABLES: [&str; 7] = [
     "verdict",
     "stages",
@@ -51,27 +51,30 @@ pub const DEFAULT_TABLES: [&str; 7] = [
     "cuda_api_sum",
 ];
 
-/// The word for all tables.
+/// Name for all tables.
 pub const ALL_TABLES: &str = "all";
 
 /// The result for one report.
 #[derive(Debug)]
 pub struct Analysis {
-    /// What to call it.
+    /// Title of the report.
     pub title: String,
-    /// What wrote it, as text.
+    /// Program and version that wrote it.
     pub version: String,
-    /// The tables that were asked for, in their order.
+    /// The requested tables, in order.
     pub tables: Vec<Table>,
-    /// The verdict in sentences; `None` where no stages of jetwatch are in it.
+    /// The findings of the verdict as text; `None` without stages of jetwatch.
     pub verdict: Option<Vec<String>>,
-    /// What is compared with others.
-    pub digest: ReportSummary,
-    /// What is drawn.
+    /// Summary for comparisons.
+    pub summary: ReportSummary,
+    /// Data of the plots.
     pub plot: Option<Plot>,
 }
 
-/// Reads a report and counts it. Blocks: a second for a million events.
+/// Reads and analyzes a report. Blocks: about 1 s for a million events.
+///
+/// # Errors
+/// The file cannot be read or exported, is damaged, or has no event in the requested part.
 pub fn analyze(
     path: &Path,
     title: &str,
@@ -90,7 +93,7 @@ pub fn analyze(
                 version: "benchmark.json".to_owned(),
                 tables,
                 verdict: findings.map(words),
-                digest: benchmark.summary(title),
+                summary: benchmark.summary(title),
                 plot: None,
             })
         }
@@ -98,7 +101,7 @@ pub fn analyze(
             path: exported,
             _folder,
         } => {
-            // Errors name the file that was given, not the one that nsys made of it: that one is gone when they are read.
+            // Errors contain the path of the given file, not of the temporary export.
             let export = Export::open(&exported, path)?;
             analyze_export(&export, title, request, progress)
         }
@@ -124,14 +127,14 @@ fn analyze_export(
     };
     if capture.span().is_none() && capture.waits.is_empty() {
         return Err(if window == TimeWindow::default() {
-            nothing("it holds no event; profile for longer, or with --trace=cuda,nvtx,osrt")
+            nothing("it has no events; profile for longer, or with --trace=cuda,nvtx,osrt")
         } else {
-            nothing("no event is in the part that was asked for; widen --from, --until or --within")
+            nothing("the requested part has no events; widen --from, --until or --within")
         });
     }
     if request.tables.is_empty() && capture.ranges.is_empty() {
         return Err(nothing(
-            "it holds no NVTX range here; profile with --trace=nvtx, or ask for other tables with --table",
+            "it has no NVTX ranges in this part; profile with --trace=nvtx, or select other tables with --table",
         ));
     }
     let context = AnalysisContext::new(&capture, request.rows);
@@ -149,7 +152,7 @@ fn analyze_export(
             RequestedTable::Verdict => advice_table(&findings),
             RequestedTable::Recipe(recipe) => (recipe.build)(&context),
         };
-        // An empty table is left out unless it was requested by name.
+        // An empty table is omitted unless it was requested by name.
         if !table.rows.is_empty() || !(request.tables.is_empty() || request.tables[0] == ALL_TABLES)
         {
             tables.push(table);
@@ -160,18 +163,18 @@ fn analyze_export(
         version: capture.version.clone(),
         tables,
         verdict: is_ours.then(|| findings.iter().map(|finding| finding.to_text()).collect()),
-        digest: ReportSummary::from_capture(&context, evidence.gpu_busy, &findings),
+        summary: ReportSummary::from_capture(&context, evidence.gpu_busy, &findings),
         plot: (request.plots == Plots::Include).then(|| Plot::from_capture(&context)),
     })
 }
 
-/// A table that was asked for.
+/// A requested table.
 enum RequestedTable {
     Verdict,
     Recipe(&'static Builder),
 }
 
-/// The tables of a request. Errors where one needs what is not in the export.
+/// The tables of a request. Fails if the export lacks the data of one.
 fn requested_tables(
     export: &Export,
     content: Content,
@@ -195,7 +198,7 @@ fn requested_tables(
             }
         } else if is_named && !names.is_empty() && !is_all {
             export.require(recipe.needs)?;
-            // What the recipe names is there, so it is the other half that is missing.
+            // The table of the recipe exists, so the other one is missing.
             export.require(&NVTX)?;
             export.require(&super::schema::KERNELS)?;
         }
@@ -206,7 +209,7 @@ fn requested_tables(
 /// The name of the table of findings.
 pub const VERDICT: &str = "verdict";
 
-/// All names of tables with what they show, in the order in which they are printed.
+/// All tables with their descriptions, in the order of output.
 pub fn table_names() -> impl Iterator<Item = (&'static str, &'static str)> {
     let verdict = (VERDICT, "what the numbers mean, and the keys to change");
     let others = TABLES

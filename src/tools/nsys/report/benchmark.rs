@@ -17,16 +17,16 @@ use super::table::{Cell, Table, ns, unitless};
 /// Milliseconds to ns.
 const MS: f64 = 1e6;
 
-/// A benchmark.
+/// A parsed benchmark.
 #[derive(Debug)]
 pub(super) struct Benchmark {
     ranges: Vec<TimedRange>,
     workload: Workload,
-    /// Findings of the verdict's rules for its run; `None` where another program wrote it.
+    /// Findings of the verdict's rules for its run; `None` if another program wrote it.
     findings: Option<Vec<Finding>>,
 }
 
-/// One range: its path, and what is known of its times in ms.
+/// One range: its path, and its times in ms.
 #[derive(Debug, Default)]
 struct TimedRange {
     path: String,
@@ -48,7 +48,7 @@ struct Statistics {
 }
 
 impl Benchmark {
-    /// Reads one. Errors where it is no benchmark, or nothing is left of it after the warm-up.
+    /// Parses a file. Fails if it is not a benchmark, or has no batch after the warm-up.
     pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<Self, ReportError> {
         let wrong = |reason: String| ReportError::Benchmark {
             path: path.to_owned(),
@@ -56,12 +56,12 @@ impl Benchmark {
         };
         let value: Value = serde_json::from_slice(bytes).map_err(|error| {
             wrong(format!(
-                "it is no complete JSON ({error}); was the benchmark cut off? Run it again"
+                "it is not complete JSON ({error}): the benchmark was interrupted; run it again"
             ))
         })?;
         let object = value
             .as_object()
-            .ok_or_else(|| wrong("it is no JSON object".to_owned()))?;
+            .ok_or_else(|| wrong("it is not a JSON object".to_owned()))?;
         let sets = ["data_stats_minus_warmup", "mean_data", "data_mean", "data"];
         let set = sets
             .into_iter()
@@ -69,7 +69,7 @@ impl Benchmark {
             .ok_or_else(|| {
                 if object.contains_key("ablation") {
                     return wrong(
-                        "it compares the steps of an ablation, each of which has a folder next to it: name the benchmark.json in a step's folder"
+                        "it compares the steps of an ablation, each of which has a folder next to it: give the benchmark.json in a step's folder"
                             .to_owned(),
                     );
                 }
@@ -94,7 +94,7 @@ impl Benchmark {
         walk(tree, "", &mut ranges).map_err(|problem| wrong(format!("{set}{problem}")))?;
         if ranges.is_empty() {
             return Err(wrong(format!(
-                "{set} is empty: no batch is left after the warm-up, which is dropped at the front and at the end; run more \
+                "{set} is empty: no batch is left after the warm-up, which is removed at the start and at the end; run more \
                  than twice as many batches as the warm-up has"
             )));
         }
@@ -123,7 +123,7 @@ impl Benchmark {
         })
     }
 
-    /// The verdict, where the run's own numbers are there.
+    /// The verdict, if the file has the numbers of a run.
     pub(super) fn findings(&self) -> Option<&[Finding]> {
         self.findings.as_deref()
     }
@@ -167,7 +167,7 @@ impl Benchmark {
         table
     }
 
-    /// What is compared with other reports.
+    /// Summary for comparisons.
     pub(super) fn summary(self, title: &str) -> ReportSummary {
         let ranges = self.ranges.into_iter().map(|timed| {
             let cpu_ns = timed.cpu.mean.unwrap_or(0.0) * MS;
@@ -181,7 +181,7 @@ impl Benchmark {
                 median_ns: timed.cpu.median.unwrap_or(0.0) * MS,
                 max_ns: timed.cpu.max.unwrap_or(0.0) * MS,
                 outliers: 0,
-                // CV-CUDA writes zero where a range had nothing to do on the GPU.
+                // CV-CUDA writes zero for a range without GPU work.
                 gpu_ns: timed.gpu.mean.filter(|ms| *ms > 0.0).map(|ms| ms * MS),
             }
         });
@@ -202,7 +202,7 @@ impl Benchmark {
     }
 }
 
-/// Takes every object with a time for a range. The error names a time that is not a number.
+/// Every object with a time is a range. The error names a time that is not a number.
 fn walk(tree: &Map<String, Value>, path: &str, ranges: &mut Vec<TimedRange>) -> Result<(), String> {
     if tree.contains_key("cpu_time") || tree.contains_key("gpu_time") {
         let number = |names: &[&str]| {
@@ -273,7 +273,7 @@ fn statistics(value: &Value) -> Option<Statistics> {
 fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
-        Value::Bool(_) => "a truth value",
+        Value::Bool(_) => "a boolean",
         Value::Number(_) => "a number",
         Value::String(_) => "a text",
         Value::Array(_) => "a list",
@@ -326,8 +326,8 @@ mod tests {
     #[test]
     fn invalid_benchmark_is_reported() {
         for (json, expected) in [
-            ("{\"data\": {", "no complete JSON"),
-            ("[]", "no JSON object"),
+            ("{\"data\": {", "not complete JSON"),
+            ("[]", "not a JSON object"),
             (
                 "{}",
                 "found the keys none, expected data_stats_minus_warmup",

@@ -100,7 +100,7 @@ pub fn overview(digests: &[ReportSummary]) -> Table {
     table
 }
 
-/// Ranges that took far longer at times than they do usually, by report.
+/// Ranges with instances far above their usual time, by report.
 #[must_use]
 pub fn outliers(digests: &[ReportSummary]) -> Table {
     let columns = [
@@ -138,7 +138,7 @@ pub fn outliers(digests: &[ReportSummary]) -> Table {
     table
 }
 
-/// What changed from the first to the second, the largest change of time first.
+/// Changes from the first to the second report, the largest change of time first.
 #[must_use]
 pub fn diff(before: &ReportSummary, after: &ReportSummary) -> Table {
     let columns = [
@@ -185,7 +185,7 @@ pub fn diff(before: &ReportSummary, after: &ReportSummary) -> Table {
     table
 }
 
-/// What the verdict states of the first alone, of the second alone, and of both.
+/// Findings of the first report only, of the second only, and of both.
 #[must_use]
 pub fn advice(before: &ReportSummary, after: &ReportSummary) -> Table {
     let title = format!("Verdict of {} and of {}", before.title, after.title);
@@ -209,13 +209,13 @@ pub fn advice(before: &ReportSummary, after: &ReportSummary) -> Table {
     table
 }
 
-/// The change in hundredths.
+/// The change in percent.
 fn ratio(old: Option<f64>, new: Option<f64>) -> Option<f64> {
     let old = old.filter(|old| *old > 0.0)?;
     Some((new? / old - 1.0) * 100.0)
 }
 
-/// The change in a word: only what is larger than chance counts.
+/// The change as one word: only significant changes count.
 fn change(old: Option<&RangeSummary>, new: Option<&RangeSummary>) -> &'static str {
     let (Some(old), Some(new)) = (old, new) else {
         return if old.is_some() { "gone" } else { "new" };
@@ -232,7 +232,7 @@ fn change(old: Option<&RangeSummary>, new: Option<&RangeSummary>) -> &'static st
     }
 }
 
-/// Why the numbers of two reports do not belong next to each other, in sentences; empty where they do.
+/// Why two reports are not comparable, as sentences; empty if they are.
 #[must_use]
 pub fn differences(one: &ReportSummary, other: &ReportSummary) -> Vec<String> {
     let mut found = Vec::new();
@@ -259,7 +259,7 @@ pub fn differences(one: &ReportSummary, other: &ReportSummary) -> Vec<String> {
     }
     let union = a.kernels.union(&b.kernels).count();
     let shared = a.kernels.intersection(&b.kernels).count();
-    // A report without kernels was made without a GPU, or without tracing it: that states nothing about the network.
+    // A report without kernels was made without a GPU, or without tracing it: which says nothing about the network.
     let both_have = !a.kernels.is_empty() && !b.kernels.is_empty();
     if both_have && (shared as f64) < MIN_COMMON_KERNELS * union as f64 {
         found.push(format!(

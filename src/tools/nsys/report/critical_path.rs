@@ -13,16 +13,16 @@ use super::capture::Capture;
 use super::table::{Cell, Table, ns, percent, unitless};
 use super::tables::AnalysisContext;
 
-/// What one stage did.
+/// Times of one stage.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StageTimes {
-    /// Which.
+    /// The stage.
     pub stage: Stage,
     /// Threads that ran it.
     pub threads: usize,
-    /// Its ranges.
+    /// Number of its ranges.
     pub ranges: u64,
-    /// Their time together, in ns.
+    /// Sum of their times, in ns.
     pub total_ns: i64,
     /// Their share of the time of all threads that ran it, 0 to 1.
     pub share: f64,
@@ -36,10 +36,10 @@ pub struct StageTimes {
     pub gpu_ns: i64,
 }
 
-/// All stages that were seen, in the order in which a frame meets them.
+/// All recorded stages, in the order of a frame.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CriticalPath {
-    /// One for each.
+    /// One entry per stage.
     pub stages: Vec<StageTimes>,
     /// From the first begin to the last end of a stage, in ns.
     pub span: (i64, i64),
@@ -150,13 +150,13 @@ impl CriticalPath {
         critical_path
     }
 
-    /// The times of a stage, where it was seen.
+    /// The times of a stage, if it was recorded.
     #[must_use]
     pub fn stage(&self, stage: Stage) -> Option<&StageTimes> {
         self.stages.iter().find(|times| times.stage == stage)
     }
 
-    /// Share of its threads' time that a stage took, 0 to 1; zero where it was not seen.
+    /// Share of its threads' time that a stage took, 0 to 1; zero if it was not recorded.
     #[must_use]
     pub fn share(&self, stage: Stage) -> f64 {
         self.stage(stage).map_or(0.0, |times| times.share)
@@ -206,7 +206,7 @@ impl CriticalPath {
         table
     }
 
-    /// Whom a stage waits for, as text.
+    /// What a stage waits for, as text.
     #[must_use]
     pub fn waited_for(&self, stage: Stage) -> &'static str {
         /// Detectors that work this share of their time leave readers of files waiting.
@@ -233,7 +233,7 @@ impl CriticalPath {
     }
 }
 
-/// What a detector's thread does when it does not wait for frames.
+/// Stages of a detector's thread except waits for frames.
 pub(super) const DETECTOR_STAGES: [Stage; 3] = [Stage::Tensor, Stage::Infer, Stage::Decode];
 
 /// Stages that frames wait for.
@@ -310,7 +310,7 @@ fn walk(steps: &PathSteps<'_>, times: &mut HashMap<Stage, StageTimes>) {
         let at = ends.partition_point(|(end, _)| *end <= until);
         Some(ends[at.checked_sub(1)?].1)
     };
-    // The parts next to the pipeline never block it: they drop what they cannot keep up with.
+    // Asynchronous stages never block the pipeline: they drop excess frames.
     let Some((mut cursor, mut place)) = places(&PIPELINE_STAGES).max() else {
         return;
     };

@@ -1,8 +1,8 @@
-//! Why a report cannot be read or written.
+//! Errors of reading and writing reports.
 
 use std::path::PathBuf;
 
-/// What went wrong with one file or one question.
+/// Why a report cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
     /// The file cannot be opened or read.
@@ -15,14 +15,14 @@ pub enum ReportError {
     },
     /// The file is empty.
     #[error(
-        "{} is empty: the profile was cut off before it was written; profile again and let nsys end by itself",
+        "{} is empty: the profile was interrupted before it was written; profile again and let nsys end by itself",
         path.display()
     )]
     Empty {
         /// The file.
         path: PathBuf,
     },
-    /// The file is none of the kinds that are read.
+    /// The file is of an unsupported kind.
     #[error(
         "{} is {found}; expected an nsys export (.sqlite), a report (.nsys-rep) or a benchmark.json",
         path.display()
@@ -30,12 +30,12 @@ pub enum ReportError {
     Kind {
         /// The file.
         path: PathBuf,
-        /// What it looks like.
+        /// The detected kind.
         found: String,
     },
     /// A report of Nsight Systems before 2021.4, which only nsys itself converts.
     #[error(
-        "{} is a report of an old Nsight Systems; convert it where that nsys is installed, then give the result: \
+        "{} is a report of an old Nsight Systems; convert it with that nsys, then use the result: \
          nsys export --type sqlite --force-overwrite true -o {} {}",
         path.display(),
         path.with_extension("sqlite").display(),
@@ -45,9 +45,9 @@ pub enum ReportError {
         /// The file.
         path: PathBuf,
     },
-    /// A report is to be exported and nsys is not there.
+    /// A report needs an export, and nsys was not found.
     #[error(
-        "{} needs nsys to be exported, and it was not found ({cause}); install Nsight Systems, name it with --nsys, or export the \
+        "{} needs nsys for its export, which was not found ({cause}); install Nsight Systems, give its path with --nsys, or export the \
          report where it was made: nsys export --type sqlite --force-overwrite true -o {} {}",
         path.display(),
         path.with_extension("sqlite").display(),
@@ -56,24 +56,24 @@ pub enum ReportError {
     NoNsys {
         /// The report.
         path: PathBuf,
-        /// What starting it stated.
+        /// The error of its start.
         cause: std::io::Error,
     },
     /// nsys could not export a report.
     #[error(
-        "nsys could not export {}: {output}; the report is cut off or was made by a newer nsys: profile again, or export it with the \
-         nsys that made it",
+        "nsys could not export {}: {output}; the report is truncated or was written by a newer nsys: profile again, or export it with the \
+         nsys that wrote it",
         path.display()
     )]
     Export {
         /// The report.
         path: PathBuf,
-        /// The last that nsys stated.
+        /// The last output of nsys.
         output: String,
     },
     /// The database is damaged or is being written.
     #[error(
-        "{}: {cause}; the export is cut off or damaged: export it again with nsys export --force-overwrite true",
+        "{}: {cause}; the export is truncated or damaged: export it again with nsys export --force-overwrite true",
         path.display()
     )]
     Database {
@@ -82,7 +82,7 @@ pub enum ReportError {
         /// The output of SQLite.
         cause: rusqlite::Error,
     },
-    /// A table is missing that is needed.
+    /// A required table is missing.
     #[error(
         "{} has no table {table}, so there is no {what} in it; {advice}",
         path.display()
@@ -90,14 +90,14 @@ pub enum ReportError {
     NoTable {
         /// The file.
         path: PathBuf,
-        /// The first that is missing.
+        /// The first missing table.
         table: &'static str,
-        /// What would stand in it.
+        /// Content of the table.
         what: &'static str,
-        /// What to do.
+        /// Remedy.
         advice: &'static str,
     },
-    /// A table has no such column.
+    /// A required column is missing.
     #[error(
         "{}: table {table} has no column {column}; this schema ({version}) is unknown: export the report with an nsys from 2021 to 2025",
         path.display()
@@ -109,10 +109,10 @@ pub enum ReportError {
         table: String,
         /// The column.
         column: String,
-        /// The version that the file gives, or that it gives none.
+        /// The version of the file as text.
         version: String,
     },
-    /// A value of the database cannot be what it is.
+    /// A value of the database has a wrong type.
     #[error(
         "{}: table {table}, row {row}: {column} is {found}, expected {expected}; the export is damaged: export it again",
         path.display()
@@ -131,7 +131,7 @@ pub enum ReportError {
         /// What was expected.
         expected: &'static str,
     },
-    /// A range to look within is not in the report.
+    /// The report does not contain the requested range.
     #[error(
         "{} has no range {wanted}; its ranges: {known}",
         path.display()
@@ -139,20 +139,20 @@ pub enum ReportError {
     NoRange {
         /// The file.
         path: PathBuf,
-        /// What was asked for.
+        /// The requested range.
         wanted: String,
-        /// Names that are there.
+        /// Names of existing ranges.
         known: String,
     },
-    /// Nothing is left to report on.
+    /// There are no events to report on.
     #[error("{}: {reason}", path.display())]
     Nothing {
         /// The file.
         path: PathBuf,
-        /// Why, and what to do.
+        /// Reason and remedy.
         reason: String,
     },
-    /// A benchmark.json is not one.
+    /// The file is not a benchmark.json.
     #[error("{}: {reason}", path.display())]
     Benchmark {
         /// The file.

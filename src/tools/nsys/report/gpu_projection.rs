@@ -1,6 +1,6 @@
-//! NVTX ranges projected onto the GPU: for each range, from the first begin to the last end of what calls within it made the GPU do.
+//! NVTX ranges projected onto the GPU: for each range, from the first begin to the last end of the GPU operations of the calls within it.
 //!
-//! An operation is tied to its call by process and correlation id, and a call is in a range when it begins and ends inside of
+//! An operation is matched with its call by process and correlation id, and a call is in a range when it begins and ends inside of
 //! it on the same thread. Ranges and calls of a thread are gone through once, in the order of time, next to a list of the
 //! ranges that are open; with SQL the same takes minutes for a million of them.
 
@@ -11,7 +11,7 @@ use super::capture::{Capture, Style};
 /// No parent.
 pub const NO_RANGE: u32 = u32::MAX;
 
-/// How ranges stand in each other.
+/// Nesting of ranges.
 #[derive(Debug)]
 pub struct Nesting {
     /// Ranges that began and ended on one thread, by thread, begin and length.
@@ -76,7 +76,7 @@ impl Nesting {
     }
 }
 
-/// A range that made the GPU do something.
+/// A range with GPU operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Projected {
     /// Index of the range.
@@ -85,9 +85,9 @@ pub struct Projected {
     pub start: i64,
     /// End of the last, in ns.
     pub end: i64,
-    /// How many calls within it made the GPU do something.
+    /// Number of calls within it with GPU operations.
     pub operations: u32,
-    /// How many ranges right inside of it were projected, too.
+    /// Number of projected ranges directly inside of it.
     pub children: u32,
 }
 
@@ -149,7 +149,7 @@ pub fn project(capture: &Capture, nesting: &Nesting, pairs: &[(u32, u32)]) -> Ve
     }
     for at in 0..found.len() {
         let parent = nesting.parent[found[at].range as usize];
-        // What a child did, its parent did, so that it has a place.
+        // Operations of a child are also its parent's, so the parent has an entry.
         if parent != NO_RANGE && place[parent as usize] != NO_RANGE {
             found[place[parent as usize] as usize].children += 1;
         }
@@ -211,7 +211,7 @@ pub fn pairs(capture: &Capture) -> Vec<(u32, u32)> {
         let same = calls[first..]
             .iter()
             .take_while(|call| call_key(call) == key);
-        // Zero ties nothing.
+        // Zero is no correlation id.
         if key.1 != 0 {
             pairs.extend(same.map(|call| (*call, operation)));
         }

@@ -1,4 +1,4 @@
-//! One page with everything in it: tables, verdicts, and plots drawn by a script of our own. It needs no network.
+//! A self-contained HTML page: tables, verdicts, and plots drawn by `page.js`. It needs no network.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use super::table::{Table, format_cell};
 #[must_use]
 pub fn page(analyses: &[Analysis], compared: &[Table], warnings: &[String]) -> String {
     let reports = analyses.iter().map(|analysis| {
-        let bars = analysis.digest.ranges.iter().map(|range| {
+        let bars = analysis.summary.ranges.iter().map(|range| {
             json!({"name": range.name, "cpu": range.cpu_ns, "gpu": range.gpu_ns, "total": range.cpu_total_ns})
         });
         json!({
@@ -26,7 +26,7 @@ pub fn page(analyses: &[Analysis], compared: &[Table], warnings: &[String]) -> S
         "compared": compared.iter().map(table_json).collect::<Vec<_>>(),
         "warnings": warnings,
     });
-    // Names come from profiled programs: nothing in them may end the script that holds them.
+    // Names come from profiled programs: no text in them may end the script element.
     let data = data.to_string().replace('<', "\\u003c");
     let (style, script) = (include_str!("page.css"), include_str!("page.js"));
     format!(

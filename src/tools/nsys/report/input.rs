@@ -1,4 +1,4 @@
-//! What a file is, and how it comes to be read: exports as they are, reports through nsys, benchmarks as JSON.
+//! Detects the kind of a file and opens it: exports directly, reports through nsys, benchmarks as JSON.
 
 use std::fs::File;
 use std::io::Read;
@@ -10,13 +10,13 @@ use super::ReportError;
 /// The first bytes of a SQLite database.
 const SQLITE: &[u8] = b"SQLite format 3\0";
 
-/// Most of what nsys stated that an error repeats.
+/// Maximum length of the output of nsys in an error.
 const MAX_OUTPUT_CHARS: usize = 400;
 
-/// A file that can be read.
+/// A supported input file.
 #[derive(Debug)]
 pub(super) enum Input {
-    /// A SQLite database, with the folder that holds it where nsys made it for this.
+    /// A SQLite database, with its temporary folder if nsys exported it.
     Export {
         path: PathBuf,
         _folder: Option<tempfile::TempDir>,
@@ -59,7 +59,7 @@ pub(super) fn open(path: &Path, nsys: &Path) -> Result<Input, ReportError> {
         Some("qdrep" | "qdstrm") => Err(ReportError::OldReport {
             path: path.to_owned(),
         }),
-        Some("sqlite" | "db") => Err(wrong("no SQLite database")),
+        Some("sqlite" | "db") => Err(wrong("not a SQLite database")),
         _ if head.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{') => {
             let mut bytes = head;
             file.read_to_end(&mut bytes).map_err(read)?;
@@ -108,14 +108,14 @@ fn export(path: &Path, nsys: &Path) -> Result<Input, ReportError> {
     })
 }
 
-/// The last line that is no bar of progress, shortened.
+/// The last line except progress bars, shortened.
 fn output_tail(stdout: &[u8], stderr: &[u8]) -> String {
     let text = [stdout, b"\n", stderr].concat();
     let text = String::from_utf8_lossy(&text);
     let mut lines = text.split(['\n', '\r']).map(str::trim);
     let last = lines.rfind(|line| !line.is_empty() && !line.contains('%'));
     last.map_or_else(
-        || "it gave no output".to_owned(),
+        || "no output".to_owned(),
         |line| line.chars().take(MAX_OUTPUT_CHARS).collect(),
     )
 }
@@ -131,6 +131,6 @@ mod tests {
             b"File is damaged.\n\n",
         );
         assert_eq!(output, "File is damaged.");
-        assert_eq!(output_tail(b"", b""), "it gave no output");
+        assert_eq!(output_tail(b"", b""), "no output");
     }
 }

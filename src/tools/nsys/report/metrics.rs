@@ -1,4 +1,4 @@
-//! What verdicts are made of: a few shares and sums of a capture.
+//! Metrics of a capture for the rules of the verdict: shares and sums.
 
 mod async_stages;
 
@@ -17,27 +17,27 @@ pub use self::async_stages::{Rendering, SecondaryBatches};
 pub struct CaptureMetrics {
     /// Length of the pipeline's work, in ns.
     pub span_ns: i64,
-    /// Share of that time in which a GPU did something; `None` where no GPU was traced.
+    /// Share of that time in which a GPU was busy; `None` where no GPU was traced.
     pub gpu_busy: Option<f64>,
     /// Share of the sources' threads in `source`.
     pub source: f64,
     /// Shares of the detectors' threads.
     pub batch: f64,
-    /// Likewise.
+    /// As above.
     pub tensor: f64,
-    /// Likewise.
+    /// As above.
     pub infer: f64,
-    /// Likewise.
+    /// As above.
     pub decode: f64,
-    /// Shares of the track thread's thread.
+    /// Shares of the tracking thread's time.
     pub track: f64,
-    /// Likewise.
+    /// As above.
     pub publish: f64,
     /// Threads that detect.
     pub detectors: usize,
     /// Share of the time in which a thread that publishes was in calls that write to disk; the thread where it is most.
     pub disk: f64,
-    /// That thread.
+    /// Name of that thread.
     pub disk_thread: String,
     /// Share of the GPU's time in kernels that were launched by threads of sources.
     pub foreign: f64,
@@ -47,9 +47,9 @@ pub struct CaptureMetrics {
     pub kernel_ns: f64,
     /// Share of the time of `infer` in calls that launch kernels.
     pub launching: f64,
-    /// Asynchronous copies of pageable memory: how many, and their share of the time.
+    /// Asynchronous copies of pageable memory: number, and share of the time.
     pub pageable: (u64, f64),
-    /// Synchronous copies, likewise.
+    /// Synchronous copies: number, and share of the time.
     pub sync_copies: (u64, f64),
     /// The recording, where there was one.
     pub rendering: Option<Rendering>,
@@ -57,7 +57,7 @@ pub struct CaptureMetrics {
     pub secondary: Vec<SecondaryBatches>,
 }
 
-/// Calls in which a write to a file waits for its disk.
+/// Calls in which writing to a file waits for the disk.
 const DISK_CALLS: [&str; 12] = [
     "write",
     "writev",
@@ -73,7 +73,7 @@ const DISK_CALLS: [&str; 12] = [
     "fallocate",
 ];
 
-/// Names of threads that write what is published.
+/// Names of publishing threads.
 const PUBLISHING_THREADS: [&str; 4] = [
     thread_names::JSON_LINES,
     thread_names::MQTT,
@@ -130,7 +130,7 @@ impl CaptureMetrics {
         evidence
     }
 
-    /// What needs calls with their operations.
+    /// Metrics that need calls with their operations.
     fn add_launches(&mut self, context: &AnalysisContext<'_>, span_ns: i64) {
         let capture = context.capture;
         if capture.operations.is_empty() {
@@ -181,7 +181,7 @@ impl CaptureMetrics {
     }
 }
 
-/// Threads that take images over: those with `source` ranges, and GStreamer's own, which run no stage at all.
+/// Threads that receive images: those with `source` ranges, and GStreamer's own, which run no stage at all.
 fn source_threads(capture: &Capture) -> Vec<bool> {
     let stage_of = stages_by_name(capture);
     let mut detects = vec![false; capture.threads.len()];
@@ -191,7 +191,7 @@ fn source_threads(capture: &Capture) -> Vec<bool> {
                 *stage != Stage::Source && !stage.is_in_elements();
         }
     }
-    // A capture without stages is none of jetwatch: then no thread is known for what it does.
+    // A capture without stages is not of jetwatch: the tasks of its threads are unknown.
     let is_ours = !stage_of.is_empty();
     detects.iter().map(|detects| is_ours && !detects).collect()
 }

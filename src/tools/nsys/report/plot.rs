@@ -1,27 +1,27 @@
-//! What is drawn of a capture: stage times, utilization over time, and a timeline that is coarse enough for a page.
+//! Plot data of a capture: stage times, utilization over time, and a reduced timeline.
 
 use serde::Serialize;
 
 use super::capture::Capture;
 use super::tables::AnalysisContext;
 
-/// Points of utilization over time.
+/// Number of points of utilization over time.
 const POINTS: usize = 600;
 /// A row of the timeline shows at most about twice as many blocks: what is closer together than this part of the capture is one block.
 const RESOLUTION: i64 = 3_000;
-/// Most rows of a timeline.
+/// Maximum number of rows of a timeline.
 const MAX_TRACKS: usize = 48;
-/// Ranges in this many others are still shown.
+/// Maximum nesting depth of displayed ranges.
 const MAX_DEPTH: u16 = 4;
 
-/// What a page draws of one report. Times are in ns from `start`.
+/// Plot data of one report. Times are in ns from `start`.
 #[derive(Debug, Serialize)]
 pub struct Plot {
     /// Begin, in ns of the capture.
     start: i64,
     /// Length in ns.
     length: i64,
-    /// Names that blocks point to.
+    /// Names, by the indices in blocks.
     names: Vec<String>,
     /// Bars of ranges: name, mean on the CPU, mean on the GPU, in ns.
     gpus: Vec<Gpu>,
@@ -57,7 +57,7 @@ impl Plot {
             shares: busy
                 .shares((from, until), POINTS)
                 .into_iter()
-                // Four digits are more than a screen shows.
+                // Four digits are enough for a screen.
                 .map(|share| ((share * 1e4).round() / 1e4) as f32)
                 .collect(),
         });
@@ -85,7 +85,7 @@ impl Plot {
     }
 }
 
-/// Appends an event to a row, or to its last block where both are too short to be seen apart.
+/// Appends an event to a row, or to its last block if both are too short to be distinguished.
 fn push(blocks: &mut Vec<(i64, i64, u32, u32)>, (start, end, name): (i64, i64, u32), least: i64) {
     if let Some(last) = blocks.last_mut() {
         let is_close = start - last.1 < least;

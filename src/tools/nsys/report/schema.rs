@@ -1,7 +1,7 @@
-//! The tables and columns of nsys's SQLite exports that are read, and what a given file has of them.
+//! The tables and columns of nsys's SQLite exports that are read, and a file's subset of them.
 //!
-//! Exports are read by what stands in them and not by their version: columns were added from 2021 to 2025, and tables that
-//! would be empty are left out. Only what is needed must be there; a missing column is named with its table.
+//! Exports are read by their content and not by their version: columns were added from 2021 to 2025, and tables that
+//! would be empty are omitted. Only required columns must exist; an error names a missing column and its table.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -10,18 +10,18 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::ReportError;
 
-/// One table: what must be there to read it, and what is read where it is.
+/// One table with its required and optional columns.
 #[derive(Debug)]
 pub struct TableShape {
     /// Its name.
     pub name: &'static str,
-    /// What stands in it, as text.
+    /// Content of the table, as text.
     pub content: &'static str,
-    /// What to do where it is missing.
+    /// Remedy if it is missing.
     pub advice: &'static str,
     /// Columns that are required.
     pub required: &'static [&'static str],
-    /// Columns that not every version has; NULL stands for them.
+    /// Columns that not every version has; read as NULL if missing.
     pub optional: &'static [&'static str],
 }
 
@@ -123,7 +123,7 @@ pub const WAITS: TableShape = TableShape {
 pub const STRINGS: TableShape = TableShape {
     name: "StringIds",
     content: "text",
-    advice: "it is no export of nsys, or one that was cut off: export it again with nsys export --type sqlite",
+    advice: "it is not an export of nsys, or a truncated one: export it again with nsys export --type sqlite",
     required: &["id", "value"],
     optional: &[],
 };
@@ -137,22 +137,25 @@ pub const THREADS: TableShape = TableShape {
     optional: &[],
 };
 
-/// A database that is an export of nsys.
+/// An open export of nsys.
 #[derive(Debug)]
 pub struct Export {
     /// The file.
     pub path: PathBuf,
-    /// The file that errors name: the report that nsys made this one of, or itself.
+    /// The file that errors name: the report from which nsys exported it, or itself.
     pub source: PathBuf,
     tables: HashMap<String, Vec<String>>,
-    /// The version of nsys that exported it, where the export has it (from 2022 on).
+    /// The version of nsys that exported it, if the export has it (from 2022 on).
     pub nsys: Option<String>,
-    /// The version of the schema, where the export has it.
+    /// The version of the schema, if the export has it.
     pub schema: Option<String>,
 }
 
 impl Export {
-    /// Looks into a file that is a SQLite database; errors name `source`. Errors where it is damaged or no export of nsys.
+    /// Opens a SQLite database; errors name `source`.
+    ///
+    /// # Errors
+    /// The file is damaged, or not an export of nsys.
     pub fn open(path: &Path, shown: &Path) -> Result<Self, ReportError> {
         let mut export = Self {
             path: path.to_owned(),
@@ -197,7 +200,10 @@ impl Export {
         Ok(export)
     }
 
-    /// A connection that only reads. The file is taken as unchanging: no lock and no journal is made next to it.
+    /// Opens a read-only connection. The file is treated as immutable: no lock and no journal is created next to it.
+    ///
+    /// # Errors
+    /// The file cannot be opened.
     pub fn connect(&self) -> Result<Connection, ReportError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(&self.path, flags)
@@ -233,7 +239,10 @@ impl Export {
             .is_some_and(|columns| columns.iter().any(|name| name == column))
     }
 
-    /// An error where the table is missing, or one of its needed columns.
+    /// Checks that the table and its required columns exist.
+    ///
+    /// # Errors
+    /// The table or one of the columns is missing.
     pub fn require(&self, shape: &TableShape) -> Result<(), ReportError> {
         if !self.has(shape) {
             return Err(ReportError::NoTable {
@@ -251,7 +260,7 @@ impl Export {
         Ok(())
     }
 
-    /// A query for the needed and the optional columns in their order, NULL for what is not there, the row's number last.
+    /// A query for the required and the optional columns in order, NULL for missing ones, the row's number last.
     #[must_use]
     pub fn query(&self, shape: &TableShape) -> String {
         let needed = shape.required.iter().map(|column| format!("\"{column}\""));

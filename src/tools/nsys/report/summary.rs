@@ -1,4 +1,4 @@
-//! What of a report is compared with others: times of its ranges, and what it was a run of.
+//! Summary of a report for comparisons: times of its ranges, and its workload.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -10,35 +10,35 @@ use super::critical_path::stages_by_name;
 use super::summary_stats::{SummaryStats, group_by_key};
 use super::tables::AnalysisContext;
 
-/// One report in short.
+/// Summary of one report.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ReportSummary {
-    /// What to call it.
+    /// Title of the report.
     pub title: String,
-    /// What wrote it.
+    /// Program and version that wrote it.
     pub version: String,
-    /// Its length in ns, where it is known.
+    /// Length in ns, if known.
     pub span_ns: Option<i64>,
     /// Share of the time in which its GPU was busy, 0 to 1.
     pub gpu_busy: Option<f64>,
     /// Its ranges by name.
     pub ranges: Vec<RangeSummary>,
-    /// What it was a run of.
+    /// The workload.
     pub workload: Workload,
     /// Rules of the verdict that applied.
     pub rules: Vec<&'static str>,
 }
 
-/// A range in short. Times in ns.
+/// Summary of a range. Times in ns.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RangeSummary {
     /// Domain and text, or the path in a benchmark.
     pub name: String,
-    /// How many there were.
+    /// Number of instances.
     pub count: u64,
     /// Mean time on the CPU.
     pub cpu_ns: f64,
-    /// Its deviation.
+    /// Standard deviation.
     pub cpu_deviation_ns: f64,
     /// Sum of the times on the CPU.
     pub cpu_total_ns: f64,
@@ -46,18 +46,18 @@ pub struct RangeSummary {
     pub median_ns: f64,
     /// Longest time on the CPU.
     pub max_ns: f64,
-    /// How many took far longer than the others: more than three times the distance of the quartiles above the upper one.
+    /// Number of outliers: more than three times the distance of the quartiles above the upper one.
     pub outliers: u64,
-    /// Mean time on the GPU, projected; `None` where it had nothing to do there.
+    /// Mean time on the GPU, projected; `None` without GPU work.
     pub gpu_ns: Option<f64>,
 }
 
-/// What a report was a run of, as far as it shows.
+/// The workload of a report, as far as it is known.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Workload {
-    /// Threads of sources.
+    /// Number of source threads.
     pub sources: BTreeSet<String>,
-    /// Frames of a batch, the most that were seen.
+    /// Maximum number of frames in a batch.
     pub batch_size: Option<u64>,
     /// Kernels.
     pub kernels: BTreeSet<String>,
@@ -122,9 +122,9 @@ impl ReportSummary {
     }
 }
 
-/// How many values lie far above the others.
+/// Number of values far above the others.
 fn outliers(values: &mut [i64]) -> u64 {
-    /// Fewer values have no quartiles worth the name.
+    /// Minimum number of values for quartiles.
     const MIN_VALUES: usize = 8;
     if values.len() < MIN_VALUES {
         return 0;

@@ -1,4 +1,4 @@
-//! How values are spread: the numbers that every summary gives.
+//! Summary statistics of a set of values.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -10,22 +10,22 @@ use jetwatch_types::{mean, quantile, standard_deviation};
 pub struct SummaryStats {
     /// Sum.
     pub total: i64,
-    /// How many.
+    /// Number of values.
     pub count: u64,
     /// Mean.
     pub mean: f64,
-    /// The one in the middle, or the mean of the two there.
+    /// Median.
     pub median: f64,
-    /// Least.
+    /// Minimum.
     pub min: i64,
-    /// Greatest.
+    /// Maximum.
     pub max: i64,
-    /// Deviation of a sample: by the number of values less one.
+    /// Sample standard deviation (n − 1).
     pub deviation: f64,
 }
 
 impl SummaryStats {
-    /// Of these values, which are sorted; `None` without values.
+    /// Computes the statistics; reorders `values`. `None` without values.
     #[must_use]
     pub fn from_values(values: &mut [i64]) -> Option<Self> {
         values.sort_unstable();
@@ -44,7 +44,7 @@ impl SummaryStats {
     }
 }
 
-/// The spread of the values of each key, keys in the order in which they come first. `rows` is gone through twice.
+/// The statistics of the values of each key, keys in the order of their first occurrence. `rows` is iterated twice.
 pub fn stats_by_key<K: Hash + Eq + Clone>(
     rows: impl Iterator<Item = (K, i64)> + Clone,
 ) -> Vec<(K, SummaryStats)> {
@@ -55,7 +55,7 @@ pub fn stats_by_key<K: Hash + Eq + Clone>(
         .collect()
 }
 
-/// What `build` makes of the values of each key, keys in the order in which they come first. `rows` is gone through twice.
+/// The result of `build` for the values of each key, keys in the order of their first occurrence. `rows` is iterated twice.
 pub fn group_by_key<K: Hash + Eq + Clone, T>(
     rows: impl Iterator<Item = (K, i64)> + Clone,
     mut make: impl FnMut(&mut [i64]) -> T,

@@ -1,6 +1,6 @@
-//! A table of what was found, and how it is written: for a terminal, as CSV, as JSON.
+//! A table of results, and its output as text, CSV and JSON.
 //!
-//! CSV has nsys's headings, units and roundings, so that what reads the one reads the other.
+//! CSV has nsys's headings, units and roundings, so that the same programs can read both.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ pub enum Unit {
     Unitless,
     /// Nanoseconds.
     Ns,
-    /// Hundredths.
+    /// Percent.
     Percent,
     /// Bytes; CSV gives them in MB as nsys does.
     Bytes,
@@ -27,7 +27,7 @@ pub enum Unit {
 pub struct Column {
     /// Heading.
     pub name: Cow<'static, str>,
-    /// What its numbers are.
+    /// Unit of the values.
     pub unit: Unit,
 }
 
@@ -70,7 +70,7 @@ pub const fn bytes(name: &'static str) -> Column {
 /// One value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cell {
-    /// Nothing is known.
+    /// Unknown.
     None,
     /// A text.
     Text(String),
@@ -119,15 +119,15 @@ impl<T: Into<Self>> From<Option<T>> for Cell {
 /// A table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Table {
-    /// Its name on the command line and in JSON.
+    /// Name on the command line and in JSON.
     pub name: &'static str,
-    /// What it shows, as text.
+    /// Title.
     pub title: String,
     /// Columns.
     pub columns: Vec<Column>,
     /// Rows, with a cell for each column.
     pub rows: Vec<Vec<Cell>>,
-    /// Rows that were left out behind these.
+    /// Number of omitted rows.
     pub more: usize,
 }
 
@@ -144,7 +144,7 @@ impl Table {
         }
     }
 
-    /// Leaves out what comes behind the first `max` rows.
+    /// Keeps the first `max` rows.
     pub fn truncate(&mut self, max: usize) {
         self.more += self.rows.len().saturating_sub(max);
         self.rows.truncate(max);
@@ -252,7 +252,7 @@ fn format_exact(cell: &Cell, unit: Unit) -> String {
     }
 }
 
-/// As people read it.
+/// As text for people.
 #[must_use]
 pub fn format_cell(cell: &Cell, unit: Unit) -> String {
     let number = match cell {

@@ -66,7 +66,7 @@ pub struct DatasetSummary {
 #[derive(Debug, thiserror::Error)]
 pub enum DatasetError {
     /// The folder has annotations already.
-    #[error("{} exists; expected a folder without it: name another one with --out, or remove it", path.display())]
+    #[error("{} exists; expected a folder without it: choose another one with --out, or remove it", path.display())]
     Exists {
         /// The annotations.
         path: PathBuf,
@@ -82,7 +82,7 @@ pub enum DatasetError {
         second: String,
     },
     /// The folder of the images could not be created.
-    #[error("cannot make {}", path.display())]
+    #[error("cannot create {}", path.display())]
     CreateFolder {
         /// The folder.
         path: PathBuf,

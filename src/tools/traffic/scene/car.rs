@@ -108,7 +108,7 @@ pub(super) struct Car {
     shape: Shape,
     paint: Rgb,
     roof: Rgb,
-    /// Whether there are windows behind the front seats; cargo vans have none.
+    /// Whether there are windows behind the front doors; cargo vans have none.
     rear_windows: bool,
     braking: bool,
     taxi: bool,

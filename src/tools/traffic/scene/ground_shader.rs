@@ -11,7 +11,7 @@ use super::street::{LANE_M, Street, ZEBRA_M};
 const HOUSE_M: f32 = 11.0;
 /// Height of the ground floor and of the floors above it, in meters.
 const SHOP_M: f32 = 3.5;
-const FLOOR_M: f32 = 3.0;
+const STOREY_M: f32 = 3.0;
 /// Distance beyond which there is only haze, in meters.
 const END_M: f32 = 260.0;
 
@@ -116,7 +116,7 @@ impl GroundShader<'_> {
             } else {
                 0.0
             };
-        let roof = SHOP_M + FLOOR_M * floors;
+        let roof = SHOP_M + STOREY_M * floors;
         if up > roof + 0.5 {
             return None;
         }
@@ -191,8 +191,8 @@ impl GroundShader<'_> {
             return (!door && (0.95..2.5).contains(&up) && (0.35..1.55).contains(&pane))
                 .then(|| ([0.22, 0.26, 0.30].map(|c| c * mirror), 0.0));
         }
-        let floor = ((up - SHOP_M) / FLOOR_M).floor();
-        let high = up - SHOP_M - floor * FLOOR_M;
+        let floor = ((up - SHOP_M) / STOREY_M).floor();
+        let high = up - SHOP_M - floor * STOREY_M;
         let column = ((along - 0.5) / 2.05).floor();
         let wide = along - 0.5 - column * 2.05;
         let framed =

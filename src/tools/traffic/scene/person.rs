@@ -157,7 +157,7 @@ impl<C: Canvas> Body<'_, '_, C> {
     /// Draws the torso from hips to neck; `hips` and `chest` are points on the body's axis.
     pub(super) fn torso(&mut self, person: &Person, hips: Point, chest: Point) {
         let b = person.build;
-        let beside = |p: Point, left: f32| [p[0], p[1], p[2] + left];
+        let offset = |p: Point, left: f32| [p[0], p[1], p[2] + left];
         let far = if self.projector.eye()[2] > 0.0 {
             -1.0
         } else {
@@ -172,9 +172,9 @@ impl<C: Canvas> Body<'_, '_, C> {
         );
         for side in [far, -far] {
             self.limb(
-                beside(chest, side * 0.068 * b),
+                offset(chest, side * 0.068 * b),
                 0.058 * b,
-                beside(hips, side * 0.042 * b),
+                offset(hips, side * 0.042 * b),
                 0.054 * b,
                 person.shirt,
             );
@@ -184,9 +184,9 @@ impl<C: Canvas> Body<'_, '_, C> {
             let at = |share: f32| [0, 1, 2].map(|i| hips[i] + (chest[i] - hips[i]) * share);
             for share in [0.45, 0.8] {
                 self.limb(
-                    beside(at(share), far * 0.06 * b),
+                    offset(at(share), far * 0.06 * b),
                     0.018,
-                    beside(at(share), -far * 0.06 * b),
+                    offset(at(share), -far * 0.06 * b),
                     0.018,
                     stripe,
                 );

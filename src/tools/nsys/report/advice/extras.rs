@@ -1,19 +1,19 @@
-//! Rules about the parts next to the main pipeline: recording and secondary networks.
+//! Rules about asynchronous stages: recording and secondary networks.
 
 use super::{Rule, percent};
 use crate::report::metrics::SecondaryBatches;
 
-/// A recording that is at work for less of the time than this takes nothing away that is missed elsewhere.
+/// Share of the time below which a recording does not slow other stages down.
 const NOTICEABLE: f64 = 0.3;
 
-/// A batch that is filled to less than this share waits in vain.
+/// Fill of a batch below which waiting for it is useless.
 const MIN_FILL: f64 = 0.5;
 
 fn ms(ns: f64) -> String {
     format!("{:.1} ms", ns / 1e6)
 }
 
-/// Images cost more than what is found in them.
+/// Rendering costs more than inference.
 pub(super) const RENDERING: Rule = Rule {
     name: "rendering_limit",
     evaluate: |metrics| {
@@ -23,7 +23,7 @@ pub(super) const RENDERING: Rule = Rule {
             (
                 "rendering takes longer than inference".to_owned(),
                 format!(
-                    "drawing a frame takes {}, of which {} wait for the encoder, and the network {}; the recording was at work for {} of the time",
+                    "drawing a frame takes {}, of which {} wait for the encoder, and the network {}; the recording was busy for {} of the time",
                     ms(whole),
                     ms(found.encoder_ns),
                     ms(found.infer_ns),
@@ -32,7 +32,7 @@ pub(super) const RENDERING: Rule = Rule {
             )
         })
     },
-    advice: "leave --record out, record fewer sources, make the images smaller at the camera, or encode in hardware",
+    advice: "omit --record, record fewer sources, make the images smaller at the camera, or encode in hardware",
     keys: &["sources", "sources[].uri"],
 };
 
@@ -58,6 +58,6 @@ pub(super) const SECONDARY: Rule = Rule {
             ),
         ))
     },
-    advice: "make the batch as large as what comes together, or wait less for it",
+    advice: "set the batch size to the number of objects that arrive together, or reduce the wait",
     keys: &["secondary[].batch_size", "secondary[].batch_timeout_ms"],
 };

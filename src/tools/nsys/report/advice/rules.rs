@@ -1,19 +1,19 @@
-//! The rules of the verdict, one after another.
+//! The rules of the verdict, in order of importance.
 
 use super::{Rule, extras, percent};
 use crate::report::metrics::CaptureMetrics;
 
-/// A GPU that is busy for this share of the time is full.
+/// Share of the time above which a GPU counts as saturated.
 const GPU_FULL: f64 = 0.9;
-/// A GPU that is idle for this share of the time could do more.
+/// Idle share of the time above which a GPU has capacity left.
 const GPU_IDLE: f64 = 0.2;
-/// A stage that takes this share of its threads' time is the limit.
+/// Share of its threads' time above which a stage is the bottleneck.
 const BOTTLENECK: f64 = 0.8;
-/// A part of a detector's work on the CPU that is worth reporting.
+/// Share of a detector's CPU work that is reported.
 const LARGE_SHARE: f64 = 0.3;
-/// A thread that writes for this share of the time waits for its disk.
+/// Share of the time in write calls above which a thread waits for its disk.
 const DISK_BOUND: f64 = 0.1;
-/// Copies that wait, and work of others on the GPU, are reported from this share on.
+/// Share from which blocking copies, and work of other threads on the GPU, are reported.
 const NOTICEABLE: f64 = 0.01;
 /// Kernels shorter than this take longer to launch than to run, in ns.
 const SHORT_KERNEL: f64 = 8_000.0;
@@ -29,7 +29,7 @@ pub const RULES: &[Rule] = &[
                 format!("it was busy for {} of the time", percent(busy)),
             ))
         },
-        advice: "take INT8 or FP16, a smaller model or input, or fewer frames",
+        advice: "use INT8 or FP16, a smaller model or input, or fewer frames",
         keys: &["detector.precision", "detector.model"],
     },
     Rule {
@@ -49,7 +49,7 @@ pub const RULES: &[Rule] = &[
                 )
             })
         },
-        advice: "no stage is too slow: add sources, raise their frame rate, or take a better model; with small batches, let them fill",
+        advice: "no stage is too slow: add sources, raise their frame rate, or use a better model; with small batches, let them fill",
         keys: &[
             "sources",
             "detector.batch_size",
@@ -62,7 +62,7 @@ pub const RULES: &[Rule] = &[
         evaluate: |metrics| {
             (metrics.source >= BOTTLENECK && metrics.batch >= LARGE_SHARE).then(|| {
                 (
-                    format!("{}CPU-bound in the sources: taking over and scaling images is the limit", idle_text(metrics)),
+                    format!("{}CPU-bound in the sources: receiving and scaling images is the bottleneck", idle_text(metrics)),
                     format!("{} of the sources' threads' time was work, and the detectors waited {} of theirs", percent(metrics.source), percent(metrics.batch)),
                 )
             })
@@ -81,7 +81,7 @@ pub const RULES: &[Rule] = &[
                 )
             })
         },
-        advice: "let the VIC scale (nvvidconv with compute-hw=VIC), so that the GPU is the network's alone",
+        advice: "let the VIC scale (nvvidconv with compute-hw=VIC), so that only the network uses the GPU",
         keys: &["sources"],
     },
     Rule {
@@ -100,7 +100,7 @@ pub const RULES: &[Rule] = &[
                 )
             })
         },
-        advice: "raise the score threshold, keep fewer classes, or run one detector more",
+        advice: "raise the score threshold, keep fewer classes, or add one detector",
         keys: &[
             "detector.score_threshold",
             "detector.classes",
@@ -123,7 +123,7 @@ pub const RULES: &[Rule] = &[
                 )
             })
         },
-        advice: "use TensorRT, which makes tensors on the GPU, or run one detector more",
+        advice: "use TensorRT, which makes tensors on the GPU, or add one detector",
         keys: &["detector.backend", "detector.workers"],
     },
     Rule {
@@ -146,7 +146,7 @@ pub const RULES: &[Rule] = &[
                 },
             )
         },
-        advice: "run one detector more, so that one computes while others copy and decode",
+        advice: "add one detector, so that one infers while others copy and decode",
         keys: &["detector.workers"],
     },
     Rule {
@@ -170,7 +170,7 @@ pub const RULES: &[Rule] = &[
                     )
                 })
         },
-        advice: "take larger batches",
+        advice: "use larger batches",
         keys: &["detector.batch_size"],
     },
     Rule {
@@ -178,15 +178,15 @@ pub const RULES: &[Rule] = &[
         evaluate: |metrics| {
             (metrics.gpu_busy.is_none() && metrics.infer >= BOTTLENECK).then(|| {
                 (
-                    "the network runs on the CPU and is the limit".to_owned(),
+                    "the network runs on the CPU and is the bottleneck".to_owned(),
                     format!(
-                        "{} of the detectors' time went into infer, and no GPU was seen at work",
+                        "{} of the detectors' time went into infer, and no GPU work was recorded",
                         percent(metrics.infer)
                     ),
                 )
             })
         },
-        advice: "run it on a GPU, take a smaller or INT8 model, or use the cores that are free",
+        advice: "run it on a GPU, use a smaller or INT8 model, or use idle cores",
         keys: &[
             "detector.backend",
             "detector.onnx_provider",
@@ -221,7 +221,7 @@ pub const RULES: &[Rule] = &[
                 )
             })
         },
-        advice: "write to a faster disk, write less often, or leave the tracks of every frame out",
+        advice: "write to a faster disk, write less often, or omit the tracks of every frame",
         keys: &[
             "publish.json_lines.path",
             "publish.update_interval_ms",
@@ -233,7 +233,7 @@ pub const RULES: &[Rule] = &[
         evaluate: |metrics| {
             (metrics.publish >= BOTTLENECK && metrics.disk < DISK_BOUND).then(|| {
                 (
-                    "CPU-bound in publish: making messages is the limit".to_owned(),
+                    "CPU-bound in publish: encoding messages is the bottleneck".to_owned(),
                     format!(
                         "{} of the track thread's time went into publish",
                         percent(metrics.publish)
@@ -241,7 +241,7 @@ pub const RULES: &[Rule] = &[
                 )
             })
         },
-        advice: "publish less often, and leave the tracks of every frame out",
+        advice: "publish less often, and omit the tracks of every frame",
         keys: &["publish.update_interval_ms", "publish.detections"],
     },
     Rule {
@@ -258,7 +258,7 @@ pub const RULES: &[Rule] = &[
                 )
             })
         },
-        advice: "this is the program's to change, not the configuration's: copy from pinned memory",
+        advice: "this needs a change of the program, not of the configuration: copy from pinned memory",
         keys: &[],
     },
     Rule {
@@ -275,7 +275,7 @@ pub const RULES: &[Rule] = &[
                 )
             })
         },
-        advice: "this is the program's to change, not the configuration's: copy on a stream",
+        advice: "this needs a change of the program, not of the configuration: copy on a stream",
         keys: &[],
     },
     extras::RENDERING,

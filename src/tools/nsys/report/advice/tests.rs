@@ -1,4 +1,4 @@
-//! Each rule with a capture that triggers it, and one that nearly does.
+//! Each rule with a capture that triggers it, and one that almost does.
 
 use super::*;
 use crate::report::metrics::{Rendering, SecondaryBatches};
@@ -123,7 +123,7 @@ const CASES: &[(&str, Change, &str, Change)] = &[
     (
         "rendering_limit",
         |metrics| metrics.rendering = Some(rendering()),
-        "drawing a frame takes 12.0 ms, of which 9.0 ms wait for the encoder, and the network 8.0 ms; the recording was at work for 60 %",
+        "drawing a frame takes 12.0 ms, of which 9.0 ms wait for the encoder, and the network 8.0 ms; the recording was busy for 60 %",
         |metrics| {
             metrics.rendering = Some(Rendering {
                 infer_ns: 12_500_000.0,
@@ -143,7 +143,7 @@ const CASES: &[(&str, Change, &str, Change)] = &[
         },
         "the secondary batch of light waits for objects\n    because a batch has 3.2 crops where 16 fit, waits 10.0 ms, and takes 1.5 ms; a batch_size of 3 would be full",
         |metrics| {
-            // Half full; and one whose network is the slower half, so that batches fill while it works.
+            // Half full; and one whose network is slower, so that batches fill during inference.
             let half = SecondaryBatches {
                 crops: 8.0,
                 ..batches()

@@ -6,22 +6,22 @@ use rusqlite::types::ValueRef;
 use super::super::ReportError;
 use super::super::schema::{Export, TableShape};
 
-/// A number of blocks or threads; zero where it is not there.
+/// A number of blocks or threads; zero if missing.
 pub(super) fn small(value: Option<i64>) -> i32 {
     value.map_or(0, |value| i32::try_from(value).unwrap_or(i32::MAX))
 }
 
-/// One of CUPTI's kinds; -1 where it is not there.
+/// One of CUPTI's kinds; -1 if missing.
 pub(super) fn kind(value: Option<i64>) -> i8 {
     value.map_or(-1, |value| i8::try_from(value).unwrap_or(-1))
 }
 
-/// Number of a context; zero where it is not there.
+/// Number of a context; zero if missing.
 pub(super) fn context(value: Option<i64>) -> u32 {
     value.map_or(0, |value| u32::try_from(value).unwrap_or(u32::MAX))
 }
 
-/// The fields of one row, by their places in [`Export::query`].
+/// The fields of one row, by their index in [`Export::query`].
 pub(super) struct Fields<'a> {
     pub(super) export: &'a Export,
     pub(super) shape: &'static TableShape,
@@ -29,33 +29,33 @@ pub(super) struct Fields<'a> {
 }
 
 impl Fields<'_> {
-    /// A whole number that must be there.
+    /// A required integer.
     pub(super) fn required(&self, at: usize) -> Result<i64, ReportError> {
         match self.row.get_ref(at) {
             Ok(ValueRef::Integer(value)) => Ok(value),
-            Ok(found) => Err(self.wrong_type(at, found, "a whole number")),
+            Ok(found) => Err(self.wrong_type(at, found, "an integer")),
             Err(cause) => Err(self.export.database_error(cause)),
         }
     }
 
-    /// A whole number, or nothing.
+    /// An optional integer.
     pub(super) fn optional(&self, at: usize) -> Result<Option<i64>, ReportError> {
         match self.row.get_ref(at) {
             Ok(ValueRef::Integer(value)) => Ok(Some(value)),
             Ok(ValueRef::Null) => Ok(None),
-            Ok(found) => Err(self.wrong_type(at, found, "a whole number or nothing")),
+            Ok(found) => Err(self.wrong_type(at, found, "an integer or NULL")),
             Err(cause) => Err(self.export.database_error(cause)),
         }
     }
 
-    /// The number that ties calls to operations; nothing is tied to zero.
+    /// The correlation id of calls and operations; zero means none.
     pub(super) fn correlation(&self, at: usize) -> Result<u32, ReportError> {
         let value = self.optional(at)?.unwrap_or(0);
         u32::try_from(value)
             .map_err(|_| self.wrong_type(at, ValueRef::Integer(value), "a number of 32 bits"))
     }
 
-    /// A text; empty for nothing.
+    /// A text; empty for NULL.
     pub(super) fn text(&self, at: usize) -> Result<&[u8], ReportError> {
         match self.row.get_ref(at) {
             Ok(ValueRef::Text(bytes) | ValueRef::Blob(bytes)) => Ok(bytes),
@@ -65,7 +65,7 @@ impl Fields<'_> {
         }
     }
 
-    /// The row's number, which stands last.
+    /// The row's number, which is the last column.
     pub(super) fn number(&self) -> i64 {
         let last = self.shape.required.len() + self.shape.optional.len();
         self.row.get(last).unwrap_or(-1)

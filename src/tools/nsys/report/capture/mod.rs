@@ -1,4 +1,4 @@
-//! What a profile holds, in memory: ranges, calls of CUDA, what the GPU did, and waits in the operating system's libraries.
+//! A profile in memory: ranges, CUDA calls, GPU operations, and waits in the operating system's libraries.
 //!
 //! Rows are small and flat, names are numbers into one list: ten million of them fit where the database's own pages would
 //! not. `read` fills it; the tables next to it only look.
@@ -16,15 +16,15 @@ use super::schema::Export;
 /// One profile.
 #[derive(Debug, Default)]
 pub struct Capture {
-    /// What to call it: the file's name.
+    /// Title: the file name.
     pub title: String,
     /// The version of the nsys that exported it, as text.
     pub version: String,
-    /// Which tables of the database were there.
+    /// Tables of the database.
     pub content: Content,
     /// All names.
     pub names: Vec<String>,
-    /// Threads in the order in which they were met.
+    /// Threads in the order of their first event.
     pub threads: Vec<Thread>,
     /// Streams that operations ran on.
     pub streams: Vec<Stream>,
@@ -32,7 +32,7 @@ pub struct Capture {
     pub ranges: Vec<Range>,
     /// Calls of CUDA in the order of the database.
     pub calls: Vec<Call>,
-    /// What the GPU did in the order of the database, kernels first, then copies, sets and graphs.
+    /// GPU operations in the order of the database, kernels first, then copies, sets and graphs.
     pub operations: Vec<Operation>,
     /// Details of kernels: grid and block, each pair once.
     pub launches: Vec<Launch>,
@@ -42,7 +42,7 @@ pub struct Capture {
     pub waits: Vec<Wait>,
 }
 
-/// Which kinds of events were traced: the table was in the export.
+/// Traced kinds of events: the export has the table.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Content {
     /// NVTX.
@@ -62,7 +62,7 @@ pub struct Content {
 }
 
 impl Content {
-    /// What the export has.
+    /// Reads the kinds of events of an export.
     #[must_use]
     pub fn of_export(export: &Export) -> Self {
         use super::schema::{CALLS, COPIES, GRAPHS, KERNELS, NVTX, SETS, WAITS};
@@ -77,7 +77,7 @@ impl Content {
         }
     }
 
-    /// Whether anything of a GPU was traced.
+    /// Whether GPU operations were traced.
     #[must_use]
     pub const fn operations(self) -> bool {
         self.kernels || self.copies || self.sets || self.graphs
@@ -95,30 +95,30 @@ pub type ThreadIndex = u16;
 pub struct Thread {
     /// Machine, process and thread in one number, as nsys has it.
     pub global: i64,
-    /// Its name: from NVTX, else from the operating system.
+    /// Name from NVTX, else from the operating system.
     pub name: Option<String>,
 }
 
 impl Thread {
-    /// Its process, with the machine.
+    /// Machine and process.
     #[must_use]
     pub const fn global_process(&self) -> i64 {
         self.global & !0x00ff_ffff
     }
 
-    /// Its process's number.
+    /// Process id.
     #[must_use]
     pub const fn process(&self) -> i64 {
         (self.global >> 24) & 0x00ff_ffff
     }
 
-    /// Its own number.
+    /// Thread id.
     #[must_use]
     pub const fn number(&self) -> i64 {
         self.global & 0x00ff_ffff
     }
 
-    /// Its name, or its number where it has none.
+    /// Name, or the thread id without a name.
     #[must_use]
     pub fn title(&self) -> String {
         match &self.name {
@@ -140,7 +140,7 @@ pub enum Style {
 }
 
 impl Style {
-    /// The word in nsys's tables.
+    /// Name in the tables of nsys.
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
@@ -165,12 +165,12 @@ pub struct Range {
     pub payload: u32,
     /// The thread that opened it.
     pub thread: ThreadIndex,
-    /// How.
+    /// How it was opened and closed.
     pub style: Style,
 }
 
 impl Range {
-    /// How long it was, in ns.
+    /// Duration in ns.
     #[must_use]
     pub const fn duration(&self) -> i64 {
         self.end - self.start
@@ -186,13 +186,13 @@ pub struct Call {
     pub end: i64,
     /// The function, with the suffix of its version.
     pub name: Name,
-    /// Ties it to what it made the GPU do.
+    /// Correlation id of its GPU operations.
     pub correlation: u32,
-    /// Who called.
+    /// The calling thread.
     pub thread: ThreadIndex,
 }
 
-/// What a GPU did.
+/// Kind of a GPU operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Ran a kernel; `detail` is a [`Launch`].
@@ -205,14 +205,14 @@ pub enum Kind {
     Graph,
 }
 
-/// One thing that a GPU did.
+/// One GPU operation.
 #[derive(Debug, Clone, Copy)]
 pub struct Operation {
     /// Begin, in ns.
     pub start: i64,
     /// End, in ns.
     pub end: i64,
-    /// Ties it to the call.
+    /// Correlation id of its call.
     pub correlation: u32,
     /// The kernel's name; for others their kind.
     pub name: Name,
@@ -220,23 +220,23 @@ pub struct Operation {
     pub detail: u32,
     /// Index in [`Capture::streams`].
     pub stream: u16,
-    /// What it was.
+    /// Kind of operation.
     pub kind: Kind,
 }
 
 /// A CUDA stream: where operations run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Stream {
-    /// Its process as nsys numbers it: machine and process, the thread's bits zero; `None` where the export does not state.
+    /// Its process as nsys numbers it: machine and process, the thread's bits zero; `None` if the export does not contain it.
     pub process: Option<i64>,
     /// The GPU.
     pub device: i64,
-    /// Its number.
+    /// Stream id.
     pub number: i64,
 }
 
 impl Stream {
-    /// Its process's number; zero where the export does not state.
+    /// Its process's number; zero if the export does not contain it.
     #[must_use]
     pub fn process_number(&self) -> i64 {
         self.process
@@ -279,7 +279,7 @@ pub struct Wait {
     pub end: i64,
     /// The function.
     pub name: Name,
-    /// Who called.
+    /// The calling thread.
     pub thread: ThreadIndex,
 }
 

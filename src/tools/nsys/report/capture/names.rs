@@ -1,4 +1,4 @@
-//! Numbers for threads and for the names of ranges, given while rows are read and resolved when all of them were seen.
+//! Indices of threads and of range names, assigned while rows are read and resolved after the last row.
 
 use std::collections::HashMap;
 
@@ -30,7 +30,7 @@ impl StringTable {
         let mut rows = statement.query([]).map_err(broken)?;
         while let Some(row) = rows.next().map_err(broken)? {
             let id: i64 = row.get(0).map_err(broken)?;
-            // Texts are whatever the program gave; those that are no UTF-8 are shown with what they hold of it.
+            // Texts come from the profiled program; invalid UTF-8 is replaced.
             let text = row.get_ref(1).map_err(broken)?;
             let text = text
                 .as_bytes_or_null()
@@ -45,12 +45,12 @@ impl StringTable {
         Ok((Self { names, unknown: 0 }, list))
     }
 
-    /// The number of a text; that of `unknown` for an id that is not there.
+    /// The number of a text; that of `unknown` for a missing id.
     pub(super) fn name(&self, id: i64) -> Name {
         self.names.get(&id).copied().unwrap_or(self.unknown)
     }
 
-    /// The number of a text, where it is there.
+    /// The number of a text, if it exists.
     pub(super) fn find(&self, id: i64) -> Option<Name> {
         self.names.get(&id).copied()
     }
@@ -61,7 +61,7 @@ impl StringTable {
 pub(super) struct Threads {
     numbers: HashMap<i64, ThreadIndex>,
     pub(super) globals: Vec<i64>,
-    /// The last one asked for: rows of one thread come in runs.
+    /// The last result: rows of one thread are consecutive.
     last: Option<(i64, ThreadIndex)>,
 }
 
@@ -160,7 +160,7 @@ impl RangeNames {
         number
     }
 
-    /// Appends the names to `list` with their domains before them, as nsys writes them, equal ones once; gives each number's name.
+    /// Appends the names to `list` with their domains before them, as nsys writes them, equal ones once; returns the name of each number.
     pub(super) fn resolve(
         self,
         domains: &HashMap<(i64, i64), String>,

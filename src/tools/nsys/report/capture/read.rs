@@ -1,4 +1,4 @@
-//! Rows of the database to a capture: one pass over each table, tables side by side on threads of their own.
+//! Rows of the database to a capture: one pass over each table, tables in parallel on separate threads.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,7 +30,10 @@ const DOMAIN: i64 = 75;
 /// nsys's number for a call of the operating system's libraries, next to marks of other classes in the same table.
 const WAIT_CLASS: i64 = 27;
 
-/// Reads what touches the window. Blocks; memory is about 40 bytes a row.
+/// Reads the events that overlap the window. Blocks; memory is about 40 bytes per row.
+///
+/// # Errors
+/// The database is damaged, or has more threads or streams than can be numbered.
 pub fn read(
     export: &Export,
     title: &str,
@@ -140,12 +143,12 @@ fn too_many_threads(export: &Export) -> ReportError {
     ReportError::Nothing {
         path: export.source.clone(),
         reason:
-            "it has events of more than 65536 threads; look at a part of it with --from and --until"
+            "it has events of more than 65536 threads; select a part of it with --from and --until"
                 .to_owned(),
     }
 }
 
-/// Where rows come from.
+/// Source of rows.
 struct Source<'a> {
     export: &'a Export,
     window: TimeWindow,
@@ -183,7 +186,7 @@ struct OperationsRead {
 }
 
 impl Source<'_> {
-    /// Gives each row of a table to `take`; nothing where the table is not there.
+    /// Calls `take` with each row of a table; does nothing without the table.
     fn rows(
         &self,
         shape: &'static TableShape,
@@ -220,7 +223,7 @@ impl Source<'_> {
     fn ranges(&self) -> Result<RangesRead, ReportError> {
         const TEXT: usize = 4;
         let mut read = RangesRead::default();
-        // An open range ends with the last event, which is known when all were read.
+        // An open range ends with the last event, which is known after all were read.
         let mut last = i64::MIN;
         let mut open: Vec<usize> = Vec::new();
         self.rows(&NVTX, |fields| {
@@ -253,14 +256,14 @@ impl Source<'_> {
             if !self.window.overlaps(start, end.unwrap_or(i64::MAX)) {
                 return Ok(());
             }
-            // A text that is registered comes first, as with nsys; an id that leads nowhere does not count.
+            // A text that is registered comes first, as with nsys; an unknown id does not count.
             let name = match fields.optional(5)? {
                 Some(id) if self.texts.find(id).is_some() => {
                     read.names.registered(global, domain, id)
                 }
                 _ => read.names.inline(global, domain, fields.text(TEXT)?),
             };
-            // Exports of 2021 write zero where there is no other thread.
+            // Exports of 2021 write zero without another thread.
             let across = fields
                 .optional(7)?
                 .is_some_and(|other| other != 0 && style == Style::StartEnd);
@@ -410,7 +413,7 @@ impl Source<'_> {
                 });
                 let number = u16::try_from(index).map_err(|_| ReportError::Nothing {
                     path: self.export.source.clone(),
-                    reason: "it has events of more than 65536 CUDA streams; look at a part of it with --from and --until".to_owned(),
+                    reason: "it has events of more than 65536 CUDA streams; select a part of it with --from and --until".to_owned(),
                 })?;
                 read.last = Some((stream, number));
                 number

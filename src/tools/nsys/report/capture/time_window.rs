@@ -1,9 +1,9 @@
-//! Which part of a capture is looked at: a time, or an occurrence of a range.
+//! The analyzed part of a capture: a time window, or an occurrence of a range.
 
 use super::super::ReportError;
 use super::super::schema::{Export, NVTX};
 
-/// A part of a capture, in ns from its start. Events that touch it count whole, as with nsys.
+/// A part of a capture, in ns from its start. Events that overlap it count completely, as in nsys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeWindow {
     /// The first ns.
@@ -22,7 +22,7 @@ impl Default for TimeWindow {
 }
 
 impl TimeWindow {
-    /// Whether an event touches it.
+    /// Whether an event overlaps it.
     #[must_use]
     pub const fn overlaps(&self, start: i64, end: i64) -> bool {
         (start >= self.from && start < self.until)
@@ -30,7 +30,7 @@ impl TimeWindow {
             || (start < self.from && end >= self.until)
     }
 
-    /// The part that both have.
+    /// The intersection of both.
     #[must_use]
     pub fn intersect(self, other: Self) -> Self {
         Self {
@@ -41,6 +41,9 @@ impl TimeWindow {
 }
 
 /// Reads a time from the capture's start, such as `1.5s`, `20ms`, `300us` or `17ns`, in ns.
+///
+/// # Errors
+/// The text is not a time, as a sentence for the user.
 pub fn parse_time(text: &str) -> Result<i64, String> {
     let wrong = || format!("found {text:?}, expected a time with ns, us, ms or s, such as 1.5s");
     let split = text
@@ -63,11 +66,14 @@ pub fn parse_time(text: &str) -> Result<i64, String> {
     }
 }
 
-/// Most names that an error lists.
+/// Maximum number of names in an error.
 const MAX_NAMES: usize = 20;
 
-/// The time of one occurrence of a range, given as nsys does: `text` or `text@domain`, with `#3` for the third; or as the
-/// tables show it, `domain:text`.
+/// The time of one occurrence of a range, in the notation of nsys: `text` or `text@domain`, with `#3` for the third; or as in
+/// the tables, `domain:text`.
+///
+/// # Errors
+/// The export has no NVTX ranges or not this one, or cannot be read.
 pub fn find_range(export: &Export, wanted: &str) -> Result<TimeWindow, ReportError> {
     export.require(&NVTX)?;
     let (name, number) = match wanted.rsplit_once('#') {

@@ -1,4 +1,4 @@
-//! What the recording and secondary networks did, from a capture or from the numbers of a run in `benchmark.json`.
+//! Metrics of the recording and of secondary networks, from a capture or from the run in `benchmark.json`.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use jetwatch_telemetry::{Stage, thread_names};
 /// Milliseconds to ns.
 const MS: f64 = 1e6;
 
-/// What a recorded frame costs.
+/// Costs of a recorded frame.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Rendering {
     /// Drawing one frame, in ns.
@@ -30,15 +30,15 @@ pub struct Rendering {
 pub struct SecondaryBatches {
     /// The network.
     pub name: String,
-    /// Crops in a batch, in the mean.
+    /// Mean number of crops in a batch.
     pub crops: f64,
-    /// Crops that fit.
+    /// Capacity of a batch, in crops.
     pub batch_size: u64,
-    /// Wait for one batch, in ns, in the mean.
+    /// Mean wait for one batch, in ns.
     pub wait_ns: f64,
-    /// Work on one batch, in ns, in the mean.
+    /// Mean processing time of one batch, in ns.
     pub work_ns: f64,
-    /// The batch that would be full.
+    /// Batch size that would be full.
     pub suggested: u64,
 }
 
@@ -60,7 +60,7 @@ struct BatchTotals {
 }
 
 impl CaptureMetrics {
-    /// Looks at ranges of a capture.
+    /// Computes the metrics from the ranges of a capture.
     pub(super) fn add_async_stages(&mut self, capture: &Capture, critical_path: &CriticalPath) {
         let stage_of = stages_by_name(capture);
         let mut networks: BTreeMap<&str, BatchTotals> = BTreeMap::new();
@@ -96,7 +96,7 @@ impl CaptureMetrics {
         });
     }
 
-    /// Of the numbers of a run, as `jetwatch bench` writes them below `run`: only the parts next to the pipeline.
+    /// Of the numbers of a run, as `jetwatch bench` writes them below `run`: only the asynchronous stages.
     #[must_use]
     pub fn from_run(run: &Value) -> Self {
         let stages = run["stages"].as_array();
@@ -150,7 +150,7 @@ fn from_network(network: &Value) -> Option<SecondaryBatches> {
         batch_size,
         wait_ns: number("mean_wait_ms")? * MS,
         work_ns: number("mean_infer_ms")? * MS,
-        // What a frame shows comes together, unless most of it is known already.
+        // The objects of a frame arrive together, unless most of them are known already.
         suggested: match objects < batch_size {
             true => objects,
             false => SecondaryBatches::mean_batch(crops),

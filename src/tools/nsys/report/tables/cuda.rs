@@ -1,4 +1,4 @@
-//! What the GPU did and which calls made it: sums by name.
+//! GPU operations and CUDA calls: sums by name.
 
 use super::super::capture::{Kind, Operation};
 use super::super::summary_stats::{SummaryStats, stats_by_key};

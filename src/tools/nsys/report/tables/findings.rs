@@ -1,6 +1,6 @@
-//! Single events that cost: calls that wait for the GPU, and copies and sets that make the CPU wait.
+//! Expensive single events: calls that wait for the GPU, and copies and memory sets that block the CPU.
 //!
-//! nsys looks at the runtime's functions alone. jetwatch and TensorRT call the driver, too, so its functions are looked at
+//! nsys checks only functions of the runtime. jetwatch and TensorRT also call the driver, so its functions are checked
 //! with the same rules; in a capture without them, the tables equal nsys's.
 
 use std::cmp::Reverse;
@@ -84,7 +84,7 @@ const KINDS: [&str; 8] = [
 const HOST_TO_DEVICE: i8 = 1;
 const SMALL: i64 = 64_000;
 
-/// An asynchronous copy that waits all the same.
+/// An asynchronous copy that waits nevertheless.
 pub(in crate::report) fn is_pageable_async(name: &str, transfer: &Transfer) -> bool {
     is_function(name, "Memcpy")
         && name.contains("Async")

@@ -1,4 +1,4 @@
-//! When GPUs were busy and when they were not.
+//! Busy and idle times of GPUs.
 
 use std::cmp::Reverse;
 
@@ -6,7 +6,7 @@ use super::super::capture::Capture;
 use super::super::table::{Table, ns, percent, unitless};
 use super::AnalysisContext;
 
-/// Parts of the capture that utilization is given for, as nsys has it.
+/// Number of parts of the capture for utilization, as in nsys.
 const INTERVALS: usize = 30;
 
 /// One GPU in one process: the times in which it did anything, however much at once.
@@ -28,7 +28,7 @@ impl BusyTimes {
         (first, self.times.last().map_or(first, |time| time.1))
     }
 
-    /// How long it was busy between two times, in ns.
+    /// Busy time between two times, in ns.
     #[must_use]
     pub fn within(&self, from: i64, until: i64) -> i64 {
         let first = self.times.partition_point(|time| time.1 <= from);
@@ -104,7 +104,7 @@ pub(super) fn gaps(context: &AnalysisContext<'_>) -> Table {
         unitless("PID"),
         unitless("Device ID"),
     ];
-    let mut table = Table::new("gpu_gaps", "Times in which a GPU did nothing", &columns);
+    let mut table = Table::new("gpu_gaps", "Idle times of a GPU", &columns);
     table.more = found.len().saturating_sub(context.rows);
     let shown = found.iter().take(context.rows).enumerate();
     table
@@ -132,7 +132,7 @@ pub(super) fn utilization(context: &AnalysisContext<'_>) -> Table {
     ];
     let mut table = Table::new(
         "gpu_time_util",
-        "How much of the time a GPU was busy",
+        "Share of the time in which a GPU was busy",
         &columns,
     );
     for busy in context.busy() {

@@ -1,4 +1,4 @@
-//! The tables that a capture gives, each by name; named and shaped like those of `nsys stats` where it has them.
+//! The tables of a capture by name; names and columns are those of `nsys stats` where it has the table.
 
 mod cuda;
 mod findings;
@@ -18,12 +18,12 @@ use super::table::{Cell, Table};
 pub(super) use findings::{is_pageable_async, is_sync_copy};
 pub use gpu_time::{BusyTimes, busy_times};
 
-/// A capture with what several tables need of it, made once when the first asks.
+/// A capture with data for several tables, computed at the first use.
 #[derive(Debug)]
 pub struct AnalysisContext<'a> {
     /// The capture.
     pub capture: &'a Capture,
-    /// Most rows of a table that lists single events.
+    /// Maximum number of rows of a table of single events.
     pub rows: usize,
     nesting: OnceCell<Nesting>,
     pairs: OnceCell<Vec<(u32, u32)>>,
@@ -33,7 +33,7 @@ pub struct AnalysisContext<'a> {
 }
 
 impl<'a> AnalysisContext<'a> {
-    /// Looks at a capture; lists have at most `rows` rows.
+    /// A context for `capture`; tables of single events have at most `rows` rows.
     #[must_use]
     pub fn new(capture: &'a Capture, rows: usize) -> Self {
         Self {
@@ -47,7 +47,7 @@ impl<'a> AnalysisContext<'a> {
         }
     }
 
-    /// How ranges stand in each other.
+    /// Nesting of ranges.
     pub fn nesting(&self) -> &Nesting {
         self.nesting
             .get_or_init(|| Nesting::from_capture(self.capture))
@@ -58,7 +58,7 @@ impl<'a> AnalysisContext<'a> {
         self.pairs.get_or_init(|| pairs(self.capture))
     }
 
-    /// Ranges that made the GPU do something.
+    /// Ranges with GPU operations.
     pub fn projections(&self) -> &[Projected] {
         self.projections
             .get_or_init(|| project(self.capture, self.nesting(), self.pairs()))
@@ -78,15 +78,15 @@ impl<'a> AnalysisContext<'a> {
 
 /// One table of the command line.
 pub struct Builder {
-    /// Its name.
+    /// Name of the table.
     pub name: &'static str,
-    /// What it shows.
+    /// Description for the help text.
     pub description: &'static str,
-    /// Whether the tables of the database are there that it needs.
+    /// Whether the export has the required tables.
     pub is_possible: fn(Content) -> bool,
     /// The error where they are missing: the missing table.
     pub needs: &'static super::schema::TableShape,
-    /// Makes it.
+    /// Computes the table.
     pub build: fn(&AnalysisContext<'_>) -> Table,
 }
 
@@ -206,14 +206,14 @@ pub const TABLES: &[Builder] = &[
     },
     Builder {
         name: "gpu_gaps",
-        description: "Times in which a GPU did nothing, the longest first",
+        description: "Idle times of a GPU, the longest first",
         is_possible: Content::operations,
         needs: &super::schema::KERNELS,
         build: gpu_time::gaps,
     },
     Builder {
         name: "gpu_time_util",
-        description: "Share of the time in which a GPU did something, in 30 parts of the capture",
+        description: "Share of the time in which a GPU was busy, in 30 parts of the capture",
         is_possible: Content::operations,
         needs: &super::schema::KERNELS,
         build: gpu_time::utilization,
@@ -234,7 +234,7 @@ pub const TABLES: &[Builder] = &[
     },
 ];
 
-/// The eight numbers with which every summary of times begins: share, sum, how many, mean, median, least, greatest, deviation.
+/// The eight numbers with which every summary of times begins: share, sum, count, mean, median, minimum, maximum, deviation.
 fn summary_cells(spread: &SummaryStats, all: i64) -> Vec<Cell> {
     let share = spread.total as f64 * 100.0 / (all as f64).max(1.0);
     vec![

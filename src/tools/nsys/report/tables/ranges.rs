@@ -1,4 +1,4 @@
-//! NVTX ranges on the CPU: sums by name, and the pace at which they come.
+//! NVTX ranges on the CPU: sums by name, and the intervals between them.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
