@@ -209,6 +209,34 @@ fn committed_schema_equals_generated_schema() {
 }
 
 #[test]
+fn committed_model_schema_equals_generated_schema() {
+    let schema = schema_of("jetwatch model", ModelSpec::KEYS);
+    let text = serde_json::to_string_pretty(&schema).expect("JSON") + "\n";
+    check_generated("configs/model.schema.json", &text);
+    check_generated("docs/src/reference/model.md", &ModelSpec::reference_page());
+}
+
+#[test]
+fn model_yaml_of_the_repository_follows_the_schema() {
+    let schema = schema_of("jetwatch model", ModelSpec::KEYS);
+    assert!(jsonschema::meta::is_valid(&schema));
+    let validator = jsonschema::validator_for(&schema).expect("a schema");
+    let mut checked = 0;
+    for entry in entries().expect("the manifests are right") {
+        let text = entry.model_yaml(&"a".repeat(64));
+        let errors: Vec<_> = validator
+            .iter_errors(&json_of(&entry.name, &text))
+            .map(|error| error.to_string())
+            .collect();
+        assert!(errors.is_empty(), "{}: {errors:#?}", entry.name);
+        checked += 1;
+        let wrong = text.replace("license:", "licence:");
+        assert!(!validator.is_valid(&json_of(&entry.name, &wrong)));
+    }
+    assert!(checked >= 6, "{checked} manifests");
+}
+
+#[test]
 fn committed_reference_equals_generated_reference() {
     check_generated("docs/src/reference/configuration.md", &configuration_page());
 }
