@@ -4,7 +4,7 @@
 //! The detections are drawn from a seed, with what networks get wrong: boxes that tremble, scores that sink with what can be
 //! seen of an object, objects that are missed for several frames in a row, and boxes where nothing is.
 
-use jetwatch_config::{Pace, SyntheticScene, TrackerConfig, TrackerKind};
+use jetwatch_config::{Pacing, SyntheticScene, TrackerConfig, TrackerKind};
 use jetwatch_eval::{ClearMotCounter, GroundTruthObject, Hypothesis};
 use jetwatch_source::scene::Scene;
 use jetwatch_track::Tracker;
@@ -58,7 +58,7 @@ fn truth(seed: u64) -> Vec<Vec<GroundTruthBox>> {
         height: 360,
         fps: 30,
         frames: Some(FRAMES),
-        pace: Pace::AsFast,
+        pacing: Pacing::Unlimited,
     });
     (0..FRAMES).map(|index| scene.truth(index)).collect()
 }

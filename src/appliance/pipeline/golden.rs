@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 
 use super::PipelineError;
 use super::detector_only::preload_frames;
-use jetwatch_config::{Config, Pace, SourceUri, SyntheticScene};
+use jetwatch_config::{Config, Pacing, SourceUri, SyntheticScene};
 use jetwatch_detect::model::hexadecimal;
 use jetwatch_detect::{DetectError, DetectorFactory};
 use jetwatch_types::{Detection, Frame};
@@ -35,7 +35,7 @@ pub fn golden_frames(prepared: &DetectorFactory) -> Result<Vec<Frame>, PipelineE
             height: 720,
             fps: 1,
             frames: Some(IMAGES_PER_SCENE),
-            pace: Pace::AsFast,
+            pacing: Pacing::Unlimited,
         });
         frames.extend(preload_frames(
             &source,

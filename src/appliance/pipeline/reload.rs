@@ -2,7 +2,7 @@
 //! needs a restart, and a file that asks for it, or that has a problem, changes nothing. What runs is always what one file
 //! says as a whole.
 
-use jetwatch_config::{Config, ConfigError, MAX_SOURCES, Problem, SourceChanges, SourceConfig};
+use jetwatch_config::{Config, ConfigError, MAX_SOURCES, Problem, SourceConfig, SourceDiff};
 use jetwatch_publish::{ReloadProblem, ReloadState, ReloadStatus};
 use jetwatch_telemetry as telemetry;
 
@@ -49,7 +49,7 @@ impl Pipeline {
 
     /// Makes the chain what `config` says, or says why that cannot be.
     fn apply_config(&mut self, config: Config) -> ReloadStatus {
-        let fixed = self.config.fixed_keys_that_differ(&config);
+        let fixed = self.config.restart_required_keys(&config);
         let fixed = fixed.into_iter().map(|key| needs_restart(&config, key));
         let mut against: Vec<ReloadProblem> = fixed.collect();
         let (wanted, made) = self.desired_sources(&config, &mut against);
@@ -60,12 +60,12 @@ impl Pipeline {
             return refused(against);
         }
         let running = self.sources.iter().map(|member| &member.config);
-        let mut changes = SourceChanges::between(running, &wanted);
+        let mut changes = SourceDiff::between(running, &wanted);
         for member in self.sources.iter().filter(|member| member.has_failed()) {
             // What it lacked may be there by now.
             let mut known = wanted.iter();
             if let Some(source) = known.find(|source| source.name == member.config.name) {
-                changes.start_anew(source);
+                changes.restart(source);
             }
         }
         telemetry::start_logging(config.log.level);

@@ -5,7 +5,7 @@
 //! and its own number of objects; its pictures lie at moments drawn from the seed, far enough apart that the traffic is
 //! another each time.
 
-use jetwatch_config::{Pace, SyntheticScene};
+use jetwatch_config::{Pacing, SyntheticScene};
 use jetwatch_types::{GroundTruthBox, PIXEL_BYTES, Size};
 
 use super::scene::Scene;
@@ -58,7 +58,7 @@ impl DatasetGenerator {
             height: self.size.height,
             fps: 30,
             frames: None,
-            pace: Pace::AsFast,
+            pacing: Pacing::Unlimited,
         });
         let stride = self.size.width as usize * PIXEL_BYTES;
         let mut pixels = vec![0; stride * self.size.height as usize];
@@ -139,7 +139,7 @@ mod tests {
             height: 64,
             fps: 30,
             frames: None,
-            pace: Pace::AsFast,
+            pacing: Pacing::Unlimited,
         });
         let mut pixels = vec![0; 96 * 64 * PIXEL_BYTES];
         scene.draw(picture.frame, SET.size, &mut pixels, 96 * PIXEL_BYTES);

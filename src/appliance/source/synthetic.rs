@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use jetwatch_config::{Pace, SyntheticScene};
+use jetwatch_config::{Pacing, SyntheticScene};
 use jetwatch_resize::Resizer;
 use jetwatch_telemetry::{Level, Stage};
 use jetwatch_types::{Frame, FrameMeta, Image, PIXEL_BYTES, Region, Size};
@@ -190,7 +190,7 @@ impl Source for SyntheticSource {
                 }
                 index = 0;
             }
-            if self.settings.pace == Pace::Realtime {
+            if self.settings.pacing == Pacing::Realtime {
                 if context
                     .stop
                     .wait(due.saturating_duration_since(Instant::now()))

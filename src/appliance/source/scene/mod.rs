@@ -85,7 +85,7 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// The scene of these parameters, with the [`Appearance`] of its seed. `frames` and `pace` are the source's business.
+    /// The scene of these parameters, with the [`Appearance`] of its seed. `frames` and `pacing` are the source's business.
     #[must_use]
     pub fn new(parameters: &SyntheticScene) -> Self {
         Self::with_appearance(parameters, Appearance::from_seed(parameters.seed))
