@@ -52,6 +52,7 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("rusqlite", &["nsys"]),
     ("saphyr", &["config"]),
     ("saphyr-parser", &["config"]),
+    ("schemars", &["publish"]),
     ("sd-notify", &["telemetry"]),
     ("strsim", &["config"]),
     ("syn", &["config-derive"]),
