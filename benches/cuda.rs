@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 use jetwatch_nvidia::cuda::{ColorMatrix, Device, Element, PixelFormat, PlaneOrder, TensorFormat};
 use jetwatch_nvidia::loopback::{GraphMode, LoopbackNetwork};
 use jetwatch_nvidia::session::{
-    Execution, ExecutionError, InputPlan, InputSource, LetterboxRect, OutputPlan, Plan, StageTimes,
+    InferenceSession, InputPlan, InputSource, LetterboxRect, OutputPlan, Plan, SessionError,
+    StageTimes,
 };
 use jetwatch_nvidia::tensorrt::{BuildRequest, Engine, Library, Precision, Runtime};
 use onnx_graph::{FLOAT, Graph};
@@ -138,7 +139,7 @@ fn measure(device: &Arc<Device>, time: Duration, parts: Parts) -> Result<Value, 
 }
 
 /// The kernel and copies against the memory's bandwidth.
-fn memory(device: &Arc<Device>) -> Result<Value, ExecutionError> {
+fn memory(device: &Arc<Device>) -> Result<Value, SessionError> {
     let copy = device_copy(device)?;
     let mut kernels = Vec::new();
     for batch in [1, 8, 32, 128, 256] {
@@ -204,7 +205,7 @@ fn echo(pixels: PixelFormat, element: Element, batch: usize) -> LoopbackNetwork 
 }
 
 /// Writes a picture of the whole tensor into every slot.
-fn fill(session: &mut Execution, rows: &[u8]) -> Result<(), ExecutionError> {
+fn fill(session: &mut InferenceSession, rows: &[u8]) -> Result<(), SessionError> {
     let inner = LetterboxRect {
         width: WIDTH,
         height: HEIGHT,
@@ -227,7 +228,7 @@ fn image() -> Vec<u8> {
 }
 
 /// Stages of [`RUNS`] runs of the whole batch, of an echo that is run call by call.
-fn times(execution: &mut Execution) -> Result<Vec<StageTimes>, ExecutionError> {
+fn times(execution: &mut InferenceSession) -> Result<Vec<StageTimes>, SessionError> {
     let count = execution.batch();
     let mut times = Vec::with_capacity(WARM_UP + RUNS);
     for _ in 0..WARM_UP + RUNS {
@@ -247,7 +248,7 @@ fn median(times: &[StageTimes], stage: impl Fn(&StageTimes) -> Duration) -> f64 
 }
 
 /// Gigabytes a second, read and written, of a copy inside the GPU's memory that is larger than its caches.
-fn device_copy(device: &Arc<Device>) -> Result<f64, ExecutionError> {
+fn device_copy(device: &Arc<Device>) -> Result<f64, SessionError> {
     let bytes = 256 << 20;
     let copy = LoopbackNetwork {
         input: InputSource::Tensor {
@@ -267,7 +268,7 @@ fn kernel(
     element: Element,
     batch: usize,
     copy: f64,
-) -> Result<Value, ExecutionError> {
+) -> Result<Value, SessionError> {
     let mut execution = echo(pixels, element, batch).session(device)?;
     fill(&mut execution, &image())?;
     let times = times(&mut execution)?;
@@ -298,7 +299,7 @@ fn cpu_time() -> Duration {
 }
 
 /// What one run of nearly nothing costs the host: the calls, and the waking up after them.
-fn calls(device: &Arc<Device>, recording: GraphMode) -> Result<Value, ExecutionError> {
+fn calls(device: &Arc<Device>, recording: GraphMode) -> Result<Value, SessionError> {
     let small = TensorFormat {
         width: 64,
         height: 64,
@@ -363,17 +364,17 @@ fn loopback_for(calls: Calls) -> LoopbackNetwork {
 }
 
 /// Makes one worker's execution.
-type Make<'m> = &'m (dyn Fn(Calls) -> Result<Execution, ExecutionError> + Sync);
+type Make<'m> = &'m (dyn Fn(Calls) -> Result<InferenceSession, SessionError> + Sync);
 
 /// One worker, two, and three.
-fn all_workers(make: Make<'_>, time: Duration) -> Result<Value, ExecutionError> {
+fn all_workers(make: Make<'_>, time: Duration) -> Result<Value, SessionError> {
     let counts = 1..=3;
     let measured = counts.map(|count| workers(make, count, time));
     Ok(measured.collect::<Result<Vec<_>, _>>()?.into())
 }
 
 /// Frames a second of `count` workers, each of which writes all pictures anew for every run.
-fn workers(make: Make<'_>, count: usize, time: Duration) -> Result<Value, ExecutionError> {
+fn workers(make: Make<'_>, count: usize, time: Duration) -> Result<Value, SessionError> {
     let rows = image();
     let mut alone = make(Calls::Single)?;
     fill(&mut alone, &rows)?;
@@ -390,7 +391,7 @@ fn workers(make: Make<'_>, count: usize, time: Duration) -> Result<Value, Execut
         }
         executions.push(execution);
     }
-    let work = |mut execution: Execution| -> Result<_, ExecutionError> {
+    let work = |mut execution: InferenceSession| -> Result<_, SessionError> {
         barrier.wait();
         let (begin, cpu) = (Instant::now(), cpu_time());
         let mut runs = 0;
@@ -416,7 +417,7 @@ fn workers(make: Make<'_>, count: usize, time: Duration) -> Result<Value, Execut
         threads
             .into_iter()
             .map(join)
-            .collect::<Result<Vec<_>, ExecutionError>>()
+            .collect::<Result<Vec<_>, SessionError>>()
     })?;
     let rate: f64 = results
         .iter()

@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use jetwatch_config::{Pacing, SyntheticScene};
-use jetwatch_source::scene::Scene;
+use jetwatch_traffic::scene::Scene;
 use jetwatch_types::{PIXEL_BYTES, Size};
 
 fn scene(seed: u64, objects: u32) -> Scene {

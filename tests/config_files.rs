@@ -11,9 +11,11 @@ use jetwatch_config::{
     Backend, Broker, Config, DefaultValue, Document, KeySpec, Node, Pacing, Secret, Section,
     SourceUri, Value, configuration_page, json_schema, schema_of,
 };
-use jetwatch_detect::graph::{self, ModelYamlTemplate, Origin};
+use jetwatch_detect::graph;
 use jetwatch_detect::model::ModelSpec;
+use jetwatch_files::Sha256Digest;
 use jetwatch_models::model_zoo::{Entry, entries};
+use jetwatch_models::{ModelYamlTemplate, Origin};
 
 /// The example files with their texts.
 fn examples() -> Vec<(PathBuf, String)> {
@@ -227,7 +229,12 @@ fn every_model_yaml_follows_the_schema() {
     assert!(entries.len() >= 6, "{} manifests", entries.len());
     let mut texts: Vec<_> = entries
         .iter()
-        .map(|entry| (entry.name.clone(), entry.model_yaml(&"a".repeat(64))))
+        .map(|entry| {
+            (
+                entry.name.clone(),
+                entry.model_yaml(Sha256Digest::of(b"file")),
+            )
+        })
         .collect();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/street-nano");
     let own = fs::read_to_string(folder.join("model.yaml")).expect("readable");
@@ -239,7 +246,7 @@ fn every_model_yaml_follows_the_schema() {
     let origin = Origin {
         name: "street",
         file,
-        sha256: &"b".repeat(64),
+        sha256: Sha256Digest::of(b"file"),
         weights: &[],
         labels_file: None,
     };

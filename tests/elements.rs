@@ -95,9 +95,12 @@ fn element_table_matches_installed_gstreamer() {
 
 #[test]
 fn code_uses_only_elements_in_table() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/appliance/source");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let (mut made, mut set) = (0, 0);
-    for path in rust_files(&folder) {
+    let files = ["src/appliance/source", "src/tools/doctor"]
+        .into_iter()
+        .flat_map(|folder| rust_files(&root.join(folder)));
+    for path in files {
         let text = fs::read_to_string(&path).expect("the file can be read");
         let at = path.display();
         if path.file_name().is_none_or(|name| name != "elements.rs") {

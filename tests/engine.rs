@@ -401,7 +401,7 @@ fn dla_runs_unquantized_network() {
     let text = ends(&mut with_cores(&["--dla", "0"]), 78);
     assert!(
         text.contains(
-            "cannot run a network with Q/DQ nodes on a DLA; DLA takes implicit quantization alone"
+            "cannot run a network with Q/DQ nodes on a DLA; DLA supports implicit quantization only"
         ),
         "{text}"
     );
@@ -409,7 +409,7 @@ fn dla_runs_unquantized_network() {
     assert!(text.contains("a DLA supports only fp16 and int8"), "{text}");
     let text = ends(&mut with_cores(&["--dla", "7", "--precision", "fp16"]), 78);
     assert!(
-        text.contains("core 7 was asked for, and this machine has 2"),
+        text.contains("core 7 was requested, and this machine has 2"),
         "{text}"
     );
     let text = ends(&mut with_cores(&["--dla", "1", "--precision", "fp16"]), 0);

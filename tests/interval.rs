@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use jetwatch_config::{Pacing, SyntheticScene};
 use jetwatch_eval::{ClearMot, ClearMotCounter, GroundTruthObject, Hypothesis};
-use jetwatch_source::scene::Scene;
+use jetwatch_traffic::scene::Scene;
 use serde_json::Value;
 use support::daemon::{Setup, finish, json_lines, stderr, wait_for_output, wait_until_some};
 

@@ -6,8 +6,8 @@
 
 use jetwatch_config::{Pacing, SyntheticScene, TrackerConfig, TrackerKind};
 use jetwatch_eval::{ClearMotCounter, GroundTruthObject, Hypothesis};
-use jetwatch_source::scene::Scene;
 use jetwatch_track::Tracker;
+use jetwatch_traffic::scene::Scene;
 use jetwatch_types::{Detection, GroundTruthBox, TrackState, Xyxy};
 
 const FRAMES: u64 = 300;

@@ -293,10 +293,10 @@ fn unsupported_vic_conversion_is_rejected_before_element() {
         ))
     };
     for (caps, wanted) in [
-        ("format=RGB,width=640,height=480", "the source gives RGB"),
+        ("format=RGB,width=640,height=480", "the source delivers RGB"),
         (
             "format=NV12,width=1920,height=30",
-            "network's picture has 416×6 pixels",
+            "network's image has 416×6 pixels",
         ),
         (
             "format=NV12,width=8,height=480",
@@ -721,7 +721,7 @@ fn check_reports_plan_and_problems() {
     assert_eq!(bare.status.code(), Some(1), "{output}");
     for line in [
         "wrong  plan lens: csi://0: GStreamer element nvarguscamerasrc is missing; install it with: apt-get install nvidia-l4t-gstreamer",
-        "wrong  plan gate: decoder is hardware, but nothing but the CPU decodes",
+        "wrong  plan gate: decoder is hardware, but only the CPU decodes",
         "wrong  plan tape: scaling is vic, but the VIC cannot do it: GStreamer element nvvidconv is missing",
     ] {
         assert!(output.contains(line), "{line}\nis not in\n{output}");

@@ -151,7 +151,7 @@ fn throttling_is_reported_once_with_cause() {
             "begin",
             "over_current",
             "oc3",
-            "2 more since the reading before"
+            "2 more since the previous reading"
         ],
         "{counted:#}"
     );

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use file_server::{Answer, FileServer, Tunnel};
 use jetwatch_detect::model::ModelSpec;
+use jetwatch_files::Sha256Digest;
 use jetwatch_models::model_zoo::{
     self, Download, DownloadResult, FetchError, Progress, RetryPolicy, download,
 };
-use sha2::{Digest, Sha256};
 
 /// More than one read of anybody's buffers, and not a multiple of them.
 const LEN: usize = 300_007;
@@ -24,11 +24,6 @@ fn file() -> Vec<u8> {
         (state >> 24) as u8
     };
     (0..LEN).map(|_| next()).collect()
-}
-
-fn sha256(bytes: &[u8]) -> String {
-    let digit = |byte: &u8| format!("{byte:02x}");
-    Sha256::digest(bytes).iter().map(digit).collect()
 }
 
 /// Waits that a test can afford.
@@ -64,7 +59,7 @@ impl Target {
         &mut self,
         url: &str,
         bytes: Option<u64>,
-        sha256: Option<&str>,
+        sha256: Option<Sha256Digest>,
     ) -> Result<DownloadResult, FetchError> {
         let path = self.path("net.onnx");
         let request = Download {
@@ -82,7 +77,11 @@ impl Target {
 
     /// Fetches the file of [`file`] with all that is known of it.
     fn fetch_verified(&mut self, server: &FileServer) -> Result<DownloadResult, FetchError> {
-        self.fetch(&server.url(), Some(LEN as u64), Some(&sha256(&file())))
+        self.fetch(
+            &server.url(),
+            Some(LEN as u64),
+            Some(Sha256Digest::of(&file())),
+        )
     }
 
     /// Whether the file is there, and nothing else.
@@ -115,8 +114,8 @@ fn a_file_is_fetched_verified_and_not_fetched_again() {
     let mut place = Target::new();
     let fetched = place.fetch_verified(&server).expect("all is well");
     assert_eq!(
-        (fetched.sha256.as_str(), fetched.was_present),
-        (sha256(&file()).as_str(), false)
+        (fetched.sha256, fetched.was_present),
+        (Sha256Digest::of(&file()), false)
     );
     assert!(place.has_only_file());
     assert!(
@@ -277,9 +276,9 @@ fn wrong_content_length_is_detected() {
     // Too long, with nothing known but the hash: the connection ends early each time.
     let server = serve(vec![Answer::Announced(LEN + 1)]);
     let mut place = Target::new();
-    let known = sha256(&file());
+    let known = Sha256Digest::of(&file());
     let error = place
-        .fetch(&server.url(), None, Some(&known))
+        .fetch(&server.url(), None, Some(known))
         .expect_err("it ends early")
         .to_string();
     assert!(error.contains("given up") && place.has_no_file(), "{error}");
@@ -287,7 +286,7 @@ fn wrong_content_length_is_detected() {
     let server = serve(vec![Answer::Announced(LEN - 1)]);
     let mut place = Target::new();
     let error = place
-        .fetch(&server.url(), None, Some(&known))
+        .fetch(&server.url(), None, Some(known))
         .expect_err("the last byte is missing")
         .to_string();
     assert!(
@@ -298,7 +297,7 @@ fn wrong_content_length_is_detected() {
     let server = serve(vec![Answer::Unannounced]);
     let mut place = Target::new();
     place
-        .fetch(&server.url(), None, Some(&known))
+        .fetch(&server.url(), None, Some(known))
         .expect("the hash is right");
     assert!(place.has_only_file());
 }
@@ -312,7 +311,8 @@ fn file_with_wrong_hash_is_discarded() {
         .expect_err("other bytes")
         .to_string();
     assert!(
-        error.contains(&sha256(&vec![7; LEN])) && error.contains(&sha256(&file())),
+        error.contains(&Sha256Digest::of(&vec![7; LEN]).to_string())
+            && error.contains(&Sha256Digest::of(&file()).to_string()),
         "{error}"
     );
     assert_eq!(
@@ -325,7 +325,7 @@ fn file_with_wrong_hash_is_discarded() {
     let fetched = place
         .fetch(&server.url(), None, None)
         .expect("nothing is known");
-    assert_eq!(fetched.sha256, sha256(&vec![7; LEN]));
+    assert_eq!(fetched.sha256, Sha256Digest::of(&vec![7; LEN]));
 }
 
 #[test]
@@ -535,8 +535,8 @@ fn concurrent_downloads_do_not_interfere() {
 fn every_model_zoo_entry_gives_loadable_folder() {
     for entry in model_zoo::entries().expect("the manifests are right") {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let hash = "a".repeat(64);
-        fs::write(folder.path().join("model.yaml"), entry.model_yaml(&hash)).expect("written");
+        let hash = Sha256Digest::from([0xaa; 32]);
+        fs::write(folder.path().join("model.yaml"), entry.model_yaml(hash)).expect("written");
         fs::write(folder.path().join("labels.txt"), entry.labels).expect("written");
         let spec = ModelSpec::load(folder.path())
             .unwrap_or_else(|error| panic!("{}: {error}", entry.name));
@@ -546,8 +546,8 @@ fn every_model_zoo_entry_gives_loadable_folder() {
         );
         assert_eq!(spec.files[0].path, folder.path().join(&entry.file));
         assert_eq!(
-            (spec.files[0].sha256.as_str(), spec.license.spdx.as_str()),
-            (hash.as_str(), entry.license.as_str())
+            (spec.files[0].sha256, spec.license.spdx.as_str()),
+            (hash, entry.license.as_str())
         );
     }
 }

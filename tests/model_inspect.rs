@@ -9,6 +9,7 @@ use std::process::{Command, Output};
 use crate::support::onnx_message::{Message, node, tensor};
 use jetwatch_detect::graph::{self, Network, Severity};
 use jetwatch_detect::model::ModelSpec;
+use jetwatch_models::{ModelYamlTemplate, candidate_layouts, infer_layout, lint};
 use onnx_file::TinyNetwork;
 use proptest::prelude::*;
 
@@ -77,7 +78,7 @@ fn summarize(bytes: &[u8]) -> Network {
 
 /// Texts of the findings of at least `severity`.
 fn texts(network: &Network, severity: Severity) -> Vec<String> {
-    graph::lint(network)
+    lint(network)
         .into_iter()
         .filter(|finding| finding.severity >= severity)
         .map(|finding| finding.text)
@@ -101,7 +102,7 @@ fn inspect_summarizes_file() {
     assert_eq!(network.parameters, 2 * 126 * 7 + 3);
     assert_eq!((network.count("Add"), network.operators.len()), (1, 4));
     assert_eq!(texts(&network, Severity::Note), [""; 0]);
-    let guess = graph::infer_layout(&network, None).expect("the shapes are YOLOX's");
+    let guess = infer_layout(&network, None).expect("the shapes are YOLOX's");
     assert_eq!((guess.layout, guess.classes), ("yolox", 2));
 }
 
@@ -262,7 +263,7 @@ fn external_weight_files_are_checked() {
             assert_eq!(name, "t.onnx.data");
             length
         });
-        graph::lint(&network.expect("it is whole"))
+        lint(&network.expect("it is whole"))
     };
     let is_error = |length, wanted: &str| {
         let found = judged(length);
@@ -406,9 +407,9 @@ proptest! {
         bytes[if at % 2 == 0 { at % 200 } else { len - 1 - at % 200 }] = byte;
         bytes.truncate(if cut % 4 == 0 { cut % len } else { len });
         if let Ok(network) = graph::summarize(Path::new("x"), &bytes, |_| Some(7)) {
-            let _ = graph::lint(&network);
-            let _ = graph::candidate_layouts(&network, None);
-            let _ = graph::ModelYamlTemplate::new(&network, None, None, None);
+            let _ = lint(&network);
+            let _ = candidate_layouts(&network, None);
+            let _ = ModelYamlTemplate::new(&network, None, None, None);
         }
     }
 }
@@ -615,7 +616,7 @@ fn real_networks_are_inspected() {
     let spec = ModelSpec::load(&out).expect("it was checked");
     let shipped = include_str!("support/yolox_nano.yaml");
     assert!(
-        shipped.contains(&spec.files[0].sha256),
+        shipped.contains(&spec.files[0].sha256.to_string()),
         "the file is the one that the project describes by hand"
     );
     assert_eq!(

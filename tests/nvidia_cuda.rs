@@ -13,10 +13,10 @@ use jetwatch_nvidia::cuda::{
     Version,
 };
 use jetwatch_nvidia::loopback::{GraphMode, LoopbackNetwork};
-use jetwatch_nvidia::session::{Execution, ExecutionError, InputSource, LetterboxRect};
+use jetwatch_nvidia::session::{InferenceSession, InputSource, LetterboxRect, SessionError};
 
 /// Writes noise as a picture of the whole tensor into slot `index`.
-fn fill(execution: &mut Execution, index: usize, width: u32, height: u32, seed: u32) {
+fn fill(execution: &mut InferenceSession, index: usize, width: u32, height: u32, seed: u32) {
     let bytes = noise((width * height * 4) as usize, seed);
     let inner = LetterboxRect {
         width,
@@ -212,7 +212,7 @@ fn host_tensors_arrive_unchanged() {
             .expect_err("it takes no pictures");
         assert_eq!(
             error.to_string(),
-            "what is written is an image, expected tensors; this is a bug in jetwatch"
+            "the input is an image, expected tensors; this is a bug in jetwatch"
         );
     });
 }
@@ -252,7 +252,7 @@ fn invalid_input_is_rejected_without_side_effects() {
                 ),
                 (
                     execution.write_tensor(0).map(|_| ()),
-                    "what is written is a tensor, expected images",
+                    "the input is a tensor, expected images",
                 ),
                 (
                     execution.run(0).map(|_| ()),
@@ -276,7 +276,7 @@ fn invalid_input_is_rejected_without_side_effects() {
                 let error =
                     echo(PixelFormat::Bgrx, tensor(width, 8, Element::F32), batch).session(&device);
                 assert!(
-                    matches!(error, Err(ExecutionError::Plan { .. })),
+                    matches!(error, Err(SessionError::Plan { .. })),
                     "{batch} {width} {error:?}"
                 );
             }
@@ -286,10 +286,7 @@ fn invalid_input_is_rejected_without_side_effects() {
                 1,
             )
             .session(&device);
-            assert!(
-                matches!(error, Err(ExecutionError::Plan { .. })),
-                "{error:?}"
-            );
+            assert!(matches!(error, Err(SessionError::Plan { .. })), "{error:?}");
         },
     );
 }
@@ -345,7 +342,7 @@ fn open_error() -> Option<String> {
 
 /// The error of opening, making an execution, and running it some times.
 fn run_error() -> Option<String> {
-    let run = || -> Result<(), ExecutionError> {
+    let run = || -> Result<(), SessionError> {
         let device = Device::open(0)?;
         let mut execution =
             echo(PixelFormat::Bgrx, tensor(32, 8, Element::F32), 2).session(&device)?;
@@ -400,11 +397,11 @@ fn out_of_memory_reports_bytes() {
     let cases = [
         (
             "16000",
-            "out of GPU memory: asked for 6144 bytes, 5248 of 16000 are free",
+            "out of GPU memory: requested 6144 bytes, 5248 of 16000 are free",
         ),
         (
             "20000",
-            "out of page-locked memory: asked for 6144 bytes, 3104 of 20000 are free",
+            "out of page-locked memory: requested 6144 bytes, 3104 of 20000 are free",
         ),
     ];
     for (bytes, wanted) in cases {
@@ -417,7 +414,7 @@ fn out_of_memory_reports_bytes() {
 #[test]
 fn rejected_kernels_report_driver_reason() {
     let wanted = "NVIDIA's driver (CUDA 11.4) refuses jetwatch's kernels for jetwatch's double of a GPU: \
-                  CUDA_ERROR_UNSUPPORTED_PTX_VERSION: the driver gives no reason";
+                  CUDA_ERROR_UNSUPPORTED_PTX_VERSION: the driver reported no reason";
     let settings = [("JETWATCH_DOUBLE_FAIL", "cuModuleLoadDataEx:222")];
     run_error_with(
         "rejected_kernels_report_driver_reason",

@@ -29,7 +29,7 @@ const BATCH: usize = 3;
 /// A picture of the batch.
 struct Sample {
     inner: LetterboxRect,
-    /// Rows as `Execution::write` wants them.
+    /// Rows as `InferenceSession::upload_image` wants them.
     rows: Vec<Vec<u8>>,
 }
 

@@ -369,7 +369,7 @@ fn unrecordable_input_is_reported() {
     let (code, said) = run("out.avi");
     assert_eq!(code, Some(2), "{said}");
     assert!(
-        said.contains("its name ends in .avi, expected a name that ends in .mp4"),
+        said.contains("the name ends in .avi, expected a name that ends in .mp4"),
         "{said}"
     );
     let (code, said) = run("nowhere/out.mp4");

@@ -7,7 +7,7 @@ use crate::support;
 use std::collections::BTreeMap;
 
 use jetwatch_config::{Pacing, SyntheticScene};
-use jetwatch_source::scene::Scene;
+use jetwatch_traffic::scene::Scene;
 use serde_json::Value;
 use support::daemon::{Setup, finish, json_lines, stderr};
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jetwatch_config::{Pacing, SyntheticScene};
-use jetwatch_source::scene::{Appearance, Scene};
+use jetwatch_traffic::scene::{Appearance, Scene};
 use jetwatch_types::{GroundTruthBox, PIXEL_BYTES, Size, intersection_over_union};
 
 const TARGET: Size = Size::new(208, 117);
@@ -304,7 +304,7 @@ fn an_empty_target_is_left_alone() {
 }
 
 #[test]
-#[should_panic(expected = "cannot hold a picture of 9×9")]
+#[should_panic(expected = "cannot hold an image of 9×9")]
 fn scene_rejects_too_small_buffer() {
     Scene::new(&parameters(1, 3)).draw(0, Size::new(9, 9), &mut [0; 9 * 9 * 4 - 1], 36);
 }

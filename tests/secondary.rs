@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use classifier::{BRIGHTNESS_THRESHOLD, keys, network, write_model};
 use jetwatch_config::{Pacing, SyntheticScene};
-use jetwatch_source::scene::Scene;
+use jetwatch_traffic::scene::Scene;
 use jetwatch_types::{PIXEL_BYTES, Size};
 use onnx_file::TinyNetwork;
 use serde_json::Value;

@@ -189,7 +189,7 @@ fn int8_without_calibration_is_rejected() {
     assert!(
         error
             .to_string()
-            .contains("DLA takes implicit quantization alone"),
+            .contains("DLA supports implicit quantization only"),
         "{error}"
     );
 }

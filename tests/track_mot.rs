@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use jetwatch_config::{Association, TrackerConfig, TrackerKind};
-use jetwatch_track::{Metrics, TentativeFrames, parse_detections, parse_truth, track_offline};
+use jetwatch_eval::{Metrics, TentativeFrames, parse_detections, parse_truth, track_offline};
 
 fn read(path: &Path) -> String {
     fs::read_to_string(path)

@@ -10,17 +10,18 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 
 use jetwatch_config::{Broker, Config, SourceConfig, SourceUri};
 use jetwatch_detect::{self as detect, DetectorFactory};
+use jetwatch_doctor::CheckReport;
 use jetwatch_pipeline as pipeline;
 use jetwatch_platform::{Machine, SysRoot};
 use jetwatch_publish as publish;
 use jetwatch_source::{
-    self as source, Flow, FrameHandler, ProcessingPlan, SourceContext, StopToken, Surfaces,
+    self as source, Flow, FrameHandler, NvmmReader, ProcessingPlan, SourceContext, StopToken,
 };
 use jetwatch_telemetry::{self as telemetry, Recorder};
 use jetwatch_types::{Frame, Placement, Size, SourceId, SourceState};
 
 use super::Exit;
-use super::check_report::CheckReport;
+use super::doctor::print_result;
 
 /// Arguments of `jetwatch check`.
 #[derive(Debug, Args)]
@@ -48,7 +49,7 @@ const BROKER_TIMEOUT: Duration = Duration::from_secs(5);
 pub(super) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
     let config = Config::load(&args.config)?;
     telemetry::start_logging(log::LevelFilter::Error);
-    let mut lines = CheckReport::default();
+    let mut lines = CheckReport::new(print_result);
     lines.ok(
         "config",
         &format!(
@@ -84,7 +85,7 @@ pub(super) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
         }
         check_broker(&config, &mut lines);
     }
-    Ok(lines.exit())
+    Ok(Exit::from_checks(lines.is_ok()))
 }
 
 fn check_detector(config: &Config, report: &mut CheckReport) -> Option<DetectorFactory> {
@@ -135,7 +136,7 @@ fn check_secondary(config: &Config, prepared: &DetectorFactory, report: &mut Che
 struct CheckContext {
     machine: Arc<Machine>,
     /// Present where images stay in NVMM.
-    surfaces: Option<Arc<Surfaces>>,
+    surfaces: Option<Arc<NvmmReader>>,
 }
 
 /// Whether the detector reads a Jetson's images in NVMM directly; no output on other machines.
@@ -143,7 +144,7 @@ fn check_surfaces(
     prepared: &DetectorFactory,
     machine: &Machine,
     report: &mut CheckReport,
-) -> Option<Arc<Surfaces>> {
+) -> Option<Arc<NvmmReader>> {
     let release = machine.release?;
     match prepared.surfaces(Some(release.major)) {
         Ok(Some(surfaces)) => {
@@ -263,6 +264,7 @@ fn open(
     );
     context.machine = Arc::clone(&host.machine);
     context.nvmm_reader.clone_from(&host.surfaces);
+    context.synthetic = Some(jetwatch_traffic::synthetic_factory());
     let started = Instant::now();
     let handle = source::start(source, context)
         .map_err(|error| format!("cannot start a thread: {error}"))?;

@@ -1,7 +1,5 @@
 //! `jetwatch demo`: runs the whole pipeline, and prints its messages as a subscriber receives them.
 
-mod score;
-
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Write, stdout};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -12,11 +10,10 @@ use clap::Args;
 
 use jetwatch_config::{Backend, Broker, Config, Interval, MqttConfig, SourceUri, SyntheticScene};
 use jetwatch_detect::model::ModelSpec;
-use jetwatch_pipeline::{self as pipeline, Options, Pipeline};
+use jetwatch_pipeline::{self as pipeline, FrameCallback, Options, Pipeline};
 use jetwatch_publish::Subscriber;
 use jetwatch_telemetry as telemetry;
-
-use score::Scorer;
+use jetwatch_traffic::{Score, Scorer, synthetic_factory};
 
 use super::{Exit, parse_duration, progress, run, signals};
 
@@ -59,7 +56,7 @@ pub(super) fn run(args: &DemoArgs, started: Instant) -> anyhow::Result<Exit> {
         };
     }
     print_intro(&config, args);
-    let judge = match args
+    let scorer = match args
         .model
         .as_deref()
         .filter(|_| config.detector.backend != Backend::Scripted)
@@ -67,19 +64,22 @@ pub(super) fn run(args: &DemoArgs, started: Instant) -> anyhow::Result<Exit> {
         Some(model) => {
             let spec = ModelSpec::load(Path::new(model))?;
             choose_precision(&mut config, &spec)?;
-            scene_of(&config).map(|scene| Scorer::new(scene, spec))
+            scene_of(&config).map(|scene| Scorer::new(scene, move |label| spec.class_index(label)))
         }
         None => None,
     };
     let options = Options {
         // Measuring the precisions is not part of starting.
-        process_started: Some(if judge.is_some() {
+        process_started: Some(if scorer.is_some() {
             Instant::now()
         } else {
             started
         }),
         duration: Some(args.duration),
-        frame_callback: judge.as_ref().map(Scorer::tap),
+        frame_callback: scorer
+            .as_ref()
+            .map(|scorer| Box::new(scorer.frame_callback()) as FrameCallback),
+        synthetic: Some(synthetic_factory()),
         ..Options::default()
     };
     let pipeline = Pipeline::start(&config, options)?;
@@ -117,8 +117,8 @@ pub(super) fn run(args: &DemoArgs, started: Instant) -> anyhow::Result<Exit> {
             counted.join(", ")
         }
     );
-    if let Some(verdict) = judge.and_then(|judge| judge.score()) {
-        println!("{}", verdict.describe());
+    if let Some(score) = scorer.and_then(|scorer| scorer.score()) {
+        print_score(&score);
     }
     print_next_steps(&config);
     run::finish(outcome, None)
@@ -139,7 +139,8 @@ fn choose_precision(config: &mut Config, spec: &ModelSpec) -> anyhow::Result<()>
         trial.sources = Config::for_source(SCENE, None)?.sources;
         trial.detector.precision = Some(file.precision.clone());
         trial.detector.workers = 1;
-        let alone = pipeline::bench_detector(&trial, 4, 4, TRIAL_FRAMES)?;
+        let alone =
+            pipeline::bench_detector(&trial, 4, 4, TRIAL_FRAMES, Some(&synthetic_factory()))?;
         reported.push(format!(
             "{} {:.1} ms",
             file.precision, alone.cpu_ms_per_frame
@@ -294,6 +295,29 @@ fn summarize(payload: &[u8]) -> Option<String> {
         )),
         _ => None,
     }
+}
+
+fn print_score(score: &Score) {
+    let share = |value: Option<f64>| {
+        value.map_or_else(
+            || "none".to_owned(),
+            |value| format!("{:.1} %", value * 100.0),
+        )
+    };
+    let (found, tracks) = (&score.detections, &score.tracks);
+    println!(
+        "Against the scene's truth, boxes that overlap by half, {} frames with {} objects:\n  \
+         detections  recall {}, precision {}\n  \
+         tracks      MOTA {}, {} misses, {} false, {} changes of identity",
+        found.frames,
+        found.objects,
+        share(found.recall()),
+        share(found.precision()),
+        share(tracks.mota()),
+        tracks.misses,
+        tracks.false_positives,
+        tracks.switches
+    );
 }
 
 fn print_next_steps(config: &Config) {

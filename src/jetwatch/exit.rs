@@ -33,6 +33,11 @@ pub enum Exit {
 }
 
 impl Exit {
+    /// The end of a command that made checks.
+    pub(super) fn from_checks(is_ok: bool) -> Self {
+        if is_ok { Self::Success } else { Self::Failure }
+    }
+
     /// The exit status of a daemon that another program ran.
     pub(super) fn from_daemon_status(status: u8) -> Self {
         match status {

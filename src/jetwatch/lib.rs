@@ -6,7 +6,6 @@ mod output;
 
 mod bench;
 mod check;
-mod check_report;
 mod dataset;
 mod demo;
 mod doctor;

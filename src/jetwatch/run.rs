@@ -2,7 +2,7 @@
 
 mod output_paths;
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -95,6 +95,7 @@ pub(super) fn run(args: &RunArgs, started: Instant) -> anyhow::Result<Exit> {
         record: args.record.clone(),
         root: SysRoot::new(&args.root),
         config_loader: Some(config_loader(args)),
+        synthetic: Some(jetwatch_traffic::synthetic_factory()),
         ..Options::default()
     };
     let pipeline = Pipeline::start(&config, options)?;
@@ -173,15 +174,12 @@ fn parse_recording(text: &str) -> Result<PathBuf, String> {
 fn write_stats(path: &Path, report: &RunReport) -> anyhow::Result<()> {
     let text =
         serde_json::to_string_pretty(report).context("cannot write the statistics as JSON")?;
-    let partial = path.with_extension("json.partial");
-    fs::write(&partial, text + "\n")
-        .and_then(|()| fs::rename(&partial, path))
-        .with_context(|| {
-            format!(
-                "cannot write {}; choose a writable place with --stats",
-                path.display()
-            )
-        })
+    jetwatch_files::write(path, (text + "\n").as_bytes()).with_context(|| {
+        format!(
+            "cannot write {}; choose a writable place with --stats",
+            path.display()
+        )
+    })
 }
 
 /// A tap that writes detections as MOTChallenge text: frame (from 1), -1, left, top, width, height, score, class, -1, -1.

@@ -3,25 +3,17 @@
 //! It is how the trackers are scored on public sequences, and how settings are tried on recorded detections without a
 //! camera. The defaults are the daemon's own, so that the score is the daemon's too; only [`TentativeArg`] differs.
 
-mod grid_search;
-mod io;
-mod metrics_table;
-
-use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 
 use jetwatch_config::{Association, ByteTrackConfig, ClassMatch, TrackerConfig, TrackerKind};
-use jetwatch_track::{
-    MotDetection, TentativeFrames, TruthRow, parse_detections, parse_truth, track_offline,
+use jetwatch_eval::io::{is_dash, write};
+use jetwatch_eval::{
+    MotSequence, TentativeFrames, TrackingMetric, grid_search, metrics_table, track_offline,
     write_tracks,
 };
-
-pub use self::grid_search::MetricArg;
-pub(super) use self::io::write;
-use self::io::{is_dash, read};
 
 use super::output::print;
 
@@ -130,11 +122,15 @@ pub enum TentativeArg {
     Omit,
 }
 
-/// One sequence: its detections, and its ground truth where requested.
-struct Sequence {
-    name: String,
-    detections: Vec<MotDetection>,
-    truth: Vec<TruthRow>,
+/// Values of `--search`: the metric by which settings are selected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum MetricArg {
+    /// Higher order tracking accuracy
+    Hota,
+    /// Multiple object tracking accuracy
+    Mota,
+    /// Identity F1
+    Idf1,
 }
 
 /// Runs the command: reads all, tracks, and writes each result atomically.
@@ -149,8 +145,14 @@ pub fn run(args: &TrackArgs) -> Result<()> {
         TentativeArg::Restore => TentativeFrames::Restored,
         TentativeArg::Omit => TentativeFrames::Omitted,
     };
-    let sequences = (0..args.detections.len())
-        .map(|index| sequence(args, index))
+    let sequences = args
+        .detections
+        .iter()
+        .enumerate()
+        .map(|(index, path)| {
+            let truth = args.metrics.get(index).map(PathBuf::as_path);
+            MotSequence::read(path, args.min_score, truth)
+        })
         .collect::<Result<Vec<_>>>()?;
     let mut tracks = Vec::with_capacity(sequences.len());
     for (index, sequence) in sequences.iter().enumerate() {
@@ -162,14 +164,16 @@ pub fn run(args: &TrackArgs) -> Result<()> {
         tracks.push(rows);
     }
     if !args.metrics.is_empty() {
-        print(format_args!(
-            "{}",
-            metrics_table::table(&sequences, &tracks)
-        ));
+        print(format_args!("{}", metrics_table(&sequences, &tracks)));
     }
-    if let Some(figure) = args.search {
-        let searched = grid_search::search(&sequences, &config, tentative, figure);
-        print(format_args!("\n{searched}"));
+    if let Some(metric) = args.search {
+        let metric = match metric {
+            MetricArg::Hota => TrackingMetric::Hota,
+            MetricArg::Mota => TrackingMetric::Mota,
+            MetricArg::Idf1 => TrackingMetric::Idf1,
+        };
+        let searched = grid_search(&sequences, &config, tentative, metric);
+        print(format_args!("\n{}", searched.to_text()));
     }
     Ok(())
 }
@@ -203,51 +207,6 @@ fn check(args: &TrackArgs) -> Result<()> {
         "--tentative-score and --tentative-min-iou belong to --tracker bytetrack"
     );
     Ok(())
-}
-
-/// Reads the sequence at this index of the options.
-fn sequence(args: &TrackArgs, index: usize) -> Result<Sequence> {
-    let path = &args.detections[index];
-    let text =
-        read(path).with_context(|| format!("cannot read detections from {}", path.display()))?;
-    let mut detections = parse_detections(&text)
-        .with_context(|| format!("{} is not in MOTChallenge format", path.display()))?;
-    if let Some(least) = args.min_score {
-        detections.retain(|line: &MotDetection| line.detection.score >= least);
-    }
-    let truth = match args.metrics.get(index) {
-        Some(path) => truth(path)?,
-        None => Vec::new(),
-    };
-    Ok(Sequence {
-        name: sequence_name(path),
-        detections,
-        truth,
-    })
-}
-
-/// The name of a sequence: its file's, or in MOTChallenge's layout, `NAME/det/det.txt`, its folder's.
-fn sequence_name(path: &Path) -> String {
-    let named = |part: Option<&OsStr>| part.map(|name| name.to_string_lossy().into_owned());
-    let stem = named(path.file_stem()).unwrap_or_default();
-    if path.parent().is_some_and(|folder| folder.ends_with("det")) && stem == "det" {
-        let folder = path.parent().and_then(Path::parent);
-        return named(folder.and_then(Path::file_name)).unwrap_or(stem);
-    }
-    stem
-}
-
-fn truth(path: &Path) -> Result<Vec<TruthRow>> {
-    let text = read(path)
-        .with_context(|| format!("cannot read the ground truth from {}", path.display()))?;
-    let rows = parse_truth(&text)
-        .with_context(|| format!("{} is not in MOTChallenge format", path.display()))?;
-    ensure!(
-        !rows.is_empty(),
-        "{} has no object, so that nothing can be scored by it; expected a line for each object and frame",
-        path.display()
-    );
-    Ok(rows)
 }
 
 fn tracker_config(args: &TrackArgs) -> TrackerConfig {
@@ -322,17 +281,6 @@ mod tests {
         Line::try_parse_from(line)
             .map(|line| line.track)
             .map_err(|error| error.to_string())
-    }
-
-    #[test]
-    fn sequences_are_named_by_file_or_folder() {
-        assert_eq!(sequence_name(Path::new("a/KITTI-17.txt")), "KITTI-17");
-        assert_eq!(
-            sequence_name(Path::new("a/KITTI-17/det/det.txt")),
-            "KITTI-17"
-        );
-        assert_eq!(sequence_name(Path::new("det/det.txt")), "det");
-        assert_eq!(sequence_name(Path::new("det.txt")), "det");
     }
 
     #[test]

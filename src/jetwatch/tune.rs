@@ -7,9 +7,11 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::Exit;
-use jetwatch_config::{ClockTuning, Config, TuneConfig};
-use jetwatch_platform::tune::{self, Clocks, DesiredSettings, Outcome, Restored, Step, StepState};
+use jetwatch_config::Config;
+use jetwatch_doctor::desired_settings;
+use jetwatch_platform::tune::{self, Outcome, Restored, Step, StepState};
 use jetwatch_platform::{Machine, SensorSnapshot, SysRoot};
+use jetwatch_tables::{Align, TextTable};
 
 /// Arguments of `jetwatch tune`.
 #[derive(Debug, Args)]
@@ -217,32 +219,14 @@ fn restore(args: &RestoreArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// The requested settings of a configuration.
-pub(super) fn desired_settings(config: &TuneConfig) -> DesiredSettings {
-    DesiredSettings {
-        perf_event_paranoid: config.perf_event_paranoid,
-        power_mode: config.power_mode.clone(),
-        clocks: match config.clocks {
-            ClockTuning::Leave => None,
-            ClockTuning::Max => Some(Clocks::Max),
-        },
-        fan_profile: config.fan_profile.clone(),
-    }
-}
-
 /// A table of requested and current values, with the reasons of refusals below it.
 fn print_steps(steps: &[Step]) {
     if steps.is_empty() {
         println!("the configuration names no setting below `tune`");
         return;
     }
-    let row = |cells: [&str; 4]| {
-        println!(
-            "{:<20} {:<20} {:<20} {}",
-            cells[0], cells[1], cells[2], cells[3]
-        );
-    };
-    row(["setting", "wanted", "real", "state"]);
+    let headings = ["setting", "wanted", "real", "state"];
+    let mut table = TextTable::new(&headings.map(|heading| (heading, Align::Left)));
     for step in steps {
         let state = match step.state {
             StepState::Right => "right",
@@ -250,8 +234,9 @@ fn print_steps(steps: &[Step]) {
             StepState::Refused(_) => "refused",
         };
         let real = step.real.as_deref().unwrap_or("unknown");
-        row([step.setting.name(), &step.wanted, real, state]);
+        table.push([step.setting.name(), &step.wanted, real, state]);
     }
+    println!("{table}");
     for step in steps {
         if let StepState::Refused(reason) = &step.state {
             println!("{}: {reason}", step.setting.name());

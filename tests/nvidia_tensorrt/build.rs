@@ -275,7 +275,7 @@ fn dla_is_rejected_without_dla_hardware() {
         };
         let error = on_dla.build(&double.library).expect_err("there is none");
         let wanted =
-            "core 0 was asked for, and this machine has 0; count from 0, or leave --dla out";
+            "core 0 was requested, and this machine has 0; cores count from 0, or remove --dla";
         assert!(error.to_string().contains(wanted), "{error}");
         let error = Runtime::new(&double.library, Some(0)).expect_err("there is none");
         let wanted = "detector.tensorrt.dla is 0, and this machine has 0 DLA cores";
@@ -306,12 +306,12 @@ fn dla_runs_supported_layers_and_reports_others() {
             |built: Result<Built, TensorRtError>| built.expect_err("it is refused").to_string();
         let none = output(build(&onnx, 2, Precision::Fp32, true));
         assert!(
-            none.contains("core 2 was asked for, and this machine has 2"),
+            none.contains("core 2 was requested, and this machine has 2"),
             "{none}"
         );
         let explicit = output(build(&quantized, 0, Precision::Int8, true));
         assert!(
-            explicit.contains("DLA takes implicit quantization alone: give the fp32 network with --calibration-images"),
+            explicit.contains("DLA supports implicit quantization only: give the fp32 network with --calibration-images"),
             "{explicit}"
         );
         if !double.calibrates() {
@@ -410,7 +410,7 @@ fn dynamic_dims_other_than_batch_must_be_given() {
             error
                 .to_string()
                 .contains("IBuilderConfig::addOptimizationProfile")
-                || error.to_string().contains("least ≤ best ≤ most"),
+                || error.to_string().contains("min ≤ opt ≤ max"),
             "{error}"
         );
         let right = BuildRequest {

@@ -3,7 +3,7 @@
 use std::fs;
 
 use jetwatch_nvidia::cuda::Element;
-use jetwatch_nvidia::session::ExecutionError;
+use jetwatch_nvidia::session::SessionError;
 use jetwatch_nvidia::tensorrt::{Runtime, TensorRtError};
 
 use super::network::{network, open_network, plan, request, run_and_compare};
@@ -21,7 +21,7 @@ fn build_and_run_error(double: &Double) -> String {
         Ok(engine) => engine,
         Err(error) => return error.to_string(),
     };
-    let run = || -> Result<_, ExecutionError> {
+    let run = || -> Result<_, SessionError> {
         let mut execution = engine.session(&double.device, &plan(Element::F32, 4))?;
         execution.run(2).inspect_err(|_| {
             assert!(

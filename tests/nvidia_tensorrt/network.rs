@@ -2,7 +2,7 @@
 
 use jetwatch_nvidia::cuda::{Element, PixelFormat};
 use jetwatch_nvidia::session::{
-    Execution, InputPlan, InputSource, LetterboxRect, OutputPlan, Plan,
+    InferenceSession, InputPlan, InputSource, LetterboxRect, OutputPlan, Plan,
 };
 use jetwatch_nvidia::tensorrt::{BuildRequest, Engine, Precision, Runtime};
 use std::sync::Arc;
@@ -83,7 +83,7 @@ pub fn plan(element: Element, batch: usize) -> Plan {
 }
 
 /// Writes a picture into slot `index`: noise by `seed`.
-pub fn write(execution: &mut Execution, index: usize, seed: u32) {
+pub fn write(execution: &mut InferenceSession, index: usize, seed: u32) {
     let pixels = noise((WIDTH * HEIGHT * 4) as usize, seed);
     let inner = LetterboxRect {
         width: WIDTH,
@@ -122,7 +122,7 @@ pub fn boxes(seed: u32, value: impl Fn(u8) -> f64) -> Vec<f32> {
 }
 
 /// Runs the first slots with new pictures, whose seeds begin with `seed`, and compares.
-pub fn run_and_compare(execution: &mut Execution, count: usize, seed: u32) {
+pub fn run_and_compare(execution: &mut InferenceSession, count: usize, seed: u32) {
     for index in 0..count {
         write(execution, index, seed + index as u32);
     }
@@ -131,7 +131,7 @@ pub fn run_and_compare(execution: &mut Execution, count: usize, seed: u32) {
 }
 
 /// Compares what the last run gave for those pictures.
-pub fn compare(execution: &Execution, count: usize, seed: u32) {
+pub fn compare(execution: &InferenceSession, count: usize, seed: u32) {
     let found = execution.output_f32(0);
     assert_eq!(found.len(), count * BOXES_BYTES / 4);
     for (index, found) in found.chunks(BOXES_BYTES / 4).enumerate() {

@@ -4,7 +4,7 @@ use std::thread;
 
 use jetwatch_nvidia::cuda::Element;
 use jetwatch_nvidia::session::{
-    ConstantPlan, Execution, ExecutionError, InputPlan, InputSource, OutputPlan, Plan,
+    ConstantPlan, InferenceSession, InputPlan, InputSource, OutputPlan, Plan, SessionError,
 };
 use jetwatch_nvidia::tensorrt::{BuildRequest, Generation, Precision, TensorMode};
 
@@ -91,7 +91,7 @@ fn fixed_batch_engine_runs_only_that_batch() {
         assert_eq!(output, wanted);
         // Without open axes all contexts share the profile, in all generations.
         let plan = plan(Element::F32, 2);
-        let mut executions: Vec<Execution> = (0..3)
+        let mut executions: Vec<InferenceSession> = (0..3)
             .map(|_| engine.session(&double.device, &plan).expect("it fits"))
             .collect();
         for run in 0..4 {
@@ -139,7 +139,7 @@ fn two_workers_share_one_engine_on_two_threads() {
                 });
             }
         });
-        let mut executions: Vec<Execution> =
+        let mut executions: Vec<InferenceSession> =
             (0..2).map(|_| make().expect("they were let go")).collect();
         let third = make();
         if double.generation() == Generation::Eight {
@@ -323,11 +323,11 @@ fn mismatching_plans_are_rejected_before_allocation() {
             ),
             (
                 |plan| plan.outputs[1].bytes_per_image = 44,
-                "output `logits` is fp32 [-1, 10] of 40 bytes an image, expected 44 bytes an image",
+                "output `logits` is fp32 [-1, 10] of 40 bytes per image, expected 44 bytes per image",
             ),
             (
                 |plan| plan.constants[0].bytes.truncate(7),
-                "input `sizes` is fp32 [-1, 2] of 8 bytes an image, expected 7 bytes an image",
+                "input `sizes` is fp32 [-1, 2] of 8 bytes per image, expected 7 bytes per image",
             ),
             (
                 |plan| plan.input = self::plan(Element::F16, 1).input,
@@ -337,14 +337,14 @@ fn mismatching_plans_are_rejected_before_allocation() {
                 |plan| {
                     plan.input.source = InputSource::Tensor { bytes_per_image: 4 };
                 },
-                "input `images` is fp32 [-1, 3, 64, 96] of 73728 bytes an image, expected 4 bytes an image",
+                "input `images` is fp32 [-1, 3, 64, 96] of 73728 bytes per image, expected 4 bytes per image",
             ),
         ];
         for (spoil, wanted) in cases {
             let mut plan = good.clone();
             spoil(&mut plan);
             let error = engine.session(&double.device, &plan).expect_err(wanted);
-            assert!(matches!(error, ExecutionError::Plan { .. }), "{error:?}");
+            assert!(matches!(error, SessionError::Plan { .. }), "{error:?}");
             let output = error.to_string();
             assert!(output.contains(wanted), "{output}");
         }

@@ -186,6 +186,7 @@ impl Collector {
             argus: Arc::new(jetwatch_source::ArgusSupervisor::disabled()),
             nvmm_reader: None,
             full_image: view,
+            synthetic: Some(jetwatch_traffic::synthetic_factory()),
             machine: Arc::new(Machine::find(machine)),
         };
         let handle = source::start(config, context).expect("a thread can be started");

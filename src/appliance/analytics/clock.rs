@@ -1,4 +1,4 @@
-//! The clock for dwell and rest times: capture time, or the media's own timestamps.
+//! The clock for dwell and stationary times: capture time, or the timestamps of the media.
 //!
 //! Files are read as fast as inference allows, so wall-clock dwell times would be too short.
 
@@ -6,17 +6,17 @@ use std::time::{Duration, SystemTime};
 
 use jetwatch_types::{FrameMeta, MediaClock};
 
-/// Time since a source's first frame; it never goes back.
+/// Time since the first frame of a source. Monotonic.
 #[derive(Debug, Default)]
 pub(super) struct AnalyticsClock {
-    /// Set where the timestamps of the media are to be used.
+    /// Present when media timestamps are used.
     media: Option<MediaClock>,
     now: Duration,
     latest: Option<SystemTime>,
 }
 
 impl AnalyticsClock {
-    /// Uses the timestamps of the media, and the arrival time for frames without one.
+    /// Uses media timestamps, and the arrival time for frames without one.
     pub(super) fn with_media_time() -> Self {
         Self {
             media: Some(MediaClock::default()),
@@ -27,7 +27,7 @@ impl AnalyticsClock {
     /// Scene time of a frame, and its capture time made monotonic.
     pub(super) fn step(&mut self, meta: &FrameMeta) -> (Duration, SystemTime) {
         let before = self.latest.unwrap_or(meta.captured_at);
-        // After the clock was set back, time stands still until it has caught up, so that no dwell time is negative.
+        // A clock that was set back does not advance until it has caught up, so that no dwell time is negative.
         let at = before.max(meta.captured_at);
         self.latest = Some(at);
         let passed = at.duration_since(before).unwrap_or_default();
@@ -49,13 +49,13 @@ mod tests {
     use super::*;
     use jetwatch_types::Size;
 
-    /// The clock's times in ms of frames with a place in the medium, and of when they came.
+    /// Times of the clock in ms, for frames with a media time and an arrival time in ms.
     fn times(mut clock: AnalyticsClock, frames: &[(Option<u64>, u64)]) -> Vec<u128> {
         let ms = Duration::from_millis;
-        let mut time = |(pts, came): &(Option<u64>, u64)| {
+        let mut time = |(pts, arrived): &(Option<u64>, u64)| {
             let mut meta = FrameMeta::for_test(0, 0, Size::new(1, 1));
             meta.pts = pts.map(ms);
-            meta.captured_at += ms(*came);
+            meta.captured_at += ms(*arrived);
             clock.step(&meta).0.as_millis()
         };
         frames.iter().map(&mut time).collect()
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn file_source_uses_media_time() {
         let frames = [(500, 9000), (1500, 9003), (2500, 9001), (500, 9004)];
-        let frames = frames.map(|(pts, came)| (Some(pts), came));
+        let frames = frames.map(|(pts, arrived)| (Some(pts), arrived));
         assert_eq!(
             times(AnalyticsClock::with_media_time(), &frames),
             [0, 1000, 2000, 2040]
@@ -79,7 +79,7 @@ mod tests {
             times(AnalyticsClock::with_media_time(), &none),
             [0, 50, 50, 150]
         );
-        // One of many does not shift those behind it.
+        // A single frame without one does not shift the frames after it.
         let one = [(Some(0), 0), (Some(1000), 2), (None, 4), (Some(2000), 6)];
         assert_eq!(
             times(AnalyticsClock::with_media_time(), &one),

@@ -1,10 +1,10 @@
-//! Objects and crossings counted by class, in lists that are sorted by it.
+//! Counts of objects and crossings by class, in lists sorted by class.
 
 use jetwatch_types::{Crossings, Side, ZoneCount};
 
 /// Adds an object to the counts, which are sorted by class.
 pub(super) fn present(counts: &mut Vec<ZoneCount>, class: u16) {
-    match counts.binary_search_by_key(&class, |known| known.class) {
+    match counts.binary_search_by_key(&class, |entry| entry.class) {
         Ok(index) => counts[index].count += 1,
         Err(index) => counts.insert(index, ZoneCount { class, count: 1 }),
     }
@@ -12,7 +12,7 @@ pub(super) fn present(counts: &mut Vec<ZoneCount>, class: u16) {
 
 /// Adds a crossing to the counts, which are sorted by class.
 pub(super) fn crossing(counts: &mut Vec<Crossings>, class: u16, to: Side) {
-    let index = match counts.binary_search_by_key(&class, |known| known.class) {
+    let index = match counts.binary_search_by_key(&class, |entry| entry.class) {
         Ok(index) => index,
         Err(index) => {
             let none = Crossings {

@@ -1,22 +1,22 @@
-//! One object and one line: on which side it is, and whether it came there over the line or around its end.
+//! Line crossing of one object: its side of the line, and whether it crossed the line or went around its end.
 
 use jetwatch_config::{LineRule, Point};
 use jetwatch_types::Side;
 
-/// Position of an object relative to a line.
+/// State of one object relative to one line.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LineCrossing {
-    /// The side on which it counts as being; `None` while it was only seen on the line itself.
+    /// Confirmed side; `None` while the object was observed only on the line itself.
     side: Option<Side>,
-    /// Frames in a row in which it was seen on the other side.
+    /// Consecutive frames on the other side.
     opposed: u32,
     before: Point,
-    /// Whether its way to the other side met the line.
+    /// Whether the trajectory to the other side crossed the line.
     has_met: bool,
 }
 
 impl LineCrossing {
-    /// An object that is first seen here.
+    /// An object that is observed for the first time.
     pub(super) fn new(rule: &LineRule, bottom_center: Point) -> Self {
         Self {
             side: side(rule, bottom_center),
@@ -30,7 +30,7 @@ impl LineCrossing {
     pub(super) fn step(&mut self, rule: &LineRule, bottom_center: Point) -> Option<Side> {
         let met = rule.line.crosses(self.before, bottom_center);
         self.before = bottom_center;
-        // An object on the line itself has not left its side; coming from there, it meets the line with its next step.
+        // An object on the line itself has not left its side; its next step from there counts as crossing the line.
         let side_now = side(rule, bottom_center).or(self.side);
         if self.side.is_none() || side_now == self.side {
             (self.side, self.opposed, self.has_met) = (side_now, 0, false);
@@ -47,7 +47,7 @@ impl LineCrossing {
     }
 }
 
-/// On which side a place lies; `None` on the line.
+/// Side of a point; `None` on the line.
 fn side(rule: &LineRule, at: Point) -> Option<Side> {
     let side = rule.line.side(at);
     if side > 0.0 {

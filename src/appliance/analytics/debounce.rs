@@ -1,6 +1,6 @@
-//! A yes or no that must be seen several times in a row before it counts.
+//! Debounce: a boolean changes only after several consecutive frames with the new value.
 
-/// What holds, and for how many frames the opposite was seen in a row. It begins with no.
+/// The accepted value, initially false, and the number of consecutive frames with the opposite value.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Debounce {
     holds: bool,
@@ -8,7 +8,7 @@ pub(super) struct Debounce {
 }
 
 impl Debounce {
-    /// Updates with the value of one frame; returns the new value once it was seen in `inertia_frames` consecutive frames.
+    /// Updates with the value of one frame; returns the new value after `inertia_frames` consecutive frames.
     pub(super) fn step(&mut self, value: bool, inertia_frames: u32) -> Option<bool> {
         if value == self.holds {
             self.opposed = 0;
@@ -25,17 +25,17 @@ impl Debounce {
         Some(value)
     }
 
-    /// The next frame is the last: what it shows holds at once.
+    /// Accepts the value of the next frame at once, because no frame follows it.
     pub(super) fn settle(&mut self) {
         self.opposed = u32::MAX;
     }
 
-    /// Whether the newest frame showed the opposite of what holds.
+    /// Whether the newest frame had the opposite of the accepted value.
     pub(super) fn is_opposed(&self) -> bool {
         self.opposed > 0
     }
 
-    /// What holds.
+    /// The accepted value.
     pub(super) fn holds(&self) -> bool {
         self.holds
     }

@@ -1,4 +1,4 @@
-//! Motion of one object: its direction among the configured ones, and whether it has stopped.
+//! Motion of one object: which configured direction it moves in, and whether it is stationary.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use super::debounce::Debounce;
 pub(super) struct Heading {
     /// Start of the measured displacement.
     from: Point,
-    /// The place of the rule among the directions; `None` before it has come far enough, and for other ways.
+    /// Index of the matching direction rule; `None` before the minimum distance, and when no rule matches.
     direction: Option<usize>,
 }
 
 impl Heading {
-    /// An object that is first seen here.
+    /// An object that is observed for the first time.
     pub(super) fn new(bottom_center: Point) -> Self {
         Self {
             from: bottom_center,
@@ -59,9 +59,11 @@ impl Heading {
         let displacement = in_pixels(displacement);
         let fits = |rule: &DirectionRule| {
             let (from, to) = (rule.line.from, rule.line.to);
-            let wanted = in_pixels([to[0] - from[0], to[1] - from[1]]);
-            let lengths = displacement[0].hypot(displacement[1]) * wanted[0].hypot(wanted[1]);
-            let cosine = (displacement[0] * wanted[0] + displacement[1] * wanted[1]) / lengths;
+            let rule_vector = in_pixels([to[0] - from[0], to[1] - from[1]]);
+            let lengths =
+                displacement[0].hypot(displacement[1]) * rule_vector[0].hypot(rule_vector[1]);
+            let cosine =
+                (displacement[0] * rule_vector[0] + displacement[1] * rule_vector[1]) / lengths;
             cosine.clamp(-1.0, 1.0).acos().to_degrees() <= rule.tolerance_degrees
         };
         let direction = rules.iter().position(fits);
@@ -73,10 +75,10 @@ impl Heading {
     }
 }
 
-/// Whether an object stands still.
+/// Whether an object is stationary.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rest {
-    /// The box that it had when it was first seen here, and since when.
+    /// Box at the start of the current rest, and its time.
     anchor: Xyxy,
     since: Duration,
     moved: Debounce,
@@ -84,7 +86,7 @@ pub(super) struct Rest {
 }
 
 impl Rest {
-    /// An object that is first seen here.
+    /// An object that is observed for the first time.
     pub(super) fn new(xyxy: Xyxy, now: Duration) -> Self {
         Self {
             anchor: xyxy,
@@ -101,15 +103,15 @@ impl Rest {
         xyxy: Xyxy,
         now: Duration,
     ) -> Option<AnalyticsEventKind> {
-        let is_elsewhere = intersection_over_union(&self.anchor, &xyxy) < rule.min_iou;
-        self.moved.step(is_elsewhere, rule.inertia_frames)?;
+        let has_moved = intersection_over_union(&self.anchor, &xyxy) < rule.min_iou;
+        self.moved.step(has_moved, rule.inertia_frames)?;
         let was_still = self.is_still;
         *self = Self::new(xyxy, now);
         was_still.then_some(AnalyticsEventKind::Moving)
     }
 
-    /// Whether the object has come to rest, to be asked after [`step`](Self::step). Where it was just seen elsewhere it is not
-    /// sure yet that it moves, and less so that it rests, however long ago it came.
+    /// Returns the event when the object has become stationary. Call it after [`step`](Self::step). Not while the newest frame
+    /// has the object at another position: it may have started to move, however long it has been here.
     pub(super) fn settle(
         &mut self,
         rule: &StationaryRule,
@@ -136,7 +138,7 @@ mod tests {
         objects: Vec::new(),
     };
 
-    /// What is reported of boxes 100 pixels wide that begin at these columns, seen at these seconds.
+    /// Events of boxes 100 pixels wide, given as (second, left edge).
     fn events_of(boxes: &[(u64, f32)]) -> Vec<(u64, AnalyticsEventKind)> {
         let at = Duration::from_secs;
         let xyxy = |left: f32| [left, 0.0, left + 100.0, 100.0];
@@ -156,7 +158,7 @@ mod tests {
             .map(|second| (second, second as f32 * 30.0))
             .collect();
         assert_eq!(events_of(&walk), []);
-        // After it was hidden, it is found elsewhere, and then stays there.
+        // After an occlusion it is found at another position and stays there.
         let since = Duration::from_secs(2);
         let found = [(0, 0.0), (9, 60.0), (10, 60.0), (11, 60.0), (12, 60.0)];
         assert_eq!(events_of(&found), []);
@@ -166,10 +168,10 @@ mod tests {
             [(13, AnalyticsEventKind::Stationary { since })]
         );
         // A single jitter of the box does not restart the time.
-        let trembles = [(0, 0.0), (1, 0.0), (2, 40.0), (3, 0.0)];
+        let jitter = [(0, 0.0), (1, 0.0), (2, 40.0), (3, 0.0)];
         let since = Duration::from_secs(3);
         assert_eq!(
-            events_of(&trembles),
+            events_of(&jitter),
             [(3, AnalyticsEventKind::Stationary { since })]
         );
     }
@@ -183,13 +185,13 @@ mod tests {
             min_distance: 0.01,
         };
         let image_size = Size::new(640, 360);
-        // Pixels gone, where the way leads, whether that is within 45 degrees of each other.
+        // Displacement in pixels, direction of the rule, whether they are within 45 degrees of each other.
         for (displacement, to, fits) in [
             ([-26.0, -21.0], [0.0, 0.5], true),
             ([-21.0, -26.0], [0.0, 0.5], false),
             ([20.0, 30.0], [0.5, 1.0], true),
             ([30.0, 20.0], [0.5, 1.0], false),
-            // From the middle to a corner the way rises by 29 degrees.
+            // From the middle to a corner the direction rises by 29 degrees.
             ([10.0, -31.0], [1.0, 0.0], true),
             ([31.0, 10.0], [1.0, 0.0], false),
             ([100.0, 0.0], [1.0, 0.0], true),

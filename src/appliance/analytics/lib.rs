@@ -2,7 +2,7 @@
 //! threads, no clock; the same frames give the same events.
 //!
 //! One [`Analytics`] per source takes the tracks of every frame and appends [`AnalyticsEvent`]s. The current state
-//! (objects in a zone, crossings so far) can be read at any time. The position of an object is the center of the bottom
+//! (objects in a zone, crossings so far) is readable at any time. The position of an object is the center of the bottom
 //! edge of its box, relative to the image size. Frames in which a track is not matched do not change its state.
 //!
 //! Boxes jitter, so an object on a border would enter and leave with every frame. A change must therefore hold for
@@ -34,22 +34,22 @@ use self::zone::ZoneVisit;
 #[derive(Debug)]
 pub struct Analytics {
     rules: SceneRules,
-    /// Which classes the zones, the lines and the rest are about.
+    /// Classes of each zone rule, each line rule, and the stationary rule.
     zone_objects: Vec<Objects>,
     line_objects: Vec<Objects>,
     rest_objects: Objects,
     /// Confirmed tracks, sorted by id so that the end of the source reports them in order.
     objects: BTreeMap<TrackId, Object>,
-    /// Of each zone: whether it is overcrowded.
+    /// Per zone: whether it is overcrowded.
     crowds: Vec<Debounce>,
-    /// Of each zone: how many objects of each class are in it.
+    /// Per zone: number of objects of each class.
     present: Vec<Vec<ZoneCount>>,
-    /// Of each line: how often each class crossed it.
+    /// Per line: crossings of each class.
     crossings: Vec<Vec<Crossings>>,
     clock: AnalyticsClock,
 }
 
-/// Classes that a rule is about; `None`: all.
+/// Classes that a rule applies to; `None`: all.
 #[derive(Debug)]
 struct Objects(Option<Vec<u16>>);
 
@@ -68,11 +68,11 @@ struct Object {
 }
 
 impl Analytics {
-    /// Creates the state for a scene without objects. `labels` are the network's, by class index. A class of a rule that
-    /// is not among them never matches.
+    /// Creates the state of a scene without objects. `labels` are the network's, indexed by class. A class name of a rule that
+    /// is not in it never matches.
     #[must_use]
     pub fn new(rules: &SceneRules, labels: &[String]) -> Self {
-        let objects = |wanted: &[String]| Objects::new(wanted, labels);
+        let objects = |names: &[String]| Objects::new(names, labels);
         Self {
             zone_objects: rules.zones.iter().map(|r| objects(&r.objects)).collect(),
             line_objects: rules.lines.iter().map(|r| objects(&r.objects)).collect(),
@@ -86,8 +86,8 @@ impl Analytics {
         }
     }
 
-    /// Measures dwell and rest times by the media timestamps, where frames have any, instead of the capture time: for
-    /// media that is read faster or slower than real time.
+    /// Measures dwell and stationary times by media timestamps, where frames have any, instead of the capture time: for
+    /// media that are read faster or slower than real time.
     #[must_use]
     pub fn timed_by_media(mut self) -> Self {
         self.clock = AnalyticsClock::with_media_time();
@@ -114,7 +114,7 @@ impl Analytics {
         self.count(at, events);
     }
 
-    /// Ends all visits at the end of the source. Crossings stay counted, and the scene can go on afterwards.
+    /// Ends all visits at the end of the source. Crossing counts remain, and later frames may follow.
     pub fn finish(&mut self, events: &mut Vec<AnalyticsEvent>) {
         let Some(at) = self.clock.latest() else {
             return;
@@ -122,24 +122,24 @@ impl Analytics {
         for (id, object) in std::mem::take(&mut self.objects) {
             object.end_visits(id, at, events);
         }
-        // No frame follows that could show whether an empty zone stays empty.
+        // No frame follows that could confirm that a zone stays empty.
         self.crowds.iter_mut().for_each(Debounce::settle);
         self.count(at, events);
     }
 
-    /// How many objects of each class are in the zone with this place in the rules, by class; those that have gone have 0.
+    /// Number of objects of each class in zone `zone` (index in the rules), sorted by class; 0 for classes that have left.
     #[must_use]
     pub fn present(&self, zone: usize) -> &[ZoneCount] {
         &self.present[zone]
     }
 
-    /// How often each class crossed the line with this place in the rules, by class.
+    /// Number of crossings of each class over line `line` (index in the rules), sorted by class.
     #[must_use]
     pub fn crossings(&self, line: usize) -> &[Crossings] {
         &self.crossings[line]
     }
 
-    /// Whether the zone with this place in the rules is overcrowded; `None` where the rule has no threshold.
+    /// Whether zone `zone` (index in the rules) is overcrowded; `None` when its rule has no threshold.
     #[must_use]
     pub fn is_overcrowded(&self, zone: usize) -> Option<bool> {
         let threshold = self.rules.zones[zone].object_threshold;
@@ -181,7 +181,7 @@ impl Analytics {
             });
         };
         for (zone, (visit, rule)) in object.zone_visits.iter_mut().zip(&rules.zones).enumerate() {
-            // A track whose class changes stays where it has entered, so that every visit has its end.
+            // A track whose class changes stays in the zones that it has entered, so that every visit ends.
             if !self.zone_objects[zone].include(track.class) && !visit.is_inside() {
                 *visit = ZoneVisit::default();
                 continue;
@@ -208,7 +208,7 @@ impl Analytics {
             emit(AnalyticsEventKind::Direction { direction });
         }
         if let Some(rule) = &rules.stationary {
-            // For every class, so that a track has its history if its class changes to one of the rule's.
+            // For every class, so that a track has its history if its class later changes to one of the rule's.
             if let Some(kind) = object.rest.step(rule, track.xyxy, now) {
                 emit(kind);
             }
@@ -220,7 +220,7 @@ impl Analytics {
         }
     }
 
-    /// Recounts the zones and reports which have become overcrowded, or are no longer.
+    /// Recounts the zones and reports those that have become overcrowded, or no longer are.
     fn count(&mut self, at: SystemTime, events: &mut Vec<AnalyticsEvent>) {
         for (zone, rule) in self.rules.zones.iter().enumerate() {
             let present = &mut self.present[zone];
@@ -256,10 +256,10 @@ impl Analytics {
 }
 
 impl Objects {
-    fn new(wanted: &[String], labels: &[String]) -> Self {
-        let class = |label: &String| labels.iter().position(|known| known == label);
-        let classes = wanted.iter().filter_map(class).map(|class| class as u16);
-        Self((!wanted.is_empty()).then(|| classes.collect()))
+    fn new(names: &[String], labels: &[String]) -> Self {
+        let class = |label: &String| labels.iter().position(|other| other == label);
+        let classes = names.iter().filter_map(class).map(|class| class as u16);
+        Self((!names.is_empty()).then(|| classes.collect()))
     }
 
     fn include(&self, class: u16) -> bool {
@@ -269,7 +269,7 @@ impl Objects {
 }
 
 impl Object {
-    /// The end of its track, which ends its visits.
+    /// Ends the visits of a track that has ended.
     fn end_visits(self, id: TrackId, at: SystemTime, events: &mut Vec<AnalyticsEvent>) {
         for (zone, visit) in self.zone_visits.into_iter().enumerate() {
             if let Some(dwell) = visit.end() {
@@ -284,12 +284,12 @@ impl Object {
     }
 }
 
-/// Position of an object relative to the image size; a box may reach beyond the image.
+/// Position of an object relative to the image size, limited to the image.
 fn bottom_center(track: &Track, image_size: Size) -> Point {
     let [left, _, right, bottom] = track.xyxy;
     let x = (left + right) / 2.0 / image_size.width.max(1) as f32;
     let y = bottom / image_size.height.max(1) as f32;
-    // `clamp` keeps NaN.
+    // `clamp` returns NaN for NaN.
     [x.clamp(0.0, MAX_COORDINATE), y.clamp(0.0, MAX_COORDINATE)]
 }
 

@@ -22,7 +22,7 @@ fn line(text: &str) -> Segment {
         .expect("a line")
 }
 
-/// A zone in the right half, a line down the middle, the way to the right, and rest after five seconds.
+/// A zone in the right half, a line down the middle, the direction to the right, and stationary after five seconds.
 fn rules() -> SceneRules {
     SceneRules {
         zones: vec![ZoneRule {
@@ -61,7 +61,7 @@ fn labels() -> Vec<String> {
         .into()
 }
 
-/// A frame a second, of 100 × 100 pixels.
+/// One frame per second, of 100 × 100 pixels.
 fn meta(second: u64) -> FrameMeta {
     FrameMeta {
         source: SourceId(0),
@@ -73,7 +73,7 @@ fn meta(second: u64) -> FrameMeta {
     }
 }
 
-/// A track whose foot is at this place.
+/// A track whose bottom center is at this position.
 fn track(id: u64, x: f32, y: f32) -> Track {
     let xyxy: Xyxy = [x - 5.0, y - 20.0, x + 5.0, y];
     Track {
@@ -112,7 +112,7 @@ fn timed_kinds(events: &[AnalyticsEvent]) -> Vec<(u64, AnalyticsEventKind)> {
         .collect()
 }
 
-/// Rules with only some of their parts.
+/// Rules of only some kinds.
 fn only(keep: impl Fn(&mut SceneRules)) -> SceneRules {
     let mut none = SceneRules::default();
     keep(&mut none);
@@ -120,13 +120,13 @@ fn only(keep: impl Fn(&mut SceneRules)) -> SceneRules {
 }
 
 fn zones() -> SceneRules {
-    only(|kept| kept.zones = rules().zones)
+    only(|scene_rules| scene_rules.zones = rules().zones)
 }
 
 #[test]
 fn zone_visit_lasts_from_first_to_last_frame() {
-    let places = [20.0, 60.0, 70.0, 80.0, 90.0, 95.0, 20.0, 20.0, 20.0].map(|x| (x, 50.0));
-    let wanted = [
+    let positions = [20.0, 60.0, 70.0, 80.0, 90.0, 95.0, 20.0, 20.0, 20.0].map(|x| (x, 50.0));
+    let expected = [
         (2, AnalyticsEventKind::ZoneEntered { zone: 0 }),
         (
             5,
@@ -143,7 +143,7 @@ fn zone_visit_lasts_from_first_to_last_frame() {
             },
         ),
     ];
-    assert_eq!(walk(&zones(), &places), wanted);
+    assert_eq!(walk(&zones(), &positions), expected);
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn jitter_on_the_border_neither_enters_nor_leaves() {
     let outside = [20.0, 60.0, 20.0, 60.0, 20.0, 60.0, 20.0].map(|x| (x, 50.0));
     assert_eq!(walk(&zones(), &outside), []);
     let inside = [60.0, 60.0, 20.0, 60.0, 20.0, 60.0].map(|x| (x, 50.0));
-    let wanted = [
+    let expected = [
         (1, AnalyticsEventKind::ZoneEntered { zone: 0 }),
         (
             5,
@@ -170,7 +170,7 @@ fn jitter_on_the_border_neither_enters_nor_leaves() {
     ];
     assert_eq!(
         walk(&zones(), &inside),
-        wanted,
+        expected,
         "the end is an end of the visit"
     );
 }
@@ -238,14 +238,14 @@ fn zones_are_counted_by_class_and_report_overcrowding() {
             )
         })
         .collect();
-    let wanted = [
+    let expected = [
         (2, AnalyticsEventKind::Overcrowded { zone: 0, count: 2 }),
         (
             5,
             AnalyticsEventKind::OvercrowdingEnded { zone: 0, count: 1 },
         ),
     ];
-    assert_eq!(crowds, wanted);
+    assert_eq!(crowds, expected);
 }
 
 #[test]
@@ -263,23 +263,23 @@ fn overcrowding_ends_when_source_ends() {
         AnalyticsEventKind::OvercrowdingEnded { zone: 0, count: 0 },
     );
     assert_eq!(timed_kinds(&events).last(), Some(&over));
-    // It goes on as one that has just begun.
+    // It continues like a new one.
     scene.step(&meta(9), &both, &mut events);
     assert_eq!(scene.is_overcrowded(0), Some(false), "inertia");
 }
 
 #[test]
 fn line_crossing_has_direction_and_ignores_paths_around_line_end() {
-    let lines = only(|kept| kept.lines = rules().lines);
+    let lines = only(|scene_rules| scene_rules.lines = rules().lines);
     let crossed = |to| AnalyticsEventKind::LineCrossed { line: 0, to };
-    // The line goes down, so that its left is the image's right.
+    // The line goes down, so its left side is the image's right.
     let there = [20.0, 40.0, 50.0, 60.0, 70.0, 40.0, 30.0].map(|x| (x, 50.0));
     assert_eq!(
         walk(&lines, &there),
         [(4, crossed(Side::Left)), (6, crossed(Side::Right))]
     );
-    let trembling = [40.0, 60.0, 40.0, 60.0, 40.0].map(|x| (x, 50.0));
-    assert_eq!(walk(&lines, &trembling), []);
+    let jittering = [40.0, 60.0, 40.0, 60.0, 40.0].map(|x| (x, 50.0));
+    assert_eq!(walk(&lines, &jittering), []);
     let around = [
         (40.0, 50.0),
         (40.0, 90.0),
@@ -297,12 +297,12 @@ fn line_crossing_has_direction_and_ignores_paths_around_line_end() {
     {
         scene.step(&meta(second as u64), &[track(1, x, 50.0)], &mut events);
     }
-    let wanted = Crossings {
+    let expected = Crossings {
         class: 3,
         to_left: 2,
         to_right: 1,
     };
-    assert_eq!(scene.crossings(0), [wanted]);
+    assert_eq!(scene.crossings(0), [expected]);
 }
 
 #[test]
@@ -313,7 +313,7 @@ fn analytics_clock_does_not_run_backwards() {
         scene.step(&meta(second), &[track(1, 60.0, 50.0)], &mut events);
     }
     scene.finish(&mut events);
-    let wanted = [
+    let expected = [
         (101, AnalyticsEventKind::ZoneEntered { zone: 0 }),
         (
             103,
@@ -323,19 +323,19 @@ fn analytics_clock_does_not_run_backwards() {
             },
         ),
     ];
-    assert_eq!(timed_kinds(&events), wanted);
+    assert_eq!(timed_kinds(&events), expected);
 }
 
 #[test]
 fn rules_apply_only_to_their_objects() {
-    let mut kept = rules();
-    kept.zones[0].objects = vec!["bus".to_owned()];
-    kept.lines[0].objects = vec!["car".to_owned(), "bus".to_owned()];
-    kept.directions.clear();
-    if let Some(rule) = &mut kept.stationary {
+    let mut scene_rules = rules();
+    scene_rules.zones[0].objects = vec!["bus".to_owned()];
+    scene_rules.lines[0].objects = vec!["car".to_owned(), "bus".to_owned()];
+    scene_rules.directions.clear();
+    if let Some(rule) = &mut scene_rules.stationary {
         rule.objects = vec!["bus".to_owned()];
     }
-    let mut scene = Analytics::new(&kept, &labels());
+    let mut scene = Analytics::new(&scene_rules, &labels());
     let mut events = Vec::new();
     for second in 0..12 {
         let x = if second < 2 { 40.0 } else { 60.0 };
@@ -368,14 +368,14 @@ fn rules_apply_only_to_their_objects() {
     assert_eq!(events.iter().filter(|event| left(event)).count(), 1);
 }
 
-/// Frames of up to three objects that wander, are lost, and end.
+/// Frames of up to three objects that move, are lost, and end.
 fn frames() -> impl Strategy<Value = Vec<Vec<Track>>> {
-    let place = prop_oneof![8 => 0.0_f32..100.0, 1 => Just(50.0_f32), 1 => Just(f32::NAN)];
-    let object = (0.0_f32..8.0, place.clone(), place);
+    let coordinate = prop_oneof![8 => 0.0_f32..100.0, 1 => Just(50.0_f32), 1 => Just(f32::NAN)];
+    let object = (0.0_f32..8.0, coordinate.clone(), coordinate);
     prop::collection::vec(prop::array::uniform3(object), 1..60).prop_map(|frames| {
         let mut ids = [1, 2, 3];
         let mut next = 4;
-        let mut wander = |(index, (fate, x, y)): (usize, (f32, f32, f32))| {
+        let mut next_track = |(index, (fate, x, y)): (usize, (f32, f32, f32))| {
             let mut track = track(ids[index], x, y);
             if fate < 1.0 {
                 track.state = TrackState::Lost;
@@ -386,7 +386,11 @@ fn frames() -> impl Strategy<Value = Vec<Vec<Track>>> {
             track
         };
         let mut frame = |objects: [(f32, f32, f32); 3]| {
-            objects.into_iter().enumerate().map(&mut wander).collect()
+            objects
+                .into_iter()
+                .enumerate()
+                .map(&mut next_track)
+                .collect()
         };
         frames.into_iter().map(&mut frame).collect()
     })
@@ -467,7 +471,7 @@ proptest! {
             prop_assert_eq!(scenes[0].is_overcrowded(0), scenes[1].is_overcrowded(0));
         }
         for list in &mut events {
-            // Within one frame they come by track.
+            // Within one frame they are sorted by track.
             list.sort_by_key(|event| (event.at, event.track.is_none(), event.track));
         }
         let [one, other] = events;

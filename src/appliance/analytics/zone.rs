@@ -1,4 +1,4 @@
-//! One object and one zone: entering, staying, leaving.
+//! One object and one zone: entry, dwell, exit.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use jetwatch_types::AnalyticsEventKind;
 
 use super::debounce::Debounce;
 
-/// An object's stay in a zone, or its absence.
+/// Visit of an object to a zone, or its absence.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ZoneVisit {
     inside: Debounce,
-    /// The first and the last frame inside, of this stay or of one that is not sure yet.
+    /// First and last frame inside, of this visit or of one that is not confirmed yet.
     first: Option<Duration>,
     last: Option<Duration>,
     has_loitered: bool,
@@ -41,7 +41,7 @@ impl ZoneVisit {
                 });
                 *self = Self::default();
             }
-            // It was in for too few frames, and that is over.
+            // Too few frames inside: the visit was not confirmed.
             None if !is_in && !self.inside.holds() => *self = Self::default(),
             None => {}
         }
@@ -63,7 +63,7 @@ impl ZoneVisit {
         self.inside.holds()
     }
 
-    /// The stay that ends with the track; `None` when there is none.
+    /// Dwell time of the visit that ends with the track; `None` when the object is not inside.
     pub(super) fn end(self) -> Option<Duration> {
         self.is_inside().then(|| self.dwell())
     }

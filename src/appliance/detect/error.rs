@@ -6,7 +6,7 @@ use super::engines::EngineError;
 use super::model::ModelError;
 use super::ort_library::RuntimeError;
 use jetwatch_nvidia::cuda::CudaError;
-use jetwatch_nvidia::session::ExecutionError;
+use jetwatch_nvidia::session::SessionError;
 use jetwatch_nvidia::surface::SurfaceError;
 use jetwatch_nvidia::tensorrt::TensorRtError;
 use jetwatch_types::{Size, SourceId};
@@ -38,7 +38,7 @@ pub enum DetectError {
     TensorRt(#[from] TensorRtError),
     /// A run on the GPU failed.
     #[error(transparent)]
-    Execution(#[from] ExecutionError),
+    Execution(#[from] SessionError),
     /// Images of a Jetson's engines cannot be read in place.
     #[error(transparent)]
     Surface(#[from] SurfaceError),
@@ -224,7 +224,7 @@ impl DetectError {
                 error,
                 TensorRtError::Failed { .. } | TensorRtError::Canceled
             ),
-            Self::Execution(error) => matches!(error, ExecutionError::Plan { .. }),
+            Self::Execution(error) => matches!(error, SessionError::Plan { .. }),
             Self::NoModel
             | Self::Model(_)
             | Self::Runtime(_)

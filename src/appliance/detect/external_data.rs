@@ -10,6 +10,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::graph::{self, ExternalTensor, Malformed};
 use super::model::{FILE_NAME, ModelError, ModelFile};
+use jetwatch_files::Sha256Digest;
 
 /// Longest network that the runtimes read out of memory, in bytes: one protobuf message.
 const MAX_BYTES: u64 = (1 << 31) - 1;
@@ -142,8 +143,8 @@ pub(super) fn embed(file: &ModelFile, network: Vec<u8>) -> Result<Vec<u8>, Model
 pub struct WeightsFile {
     /// Its path as the network gives it, below the folder of the network's file.
     pub location: String,
-    /// SHA-256 of its bytes as 64 lower-case hexadecimal digits.
-    pub sha256: String,
+    /// SHA-256 of its bytes.
+    pub sha256: Sha256Digest,
 }
 
 /// Whether `location` is a path below the folder that it starts in.
@@ -169,7 +170,7 @@ fn read(file: &ModelFile, location: &str) -> Result<Vec<u8>, ModelError> {
         source,
     })?;
     match file.weights.iter().find(|known| known.location == location) {
-        Some(known) => super::model::check_sha256(&path, &known.sha256, &bytes)?,
+        Some(known) => super::model::check_sha256(&path, known.sha256, &bytes)?,
         None => log::warn!(
             "{}: it cannot be verified: {FILE_NAME} gives no hash for it; add `weights: {{{location}: \
              HASH}}` to files.{}, where HASH is what `sha256sum` prints",

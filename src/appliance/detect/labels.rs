@@ -49,7 +49,7 @@ pub fn suggest_labels(labels: &[String], wanted: &str) -> Vec<String> {
         .iter()
         .filter_map(|label| {
             let lower = label.to_lowercase();
-            let distance = edit_distance(&lower, &wanted);
+            let distance = strsim::levenshtein(&lower, &wanted);
             // `truck` for `trucks`, but also `fire hydrant` for `hydrant`.
             let within = wanted.len() > 2 && lower.contains(&wanted);
             (distance <= far || within).then_some((distance, label))
@@ -61,22 +61,6 @@ pub fn suggest_labels(labels: &[String], wanted: &str) -> Vec<String> {
         .take(3)
         .map(|(_, label)| label.clone())
         .collect()
-}
-
-/// Least number of characters to insert, delete or replace to turn `a` into `b`.
-fn edit_distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]

@@ -4,16 +4,14 @@
 //! the network's file is read, and its hash compared, by [`ModelFile::read`]. Whether the network really has these
 //! tensors is checked by the detector that opens it. Called by [`factory`](super::prepare()) and by `jetwatch check`.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-
-use sha2::{Digest, Sha256};
 
 pub use super::decoders::spec::{OutputLayout, OutputSpec};
 use super::external_data::{self, WeightsError, WeightsFile};
 use super::model_yaml::{self, ModelKeys};
 use jetwatch_config::{ConfigError, Document, KeySpec, Section, Words, append_tables};
+use jetwatch_files::Sha256Digest;
 use jetwatch_types::{Placement, Size};
 
 /// Name of the description in a model folder.
@@ -112,8 +110,8 @@ pub struct ModelFile {
     pub precision: String,
     /// The file, below the model's folder.
     pub path: PathBuf,
-    /// SHA-256 of its bytes as 64 lower-case hexadecimal digits.
-    pub sha256: String,
+    /// SHA-256 of its bytes.
+    pub sha256: Sha256Digest,
     /// Files beside it in which the network keeps weights, as far as the description gives their hashes.
     pub weights: Vec<WeightsFile>,
 }
@@ -155,9 +153,9 @@ pub enum ModelError {
         /// The file.
         path: PathBuf,
         /// The hash in `model.yaml`.
-        expected: String,
+        expected: Sha256Digest,
         /// The hash of the bytes.
-        found: String,
+        found: Sha256Digest,
     },
 }
 
@@ -268,7 +266,7 @@ impl ModelFile {
             path: self.path.clone(),
             source,
         })?;
-        check_sha256(&self.path, &self.sha256, &bytes)?;
+        check_sha256(&self.path, self.sha256, &bytes)?;
         external_data::embed(self, bytes)
     }
 
@@ -279,27 +277,20 @@ impl ModelFile {
 }
 
 /// Whether `bytes`, those of the file at `path`, have the hash `expected`.
-pub(super) fn check_sha256(path: &Path, expected: &str, bytes: &[u8]) -> Result<(), ModelError> {
-    let found = hexadecimal(&Sha256::digest(bytes));
+pub(super) fn check_sha256(
+    path: &Path,
+    expected: Sha256Digest,
+    bytes: &[u8],
+) -> Result<(), ModelError> {
+    let found = Sha256Digest::of(bytes);
     if found == expected {
         return Ok(());
     }
     Err(ModelError::Hash {
         path: path.to_owned(),
-        expected: expected.to_owned(),
+        expected,
         found,
     })
-}
-
-/// `bytes` as lower-case hexadecimal digits, two for each.
-#[must_use]
-pub fn hexadecimal(bytes: &[u8]) -> String {
-    bytes
-        .iter()
-        .fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
 }
 
 fn read_text(path: &Path) -> Result<String, ModelError> {

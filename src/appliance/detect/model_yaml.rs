@@ -18,6 +18,7 @@ use self::declaration::{AxisOrder, FileKeys, InputKeys, PLANES_FORM, WEIGHTS_FOR
 use super::external_data::{self, WeightsFile};
 use super::model::{InputElement, InputSpec, ModelFile, ModelSpec, OutputSpec};
 use jetwatch_config::{KeyValue, Map, Node, Section, Unit, redact};
+use jetwatch_files::Sha256Digest;
 use jetwatch_types::Size;
 
 /// Sides of the networks that jetwatch runs, in pixels.
@@ -283,13 +284,12 @@ fn relative_path(node: &Node<'_>) -> Option<PathBuf> {
     inside(node.text(expected)?).or_else(|| node.type_error(expected))
 }
 
-/// The digits of a hash, in lower case.
-fn sha256(text: &str) -> Option<String> {
-    let is_hash = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    is_hash.then(|| text.to_ascii_lowercase())
+/// A hash of digits in both cases.
+fn sha256(text: &str) -> Option<Sha256Digest> {
+    text.parse().ok()
 }
 
-fn digest(node: &Node<'_>) -> Option<String> {
+fn digest(node: &Node<'_>) -> Option<Sha256Digest> {
     let expected = "64 hexadecimal digits, as `sha256sum FILE` prints";
     sha256(node.text(expected)?).or_else(|| node.type_error(expected))
 }

@@ -5,10 +5,11 @@
 //! by [`ort_library`].
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 use ort::environment::Environment;
 use ort::value::{Outlet, TensorElementType, ValueType};
+use parking_lot::{Mutex, MutexGuard};
 
 use super::decode::DecodeParams;
 use super::decoders::{DType, OutputDecoder, TensorView};
@@ -130,7 +131,7 @@ impl OnnxModel {
     }
 
     fn ready(&self) -> MutexGuard<'_, Vec<(OrtSession, Box<dyn OutputDecoder>)>> {
-        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+        self.ready.lock()
     }
 
     /// The contents of `model.yaml`.

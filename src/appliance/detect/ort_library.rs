@@ -7,10 +7,11 @@ use std::env;
 use std::error::Error as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use ort::environment::Environment;
 use ort::logging::LogLevel;
+use parking_lot::Mutex;
 
 /// The environment variable, with its value, that keeps builds of ONNX Runtime with telemetry from writing and sending it.
 /// With 1.31.1 the files appear in spite of the switch that its interface has for this.
@@ -198,7 +199,7 @@ pub fn open(path: &Path) -> Result<Environment, RuntimeError> {
     let canonical = path
         .canonicalize()
         .map_err(|error| unusable(error.to_string()))?;
-    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut open = OPEN.lock();
     if let Some((first, environment)) = open.as_ref() {
         if *first == canonical {
             return Ok(environment.clone());

@@ -7,7 +7,7 @@
 use super::{ClassFilter, DetectError, Detector, check_size};
 use jetwatch_config::ScriptedConfig;
 use jetwatch_telemetry::{Recorder, Stage};
-use jetwatch_types::{Detection, Frame, FrameMeta, GroundTruthBox, Placement, Size};
+use jetwatch_types::{Detection, Frame, FrameMeta, GroundTruthBox, Placement, Size, hash64};
 
 /// The classes that it knows, as synthetic scenes name them.
 pub const LABELS: [&str; 6] = ["person", "bicycle", "car", "motorcycle", "bus", "truck"];
@@ -123,14 +123,9 @@ fn simulate_detection(
     (jetwatch_types::area(&xyxy) > 0.0).then_some(Detection { class, score, xyxy })
 }
 
-/// A number from 0 to below 1 that depends on all of `fields`: SplitMix64's mixing, word by word.
+/// A number from 0 to below 1 that depends on all of `words` and on their order.
 fn uniform_hash(words: &[u64]) -> f32 {
-    let mixed = words.iter().fold(0, |state: u64, word| {
-        let mut z = (state ^ word).wrapping_add(0x9e37_79b9_7f4a_7c15);
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    });
+    let mixed = words.iter().fold(0, |state, word| hash64(state ^ word));
     // The 24 highest bits: as many as an f32 holds exactly.
     (mixed >> 40) as f32 / (1 << 24) as f32
 }

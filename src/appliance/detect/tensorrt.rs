@@ -4,8 +4,10 @@
 //! kernel makes the input tensor of them. Engines come from [`engines`].
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::decode::DecodeParams;
 use super::decoders::{DType, OutputDecoder, TensorView};
@@ -19,7 +21,8 @@ use jetwatch_config::DetectorConfig;
 use jetwatch_nvidia::cuda::{self, Device, PixelFormat, PlaneOrder, TensorFormat};
 pub use jetwatch_nvidia::session::LayerTime;
 use jetwatch_nvidia::session::{
-    ConstantPlan, Execution, GpuTimes, InputPlan, InputSource, LetterboxRect, OutputPlan, Plan,
+    ConstantPlan, GpuTimes, InferenceSession, InputPlan, InputSource, LetterboxRect, OutputPlan,
+    Plan,
 };
 use jetwatch_nvidia::surface::{Surface, SurfaceError, SurfaceReader};
 use jetwatch_nvidia::tensorrt::{self, DataType, Engine, Runtime, TensorMode};
@@ -43,7 +46,7 @@ pub struct TensorRtModel {
     /// The engine, for messages.
     path: PathBuf,
     /// Executions that no worker has taken yet.
-    ready: Mutex<Vec<Execution>>,
+    ready: Mutex<Vec<InferenceSession>>,
 }
 
 /// An engine's bytes, and what is known of them.
@@ -131,8 +134,8 @@ impl TensorRtModel {
         Ok(model)
     }
 
-    fn ready(&self) -> MutexGuard<'_, Vec<Execution>> {
-        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+    fn ready(&self) -> MutexGuard<'_, Vec<InferenceSession>> {
+        self.ready.lock()
     }
 
     /// The contents of `model.yaml`.
@@ -212,13 +215,13 @@ impl TensorRtModel {
     }
 
     /// An execution that is ready, else a new one.
-    fn acquire(&self) -> Result<Execution, DetectError> {
+    fn acquire(&self) -> Result<InferenceSession, DetectError> {
         let ready = self.ready().pop();
         ready.map_or_else(|| self.execution(), Ok)
     }
 
     /// Makes an execution and runs it on padding, full and with a single image: the GPU then knows both.
-    fn execution(&self) -> Result<Execution, DetectError> {
+    fn execution(&self) -> Result<InferenceSession, DetectError> {
         let mut execution = self.engine.session(&self.device, &self.plan)?;
         if is_profiled()
             && let Err(error) = execution.enable_layer_ranges()
@@ -234,7 +237,7 @@ impl TensorRtModel {
 
 /// Runs one worker's execution.
 pub struct TensorRtDetector {
-    execution: Execution,
+    execution: InferenceSession,
     /// Types of the outputs in the layout's order.
     kinds: Vec<DType>,
     postprocessor: Postprocessor,
@@ -300,7 +303,7 @@ impl Detector for TensorRtDetector {
 /// Copies a frame's image into slot `index`, or has it read where it is, and returns its letterbox in the tensor.
 fn write(
     input: &InputSpec,
-    execution: &mut Execution,
+    execution: &mut InferenceSession,
     index: usize,
     frame: &Frame,
 ) -> Result<Letterbox, DetectError> {

@@ -1,12 +1,12 @@
-//! The only crate with unsafe code: NVIDIA's libraries, all opened at run time and never linked.
+//! Safe access to NVIDIA's libraries, which are opened at run time and never linked. The only crate with unsafe code.
 //!
-//! Its public functions are safe and leave no duty to their callers. It depends on no crate of the pipeline.
+//! Its public functions are safe and have no preconditions beyond their types. It depends on no crate of the pipeline.
 //!
 //! - [`tensorrt`]: TensorRT 8.5 to 11 and TensorRT-RTX, whose C++ objects are called through tables of their virtual methods.
-//! - [`cuda`]: the GPU: memory, streams, graphs, and the kernel that makes tensors of images.
-//! - [`session`]: one worker's way through the GPU, whatever the network.
-//! - [`surface`]: images in the memory of Jetson's video engines, read by the GPU where they are.
-//! - [`config`]: a network that gives back its input, by which all of that is proven and measured.
+//! - [`cuda`]: the GPU: memory, streams, graphs, and the kernel that converts images to tensors.
+//! - [`session`]: one worker's inference session on the GPU, for any network.
+//! - [`surface`]: images in NVMM, the memory of Jetson's video engines, read by the GPU without a copy.
+//! - [`loopback`]: a network that returns its input, to test and measure all of that.
 
 #![allow(unsafe_code)]
 

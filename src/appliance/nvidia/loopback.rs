@@ -1,7 +1,7 @@
 //! A network that returns its input: tests and measures the GPU path without an engine.
 //!
-//! It copies the beginning of each image's tensor to its output, and can keep the GPU busy for a time, as a network
-//! would. Used by the tests, the benchmark, and for checks of a GPU.
+//! It copies the beginning of each image's tensor to its output, and can keep the GPU busy for a given time, as a network
+//! would. For tests, benchmarks, and checks of a GPU.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -9,51 +9,54 @@ use std::time::Duration;
 
 use super::cuda::{CudaError, Device, Grid, Kernel, Kernels, Stream};
 use super::session::{
-    Enqueue, Execution, ExecutionError, InputPlan, InputSource, OutputPlan, Plan,
+    Enqueue, InferenceSession, InputPlan, InputSource, OutputPlan, Plan, SessionError,
 };
 
 const INPUT: &str = "input";
 const OUTPUT: &str = "output";
 
-/// Threads of a block of the pause: the most there can be.
+/// Threads per block of the pause kernel: CUDA's maximum.
 const BLOCK_THREADS: u32 = 1024;
 
-/// What the echo is like.
+/// Settings of the loopback network.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LoopbackNetwork {
-    /// Its input.
+    /// The input.
     pub input: InputSource,
-    /// Most images in one run.
+    /// Maximum number of images in one run.
     pub batch: usize,
-    /// Bytes that come back of each image's tensor, from its beginning: 1 to all.
+    /// Bytes returned of each image's tensor, from its beginning: 1 to all.
     pub output_bytes: usize,
-    /// How long it keeps the whole GPU busy besides.
+    /// Time for which each run also keeps the whole GPU busy.
     pub pause: Duration,
-    /// Whether and how it may be recorded as a graph.
+    /// CUDA graph support.
     pub graph_mode: GraphMode,
 }
 
-/// How the echo bears being recorded.
+/// How the loopback network behaves when it is recorded as a CUDA graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GraphMode {
-    /// It is run call by call.
+    /// Not recorded: runs call by call.
     Off,
-    /// Each batch count gets a context and a graph.
+    /// Each batch size has its own context and graph.
     Contexts,
-    /// It has one context only.
+    /// There is only one context.
     OneContext,
-    /// It does what no graph can hold.
+    /// Its calls cannot be captured in a graph.
     Impossible,
 }
 
 impl LoopbackNetwork {
-    /// An execution of this echo.
-    pub fn session(&self, device: &Arc<Device>) -> Result<Execution, ExecutionError> {
+    /// An inference session of this network.
+    ///
+    /// # Errors
+    /// The output is larger than the input, or memory runs out.
+    pub fn session(&self, device: &Arc<Device>) -> Result<InferenceSession, SessionError> {
         let input_bytes = self.input.bytes_per_image();
         if self.output_bytes > input_bytes {
-            return Err(ExecutionError::Use {
-                what: "the output of the echo",
-                found: format!("{} bytes an image", self.output_bytes),
+            return Err(SessionError::Use {
+                what: "the output of the loopback network",
+                found: format!("{} bytes per image", self.output_bytes),
                 expected: format!("at most the {input_bytes} of its input"),
             });
         }
@@ -78,11 +81,11 @@ impl LoopbackNetwork {
             kernels: device.kernels()?,
             device: Arc::clone(device),
         };
-        Execution::new(device, Box::new(network), &plan)
+        InferenceSession::new(device, Box::new(network), &plan)
     }
 }
 
-/// One context of the echo.
+/// One context of the loopback network.
 struct Network {
     config: LoopbackNetwork,
     count: usize,
@@ -108,12 +111,12 @@ impl Enqueue for Network {
     }
 
     unsafe fn enqueue(&mut self, stream: *mut c_void) -> Result<(), String> {
-        // SAFETY: the caller vouches that the stream is alive; it is a stream of this device.
+        // SAFETY: the caller guarantees that the stream is alive; it is a stream of this device.
         let stream = unsafe { Stream::borrowed(&self.device, stream) };
         if self.config.graph_mode == GraphMode::Impossible {
             stream.synchronize().map_err(|error| error.to_string())?;
         }
-        // SAFETY: the caller vouches for both tensors.
+        // SAFETY: the caller guarantees both tensors.
         unsafe { self.enqueue_run(&stream) }.map_err(|error| error.to_string())
     }
 
@@ -131,23 +134,23 @@ impl Enqueue for Network {
 
 impl Network {
     /// # Safety
-    /// As of [`Enqueue::enqueue`].
+    /// Those of [`Enqueue::enqueue`].
     unsafe fn enqueue_run(&self, stream: &Stream) -> Result<(), CudaError> {
-        // The copies first: they may need a part of the GPU, which another worker's pause would withhold.
-        // SAFETY: the caller vouches for both tensors.
+        // The copies come first: they may need a part of the GPU that another worker's pause occupies.
+        // SAFETY: the caller guarantees both tensors.
         unsafe { self.copy(stream) }?;
         let nanoseconds = self.config.pause.as_nanos() as u64;
         if nanoseconds == 0 {
             return Ok(());
         }
-        // As many blocks as fit on the GPU: nothing else runs next to them.
+        // As many blocks as fit on the GPU, so that nothing else runs at the same time.
         let per_multiprocessor = self.device.threads_per_multiprocessor() / BLOCK_THREADS;
         let grid = Grid {
             columns: self.device.multiprocessors() * per_multiprocessor.max(1),
             rows: 1,
             threads: BLOCK_THREADS,
         };
-        // SAFETY: the kernel's parameter is a 64-bit number, and it touches no memory.
+        // SAFETY: the kernel's parameter is a 64-bit number, and it accesses no memory.
         unsafe {
             self.kernels
                 .launch(Kernel::Pause, stream, grid, &nanoseconds)
@@ -155,20 +158,20 @@ impl Network {
     }
 
     /// # Safety
-    /// As of [`Enqueue::enqueue`].
+    /// Those of [`Enqueue::enqueue`].
     unsafe fn copy(&self, stream: &Stream) -> Result<(), CudaError> {
         let (input, output) = (
             self.config.input.bytes_per_image(),
             self.config.output_bytes,
         );
         if input == output {
-            // SAFETY: both tensors hold the plan's batch; the caller vouches for them.
+            // SAFETY: both tensors hold the plan's batch; the caller guarantees them.
             return unsafe { stream.copy(self.output, self.input, input * self.count) };
         }
         for index in 0..self.count {
             let to = self.output + (index * output) as u64;
             let from = self.input + (index * input) as u64;
-            // SAFETY: both lie in the part of image `index`, which the plan's batch has; the caller vouches for the tensors.
+            // SAFETY: both are in the part of image `index`, which the plan's batch has; the caller guarantees the tensors.
             unsafe { stream.copy(to, from, output) }?;
         }
         Ok(())

@@ -1,8 +1,8 @@
-//! One worker's GPU execution: images in, a network's outputs back, and the time of each stage.
+//! Inference session of one worker on the GPU: images in, outputs of a network back, and the time of each stage.
 //!
-//! The network is an implementation of [`Enqueue`]: the TensorRT engine, or the [loopback](super::loopback). The detectors
-//! use one execution per worker. Executions on several threads overlap: each has
-//! a stream, memory and execution contexts of its own. After the first runs nothing is allocated.
+//! The network is an implementation of `Enqueue`: the TensorRT engine, or the [loopback](super::loopback) network. Each worker
+//! has one session. Sessions on several threads overlap: each has its own stream, memory and execution contexts. After the
+//! first runs nothing is allocated.
 
 mod contexts;
 mod enqueue;
@@ -15,7 +15,7 @@ mod timing;
 use std::fmt;
 use std::sync::Arc;
 
-pub use error::ExecutionError;
+pub use error::SessionError;
 pub use plan::{ConstantPlan, InputPlan, InputSource, MAX_BATCH, OutputPlan, Plan};
 pub use staging::LetterboxRect;
 pub use timing::{GpuTimes, LayerTime, StageTimes};
@@ -27,96 +27,108 @@ use super::surface::Surface;
 use contexts::ContextPool;
 use submission::Submission;
 
-/// Memory, stream and network of one worker. Fields are dropped in order: contexts know addresses of the work's memory.
-pub struct Execution {
+/// Memory, stream and network of one worker. Fields are dropped in order: contexts store addresses of the submission's memory.
+pub struct InferenceSession {
     contexts: ContextPool,
     submission: Submission,
     batch: usize,
-    /// Images of the last run.
+    /// Number of images of the last run.
     count: usize,
     device: Arc<Device>,
 }
 
-impl Execution {
+impl InferenceSession {
     /// Allocates memory for `plan` and sets the addresses of `network`'s tensors.
     pub(crate) fn new(
         device: &Arc<Device>,
         network: Box<dyn Enqueue>,
         plan: &Plan,
-    ) -> Result<Self, ExecutionError> {
+    ) -> Result<Self, SessionError> {
         plan.check()?;
-        let work = Submission::new(device, plan)?;
+        let submission = Submission::new(device, plan)?;
         Ok(Self {
-            contexts: ContextPool::new(network, &work, plan.graphs)?,
-            submission: work,
+            contexts: ContextPool::new(network, &submission, plan.graphs)?,
+            submission,
             batch: plan.batch,
             count: 0,
             device: Arc::clone(device),
         })
     }
 
-    /// Most images in one run.
+    /// Maximum number of images in one run.
     #[must_use]
     pub fn batch(&self) -> usize {
         self.batch
     }
 
-    /// Copies an image into slot `index`, from 0; it stays there for all runs until another is written.
+    /// Copies an image into slot `index`, from 0. It stays there for all runs until another is written.
     ///
-    /// `row` gives the rows from the top: `inner.height` rows of `inner.width` pixels; of NV12 rows of luma, then, for
-    /// each two of them, one of chroma with as many bytes, rounded up to a pair. Rows may be longer. Where no image was
-    /// written, the tensor is all padding. Errors are bugs of the caller: no such slot, an image that does not lie in the
-    /// tensor, a short row (the slot then holds a mixture), a plan whose input is a tensor.
+    /// `row` returns the rows from the top: `inner.height` rows of `inner.width` pixels; for NV12 rows of luma, then, for each two
+    /// of them, one of interleaved chroma with as many bytes, rounded up to a pair. Rows may be longer. Slots without an image
+    /// give a tensor of padding only.
+    ///
+    /// # Errors
+    /// Bugs of the caller: no such slot, an image outside of the tensor, a short row (the slot is then partly written), a plan
+    /// whose input is a tensor.
     pub fn upload_image<'a>(
         &mut self,
         index: usize,
         inner: LetterboxRect,
         row: impl Fn(u32) -> &'a [u8],
-    ) -> Result<(), ExecutionError> {
+    ) -> Result<(), SessionError> {
         self.submission.staging.write_image(index, inner, row)
     }
 
-    /// Has the GPU read slot `index`, from 0, where `surface` lies, in the next run. After that run the slot is empty and the
-    /// surface let go.
+    /// Lets the GPU read the image of slot `index`, from 0, directly from `surface` in the next run. After that run the slot is
+    /// empty and the surface released.
     ///
-    /// The same errors as of [`upload_image`](Self::write), and a surface of another size or with pixels of another format.
+    /// # Errors
+    /// Those of [`upload_image`](Self::upload_image), and a surface of another size or pixel format.
     pub fn bind_surface(
         &mut self,
         index: usize,
         inner: LetterboxRect,
         surface: Surface,
-    ) -> Result<(), ExecutionError> {
+    ) -> Result<(), SessionError> {
         self.submission.staging.bind_surface(index, inner, surface)
     }
 
-    /// Slot `index`, from 0, of an input that the host writes: the image's part of the tensor. It is the same memory at
-    /// each call and keeps what was written.
-    pub fn write_tensor(&mut self, index: usize) -> Result<&mut [u8], ExecutionError> {
+    /// Slot `index`, from 0, of an input that the host writes: the image's part of the tensor. Each call returns the same memory,
+    /// which keeps its contents.
+    ///
+    /// # Errors
+    /// Bugs of the caller: no such slot, or a plan whose input is images.
+    pub fn write_tensor(&mut self, index: usize) -> Result<&mut [u8], SessionError> {
         self.submission.staging.tensor(index)
     }
 
-    /// The same as 32-bit floats. Bytes beyond the last whole number are left out.
-    pub fn write_tensor_f32(&mut self, index: usize) -> Result<&mut [f32], ExecutionError> {
+    /// The same as 32-bit floats, without an incomplete last one.
+    ///
+    /// # Errors
+    /// Those of [`write_tensor`](Self::write_tensor).
+    pub fn write_tensor_f32(&mut self, index: usize) -> Result<&mut [f32], SessionError> {
         let bytes = self.write_tensor(index)?;
-        // SAFETY: any bytes are floats, and `align_to_mut` sees to their place.
+        // SAFETY: any bytes are valid floats, and `align_to_mut` ensures the alignment.
         let (before, numbers, _) = unsafe { bytes.align_to_mut::<f32>() };
         if before.is_empty() {
             return Ok(numbers);
         }
-        Err(ExecutionError::Use {
+        Err(SessionError::Use {
             what: "a tensor of floats",
-            found: "one whose images are no multiple of 4 bytes".to_owned(),
+            found: "one whose images are not a multiple of 4 bytes".to_owned(),
             expected: "whole numbers".to_owned(),
         })
     }
 
-    /// Runs the network on the first `count` slots and waits, asleep, until its outputs are there.
+    /// Runs the network on the first `count` slots and blocks, without spinning, until the outputs are available.
     ///
-    /// A count's first runs are slower: the network gets ready for it and is recorded as a graph. After an error the
-    /// outputs mean nothing; the GPU may be beyond repair, so that the process should end.
-    pub fn run(&mut self, count: usize) -> Result<GpuTimes, ExecutionError> {
+    /// The first runs of a count are slower: the network prepares for it and is recorded as a graph.
+    ///
+    /// # Errors
+    /// A failure of the GPU or the network. The outputs are then invalid; the GPU may be unusable, so the process should end.
+    pub fn run(&mut self, count: usize) -> Result<GpuTimes, SessionError> {
         if count == 0 || count > self.batch {
-            return Err(ExecutionError::Use {
+            return Err(SessionError::Use {
                 what: "the number of images",
                 found: count.to_string(),
                 expected: format!("1 to {}", self.batch),
@@ -126,18 +138,18 @@ impl Execution {
         self.count = 0;
         let is_recorded = self.contexts.is_recorded(count);
         // SAFETY: slots and results are borrowed with `self` until the stream is empty again: `finish` waits for it, and so
-        // does the way out after an error.
-        let begun = unsafe { self.contexts.enqueue(&self.submission, count) };
-        let done = begun.and_then(|marks| {
+        // does the error path below.
+        let started = unsafe { self.contexts.enqueue(&self.submission, count) };
+        let done = started.and_then(|events| {
             self.finish()?;
             self.contexts.collect_layer_times()?;
-            Ok(self.submission.times(marks)?)
+            Ok(self.submission.times(events)?)
         });
         if done.is_err() {
-            // What is still in the stream must not write to memory that the caller looks at.
+            // Work that is still in the stream must not write to memory that the caller reads.
             let _ = self.submission.stream.synchronize();
         }
-        // The stream is empty: the pools may have their images back.
+        // The stream is empty: return the surfaces to their pools.
         self.submission.staging.release();
         let times = done?;
         self.count = count;
@@ -147,58 +159,74 @@ impl Execution {
         Ok(times)
     }
 
-    /// Outputs of the network.
+    /// Number of outputs of the network.
     #[must_use]
     pub fn outputs(&self) -> usize {
         self.submission.outputs()
     }
 
-    /// Output number `tensor` of the last run, its images one after the other; empty after an error and before the first
-    /// run. Panics when there is no such output.
+    /// Output `tensor` of the last run, all images in order; empty after an error and before the first run.
+    ///
+    /// # Panics
+    /// When there is no such output.
     #[must_use]
     pub fn output(&self, tensor: usize) -> &[u8] {
         self.submission.output(tensor, self.count)
     }
 
-    /// The same as 32-bit floats. Bytes beyond the last whole number are left out.
+    /// The same as 32-bit floats, without an incomplete last one.
+    ///
+    /// # Panics
+    /// When there is no such output.
     #[must_use]
     pub fn output_f32(&self, tensor: usize) -> &[f32] {
         as_numbers(self.output(tensor))
     }
 
     /// The same as 32-bit integers.
+    ///
+    /// # Panics
+    /// When there is no such output.
     #[must_use]
     pub fn output_i32(&self, tensor: usize) -> &[i32] {
         as_numbers(self.output(tensor))
     }
 
     /// The same as 64-bit integers.
+    ///
+    /// # Panics
+    /// When there is no such output.
     #[must_use]
     pub fn output_i64(&self, tensor: usize) -> &[i64] {
         as_numbers(self.output(tensor))
     }
 
-    /// Shows each layer of the network as an NVTX range in NVIDIA's profiler.
+    /// Shows each layer of the network as an NVTX range in a profiler.
     ///
-    /// From now on runs go call by call: the ranges of a recorded run are seen only once. The error is the network's, which
-    /// may have been built without its layers' names.
-    pub fn enable_layer_ranges(&mut self) -> Result<(), ExecutionError> {
-        let lane = self.contexts.eager();
-        lane.network
+    /// All further runs go call by call: the ranges of a recorded run appear only once.
+    ///
+    /// # Errors
+    /// The network does not support it, for example because it was built without layer names.
+    pub fn enable_layer_ranges(&mut self) -> Result<(), SessionError> {
+        let context = self.contexts.eager();
+        context
+            .network
             .enable_layer_ranges()
-            .map_err(|reason| ExecutionError::Network {
+            .map_err(|reason| SessionError::Network {
                 doing: "show its layers".to_owned(),
                 reason,
             })
     }
 
-    /// Measures how long each layer takes in the runs to come, which become slower by that and go call by call. The error
-    /// is the network's.
-    pub fn measure_layers(&mut self) -> Result<(), ExecutionError> {
+    /// Measures the time of each layer in all further runs, which go call by call and become slower.
+    ///
+    /// # Errors
+    /// The network does not support it.
+    pub fn measure_layers(&mut self) -> Result<(), SessionError> {
         self.contexts.measure_layers()
     }
 
-    /// Times of the layers in all runs since [`measure_layers`](Self::measure_layers), in the order in which they ran.
+    /// Times of the layers in all runs since [`measure_layers`](Self::measure_layers), in execution order.
     #[must_use]
     pub fn layer_times(&self) -> Vec<LayerTime> {
         self.contexts.layer_times()
@@ -210,28 +238,32 @@ impl Execution {
     }
 }
 
-impl Drop for Execution {
+impl Drop for InferenceSession {
     fn drop(&mut self) {
-        // Memory and contexts go next: nothing may be under way. A GPU beyond repair does nothing more.
+        // Memory and contexts are freed next, so nothing may be running. A failed GPU runs nothing more.
         let _ = self.submission.stream.synchronize();
     }
 }
 
-impl fmt::Debug for Execution {
+impl fmt::Debug for InferenceSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Execution(batch {}, on {:?})", self.batch, self.device)
+        write!(
+            f,
+            "InferenceSession(batch {}, on {:?})",
+            self.batch, self.device
+        )
     }
 }
 
-/// Numbers that may be read from any bytes.
+/// Types for which any bytes are valid.
 trait Number: Copy {}
 impl Number for f32 {}
 impl Number for i32 {}
 impl Number for i64 {}
 
-/// `bytes` as numbers. Outputs begin at multiples of 256 bytes, so none is lost at the beginning.
+/// `bytes` as numbers. Outputs start at multiples of 256 bytes, so the beginning is aligned.
 fn as_numbers<T: Number>(bytes: &[u8]) -> &[T] {
-    // SAFETY: the types are plain numbers, for which any bytes are valid, and `align_to` sees to their place.
+    // SAFETY: the types are plain numbers, for which any bytes are valid, and `align_to` ensures the alignment.
     let (before, numbers, _) = unsafe { bytes.align_to::<T>() };
     debug_assert!(
         before.is_empty(),

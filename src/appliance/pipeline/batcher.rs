@@ -13,8 +13,9 @@ mod discontinuity;
 mod skip;
 
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use jetwatch_config::Interval;
 use jetwatch_source::Flow;
@@ -172,10 +173,7 @@ impl Batcher {
     /// Hands out at most so many batches in all.
     #[must_use]
     pub fn with_max_batches(mut self, max: Option<u64>) -> Self {
-        self.state
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner)
-            .batches_left = max.unwrap_or(u64::MAX);
+        self.state.get_mut().batches_left = max.unwrap_or(u64::MAX);
         self
     }
 
@@ -196,10 +194,7 @@ impl Batcher {
                 state.release_skipped(index);
                 break;
             }
-            state = self
-                .emptied
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+            self.emptied.wait(&mut state);
         }
         let now = Instant::now();
         state.queues[index].arrivals.observe(now);
@@ -218,10 +213,7 @@ impl Batcher {
         batch.clear();
         let mut state = self.lock();
         while !state.is_finished() && (state.filling || !state.has_frames()) {
-            state = self
-                .filled
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+            self.filled.wait(&mut state);
         }
         if state.is_finished() {
             drop(state);
@@ -241,11 +233,7 @@ impl Batcher {
             else {
                 break;
             };
-            state = self
-                .filled
-                .wait_timeout(state, until - now)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+            self.filled.wait_for(&mut state, until - now);
             state.fill(size, batch);
             self.emptied.notify_all();
         }
@@ -312,7 +300,7 @@ impl Batcher {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -1,17 +1,17 @@
 //! The detector alone: preloaded frames through the workers' detectors, and nothing else. The yardstick for the whole chain.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Barrier, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Barrier};
+use std::time::Instant;
 
 use crossbeam_channel::bounded;
 
-use jetwatch_config::{Config, SourceConfig};
+use jetwatch_config::Config;
 use jetwatch_detect::{self as detect, LayerTime};
-use jetwatch_source::{self as source, Flow, FrameHandler, SourceContext, StopToken};
+use jetwatch_source::{self as source, SyntheticFactory};
 use jetwatch_telemetry::{Recorder, StageSummary, process_usage};
-use jetwatch_types::Frame;
 
+use super::preload::preload_frames;
 use super::{PipelineError, needs_gstreamer, spawn};
 
 /// Numbers of the detector alone.
@@ -37,13 +37,19 @@ pub fn bench_detector(
     preload: usize,
     warmup: u64,
     frames: u64,
+    synthetic: Option<&SyntheticFactory>,
 ) -> Result<DetectorAlone, PipelineError> {
     let recorder = Recorder::default();
     if config.sources.first().is_some_and(needs_gstreamer) {
         source::gst::init(&config.log.gst_debug)?;
     }
     let prepared = Arc::new(detect::load(&config.detector, &recorder)?);
-    let preloaded = Arc::new(preload_frames(&config.sources[0], &prepared, preload)?);
+    let preloaded = Arc::new(preload_frames(
+        &config.sources[0],
+        &prepared,
+        preload,
+        synthetic,
+    )?);
     let (workers, size) = (
         config.detector.workers,
         config.detector.batch_size.min(preloaded.len()),
@@ -121,66 +127,12 @@ pub fn bench_layers(
     config: &Config,
     preload: usize,
     runs: usize,
+    synthetic: Option<&SyntheticFactory>,
 ) -> Result<Option<Vec<LayerTime>>, PipelineError> {
     if config.sources.first().is_some_and(needs_gstreamer) {
         source::gst::init(&config.log.gst_debug)?;
     }
     let prepared = detect::load(&config.detector, &Recorder::default())?;
-    let frames = preload_frames(&config.sources[0], &prepared, preload)?;
+    let frames = preload_frames(&config.sources[0], &prepared, preload, synthetic)?;
     Ok(prepared.layer_times(&frames, runs)?)
-}
-
-/// Keeps the first frames of a source, then stops it.
-struct FirstFrames {
-    kept: Arc<Mutex<Vec<Frame>>>,
-    wanted: usize,
-    stop: StopToken,
-}
-
-impl FrameHandler for FirstFrames {
-    fn frame(&self, frame: Frame) -> Flow {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.push(frame);
-        if kept.len() < self.wanted {
-            return Flow::Continue;
-        }
-        self.stop.stop();
-        Flow::Stop
-    }
-}
-
-/// The first `preload` frames of `on_source_state`, at least one, through its real pipeline.
-pub(super) fn preload_frames(
-    source: &SourceConfig,
-    prepared: &detect::DetectorFactory,
-    preload: usize,
-) -> Result<Vec<Frame>, PipelineError> {
-    let kept: Arc<Mutex<Vec<Frame>>> = Arc::default();
-    let stop = StopToken::default();
-    let handler = FirstFrames {
-        kept: Arc::clone(&kept),
-        wanted: preload.max(1),
-        stop: stop.clone(),
-    };
-    let context = SourceContext::standalone(
-        &source.name,
-        prepared.input_size(),
-        prepared.placement(),
-        &stop,
-        Arc::new(handler),
-    );
-    let handle = source::start(source, context).map_err(|cause| PipelineError::Thread {
-        name: format!("source-{}", source.name),
-        cause,
-    })?;
-    while !handle.is_finished() {
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    handle.join()?;
-    let frames = std::mem::take(&mut *kept.lock().unwrap_or_else(PoisonError::into_inner));
-    if frames.is_empty() {
-        Err(source::SourceError::Empty.into())
-    } else {
-        Ok(frames)
-    }
 }

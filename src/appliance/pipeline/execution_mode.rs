@@ -3,10 +3,11 @@
 //! The daemon drops what the recording and secondary networks cannot keep up with. In the ablation nothing is dropped, so that
 //! every step does the whole of its work: a gate bounds the frames that are in the chain, and the sources wait before it.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use jetwatch_config::{Config, SourceConfig};
 use jetwatch_record::{ImageBudget, OverflowPolicy, Recording};
@@ -178,10 +179,7 @@ impl InFlightLimit {
         };
         let mut inside = inner.lock();
         while !inside.is_open && inner.is_full(&inside) {
-            inside = inner
-                .changed
-                .wait(inside)
-                .unwrap_or_else(PoisonError::into_inner);
+            inner.changed.wait(&mut inside);
         }
         inside.frames += 1;
         drop(inside);
@@ -220,10 +218,8 @@ impl InFlightLimit {
     pub(super) fn drain(&self, timeout: Duration) {
         if let Some(inner) = &self.inner {
             let is_busy = |inside: &mut Counts| inside.full_images > 0 || inside.crops > 0;
-            let waited = inner
-                .changed
-                .wait_timeout_while(inner.lock(), timeout, is_busy);
-            drop(waited);
+            let mut inside = inner.lock();
+            inner.changed.wait_while_for(&mut inside, is_busy, timeout);
         }
     }
 
@@ -253,7 +249,7 @@ impl Inner {
     }
 
     fn lock(&self) -> MutexGuard<'_, Counts> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.counts.lock()
     }
 }
 

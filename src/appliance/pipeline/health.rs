@@ -4,9 +4,11 @@
 //! every thread that has work makes progress. A camera that is away is no stall: its supervisor goes on trying. What is
 //! stuck is left to the watchdog, which ends the whole process: a thread inside of a driver cannot be ended alone.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use jetwatch_publish::Stats;
 use jetwatch_source::StopToken;
@@ -173,11 +175,7 @@ impl ReloadNotice {
     /// It is over; `refused`: why it was refused, or what went wrong. That stands in the status line until a reload goes well.
     pub(super) fn reloaded(&self, refused: Option<String>) {
         let text = refused.clone().unwrap_or_else(|| "reloaded".to_owned());
-        *self
-            .shared
-            .refused
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = refused;
+        *self.shared.refused.lock() = refused;
         if self.shared.ready.load(Ordering::Acquire) {
             systemd::notify_ready(&text);
         }
@@ -186,7 +184,7 @@ impl ReloadNotice {
     /// `status_line` with what has to be known of the last reload in front.
     pub(super) fn prepend_to(&self, status: String) -> String {
         let refused = self.shared.refused.lock();
-        match refused.unwrap_or_else(PoisonError::into_inner).as_ref() {
+        match refused.as_ref() {
             Some(refused) => format!("{refused}; {status}"),
             None => status,
         }

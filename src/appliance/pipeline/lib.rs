@@ -16,15 +16,14 @@ mod control;
 mod detector_only;
 mod detector_status;
 mod error;
-mod evaluate;
 mod execution_mode;
 mod filter;
 mod frame_scaler;
-mod golden;
 mod health;
 mod infer;
 mod interval;
 mod nvmm;
+mod preload;
 mod reload;
 mod reorder;
 mod report;
@@ -38,37 +37,39 @@ mod sysmon;
 mod track;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
+use parking_lot::Mutex;
 
 use jetwatch_config::{Config, ConfigError, SourceConfig};
 use jetwatch_platform::{Machine, SysRoot};
 use jetwatch_publish::{CommandListener, EmbeddedBroker, Stats};
 use jetwatch_record::{ImageBudget, Recording, RenderError};
 use jetwatch_source::{
-    self as source, ArgusSupervisor, Dot, FullImage, SourceError, StopToken, Surfaces,
+    self as source, ArgusSupervisor, Dot, FullImage, NvmmReader, SourceError, StopToken,
+    SyntheticFactory,
 };
 use jetwatch_telemetry::{Heartbeats, Recorder, Trace, thread_names};
 use jetwatch_types::{Placement, Size};
 
 pub use analytics::unknown_labels;
+pub use batcher::{Batcher, QueuedFrame};
 pub use calibration_images::CalibrationImages;
 pub use detector_only::{DetectorAlone, bench_detector, bench_layers};
 pub use error::PipelineError;
-pub use evaluate::{EvaluationRun, Evaluator, ImageList};
 pub use execution_mode::{Backpressure, ExecutionMode, ScaleAt};
-pub use golden::{GOLDEN_SCORE, detections_of, golden_frames, image_hash};
+pub use preload::preload_frames;
 pub use reload::ConfigLoader;
 pub use report::{RunReport, SourceReport};
 pub use secondary::{PreparedSecondary, all_networks, prepare_secondary};
 pub use single_stage::{BenchStage, RunLimit, bench_stage};
+pub use start::{join, spawn};
 pub use track::FrameCallback;
 
-use batcher::Batcher;
 use control::ControlQueue;
 use detector_status::{DetectorStatusPublisher, Sinks};
 use execution_mode::InFlightLimit;
@@ -76,7 +77,7 @@ use health::ReloadNotice;
 use secondary::SecondaryInference;
 use source_table::SourceTable;
 use sources::RunningSource;
-use start::{join, spawn, wait_until};
+use start::wait_until;
 use stats::StatsCollector;
 use track::{
     ControlMessage, SINK_CLOSE_TIMEOUT, TrackInput, TrackStage, TrackStageReport, control_channel,
@@ -124,6 +125,8 @@ pub struct Options {
     pub config_loader: Option<ConfigLoader>,
     /// Which way the chain goes: the daemon's own, unless a benchmark compares it with others.
     pub execution_mode: ExecutionMode,
+    /// Makes the sources of `synthetic://` URIs; `None`: such a source fails.
+    pub synthetic: Option<SyntheticFactory>,
 }
 
 /// How a run ended.
@@ -144,6 +147,7 @@ struct SourceDefaults {
     placement: Placement,
     labels: Vec<String>,
     recorder: Recorder,
+    synthetic: Option<SyntheticFactory>,
 }
 
 /// The running chain.
@@ -153,7 +157,7 @@ pub struct Pipeline {
     duration: Option<Duration>,
     dot: Dot,
     machine: Arc<Machine>,
-    nvmm_reader: Option<Arc<Surfaces>>,
+    nvmm_reader: Option<Arc<NvmmReader>>,
     detector_description: String,
     /// The configuration that runs.
     config: Config,
@@ -292,6 +296,7 @@ impl Pipeline {
                 placement: prepared.placement(),
                 labels: prepared.labels().to_vec(),
                 recorder: recorder.clone(),
+                synthetic: options.synthetic,
             },
             config: config.clone(),
             config_loader: options.config_loader,
@@ -456,16 +461,9 @@ impl Pipeline {
                 waited_ms: JOIN_TIMEOUT.as_millis(),
             };
             log::error!("{error}");
-            self.failure
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .get_or_insert(error);
+            self.failure.lock().get_or_insert(error);
         }
-        let failure = self
-            .failure
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let failure = self.failure.lock().take();
         let mut report = self.stats.report(messages);
         let (recorded, recording_failure) = recording
             .map(|recording| (recording.report, recording.failure))
@@ -480,10 +478,7 @@ impl Pipeline {
     }
 
     fn fail(&self, error: PipelineError) {
-        self.failure
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get_or_insert(error);
+        self.failure.lock().get_or_insert(error);
         // Sources that were still to come do not.
         self.batcher.hold_open(false);
         self.batcher.discard();

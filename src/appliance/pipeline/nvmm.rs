@@ -4,10 +4,13 @@ use std::sync::Arc;
 
 use jetwatch_detect::DetectorFactory;
 use jetwatch_platform::Machine;
-use jetwatch_source::Surfaces;
+use jetwatch_source::NvmmReader;
 
 /// What sources hand pictures on with, without a copy; `None` where they are copied.
-pub(super) fn nvmm_reader(prepared: &DetectorFactory, machine: &Machine) -> Option<Arc<Surfaces>> {
+pub(super) fn nvmm_reader(
+    prepared: &DetectorFactory,
+    machine: &Machine,
+) -> Option<Arc<NvmmReader>> {
     // Elsewhere there are none, which is no news.
     let release = machine.release?;
     match prepared.surfaces(Some(release.major)) {

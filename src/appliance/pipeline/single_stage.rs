@@ -9,12 +9,14 @@ use std::time::{Duration, Instant, SystemTime};
 use jetwatch_config::{Config, SourceConfig, SourceUri};
 use jetwatch_detect::{self as detect, DetectorFactory};
 use jetwatch_publish::Publication;
-use jetwatch_source::{self as source, Flow, FrameHandler, SourceContext, StopToken};
+use jetwatch_source::{
+    self as source, Flow, FrameHandler, SourceContext, StopToken, SyntheticFactory,
+};
 use jetwatch_telemetry::{Heartbeats, Level, Recorder, Stage, Trace};
 use jetwatch_track::{TrackEventGenerator, Tracker};
 use jetwatch_types::{Detection, Frame, FrameMeta, Size, SourceId, Track, TrackEvent, TrackState};
 
-use super::detector_only::preload_frames;
+use super::preload::preload_frames;
 use super::start::{embedded_broker, start_sinks};
 use super::track::SINK_CLOSE_TIMEOUT;
 use super::{POLL_INTERVAL, PipelineError, join, needs_gstreamer, spawn};
@@ -82,6 +84,7 @@ pub fn bench_stage(
     preload: usize,
     budget: RunLimit,
     trace: &Trace,
+    synthetic: Option<&SyntheticFactory>,
 ) -> Result<u64, PipelineError> {
     if part == BenchStage::Scale || config.sources.iter().any(needs_gstreamer) {
         source::gst::init(&config.log.gst_debug)?;
@@ -94,18 +97,22 @@ pub fn bench_stage(
     };
     let prepared = Arc::new(detect::load(&config.detector, &of_detector)?);
     match part {
-        BenchStage::Decode => bench_sources(&config.sources, &prepared, budget, &recorder),
+        BenchStage::Decode => {
+            bench_sources(&config.sources, &prepared, budget, &recorder, synthetic)
+        }
         BenchStage::Scale => {
-            let still = [static_source(&config.sources[0], &prepared)?];
-            bench_sources(&still, &prepared, budget, &recorder)
+            let still = [static_source(&config.sources[0], &prepared, synthetic)?];
+            bench_sources(&still, &prepared, budget, &recorder, synthetic)
         }
-        BenchStage::Detect => bench_workers(config, &prepared, preload, budget, &recorder),
-        BenchStage::Track => {
-            Ok(DetectedFrames::collect(config, &prepared, preload)?
-                .track(config, &budget, &recorder))
+        BenchStage::Detect => {
+            bench_workers(config, &prepared, preload, budget, &recorder, synthetic)
         }
+        BenchStage::Track => Ok(
+            DetectedFrames::collect(config, &prepared, preload, synthetic)?
+                .track(config, &budget, &recorder),
+        ),
         BenchStage::Publish => {
-            let detected = DetectedFrames::collect(config, &prepared, preload)?;
+            let detected = DetectedFrames::collect(config, &prepared, preload, synthetic)?;
             detected.publish(config, prepared.labels(), &budget, &recorder)
         }
     }
@@ -115,8 +122,9 @@ pub fn bench_stage(
 fn static_source(
     source: &SourceConfig,
     prepared: &DetectorFactory,
+    synthetic: Option<&SyntheticFactory>,
 ) -> Result<SourceConfig, PipelineError> {
-    let first = preload_frames(source, prepared, 1)?;
+    let first = preload_frames(source, prepared, 1, synthetic)?;
     let Size { width, height } = first[0].meta.source_size;
     let elements = format!(
         "videotestsrc num-buffers=1 ! video/x-raw,format=NV12,width={width},height={height},framerate=30/1 ! imagefreeze"
@@ -153,6 +161,7 @@ fn bench_sources(
     prepared: &DetectorFactory,
     budget: RunLimit,
     recorder: &Recorder,
+    synthetic: Option<&SyntheticFactory>,
 ) -> Result<u64, PipelineError> {
     let started = Instant::now();
     let stop = budget.stop.clone();
@@ -168,6 +177,7 @@ fn bench_sources(
         let context = SourceContext {
             id: SourceId(index),
             recorder: recorder.clone(),
+            synthetic: synthetic.cloned(),
             ..SourceContext::standalone(
                 &source.name,
                 prepared.input_size(),
@@ -202,8 +212,14 @@ fn bench_workers(
     preload: usize,
     budget: RunLimit,
     recorder: &Recorder,
+    synthetic: Option<&SyntheticFactory>,
 ) -> Result<u64, PipelineError> {
-    let preloaded = Arc::new(preload_frames(&config.sources[0], prepared, preload)?);
+    let preloaded = Arc::new(preload_frames(
+        &config.sources[0],
+        prepared,
+        preload,
+        synthetic,
+    )?);
     let size = config.detector.batch_size.min(preloaded.len());
     let (budget, done) = (Arc::new(budget), Arc::new(AtomicU64::new(0)));
     // Nobody begins before every detector is loaded.
@@ -252,8 +268,9 @@ impl DetectedFrames {
         config: &Config,
         prepared: &DetectorFactory,
         preload: usize,
+        synthetic: Option<&SyntheticFactory>,
     ) -> Result<Self, PipelineError> {
-        let preloaded = preload_frames(&config.sources[0], prepared, preload)?;
+        let preloaded = preload_frames(&config.sources[0], prepared, preload, synthetic)?;
         let mut detector = prepared.create(0)?;
         let mut frames = Vec::with_capacity(preloaded.len());
         let mut results = Vec::new();

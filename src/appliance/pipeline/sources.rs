@@ -199,6 +199,7 @@ impl Pipeline {
             machine: Arc::clone(&self.machine),
             nvmm_reader: self.nvmm_reader.clone(),
             full_image,
+            synthetic: self.source_defaults.synthetic.clone(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Starts the parts of a pipeline: sinks and the embedded broker, inference workers, the first sources, the monitor threads.
 
 use std::path::Path;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -149,10 +149,7 @@ impl Pipeline {
                 &pulse,
             ) {
                 log::error!(worker = index; "detector failed: {error}");
-                failure
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .get_or_insert(error.into());
+                failure.lock().get_or_insert(error.into());
                 lanes.discard();
                 stop.stop();
             }
@@ -220,10 +217,7 @@ impl Pipeline {
             if let Err(error) = run_worker(detector, &station, &messages, &recorder, &pulse) {
                 let error = failed(place, &prepared, error);
                 log::error!("a secondary network failed: {error}");
-                failure
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .get_or_insert(error);
+                failure.lock().get_or_insert(error);
                 lanes.discard();
                 stop.stop();
             }
@@ -293,8 +287,11 @@ pub(super) fn with_bound_address(mqtt: &MqttConfig, broker: Option<&EmbeddedBrok
     mqtt
 }
 
-/// Starts a thread, which profilers see under the same name.
-pub(super) fn spawn<T: Send + 'static>(
+/// Starts a thread, which profilers show under the same name.
+///
+/// # Errors
+/// The operating system refuses a thread.
+pub fn spawn<T: Send + 'static>(
     name: &str,
     body: impl FnOnce() -> T + Send + 'static,
 ) -> Result<JoinHandle<T>, PipelineError> {
@@ -322,8 +319,11 @@ pub(super) fn wait_until(deadline: Instant, finished: impl Fn() -> bool) -> bool
     true
 }
 
-/// Joins a thread that has ended; its panic goes on here.
-pub(super) fn join<T>(thread: JoinHandle<T>) -> T {
+/// Joins a thread.
+///
+/// # Panics
+/// The thread has panicked: its panic continues here.
+pub fn join<T>(thread: JoinHandle<T>) -> T {
     thread
         .join()
         .unwrap_or_else(|panic| std::panic::resume_unwind(panic))

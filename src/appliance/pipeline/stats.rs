@@ -1,7 +1,9 @@
 //! What the chain did so far: the numbers of `publish_stats` messages, of the progress line and of the final report.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use jetwatch_platform::SensorSnapshot;
 use jetwatch_platform::throttling::Cause;
@@ -378,7 +380,7 @@ impl StatsCollector {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -9,19 +9,19 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::{PlatformError, SysRoot};
 
-/// Folders of programs, below the root.
+/// Folders of programs, below the system root.
 const BIN_DIRS: [&str; 4] = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 
-/// `HOME` of the tools: the same for every caller, and not a user's.
+/// `HOME` of the tools: the same for every caller, and not that of a user.
 const TOOL_HOME: &str = "/var/lib/jetwatch-setup";
 
 /// Timeout of a tool.
 const TOOL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Most characters of a tool's output that an error repeats.
+/// Maximum length of a tool's output in an error, in characters.
 const MAX_OUTPUT_CHARS: usize = 400;
 
-/// A program of the system.
+/// A system program, and the package that provides it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tool {
     name: &'static str,
@@ -38,7 +38,7 @@ impl Tool {
         Self { name, package }
     }
 
-    /// Whether it is installed.
+    /// Checks that the tool is installed.
     ///
     /// # Errors
     /// The tool is not installed.
@@ -57,10 +57,11 @@ impl Tool {
             })
     }
 
-    /// Runs the tool and waits for its end.
+    /// Runs the tool and blocks until it ends, for at most 60 s.
     ///
     /// # Errors
-    /// The tool is not installed, does not start, or does not end in time. Its exit status is the caller's to check.
+    /// The tool is not installed, does not start, or does not end within 60 s. A non-zero exit status is not an error; see
+    /// [`ToolOutput::done`].
     pub(super) fn run(
         self,
         root: &SysRoot,
@@ -88,7 +89,7 @@ impl Tool {
         let child = Command::new(&path)
             .args(arguments)
             .env("LC_ALL", "C")
-            // jetson_clocks keeps a file there, and a system unit has no home.
+            // jetson_clocks writes a file there, and a system unit has no home.
             .env("HOME", root.path(TOOL_HOME))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -104,7 +105,7 @@ impl Tool {
         let output = match end.recv_timeout(timeout) {
             Ok(output) => output.map_err(not_started)?,
             Err(_) => {
-                // The child has not been reaped yet, so its id is still valid. If it ends just now, the kill has no effect.
+                // The child has not been reaped yet, so its id is still valid. If it has just ended, the signal has no effect.
                 let _ = kill_process(pid, Signal::KILL);
                 return Err(PlatformError::ToolTimeout {
                     command,
@@ -134,10 +135,10 @@ pub(super) struct ToolOutput {
 }
 
 impl ToolOutput {
-    /// Returns itself, when the tool succeeded.
+    /// The output itself, when the tool succeeded.
     ///
     /// # Errors
-    /// The tool failed.
+    /// The tool ended with another exit status than 0.
     pub(super) fn done(self) -> Result<Self, PlatformError> {
         if self.is_success {
             return Ok(self);
@@ -146,7 +147,7 @@ impl ToolOutput {
         Err(PlatformError::ToolFailed {
             command: self.command,
             status: self.status,
-            said: output,
+            output,
         })
     }
 
@@ -159,17 +160,17 @@ impl ToolOutput {
     pub(super) fn unexpected_output(&self, expected: &'static str) -> PlatformError {
         PlatformError::UnexpectedOutput {
             command: self.command.clone(),
-            said: self.output_tail(),
+            output: self.output_tail(),
             expected,
         }
     }
 
-    /// The end of the output, on one line.
+    /// The last [`MAX_OUTPUT_CHARS`] characters of the output, on one line.
     fn output_tail(&self) -> String {
-        let words: Vec<&str> = self.text.split_whitespace().collect();
-        let text = words.join(" ");
+        let parts: Vec<&str> = self.text.split_whitespace().collect();
+        let text = parts.join(" ");
         if text.is_empty() {
-            return "it printed nothing".to_owned();
+            return "no output".to_owned();
         }
         let skipped = text.chars().count().saturating_sub(MAX_OUTPUT_CHARS);
         text.chars().skip(skipped).collect()
@@ -195,8 +196,8 @@ mod tests {
 
     #[test]
     fn tool_has_no_standard_input() {
-        let output = run("read -r answer || echo nobody\n", TOOL_TIMEOUT).expect("it ends");
-        assert_eq!(output.text, "nobody\n");
+        let output = run("read -r answer || echo eof\n", TOOL_TIMEOUT).expect("it ends");
+        assert_eq!(output.text, "eof\n");
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub enum PlatformError {
         "cannot read {}: only root may; run it as root (sudo), or start jetwatch-readings.service, which copies it for other users", path.display()
     )]
     RootOnly {
-        /// Which.
+        /// The file.
         path: PathBuf,
     },
     /// A file cannot be written.
@@ -51,7 +51,7 @@ pub enum PlatformError {
         why: &'static str,
     },
     /// There are several candidate files, and no link that selects one.
-    #[error("{} is missing and there are several of its kind in {}: {}; link the machine's own to {}", link.display(), folder.display(), names.join(", "), link.display())]
+    #[error("{} is missing and there are several of its kind in {}: {}; create the link {} to the right one", link.display(), folder.display(), names.join(", "), link.display())]
     Ambiguous {
         /// The link that would select one.
         link: PathBuf,
@@ -62,7 +62,7 @@ pub enum PlatformError {
     },
     /// A tool of JetPack is not installed.
     #[error(
-        "the tool {tool} is not installed: it comes with JetPack (package {package}); without it this setting cannot be made, so leave it out of the configuration"
+        "the tool {tool} is not installed: it comes with JetPack (package {package}); without it this setting cannot be applied, so remove it from the configuration"
     )]
     NoTool {
         /// Name of the tool.
@@ -89,29 +89,29 @@ pub enum PlatformError {
         seconds: u64,
     },
     /// A tool failed.
-    #[error("`{command}` failed ({status}): {said}")]
+    #[error("`{command}` failed ({status}): {output}")]
     ToolFailed {
         /// The command line.
         command: String,
         /// The exit status.
         status: String,
         /// The end of its output.
-        said: String,
+        output: String,
     },
     /// A tool's output has an unknown form.
-    #[error("`{command}` printed {said:?}, expected {expected}")]
+    #[error("`{command}` printed {output:?}, expected {expected}")]
     UnexpectedOutput {
         /// The command line.
         command: String,
         /// The end of its output.
-        said: String,
+        output: String,
         /// The accepted form.
         expected: &'static str,
     },
-    /// The tool asks for a reboot, which only the owner of the machine may decide.
+    /// nvpmodel prompts for a reboot, which only the owner of the machine may confirm.
     #[error(
-        "nvpmodel changes to mode {mode} only with a reboot, and its question was not answered: run `sudo nvpmodel -m {id}` by hand and \
-         confirm when the machine may go down; after that the mode is as wanted"
+        "nvpmodel changes to mode {mode} only with a reboot, and its prompt was not answered: run `sudo nvpmodel -m {id}` by hand and \
+         confirm when the machine may reboot; then the mode is set"
     )]
     RebootRequired {
         /// Name of the mode.
@@ -119,46 +119,46 @@ pub enum PlatformError {
         /// Number of the mode.
         id: u32,
     },
-    /// A power mode that this machine does not have.
-    #[error("found no power mode {wanted:?}, expected one of {} ({})", known.join(", "), path.display())]
+    /// This machine does not have the requested power mode.
+    #[error("found no power mode {requested:?}, expected one of {} ({})", available.join(", "), path.display())]
     NoSuchMode {
         /// The requested mode.
-        wanted: String,
+        requested: String,
         /// The modes with their numbers.
-        known: Vec<String>,
+        available: Vec<String>,
         /// The file that lists them.
         path: PathBuf,
     },
-    /// A fan profile that this machine does not have.
-    #[error("found no fan profile {wanted:?}, expected one of {} ({})", known.join(", "), path.display())]
+    /// This machine does not have the requested fan profile.
+    #[error("found no fan profile {requested:?}, expected one of {} ({})", available.join(", "), path.display())]
     NoSuchProfile {
         /// The requested profile.
-        wanted: String,
+        requested: String,
         /// The profiles.
-        known: Vec<String>,
+        available: Vec<String>,
         /// The file that lists them.
         path: PathBuf,
     },
-    /// A setting was made without an error, but its value differs.
+    /// A setting was applied without an error, but its value differs.
     #[error(
-        "it was set and read back: found {real}, expected {wanted}{detail}; another program on this machine changes it too, or its tool failed partially"
+        "it was set, but reads back differently: found {actual}, expected {requested}{detail}; another program on this machine changes it too, or its tool failed partially"
     )]
     NotApplied {
         /// The requested value.
-        wanted: String,
+        requested: String,
         /// The actual value.
-        real: String,
+        actual: String,
         /// Details of the difference.
         detail: String,
     },
     /// There is no readable clock.
     #[error(
-        "found no readable clock of a CPU or GPU on this machine, so it cannot be verified whether they are held"
+        "found no readable clock of a CPU or GPU on this machine, so it cannot be verified whether the clocks are held"
     )]
     NoClocks,
     /// The earlier state of the clocks is unknown.
     #[error(
-        "the clocks as they were before are not known, {} is missing; a reboot gives them back to the system",
+        "the original clocks are unknown: {} is missing; a reboot restores them",
         path.display()
     )]
     NoStoredClocks {
@@ -172,7 +172,7 @@ fn advice(source: &io::Error) -> &'static str {
     match source.kind() {
         ErrorKind::PermissionDenied => "; run it as root (sudo)",
         ErrorKind::ReadOnlyFilesystem => {
-            "; it is mounted read only here, as in containers: run it on the machine itself"
+            "; the file system is mounted read-only here, as in containers: run it on the machine itself"
         }
         ErrorKind::StorageFull => "; the disk is full",
         _ => "",

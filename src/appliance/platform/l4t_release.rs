@@ -1,10 +1,10 @@
-//! The release of L4T, NVIDIA's Linux for Jetson, and the JetPack that it belongs to.
+//! Release of L4T (NVIDIA's Linux for Jetson) and its JetPack version.
 
 use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// A release such as 35.4.1.
+/// A release of L4T, such as 35.4.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct L4tRelease {
     /// 35 for JetPack 5, 36 for JetPack 6.
@@ -60,10 +60,10 @@ impl L4tRelease {
     /// release of an unknown major version is `None`.
     #[must_use]
     pub fn jetpack(&self) -> Option<&'static str> {
-        let known = JETPACKS
+        let listed = JETPACKS
             .iter()
             .find(|(release, _)| *release == (self.major, self.minor, self.patch));
-        match (known, self.major) {
+        match (listed, self.major) {
             (Some((_, jetpack)), _) => Some(jetpack),
             (None, 32) => Some("4"),
             (None, 34 | 35) => Some("5"),

@@ -1,14 +1,16 @@
 //! The machine: Jetson model and release, loads and clocks, temperatures, power rails and throttling, power modes, video
 //! hardware, and the settings that `jetwatch tune` applies and restores.
 //!
-//! All paths are below a [`SysRoot`], which tests replace by a temporary folder. The crate sysinfo is not used: it reads
-//! only the running system, and one file of `/proc` is all that is needed of it. Any Linux works: what a machine lacks is
-//! `None` or an empty list, what cannot be read is reported with its path.
+//! All paths are below a [`SysRoot`], which tests replace by a temporary folder. The crates sysinfo and procfs are not
+//! used: sysinfo reads only the running system, and most of what is read here is specific to Tegra; the generic part is a
+//! few short files of `/proc`. Any Linux works: what a machine does not have is `None` or an empty list; files that cannot
+//! be read are reported with their path.
 
 mod command;
 mod error;
 mod l4t_release;
 mod machine;
+mod memory;
 mod power_modes;
 mod process;
 mod sensors;
@@ -21,6 +23,7 @@ mod video;
 pub use error::PlatformError;
 pub use l4t_release::L4tRelease;
 pub use machine::{ComputeUnits, Family, Machine};
+pub use memory::Memory;
 pub use power_modes::{PowerMode, PowerModes};
 pub use process::{OpenFileOwners, Process, open_libraries};
 pub use sensors::{

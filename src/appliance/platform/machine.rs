@@ -8,10 +8,10 @@ use super::{L4tRelease, PlatformError, SysRoot};
 const COMPATIBLE: &str = "/proc/device-tree/compatible";
 const MODEL: &str = "/proc/device-tree/model";
 
-/// File with the L4T release.
+/// File that contains the L4T release.
 const RELEASE: &str = "/etc/nv_tegra_release";
 
-/// Properties of the machine. Detection never fails: unknown properties are `None`, and `notes` has the reasons.
+/// Properties of the machine. Detection never fails: unknown properties are `None`, and `notes` contains the reasons.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Machine {
     /// The Jetson family, if any.
@@ -28,7 +28,7 @@ pub struct Machine {
     pub jetpack: Option<&'static str>,
     /// The engines of this family.
     pub units: ComputeUnits,
-    /// Properties that could not be determined, a sentence each.
+    /// One sentence for each property that could not be determined.
     pub notes: Vec<String>,
 }
 
@@ -77,7 +77,7 @@ pub struct ComputeUnits {
     pub nvdec: Option<bool>,
     /// Whether it has a video encoder.
     pub nvenc: Option<bool>,
-    /// Whether it has the video image compositor (VIC), which scales.
+    /// Whether it has the video image compositor (VIC), for scaling and color conversion.
     pub vic: Option<bool>,
 }
 
@@ -117,21 +117,21 @@ const MODELS: [(&str, Family); 5] = [
 ];
 
 impl Machine {
-    /// Detects the machine below `sysroot`.
+    /// Detects the machine below `root`.
     #[must_use]
     pub fn find(root: &SysRoot) -> Self {
         let mut notes = Vec::new();
         let compatible = ok_or_note(root.text(COMPATIBLE), &mut notes).unwrap_or_default();
         let model = ok_or_note(root.text(MODEL), &mut notes);
-        let words: Vec<&str> = compatible.split('\0').map(str::trim).collect();
-        let chip = words
+        let names: Vec<&str> = compatible.split('\0').map(str::trim).collect();
+        let chip = names
             .iter()
-            .find_map(|word| word.strip_prefix("nvidia,tegra"))
+            .find_map(|name| name.strip_prefix("nvidia,tegra"))
             .map(|number| format!("tegra{number}"));
         let release_text = ok_or_note(root.text(RELEASE), &mut notes);
         let release = release_text.as_deref().and_then(L4tRelease::read);
         let is_jetson = chip.is_some();
-        let found = find_module(&words);
+        let found = find_module(&names);
         let module = found.map(|(module, ..)| module.to_owned());
         let (family, units) = match found {
             _ if !is_jetson => (Family::NoJetson, without_engines()),
@@ -216,7 +216,7 @@ fn by_model(model: Option<&str>) -> (Family, ComputeUnits) {
     let model = model.unwrap_or_default().to_ascii_lowercase();
     let family = MODELS
         .iter()
-        .find(|(words, _)| model.contains(words))
+        .find(|(name, _)| model.contains(name))
         .map_or(Family::UnknownJetson, |(_, family)| *family);
     let is_known = family != Family::UnknownJetson;
     let units = ComputeUnits {
@@ -228,7 +228,7 @@ fn by_model(model: Option<&str>) -> (Family, ComputeUnits) {
     (family, units)
 }
 
-/// A machine other than a Jetson has no VIC and no DLA; the decoder of its graphics card is not examined here.
+/// A machine other than a Jetson has no VIC and no DLA; the decoder of its graphics card is not detected here.
 fn without_engines() -> ComputeUnits {
     ComputeUnits {
         dla_cores: Some(0),

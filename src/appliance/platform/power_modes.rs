@@ -55,7 +55,7 @@ impl PowerModes {
         match names.as_slice() {
             [] => Err(PlatformError::Missing {
                 path: root.path(CONFIG),
-                why: "without it the power modes are not known; it comes with JetPack (package nvidia-l4t-nvpmodel)",
+                why: "without it the power modes are unknown; it comes with JetPack (package nvidia-l4t-nvpmodel)",
             }),
             [name] => {
                 let path = format!("{CONFIGS}/{name}");
@@ -80,7 +80,7 @@ impl PowerModes {
             expected,
         };
         for (index, line) in text.lines().enumerate() {
-            let place = Some(index + 1);
+            let line_number = Some(index + 1);
             let line = line.trim();
             let Some(inner) = line
                 .strip_prefix('<')
@@ -88,23 +88,23 @@ impl PowerModes {
             else {
                 continue;
             };
-            let mut words = inner.split_whitespace();
-            let kind = words.next();
-            let words: Vec<&str> = words.collect();
+            let mut fields = inner.split_whitespace();
+            let kind = fields.next();
+            let fields: Vec<&str> = fields.collect();
             let value = |key: &str| {
-                words
+                fields
                     .iter()
-                    .find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
+                    .find_map(|field| field.strip_prefix(key)?.strip_prefix('='))
             };
             match kind {
                 Some("POWER_MODEL") => {
                     const EXPECTED: &str = "`< POWER_MODEL ID=0 NAME=MAXN >`, each number once";
                     let id = value("ID").and_then(|id| id.parse().ok());
                     let (Some(id), Some(name)) = (id, value("NAME")) else {
-                        return Err(malformed(place, line, EXPECTED));
+                        return Err(malformed(line_number, line, EXPECTED));
                     };
                     if modes.iter().any(|mode| mode.id == id) {
-                        return Err(malformed(place, line, EXPECTED));
+                        return Err(malformed(line_number, line, EXPECTED));
                     }
                     modes.push(PowerMode {
                         id,
@@ -115,7 +115,7 @@ impl PowerModes {
                     let id = value("DEFAULT").and_then(|id| id.parse().ok());
                     default = Some(id.ok_or_else(|| {
                         malformed(
-                            place,
+                            line_number,
                             line,
                             "`< PM_CONFIG DEFAULT=0 >` with a mode's number",
                         )
@@ -138,26 +138,26 @@ impl PowerModes {
         })
     }
 
-    /// Looks a mode up by number, or by name without regard to case and with or without the prefix `MODE_`.
+    /// Finds a mode by number, or by name: case-insensitive, with or without the prefix `MODE_`.
     ///
     /// # Errors
     /// This machine has no such mode.
-    pub fn find(&self, wanted: &str) -> Result<&PowerMode, PlatformError> {
+    pub fn find(&self, name: &str) -> Result<&PowerMode, PlatformError> {
         let plain = |name: &str| {
             let name = name.trim().to_ascii_uppercase();
             name.strip_prefix("MODE_")
                 .map_or(name.clone(), str::to_owned)
         };
-        let found = match wanted.trim().parse() {
+        let found = match name.trim().parse() {
             Ok(id) => self.by_id(id),
             Err(_) => self
                 .modes
                 .iter()
-                .find(|mode| plain(&mode.name) == plain(wanted)),
+                .find(|mode| plain(&mode.name) == plain(name)),
         };
         found.ok_or_else(|| PlatformError::NoSuchMode {
-            wanted: wanted.to_owned(),
-            known: self.modes.iter().map(ToString::to_string).collect(),
+            requested: name.to_owned(),
+            available: self.modes.iter().map(ToString::to_string).collect(),
             path: self.path.clone(),
         })
     }
@@ -176,7 +176,7 @@ impl PowerModes {
         if let Some(status) = root.text(STATUS)? {
             let id = status
                 .split_whitespace()
-                .find_map(|word| word.strip_prefix("pmode:")?.parse().ok());
+                .find_map(|field| field.strip_prefix("pmode:")?.parse().ok());
             return id.ok_or_else(|| PlatformError::Malformed {
                 path: root.path(STATUS),
                 line: None,
@@ -185,12 +185,12 @@ impl PowerModes {
             });
         }
         let output = Tool::NVPMODEL.run(root, &["-q"])?.done()?;
-        // The mode's name, and its number on a line of its own.
+        // The name of the mode, and its number on the next line.
         output
             .text
             .lines()
             .find_map(|line| line.trim().parse().ok())
-            .ok_or_else(|| output.unexpected_output("the mode's number on a line of its own"))
+            .ok_or_else(|| output.unexpected_output("the number of the mode on a separate line"))
     }
 }
 
@@ -220,8 +220,8 @@ CPU_ONLINE CORE_1 1
         let modes = parse(TEXT).expect("a configuration");
         assert_eq!(modes.modes.len(), 2);
         assert_eq!(modes.default, Some(8));
-        for wanted in ["8", "MODE_20W_6CORE", "mode_20w_6core", "20W_6CORE", " 08 "] {
-            assert_eq!(modes.find(wanted).expect("known").id, 8, "{wanted}");
+        for expected in ["8", "MODE_20W_6CORE", "mode_20w_6core", "20W_6CORE", " 08 "] {
+            assert_eq!(modes.find(expected).expect("known").id, 8, "{expected}");
         }
         let error = modes
             .find("MAXN")
@@ -236,7 +236,7 @@ CPU_ONLINE CORE_1 1
 
     #[test]
     fn malformed_power_mode_is_reported_with_line() {
-        for (text, wanted) in [
+        for (text, expected) in [
             ("", "nvpmodel.conf: found \"no power mode\""),
             (
                 "\n< POWER_MODEL ID=x NAME=A >",
@@ -253,7 +253,7 @@ CPU_ONLINE CORE_1 1
             ),
         ] {
             let error = parse(text).expect_err("malformed").to_string();
-            assert!(error.starts_with(wanted), "{error}");
+            assert!(error.starts_with(expected), "{error}");
         }
     }
 

@@ -9,7 +9,7 @@ use super::{PlatformError, SysRoot};
 pub struct Process {
     /// Process id.
     pub id: u32,
-    /// Its name in the kernel, at most 15 characters.
+    /// Name in the kernel, at most 15 characters.
     pub name: String,
 }
 

@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use super::PlatformError;
@@ -24,14 +24,14 @@ impl Default for SysRoot {
 }
 
 impl SysRoot {
-    /// The system below `folder`; `/` is the real one.
+    /// The system below `folder`; `/` is the real system.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         Self {
             folder: folder.into(),
         }
     }
 
-    /// The real location of an absolute path.
+    /// Location of an absolute path below this root.
     #[must_use]
     pub fn path(&self, path: &str) -> PathBuf {
         self.folder.join(path.trim_start_matches('/'))
@@ -43,8 +43,8 @@ impl SysRoot {
         self.path(path).exists()
     }
 
-    /// The text of a file without white space and zero bytes at its ends; `None` where there is no such file, or where it
-    /// has no value now, such as the thermal zone of an engine that is off.
+    /// The text of a file without white space and zero bytes at its ends; `None` when there is no such file, or when it
+    /// has no value at the moment, such as the thermal zone of an engine that is off.
     ///
     /// # Errors
     /// The file exists and cannot be read.
@@ -80,7 +80,7 @@ impl SysRoot {
         }
     }
 
-    /// The names in a folder, in natural order (`zone2` before `zone10`); none where there is no such folder.
+    /// The names in a folder, in natural order (`zone2` before `zone10`); none if the folder does not exist.
     ///
     /// # Errors
     /// The folder exists and cannot be read.
@@ -123,13 +123,16 @@ impl SysRoot {
     /// # Errors
     /// The file cannot be written.
     pub(super) fn replace(&self, path: &str, text: &str) -> Result<(), PlatformError> {
-        // A link is kept; its target is replaced.
+        // Keeps a symbolic link and replaces its target.
         let named = self.path(path);
         let path = fs::canonicalize(&named).unwrap_or(named);
-        replace(&path, text).map_err(|source| PlatformError::Write { path, source })
+        jetwatch_files::write(&path, text.as_bytes()).map_err(|error| PlatformError::Write {
+            path,
+            source: error.source,
+        })
     }
 
-    /// Removes a file; a missing one is no error.
+    /// Removes a file; does nothing when it is missing.
     ///
     /// # Errors
     /// The file cannot be removed.
@@ -143,30 +146,9 @@ impl SysRoot {
     }
 }
 
-fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(".partial");
-    let partial = PathBuf::from(partial);
-    let write = || {
-        let mut file = fs::File::create(&partial)?;
-        if let Ok(old) = fs::metadata(path) {
-            file.set_permissions(old.permissions())?;
-        }
-        io::Write::write_all(&mut file, text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&partial, path)
-    };
-    let written = write();
-    if written.is_err() {
-        // The first error is the relevant one.
-        let _ = fs::remove_file(&partial);
-    }
-    written
-}
-
-/// Whether an error means that there is nothing to read, rather than that reading failed.
+/// Whether an error means that there is no value, not that reading failed.
 fn is_absent(error: &io::Error) -> bool {
-    // No such device: its driver is gone or its engine is off.
+    // No such device: the driver is not loaded or the engine is off.
     const NO_SUCH_DEVICE: [i32; 2] = [6, 19];
     matches!(
         error.kind(),
@@ -197,7 +179,7 @@ mod tests {
         assert_eq!(text.as_deref(), Some("CPU-therm"));
         assert_eq!(root.text("/sys/zone3/type").expect("missing is fine"), None);
         assert!(root.names("/nothing").expect("missing is fine").is_empty());
-        // A folder is there, and is no file.
+        // A folder exists, but is not a file.
         let error = root.text("/sys/zone10").expect_err("a folder has no text");
         assert!(error.to_string().contains("zone10"), "{error}");
         let error = root

@@ -11,7 +11,7 @@ const SYSTEMCTL_TIMEOUT: Duration = Duration::from_secs(5);
 /// State of a unit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SystemdUnit {
-    /// Whether there is such a unit.
+    /// Whether the unit exists.
     pub is_known: bool,
     /// `active`, `inactive`, `failed`, `activating` or `deactivating`.
     pub active: String,
@@ -26,7 +26,7 @@ pub struct SystemdUnit {
 }
 
 impl SystemdUnit {
-    /// Queries systemd.
+    /// Queries systemd with `systemctl`; blocks for up to 5 s.
     ///
     /// # Errors
     /// systemd is not installed, does not run, or does not respond in time.

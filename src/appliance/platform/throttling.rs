@@ -1,15 +1,15 @@
 //! Detection of throttling and its causes: one event at the start and one at the end, from successive
-//! readings. Pure: no clock and no file.
+//! sensor readings. Pure: reads no clock and no file.
 //!
-//! A cause starts with the first readings that show it, and ends after [`IDLE_TIMEOUT`] readings in a row without it: a
-//! limit that is exceeded every other second is one event, not hundreds. Over-current is read from counters, which miss no
-//! event; thermal throttling and rail alarms from their state at the time of a reading. The pipeline calls it per reading.
+//! A cause starts with the first readings that show it, and ends after [`CLEAR_AFTER_SAMPLES`] readings in a row without it: a
+//! limit that is exceeded every other second is one event, not hundreds. Over-current comes from counters, which miss no
+//! event; thermal throttling and rail alarms from their state at the time of a reading. The pipeline calls it for each reading.
 
 use std::fmt;
 
 use super::{Engine, EngineKind, SensorSnapshot};
 
-/// Readings in a row without a cause that end it.
+/// Consecutive readings without a cause that end it.
 pub const CLEAR_AFTER_SAMPLES: u32 = 3;
 
 /// A cause of throttling.
@@ -24,7 +24,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// The kind, as messages name it.
+    /// The kind, as published in messages.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -65,7 +65,7 @@ pub struct ThrottleEvent {
     pub cause: Cause,
     /// Whether it started; otherwise it ended.
     pub began: bool,
-    /// The measurement at the change, as text; empty where there is none.
+    /// The measurement at the change, as text; empty when there is none.
     pub detail: String,
     /// All active causes after this change.
     pub active: Vec<Cause>,
@@ -73,7 +73,7 @@ pub struct ThrottleEvent {
     pub times: u64,
 }
 
-/// Compares each reading with those before it.
+/// State of the detection: active causes and the previous readings.
 #[derive(Debug, Default)]
 pub struct Throttling {
     earlier: Option<SensorSnapshot>,
@@ -84,11 +84,13 @@ pub struct Throttling {
 impl Throttling {
     /// The changes since the last readings. The first ones initialize the counters: earlier events are not reported.
     pub fn update(&mut self, readings: &SensorSnapshot) -> Vec<ThrottleEvent> {
-        let shown = self.current_causes(readings);
+        let current = self.current_causes(readings);
         let mut changes = Vec::new();
-        for (cause, detail) in &shown {
-            if let Some((_, quiet)) = self.active.iter_mut().find(|(known, _)| known == cause) {
-                *quiet = 0;
+        for (cause, detail) in &current {
+            if let Some((_, clear_samples)) =
+                self.active.iter_mut().find(|(other, _)| other == cause)
+            {
+                *clear_samples = 0;
                 continue;
             }
             self.active.push((cause.clone(), 0));
@@ -97,10 +99,10 @@ impl Throttling {
         }
         let mut index = 0;
         while index < self.active.len() {
-            let (cause, quiet) = &mut self.active[index];
-            if !shown.iter().any(|(known, _)| known == cause) {
-                *quiet += 1;
-                if *quiet >= CLEAR_AFTER_SAMPLES {
+            let (cause, clear_samples) = &mut self.active[index];
+            if !current.iter().any(|(other, _)| other == cause) {
+                *clear_samples += 1;
+                if *clear_samples >= CLEAR_AFTER_SAMPLES {
                     let (cause, _) = self.active.remove(index);
                     let detail = detail(&cause, readings);
                     changes.push(self.event(cause, false, detail));
@@ -142,26 +144,26 @@ impl Throttling {
         let rails = readings.rails.iter();
         let rails = rails.filter(|rail| rail.alarm == Some(true));
         let rails = rails.map(|rail| Cause::Rail(rail.name.clone()));
-        let shown = hot.chain(rails).map(|cause| {
+        let current = hot.chain(rails).map(|cause| {
             let detail = detail(&cause, readings);
             (cause, detail)
         });
-        let mut shown: Vec<_> = shown.collect();
+        let mut current: Vec<_> = current.collect();
         if let Some(earlier) = &self.earlier {
             for (name, count) in readings.events_since(earlier) {
-                let detail = format!("{count} more since the reading before");
-                shown.push((Cause::OverCurrent(name), detail));
+                let detail = format!("{count} more since the previous reading");
+                current.push((Cause::OverCurrent(name), detail));
             }
         }
-        shown
+        current
     }
 }
 
-/// The measurement of a cause.
+/// The measurement of a cause as text; empty when there is none.
 fn detail(cause: &Cause, readings: &SensorSnapshot) -> String {
     match cause {
         Cause::Heat(device) => {
-            // `gpu-throttle-alert` cools what `GPU-therm` or `gpu-thermal` measures.
+            // `gpu-throttle-alert` belongs to the zone `GPU-therm` or `gpu-thermal`.
             let part = device.split('-').next().unwrap_or_default();
             let is_its = |name: &str| {
                 let name = name.to_ascii_lowercase();
@@ -185,7 +187,7 @@ fn detail(cause: &Cause, readings: &SensorSnapshot) -> String {
             let counters = &readings.over_current;
             let counter = counters.iter().find(|counter| counter.name == *name);
             counter.map_or_else(String::new, |counter| {
-                format!("counted {} times since the machine started", counter.count)
+                format!("{} events since boot", counter.count)
             })
         }
     }
@@ -284,16 +286,13 @@ mod tests {
         let began = throttling.update(&readings(0, false, 6));
         assert_eq!(
             describe_events(&began),
-            ["began oc3 (2 more since the reading before)"]
+            ["began oc3 (2 more since the previous reading)"]
         );
         assert!(throttling.update(&readings(0, false, 7)).is_empty());
         assert!(throttling.update(&readings(0, false, 7)).is_empty());
         assert!(throttling.update(&readings(0, false, 7)).is_empty());
         let ended = throttling.update(&readings(0, false, 7));
-        assert_eq!(
-            describe_events(&ended),
-            ["ended oc3 (counted 7 times since the machine started)"]
-        );
+        assert_eq!(describe_events(&ended), ["ended oc3 (7 events since boot)"]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The units of this machine that capture, decode and scale video, and their GStreamer elements, from the machine's model.
 //!
-//! Whether the elements are installed and have the properties named here is checked with GStreamer, in the crate `source`.
+//! Whether the elements are installed and have the properties named here is checked with GStreamer in the crate `jetwatch-source`.
 
 use super::{Family, Machine};
 
@@ -48,7 +48,7 @@ pub struct UnitElement {
     pub setting: Option<(&'static str, &'static str)>,
 }
 
-/// The elements of this machine's units, or the reason why there is none, a sentence each.
+/// The elements of this machine's units, or the reason why there is none, one sentence each.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VideoUnits {
     /// Captures from CSI cameras.
@@ -70,8 +70,8 @@ const CAMERA: UnitElement = without_setting("nvarguscamerasrc");
 const DECODER: UnitElement = without_setting("nvv4l2decoder");
 const JPEG_DECODERS: [UnitElement; 2] = [DECODER, without_setting("nvjpegdec")];
 
-/// The property of `nvvidconv` that selects the unit. Without it the element selects one itself, and releases
-/// may differ; `Default` is therefore never used.
+/// The property of `nvvidconv` that selects the unit. Without it the element selects a unit, which may
+/// differ between releases; `Default` is therefore never used.
 const COMPUTE: &str = "compute-hw";
 const VIC: UnitElement = UnitElement {
     element: "nvvidconv",
@@ -91,11 +91,11 @@ const fn without_setting(element: &'static str) -> UnitElement {
 
 impl VideoUnits {
     /// The elements of `machine`. On an unknown Jetson or release of L4T, the documented behavior is not assumed: decoder, VIC
-    /// and GPU are not used. Its camera is tried nevertheless, as there is no alternative.
+    /// and GPU are not used. The camera element is used nevertheless, as there is no alternative.
     #[must_use]
     pub fn for_machine(machine: &Machine) -> Self {
-        let known = check_supported(machine);
-        let unit = |has: Option<bool>, name: &str, unit: UnitElement| match (&known, has) {
+        let supported = check_supported(machine);
+        let unit = |has: Option<bool>, name: &str, unit: UnitElement| match (&supported, has) {
             (Err(reason), _) => Err(reason.clone()),
             (Ok(()), Some(true)) => Ok(unit),
             (Ok(()), _) => Err(format!("{} has no {name}", machine.family.name())),
@@ -104,9 +104,9 @@ impl VideoUnits {
         Self {
             camera: match machine.is_jetson() {
                 true => Ok(CAMERA),
-                false => Err(
-                    "this machine is not a Jetson: it has no connector for CSI cameras".to_owned(),
-                ),
+                false => {
+                    Err("this machine is not a Jetson: it has no CSI camera connector".to_owned())
+                }
             },
             jpeg_decoders: decoder.clone().map(|_| JPEG_DECODERS),
             decoder,
@@ -116,18 +116,20 @@ impl VideoUnits {
     }
 }
 
-/// Whether the documentation of JetPack applies here, or why that is unknown.
+/// Whether JetPack's documentation applies to this machine; the reason why not otherwise.
 fn check_supported(machine: &Machine) -> Result<(), String> {
     match (machine.family, machine.release) {
         (Family::NoJetson, ..) => Err("this machine is not a Jetson".to_owned()),
-        (Family::UnknownJetson, ..) => {
-            Err("this version of jetwatch does not know this Jetson, nor what its units can do".to_owned())
-        }
+        (Family::UnknownJetson, ..) => Err(
+            "this version of jetwatch does not know this Jetson, so its units are not used"
+                .to_owned(),
+        ),
         (_, None) => Err(
-            "the release of L4T is not known, so neither is what its elements can do (/etc/nv_tegra_release)".to_owned(),
+            "the release of L4T is not known, so its elements are not used (/etc/nv_tegra_release)"
+                .to_owned(),
         ),
         (_, Some(release)) if !matches!(release.major, 35 | 36) => Err(format!(
-            "this version of jetwatch does not know L4T {release}, nor what its elements can do"
+            "this version of jetwatch does not know L4T {release}, so its elements are not used"
         )),
         (_, Some(_)) => Ok(()),
     }
@@ -215,7 +217,7 @@ mod tests {
                 "does not know L4T 38.2.0",
             ),
         ];
-        for (family, release, vic, wanted) in cases {
+        for (family, release, vic, expected) in cases {
             let units = VideoUnits::for_machine(&machine(family, release, vic));
             let reasons = [
                 units.decoder.expect_err("no decoder"),
@@ -224,7 +226,7 @@ mod tests {
                 units.gpu.expect_err("no GPU"),
             ];
             for reason in reasons {
-                assert!(reason.contains(wanted), "{family:?}: {reason}");
+                assert!(reason.contains(expected), "{family:?}: {reason}");
             }
             assert_eq!(units.camera.is_ok(), family != Family::NoJetson);
         }

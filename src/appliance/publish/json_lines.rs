@@ -11,11 +11,12 @@ use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, bounded};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use self::line_writer::{FileOutput, LineWriter, Output};
 use super::{Encoder, Publication, PublishError, Sink, SinkCounts, Timestamp};
@@ -220,7 +221,7 @@ impl Drop for JsonLinesSink {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
@@ -286,11 +287,7 @@ impl<O: Output> Writer<O> {
             if state.closing {
                 return false;
             }
-            state = self
-                .shared
-                .changed
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+            self.shared.changed.wait(&mut state);
         }
         while buffer.len() < WRITE_BYTES
             && let Some(line) = state.queue.pop_front()
@@ -320,12 +317,10 @@ impl<O: Output> Writer<O> {
                 );
             }
         }
-        let state = self.shared.lock();
-        let wait = self
-            .shared
-            .changed
-            .wait_timeout_while(state, RETRY_WAIT, |state| !state.closing);
-        drop(wait);
+        let mut state = self.shared.lock();
+        let is_open = |state: &mut State| !state.closing;
+        let changed = &self.shared.changed;
+        changed.wait_while_for(&mut state, is_open, RETRY_WAIT);
     }
 }
 

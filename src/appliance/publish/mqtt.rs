@@ -14,7 +14,6 @@
 mod backoff;
 pub(crate) mod connect;
 pub(crate) mod connection;
-mod log_dedup;
 mod outbox;
 mod retained;
 mod retained_cleanup;

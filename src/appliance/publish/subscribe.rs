@@ -1,7 +1,7 @@
 //! A small subscriber that receives messages as any MQTT client does. Not part of the pipeline: it publishes and stores
 //! nothing, and does not reconnect.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use mqtt5::packet::Packet;
 use mqtt5::packet::puback::PubAckPacket;
 use mqtt5::packet::subscribe::SubscribePacket;
 use mqtt5::transport::packet_io::encode_packet_to_buffer;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -107,8 +108,7 @@ impl Subscriber {
                 });
                 runtime.shutdown_background();
                 if let Err(error) = result {
-                    *ended_here.lock().unwrap_or_else(PoisonError::into_inner) =
-                        Some(error.to_string());
+                    *ended_here.lock() = Some(error.to_string());
                 }
             })
             .map_err(|source| PublishError::Thread {
@@ -132,10 +132,7 @@ impl Subscriber {
     /// Why the connection ended, if it did.
     #[must_use]
     pub fn ended(&self) -> Option<String> {
-        self.ended
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.ended.lock().clone()
     }
 }
 

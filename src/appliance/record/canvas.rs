@@ -10,8 +10,8 @@ use jetwatch_types::Size;
 
 use super::color::{Color, Matrix};
 
-/// Pixels from `left` to before `right` and from `top` to before `bottom`; empty when a side is not positive. It may lie
-/// outside of the image, completely or in part.
+/// Pixels from `left` to before `right` and from `top` to before `bottom`; empty when a side is not positive. It may be
+/// partly or completely outside the image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rectangle {
     /// First column.
@@ -60,8 +60,8 @@ pub struct Fill {
 /// Column ranges to fill in some rows.
 #[derive(Debug, Clone, Copy)]
 pub struct PixelRun {
-    /// The first column and one past the last; none are filled when the second is not larger. They may lie outside of the
-    /// image, completely or in part.
+    /// First column and one past the last; empty unless the second is larger. They may be partly or
+    /// completely outside the image.
     pub columns: [i32; 2],
     /// The color.
     pub fill: Fill,
@@ -112,7 +112,7 @@ struct AlphaFill {
     keep: u16,
 }
 
-/// A multiple of all sample sizes.
+/// Block size of blending, in bytes: a multiple of all sample sizes.
 const ALPHA_FILL_BYTES: usize = 16;
 
 impl AlphaFill {
@@ -218,7 +218,7 @@ impl<'a> Canvas<'a> {
         Some(Self { size, planes })
     }
 
-    /// Its size in pixels.
+    /// Size in pixels.
     #[must_use]
     pub const fn size(&self) -> Size {
         self.size
@@ -255,7 +255,7 @@ impl<'a> Canvas<'a> {
     }
 
     /// Fills several rectangles of the same `rows`, clipped to the image, from the first to before the second column. One pass
-    /// over the rows touches memory once, so that this costs less than separate calls.
+    /// over the rows accesses memory once, which costs less than separate calls.
     pub fn fill_runs(&mut self, rows: [i32; 2], runs: &[PixelRun]) {
         let [width, height] = [self.size.width, self.size.height];
         let inside = |[first, end]: [i32; 2], side: u32| {
@@ -272,19 +272,20 @@ impl<'a> Canvas<'a> {
             .filter(|([first, end], _)| first < end);
         let halved = runs
             .clone()
-            .map(|([first, end], ink)| ([first / 2, end.div_ceil(2)], ink));
+            .map(|([first, end], fill)| ([first / 2, end.div_ceil(2)], fill));
         let (rows, half_rows) = (top..bottom, top / 2..bottom.div_ceil(2));
         // Luma and chroma sample.
-        let of =
-            |index: usize| move |(run, ink): ([usize; 2], Fill)| (run, [ink.yuv[index]], ink.alpha);
+        let of = |index: usize| {
+            move |(run, fill): ([usize; 2], Fill)| (run, [fill.yuv[index]], fill.alpha)
+        };
         match &mut self.planes {
             Planes::Packed(plane, _) => {
-                plane.paint(rows, runs.map(|(run, ink)| (run, ink.packed, ink.alpha)));
+                plane.paint(rows, runs.map(|(run, fill)| (run, fill.packed, fill.alpha)));
             }
             Planes::Nv12 { luma, chroma } => {
                 luma.paint(rows, runs.map(of(0)));
-                let pair = |ink: Fill| [ink.yuv[1], ink.yuv[2]];
-                let pairs = halved.map(|(run, ink)| (run, pair(ink), ink.alpha));
+                let pair = |fill: Fill| [fill.yuv[1], fill.yuv[2]];
+                let pairs = halved.map(|(run, fill)| (run, pair(fill), fill.alpha));
                 chroma.paint(half_rows, pairs);
             }
             Planes::I420 { luma, blue, red } => {

@@ -5,7 +5,7 @@ use jetwatch_types::{Size, Xyxy};
 use super::canvas::{Canvas, Fill, PixelRun, Rectangle};
 use super::font;
 
-/// Coordinates are clamped to this: no image is as large.
+/// Limit of coordinates, in pixels; no image is as large.
 const FAR: f32 = 1e6;
 
 /// Stroke thickness and letter size, in pixels.
@@ -18,7 +18,7 @@ pub struct Painter {
 }
 
 impl Painter {
-    /// For an image of this size: 2 and 1 at 360 rows, 2 and 2 at 720, 3 and 2 at 1080, 6 and 4 at 2160.
+    /// Stroke and scale for an image of this size: 2 and 1 at 360 rows, 2 and 2 at 720, 3 and 2 at 1080, 6 and 4 at 2160.
     #[must_use]
     pub fn for_size(size: Size) -> Self {
         let rows = size.height.min(size.width).min(1 << 15).cast_signed();
@@ -28,12 +28,12 @@ impl Painter {
         }
     }
 
-    /// Draws the frames of boxes, inside of their edges. Edges outside of the image are not drawn; inverted boxes and boxes with
+    /// Draws the frames of boxes, inside their edges. Edges outside of the image are not drawn; inverted boxes and boxes with
     /// NaN are skipped.
     pub fn draw_boxes(self, canvas: &mut Canvas<'_>, boxes: impl Iterator<Item = (Xyxy, Fill)>) {
         let stroke = self.stroke;
         let mut sides = Vec::new();
-        for (xyxy, ink) in boxes {
+        for (xyxy, fill) in boxes {
             let Some(outer) = pixels(&xyxy) else { continue };
             let Rectangle {
                 left,
@@ -42,22 +42,22 @@ impl Painter {
                 bottom,
             } = outer;
             if right - left <= 2 * stroke || bottom - top <= 2 * stroke {
-                canvas.fill(outer, &ink);
+                canvas.fill(outer, &fill);
                 continue;
             }
             let rows = [top + stroke, bottom - stroke];
-            canvas.fill(Rectangle::new(left, top, right, rows[0]), &ink);
-            canvas.fill(Rectangle::new(left, rows[1], right, bottom), &ink);
+            canvas.fill(Rectangle::new(left, top, right, rows[0]), &fill);
+            canvas.fill(Rectangle::new(left, rows[1], right, bottom), &fill);
             let columns = [[left, left + stroke], [right - stroke, right]];
-            let runs = columns.map(|columns| PixelRun { columns, fill: ink });
+            let runs = columns.map(|columns| PixelRun { columns, fill });
             sides.push(Sides { rows, runs });
         }
         draw_sides(canvas, &sides);
     }
 
-    /// Draws a straight line from `from` to `to`, in pixels; skipped when a coordinate is NaN. The color should be opaque, as
-    /// neighboring parts overlap.
-    pub fn draw_line(self, canvas: &mut Canvas<'_>, from: [f32; 2], to: [f32; 2], ink: &Fill) {
+    /// Draws a straight line from `from` to `to`, in pixels; skipped when a coordinate is NaN. `fill` should be opaque, since
+    /// neighboring segments overlap.
+    pub fn draw_line(self, canvas: &mut Canvas<'_>, from: [f32; 2], to: [f32; 2], fill: &Fill) {
         let stroke = self.stroke;
         let Some([from, to]) = clipped(canvas.size(), stroke, from, to) else {
             return;
@@ -79,25 +79,25 @@ impl Painter {
                 Some(before) if is_flat && before.top == spot.top => before.union(spot),
                 Some(before) if !is_flat && before.left == spot.left => before.union(spot),
                 Some(before) => {
-                    canvas.fill(before, ink);
+                    canvas.fill(before, fill);
                     spot
                 }
                 None => spot,
             });
         }
         if let Some(last) = drawn {
-            canvas.fill(last, ink);
+            canvas.fill(last, fill);
         }
     }
 
     /// Draws text with the upper left corner of its first letter at `left`, `top`, in pixels. It is clipped to the image only.
-    pub fn draw_text(self, canvas: &mut Canvas<'_>, left: i32, top: i32, text: &str, ink: &Fill) {
+    pub fn draw_text(self, canvas: &mut Canvas<'_>, left: i32, top: i32, text: &str, fill: &Fill) {
         let scale = self.scale;
         let advance = font::ADVANCE * scale;
         // Letters left and right of the image are skipped.
         let visible = text
             .chars()
-            .zip((0_i32..).map(|place| left.saturating_add(place.saturating_mul(advance))));
+            .zip((0_i32..).map(|index| left.saturating_add(index.saturating_mul(advance))));
         let visible = visible.take_while(|(_, x)| *x < canvas.size().width.cast_signed());
         let letters: Vec<_> = visible
             .map(|(letter, x)| (font::glyph(letter), x))
@@ -106,7 +106,7 @@ impl Painter {
         for row in 0..font::HEIGHT {
             runs.clear();
             for (rows, x) in &letters {
-                push_runs(rows[row as usize], *x, scale, ink, &mut runs);
+                push_runs(rows[row as usize], *x, scale, fill, &mut runs);
             }
             let y = top.saturating_add(row * scale);
             canvas.fill_runs([y, y.saturating_add(scale)], &runs);
@@ -151,7 +151,7 @@ pub struct Colors {
 }
 
 /// The runs of drawn pixels in one row of a letter.
-fn push_runs(bits: u8, x: i32, scale: i32, ink: &Fill, runs: &mut Vec<PixelRun>) {
+fn push_runs(bits: u8, x: i32, scale: i32, fill: &Fill, runs: &mut Vec<PixelRun>) {
     let is_drawn = |column: i32| bits & (16 >> column) != 0;
     let mut column = 0;
     while column < font::WIDTH {
@@ -163,7 +163,7 @@ fn push_runs(bits: u8, x: i32, scale: i32, ink: &Fill, runs: &mut Vec<PixelRun>)
             let columns = [start, column].map(|column| x.saturating_add(column * scale));
             runs.push(PixelRun {
                 columns,
-                fill: *ink,
+                fill: *fill,
             });
         }
         column += 1;
@@ -176,8 +176,8 @@ struct Sides {
     runs: [PixelRun; 2],
 }
 
-/// Draws the sides of all frames from the top of the image to the bottom: each row is in another page of memory, and frame
-/// by frame the pages would be loaded repeatedly.
+/// Draws the sides of all frames from the top of the image to the bottom: each row is in another memory page, and box
+/// by box the pages would be loaded repeatedly.
 fn draw_sides(canvas: &mut Canvas<'_>, sides: &[Sides]) {
     let mut bounds: Vec<i32> = sides.iter().flat_map(|sides| sides.rows).collect();
     bounds.sort_unstable();

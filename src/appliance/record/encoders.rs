@@ -1,5 +1,5 @@
-//! The table of known encoders, and the choice of one for a file: the first of the table that is installed and that the
-//! container supports. Hardware encoders of a Jetson come first.
+//! Table of known encoders, and selection of one for a file: the first that is installed and that the container supports.
+//! Hardware encoders of a Jetson come first.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ pub enum Container {
 }
 
 impl Container {
-    /// From the file name's extension.
+    /// The container for the extension of a file name.
     ///
     /// # Errors
     /// The extension is missing or unknown.
@@ -40,8 +40,8 @@ impl Container {
             other => Err(RenderError::Suffix {
                 path: path.to_owned(),
                 found: other.map_or_else(
-                    || "its name has no extension".to_owned(),
-                    |suffix| format!("its name ends in .{suffix}"),
+                    || "the name has no extension".to_owned(),
+                    |suffix| format!("the name ends in .{suffix}"),
                 ),
             }),
         }
@@ -83,7 +83,7 @@ pub(super) enum Codec {
 /// A value of an encoder's property.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Setting {
-    Word(&'static str),
+    Text(&'static str),
     /// Bit rate in bits per second, from the image size.
     Bitrate,
 }
@@ -97,8 +97,8 @@ pub struct Encoder {
     /// Parser between the encoder and the muxer, where one is needed.
     pub(super) parser: Option<&'static str>,
     /// Whether it accepts only images in NVMM (Jetson device memory).
-    pub(super) is_of_jetson: bool,
-    /// Properties, set where the element has them: releases differ.
+    pub(super) needs_nvmm: bool,
+    /// Properties, set when the element has them: releases differ.
     pub(super) settings: &'static [(&'static str, Setting)],
 }
 
@@ -108,34 +108,34 @@ impl fmt::Display for Encoder {
     }
 }
 
-/// In the order of preference.
+/// Known encoders in the order of preference.
 const ENCODERS: &[Encoder] = &[
     Encoder {
         element: "nvv4l2h264enc",
         package: L4T,
         codec: Codec::H264,
         parser: Some("h264parse"),
-        is_of_jetson: true,
+        needs_nvmm: true,
         settings: &[
             ("bitrate", Setting::Bitrate),
-            ("insert-sps-pps", Setting::Word("true")),
-            ("maxperf-enable", Setting::Word("true")),
+            ("insert-sps-pps", Setting::Text("true")),
+            ("maxperf-enable", Setting::Text("true")),
         ],
     },
-    // One thread: the CPU also runs the network, and frames that the recording cannot keep up with are dropped.
+    // One thread: the CPU also runs the network, and frames are dropped when the encoder is behind.
     Encoder {
         element: "x264enc",
         package: UGLY,
         codec: Codec::H264,
         parser: None,
-        is_of_jetson: false,
+        needs_nvmm: false,
         settings: &[
-            ("speed-preset", Setting::Word("ultrafast")),
-            ("tune", Setting::Word("zerolatency")),
-            ("pass", Setting::Word("qual")),
-            ("quantizer", Setting::Word("21")),
-            ("threads", Setting::Word("1")),
-            ("key-int-max", Setting::Word("60")),
+            ("speed-preset", Setting::Text("ultrafast")),
+            ("tune", Setting::Text("zerolatency")),
+            ("pass", Setting::Text("qual")),
+            ("quantizer", Setting::Text("21")),
+            ("threads", Setting::Text("1")),
+            ("key-int-max", Setting::Text("60")),
         ],
     },
     Encoder {
@@ -143,11 +143,11 @@ const ENCODERS: &[Encoder] = &[
         package: BAD,
         codec: Codec::H264,
         parser: Some("h264parse"),
-        is_of_jetson: false,
+        needs_nvmm: false,
         settings: &[
             ("bitrate", Setting::Bitrate),
-            ("complexity", Setting::Word("low")),
-            ("gop-size", Setting::Word("60")),
+            ("complexity", Setting::Text("low")),
+            ("gop-size", Setting::Text("60")),
         ],
     },
     Encoder {
@@ -155,7 +155,7 @@ const ENCODERS: &[Encoder] = &[
         package: LIBAV,
         codec: Codec::Mpeg4,
         parser: None,
-        is_of_jetson: false,
+        needs_nvmm: false,
         settings: &[("bitrate", Setting::Bitrate)],
     },
     Encoder {
@@ -163,12 +163,12 @@ const ENCODERS: &[Encoder] = &[
         package: GOOD,
         codec: Codec::Vp8,
         parser: None,
-        is_of_jetson: false,
+        needs_nvmm: false,
         settings: &[
             ("target-bitrate", Setting::Bitrate),
-            ("deadline", Setting::Word("1")),
-            ("cpu-used", Setting::Word("8")),
-            ("threads", Setting::Word("1")),
+            ("deadline", Setting::Text("1")),
+            ("cpu-used", Setting::Text("8")),
+            ("threads", Setting::Text("1")),
         ],
     },
 ];
@@ -201,7 +201,7 @@ impl EncoderChoice {
         let usable = |encoder: &&Encoder| {
             is_installed(encoder.element)
                 && encoder.parser.is_none_or(is_installed)
-                && (!encoder.is_of_jetson || is_installed("nvvidconv"))
+                && (!encoder.needs_nvmm || is_installed("nvvidconv"))
         };
         let encoder = ENCODERS.iter().filter(fits).find(usable);
         let encoder = encoder.ok_or_else(|| RenderError::NoEncoder {
@@ -210,7 +210,7 @@ impl EncoderChoice {
             packages: ENCODERS
                 .iter()
                 .filter(fits)
-                .filter(|encoder| !encoder.is_of_jetson)
+                .filter(|encoder| !encoder.needs_nvmm)
                 .map(|encoder| encoder.package)
                 .collect(),
         })?;
@@ -260,8 +260,8 @@ mod tests {
             ("a.webm", &with_converter, "vp8enc"),
             ("a.b.mkv", &all[1..2], "x264enc"),
         ];
-        for (name, installed, wanted) in cases {
-            assert_eq!(chosen(name, installed).as_deref(), Ok(wanted), "{name}");
+        for (name, installed, expected) in cases {
+            assert_eq!(chosen(name, installed).as_deref(), Ok(expected), "{name}");
         }
     }
 
@@ -281,14 +281,14 @@ mod tests {
             (
                 "a.avi",
                 &[],
-                "its name ends in .avi, expected a name that ends in .mp4, .mkv or .webm",
+                "the name ends in .avi, expected a name that ends in .mp4, .mkv or .webm",
             ),
-            ("video", &[], "its name has no extension"),
-            (".mp4", &[], "its name has no extension"),
+            ("video", &[], "the name has no extension"),
+            (".mp4", &[], "the name has no extension"),
         ];
-        for (name, installed, wanted) in cases {
+        for (name, installed, expected) in cases {
             let error = chosen(name, installed).expect_err(name);
-            assert!(error.contains(wanted), "{name}: {error}");
+            assert!(error.contains(expected), "{name}: {error}");
         }
     }
 }

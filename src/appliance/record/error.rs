@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// Why a recording cannot start or failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RenderError {
-    /// The file's extension gives no known container.
+    /// The file's extension does not select a known container.
     #[error(
         "cannot record to {}: {found}, expected a name that ends in .mp4, .mkv or .webm",
         path.display()
@@ -81,7 +81,7 @@ pub enum RenderError {
         /// The file.
         path: PathBuf,
     },
-    /// The operating system refused a thread.
+    /// The operating system refused the thread.
     #[error(
         "cannot start thread record: {0}; check the limits on processes and memory (ulimit -u, TasksMax=)"
     )]

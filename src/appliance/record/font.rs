@@ -1,4 +1,4 @@
-//! The font of labels: 5×7 pixels a character, drawn for this project, ASCII only.
+//! The font of labels: 5×7 pixels per character, drawn for this project, ASCII only.
 //!
 //! Labels of models are nearly always ASCII; any other character is drawn as a hollow box.
 
@@ -14,7 +14,7 @@ pub(super) const ADVANCE: i32 = WIDTH + 1;
 /// The first character of [`GLYPHS`].
 const FIRST: char = ' ';
 
-/// Glyph of characters that the font lacks.
+/// Glyph of characters that are not in the font.
 const UNKNOWN: [u8; 7] = [0x1f, 0x11, 0x11, 0x11, 0x11, 0x11, 0x1f];
 
 /// The rows of a character from top to bottom; in each, the bit of value 16 is the leftmost pixel.
@@ -161,11 +161,11 @@ mod tests {
 
     #[test]
     fn all_characters_differ_and_fit() {
-        let mut seen = std::collections::BTreeSet::new();
+        let mut glyphs = std::collections::BTreeSet::new();
         for code in 32_u8..127 {
             let glyph = glyph(char::from(code));
             assert!(glyph.iter().all(|row| *row < 32), "{}", char::from(code));
-            assert!(seen.insert(glyph), "{} equals another", char::from(code));
+            assert!(glyphs.insert(glyph), "{} equals another", char::from(code));
         }
     }
 }

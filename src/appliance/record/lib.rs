@@ -1,12 +1,12 @@
 //! Annotated recording of images, without a GPU.
 //!
-//! [`Canvas`] is an image in NV12, I420, RGBA or BGRx in CPU memory; only drawn pixels are touched.
-//! [`Painter`] draws frames, lines and text on it, [`Overlay`] the results of a frame. [`Grid`] tiles the images of several
-//! sources. [`Recording`] does all of that on its own thread and passes the images to the selected encoder.
+//! [`Canvas`] is an image in NV12, I420, RGBA or BGRx in CPU memory; only drawn pixels are accessed.
+//! [`Painter`] draws boxes, lines and text on it; [`Overlay`] draws the results of a frame. [`Grid`] tiles the images of
+//! several sources. [`Recording`] runs all of that on its own thread and passes the images to the selected encoder.
 //!
 //! ```text
-//!   track ── frame's view, tracks ──► queue ──► record: copy or tile, draw, encode ──► file
-//!                                     └─► full: dropped and counted
+//!   track ── full image, tracks ──► queue ──► record: copy or tile, draw, encode ──► file
+//!                                   └─► when full: dropped and counted
 //! ```
 
 mod canvas;

@@ -1,5 +1,4 @@
-//! The overlay of one source's frames: its zones and lines, the trajectories of its tracks, and their boxes with class,
-//! identity and score.
+//! Overlay of one source's frames: zones and lines, trajectories of tracks, and boxes with class, track id and score.
 
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -26,9 +25,9 @@ const RULES: Color = Color::new(0xff, 0xff, 0x5a);
 /// Position of an image on a canvas.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Viewport {
-    /// Size of the image to which boxes refer.
+    /// Size of the source image, to which boxes refer.
     pub source: Size,
-    /// Its size on the canvas.
+    /// Size of the image on the canvas.
     pub drawn_size: Size,
 }
 
@@ -60,7 +59,7 @@ pub struct Overlay {
 }
 
 impl Overlay {
-    /// For a source whose tracks have classes with these labels.
+    /// An overlay for a source; `labels` are the network's, indexed by class.
     #[must_use]
     pub fn new(labels: &[String]) -> Self {
         Self {
@@ -86,21 +85,21 @@ impl Overlay {
         self
     }
 
-    /// Draws over a frame with these `tracks`: lost tracks fainter than active ones, others not at all. The
-    /// canvas holds exactly the image.
+    /// Draws `tracks` over a frame: lost tracks are more transparent than active ones, others are not drawn. The canvas
+    /// covers exactly the image.
     pub fn draw(&mut self, canvas: &mut Canvas<'_>, viewport: Viewport, tracks: &[Track]) {
-        let pen = Painter::for_size(canvas.size());
+        let painter = Painter::for_size(canvas.size());
         let factors = viewport.factors();
-        self.draw_rules(canvas, pen);
+        self.draw_rules(canvas, painter);
         self.update_trails(tracks);
         for trail in &self.trails {
             let class = tracks.iter().find(|track| track.id == trail.id);
             let color = Color::for_class(class.map_or(0, |track| track.class));
-            let ink = canvas.color_fill(color, 255);
-            let feet = trail.positions.iter().zip(trail.positions.iter().skip(1));
-            for (from, to) in feet {
-                let place = |foot: &[f32; 2]| [foot[0] * factors[0], foot[1] * factors[1]];
-                pen.draw_line(canvas, place(from), place(to), &ink);
+            let fill = canvas.color_fill(color, 255);
+            let steps = trail.positions.iter().zip(trail.positions.iter().skip(1));
+            for (from, to) in steps {
+                let scaled = |point: &[f32; 2]| [point[0] * factors[0], point[1] * factors[1]];
+                painter.draw_line(canvas, scaled(from), scaled(to), &fill);
             }
         }
         let [fx, fy] = factors;
@@ -111,18 +110,24 @@ impl Overlay {
         let boxes: Vec<_> = tracks
             .iter()
             .filter_map(|track| {
-                let ink = canvas.color_fill(Color::for_class(track.class), alpha_of(track)?);
-                Some((to_canvas(track), ink))
+                let fill = canvas.color_fill(Color::for_class(track.class), alpha_of(track)?);
+                Some((to_canvas(track), fill))
             })
             .collect();
-        pen.draw_boxes(canvas, boxes.into_iter());
+        painter.draw_boxes(canvas, boxes.into_iter());
         for track in tracks {
-            self.draw_label(canvas, pen, &to_canvas(track), track);
+            self.draw_label(canvas, painter, &to_canvas(track), track);
         }
     }
 
-    /// The label of one track above its box.
-    fn draw_label(&mut self, canvas: &mut Canvas<'_>, pen: Painter, xyxy: &Xyxy, track: &Track) {
+    /// Draws the label of a track above its box.
+    fn draw_label(
+        &mut self,
+        canvas: &mut Canvas<'_>,
+        painter: Painter,
+        xyxy: &Xyxy,
+        track: &Track,
+    ) {
         let (Some(outer), Some(alpha)) = (super::draw::pixels(xyxy), alpha_of(track)) else {
             return;
         };
@@ -133,45 +138,45 @@ impl Overlay {
             Some(label) => write!(self.text, "{label} {} {score}%", track.id),
             None => write!(self.text, "class {} {} {score}%", track.class, track.id),
         };
-        let inks = Colors {
+        let colors = Colors {
             background: canvas.color_fill(Color::for_class(track.class), alpha.min(LABEL_ALPHA)),
             text: canvas.color_fill(Color::BLACK, 255),
         };
-        pen.draw_label(canvas, outer.left, outer.top, &self.text, &inks);
+        painter.draw_label(canvas, outer.left, outer.top, &self.text, &colors);
     }
 
-    /// Zones as their borders, and lines, each with its name at its first point.
-    fn draw_rules(&self, canvas: &mut Canvas<'_>, pen: Painter) {
+    /// Draws zones (borders only), lines, and their names at the first point.
+    fn draw_rules(&self, canvas: &mut Canvas<'_>, painter: Painter) {
         let size = canvas.size();
-        let place =
+        let in_pixels =
             |point: &[f32; 2]| [point[0] * size.width as f32, point[1] * size.height as f32];
-        let ink = canvas.color_fill(RULES, 255);
-        let inks = Colors {
+        let fill = canvas.color_fill(RULES, 255);
+        let colors = Colors {
             background: canvas.color_fill(Color::BLACK, LABEL_ALPHA),
-            text: ink,
+            text: fill,
         };
         if let Some(roi) = &self.roi {
             let [left, top] = [roi.left, roi.top];
             let [right, bottom] = [left + roi.width, top + roi.height];
             let corners = [[left, top], [right, top], [right, bottom], [left, bottom]];
             for (from, to) in corners.iter().zip(corners.iter().cycle().skip(1)) {
-                pen.draw_line(canvas, place(from), place(to), &ink);
+                painter.draw_line(canvas, in_pixels(from), in_pixels(to), &fill);
             }
         }
         for zone in &self.rules.zones {
             let points = zone.area.points();
             let ends = points.iter().skip(1).chain(points.first());
             for (from, to) in points.iter().zip(ends) {
-                pen.draw_line(canvas, place(from), place(to), &ink);
+                painter.draw_line(canvas, in_pixels(from), in_pixels(to), &fill);
             }
-            if let Some([x, y]) = points.first().map(place) {
-                pen.draw_label(canvas, x as i32, y as i32, &zone.name, &inks);
+            if let Some([x, y]) = points.first().map(in_pixels) {
+                painter.draw_label(canvas, x as i32, y as i32, &zone.name, &colors);
             }
         }
         for rule in &self.rules.lines {
-            let [from, to] = [rule.line.from, rule.line.to].map(|point| place(&point));
-            pen.draw_line(canvas, from, to, &ink);
-            pen.draw_label(canvas, from[0] as i32, from[1] as i32, &rule.name, &inks);
+            let [from, to] = [rule.line.from, rule.line.to].map(|point| in_pixels(&point));
+            painter.draw_line(canvas, from, to, &fill);
+            painter.draw_label(canvas, from[0] as i32, from[1] as i32, &rule.name, &colors);
         }
     }
 
@@ -185,20 +190,20 @@ impl Overlay {
                 continue;
             }
             let [left, _, right, bottom] = track.xyxy;
-            let foot = [(left + right) / 2.0, bottom];
-            let known = self.trails.iter_mut().find(|trail| trail.id == track.id);
-            if let Some(trail) = known {
+            let bottom_center = [(left + right) / 2.0, bottom];
+            let existing = self.trails.iter_mut().find(|trail| trail.id == track.id);
+            if let Some(trail) = existing {
                 if trail.positions.len() == TRAIL_FRAMES {
                     trail.positions.pop_front();
                 }
-                trail.positions.push_back(foot);
+                trail.positions.push_back(bottom_center);
                 trail.is_current = true;
             } else {
-                let mut feet = VecDeque::with_capacity(TRAIL_FRAMES);
-                feet.push_back(foot);
+                let mut positions = VecDeque::with_capacity(TRAIL_FRAMES);
+                positions.push_back(bottom_center);
                 self.trails.push(Trail {
                     id: track.id,
-                    positions: feet,
+                    positions,
                     is_current: true,
                 });
             }

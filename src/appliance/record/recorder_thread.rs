@@ -1,6 +1,6 @@
 //! The recording's thread: draws frames and passes them to the encoder.
 //!
-//! Started and joined by the recording, which bounds its queue.
+//! [`Recording`](super::Recording) starts and joins it, and bounds its queue.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -18,23 +18,23 @@ use super::overlay::{Overlay, Viewport};
 use super::tiler::{Grid, TileRect, copy_into};
 use super::video_writer::VideoWriter;
 
-/// Least time between two images that show several sources.
+/// Minimum time between two tiled images.
 const TILED_INTERVAL: Duration = Duration::from_micros(66_667);
 
-/// Least time between any two images.
+/// Minimum time between any two images.
 const MIN_INTERVAL: Duration = Duration::from_millis(1);
 
-/// One frame to be drawn.
+/// One frame to draw.
 pub(super) struct DrawRequest {
     pub(super) meta: FrameMeta,
     pub(super) tile: usize,
-    /// The new overlay of this tile, from now on.
+    /// New overlay of the tile, from this frame on.
     pub(super) overlay: Option<Box<Overlay>>,
     pub(super) full_image: BudgetedImage,
     pub(super) tracks: Vec<Track>,
 }
 
-/// A task of the thread.
+/// A command for the thread.
 pub(super) enum Command {
     Draw(Box<DrawRequest>),
     /// The source of this tile is offline or removed.
@@ -55,9 +55,9 @@ pub(super) struct RecordingStats {
 /// The thread's state.
 pub(super) struct RecorderThread {
     choice: EncoderChoice,
-    /// By tile; present from its first frame.
+    /// By tile; `None` before its first frame.
     overlays: Vec<Option<Box<Overlay>>>,
-    /// Created with the first frame, which determines the size.
+    /// Created at the first frame, which determines the size.
     output: Option<OpenOutput>,
     recorder: Recorder,
     deadline: Duration,
@@ -70,15 +70,15 @@ struct OpenOutput {
     clock: MediaClock,
     /// Time of the first frame.
     first: Instant,
-    /// The whole image, when sources share it.
+    /// The tiled image; `None` for a single source.
     mosaic: Option<MosaicState>,
 }
 
-/// An image that sources share.
+/// The image that several sources share.
 struct MosaicState {
     pixels: Vec<u8>,
     stride: usize,
-    /// Position of each source's newest image.
+    /// Position of each source's newest image; `None` when its tile is black.
     tiles: Vec<Option<TileRect>>,
     /// Time of the first frame.
     first: Instant,
@@ -88,7 +88,7 @@ struct MosaicState {
 }
 
 impl RecorderThread {
-    /// For `sources` tiles; nothing is drawn or opened yet. At the end, the encoder may take `deadline`.
+    /// State for `sources` tiles; nothing is opened yet. At the end, the encoder may take up to `deadline`.
     pub(super) fn new(
         choice: EncoderChoice,
         sources: usize,
@@ -104,112 +104,115 @@ impl RecorderThread {
         }
     }
 
-    /// Draws until all senders are gone, then finalizes the file.
+    /// Draws until all senders are dropped, then finalizes the file. Blocks on the channel and on the encoder.
     pub(super) fn run(mut self, commands: &Receiver<Command>) -> RecordingStats {
-        let mut drawn = RecordingStats::default();
-        for task in commands {
-            let done = match task {
-                Command::Draw(shot) => self.draw(*shot).map(|images| (1, images)),
-                Command::ClearTile { tile: seat, since } => {
-                    self.clear_source(seat, since).map(|shown| (0, shown))
+        let mut stats = RecordingStats::default();
+        for command in commands {
+            let done = match command {
+                Command::Draw(request) => self.draw(*request).map(|images| (1, images)),
+                Command::ClearTile { tile, since } => {
+                    self.clear_source(tile, since).map(|images| (0, images))
                 }
             };
             match done {
                 Ok((frames, images)) => {
-                    drawn.frames += frames;
-                    drawn.images += images;
+                    stats.frames += frames;
+                    stats.images += images;
                 }
                 Err(error) => {
                     log::error!("{error}; the daemon continues without the recording");
-                    drawn.failure = Some(error);
-                    return drawn;
+                    stats.failure = Some(error);
+                    return stats;
                 }
             }
         }
         match self.output {
-            Some(reel) => drawn.failure = reel.writer.close(self.deadline).err(),
+            Some(output) => stats.failure = output.writer.close(self.deadline).err(),
             None => {
                 let path = self.choice.path;
-                // A device or a pipe is not removed.
+                // Devices and pipes are not removed.
                 if fs::metadata(&path).is_ok_and(|file| file.is_file() && file.len() == 0) {
                     let _ = fs::remove_file(&path);
                 }
-                drawn.failure = Some(RenderError::Nothing { path });
+                stats.failure = Some(RenderError::Nothing { path });
             }
         }
-        drawn
+        stats
     }
 
-    /// Blackens a tile of a shared image; returns the number of images written.
+    /// Fills a tile of the mosaic with black; returns the number of images written.
     fn clear_source(&mut self, tile: usize, since: Instant) -> Result<u64, RenderError> {
-        let Some(reel) = &mut self.output else {
+        let Some(output) = &mut self.output else {
             return Ok(0);
         };
-        let Some(shared) = &mut reel.mosaic else {
+        let Some(mosaic) = &mut output.mosaic else {
             return Ok(0);
         };
-        if shared.tiles[tile].take().is_none() {
+        if mosaic.tiles[tile].take().is_none() {
             return Ok(0);
         }
-        shared.clear_tile(reel.grid.cell(tile));
-        // At once, as there may be no further frame that would show it.
-        let at = shared.time_of(since);
-        shared.push(&mut reel.writer, at)
+        mosaic.clear_tile(output.grid.cell(tile));
+        // At once, since no further frame may follow.
+        let at = mosaic.time_of(since);
+        mosaic.push(&mut output.writer, at)
     }
 
     /// Draws one frame; returns the number of images written.
     fn draw(&mut self, mut request: DrawRequest) -> Result<u64, RenderError> {
-        let reel = match &mut self.output {
-            Some(reel) => reel,
+        let output = match &mut self.output {
+            Some(output) => output,
             None => {
-                let reel = OpenOutput::open(&self.choice, self.overlays.len(), &request)?;
-                self.output.insert(reel)
+                let output = OpenOutput::open(&self.choice, self.overlays.len(), &request)?;
+                self.output.insert(output)
             }
         };
         let tile = request.tile;
         if let Some(overlay) = request.overlay.take() {
             self.overlays[tile] = Some(overlay);
         }
-        let (shot, Some(overlay)) = (&request, &mut self.overlays[tile]) else {
+        let (request, Some(overlay)) = (&request, &mut self.overlays[tile]) else {
             return Ok(0);
         };
         let recorder = &self.recorder;
         let _whole = recorder.batch(Level::Record, 1);
-        let render = || recorder.range_with_payload(Stage::Render, 1, shot.meta.seq);
-        let encode = || recorder.range_with_payload(Stage::Encode, 1, shot.meta.seq);
-        match &mut reel.mosaic {
+        let render = || recorder.range_with_payload(Stage::Render, 1, request.meta.seq);
+        let encode = || recorder.range_with_payload(Stage::Encode, 1, request.meta.seq);
+        match &mut output.mosaic {
             None => {
-                let came = shot.meta.received_at.saturating_duration_since(reel.first);
-                let at = reel.clock.next(shot.meta.pts.unwrap_or(came));
-                let (grid, whole) = (reel.grid, reel.grid.size());
+                let arrived = request
+                    .meta
+                    .received_at
+                    .saturating_duration_since(output.first);
+                let at = output.clock.next(request.meta.pts.unwrap_or(arrived));
+                let (grid, whole) = (output.grid, output.grid.size());
                 let waiting = encode();
-                reel.writer.wait_for_room()?;
+                output.writer.wait_for_space()?;
                 drop(waiting);
                 let _range = render();
-                reel.writer.push(at, |pixels, stride| {
-                    let place = grid.fit(0, shot.full_image.size);
-                    if place.size != whole {
+                output.writer.push(at, |pixels, stride| {
+                    let target = grid.fit(0, request.full_image.size);
+                    if target.size != whole {
                         pixels.fill(0);
                     }
-                    annotate(shot, place, pixels, stride, overlay);
+                    annotate(request, target, pixels, stride, overlay);
                 })?;
                 Ok(1)
             }
-            Some(shared) => {
-                let at = shared.time_of(shot.meta.received_at);
+            Some(mosaic) => {
+                let at = mosaic.time_of(request.meta.received_at);
                 let range = render();
-                let place = reel.grid.fit(tile, shot.full_image.size);
-                if shared.tiles[tile].replace(place) != Some(place) {
-                    shared.clear_tile(reel.grid.cell(tile));
+                let target = output.grid.fit(tile, request.full_image.size);
+                if mosaic.tiles[tile].replace(target) != Some(target) {
+                    mosaic.clear_tile(output.grid.cell(tile));
                 }
-                annotate(shot, place, &mut shared.pixels, shared.stride, overlay);
+                annotate(request, target, &mut mosaic.pixels, mosaic.stride, overlay);
                 drop(range);
                 let is_early = |last: Duration| at.saturating_sub(last) < TILED_INTERVAL;
-                if shared.last_pts.is_some_and(is_early) {
+                if mosaic.last_pts.is_some_and(is_early) {
                     return Ok(0);
                 }
                 let _range = encode();
-                shared.push(&mut reel.writer, at)
+                mosaic.push(&mut output.writer, at)
             }
         }
     }
@@ -218,18 +221,18 @@ impl RecorderThread {
 /// Copies the frame to its tile and draws over it.
 fn annotate(
     request: &DrawRequest,
-    place: TileRect,
+    target: TileRect,
     pixels: &mut [u8],
     stride: usize,
     overlay: &mut Overlay,
 ) {
-    copy_into(&request.full_image, place, pixels, stride);
-    let start = place.top as usize * stride + place.left as usize * PIXEL_BYTES;
+    copy_into(&request.full_image, target, pixels, stride);
+    let start = target.top as usize * stride + target.left as usize * PIXEL_BYTES;
     let viewport = Viewport {
         source: request.meta.source_size,
-        drawn_size: place.size,
+        drawn_size: target.size,
     };
-    if let Some(mut canvas) = Canvas::bgrx(place.size, &mut pixels[start..], stride) {
+    if let Some(mut canvas) = Canvas::bgrx(target.size, &mut pixels[start..], stride) {
         overlay.draw(&mut canvas, viewport, &request.tracks);
     }
 }
@@ -243,7 +246,7 @@ impl OpenOutput {
         let grid = Grid::new(sources, first.full_image.size);
         let whole = grid.size();
         let stride = whole.width as usize * PIXEL_BYTES;
-        let shared = (sources > 1).then(|| MosaicState {
+        let mosaic = (sources > 1).then(|| MosaicState {
             pixels: vec![0; stride * whole.height as usize],
             stride,
             tiles: vec![None; sources],
@@ -256,16 +259,16 @@ impl OpenOutput {
             grid,
             clock: MediaClock::default(),
             first: first.meta.received_at,
-            mosaic: shared,
+            mosaic,
         })
     }
 }
 
 impl MosaicState {
-    /// Time in the file of a frame that arrived at `came`. Frames of several sources are drawn in the order in which inference
+    /// Time in the file of a frame that arrived at `arrived`. Frames of several sources are drawn in the order in which inference
     /// ends: one that arrived slightly earlier belongs to the same image.
-    fn time_of(&mut self, came: Instant) -> Duration {
-        let at = came.saturating_duration_since(self.first);
+    fn time_of(&mut self, arrived: Instant) -> Duration {
+        let at = arrived.saturating_duration_since(self.first);
         self.last_time = self.last_time.max(at);
         self.last_time
     }
@@ -273,11 +276,11 @@ impl MosaicState {
     /// Writes the image in its current state; returns the number of images written.
     fn push(&mut self, writer: &mut VideoWriter, at: Duration) -> Result<u64, RenderError> {
         // Players ignore a second image of the same time.
-        let soon = self.last_pts.map_or(at, |last| at.max(last + MIN_INTERVAL));
-        (self.last_time, self.last_pts) = (soon, Some(soon));
-        writer.wait_for_room()?;
-        let whole = &self.pixels;
-        writer.push(soon, |pixels, _| pixels.copy_from_slice(whole))?;
+        let pts = self.last_pts.map_or(at, |last| at.max(last + MIN_INTERVAL));
+        (self.last_time, self.last_pts) = (pts, Some(pts));
+        writer.wait_for_space()?;
+        let image = &self.pixels;
+        writer.push(pts, |pixels, _| pixels.copy_from_slice(image))?;
         Ok(1)
     }
 
@@ -298,7 +301,7 @@ mod tests {
     #[test]
     fn mosaic_sources_share_one_timeline() {
         let first = Instant::now();
-        let mut shared = MosaicState {
+        let mut mosaic = MosaicState {
             pixels: Vec::new(),
             stride: 0,
             tiles: Vec::new(),
@@ -308,8 +311,8 @@ mod tests {
         };
         let ms = Duration::from_millis;
         // Batches of three, each with the newest frame in the middle.
-        let came = [0, 3, 1, 125, 127, 124, 250, 253, 249];
-        let times = came.map(|came| shared.time_of(first + ms(came)).as_millis());
+        let arrived = [0, 3, 1, 125, 127, 124, 250, 253, 249];
+        let times = arrived.map(|arrived| mosaic.time_of(first + ms(arrived)).as_millis());
         assert_eq!(times, [0, 3, 3, 125, 127, 127, 250, 253, 253]);
     }
 }

@@ -1,7 +1,7 @@
-//! The recording: annotated frames of one source, or of several in a grid, into a file, by a thread named `record`.
+//! Recording: writes annotated frames of one source, or of several in a grid, to a file, on a thread named `record`.
 //!
-//! It never blocks the pipeline: frames that it cannot keep up with are dropped and counted. When it fails, the daemon
-//! continues without it and reports the error at the end.
+//! It never blocks the pipeline: frames are dropped and counted while it is behind. When it fails, the daemon continues
+//! without it and reports the error at the end.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -21,23 +21,23 @@ use super::overlay::Overlay;
 use super::recorder_thread::{Command, DrawRequest, RecorderThread, RecordingStats};
 use super::tiles::TileAssignment;
 
-/// Frames that may wait to be drawn, where fewer arrive at once.
+/// Minimum queue length, in frames.
 const QUEUE_CAPACITY: usize = 4;
 
-/// Views kept beyond those in the queue: frames on their way through the track thread.
+/// Full images beyond those in the queue: frames in the tracking stage.
 const IN_FLIGHT_IMAGES: usize = 4;
 
-/// Handling of frames that the recording cannot keep up with.
+/// Handling of frames while the recording is behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OverflowPolicy {
-    /// They are dropped, and counted.
+    /// Frames are dropped and counted.
     Drop,
-    /// They wait without limit: the caller bounds them.
+    /// Frames wait without limit; the caller bounds their number.
     Block,
 }
 
 impl OverflowPolicy {
-    /// Most frames that may wait, of which `burst` may arrive at once.
+    /// Maximum number of waiting frames; up to `burst` may arrive at once.
     fn queue_capacity(self, burst: usize) -> usize {
         match self {
             Self::Drop => QUEUE_CAPACITY.max(burst),
@@ -50,7 +50,7 @@ impl OverflowPolicy {
 pub struct Recording {
     choice: EncoderChoice,
     commands: Sender<Command>,
-    /// Most tasks in the queue for one more frame to be accepted.
+    /// A frame is accepted while the queue has at most this many tasks.
     queue_capacity: usize,
     tiles: TileAssignment,
     offered: u64,
@@ -68,23 +68,23 @@ pub struct RecordingReport {
     pub encoder: &'static str,
     /// Frames drawn.
     pub frames: u64,
-    /// Frames not drawn because the recording was behind or had failed, or because their source was offline by then.
+    /// Frames not drawn because the recording was behind or had failed, or because their source had gone offline.
     pub dropped: u64,
-    /// Images in the file: one per frame, or fewer where several sources share them.
+    /// Images in the file: one per frame, or fewer when several sources share them.
     pub pictures: u64,
 }
 
 /// Result of a recording.
 #[derive(Debug)]
 pub struct RecordingEnd {
-    /// Its counters.
+    /// Counters of the recording.
     pub report: RecordingReport,
-    /// Why it is incomplete.
+    /// Why the recording is incomplete; `None`: it is complete.
     pub failure: Option<RenderError>,
 }
 
 impl Recording {
-    /// Creates the file where it is missing and selects an encoder. The first frame overwrites its contents.
+    /// Creates the file if it is missing and selects an encoder. The first frame overwrites its contents.
     ///
     /// # Errors
     /// The file cannot be created, or no installed encoder fits it.
@@ -103,12 +103,13 @@ impl Recording {
         Ok(choice)
     }
 
-    /// Starts the thread; `sources` are the names of the sources in the image, in the order of their tiles. The encoder starts
-    /// with the first frame, which determines the size. At the end, it may take `deadline` to finalize the file. Stage times go
-    /// to `recorder`; `overflow` selects the handling of frames beyond the queue limit, of which `burst` may arrive at once.
+    /// Starts the recorder thread. `sources` are the names of the sources in the image, in the order of their tiles. The encoder
+    /// starts at the first frame, which determines the size. At the end, it may take `deadline` to finalize the file. Stage
+    /// times go to `recorder`. `overflow` selects the handling of frames beyond the queue limit; up to `burst` frames may arrive
+    /// at once.
     ///
     /// # Errors
-    /// The operating system refused a thread.
+    /// The operating system refuses the thread.
     pub fn start(
         choice: EncoderChoice,
         sources: Vec<String>,
@@ -116,7 +117,7 @@ impl Recording {
         (overflow, burst): (OverflowPolicy, usize),
         deadline: Duration,
     ) -> Result<Self, RenderError> {
-        // Unbounded for control tasks, which are few; frames are bounded where they are accepted.
+        // Unbounded for control commands, which are few; `push` bounds the number of frames.
         let (commands, waiting) = unbounded();
         let (end, ended) = bounded::<()>(0);
         let recorder_thread =
@@ -143,36 +144,34 @@ impl Recording {
         })
     }
 
-    /// The budget of views for a recording, of which `in_hand` may be in the detector's workers at once, and
-    /// `burst` arrive at the recording at once.
+    /// The budget of full images for a recording: up to `in_hand` are in the detector's workers, and up to `burst` arrive at the
+    /// recording at once.
     #[must_use]
     pub fn image_budget(in_hand: usize, burst: usize) -> ImageBudget {
         ImageBudget::new(QUEUE_CAPACITY.max(burst) + IN_FLIGHT_IMAGES + in_hand)
     }
 
-    /// A source with this `overlay` starts. It gets the tile of its name: a restarted source continues in its tile. Sources
-    /// without a tile are not recorded; a warning is logged.
+    /// Assigns the tile with its name to a source: a restarted source continues in its tile. A source without a tile is not
+    /// recorded, with a warning in the log.
     pub fn add_source(&mut self, source: SourceId, name: &str, overlay: Box<Overlay>) {
         if !self.tiles.assign(source, name, overlay) {
             log::warn!(source = name; "added after the recording started, so it is not recorded; restart the daemon to record it");
         }
     }
 
-    /// A source is offline: where several share the image, its tile is black from now on, so that its last frame is not taken
-    /// for a current one.
-    ///
-    /// Frames of it that are still in the queue are not drawn.
+    /// Marks a source as offline. In a tiled image its tile becomes black, so that its last frame is not taken for a current
+    /// one. Its frames that are still in the queue are not drawn.
     pub fn set_offline(&mut self, source: SourceId) {
         self.tiles.set_offline(source);
         self.clear_tile(self.tiles.tile_of(source));
     }
 
-    /// A source is online again, or may be soon.
+    /// Marks a source as online, or as connecting again.
     pub fn set_online(&mut self, source: SourceId) {
         self.tiles.set_online(source);
     }
 
-    /// A source was removed; its tile is black until another source of its name starts.
+    /// Removes a source; its tile is black until another source of the same name is added.
     pub fn remove_source(&mut self, source: SourceId) {
         let tile = self.tiles.release(source);
         self.clear_tile(tile);
@@ -181,18 +180,18 @@ impl Recording {
     fn clear_tile(&self, tile: Option<usize>) {
         if let Some(seat) = tile {
             let since = Instant::now();
-            // Fails where the thread has ended with an error, which it has logged.
+            // Fails when the thread has ended with an error, which it has logged.
             let _ = self.commands.send(Command::ClearTile { tile: seat, since });
         }
     }
 
-    /// Takes a frame with its tracks. Without its view, or while the recording is behind, it is dropped.
+    /// Queues a frame with its tracks; never blocks. Drops it when it has no full image, or when the queue is full.
     pub fn push(&mut self, meta: &FrameMeta, full_image: Option<BudgetedImage>, tracks: &[Track]) {
         let Some(tile) = self.tiles.tile_of(meta.source) else {
             return;
         };
         self.offered += 1;
-        // An image of another size has its boxes elsewhere.
+        // Boxes refer to the source size: an image of another size would show them at wrong positions.
         let is_offline = self.tiles.is_offline(meta.source);
         let fits = |view: &BudgetedImage| {
             !is_offline
@@ -202,7 +201,7 @@ impl Recording {
         let Some(full_image) = full_image.filter(fits) else {
             return;
         };
-        // Fails where the thread has ended with an error, which it has logged.
+        // Fails when the thread has ended with an error, which it has logged.
         let _ = self.commands.send(Command::Draw(Box::new(DrawRequest {
             meta: *meta,
             tile,
@@ -212,7 +211,8 @@ impl Recording {
         })));
     }
 
-    /// Draws the queued frames, and finalizes the file; each takes at most the deadline passed to [`start`](Self::start).
+    /// Draws the queued frames and finalizes the file. Blocks; each of the two takes at most the deadline passed to
+    /// [`start`](Self::start).
     #[must_use]
     pub fn close(self) -> RecordingEnd {
         drop(self.commands);
@@ -254,10 +254,12 @@ mod tests {
             [4, 4, 16]
         );
         assert_eq!(OverflowPolicy::Block.queue_capacity(1), usize::MAX);
-        // While a batch waits, the next one is on its way.
+        // One batch waits in the queue while the next one arrives.
         let image = || Image::new(Size::new(1, 1), 4, Box::new([0_u8; 4])).expect("4 bytes");
-        let shelf = Recording::image_budget(16, 16);
-        let kept: Vec<_> = (0..100).map_while(|_| shelf.try_acquire(image())).collect();
-        assert_eq!(kept.len(), 16 + 16 + IN_FLIGHT_IMAGES);
+        let budget = Recording::image_budget(16, 16);
+        let images: Vec<_> = (0..100)
+            .map_while(|_| budget.try_acquire(image()))
+            .collect();
+        assert_eq!(images.len(), 16 + 16 + IN_FLIGHT_IMAGES);
     }
 }

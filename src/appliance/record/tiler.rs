@@ -1,14 +1,14 @@
-//! Tiling: a grid of cells of one size, each with the whole image of one source in its own aspect ratio.
+//! Tiling: a grid of cells of one size. Each cell shows the whole image of one source in its aspect ratio.
 //!
-//! Pure: positions of cells, and scaling of pixels into them. A grid of one cell is the image itself, with even sides, which
-//! encoders require.
+//! Pure computation of cell positions, and scaling of pixels into cells. A grid with one cell is the image itself, with even
+//! sides, as encoders require.
 
 use jetwatch_types::{Image, Letterbox, PIXEL_BYTES, Placement, Size};
 
 /// Size of the output when it shows more than one source.
 const MOSAIC_SIZE: Size = Size::new(1280, 720);
 
-/// A part of the whole output, in pixels; it lies inside of it.
+/// A rectangle inside the output image, in pixels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TileRect {
     /// First column.
@@ -28,8 +28,8 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// For `sources` sources, of which the first has images of the size `first`. One source fills the output, at its own
-    /// size; several share 1280×720 pixels in as many columns as rows, or one row less.
+    /// Layout for `sources` sources; `first` is the image size of the first. One source fills the output at its own size;
+    /// several share 1280×720 pixels, with as many columns as rows or one more.
     #[must_use]
     pub fn new(sources: usize, first: Size) -> Self {
         let even = |side: u32| side.max(2).next_multiple_of(2);
@@ -74,8 +74,8 @@ impl Grid {
         }
     }
 
-    /// Position of an image of the size `source` in its cell: unscaled where it fits except for one row or column, else as
-    /// large as the cell allows and centered.
+    /// Position of an image of the size `source` in its cell: unscaled when it fits except for one row or column, otherwise as
+    /// large as the cell allows, centered.
     #[must_use]
     pub fn fit(&self, index: usize, source: Size) -> TileRect {
         let cell = self.cell(index);
@@ -100,7 +100,7 @@ impl Grid {
 /// mean of four samples, evenly spaced in the pixel's source area.
 ///
 /// # Panics
-/// When `tile` is not inside of `pixels`.
+/// When `tile` is not inside `pixels`.
 pub fn copy_into(image: &Image, tile: TileRect, pixels: &mut [u8], stride: usize) {
     let (from, to) = (image.size, tile.size);
     if from.width == 0 || from.height == 0 {
@@ -124,18 +124,19 @@ pub fn copy_into(image: &Image, tile: TileRect, pixels: &mut [u8], stride: usize
                     .iter()
                     .map(|row| u16::from(row[left + channel]) + u16::from(row[right + channel]))
                     .sum::<u16>();
-                // A mean of four bytes is one.
+                // The mean of four bytes fits into a byte.
                 *value = ((sum + 2) / 4) as u8;
             }
         }
     }
 }
 
-/// The samples at one and at three quarters of the source area, of `from` pixels, of pixel `at` of `to`.
+/// Source coordinates of the two samples of output pixel `at`: at one and three quarters of its source area. `from` source
+/// pixels are scaled to `to`.
 fn quarters(at: u32, from: u32, to: u32) -> [u32; 2] {
     [1, 3].map(|quarter| {
         let position = (u64::from(at) * 4 + quarter) * u64::from(from) / (u64::from(to) * 4);
-        // Below `from`, which is a u32.
+        // Less than `from`, which is a u32.
         position as u32
     })
 }
@@ -175,9 +176,9 @@ mod tests {
     fn single_source_keeps_even_size() {
         let grid = Grid::new(1, Size::new(641, 359));
         assert_eq!(grid.size(), Size::new(642, 360));
-        let place = grid.fit(0, Size::new(641, 359));
+        let rect = grid.fit(0, Size::new(641, 359));
         assert_eq!(
-            (place.left, place.top, place.size),
+            (rect.left, rect.top, rect.size),
             (0, 0, Size::new(641, 359))
         );
         assert_eq!(Grid::new(1, Size::new(1, 1)).size(), Size::new(2, 2));
@@ -218,14 +219,14 @@ mod tests {
     #[test]
     fn tile_copy_writes_only_its_tile() {
         for (width, height) in [(8, 6), (16, 12), (200, 150), (3, 2), (1, 1), (255, 1)] {
-            let place = TileRect {
+            let rect = TileRect {
                 left: 3,
                 top: 2,
                 size: Size::new(8, 6),
             };
             let stride = 60;
             let mut pixels = vec![99_u8; stride * 10];
-            copy_into(&image(width, height), place, &mut pixels, stride);
+            copy_into(&image(width, height), rect, &mut pixels, stride);
             for (index, pixel) in pixels.as_chunks::<4>().0.iter().enumerate() {
                 let (x, y) = (index % 15, index / 15);
                 let is_inside = (3..11).contains(&x) && (2..8).contains(&y);
@@ -236,11 +237,11 @@ mod tests {
                 // The center of the pixel's source area.
                 let middle =
                     |at: usize, from: u32, to: f32| (at as f32 + 0.5) * from as f32 / to - 0.5;
-                let wanted = [middle(x - 3, width, 8.0), middle(y - 2, height, 6.0)];
-                for (value, wanted) in pixel.iter().zip(wanted) {
+                let expected = [middle(x - 3, width, 8.0), middle(y - 2, height, 6.0)];
+                for (value, expected) in pixel.iter().zip(expected) {
                     assert!(
-                        (f32::from(*value) - wanted).abs() <= 1.0,
-                        "{pixel:?}, {wanted:?}"
+                        (f32::from(*value) - expected).abs() <= 1.0,
+                        "{pixel:?}, {expected:?}"
                     );
                 }
                 assert_eq!(pixel[2..], [7, 0]);
@@ -250,14 +251,14 @@ mod tests {
 
     #[test]
     fn an_image_of_the_same_size_is_copied_unchanged() {
-        let place = TileRect {
+        let rect = TileRect {
             left: 0,
             top: 0,
             size: Size::new(5, 4),
         };
         let mut pixels = vec![0; 80];
         let original = image(5, 4);
-        copy_into(&original, place, &mut pixels, 20);
+        copy_into(&original, rect, &mut pixels, 20);
         for y in 0..4 {
             assert_eq!(&pixels[y as usize * 20..][..20], original.row(y));
         }

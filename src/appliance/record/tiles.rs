@@ -7,11 +7,11 @@ use super::overlay::Overlay;
 /// The tiles of a recording.
 pub(super) struct TileAssignment {
     names: Vec<String>,
-    /// By the source's index.
+    /// Tile by source index.
     tile_of: Vec<Option<usize>>,
     /// Sources that are offline.
     offline: Vec<SourceId>,
-    /// By tile: the overlay from the next frame on.
+    /// By tile: a new overlay for the next frame.
     pub(super) new_overlays: Vec<Option<Box<Overlay>>>,
 }
 
@@ -28,7 +28,7 @@ impl TileAssignment {
 
     /// Assigns the tile of this name to a source; returns whether there is one.
     pub(super) fn assign(&mut self, source: SourceId, name: &str, overlay: Box<Overlay>) -> bool {
-        let Some(tile) = self.names.iter().position(|known| known == name) else {
+        let Some(tile) = self.names.iter().position(|tile| tile == name) else {
             return false;
         };
         let index = source.index();
@@ -57,7 +57,7 @@ impl TileAssignment {
         self.offline.contains(&source)
     }
 
-    /// Frees the tile of a source; returns it, where it has not been assigned again.
+    /// Frees the tile of a source; returns it unless it is already assigned to another source.
     pub(super) fn release(&mut self, source: SourceId) -> Option<usize> {
         self.set_online(source);
         let tile = self.tile_of.get_mut(source.index())?.take()?;
@@ -77,20 +77,20 @@ mod tests {
     #[test]
     fn tile_belongs_to_source_name() {
         let overlay = || Box::new(Overlay::new(&[]));
-        let mut seats = TileAssignment::new(vec!["gate".to_owned(), "yard".to_owned()]);
-        assert!(seats.assign(SourceId(0), "gate", overlay()));
-        assert!(seats.assign(SourceId(1), "yard", overlay()));
-        assert!(!seats.assign(SourceId(2), "new", overlay()));
-        seats.new_overlays[1] = None;
+        let mut assignment = TileAssignment::new(vec!["gate".to_owned(), "yard".to_owned()]);
+        assert!(assignment.assign(SourceId(0), "gate", overlay()));
+        assert!(assignment.assign(SourceId(1), "yard", overlay()));
+        assert!(!assignment.assign(SourceId(2), "new", overlay()));
+        assignment.new_overlays[1] = None;
         // Restarted, with a new id.
-        assert!(seats.assign(SourceId(3), "yard", overlay()));
-        let places = [0, 1, 2, 3, 9].map(|id| seats.tile_of(SourceId(id)));
-        assert_eq!(places, [Some(0), Some(1), None, Some(1), None]);
-        assert!(seats.new_overlays[1].is_some());
+        assert!(assignment.assign(SourceId(3), "yard", overlay()));
+        let tiles = [0, 1, 2, 3, 9].map(|id| assignment.tile_of(SourceId(id)));
+        assert_eq!(tiles, [Some(0), Some(1), None, Some(1), None]);
+        assert!(assignment.new_overlays[1].is_some());
         // The earlier one leaves late, and its tile stays assigned.
-        assert_eq!(seats.release(SourceId(1)), None);
-        assert_eq!(seats.release(SourceId(3)), Some(1));
-        assert_eq!(seats.release(SourceId(3)), None);
-        assert_eq!(seats.tile_of(SourceId(3)), None);
+        assert_eq!(assignment.release(SourceId(1)), None);
+        assert_eq!(assignment.release(SourceId(3)), Some(1));
+        assert_eq!(assignment.release(SourceId(3)), None);
+        assert_eq!(assignment.tile_of(SourceId(3)), None);
     }
 }

@@ -1,10 +1,10 @@
-//! The encoder's pipeline: images in `BGRx` in, a file out.
+//! Encoding pipeline: `BGRx` images in, a file out.
 //!
 //! ```text
-//!   appsrc ─► videoconvert or nvvidconv ─► form ─► encoder ─► (parser) ─► muxer ─► filesink
+//!   appsrc ─► videoconvert or nvvidconv ─► caps ─► encoder ─► (parser) ─► muxer ─► filesink
 //! ```
 //!
-//! Used by the recording's thread only, which blocks here while the encoder is behind.
+//! Only the recorder thread uses it; it blocks here while the encoder is behind.
 
 use std::time::{Duration, Instant};
 
@@ -17,10 +17,10 @@ use jetwatch_types::{PIXEL_BYTES, Size};
 use super::RenderError;
 use super::encoders::{EncoderChoice, Setting, package_of};
 
-/// Images that may wait for the encoder.
+/// Maximum number of images that wait for the encoder.
 const QUEUE_CAPACITY: u64 = 2;
 
-/// Interval at which the wait for the encoder checks for its errors.
+/// Interval of the checks for errors while waiting for the encoder.
 const POLL_INTERVAL: gst::ClockTime = gst::ClockTime::from_mseconds(5);
 
 /// Nominal frame rate for encoders that require one; the images have their own timestamps.
@@ -43,7 +43,10 @@ pub(super) struct VideoWriter {
 }
 
 impl VideoWriter {
-    /// Starts a file of images of `size`, whose sides are even. Existing contents are lost.
+    /// Starts a file with images of `size`, whose sides are even. Overwrites an existing file.
+    ///
+    /// # Errors
+    /// An element is missing, or the pipeline does not start.
     pub(super) fn open(choice: &EncoderChoice, size: Size) -> Result<Self, RenderError> {
         let encoder = choice.encoder;
         let pipeline = gst::Pipeline::with_name("record");
@@ -54,7 +57,7 @@ impl VideoWriter {
         source.set_caps(Some(&caps));
         source.set_format(gst::Format::Time);
 
-        let (converter, form) = match encoder.is_of_jetson {
+        let (converter, filter_caps) = match encoder.needs_nvmm {
             true => (
                 "nvvidconv",
                 raw_video_caps("NV12").features(["memory:NVMM"]).build(),
@@ -62,14 +65,14 @@ impl VideoWriter {
             false => ("videoconvert", raw_video_caps("I420").build()),
         };
         let filter = make("capsfilter")?;
-        filter.set_property("caps", form);
+        filter.set_property("caps", filter_caps);
         let compress = make(encoder.element)?;
         for (property, setting) in encoder.settings {
-            let word = match setting {
-                Setting::Word(word) => (*word).to_owned(),
+            let value = match setting {
+                Setting::Text(text) => (*text).to_owned(),
                 Setting::Bitrate => bitrate(size).to_string(),
             };
-            set_if_supported(&compress, property, &word);
+            set_if_supported(&compress, property, &value);
         }
         let (muxer, _) = choice.container.muxer();
         let file = make("filesink")?;
@@ -114,7 +117,7 @@ impl VideoWriter {
             last_pts: None,
         };
         if writer.pipeline.set_state(gst::State::Playing).is_err() {
-            let fallback = || failed(encoder.element, "it did not start".to_owned());
+            let fallback = || failed(encoder.element, "the encoder did not start".to_owned());
             return Err(writer
                 .bus_error(gst::ClockTime::SECOND)
                 .unwrap_or_else(fallback));
@@ -123,7 +126,10 @@ impl VideoWriter {
     }
 
     /// Blocks until the encoder accepts an image.
-    pub(super) fn wait_for_room(&self) -> Result<(), RenderError> {
+    ///
+    /// # Errors
+    /// The encoder or the disk failed.
+    pub(super) fn wait_for_space(&self) -> Result<(), RenderError> {
         let mut wait = gst::ClockTime::ZERO;
         loop {
             if let Some(error) = self.bus_error(wait) {
@@ -137,7 +143,10 @@ impl VideoWriter {
     }
 
     /// Encodes the image that `draw` writes, at the time `at` from the start. `draw` gets the rows and their stride in bytes,
-    /// with undefined contents. Does not block: [`wait_for_room`](Self::wait_for_room) does.
+    /// with undefined contents. Does not block: call [`wait_for_space`](Self::wait_for_space) before.
+    ///
+    /// # Errors
+    /// The pipeline does not accept the image, or has failed.
     pub(super) fn push(
         &mut self,
         at: Duration,
@@ -151,7 +160,7 @@ impl VideoWriter {
                 .get_mut()
                 .ok_or_else(|| refused("a buffer is shared".to_owned()))?;
             owned.set_pts(gst::ClockTime::try_from(at).ok());
-            // Muxers use it for the last image only, which players skip when its duration is zero.
+            // Muxers use the duration of the last image only; players skip that image when it is zero.
             let since_last = self.last_pts.and_then(|shown| at.checked_sub(shown));
             let lasts = since_last.map_or(Ok(NOMINAL_TIME), gst::ClockTime::try_from);
             owned.set_duration(lasts.ok());
@@ -172,10 +181,13 @@ impl VideoWriter {
         }
     }
 
-    /// Finalizes the file, within `deadline`.
+    /// Finalizes the file; blocks for at most `deadline`.
+    ///
+    /// # Errors
+    /// The pipeline failed, or did not finish in time.
     pub(super) fn close(self, deadline: Duration) -> Result<(), RenderError> {
         let requested_at = Instant::now();
-        // Fails only where the pipeline has failed, which the bus reports.
+        // Fails only when the pipeline has failed, which the bus reports.
         let _ = self.source.end_of_stream();
         while let Some(left) = deadline.checked_sub(requested_at.elapsed()) {
             let wait = gst::ClockTime::try_from(left).unwrap_or(gst::ClockTime::SECOND);
@@ -218,7 +230,7 @@ impl VideoWriter {
             ),
             reason: gst_error.message().to_owned(),
             advice: match is_full {
-                true => "free disk space, or record elsewhere",
+                true => "free disk space, or record to another disk",
                 false => "check the disk; set GST_DEBUG=3 for details",
             },
         })
@@ -265,12 +277,12 @@ fn failed(element: &'static str, reason: String) -> RenderError {
     }
 }
 
-/// Sets an enum property by its nick, where the element supports it: releases differ, and the defaults work.
-fn set_if_supported(element: &gst::Element, property: &str, word: &str) {
-    let known = element.find_property(property);
-    let value = known.and_then(|spec| gst::glib::Value::deserialize(word, spec.value_type()).ok());
+/// Sets an enum property by its nick, when the element supports it: releases differ, and the defaults work.
+fn set_if_supported(element: &gst::Element, property: &str, nick: &str) {
+    let spec = element.find_property(property);
+    let value = spec.and_then(|spec| gst::glib::Value::deserialize(nick, spec.value_type()).ok());
     match value {
         Some(value) => element.set_property_from_value(property, &value),
-        None => log::debug!("{} does not support {property}={word}", element.name()),
+        None => log::debug!("{} does not support {property}={nick}", element.name()),
     }
 }

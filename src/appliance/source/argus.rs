@@ -1,31 +1,34 @@
-//! Recovery of a Jetson's camera service that hangs: when to request its restart, and how.
+//! Recovery of a hanging Jetson camera service: when to request its restart, and how.
 //!
-//! All CSI cameras go through `nvargus-daemon`, which runs as root. When it hangs, no reconnect helps, and the daemon has
-//! no permission to restart it (polkit on Ubuntu 20.04 cannot grant it for a single unit). So it requests a restart: it writes
-//! a file, which `jetwatch-argus.path` watches, and root's `jetwatch-argus.service` restarts the camera service.
-//! Called by the supervisor, once a failed session of a CSI source.
+//! All CSI cameras go through `nvargus-daemon`, which runs as root. When it hangs, no reconnect helps, and jetwatch has no
+//! permission to restart it (polkit on Ubuntu 20.04 cannot grant it for a single unit). So it requests a restart: it writes a
+//! file that `jetwatch-argus.path` watches, and root's `jetwatch-argus.service` restarts the camera service.
+//! The supervisor calls this after each failed session of a CSI source.
 
 use std::fs;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{SourceCounters, SourceError};
+use parking_lot::{Mutex, MutexGuard};
 
-/// The file that asks; the unit has the same path.
+use super::{SourceCounters, SourceError};
+use jetwatch_types::Backoff;
+
+/// File that requests a restart; the unit has the same path.
 const REQUEST: &str = "/run/jetwatch/restart-argus";
 
-/// Sessions that must fail one after the other in the way of a service that hangs.
+/// Consecutive failed sessions with signs of a hanging service before a restart is requested.
 const FAILURE_THRESHOLD: u32 = 2;
 
-/// From one request to the next, also after one that helped: the camera service needs some seconds to come back, a broken camera
-/// is not mended by it, and the unit refuses who asks too often.
+/// Minimum time between two requests, also after one that helped: the camera service needs some seconds to start, a restart
+/// does not repair a broken camera, and the unit has a start limit.
 const INITIAL_WAIT: Duration = Duration::from_secs(90);
 
-/// Longest wait between requests; it doubles from the first while nothing helps.
+/// Maximum time between requests; the wait doubles while restarts do not help.
 const MAX_WAIT: Duration = Duration::from_secs(1800);
 
-/// What the element says when the service behind it does not answer, in lower case. Often it says nothing and ends its stream.
+/// Texts of the camera element when the service does not respond, in lower case. Often there is none and the stream ends.
 const HANG_SIGNS: [&str; 6] = [
     "ended the stream",
     "timeout",
@@ -35,37 +38,38 @@ const HANG_SIGNS: [&str; 6] = [
     "capturesession",
 ];
 
-/// What follows from a failed session.
+/// Reaction to a failed session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Action {
-    /// Nothing: it may be the camera.
+    /// None: the camera may be the cause.
     Wait,
-    /// The service hangs; it was asked for a restart not long ago.
+    /// The service hangs; its restart was requested a short time ago.
     AlreadyRequested,
-    /// The service hangs.
+    /// The service hangs; request a restart.
     Request,
 }
 
-/// One for all sources of a daemon, since they share the service: while one of them delivers frames, it answers.
+/// Restart policy of the camera service. One for all sources of a daemon, since they share the service: while one of them
+/// delivers frames, the service works.
 #[derive(Debug)]
 pub struct ArgusSupervisor {
-    /// `None`: nobody is asked, as in a check of the configuration.
+    /// The request file; `None`: never request a restart, as in a check of the configuration.
     request: Option<PathBuf>,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
-    /// The CSI sources' counters.
+    /// Counters of the CSI sources.
     sources: Vec<Arc<SourceCounters>>,
-    /// Frames of all of them at the last failure.
+    /// Frames of all CSI sources at the last failure.
     frames: u64,
     /// Failures since the last frame.
     failures: u32,
     requested_at: Option<Instant>,
-    /// Whether frames came for a good while since.
+    /// Whether a session was steady since the last request.
     helped: bool,
-    wait: Duration,
+    backoff: Backoff,
 }
 
 impl Default for State {
@@ -76,13 +80,13 @@ impl Default for State {
             failures: 0,
             requested_at: None,
             helped: false,
-            wait: INITIAL_WAIT,
+            backoff: Backoff::new(INITIAL_WAIT, MAX_WAIT),
         }
     }
 }
 
 impl State {
-    /// A session failed at `now`; `hangs`: in the way of a service that hangs. `frames`: of all sources so far.
+    /// Reaction to a session that failed at `now`. `hangs`: with signs of a hanging service. `frames`: of all CSI sources so far.
     fn after_failure(&mut self, hangs: bool, frames: u64, now: Instant) -> Action {
         if std::mem::replace(&mut self.frames, frames) < frames {
             self.failures = 0;
@@ -96,12 +100,12 @@ impl State {
         }
         if self
             .requested_at
-            .is_some_and(|asked| now.saturating_duration_since(asked) < self.wait)
+            .is_some_and(|requested| now.saturating_duration_since(requested) < self.backoff.wait())
         {
             return Action::AlreadyRequested;
         }
         if self.requested_at.is_some() && !self.helped {
-            self.wait = (self.wait * 2).min(MAX_WAIT);
+            self.backoff.advance();
         }
         self.requested_at = Some(now);
         self.helped = false;
@@ -109,21 +113,21 @@ impl State {
         Action::Request
     }
 
-    /// A session worked for a good while: an earlier request helped.
+    /// Records a steady session: an earlier request helped.
     fn after_steady_work(&mut self) {
         self.helped = true;
-        self.wait = INITIAL_WAIT;
+        self.backoff.reset();
     }
 }
 
 impl ArgusSupervisor {
-    /// For the daemon: asks through the file that the system's unit watches.
+    /// For the daemon: requests restarts through the file that the systemd unit watches.
     #[must_use]
     pub fn with_restart_unit() -> Self {
         Self::with_request_file(Some(PathBuf::from(REQUEST)))
     }
 
-    /// For a check: a hanging service is told, and left alone.
+    /// For a check: a hanging service is only reported.
     #[must_use]
     pub fn disabled() -> Self {
         Self::with_request_file(None)
@@ -136,20 +140,20 @@ impl ArgusSupervisor {
         }
     }
 
-    /// One more source whose frames prove that the service answers.
+    /// Adds a source; its frames prove that the service works.
     pub(super) fn add_source(&self, counters: &Arc<SourceCounters>) {
         self.state().sources.push(Arc::clone(counters));
     }
 
-    /// A CSI session failed with `error`; `steady`: after it had delivered frames for a good while. Asks for a restart when
-    /// it must be the service; what to add to the error's text.
+    /// Handles a CSI session that failed with `error`; `steady`: after it had delivered frames for a good while. Requests a
+    /// restart when the service must be the cause. Returns a text to append to the error.
     pub(super) fn on_failure(
         &self,
         error: &SourceError,
         steady: bool,
         now: Instant,
     ) -> Option<String> {
-        let verdict = {
+        let action = {
             let mut state = self.state();
             if steady {
                 state.after_steady_work();
@@ -158,9 +162,9 @@ impl ArgusSupervisor {
             state.after_failure(is_hung(error), frames, now)
         };
         let by_hand = "restart it: sudo systemctl restart nvargus-daemon";
-        match (verdict, &self.request) {
+        match (action, &self.request) {
             (Action::Wait, _) => None,
-            (_, None) => Some(format!("nvargus-daemon does not answer; {by_hand}")),
+            (_, None) => Some(format!("nvargus-daemon does not respond; {by_hand}")),
             (Action::AlreadyRequested, _) => Some(
                 "nvargus-daemon does not respond, and its restart was already requested".to_owned(),
             ),
@@ -180,11 +184,11 @@ impl ArgusSupervisor {
 
 impl ArgusSupervisor {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
-/// Whether a session failed as it does when the service hangs: no frame came, or the element says that nobody answers.
+/// Whether a session failed with signs of a hanging service: no frame, or a typical error text.
 fn is_hung(error: &SourceError) -> bool {
     match error {
         SourceError::Stalled { .. } | SourceError::Empty => true,
@@ -229,16 +233,16 @@ mod tests {
         assert_eq!(fails_at(200), Action::Wait);
         assert_eq!(fails_at(270), Action::AlreadyRequested);
         assert_eq!(fails_at(277), Action::Request);
-        // One that works for some seconds after each restart is not asked for oftener than the first wait.
-        let mut asked = Vec::new();
+        // A service that works for some seconds after each restart is not restarted more often than after the first wait.
+        let mut requests = Vec::new();
         for seconds in 280..880 {
             state.after_steady_work();
-            let verdict = state.after_failure(true, 0, start + Duration::from_secs(seconds));
-            if verdict == Action::Request {
-                asked.push(seconds);
+            let action = state.after_failure(true, 0, start + Duration::from_secs(seconds));
+            if action == Action::Request {
+                requests.push(seconds);
             }
         }
-        assert_eq!(asked, [367, 457, 547, 637, 727, 817]);
+        assert_eq!(requests, [367, 457, 547, 637, 727, 817]);
     }
 
     #[test]
@@ -269,8 +273,8 @@ mod tests {
         assert!(!is_hung(&SourceError::Init(String::new())));
         let mut state = State::default();
         for _ in 0..4 {
-            let verdict = state.after_failure(false, 0, Instant::now());
-            assert_eq!(verdict, Action::Wait);
+            let action = state.after_failure(false, 0, Instant::now());
+            assert_eq!(action, Action::Wait);
         }
     }
 
@@ -281,10 +285,12 @@ mod tests {
         let restarts = ArgusSupervisor::with_request_file(Some(file.clone()));
         let now = Instant::now();
         assert_eq!(restarts.on_failure(&stall(), false, now), None);
-        let told = restarts.on_failure(&stall(), false, now).expect("it hangs");
+        let text = restarts
+            .on_failure(&stall(), false, now)
+            .expect("the service hangs");
         assert!(
-            told.contains("restart from jetwatch-argus.service"),
-            "{told}"
+            text.contains("restart from jetwatch-argus.service"),
+            "{text}"
         );
         let written = fs::read_to_string(&file).expect("the request");
         assert!(written.contains("no frame for 5000 ms"), "{written}");
@@ -292,15 +298,19 @@ mod tests {
         let missing =
             ArgusSupervisor::with_request_file(Some(folder.path().join("no/restart-argus")));
         missing.on_failure(&stall(), false, now);
-        let told = missing.on_failure(&stall(), false, now).expect("it hangs");
+        let text = missing
+            .on_failure(&stall(), false, now)
+            .expect("the service hangs");
         assert!(
-            told.contains("sudo systemctl restart nvargus-daemon"),
-            "{told}"
+            text.contains("sudo systemctl restart nvargus-daemon"),
+            "{text}"
         );
 
         let check = ArgusSupervisor::disabled();
         check.on_failure(&stall(), false, now);
-        let told = check.on_failure(&stall(), false, now).expect("it hangs");
-        assert!(told.contains("restart it"), "{told}");
+        let text = check
+            .on_failure(&stall(), false, now)
+            .expect("the service hangs");
+        assert!(text.contains("restart it"), "{text}");
     }
 }

@@ -1,8 +1,8 @@
-//! Conversion from the decoder's image to the network's: units, number of steps, and intermediate sizes.
-//! Pure: elements are made elsewhere.
+//! Planning of the conversion from the decoder's image to the network's: units, number of steps, and intermediate sizes.
+//! Pure: the caller creates the elements.
 //!
-//! The limits of the VIC are kept here, so that no element of NVIDIA's meets them at run time: a step changes neither side by
-//! more than a factor of 16, both pictures have at least 16 pixels a side, and three-channel RGB is neither read nor written.
+//! The limits of the VIC are applied here, so that NVIDIA's elements never run into them: a step changes neither side by more
+//! than a factor of 16, both images have at least 16 pixels per side, and three-channel RGB is neither read nor written.
 
 use std::fmt;
 
@@ -10,13 +10,13 @@ use jetwatch_config::Scaling;
 use jetwatch_platform::VideoUnit;
 use jetwatch_types::{Crop, Size};
 
-/// Greatest factor by which the VIC changes a side in one step.
+/// Maximum factor by which the VIC changes a side in one step.
 const VIC_MAX_FACTOR: u32 = 16;
 
-/// Least side of a picture that the VIC reads or writes, in pixels.
+/// Minimum side of an image that the VIC reads or writes, in pixels.
 const VIC_MIN_SIDE: u32 = 16;
 
-/// Formats in system memory that `nvvidconv` takes to the VIC, and to the GPU, by NVIDIA's Accelerated GStreamer guide.
+/// Formats in system memory that `nvvidconv` converts on the VIC, and on the GPU, by NVIDIA's Accelerated GStreamer guide.
 const VIC_FORMATS: &[&str] = &[
     "I420",
     "UYVY",
@@ -33,22 +33,22 @@ const VIC_FORMATS: &[&str] = &[
 ];
 const GPU_FORMATS: &[&str] = &["I420", "NV12", "P010_10LE", "GRAY8", "BGRx", "RGBA"];
 
-/// What the network's side takes.
+/// Input format of the detector.
 const OUTPUT_FORMAT: &str = "BGRx";
 
-/// Between two steps of the VIC: half the memory of `BGRx`.
+/// Format between two steps of the VIC: half the memory of `BGRx`.
 const INTERMEDIATE_FORMAT: &str = "NV12";
 
-/// Where pixels lie.
+/// Memory of the pixels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Memory {
-    /// In memory of the processor.
+    /// CPU memory.
     System,
-    /// In a surface of a Jetson, `memory:NVMM`.
+    /// A Jetson surface, `memory:NVMM`.
     Nvmm,
 }
 
-/// A picture as caps describe it.
+/// Size, pixel format and memory of an image, from its caps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct VideoFormat {
     pub(super) size: Size,
@@ -72,39 +72,41 @@ impl fmt::Display for VideoFormat {
     }
 }
 
-/// One step: who does it, of which part, and what comes out.
+/// One step: its unit, its crop, and its output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ConvertStep {
     pub(super) unit: VideoUnit,
-    /// Cut out of the picture before; `None`: all of it is taken.
+    /// Crop before scaling; `None`: the whole image.
     pub(super) crop: Option<CropOf>,
     pub(super) to: VideoFormat,
 }
 
-/// A part of a picture of this size.
+/// A crop of an image of size `of`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CropOf {
     pub(super) crop: Crop,
     pub(super) of: Size,
 }
 
-/// The units that this machine can scale with, or why not.
+/// The units of this machine that can scale, or the reason why not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ScalerAvailability {
     pub(super) vic: Result<(), String>,
     pub(super) gpu: Result<(), String>,
 }
 
-/// The steps, and why they are not done by a better unit.
+/// The steps, and why a better unit is not used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ConvertPlan {
     pub(super) steps: Vec<ConvertStep>,
     pub(super) note: Option<String>,
 }
 
-/// The way from `from` to `BGRx` of the size `inner`, or why there is none that the configuration accepts.
+/// Plans the conversion from `from` to `BGRx` of size `inner`. `output` is the memory of the last image if a unit of the Jetson
+/// writes it; the CPU always writes to its own memory.
 ///
-/// `output` says where the last picture lies if a Jetson's unit makes it; the processor always writes to its own memory.
+/// # Errors
+/// No conversion exists that the configuration accepts; the reason.
 pub(super) fn plan_conversion(
     from: &VideoFormat,
     inner: Size,
@@ -143,7 +145,10 @@ pub(super) fn plan_conversion(
     }
 }
 
-/// The same for a part of the picture, which the first step that can cuts out: no step more, and no copy.
+/// Like [`plan_conversion`], for a crop of the image. The first step that can crop does so, without a further step or copy.
+///
+/// # Errors
+/// Those of [`plan_conversion`].
 pub(super) fn plan_crop_conversion(
     from: &VideoFormat,
     crop: Option<Crop>,
@@ -159,29 +164,32 @@ pub(super) fn plan_crop_conversion(
         size: crop.size,
         ..from.clone()
     };
-    let named = |reason: String| format!("roi is {crop} of {}: {reason}", from.size);
-    let mut route = plan_conversion(&part, inner, scaling, scalers, output).map_err(named)?;
-    let cut = Some(CropOf {
+    let with_crop = |reason: String| format!("roi is {crop} of {}: {reason}", from.size);
+    let mut plan = plan_conversion(&part, inner, scaling, scalers, output).map_err(with_crop)?;
+    let crop_of = Some(CropOf {
         crop,
         of: from.size,
     });
-    match route.steps.as_mut_slice() {
-        // A part that the VIC may not even copy out of NVMM: it copies the whole, and the processor cuts.
+    match plan.steps.as_mut_slice() {
+        // The VIC cannot even copy a crop of this size out of NVMM: it copies the whole image, and the CPU crops.
         [copy, scale] if scale.unit == VideoUnit::Cpu && is_too_small(crop.size) => {
             copy.to.size = from.size;
-            scale.crop = cut;
+            scale.crop = crop_of;
         }
-        [first, ..] => first.crop = cut,
+        [first, ..] => first.crop = crop_of,
         [] => {}
     }
     Ok(ConvertPlan {
-        note: route.note.map(named),
-        ..route
+        note: plan.note.map(with_crop),
+        ..plan
     })
 }
 
-/// The way from `from` to `BGRx` of the same size in the processor's memory, or why there is none. Nothing is scaled, so that the
-/// VIC's limits do not matter; what is in the processor's memory already stays with the processor.
+/// Plans the conversion from `from` to `BGRx` of the same size in CPU memory. Nothing is scaled, so the VIC's size limits do not
+/// apply; what is in CPU memory stays with the CPU.
+///
+/// # Errors
+/// The image is in NVMM and no unit can copy it to CPU memory.
 pub(super) fn plan_full_size(
     from: &VideoFormat,
     scalers: &ScalerAvailability,
@@ -192,14 +200,14 @@ pub(super) fn plan_full_size(
         (Memory::Nvmm, _, Ok(())) => VideoUnit::Gpu,
         (Memory::Nvmm, Err(reason), _) => {
             return Err(format!(
-                "the pictures lie in NVMM and nothing can copy them from there: {reason}"
+                "the images are in NVMM and nothing can copy them out: {reason}"
             ));
         }
     };
     Ok(vec![final_step(unit, from.size, Memory::System)])
 }
 
-/// On the processor. A picture in NVMM is copied to its memory first, which only `nvvidconv` can do.
+/// Steps on the CPU. An image in NVMM is first copied to CPU memory, which only `nvvidconv` can do.
 fn cpu(
     from: &VideoFormat,
     inner: Size,
@@ -212,7 +220,7 @@ fn cpu(
             (_, Ok(())) => VideoUnit::Gpu,
             (Err(reason), _) => {
                 return Err(format!(
-                    "the pictures lie in NVMM and nothing can copy them from there: {reason}"
+                    "the images are in NVMM and nothing can copy them out: {reason}"
                 ));
             }
         };
@@ -232,10 +240,10 @@ fn cpu(
 
 fn vic(from: &VideoFormat, inner: Size, output: Memory) -> Result<Vec<ConvertStep>, String> {
     accepts(from, VIC_FORMATS, VideoUnit::Vic)?;
-    for (what, size) in [("source", from.size), ("network's picture", inner)] {
+    for (what, size) in [("source", from.size), ("network's image", inner)] {
         if is_too_small(size) {
             return Err(format!(
-                "the {what} has {size} pixels, and the VIC needs at least {VIC_MIN_SIDE}×{VIC_MIN_SIDE}"
+                "the {what} has {size} pixels, the VIC needs at least {VIC_MIN_SIDE}×{VIC_MIN_SIDE}"
             ));
         }
     }
@@ -249,7 +257,7 @@ fn vic(from: &VideoFormat, inner: Size, output: Memory) -> Result<Vec<ConvertSte
     );
     if !fits(from.size, between) || !fits(between, inner) {
         return Err(format!(
-            "{} to {inner} is more than two steps of a factor of {VIC_MAX_FACTOR}",
+            "{} to {inner} needs more than two steps of a factor of {VIC_MAX_FACTOR}",
             from.size
         ));
     }
@@ -266,8 +274,8 @@ fn vic(from: &VideoFormat, inner: Size, output: Memory) -> Result<Vec<ConvertSte
     Ok(vec![first, last])
 }
 
-/// A converter of the Jetson has its own memory at one side at least: from the processor's memory to the processor's memory,
-/// the one step writes there, and another gets the picture out.
+/// A Jetson converter needs NVMM on at least one side: between CPU memory and CPU memory, the first step writes to NVMM, and a
+/// second one copies the image out.
 fn through_nvmm(from: &VideoFormat, steps: Vec<ConvertStep>) -> Vec<ConvertStep> {
     match steps.as_slice() {
         [only] if from.memory == Memory::System && only.to.memory == Memory::System => {
@@ -292,25 +300,25 @@ fn final_step(unit: VideoUnit, size: Size, memory: Memory) -> ConvertStep {
     }
 }
 
-/// Whether `unit` can take pictures of this form. What lies in NVMM was made by another unit of the Jetson and always fits.
+/// Checks that `unit` reads images of this format. An image in NVMM comes from another unit of the Jetson and always fits.
 fn accepts(from: &VideoFormat, formats: &[&str], unit: VideoUnit) -> Result<(), String> {
     if from.memory == Memory::Nvmm || formats.contains(&from.format.as_str()) {
         return Ok(());
     }
     Err(format!(
-        "the source gives {}, and the {} reads {} alone",
+        "the source delivers {}, the {} reads only {}",
         from.format,
         unit.name(),
         formats.join(", ")
     ))
 }
 
-/// Whether the VIC neither reads nor writes pictures of this size.
+/// Whether the VIC can neither read nor write images of this size.
 fn is_too_small(size: Size) -> bool {
     size.width.min(size.height) < VIC_MIN_SIDE
 }
 
-/// Whether one step of the VIC leads from one size to the other.
+/// Whether one step of the VIC can scale from one size to the other.
 fn fits(from: Size, to: Size) -> bool {
     let fits = |from: u32, to: u32| {
         let (less, more) = (from.min(to), from.max(to));
@@ -319,8 +327,8 @@ fn fits(from: Size, to: Size) -> bool {
     fits(from.width, to.width) && fits(from.height, to.height)
 }
 
-/// A side between two steps: the end's where one step leads there, else the geometric mean, so that both steps change it
-/// alike. Even, as colors of `NV12` have half the pixels.
+/// One side of the intermediate image: the final one if one step is enough, else the geometric mean, so that both steps scale
+/// equally. Even, since chroma of `NV12` has half the resolution.
 fn intermediate_size(from: u32, to: u32) -> u32 {
     let side = match fits(Size::new(from, 1), Size::new(to, 1)) {
         true => to,

@@ -1,7 +1,7 @@
-//! Every GStreamer element and property that jetwatch names, in one table.
+//! Table of every GStreamer element and property that jetwatch names.
 //!
-//! Elements are made through [`make`] only, so that the table cannot lack one; a test compares it with GStreamer 1.16 and
-//! with what NVIDIA documents of the elements that come with L4T.
+//! Elements are created with [`make`] only, so the table is complete; a test compares it with GStreamer 1.16 and with NVIDIA's
+//! documentation of the elements in L4T.
 
 use gstreamer as gst;
 use gstreamer::glib;
@@ -15,14 +15,14 @@ use jetwatch_config::DecoderChoice;
 pub struct ElementSpec {
     /// Factory name.
     pub name: &'static str,
-    /// Debian and Ubuntu package with its plug-in.
+    /// Debian and Ubuntu package that contains its plug-in.
     pub package: &'static str,
     /// Properties that the code sets.
     pub properties: &'static [&'static str],
 }
 
 impl ElementSpec {
-    /// Whether it comes with NVIDIA's L4T, and so is on a Jetson alone.
+    /// Whether it comes with NVIDIA's L4T, and thus exists on a Jetson only.
     #[must_use]
     pub fn is_from_l4t(&self) -> bool {
         self.package == L4T
@@ -48,7 +48,7 @@ const fn element(
     }
 }
 
-/// All of them.
+/// All elements.
 pub const ELEMENTS: &[ElementSpec] = &[
     element("filesrc", CORE, &["location"]),
     element("capsfilter", CORE, &["caps"]),
@@ -64,7 +64,7 @@ pub const ELEMENTS: &[ElementSpec] = &[
         BASE,
         &["caps", "sync", "async", "max-buffers", "enable-last-sample"],
     ),
-    // Made by decodebin, for H.264; the other decoders of its family have the same property.
+    // Created by decodebin, for H.264; the other decoders of its family have the same property.
     element("avdec_h264", LIBAV, &["max-threads"]),
     element(
         "rtspsrc",
@@ -80,7 +80,7 @@ pub const ELEMENTS: &[ElementSpec] = &[
         ],
     ),
     element("v4l2src", GOOD, &["device"]),
-    // Before a Jetson's decoder, which wants whole pictures with their headers.
+    // Before a Jetson's decoder, which needs whole access units with their headers.
     element("h264parse", BAD, &[]),
     element("h265parse", BAD, &[]),
     element("jpegparse", BAD, &[]),
@@ -104,23 +104,23 @@ pub const ELEMENTS: &[ElementSpec] = &[
     ),
 ];
 
-/// An element as GStreamer has it here.
+/// An element as installed on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ElementState {
-    /// It is missing.
+    /// It is not installed.
     Missing,
-    /// It is here.
+    /// It is installed.
     Present {
         /// Version of its plug-in.
         version: String,
         /// Properties that the code sets, each with its type.
         properties: Vec<(&'static str, String)>,
-        /// Properties that it lacks, or that cannot be set to what the code sets.
+        /// Properties that are missing or cannot be set to the required type.
         wrong: Vec<String>,
     },
 }
 
-/// Types of properties that are set to values of these types; the others are set by words, which are asked for when they are set.
+/// Types of properties that are set by value; the others are set by text, and checked when they are set.
 const TYPES: &[(&str, &str, &str)] = &[
     ("filesrc", "location", "gchararray"),
     ("capsfilter", "caps", "GstCaps"),
@@ -148,7 +148,7 @@ const TYPES: &[(&str, &str, &str)] = &[
     ("nvvidconv", "bl-output", "gboolean"),
 ];
 
-/// Looks at an element of the table. GStreamer must have been started.
+/// Inspects an element of the table. GStreamer must be initialized.
 #[must_use]
 pub fn inspect_element(entry: &ElementSpec) -> ElementState {
     let found = gst::ElementFactory::find(entry.name).and_then(|found| found.load().ok());
@@ -165,13 +165,13 @@ pub fn inspect_element(entry: &ElementSpec) -> ElementState {
             continue;
         };
         let kind = spec.value_type().name().to_owned();
-        let wanted = TYPES
+        let required = TYPES
             .iter()
             .find(|(element, name, _)| *element == entry.name && name == property);
-        if let Some((.., wanted)) = wanted
-            && kind != *wanted
+        if let Some((.., required)) = required
+            && kind != *required
         {
-            wrong.push(format!("{property} is a {kind}, expected {wanted}"));
+            wrong.push(format!("{property} is a {kind}, expected {required}"));
         } else if !spec.flags().contains(glib::ParamFlags::WRITABLE) {
             wrong.push(format!("{property} cannot be set"));
         }
@@ -185,7 +185,10 @@ pub fn inspect_element(entry: &ElementSpec) -> ElementState {
     }
 }
 
-/// Whether GStreamer has the element, with a property that takes a word if one is asked for; else why not.
+/// Checks that GStreamer has the element, with a property that accepts the given text if there is one.
+///
+/// # Errors
+/// The reason, with the remedy.
 pub(super) fn require_element(
     factory: &'static str,
     setting: Option<(&'static str, &'static str)>,
@@ -199,33 +202,33 @@ pub(super) fn require_element(
     let found = gst::ElementFactory::find(factory)
         .and_then(|found| found.load().ok())
         .ok_or_else(missing)?;
-    let Some((property, word)) = setting else {
+    let Some((property, nick)) = setting else {
         return Ok(());
     };
     let class = glib::Class::<glib::Object>::from_type(found.element_type()).ok_or_else(missing)?;
     match class.find_property(property) {
         None => Err(format!(
-            "GStreamer element {factory} of this release has no property {property}, so that nothing says what it would run on"
+            "GStreamer element {factory} of this release has no property {property}, so the unit that it runs on is unknown"
         )),
-        Some(spec) if format_setting(&spec, word).is_none() => Err(format!(
-            "property {property} of GStreamer element {factory} does not know {word}"
+        Some(spec) if format_setting(&spec, nick).is_none() => Err(format!(
+            "property {property} of GStreamer element {factory} does not accept {nick}"
         )),
         Some(_) => Ok(()),
     }
 }
 
-/// Sets a property that not every release of the element has, or not with this word; says whether it did.
-pub(super) fn set_if_supported(property: &'static str, element: &gst::Element, word: &str) -> bool {
-    let known = element
+/// Sets a property that not every release of the element has, or not with this value. Returns whether it was set.
+pub fn set_if_supported(property: &'static str, element: &gst::Element, nick: &str) -> bool {
+    let accepted = element
         .find_property(property)
-        .and_then(|spec| format_setting(&spec, word));
-    if let Some(word) = &known {
-        element.set_property_from_str(property, word);
+        .and_then(|spec| format_setting(&spec, nick));
+    if let Some(nick) = &accepted {
+        element.set_property_from_str(property, nick);
     }
-    known.is_some()
+    accepted.is_some()
 }
 
-/// Sets a property to a number; false where the element has none of this name that takes it.
+/// Sets a property to a number; false when the element has no such property of an integer type.
 pub(super) fn set_number(property: &'static str, element: &gst::Element, number: u32) -> bool {
     let Some(spec) = element.find_property(property) else {
         return false;
@@ -239,8 +242,8 @@ pub(super) fn set_number(property: &'static str, element: &gst::Element, number:
     true
 }
 
-/// Whether decodebin must leave a factory out: NVIDIA's decoders are put in place by us alone, and where the processor is to
-/// decode, so are all others that the GPU or another unit runs.
+/// Whether decodebin must not use a factory: only jetwatch itself adds NVIDIA's decoders. With software decoding, all other
+/// decoders that run on a GPU or another unit are excluded, too.
 pub(super) fn is_excluded_from_autoplug(factory: &glib::Value, choice: DecoderChoice) -> bool {
     let Ok(factory) = factory.get::<gst::ElementFactory>() else {
         return false;
@@ -248,29 +251,35 @@ pub(super) fn is_excluded_from_autoplug(factory: &glib::Value, choice: DecoderCh
     let name = factory.name();
     let is_of_l4t = ELEMENTS
         .iter()
-        .any(|facts| facts.is_from_l4t() && facts.name == name);
+        .any(|entry| entry.is_from_l4t() && entry.name == name);
     is_of_l4t || (choice == DecoderChoice::Software && factory.klass().contains("Hardware"))
 }
 
-/// A word as this property spells it; `None` where it does not take it. Releases differ in large and small letters.
-fn format_setting(spec: &glib::ParamSpec, word: &str) -> Option<String> {
+/// A value in the spelling of this property; `None` when it is not accepted. Releases differ in upper and lower case.
+fn format_setting(spec: &glib::ParamSpec, nick: &str) -> Option<String> {
     let Some(class) = glib::EnumClass::with_type(spec.value_type()) else {
-        let taken = glib::Value::deserialize(word, spec.value_type()).is_ok();
-        return taken.then(|| word.to_owned());
+        let is_accepted = glib::Value::deserialize(nick, spec.value_type()).is_ok();
+        return is_accepted.then(|| nick.to_owned());
     };
-    let mut words = class.values().iter().map(glib::EnumValue::nick);
-    words
-        .find(|known| known.eq_ignore_ascii_case(word))
+    let mut nicks = class.values().iter().map(glib::EnumValue::nick);
+    nicks
+        .find(|other| other.eq_ignore_ascii_case(nick))
         .map(str::to_owned)
 }
 
 fn package_of(factory: &str) -> &'static str {
-    let facts = ELEMENTS.iter().find(|facts| facts.name == factory);
-    facts.map_or(CORE, |facts| facts.package)
+    let entry = ELEMENTS.iter().find(|entry| entry.name == factory);
+    entry.map_or(CORE, |entry| entry.package)
 }
 
-/// Makes an element of the table under a name of its own.
-pub(super) fn make(factory: &'static str, name: &str) -> Result<gst::Element, SourceError> {
+/// Creates the element `factory` of [`ELEMENTS`] with the name `name`.
+///
+/// # Errors
+/// The element is not installed: [`SourceError::MissingElement`] with its package.
+///
+/// # Panics
+/// In debug builds, when the element is not in [`ELEMENTS`].
+pub fn make(factory: &'static str, name: &str) -> Result<gst::Element, SourceError> {
     debug_assert!(
         ELEMENTS.iter().any(|facts| facts.name == factory),
         "{factory} is not in the table of elements"
@@ -284,7 +293,7 @@ pub(super) fn make(factory: &'static str, name: &str) -> Result<gst::Element, So
         })
 }
 
-/// Package that usually decodes or demuxes a media type; the best guess for others.
+/// Package that usually contains a decoder or demuxer for a media type; the best guess for others.
 pub(super) fn package_for(media_type: &str) -> &'static str {
     match media_type {
         "video/quicktime"
@@ -318,29 +327,25 @@ mod tests {
         let cases = [
             ("videoscale", None, None),
             ("videoscale", Some(("add-borders", "true")), None),
-            // Releases differ in large and small letters.
+            // Releases differ in upper and lower case.
             ("videoscale", Some(("method", "BILINEAR")), None),
             (
                 "videoscale",
                 Some(("method", "VIC")),
-                Some("does not know VIC"),
+                Some("does not accept VIC"),
             ),
             (
                 "videoscale",
                 Some(("compute-hw", "VIC")),
                 Some("has no property compute-hw"),
             ),
-            (
-                "nvvidconv-of-nobody",
-                None,
-                Some("is missing; install it with"),
-            ),
+            ("no-such-element", None, Some("is missing; install it with")),
         ];
-        for (factory, setting, wanted) in cases {
-            match (require_element(factory, setting), wanted) {
+        for (factory, setting, expected) in cases {
+            match (require_element(factory, setting), expected) {
                 (Ok(()), None) => {}
-                (Err(reason), Some(wanted)) => assert!(reason.contains(wanted), "{reason}"),
-                (found, wanted) => panic!("{factory} {setting:?}: {found:?}, not {wanted:?}"),
+                (Err(reason), Some(expected)) => assert!(reason.contains(expected), "{reason}"),
+                (found, expected) => panic!("{factory} {setting:?}: {found:?}, not {expected:?}"),
             }
         }
     }

@@ -13,9 +13,9 @@ pub enum SourceError {
     File {
         /// The file.
         path: PathBuf,
-        /// The operating system's words.
+        /// The operating system's message.
         cause: std::io::Error,
-        /// Who tried.
+        /// Name of the user.
         user: String,
     },
     /// GStreamer itself could not be started.
@@ -32,11 +32,11 @@ pub enum SourceError {
     /// A plug-in for the container or codec is not installed.
     #[error("no GStreamer plug-in for {what} ({caps}); install it with: apt-get install {package}")]
     MissingPlugin {
-        /// What is missing, in GStreamer's words.
+        /// What is missing, as described by GStreamer.
         what: String,
         /// The media type.
         caps: String,
-        /// Debian and Ubuntu package that usually has it.
+        /// Debian and Ubuntu package that usually contains it.
         package: &'static str,
     },
     /// The launch fragment cannot be parsed or has no free source pad.
@@ -45,16 +45,16 @@ pub enum SourceError {
     )]
     Launch(String),
     /// The camera has no such format, size or rate.
-    #[error("{} does not offer {wanted}; it offers: {offered}; change format, width, height and fps of this source", device.display())]
+    #[error("{} does not offer {requested}; it offers: {offered}; change format, width, height and fps of this source", device.display())]
     CameraFormat {
         /// The device node.
         device: PathBuf,
-        /// What the configuration asks for.
-        wanted: String,
-        /// What the camera can do.
+        /// The requested mode.
+        requested: String,
+        /// The modes that the camera offers.
         offered: String,
     },
-    /// Elements do not fit together.
+    /// Elements cannot be linked or created.
     #[error("cannot build the pipeline: {0}")]
     Build(String),
     /// An element reported an error.
@@ -62,29 +62,29 @@ pub enum SourceError {
     Element {
         /// Path of the element.
         element: String,
-        /// GStreamer's words and debug detail.
+        /// GStreamer's message and debug detail.
         message: String,
-        /// What to do.
+        /// The remedy.
         hint: Option<&'static str>,
     },
-    /// A picture in NVMM could not be read where it is; what comes next is copied, so that opening it again helps.
+    /// An image in NVMM could not be read without a copy. The next session copies, so reopening helps.
     #[error(
-        "a picture in NVMM cannot be read in place (the log says why); it is opened again, with copies"
+        "an image in NVMM cannot be read without a copy (see the log for the reason); the source is reopened without zero-copy"
     )]
     ZeroCopyFailed,
     /// Frames stopped coming.
     #[error("no frame for {} ms (stall_timeout_ms)", waited.as_millis())]
     Stalled {
-        /// How long.
+        /// Time without a frame.
         waited: Duration,
     },
-    /// A file gives no frame at all.
+    /// A file delivers no frame at all.
     #[error(
         "no first frame within {} ms; the file is cut off or damaged, or this machine is too busy to open it (a larger \
          stall_timeout_ms waits longer)", waited.as_millis()
     )]
     NoStart {
-        /// How long was waited for it.
+        /// Time without a frame.
         waited: Duration,
     },
     /// The media ended before its first frame.
@@ -101,10 +101,10 @@ pub enum SourceError {
     Unsupported {
         /// The address.
         uri: String,
-        /// Why, and what to use instead.
+        /// The reason, and what to use instead.
         reason: String,
     },
-    /// What the configuration asks of decoding or scaling cannot be done.
+    /// The requested decoding or scaling is not possible.
     #[error("{0}")]
     Refused(String),
     /// A password could not be read.
@@ -113,7 +113,7 @@ pub enum SourceError {
 }
 
 impl SourceError {
-    /// Whether trying again can help without anybody doing something. A file that cannot be decoded stays so.
+    /// Whether a retry is useless without a change by the user. A file that cannot be decoded stays so.
     #[must_use]
     pub const fn is_permanent(&self, live: bool) -> bool {
         match self {

@@ -1,48 +1,48 @@
-//! The interface through which a source hands on its frames, its states and its processing plan.
+//! The interface through which a source delivers frames, states and its processing plan.
 
 use jetwatch_types::{Frame, FrameMeta, Image, SourceId, SourceState};
 
 use super::ProcessingPlan;
 
-/// Whether the source should go on.
+/// Whether the source should continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
-    /// More frames are wanted.
+    /// The source continues.
     Continue,
     /// The pipeline is stopping.
     Stop,
 }
 
-/// Receives everything that a source gives. [`frame`](Self::frame), [`should_skip`](Self::should_skip) and
-/// [`skipped`](Self::skipped) are called on the thread that delivers frames (GStreamer's streaming thread, or the
-/// supervisor where there is none), the others on the supervisor's thread.
+/// Receives everything that a source delivers. [`frame`](Self::frame), [`should_skip`](Self::should_skip) and
+/// [`skipped`](Self::skipped) are called on the thread that delivers frames (GStreamer's streaming thread, or the supervisor
+/// when there is none), the others on the supervisor's thread.
 pub trait FrameHandler: Send + Sync {
-    /// Takes a frame. It may block (files) or drop an older frame (live sources).
+    /// Receives a frame. May block (files) or drop an older frame (live sources).
     fn frame(&self, frame: Frame) -> Flow;
 
-    /// Decides once, before the pixels of the next frame are scaled or drawn, whether it skips the network. Asked only where
+    /// Decides once, before the next frame is scaled or drawn, whether it skips inference. Called only when
     /// [`SourceContext::skipped_image`](super::SourceContext::skipped_image) is set.
     fn should_skip(&self, source: SourceId) -> bool {
         let _ = source;
         false
     }
 
-    /// Takes a frame that skips the network, with its full image where one was asked for and could be made.
+    /// Receives a frame that skips inference, with its full image if one was requested and is available.
     fn skipped(&self, meta: FrameMeta, full_image: Option<Image>) {
         let _ = (meta, full_image);
     }
 
-    /// The state of the source has changed.
+    /// The state of the source has changed; `reason` explains a failure.
     fn state_changed(&self, source: SourceId, state: SourceState, reason: Option<String>) {
         let _ = (source, state, reason);
     }
 
-    /// Called once, last: no frame follows.
+    /// The source has ended. Called once, as the last call: no frame follows.
     fn ended(&self, source: SourceId) {
         let _ = source;
     }
 
-    /// What each element of a session does, known with its first frame.
+    /// The work of each element in a session. Called with the first frame of the session.
     fn plan(&self, plan: &ProcessingPlan) {
         let _ = plan;
     }

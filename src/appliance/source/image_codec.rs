@@ -12,22 +12,22 @@ use image::{ExtendedColorType, ImageEncoder, ImageReader};
 use super::jpeg;
 use jetwatch_types::{PIXEL_BYTES, Size};
 
-/// Quality of JPEG files: what cameras write, artifacts included.
+/// Quality of JPEG files, typical of cameras, artifacts included.
 const QUALITY: u8 = 92;
 
-/// How a picture is written.
+/// Format of an image file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ImageFormat {
-    /// With loss, at a quality of 92.
+    /// JPEG at quality 92.
     Jpeg,
-    /// Without loss.
+    /// PNG, lossless.
     Png,
 }
 
-/// Writes rows of red, green and blue, `size.width * size.height * 3` bytes, to a file, which is replaced.
+/// Writes RGB rows, `size.width * size.height * 3` bytes, to a file. Overwrites an existing file.
 ///
 /// # Errors
-/// The file cannot be written; or `rgb` does not hold the picture.
+/// The file cannot be written, or `rgb` has another length.
 pub fn write_rgb(
     path: &Path,
     format: ImageFormat,
@@ -48,18 +48,21 @@ pub fn write_rgb(
                 .write_image(rgb, size.width, size.height, color)?
         }
     }
-    // Dropping the writer would swallow the error of a full disk.
+    // Dropping the writer would ignore the error of a full disk.
     file.flush()?;
     Ok(())
 }
 
-/// A decoded picture in `BGRx`, rows without padding.
+/// A decoded image in `BGRx`, rows without padding.
 pub(super) struct BgrxImage {
     pub(super) size: Size,
     pub(super) pixels: Vec<u8>,
 }
 
-/// Reads and decodes one file; the error is a reason in words.
+/// Reads and decodes one file.
+///
+/// # Errors
+/// The reason as text.
 pub(super) fn read(path: &Path) -> Result<BgrxImage, String> {
     let bytes = fs::read(path).map_err(|cause| cause.to_string())?;
     if bytes.is_empty() {
@@ -72,7 +75,7 @@ pub(super) fn read(path: &Path) -> Result<BgrxImage, String> {
         .with_guessed_format()
         .map_err(|cause| cause.to_string())?;
     if reader.format().is_none() {
-        return Err("it is neither JPEG nor PNG".to_owned());
+        return Err("the file is neither JPEG nor PNG".to_owned());
     }
     let image = reader.decode().map_err(|cause| match cause {
         ImageError::Unsupported(unsupported) => format!("{unsupported}; JPEG and PNG are read"),
@@ -97,7 +100,7 @@ mod tests {
 
     use super::*;
 
-    /// A picture of 5×3 with known colors: red at the left, then blue.
+    /// An image of 5×3 pixels: red at the left, then blue.
     fn image() -> RgbImage {
         RgbImage::from_fn(5, 3, |x, _| {
             Rgb(if x == 0 { [200, 10, 20] } else { [0, 0, 250] })
@@ -113,7 +116,7 @@ mod tests {
         let folder = folder();
         let path = folder.path().join("a.png");
         image().save(&path).expect("written");
-        let decoded = read(&path).expect("it is a picture");
+        let decoded = read(&path).expect("a readable image");
         assert_eq!(decoded.size, Size::new(5, 3));
         assert_eq!(decoded.pixels.len(), 5 * 3 * PIXEL_BYTES);
         assert_eq!(decoded.pixels[..8], [20, 10, 200, 255, 250, 0, 0, 255]);
@@ -160,16 +163,16 @@ mod tests {
             assert!(read(&half).is_err(), "half a {kind}");
         }
         fs::write(path("empty.jpg"), "").expect("written");
-        fs::write(path("text.jpg"), "this is no picture").expect("written");
+        fs::write(path("text.jpg"), "not an image").expect("written");
         fs::write(path("bitmap.png"), b"BM\x3a\0\0\0\0\0\0\0\x36\0\0\0").expect("written");
-        for (name, wanted) in [
+        for (name, expected) in [
             ("empty.jpg", "the file is empty"),
             ("text.jpg", "neither JPEG nor PNG"),
             ("bitmap.png", "JPEG and PNG are read"),
             ("missing.jpg", "No such file"),
         ] {
             let reason = read(&path(name)).err().expect(name);
-            assert!(reason.contains(wanted), "{name}: {reason}");
+            assert!(reason.contains(expected), "{name}: {reason}");
         }
     }
 }

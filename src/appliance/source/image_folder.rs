@@ -14,10 +14,10 @@ use jetwatch_config::SourceConfig;
 
 use super::{SessionEnd, Source, SourceContext, SourceError, SourceHandle, gst, supervisor};
 
-/// Endings of file names that are taken from a folder, in any case.
+/// Extensions of files that are read from a folder, in any case.
 const EXTENSIONS: [&str; 3] = ["jpg", "jpeg", "png"];
 
-/// Hears of a file that cannot be shown: its place in the list, and why. Called on GStreamer's thread.
+/// Called for each file that cannot be read, with its index in the list and the reason. Runs on GStreamer's streaming thread.
 pub type UnreadableHandler = Arc<dyn Fn(usize, &Path, &str) + Send + Sync>;
 
 /// Files of one source.
@@ -32,8 +32,11 @@ enum Files {
     Folder(PathBuf),
 }
 
-/// Plays `files` on a thread of its own, as `config` says otherwise. What cannot be read is told to `on_unreadable` and
-/// passed over.
+/// Plays `files` on its own thread, configured by `config` otherwise. Files that cannot be read are reported to
+/// `on_unreadable` and skipped.
+///
+/// # Errors
+/// The operating system refuses the thread.
 pub fn start_image_source(
     config: &SourceConfig,
     files: Arc<[PathBuf]>,
@@ -42,16 +45,16 @@ pub fn start_image_source(
 ) -> io::Result<SourceHandle> {
     let made = config.clone();
     supervisor::spawn(config, context, move || {
-        Box::new(ImageFolderSource {
+        Ok(Box::new(ImageFolderSource {
             config: made,
             files: Files::Listed(files),
             on_unreadable,
-        })
+        }))
     })
 }
 
 impl ImageFolderSource {
-    /// The pictures of a folder, by name. A file that cannot be read is a warning.
+    /// The images of a folder, sorted by name. A file that cannot be read is logged as a warning.
     pub(super) fn from_folder(config: &SourceConfig, folder: &Path) -> Self {
         let name = config.name.clone();
         Self {
@@ -82,7 +85,7 @@ impl Source for ImageFolderSource {
     }
 }
 
-/// The JPEG and PNG files in `folder` itself, sorted by name.
+/// The JPEG and PNG files directly in `folder`, sorted by name.
 fn list_images(folder: &Path) -> Result<Vec<PathBuf>, SourceError> {
     let entries = fs::read_dir(folder).and_then(Iterator::collect::<io::Result<Vec<_>>>);
     let entries = entries.map_err(|cause| SourceError::File {
@@ -91,11 +94,11 @@ fn list_images(folder: &Path) -> Result<Vec<PathBuf>, SourceError> {
         user: rustix::process::getuid().as_raw().to_string(),
     })?;
     let is_image = |path: &PathBuf| {
-        let ending = path.extension().and_then(|ending| ending.to_str());
-        ending.is_some_and(|ending| {
+        let suffix = path.extension().and_then(|suffix| suffix.to_str());
+        suffix.is_some_and(|suffix| {
             EXTENSIONS
                 .iter()
-                .any(|known| ending.eq_ignore_ascii_case(known))
+                .any(|extension| suffix.eq_ignore_ascii_case(extension))
         })
     };
     let mut files: Vec<PathBuf> = entries

@@ -3,24 +3,24 @@
 //! Decoders fill the missing part of a truncated file, gray or from the last rows, without an error. That is fine for
 //! viewing, but accuracy measured on a partial image is wrong.
 
-/// Start of a picture.
+/// Start of image.
 const START: u8 = 0xd8;
-/// End of a picture.
+/// End of image.
 const END: u8 = 0xd9;
-/// Start of a scan, behind whose header the coded pixels follow.
+/// Start of scan; coded data follows its header.
 const SCAN: u8 = 0xda;
 
-/// Markers that stand alone: restarts, which also divide coded pixels, and a temporary one.
+/// Markers without a length: restarts, which also divide coded data, and a temporary one.
 const fn has_no_length(marker: u8) -> bool {
     matches!(marker, 0x01 | 0xd0..=0xd7)
 }
 
-/// Whether `bytes` begin as a JPEG file does.
+/// Whether `bytes` begin like a JPEG file.
 pub(super) fn is_jpeg(bytes: &[u8]) -> bool {
     bytes.starts_with(&[0xff, START, 0xff])
 }
 
-/// Whether the end marker of the JPEG in `bytes` is there, behind at least one scan. What follows it does not matter.
+/// Whether the JPEG in `bytes` has its end marker, after at least one scan. Bytes after it are ignored.
 pub(super) fn is_complete(bytes: &[u8]) -> bool {
     let mut at = 2;
     let mut scans = 0;
@@ -30,7 +30,7 @@ pub(super) fn is_complete(bytes: &[u8]) -> bool {
             END => return scans > 0,
             _ if has_no_length(marker) || marker == START => {}
             _ => {
-                // The length counts its own two bytes.
+                // The length includes its own two bytes.
                 let Some(length) = bytes.get(at..at + 2) else {
                     return false;
                 };
@@ -42,8 +42,7 @@ pub(super) fn is_complete(bytes: &[u8]) -> bool {
     false
 }
 
-/// The next marker at or behind `at`, and where its content begins. Coded pixels are passed over: in them 0xff is followed
-/// by zero.
+/// The next marker at or after `at`, and the offset of its content. Skips coded data, in which 0xff is followed by 0.
 fn next_marker(bytes: &[u8], at: usize) -> Option<(u8, usize)> {
     let rest = bytes.get(at..)?;
     let found = rest
@@ -58,17 +57,17 @@ mod tests {
 
     use super::*;
 
-    /// A picture of noise, so that its coded pixels hold every byte.
+    /// An image of noise, so that its coded data contain every byte value.
     fn noise() -> Vec<u8> {
         let mut state = 1_u32;
-        let picture = RgbImage::from_fn(64, 48, |_, _| {
+        let image = RgbImage::from_fn(64, 48, |_, _| {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             image::Rgb([(state >> 24) as u8, (state >> 16) as u8, (state >> 8) as u8])
         });
         let mut bytes = std::io::Cursor::new(Vec::new());
-        picture
+        image
             .write_to(&mut bytes, ImageFormat::Jpeg)
-            .expect("memory takes it");
+            .expect("writing to memory cannot fail");
         bytes.into_inner()
     }
 
@@ -91,7 +90,7 @@ mod tests {
     fn a_thumbnail_in_the_header_does_not_end_the_image() {
         let bytes = noise();
         let inner: &[u8] = &[0xff, START, 0xff, END];
-        // An application segment behind the start marker, as cameras write it.
+        // An application segment after the start marker, as written by cameras.
         let header = [&[0xff, START, 0xff, 0xe1, 0, 6], inner].concat();
         let whole = [&header[..], &bytes[2..]].concat();
         assert!(is_complete(&whole));

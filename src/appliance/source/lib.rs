@@ -1,21 +1,19 @@
-//! FLOOR 2: pixels in.
+//! Video sources: from a URI to frames.
 //!
-//! [`start`] runs one source on a thread of its own, the supervisor: it opens the source, watches it, and opens it anew
-//! with growing waits when it fails or stalls, without touching any other source. Behind it are one GStreamer pipeline
-//! per source ([`gst`]), still pictures, or the built-in scene ([`synthetic`]). Frames leave through the [`FrameHandler`] that the
-//! pipeline gives; whether it waits or replaces older frames is decided there. Who decodes and scales, the units of a
-//! Jetson or the processor, is chosen by the machine and the configuration, and told as a [`ProcessingPlan`].
+//! [`start`] runs one source on its own thread, the supervisor. It opens the source, watches it, and reopens it with growing
+//! waits when it fails or stalls, independently of other sources. A session is one GStreamer pipeline ([`gst`]), a folder of
+//! images, or a synthetic source of the caller ([`SyntheticFactory`]). Frames go to the pipeline's [`FrameHandler`], which
+//! decides whether to block or to replace older frames. The machine and the configuration select the units that decode and
+//! scale: those of a Jetson or the CPU. They are reported as a [`ProcessingPlan`].
 //!
 //! ```text
-//!   supervisor ── run_once ──► [ elements of the URI → decoder → steps that scale → appsink ] ── FrameHandler::frame ──►
+//!   supervisor ── run_once ──► [ elements of the URI → decoder → scaling steps → appsink ] ── FrameHandler::frame ──►
 //!        ▲            │
 //!        └── wait ◄───┘  error, stall, end
 //! ```
 
 mod argus;
 mod convert_plan;
-mod crop_resize;
-pub mod dataset;
 mod elements;
 mod error;
 mod frame_handler;
@@ -26,100 +24,95 @@ mod jpeg;
 mod plan;
 mod pool;
 mod rate_limit;
-pub mod scene;
+mod source_trait;
 mod stop;
 mod supervisor;
-pub mod synthetic;
-mod test_clip;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-pub use jetwatch_nvidia::surface::SurfaceReader as Surfaces;
+pub use jetwatch_nvidia::surface::SurfaceReader as NvmmReader;
 use jetwatch_platform::{Machine, SysRoot};
 use jetwatch_telemetry::{Heartbeat, Heartbeats, Recorder};
 use jetwatch_types::{Crop, Letterbox, Placement, Size, SourceId};
 
 pub use argus::ArgusSupervisor;
-pub use elements::{ELEMENTS, ElementSpec, ElementState, inspect_element};
+pub use elements::{
+    ELEMENTS, ElementSpec, ElementState, inspect_element, make as make_element, set_if_supported,
+};
 pub use error::SourceError;
 pub use frame_handler::{Flow, FrameHandler};
 pub use image_folder::{UnreadableHandler, start_image_source};
 pub use plan::{PlanStep, ProcessingPlan, StepKind};
 pub use pool::{PixelPool, PooledPixels};
+pub use rate_limit::RateLimiter;
+pub use source_trait::{SessionEnd, Source, SyntheticFactory, SyntheticOptions};
 pub use stop::StopToken;
 pub use supervisor::{SourceHandle, start};
 
-/// How one session with a source ended without an error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SessionEnd {
-    /// The media is over.
-    EndOfMedia,
-    /// A stop was asked for.
-    Stopped,
-}
-
-/// Which picture a frame carries beside the one for the network.
+/// The image that a frame has in addition to the network's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FullImage {
-    /// None: no later step looks at pixels.
+    /// None: no later stage reads pixels.
     #[default]
     None,
-    /// The picture at the size in which the source delivers it, in `BGRx`, in the processor's memory.
+    /// The image at source size, in `BGRx`, in CPU memory.
     SourceSize,
 }
 
-/// In which size a frame's picture comes.
+/// Size of a frame's image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ImageSize {
-    /// In that of the network: the inner size of its letterbox.
+    /// The inner size of the network's letterbox.
     #[default]
     Network,
-    /// In that of the source, for a detector's worker that scales it.
+    /// The source's size, for detector workers that scale.
     Source,
 }
 
-/// What every source needs besides its configuration.
+/// The environment of a source, in addition to its configuration.
 #[derive(Clone)]
 pub struct SourceContext {
-    /// Its index.
+    /// Index of the source.
     pub id: SourceId,
-    /// Its name.
+    /// Name of the source.
     pub name: String,
-    /// Size of the network's input; pictures are delivered at the letterbox's inner size for it.
+    /// Size of the network's input; images are delivered at the letterbox's inner size.
     pub input: Size,
     /// Placement in the network's input.
     pub placement: Placement,
-    /// In which size pictures come.
+    /// Size of the delivered images.
     pub image_size: ImageSize,
     /// Receives frames, states and the processing plan.
     pub handler: Arc<dyn FrameHandler>,
-    /// Where some frames skip the network: the full image that those have. `None`: each frame goes through the network.
+    /// The full image of skipped frames; `None`: no frame skips inference.
     pub skipped_image: Option<FullImage>,
-    /// Asks the source to end.
+    /// Requests the end of the source.
     pub stop: StopToken,
     /// Stage times.
     pub recorder: Recorder,
-    /// Where DOT graphs of the GStreamer pipeline go, and when.
+    /// Where and when DOT graphs of the GStreamer pipeline are written.
     pub dot: Dot,
-    /// Shared counters.
+    /// Counters shared with the statistics.
     pub counters: Arc<SourceCounters>,
-    /// Whether the supervisor makes progress.
+    /// Heartbeat of the supervisor.
     pub heartbeat: Arc<Heartbeat>,
-    /// For CSI cameras: whether the service behind them hangs.
+    /// Restart policy of the camera service, for CSI cameras.
     pub argus: Arc<ArgusSupervisor>,
-    /// The machine whose units may work on the video.
+    /// The machine, whose units may process the video.
     pub machine: Arc<Machine>,
-    /// Where the detector reads a Jetson's surfaces in place: what makes pictures of them. Then the VIC leaves pictures in NVMM.
-    pub nvmm_reader: Option<Arc<Surfaces>>,
-    /// What [`Frame::full_image`] holds; where nothing is asked for, nothing is done for it.
+    /// Makes images of Jetson surfaces without a copy; the VIC then leaves images in NVMM. `None`: images are in CPU memory.
+    pub nvmm_reader: Option<Arc<NvmmReader>>,
+    /// The requested [`Frame::full_image`](jetwatch_types::Frame::full_image).
     pub full_image: FullImage,
+    /// Makes the sources of `synthetic://` URIs; `None`: such a source fails with [`SourceError::Unsupported`].
+    pub synthetic: Option<SyntheticFactory>,
 }
 
 impl SourceContext {
-    /// For a source that runs alone, for a check or to load frames: nobody counts, times or draws it.
+    /// For a source outside of the pipeline, such as a check: counters, times and graphs are discarded.
     #[must_use]
     pub fn standalone(
         name: &str,
@@ -145,11 +138,13 @@ impl SourceContext {
             machine: Arc::new(Machine::find(&SysRoot::default())),
             nvmm_reader: None,
             full_image: FullImage::None,
+            synthetic: None,
         }
     }
 
-    /// The size in which a picture of the size `source` is handed on, of which the network sees `crop` or all.
-    fn output_size(&self, source: Size, crop: Option<Crop>) -> Size {
+    /// Size of the delivered image for a source image of size `source`; `crop`: the network's region, `None` for all.
+    #[must_use]
+    pub fn output_size(&self, source: Size, crop: Option<Crop>) -> Size {
         match self.image_size {
             ImageSize::Network => {
                 Letterbox::with_crop(source, crop, self.input, self.placement).inner
@@ -158,8 +153,9 @@ impl SourceContext {
         }
     }
 
-    /// The part that the source cuts out, of which the network sees `crop` or all.
-    fn source_crop(&self, crop: Option<Crop>) -> Option<Crop> {
+    /// The crop that the source applies; `crop`: the network's region, `None` for all.
+    #[must_use]
+    pub fn source_crop(&self, crop: Option<Crop>) -> Option<Crop> {
         match self.image_size {
             ImageSize::Network => crop,
             ImageSize::Source => None,
@@ -167,12 +163,12 @@ impl SourceContext {
     }
 }
 
-/// DOT graphs: a folder, and a number that grows whenever a dump is asked for.
+/// DOT graphs: the folder, and the number of requests so far.
 #[derive(Clone, Default)]
 pub struct Dot {
     /// Folder for the files; `None`: no graphs.
     pub folder: Option<PathBuf>,
-    /// Grows with each request (SIGUSR1).
+    /// Number of requested dumps (SIGUSR1).
     pub requests: Arc<AtomicU64>,
 }
 
@@ -184,33 +180,23 @@ pub struct SourceCounters {
 }
 
 impl SourceCounters {
-    /// Frames received, dropped ones included.
+    /// Frames received, including dropped ones.
     #[must_use]
     pub fn frames(&self) -> u64 {
         self.frames.load(Ordering::Relaxed)
     }
 
-    /// Times that the source was opened anew after a failure.
+    /// Number of times that the source was reopened after a failure.
     #[must_use]
     pub fn reconnects(&self) -> u64 {
         self.reconnects.load(Ordering::Relaxed)
     }
 
     /// Number for the next frame, from 0.
-    fn next_seq(&self) -> u64 {
+    pub fn next_seq(&self) -> u64 {
         self.frames.fetch_add(1, Ordering::Relaxed)
     }
 }
 
-/// Something that can be opened and then delivers frames until it ends. Implementations: GStreamer, pictures, and the built-in scene.
-trait Source {
-    /// One session: opens, delivers, and closes. The first frame must be announced through `first_frame`.
-    fn run_once(
-        &mut self,
-        context: &SourceContext,
-        first_frame: &dyn Fn(),
-    ) -> Result<SessionEnd, SourceError>;
-}
-
-/// Longest that a supervisor sleeps before it looks at its stop token again.
+/// Interval at which a waiting supervisor polls its stop token.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);

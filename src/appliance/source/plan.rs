@@ -8,50 +8,50 @@ use jetwatch_platform::VideoUnit;
 /// The work of a source, in the order of the data.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ProcessingPlan {
-    /// Its steps.
+    /// The steps.
     pub steps: Vec<PlanStep>,
-    /// What was refused to better units, and why; a sentence each.
+    /// Why better units are not used, one sentence each.
     pub notes: Vec<String>,
 }
 
-/// One piece of work.
+/// One step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanStep {
-    /// What is done.
+    /// Kind of work.
     pub kind: StepKind,
-    /// Who does it.
+    /// The unit that does it.
     pub unit: VideoUnit,
-    /// The GStreamer element that has it done; `jetwatch` for what is done without one.
+    /// The GStreamer element; `jetwatch` for work without one.
     pub element: String,
-    /// Sizes and formats, or what is not known yet.
+    /// Sizes and formats; what is unknown is described as such.
     pub detail: String,
 }
 
 /// Kinds of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StepKind {
-    /// Pictures of a camera.
+    /// Captures images with a camera.
     Capture,
-    /// Media of a server.
+    /// Receives media from a server.
     Receive,
-    /// Media of a file, or of the user's own elements.
+    /// Reads media from a file, or from the user's own elements.
     Read,
-    /// Pictures out of media.
+    /// Decodes images.
     Decode,
-    /// Size, and colors on the way.
+    /// Changes the size, and possibly the pixel format.
     Scale,
-    /// Colors alone.
+    /// Changes the pixel format only.
     Color,
-    /// A part of the picture.
+    /// Cuts out a part of the image.
     Crop,
-    /// From one memory to the other.
+    /// Copies between NVMM and CPU memory.
     Copy,
-    /// A scene made by jetwatch.
+    /// Draws the synthetic scene.
     Draw,
 }
 
 impl StepKind {
-    /// Its name.
+    /// Name of the kind of work.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -69,10 +69,10 @@ impl StepKind {
 }
 
 impl ProcessingPlan {
-    /// What of this plan the configuration does not accept, as a sentence.
+    /// The part of this plan that the configuration does not accept, as a sentence.
     #[must_use]
     pub fn rejected_by(&self, decoder: DecoderChoice, scaling: Scaling) -> Option<String> {
-        let wanted = match scaling {
+        let requested_unit = match scaling {
             Scaling::Auto => None,
             Scaling::Vic => Some(VideoUnit::Vic),
             Scaling::Gpu => Some(VideoUnit::Gpu),
@@ -81,8 +81,8 @@ impl ProcessingPlan {
         self.steps.iter().find_map(|step| {
             let requested = match step.kind {
                 StepKind::Scale | StepKind::Color => {
-                    let wanted = wanted.filter(|wanted| *wanted != step.unit)?;
-                    format!("scaling is to run on the {}", wanted.name())
+                    let unit = requested_unit.filter(|unit| *unit != step.unit)?;
+                    format!("scaling is to run on the {}", unit.name())
                 }
                 StepKind::Decode => match decoder {
                     DecoderChoice::Hardware if step.unit == VideoUnit::Cpu => {
@@ -105,8 +105,8 @@ impl ProcessingPlan {
 
 impl fmt::Display for PlanStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (work, unit) = (self.kind.name(), self.unit.name());
-        write!(f, "{work} by {unit} ({}", self.element)?;
+        let (kind, unit) = (self.kind.name(), self.unit.name());
+        write!(f, "{kind} by {unit} ({}", self.element)?;
         if !self.detail.is_empty() {
             write!(f, ", {}", self.detail)?;
         }
@@ -130,9 +130,9 @@ impl fmt::Display for ProcessingPlan {
 mod tests {
     use super::*;
 
-    fn plan(work: StepKind, unit: VideoUnit) -> ProcessingPlan {
+    fn plan(kind: StepKind, unit: VideoUnit) -> ProcessingPlan {
         let step = PlanStep {
-            kind: work,
+            kind,
             unit,
             element: "x".to_owned(),
             detail: "1×1 to 2×2".to_owned(),
@@ -162,9 +162,9 @@ mod tests {
             (StepKind::Decode, Nvdec, software, true),
             (StepKind::Scale, Vic, software, true),
         ];
-        for (work, unit, (decoder, scaling), refused) in cases {
-            let reason = plan(work, unit).rejected_by(decoder, scaling);
-            assert_eq!(reason.is_some(), refused, "{work:?} {unit:?}");
+        for (kind, unit, (decoder, scaling), refused) in cases {
+            let reason = plan(kind, unit).rejected_by(decoder, scaling);
+            assert_eq!(reason.is_some(), refused, "{kind:?} {unit:?}");
             if let Some(reason) = reason {
                 assert!(
                     reason.contains("1×1 to 2×2") && reason.ends_with("; the reason"),

@@ -1,6 +1,8 @@
 //! Reused image memory: a frame returns its buffer when the last consumer drops it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 /// Lends buffers of one size. It never holds more than were out at one time, which the chain's bounded queues limit.
 #[derive(Clone, Default)]
@@ -12,12 +14,7 @@ impl PixelPool {
     /// A buffer of exactly `bytes` bytes with whatever was in it; zeros when it is new.
     #[must_use]
     pub fn acquire(&self, bytes: usize) -> PooledPixels {
-        let mut pixels = self
-            .free
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop()
-            .unwrap_or_default();
+        let mut pixels = self.free.lock().pop().unwrap_or_default();
         pixels.resize(bytes, 0);
         PooledPixels {
             pixels,
@@ -46,10 +43,7 @@ impl AsMut<[u8]> for PooledPixels {
 
 impl Drop for PooledPixels {
     fn drop(&mut self) {
-        self.pool
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(std::mem::take(&mut self.pixels));
+        self.pool.lock().push(std::mem::take(&mut self.pixels));
     }
 }
 

@@ -1,46 +1,46 @@
-//! Drops frames of a source beyond `max_fps` per second. Pure: frames are identified by their timestamp, so that a file
-//! gives the same frames every time.
+//! Limits the frame rate of a source to `max_fps`. Pure: depends on timestamps only, so a file always gives the same frames.
 
 use std::time::Duration;
 
-/// Part of the period by which a frame may come early, as times in media are rounded and cameras' beats shake.
+/// A frame may arrive early by this part of the period, since media timestamps are rounded and camera intervals jitter.
 const EARLY_DIVISOR: u32 = 8;
 
-/// Lets frames through, at most so many a second.
+/// Admits at most a given number of frames per second.
 #[derive(Debug)]
-pub(super) struct RateLimiter {
+pub struct RateLimiter {
     period: Duration,
-    /// When the next one is due, and the newest that was seen.
+    /// Time at which the next frame is due, and time of the newest frame.
     due: Option<(Duration, Duration)>,
 }
 
 impl RateLimiter {
-    /// `max_fps` is above 0.
-    pub(super) fn new(max_fps: f32) -> Self {
+    /// `max_fps`: above 0.
+    #[must_use]
+    pub fn new(max_fps: f32) -> Self {
         Self {
             period: Duration::from_secs_f64(1.0 / f64::from(max_fps)),
             due: None,
         }
     }
 
-    /// Whether the frame at `time` is one to look at.
-    pub(super) fn admit(&mut self, time: Duration) -> bool {
+    /// Whether the frame at `time` is kept.
+    pub fn admit(&mut self, time: Duration) -> bool {
         let due = match self.due {
-            // The media has started over.
+            // The media restarted.
             Some((_, newest)) if time < newest => time,
             Some((due, _)) => due,
             None => time,
         };
-        let takes = time + self.period / EARLY_DIVISOR >= due;
-        let next = match takes {
+        let is_admitted = time + self.period / EARLY_DIVISOR >= due;
+        let next = match is_admitted {
             false => due,
-            // A source that is slower than the cap, or was away, owes nothing.
+            // A source that is slower than the limit, or was offline, may not catch up.
             true if time > due + self.period => time + self.period,
-            // Counted from when it was due, so that the mean rate is the cap's, whatever the source's own.
+            // Relative to the due time, so that the mean rate is the limit, independent of the source's rate.
             true => due + self.period,
         };
         self.due = Some((next, time));
-        takes
+        is_admitted
     }
 }
 
@@ -48,7 +48,7 @@ impl RateLimiter {
 mod tests {
     use super::*;
 
-    /// Of frames at these times, in ms, those that are taken.
+    /// The admitted ones of frames at these times, in ms.
     fn admitted(max_fps: f32, times: impl IntoIterator<Item = u64>) -> Vec<u64> {
         let mut cap = RateLimiter::new(max_fps);
         let times = times.into_iter();
@@ -62,10 +62,10 @@ mod tests {
         for (fps, cap) in [(30, 10.0), (25, 10.0), (30, 7.0), (60, 24.0), (30, 0.5)] {
             let seconds = 60;
             let count = admitted(cap, (0..fps * seconds).map(|n| n * 1000 / fps)).len();
-            let wanted = cap * seconds as f32;
+            let expected = cap * seconds as f32;
             assert!(
-                (count as f32 - wanted).abs() <= 1.0,
-                "{count} of {fps} frames/s at {cap}, wanted {wanted}"
+                (count as f32 - expected).abs() <= 1.0,
+                "{count} of {fps} frames/s at {cap}, expected {expected}"
             );
         }
     }
@@ -87,7 +87,7 @@ mod tests {
             admitted(10.0, [0, 50, 100, 150, 0, 50, 100]),
             [0, 100, 0, 100]
         );
-        // Behind the gap the beat begins anew, without a burst.
+        // After the gap the interval restarts, without a burst.
         assert_eq!(
             admitted(10.0, [0, 5000, 5050, 5100, 5150, 5200]),
             [0, 5000, 5100, 5200]

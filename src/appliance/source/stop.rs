@@ -1,7 +1,9 @@
 //! A stop request that can be awaited.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 /// Cheap to clone; all clones see the same stop.
 #[derive(Debug, Clone, Default)]
@@ -60,19 +62,15 @@ impl StopToken {
     /// Waits at most `timeout`, less when the stop comes; returns whether it came.
     #[must_use]
     pub fn wait(&self, timeout: Duration) -> bool {
-        self.shared
-            .changed
-            .wait_timeout_while(self.lock(), timeout, |state| !state.requested)
-            .unwrap_or_else(PoisonError::into_inner)
-            .0
-            .requested
+        let mut state = self.lock();
+        let is_awaited = |state: &mut State| !state.requested;
+        let changed = &self.shared.changed;
+        changed.wait_while_for(&mut state, is_awaited, timeout);
+        state.requested
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.shared
-            .state
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.shared.state.lock()
     }
 }
 

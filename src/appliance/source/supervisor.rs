@@ -1,22 +1,23 @@
-//! Keeps one source alive: opens it, and opens it anew with growing waits when it fails or stalls.
+//! Keeps one source alive: opens it, and reopens it with growing waits when it fails or stalls.
 //!
-//! Retrying and working never mix: [`Source::run_once`] is one session and may fail; this loop decides what follows.
+//! Sessions and retries are separate: `Source::run_once` is one session and may fail; this loop decides what follows.
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use jetwatch_config::{SourceConfig, SourceUri};
+use jetwatch_config::{SourceConfig, SourceUri, SyntheticScene};
 use jetwatch_telemetry as telemetry;
-use jetwatch_types::SourceState;
+use jetwatch_types::{Backoff, SourceState};
 
 use super::image_folder::ImageFolderSource;
 use super::{
-    SessionEnd, Source, SourceContext, SourceError, gst::GstSource, synthetic::SyntheticSource,
+    SessionEnd, Source, SourceContext, SourceError, SyntheticFactory, SyntheticOptions,
+    gst::GstSource,
 };
 
-/// A session that delivered frames for at least this long starts the waits anew.
+/// A session that delivered frames for at least this long resets the wait.
 const STEADY_AFTER: Duration = Duration::from_secs(10);
 
 /// A running source.
@@ -25,13 +26,19 @@ pub struct SourceHandle {
 }
 
 impl SourceHandle {
-    /// Whether its thread has ended.
+    /// Whether the thread of the source has ended.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.thread.is_finished()
     }
 
-    /// Waits for the end: the media's, a stop's, or a failure that trying again cannot help. Panics of the thread go on here.
+    /// Blocks until the source ends: at the end of the media, after a stop, or after a permanent failure.
+    ///
+    /// # Errors
+    /// The permanent failure.
+    ///
+    /// # Panics
+    /// Resumes a panic of the source's thread.
     pub fn join(self) -> Result<(), SourceError> {
         self.thread
             .join()
@@ -40,27 +47,48 @@ impl SourceHandle {
 }
 
 /// Starts the source on a thread named `source-NAME`.
+///
+/// # Errors
+/// The operating system refuses the thread.
 pub fn start(config: &SourceConfig, context: SourceContext) -> std::io::Result<SourceHandle> {
-    let opened = config.clone();
-    spawn(config, context, move || match &opened.uri {
-        SourceUri::Synthetic(scene) => {
-            let source =
-                SyntheticSource::new(scene, opened.loop_at_end).with_max_fps(opened.max_fps);
-            Box::new(source.with_roi(opened.roi))
-        }
-        SourceUri::Images(folder) => Box::new(ImageFolderSource::from_folder(&opened, folder)),
-        _ => Box::new(GstSource::new(&opened)),
+    let (opened, synthetic) = (config.clone(), context.synthetic.clone());
+    spawn(config, context, move || {
+        let source: Box<dyn Source> = match &opened.uri {
+            SourceUri::Synthetic(scene) => synthetic_source(&opened, scene, synthetic.as_ref())?,
+            SourceUri::Images(folder) => Box::new(ImageFolderSource::from_folder(&opened, folder)),
+            _ => Box::new(GstSource::new(&opened)),
+        };
+        Ok(source)
     })
 }
 
-/// Starts what `make` makes, on a thread named `source-NAME`, where it stays; `config` says how it is kept alive.
+fn synthetic_source(
+    config: &SourceConfig,
+    scene: &SyntheticScene,
+    factory: Option<&SyntheticFactory>,
+) -> Result<Box<dyn Source>, SourceError> {
+    let factory = factory.ok_or_else(|| SourceError::Unsupported {
+        uri: config.uri.to_string(),
+        reason: "this program has no synthetic sources; name another source, or hand in a SyntheticFactory"
+            .to_owned(),
+    })?;
+    let options = SyntheticOptions {
+        loop_at_end: config.loop_at_end,
+        roi: config.roi,
+        max_fps: config.max_fps,
+    };
+    Ok(factory(scene, options))
+}
+
+/// Starts the source that `make` creates, on a thread named `source-NAME`; `config` controls the retries. An error of `make`
+/// is permanent.
 pub(super) fn spawn(
     config: &SourceConfig,
     context: SourceContext,
-    make: impl FnOnce() -> Box<dyn Source> + Send + 'static,
+    make: impl FnOnce() -> Result<Box<dyn Source>, SourceError> + Send + 'static,
 ) -> std::io::Result<SourceHandle> {
     let config = config.clone();
-    // Linux keeps 15 bytes of a thread's name.
+    // Linux keeps 15 bytes of a thread name.
     let thread_name: String = format!("source-{}", context.name)
         .chars()
         .take(15)
@@ -69,12 +97,25 @@ pub(super) fn spawn(
         .name(thread_name.clone())
         .spawn(move || {
             telemetry::name_thread(&thread_name);
-            let result = supervise(make().as_mut(), &config, &context);
+            let result = match make() {
+                Ok(mut source) => supervise(source.as_mut(), &config, &context),
+                Err(error) => Err(fail(error, &context)),
+            };
             context.heartbeat.idle();
             context.handler.ended(context.id);
             result
         })?;
     Ok(SourceHandle { thread })
+}
+
+/// Reports a failure for good and returns it.
+fn fail(error: SourceError, context: &SourceContext) -> SourceError {
+    let text = error.to_string();
+    log::error!(source = context.name.as_str(); "failed: {text}");
+    context
+        .handler
+        .state_changed(context.id, SourceState::Offline, Some(text));
+    error
 }
 
 fn supervise(
@@ -87,7 +128,7 @@ fn supervise(
     if is_csi {
         context.argus.add_source(&context.counters);
     }
-    let mut wait = config.reconnect_wait;
+    let mut backoff = Backoff::new(config.reconnect_wait, config.reconnect_max_wait);
     context
         .handler
         .state_changed(context.id, SourceState::Connecting, None);
@@ -119,36 +160,33 @@ fn supervise(
                     .state_changed(context.id, SourceState::Ended, None);
                 return Ok(());
             }
-            // A camera or server does not end by itself: somebody closed it.
+            // A camera or server does not end a stream by itself: it was closed at the other end.
             Ok(SessionEnd::EndOfMedia) => SourceError::Element {
                 element: context.name.clone(),
                 message: "the source ended the stream".to_owned(),
                 hint: None,
             },
-            // The next session copies, so that this happens once and is no failure of the source.
+            // The next session copies, so this happens once and is not a failure of the source.
             Err(SourceError::ZeroCopyFailed) => {
-                log::info!(source = context.name.as_str(); "opened again, with copies");
+                log::info!(source = context.name.as_str(); "reopened without zero-copy");
                 continue;
             }
             Err(error) => error,
         };
-        let mut text = error.to_string();
         if error.is_permanent(live) {
-            log::error!(source = context.name.as_str(); "failed: {text}");
-            context
-                .handler
-                .state_changed(context.id, SourceState::Offline, Some(text));
-            return Err(error);
+            return Err(fail(error, context));
         }
+        let mut text = error.to_string();
         let is_steady = online_since
             .get()
             .is_some_and(|since| since.elapsed() >= STEADY_AFTER);
         if is_steady {
-            wait = config.reconnect_wait;
+            backoff.reset();
         }
         if is_csi && let Some(fault) = context.argus.on_failure(&error, is_steady, Instant::now()) {
             text = format!("{text}; {fault}");
         }
+        let wait = backoff.advance();
         log::warn!(source = context.name.as_str(), retry_ms = wait.as_millis() as u64; "{text}");
         context
             .handler
@@ -162,10 +200,46 @@ fn supervise(
             );
             return Ok(());
         }
-        wait = (wait * 2).min(config.reconnect_max_wait);
         context.counters.reconnects.fetch_add(1, Ordering::Relaxed);
         context
             .handler
             .state_changed(context.id, SourceState::Connecting, None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use jetwatch_config::Config;
+    use jetwatch_types::{Frame, Placement, Size};
+
+    use super::*;
+    use crate::{Flow, FrameHandler, StopToken};
+
+    struct NoFrames;
+
+    impl FrameHandler for NoFrames {
+        fn frame(&self, _frame: Frame) -> Flow {
+            Flow::Stop
+        }
+    }
+
+    #[test]
+    fn synthetic_source_without_factory_fails_with_a_remedy() {
+        let config = Config::for_source("synthetic://traffic?seed=3", None).expect("a scene");
+        let context = SourceContext::standalone(
+            "street",
+            Size::new(64, 64),
+            Placement::default(),
+            &StopToken::default(),
+            Arc::new(NoFrames),
+        );
+        let handle = start(&config.sources[0], context).expect("a thread");
+        let error = handle.join().expect_err("no factory").to_string();
+        assert!(
+            error.starts_with("synthetic://") && error.contains("SyntheticFactory"),
+            "{error}"
+        );
     }
 }

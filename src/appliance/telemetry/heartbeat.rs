@@ -1,13 +1,15 @@
-//! Progress of the pipeline's threads: each marks the start of a piece of work and the wait for input.
+//! Heartbeats of the pipeline's threads: each marks the start of a task and the wait for input.
 //!
-//! A thread may wait for input without limit; one that works on the same piece for too long is stalled.
-//! Marks are single lock-free stores. The watchdog polls them; nothing here acts.
+//! A thread may wait for input without limit; one that works on the same task for too long is stalled.
+//! Marks are single lock-free stores. The watchdog polls them; this module only reports.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The mark of a thread that waits for input, or that has ended.
+use parking_lot::Mutex;
+
+/// Value of [`Slot::since`] for a thread that waits for input, or that has ended.
 const IDLE: u64 = 0;
 
 /// The threads of one pipeline. Clones share them.
@@ -19,11 +21,11 @@ pub struct Heartbeats {
 
 struct Slot {
     name: String,
-    /// Milliseconds from `origin` to the start of the current piece of work, plus one; or [`QUEUE_CAPACITY`].
+    /// Milliseconds from `origin` to the start of the current task, plus one; or [`IDLE`].
     since: AtomicU64,
 }
 
-/// Heartbeat of one thread, owned by the thread. Dropped with the thread's work: an ended thread is not stalled.
+/// Heartbeat of one thread, owned by that thread. Dropping it marks the thread as idle: an ended thread is not stalled.
 pub struct Heartbeat {
     origin: Instant,
     slot: Arc<Slot>,
@@ -42,22 +44,22 @@ impl Heartbeats {
     /// A heartbeat for one more thread, initially waiting.
     #[must_use]
     pub fn register(&self, name: &str) -> Heartbeat {
-        let mark = Arc::new(Slot {
+        let slot = Arc::new(Slot {
             name: name.to_owned(),
             since: AtomicU64::new(IDLE),
         });
-        let mut pulses = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        // Sources come and go: drop the marks of ended threads.
-        pulses.retain(|mark| Arc::strong_count(mark) > 1);
-        pulses.push(Arc::clone(&mark));
-        drop(pulses);
+        let mut slots = self.slots.lock();
+        // Sources are added and removed: drop the slots of ended threads.
+        slots.retain(|slot| Arc::strong_count(slot) > 1);
+        slots.push(Arc::clone(&slot));
+        drop(slots);
         Heartbeat {
             origin: self.origin,
-            slot: mark,
+            slot,
         }
     }
 
-    /// The thread that has worked on one piece for the longest time, when that is `limit` or more.
+    /// Name of the thread with the longest running task and that task's duration so far, when it is `limit` or more.
     #[must_use]
     pub fn stalled(&self, limit: Duration) -> Option<(String, Duration)> {
         self.stalled_at(elapsed_ms(self.origin), limit)
@@ -66,19 +68,18 @@ impl Heartbeats {
     fn stalled_at(&self, now_ms: u64, limit: Duration) -> Option<(String, Duration)> {
         self.slots
             .lock()
-            .unwrap_or_else(PoisonError::into_inner)
             .iter()
-            .filter_map(|mark| {
-                let since = mark.since.load(Ordering::Relaxed).checked_sub(1)?;
+            .filter_map(|slot| {
+                let since = slot.since.load(Ordering::Relaxed).checked_sub(1)?;
                 let worked = Duration::from_millis(now_ms.saturating_sub(since));
-                (worked >= limit).then(|| (mark.name.clone(), worked))
+                (worked >= limit).then(|| (slot.name.clone(), worked))
             })
             .max_by_key(|(_, worked)| *worked)
     }
 }
 
 impl Heartbeat {
-    /// A new piece of work starts; the earlier one is done.
+    /// A new task starts; the previous one is done.
     pub fn busy(&self) {
         self.slot
             .since
@@ -107,37 +108,37 @@ mod tests {
 
     #[test]
     fn thread_stalls_only_on_single_long_task() {
-        let pulses = Heartbeats::default();
-        let (worker, idle) = (pulses.register("worker"), pulses.register("idle"));
+        let heartbeats = Heartbeats::default();
+        let (worker, idle) = (heartbeats.register("worker"), heartbeats.register("idle"));
         let limit = Duration::from_secs(10);
-        // A minute later by the clock of the marks.
-        let later = elapsed_ms(pulses.origin) + 60_000;
+        // A minute later by the clock of the heartbeats.
+        let later = elapsed_ms(heartbeats.origin) + 60_000;
         worker.busy();
         idle.busy();
         idle.idle();
-        let (name, worked) = pulses
+        let (name, worked) = heartbeats
             .stalled_at(later, limit)
             .expect("the worker is stuck");
         assert_eq!(name, "worker");
         assert!(worked >= Duration::from_secs(59), "{worked:?}");
         assert!(
-            pulses.stalled(limit).is_none(),
-            "a piece that was just begun is no stall"
+            heartbeats.stalled(limit).is_none(),
+            "a task that has just started is not a stall"
         );
         drop(worker);
         assert!(
-            pulses.stalled_at(later, limit).is_none(),
+            heartbeats.stalled_at(later, limit).is_none(),
             "an ended thread is not stuck"
         );
     }
 
     #[test]
     fn longest_stalled_thread_is_reported() {
-        let pulses = Heartbeats::default();
-        let (first, second) = (pulses.register("first"), pulses.register("second"));
+        let heartbeats = Heartbeats::default();
+        let (first, second) = (heartbeats.register("first"), heartbeats.register("second"));
         first.slot.since.store(5_001, Ordering::Relaxed);
         second.slot.since.store(1, Ordering::Relaxed);
-        let found = pulses.stalled_at(30_000, Duration::from_secs(20));
+        let found = heartbeats.stalled_at(30_000, Duration::from_secs(20));
         assert_eq!(found, Some(("second".to_owned(), Duration::from_secs(30))));
     }
 }

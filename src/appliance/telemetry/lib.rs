@@ -1,6 +1,7 @@
 //! Logs, stage times with their NVTX ranges, the process's own CPU time and memory, and notifications to systemd.
 
 mod heartbeat;
+mod log_dedup;
 mod logger;
 mod process;
 mod stage;
@@ -9,6 +10,7 @@ pub mod thread_names;
 mod trace;
 
 pub use heartbeat::{Heartbeat, Heartbeats};
+pub use log_dedup::{LogDedup, LogRateLimit};
 pub use logger::{LogTarget, start as start_logging, with_error_prefix};
 pub use process::{ProcessUsage, process_usage, thread_cpu_time};
 pub use stage::{BatchRange, Range, Recorder, Span, Stage, StageSummary, Summary, name_thread};

@@ -1,8 +1,8 @@
 //! Log output: journald with structured fields when started by systemd, else the terminal.
 //!
 //! Fields are given as `log`'s key-values: `log::warn!(source = name; "no frame for {} ms", …)`. In the journal `source`
-//! becomes the field `SOURCE`; on a terminal it is written as `source=street` before the text. The level applies to our
-//! crates; others log from `warn` up, and GStreamer (target `gstreamer`) as far as `log.gst_debug` allows.
+//! becomes the field `SOURCE`; on a terminal it is written as `source=street` before the text. The level applies to
+//! jetwatch's crates; others log from `warn` up, and GStreamer (target `gstreamer`) as far as `log.gst_debug` allows.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -82,16 +82,16 @@ fn install(level: LevelFilter) -> Started {
         let time = out.timestamp_millis();
         write_line(out, &time, &level, record)
     });
-    let asked = std::env::var("RUST_LOG").is_ok_and(|filters| !filters.trim().is_empty());
-    let rust_log = if asked {
+    let has_rust_log = std::env::var("RUST_LOG").is_ok_and(|filters| !filters.trim().is_empty());
+    let rust_log = if has_rust_log {
         builder
             .filter_level(LevelFilter::Warn)
             .filter_module("jetwatch", level)
             .parse_default_env();
         let terminal = builder.build();
-        let most = terminal.filter();
+        let max = terminal.filter();
         let _ = log::set_boxed_logger(Box::new(terminal));
-        Some(most)
+        Some(max)
     } else {
         let terminal = builder.filter_level(LevelFilter::Trace).build();
         let _ = log::set_boxed_logger(Box::new(OwnTargetFilter(terminal)));
@@ -103,7 +103,7 @@ fn install(level: LevelFilter) -> Started {
     }
 }
 
-/// A logger with our target filter.
+/// Filters records by [`is_enabled_for`] before they reach the wrapped logger.
 struct OwnTargetFilter<L>(L);
 
 impl<L: Log> Log for OwnTargetFilter<L> {
@@ -122,7 +122,7 @@ impl<L: Log> Log for OwnTargetFilter<L> {
     }
 }
 
-/// Whether a record of `target` passes while our level is `max`.
+/// Whether a record of `target` is logged when the configured level is `max`.
 fn is_enabled_for(target: &str, level: Level, max: LevelFilter) -> bool {
     let is_own = is_own(target);
     level
@@ -141,7 +141,7 @@ fn is_own(target: &str) -> bool {
     })
 }
 
-/// One line for a terminal: time, level, the target where it is not ours, fields, text.
+/// One line for a terminal: time, level, the target (unless it is a crate of jetwatch), fields, text.
 fn write_line(
     out: &mut impl Write,
     time: &dyn Display,
@@ -159,7 +159,7 @@ fn write_line(
     writeln!(out, "{}", record.args())
 }
 
-/// Writes `key=value ` before the text, so that lines of one source can be found by eye and by grep.
+/// Writes `key=value ` before the text, so that lines of one source are easy to find.
 struct Fields<'a, W: Write>(&'a mut W);
 
 impl<'kvs, W: Write> log::kv::VisitSource<'kvs> for Fields<'_, W> {
@@ -201,7 +201,7 @@ mod tests {
             &"WARN ",
             &builder.args(format_args!("{text}")).build(),
         )
-        .expect("memory takes it");
+        .expect("writing to memory cannot fail");
         String::from_utf8(out).expect("text")
     }
 
@@ -247,10 +247,10 @@ mod tests {
             ("mqtt5::client", Level::Warn, LevelFilter::Info, true),
             ("mqtt5::client", Level::Warn, LevelFilter::Error, false),
         ];
-        for (target, level, most, wanted) in cases {
+        for (target, level, most, expected) in cases {
             assert_eq!(
                 is_enabled_for(target, level, most),
-                wanted,
+                expected,
                 "{target} {level} {most}"
             );
         }
@@ -334,8 +334,8 @@ mod tests {
             folder.path(),
             &[("RUST_LOG", "jetwatch=debug,mqtt5=info")],
         );
-        for wanted in ["first", "hidden", "[mqtt5] chatter", "second"] {
-            assert!(text.contains(wanted), "{text}");
+        for expected in ["first", "hidden", "[mqtt5] chatter", "second"] {
+            assert!(text.contains(expected), "{text}");
         }
         let text = standard_error(test, folder.path(), &[("RUST_LOG", "jetwatch=loud")]);
         assert!(
@@ -355,11 +355,11 @@ mod tests {
         let text = standard_error(test, folder.path(), &[("JOURNAL_STREAM", "{stderr}")]);
         // Without journald, the terminal is the fallback.
         let has_journal = Path::new("/run/systemd/journal/socket").exists();
-        let wanted = if has_journal {
+        let expected = if has_journal {
             "<3>home Journal\n"
         } else {
             "<3>home Terminal\n"
         };
-        assert!(text.contains(wanted), "{text}");
+        assert!(text.contains(expected), "{text}");
     }
 }

@@ -3,11 +3,12 @@
 //! A range is pushed on the calling thread and popped when its guard is dropped. NVTX calls end in a null check when no
 //! tool is attached. Names: domain `jetwatch`, one category per stage, payload = batch size or frame number.
 
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use nvtx::domain::{Category, EventAttributes, LocalRange, Range as CrossRange, RegisteredString};
+use parking_lot::Mutex;
 
 use super::process::thread_cpu_time;
 use super::trace::{Level, Trace};
@@ -16,10 +17,10 @@ use super::trace::{Level, Trace};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(usize)]
 pub enum Stage {
-    /// A coded picture in a video decoder, from its input to its output. Decoders
-    /// work on several at once, so these overlap.
+    /// A coded image in a video decoder, from its input to its output. Decoders work on
+    /// several at a time, so these spans overlap.
     VideoDecode,
-    /// A decoded image in the elements that scale and convert it, on any unit.
+    /// A decoded image in the elements that scale and convert it, on the CPU, GPU or VIC.
     Scale,
     /// Mapping a decoded, scaled image from GStreamer, or drawing a synthetic one.
     Source,
@@ -43,7 +44,7 @@ pub enum Stage {
     Render,
     /// A drawn image passed to the encoder: waiting for a free buffer, and copying where sources share the image.
     Encode,
-    /// On a GPU, by its own clock, inside of [`Infer`](Self::Infer): copy of the images from the host.
+    /// On a GPU, by the GPU's clock, inside [`Infer`](Self::Infer): copy of the images from the host.
     GpuCopyIn,
     /// On a GPU: images to the input tensor.
     GpuTensor,
@@ -54,7 +55,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// All stages in order: those of GStreamer's elements, those of our threads, then those of a GPU.
+    /// All stages in order: those of GStreamer elements, those of jetwatch's threads, then those of a GPU.
     pub const ALL: [Self; 17] = [
         Self::VideoDecode,
         Self::Scale,
@@ -75,7 +76,7 @@ impl Stage {
         Self::GpuCopyOut,
     ];
 
-    /// Whether it runs on a GPU, so that it is in reports only where there is one.
+    /// Whether the stage runs on a GPU. Reports contain it only where there is one.
     #[must_use]
     pub const fn is_on_gpu(self) -> bool {
         matches!(
@@ -84,13 +85,13 @@ impl Stage {
         )
     }
 
-    /// Whether reports contain it only where it ran.
+    /// Whether reports contain the stage only if it ran.
     #[must_use]
     pub const fn is_optional(self) -> bool {
         self.is_on_gpu() || self.is_in_elements() || self.is_asynchronous()
     }
 
-    /// Whether it runs outside of the pipeline, which does not wait for it: secondary networks and the recording.
+    /// Whether the pipeline does not wait for the stage: secondary networks and the recording.
     #[must_use]
     pub const fn is_asynchronous(self) -> bool {
         matches!(
@@ -99,7 +100,7 @@ impl Stage {
         )
     }
 
-    /// Whether it runs in GStreamer's elements, so that it is in reports only where there are any. Its ranges belong to no
+    /// Whether the stage runs in GStreamer elements. Reports contain it only where there are any. Its spans belong to no
     /// thread.
     #[must_use]
     pub const fn is_in_elements(self) -> bool {
@@ -131,7 +132,7 @@ impl Stage {
     }
 }
 
-/// The NVTX side: registered once, since registering takes a lock inside the tool.
+/// NVTX domain and strings, registered once, since registering takes a lock inside the profiler.
 struct NvtxNames {
     domain: &'static nvtx::Domain,
     stages: [(RegisteredString<'static>, Category<'static>); Stage::ALL.len()],
@@ -154,7 +155,7 @@ static NVTX: LazyLock<NvtxNames> = LazyLock::new(|| {
     }
 });
 
-/// Contents of a range: its name, its category, and `payload`.
+/// NVTX attributes of a range: name, category and `payload`.
 fn attributes(
     (message, category): &(RegisteredString<'static>, Category<'static>),
     payload: u64,
@@ -177,9 +178,9 @@ pub fn name_thread(name: &str) {
 #[derive(Clone, Default)]
 pub struct Recorder {
     stages: Arc<[Mutex<StageTimes>; Stage::ALL.len()]>,
-    /// Present only where every single range is requested.
+    /// Present only when every single range is requested.
     trace: Option<Trace>,
-    /// Its ranges are not on the timeline.
+    /// Whether its ranges are left out of the timeline.
     is_silent: bool,
 }
 
@@ -191,7 +192,7 @@ struct StageTimes {
     items: u64,
 }
 
-/// Longer times are counted as this one, 10 minutes.
+/// Upper limit of recorded times, 10 minutes; longer ones count as this.
 const MAX_US: u64 = 600_000_000;
 
 impl Default for StageTimes {
@@ -207,7 +208,7 @@ impl Default for StageTimes {
 }
 
 impl Recorder {
-    /// A recorder that also keeps every single range, in `trace`.
+    /// A recorder that also stores every single range in `trace`.
     #[must_use]
     pub fn with_trace(trace: Option<Trace>) -> Self {
         Self {
@@ -226,7 +227,7 @@ impl Recorder {
         }
     }
 
-    /// Opens a batch of `level` of at most `items` frames; the work of this thread until the guard is dropped belongs to it.
+    /// Opens a batch of `level` with at most `items` frames. Ranges of this thread belong to it until the guard is dropped.
     #[must_use = "the batch ends when the guard is dropped"]
     pub fn batch(&self, level: Level, items: usize) -> BatchRange<'_> {
         let open = |trace| OpenBatch {
@@ -279,12 +280,12 @@ impl Recorder {
         }
     }
 
-    /// Ends a span, and counts it. A span that is dropped instead is on the timeline only.
+    /// Ends a span and records its time. A span that is dropped instead is on the timeline only.
     pub fn end(&self, span: Span) {
         self.add(span.stage, 1, span.started.elapsed(), Duration::ZERO);
     }
 
-    /// Counts `wall`, a time that was measured elsewhere, as one range of `stage` that covered `items` frames.
+    /// Records `wall`, a time measured by the caller, as one range of `stage` that covered `items` frames.
     pub fn record(&self, stage: Stage, items: usize, wall: Duration) {
         self.add(stage, items, wall, Duration::ZERO);
         if let Some(trace) = &self.trace {
@@ -293,23 +294,21 @@ impl Recorder {
     }
 
     fn add(&self, stage: Stage, items: usize, wall: Duration, cpu: Duration) {
-        let mut times = self.stages[stage as usize]
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut times = self.stages[stage as usize].lock();
         let wall_us = u64::try_from(wall.as_micros()).unwrap_or(u64::MAX);
         times
             .wall_us
             .record(wall_us.min(MAX_US))
-            .expect("it grows as far as that");
+            .expect("histograms resize up to MAX_US");
         times.sum += wall;
         times.cpu += cpu;
         times.items += items as u64;
     }
 
-    /// Resets the times: the end of a warm-up.
+    /// Discards all times so far, at the end of a warm-up.
     pub fn reset(&self) {
         for stage in self.stages.iter() {
-            *stage.lock().unwrap_or_else(PoisonError::into_inner) = StageTimes::default();
+            *stage.lock() = StageTimes::default();
         }
     }
 
@@ -320,9 +319,7 @@ impl Recorder {
             stages: Stage::ALL
                 .into_iter()
                 .map(|stage| {
-                    let times = self.stages[stage as usize]
-                        .lock()
-                        .unwrap_or_else(PoisonError::into_inner);
+                    let times = self.stages[stage as usize].lock();
                     let ms = |us: u64| us as f64 / 1e3;
                     StageSummary {
                         stage,
@@ -355,14 +352,14 @@ pub struct Range<'a> {
     _nvtx: Option<LocalRange<'static>>,
     recorder: &'a Recorder,
     stage: Stage,
-    /// `None`: it is not counted.
+    /// `None`: the range is not recorded.
     items: Option<usize>,
     started: Instant,
     cpu_before: Duration,
 }
 
 impl Range<'_> {
-    /// Sets the final number of frames; `None`: there were none, so that it is not counted.
+    /// Sets the final number of frames; `None`: the range is not recorded.
     pub fn set_items(&mut self, items: Option<usize>) {
         self.items = items;
     }
@@ -371,8 +368,8 @@ impl Range<'_> {
 impl Drop for Range<'_> {
     fn drop(&mut self) {
         let Some(items) = self.items else { return };
-        // First: the call enters the kernel, where a thread on a loaded machine may be descheduled. That time belongs to the
-        // stage.
+        // First, since this call enters the kernel, where a thread may be descheduled on a loaded machine. That time belongs
+        // to the stage.
         let cpu = thread_cpu_time().saturating_sub(self.cpu_before);
         let wall = self.started.elapsed();
         self.recorder.add(self.stage, items, wall, cpu);
@@ -382,7 +379,7 @@ impl Drop for Range<'_> {
     }
 }
 
-/// An open batch. It is on the timeline, and in the trace where there is one.
+/// An open batch, on the timeline and in the trace if there is one.
 pub struct BatchRange<'a> {
     _nvtx: LocalRange<'static>,
     items: Option<usize>,
@@ -397,7 +394,7 @@ struct OpenBatch<'a> {
 }
 
 impl BatchRange<'_> {
-    /// Sets the final number of frames; `None`: there were none, so that it is not counted.
+    /// Sets the final number of frames; `None`: the range is not recorded.
     pub fn set_items(&mut self, items: Option<usize>) {
         self.items = items;
     }
@@ -418,15 +415,15 @@ impl Drop for BatchRange<'_> {
 /// Times of all stages.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct Summary {
-    /// In the order of [`Stage::ALL_TABLES`], without unused ones of elements, of a GPU and outside of the pipeline.
+    /// In the order of [`Stage::ALL`], without optional stages that did not run.
     pub stages: Vec<StageSummary>,
 }
 
 impl Summary {
-    /// The times of one stage of our threads.
+    /// The times of one stage.
     ///
     /// # Panics
-    /// For other stages, when they did not run.
+    /// When the stage is [optional](Stage::is_optional) and did not run.
     #[must_use]
     pub fn stage(&self, stage: Stage) -> &StageSummary {
         let mut stages = self.stages.iter();
@@ -441,9 +438,9 @@ pub struct StageSummary {
     /// The stage.
     #[serde(serialize_with = "as_name")]
     pub stage: Stage,
-    /// Ranges.
+    /// Number of ranges.
     pub count: u64,
-    /// Frames in them.
+    /// Number of frames in those ranges.
     pub items: u64,
     /// Sum of their times, in ms.
     pub total_ms: f64,

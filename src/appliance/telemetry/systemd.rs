@@ -18,17 +18,17 @@ pub fn watchdog_interval() -> Option<Duration> {
     sd_notify::watchdog_enabled()
 }
 
-/// The start-up is complete; from now on the watchdog is active.
+/// Reports that the start-up is complete. systemd starts the watchdog with it.
 pub fn notify_ready(status: &str) {
     notify(&[NotifyState::Ready, NotifyState::Status(status)]);
 }
 
-/// The status line of `systemctl status`.
+/// Sets the status line of `systemctl status`.
 pub fn notify_status(status: &str) {
     notify(&[NotifyState::Status(status)]);
 }
 
-/// A reload starts; [`notify_ready`] marks its end. Units of `Type=notify-reload`, added
+/// Reports the start of a reload; [`notify_ready`] ends it. Units of `Type=notify-reload`, added
 /// after systemd 245, also need the time of its start.
 pub fn notify_reloading(status: &str) {
     match NotifyState::monotonic_usec_now() {
@@ -37,18 +37,18 @@ pub fn notify_reloading(status: &str) {
     }
 }
 
-/// Watchdog keep-alive.
+/// Sends the watchdog keep-alive.
 pub fn notify_watchdog() {
     notify(&[NotifyState::Watchdog]);
 }
 
-/// Shutdown starts: queued messages are being delivered.
+/// Reports the start of the shutdown.
 pub fn notify_stopping(status: &str) {
     notify(&[NotifyState::Stopping, NotifyState::Status(status)]);
 }
 
-/// Extends the start timeout (`TimeoutStartSec=`) by `more` from now, with `status` as the reason. To be repeated before
-/// that time is over.
+/// Extends the start timeout (`TimeoutStartSec=`) by `more` from now, with `status` as the reason. Repeat it before
+/// that time has passed.
 pub fn extend_timeout(more: Duration, status: &str) {
     let microseconds = u32::try_from(more.as_micros()).unwrap_or(u32::MAX);
     notify(&[

@@ -17,7 +17,7 @@ pub const BROKER: &str = "broker";
 /// Draws and encodes the recording.
 pub const RECORD: &str = "record";
 
-/// What names of secondary inference workers begin with, as DeepStream's secondary GIEs are called.
+/// Prefix of secondary inference workers, after DeepStream's term (secondary GIE).
 const SECONDARY: &str = "sgie-";
 
 /// Worker `index` of the secondary network `network`.

@@ -1,17 +1,18 @@
-//! Every range of a run, for `jetwatch bench`: the histograms of the recorder keep no single times.
+//! Every range of a run, for `jetwatch bench`: the histograms of the recorder do not store single times.
 //!
-//! A trace is fed by the same calls that emit NVTX ranges. The daemon has none, and no cost of it. Ranges belong
-//! to the batch that is open on their thread; work outside of a batch, such as a network's first run while it is loaded, is
-//! omitted.
+//! A trace is fed by the same calls that emit NVTX ranges. The daemon has no trace and does not pay for it. A range
+//! belongs to the batch that is open on its thread; work outside of a batch, such as the warm-up of a network, is omitted.
 
 use std::cell::Cell;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use super::Stage;
 
-/// Numbering of batches: each kind of thread has batches of its own.
+/// Kind of thread that a batch runs on. Batches are numbered per level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(usize)]
 pub enum Level {
@@ -37,7 +38,7 @@ impl Level {
         Self::Record,
     ];
 
-    /// Whether its threads run outside of the pipeline, which does not wait for them.
+    /// Whether the pipeline does not wait for these threads.
     #[must_use]
     pub const fn is_asynchronous(self) -> bool {
         matches!(self, Self::Secondary | Self::Record)
@@ -72,7 +73,7 @@ impl Level {
 pub struct Entry {
     /// The level of its batch.
     pub level: Level,
-    /// Number of that batch among its level's, from 0; the last numbers may be missing.
+    /// Number of the batch within its level, from 0; the last numbers may be missing.
     pub batch: u64,
     /// The stage; `None`: the batch itself.
     pub stage: Option<Stage>,
@@ -86,7 +87,7 @@ pub struct Entry {
     pub cpu: Duration,
 }
 
-/// Keeps every range. Cheap to clone; all clones are one.
+/// Stores every range. Cheap to clone; all clones share the storage.
 #[derive(Clone)]
 pub struct Trace {
     inner: Arc<Inner>,
@@ -119,11 +120,7 @@ impl Trace {
     /// Removes and returns all ranges so far, in the order of their ends.
     #[must_use]
     pub fn drain(&self) -> Vec<Entry> {
-        let mut entries = self
-            .inner
-            .entries
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut entries = self.inner.entries.lock();
         std::mem::take(&mut *entries)
     }
 
@@ -133,7 +130,7 @@ impl Trace {
         OPEN.replace(Some((level, number)))
     }
 
-    /// Closes the open batch, and keeps it where it covered `items` frames; `None`: it did not take place.
+    /// Closes the open batch and stores it with `items` frames; `None`: discards it.
     pub(super) fn close(
         &self,
         before: Option<(Level, u64)>,
@@ -145,7 +142,7 @@ impl Trace {
         OPEN.set(before);
     }
 
-    /// Keeps a range of the open batch.
+    /// Stores a range of the open batch.
     pub(super) fn push(
         &self,
         stage: Option<Stage>,
@@ -166,10 +163,6 @@ impl Trace {
             wall,
             cpu,
         };
-        self.inner
-            .entries
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(entry);
+        self.inner.entries.lock().push(entry);
     }
 }

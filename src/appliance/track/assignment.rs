@@ -1,36 +1,36 @@
-//! Which detection goes to which track: pairs chosen among candidates that the tracker found to overlap enough.
+//! Assignment: selects pairs of tracks and detections from the candidates that the tracker found to overlap enough.
 //!
-//! Candidates have a rank: those of a lower rank are settled before the next rank sees what is left, so that a track
-//! seen a moment ago is not robbed by the stale box of one that was lost. Within a rank the pairs are chosen either
-//! greedily or for the greatest total IOU. Nothing here computes an overlap; [`Tracker`](super::Tracker) does.
+//! Candidates have a rank. A lower rank is assigned before the next rank chooses from what is left, so that the stale box
+//! of a lost track cannot take the detection of a track matched a moment ago. Within a rank the pairs are chosen either
+//! greedily or for the greatest total IOU. This module computes no overlaps; [`Tracker`](super::Tracker) does.
 
 use jetwatch_config::Association;
 
 use super::hungarian::HungarianSolver;
 use super::sparse_assignment::SparseAssignment;
 
-/// Groups with more pairs of a track and a detection than this, open or not, are solved by lists of the open ones.
+/// Largest number of track-detection pairs in a group (with or without a candidate) that is solved as a dense matrix.
 const MAX_MATRIX_SIZE: usize = 1024;
 
 /// A track and a detection that may be paired.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Candidate {
-    /// Lower ranks choose first.
+    /// Lower ranks are assigned first.
     pub rank: u8,
     /// Index of the track.
     pub track: usize,
     /// Index of the detection.
     pub detection: usize,
-    /// Their intersection over union, above 0 to 1.
+    /// Weight of the pair: intersection over union or what the association stage derives from it, above 0 to 1.
     pub iou: f32,
 }
 
-/// The pairs of tracks and detections.
+/// The assignment: pairs of tracks and detections.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Pairing {
-    /// The detection of each track.
+    /// Detection of each track, by track index; `None` without a match.
     pub detection_of_track: Vec<Option<usize>>,
-    /// The track of each detection.
+    /// Track of each detection, by detection index; `None` without a match.
     pub track_of_detection: Vec<Option<usize>>,
 }
 
@@ -52,12 +52,12 @@ impl Pairing {
     }
 }
 
-/// Chooses pairs. Keeps its buffers, so that it allocates only when a frame holds more than any before.
+/// Selects pairs. Reuses its buffers: allocates only when a frame has more objects than any before.
 #[derive(Debug)]
 pub struct Assigner {
     association: Association,
     pairing: Pairing,
-    /// The candidates' places in the order of the greedy choice, and the first of each track and of each detection.
+    /// Sort keys of the candidates, and the smallest key of each track and of each detection.
     order: Vec<u128>,
     first_of_track: Vec<u128>,
     first_of_detection: Vec<u128>,
@@ -66,7 +66,7 @@ pub struct Assigner {
 }
 
 impl Assigner {
-    /// An assigner that chooses in the given way.
+    /// An assigner that uses `association`.
     #[must_use]
     pub fn new(association: Association) -> Self {
         Self {
@@ -83,7 +83,10 @@ impl Assigner {
     /// Pairs tracks `0..tracks` with detections `0..detections`; `candidates` may be reordered.
     ///
     /// Greedy: the greatest IOU first; among equals the lower track, then the lower detection. Optimal: per rank, the
-    /// greatest sum of IOUs. Panics when a candidate names an index out of range.
+    /// greatest sum of IOUs.
+    ///
+    /// # Panics
+    /// When a candidate has an index out of range.
     pub fn assign(
         &mut self,
         candidates: &mut [Candidate],
@@ -106,10 +109,10 @@ impl Assigner {
 }
 
 impl Assigner {
-    /// One candidate after the other in the order of their places, where both sides are still free.
+    /// Accepts the candidates in the order of their sort keys, where track and detection are both still free.
     ///
-    /// One that is the first of its track and the first of its detection is taken whatever else there is. These are most of
-    /// those that are taken at all, and what they leave is little to sort.
+    /// A candidate that is the first of its track and the first of its detection is always accepted. Most accepted pairs
+    /// are of this kind, so few candidates are left to sort.
     fn choose_greedily(&mut self, candidates: &[Candidate]) {
         let Self {
             pairing,
@@ -124,30 +127,30 @@ impl Assigner {
         first_of_track.resize(pairing.detection_of_track.len(), u128::MAX);
         first_of_detection.clear();
         first_of_detection.resize(pairing.track_of_detection.len(), u128::MAX);
-        for place in &*order {
-            let [track, detection] = decode_key(*place);
+        for key in &*order {
+            let [track, detection] = decode_key(*key);
             let (of_track, of_detection) = (
                 &mut first_of_track[track],
                 &mut first_of_detection[detection],
             );
-            *of_track = (*of_track).min(*place);
-            *of_detection = (*of_detection).min(*place);
+            *of_track = (*of_track).min(*key);
+            *of_detection = (*of_detection).min(*key);
         }
-        for place in &*first_of_track {
-            if *place != u128::MAX {
-                let [track, detection] = decode_key(*place);
-                if first_of_detection[detection] == *place {
+        for key in &*first_of_track {
+            if *key != u128::MAX {
+                let [track, detection] = decode_key(*key);
+                if first_of_detection[detection] == *key {
                     pairing.pair(track, detection);
                 }
             }
         }
-        order.retain(|place| {
-            let [track, detection] = decode_key(*place);
+        order.retain(|key| {
+            let [track, detection] = decode_key(*key);
             pairing.is_free(track, detection)
         });
         order.sort_unstable();
-        for place in &*order {
-            let [track, detection] = decode_key(*place);
+        for key in &*order {
+            let [track, detection] = decode_key(*key);
             if pairing.is_free(track, detection) {
                 pairing.pair(track, detection);
             }
@@ -155,8 +158,8 @@ impl Assigner {
     }
 }
 
-/// The place of a candidate as one number, which is sorted much faster than candidates are compared: lowest rank, greatest
-/// IOU, lowest track, lowest detection. The bits of floats that are not negative have the order of the floats.
+/// Sort key of a candidate as one number, which sorts much faster than comparing candidates: lowest rank, greatest IOU,
+/// lowest track, lowest detection. The bits of non-negative floats have the order of the floats.
 fn sort_key(candidate: &Candidate) -> u128 {
     let worse = !candidate.iou.max(0.0).to_bits();
     let first = u64::from(candidate.rank) << 32 | u64::from(worse);
@@ -165,33 +168,33 @@ fn sort_key(candidate: &Candidate) -> u128 {
     u128::from(first) << 64 | u128::from(then)
 }
 
-/// The track and the detection in such a number.
+/// Track and detection of a sort key.
 fn decode_key(key: u128) -> [usize; 2] {
     [key >> 32, key].map(|half| (half & u128::from(u32::MAX)) as usize)
 }
 
-/// Candidates in groups that share no track and no detection. Most hold one pair, which needs no solver, and the rest
-/// are small, which keeps its cubic cost away: a street with 100 objects is not one matrix of 100 × 100.
+/// Candidates in groups that share no track and no detection. Most groups hold one pair, which needs no solver. The others
+/// are small, which limits the solver's cubic cost: a street with 100 objects is not one matrix of 100 × 100.
 #[derive(Debug, Default)]
 struct Groups {
-    /// The candidates still open, those of one group side by side, by track inside it.
+    /// Candidates whose track and detection are both free, sorted by group, then track, then detection.
     open: Vec<Candidate>,
-    /// Union-find over tracks, then detections: each node's parent, which is never a higher index. After
-    /// [`split`](Self::split) it is the leader of the node's group.
+    /// Union-find over tracks, then detections: the parent of each node, never a higher index. After
+    /// [`split`](Self::split) it is the root of the node's group.
     parents: Vec<usize>,
-    /// Of the group being solved: its tracks and detections, each detection's column, and the matrix.
+    /// Of the group that is being solved: its tracks and detections, the column of each detection, and the matrix.
     rows: Vec<usize>,
     columns: Vec<usize>,
     column_of_detection: Vec<usize>,
     weights: Vec<f64>,
-    /// The same for a large group: the open pairs by row, and where each row's begin.
+    /// Of a large group: candidate edges by row, and the start of each row.
     edges: Vec<(usize, f64)>,
     starts: Vec<usize>,
     sparse: SparseAssignment,
 }
 
 impl Groups {
-    /// Takes those candidates whose track and detection are still free and sorts them into groups.
+    /// Selects the candidates whose track and detection are still free and sorts them into groups.
     fn split(&mut self, candidates: &[Candidate], pairing: &Pairing) {
         let tracks = pairing.detection_of_track.len();
         let detections = pairing.track_of_detection.len();
@@ -209,21 +212,17 @@ impl Groups {
             let b = root(&mut self.parents, tracks + candidate.detection);
             self.parents[a.max(b)] = a.min(b);
         }
-        // Parents come before their children, so one pass in order leaves every node with its leader.
+        // Parents come before their children, so one pass in order sets every node to its root.
         for node in 0..self.parents.len() {
             self.parents[node] = self.parents[self.parents[node]];
         }
-        let leaders = &self.parents;
+        let roots = &self.parents;
         self.open.sort_unstable_by_key(|candidate| {
-            (
-                leaders[candidate.track],
-                candidate.track,
-                candidate.detection,
-            )
+            (roots[candidate.track], candidate.track, candidate.detection)
         });
     }
 
-    /// Pairs each group for its greatest total IOU, which together is the greatest of all.
+    /// Pairs each group for its greatest total IOU. The groups are independent, so the total is the greatest, too.
     fn solve_each(&mut self, solver: &mut HungarianSolver, pairing: &mut Pairing) {
         let Self {
             open,
@@ -291,7 +290,7 @@ impl Groups {
     }
 }
 
-/// The node that leads `node`'s group; halves the way there for the next search.
+/// The root of `node`'s group; halves the path for the next search.
 fn root(parents: &mut [usize], mut node: usize) -> usize {
     while parents[node] != node {
         parents[node] = parents[parents[node]];
@@ -322,7 +321,7 @@ mod tests {
         detections: usize,
     ) -> Vec<Option<usize>> {
         let mut assigner = Assigner::new(association);
-        // Whatever came before must leave no trace.
+        // Earlier calls must not influence the result.
         assigner.assign(
             &mut [candidate(0, 8, 8, 1.0), candidate(0, 7, 8, 0.9)],
             9,
@@ -398,7 +397,7 @@ mod tests {
         }
     }
 
-    /// The greatest sum over all assignments of the candidates given.
+    /// The greatest sum over all assignments of `candidates`.
     fn brute_force(candidates: &[Candidate], used_tracks: u32, used_detections: u32) -> f64 {
         let Some((first, rest)) = candidates.split_first() else {
             return 0.0;
@@ -447,14 +446,14 @@ mod tests {
                 let by_iou = b.iou.total_cmp(&a.iou);
                 a.rank.cmp(&b.rank).then(by_iou).then((a.track, a.detection).cmp(&(b.track, b.detection)))
             });
-            let (mut wanted, mut taken) = (vec![None; 6], [false; 6]);
+            let (mut expected, mut taken) = (vec![None; 6], [false; 6]);
             for candidate in in_order {
-                if wanted[candidate.track].is_none() && !taken[candidate.detection] {
-                    wanted[candidate.track] = Some(candidate.detection);
+                if expected[candidate.track].is_none() && !taken[candidate.detection] {
+                    expected[candidate.track] = Some(candidate.detection);
                     taken[candidate.detection] = true;
                 }
             }
-            prop_assert_eq!(assign(Association::Greedy, candidates, 6, 6), wanted);
+            prop_assert_eq!(assign(Association::Greedy, candidates, 6, 6), expected);
         }
 
         #[test]

@@ -1,7 +1,7 @@
 //! Tracks to published data: [`TrackEvent`]s, and the number of objects of each class.
 //!
-//! It compares the tracks of each frame with their last published state and decides when an event is due. Encoding and
-//! sending is done by the publisher. The pipeline keeps one generator per source, after its tracker.
+//! Compares the tracks of each frame with their last published state and decides when an event is due. The publisher
+//! encodes and sends them. The pipeline has one generator per source, after its tracker.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, SystemTime};
@@ -10,8 +10,8 @@ use jetwatch_types::{
     Attributes, EventKind, FrameMeta, Track, TrackEvent, TrackId, TrackState, Xyxy,
 };
 
-/// A box has moved when one of its edges is this share of the box's width or height away from its last published place.
-/// The edges of a static object jitter by a few percent, which is not worth an event.
+/// A box counts as moved when one of its edges is this share of the box's width or height away from its last published
+/// position. The edges of a static object jitter by a few percent, which is not worth an event.
 const MOVED_SHARE: f32 = 0.05;
 
 /// Number of visible objects of a class.
@@ -29,9 +29,9 @@ pub struct TrackEventGenerator {
     update_interval: Duration,
     /// Published tracks, sorted by id so that the end of the source reports them in order.
     published: BTreeMap<TrackId, Published>,
-    /// Capture times of the newest frames, the newest last: as many as the oldest tentative track has lived.
+    /// Capture times of the newest frames, newest last: as many as the oldest tentative track has lived.
     captured: VecDeque<SystemTime>,
-    /// Every class met so far, by index.
+    /// Every class observed so far, by index.
     counts: Vec<Count>,
     changes: Vec<ClassCount>,
 }
@@ -39,16 +39,16 @@ pub struct TrackEventGenerator {
 /// One published track.
 #[derive(Debug)]
 struct Published {
-    /// As the newest event showed it, and that event's capture time.
+    /// State in the newest event, and that event's capture time.
     last_published: Track,
     last_published_at: SystemTime,
-    /// As the newest frame showed it.
+    /// State in the newest frame.
     current: Track,
     started_at: SystemTime,
     last_matched_at: SystemTime,
 }
 
-/// Objects of one class, before this frame and now.
+/// Active tracks of one class, in the previous frame and in this one.
 #[derive(Debug)]
 struct Count {
     class: u16,
@@ -57,7 +57,7 @@ struct Count {
 }
 
 impl TrackEventGenerator {
-    /// A generator without tracks. Two updates of one track are at least `update_interval` of capture time apart.
+    /// A generator without tracks. Updates of one track are at least `update_interval` of capture time apart.
     #[must_use]
     pub fn new(update_interval: Duration) -> Self {
         Self {
@@ -72,12 +72,12 @@ impl TrackEventGenerator {
     /// Appends the events of one frame to `events`; `tracks` is everything that the tracker returned for it.
     ///
     /// - `New` in the frame in which a track becomes active.
-    /// - `Update` at once when it is lost or found again; when the box has moved, the class is another or the top score is
-    ///   higher, as soon as the update interval has passed since the last event about it.
+    /// - `Update` at once when it is lost or found again. When the box has moved, the class has changed or the top score is
+    ///   higher: as soon as the update interval has passed since the track's last event.
     /// - `End` once, in the frame in which it ends.
     ///
-    /// Must be called for every frame of the source, in order, since the start of a track is the capture time of the
-    /// frame in which it was first detected, before it was confirmed.
+    /// Must be called for every frame of the source, in order: the start of a track is the capture time of the frame of its
+    /// first detection, before it was confirmed.
     pub fn step(&mut self, meta: &FrameMeta, tracks: &[Track], events: &mut Vec<TrackEvent>) {
         let at = meta.captured_at;
         self.captured.push_back(at);
@@ -85,7 +85,7 @@ impl TrackEventGenerator {
             match (track.state, self.published.get_mut(&track.id)) {
                 (TrackState::Tentative, _) => {}
                 (TrackState::Active, None) => events.push(self.on_new(track, at)),
-                // It was never published, so neither is its loss or its end.
+                // Never published, so neither its loss nor its end is.
                 (TrackState::Lost | TrackState::Ended, None) => {}
                 (TrackState::Active | TrackState::Lost, Some(entry)) => {
                     if track.state == TrackState::Active {
@@ -120,8 +120,8 @@ impl TrackEventGenerator {
         );
     }
 
-    /// Stores the attributes of a track for its further events, and appends an `Update` at once when they differ from the
-    /// last published ones. `at_alpha` is the capture time of the newest frame. No effect on an unpublished track.
+    /// Stores the attributes of a track for its later events, and appends an `Update` at once when they differ from the
+    /// last published ones. `at` is the capture time of the newest frame. No effect on an unpublished track.
     pub fn set_attributes(
         &mut self,
         id: TrackId,
@@ -144,7 +144,7 @@ impl TrackEventGenerator {
 
     /// Appends an `End` for every published track, at the end of the source.
     ///
-    /// Its tracker's [`finish`](super::Tracker::finish) belongs next to it. Both can go on afterwards.
+    /// Call the tracker's [`finish`](super::Tracker::finish) together with it. Both accept frames afterwards.
     pub fn finish(&mut self, events: &mut Vec<TrackEvent>) {
         if let Some(at) = self.captured.back().copied() {
             for (_, mut entry) in std::mem::take(&mut self.published) {
@@ -157,7 +157,7 @@ impl TrackEventGenerator {
     }
 
     /// The classes whose number of active tracks was changed by the last [`step`](Self::step) or [`finish`](Self::finish),
-    /// by class. A class not met before counts as changed when its first object comes; one that has gone is reported with 0.
+    /// sorted by class. A new class is included with its first object; a class without objects is reported with 0.
     #[must_use]
     pub fn count_changes(&self) -> &[ClassCount] {
         &self.changes
@@ -169,15 +169,15 @@ impl TrackEventGenerator {
         self.published.get(&track).map(|entry| entry.started_at)
     }
 
-    /// Confirmed tracks now, lost ones too.
+    /// Number of confirmed tracks, including lost ones.
     #[must_use]
     pub fn confirmed(&self) -> usize {
         self.published.len()
     }
 
-    /// Remembers a track that has just been confirmed and returns its first event.
+    /// Stores a track that has just been confirmed and returns its first event.
     fn on_new(&mut self, track: &Track, at: SystemTime) -> TrackEvent {
-        // A tentative track has no id to remember it by, but its age defines how many frames ago it began.
+        // A tentative track has no id, but its age gives the frame in which it started.
         let frames_ago = track.age_frames.saturating_sub(1) as usize;
         let first = self
             .captured
@@ -203,7 +203,7 @@ impl TrackEventGenerator {
         }
     }
 
-    /// Counts active tracks and notes which classes differ from before.
+    /// Counts active tracks and records the classes whose count has changed.
     fn count<'a>(&mut self, active: impl Iterator<Item = &'a Track>) {
         for count in &mut self.counts {
             count.before = std::mem::take(&mut count.now);
@@ -234,14 +234,14 @@ impl TrackEventGenerator {
 }
 
 impl Published {
-    /// Takes over the tracker's values, which have no attributes.
+    /// Copies the tracker's values, which have no attributes.
     fn update(&mut self, track: &Track) {
         let attributes = std::mem::take(&mut self.current.attributes);
         self.current.clone_from(track);
         self.current.attributes = attributes;
     }
 
-    /// Whether the track now differs enough from what was shown.
+    /// Whether the track differs enough from its last published state.
     fn should_publish(&self, at: SystemTime, update_interval: Duration) -> bool {
         if self.current.state != self.last_published.state {
             return true;
@@ -256,7 +256,7 @@ impl Published {
                 || has_moved(&self.last_published.xyxy, &self.current.xyxy))
     }
 
-    /// The event that shows the track as it is now, which becomes what was shown.
+    /// The event with the current state of the track, which becomes the last published state.
     fn event(&mut self, kind: EventKind, at: SystemTime) -> TrackEvent {
         self.last_published_at = at;
         let before = std::mem::replace(&mut self.last_published, self.current.clone());

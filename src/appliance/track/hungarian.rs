@@ -1,12 +1,12 @@
-//! The assignment of greatest total weight in one rectangular matrix: the Hungarian method in its shortest-augmenting-path
-//! form (Jonker and Volgenant 1987), O(rows² · columns) for rows ≤ columns, with buffers that are kept between calls.
+//! The assignment of greatest total weight in one rectangular matrix: the Hungarian algorithm in its shortest-augmenting-path
+//! form (Jonker and Volgenant 1987), O(rows² · columns) for rows ≤ columns, with buffers that are reused between calls.
 //!
-//! It knows nothing of boxes. [`Assigner`](super::Assigner) calls it for each group of tracks and detections that compete.
+//! [`Assigner`](super::Assigner) calls it for each group of tracks and detections that compete.
 //!
-//! Own code, since the crates do not fit a function that runs for each frame: `pathfinding::kuhn_munkres` wants integer
-//! weights and builds its tables again at each call, and `lapjv` takes square `ndarray` matrices only and is kept "as is".
+//! Not from a crate, since it runs for each frame: `pathfinding::kuhn_munkres` needs integer weights and rebuilds its tables
+//! on each call, and `lapjv` takes square `ndarray` matrices only and is passively maintained.
 
-/// No row has this column yet.
+/// The column has no row yet.
 const FREE: usize = usize::MAX;
 
 /// Finds assignments of greatest total weight. Allocates only when a matrix is larger than any before.
@@ -15,9 +15,9 @@ pub struct HungarianSolver {
     /// Dual values: for every row and column their sum is at most the pair's cost (its negated weight).
     row_dual: Vec<f64>,
     column_dual: Vec<f64>,
-    /// Which row holds each column; the last entry is the virtual column from which a new row starts.
+    /// Row of each column; the last entry is the virtual column from which a new row starts.
     row_of_column: Vec<usize>,
-    /// Reduced cost of the cheapest way to each column, and the column before it on that way.
+    /// Reduced cost of the cheapest path to each column, and the previous column on that path.
     slack: Vec<f64>,
     previous: Vec<usize>,
     visited: Vec<bool>,
@@ -27,8 +27,11 @@ pub struct HungarianSolver {
 impl HungarianSolver {
     /// Returns the column of each row, such that no column is used twice and the sum of the weights is the greatest possible.
     ///
-    /// `weights` is row-major, `rows` × `columns`, every value finite and at least 0; zero means that the two may not be
-    /// paired. Rows can stay without a column. Panics when `weights` is shorter than `rows * columns`.
+    /// `weights` is row-major, `rows` × `columns`, every value finite and at least 0; 0 means that the two may not be paired.
+    /// Rows may stay without a column.
+    ///
+    /// # Panics
+    /// When `weights` is shorter than `rows * columns`.
     pub fn solve(&mut self, rows: usize, columns: usize, weights: &[f64]) -> &[Option<usize>] {
         assert!(
             weights.len() >= rows * columns,
@@ -38,7 +41,7 @@ impl HungarianSolver {
         let weight = |row: usize, column: usize| weights[row * columns + column];
         self.column_of_row.clear();
         self.column_of_row.resize(rows, None);
-        // The method gives each row a column, so the shorter side takes the rows' part. Zeros stand for "none": since no
+        // The algorithm gives each row a column, so the shorter side becomes the rows. Zeros stand for "none": since no
         // weight is negative, an assignment of all rows with zeros has the same greatest sum as one without them.
         if rows <= columns {
             self.augment_all(rows, columns, weight);
@@ -68,7 +71,7 @@ impl HungarianSolver {
         refill(&mut self.previous, long + 1, long);
         for row in 0..short {
             let end = self.shortest_path(row, long, &weight);
-            // Along the path each column passes to the row that reached it, which frees that row's old column.
+            // Along the path each column moves to the row that reached it, which frees that row's old column.
             let mut column = end;
             while column != long {
                 let before = self.previous[column];
@@ -78,7 +81,7 @@ impl HungarianSolver {
         }
     }
 
-    /// Searches the cheapest alternating path from `row` to a free column, moves the duals along, and returns that column.
+    /// Finds the cheapest alternating path from `row` to a free column, updates the duals, and returns that column.
     fn shortest_path(
         &mut self,
         row: usize,
@@ -121,7 +124,7 @@ impl HungarianSolver {
     }
 }
 
-/// Sets `list` to `length` times `value`, keeping its memory.
+/// Sets `list` to `length` times `value`, reusing its memory.
 fn refill<T: Clone>(list: &mut Vec<T>, length: usize, value: T) {
     list.clear();
     list.resize(length, value);
@@ -154,7 +157,7 @@ mod tests {
         assert_eq!(solver.solve(0, 0, &[]), &[]);
         assert_eq!(solver.solve(2, 0, &[]), &[None, None]);
         assert_eq!(solver.solve(1, 1, &[0.0]), &[None]);
-        // Best pair first would take 0.9 and leave the second row with nothing.
+        // A greedy choice would take 0.9 and leave the second row unmatched.
         assert_eq!(
             solver.solve(2, 2, &[0.9, 0.8, 0.8, 0.0]),
             &[Some(1), Some(0)]
@@ -174,7 +177,7 @@ mod tests {
             })
         ) {
             let mut solver = HungarianSolver::default();
-            // A larger matrix before it must leave nothing behind.
+            // An earlier, larger matrix must not influence the result.
             solver.solve(7, 7, &[1.0; 49]);
             let found = solver.solve(rows, columns, &weights).to_vec();
             let mut used = 0_u32;

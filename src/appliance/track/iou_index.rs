@@ -1,25 +1,25 @@
-//! Which boxes of a frame a box overlaps, and by how much: of all pairs, most are apart, and few of those are looked at.
+//! Index of a frame's boxes for IoU queries. Most pairs of boxes are far apart; this finds the few that overlap.
 //!
-//! Boxes stand in the order of their left edges. Those that overlap another one lie between the first that reaches beyond its
-//! left edge and the first that begins behind its right one. All of these are compared with it side by side, edge by edge in
-//! columns of their own, since a CPU does four or more of them at a time, and asking each whether it is worth it would
-//! take longer.
+//! Boxes are sorted by their left edges. Boxes that overlap a given one are between the first whose running maximum of right
+//! edges exceeds its left edge, and the first whose left edge is behind its right edge. All boxes in this range are compared
+//! in struct-of-arrays form: a CPU computes four or more at a time, and a test per box whether it is worth it would take
+//! longer.
 
 use jetwatch_types::{Detection, Xyxy, area};
 
-/// Boxes of one frame by their left edges.
+/// The boxes of one frame, sorted by left edge.
 #[derive(Debug, Default)]
 pub(super) struct IouIndex {
-    /// The boxes' places in that order: the left edge above, the index in the frame below.
+    /// Sorted entries: left edge in the upper 32 bits, index in the frame in the lower 32.
     order: Vec<u64>,
     columns: Columns,
-    /// For each of them: the rightmost edge of it and all before it.
+    /// Per entry: the rightmost edge of it and of all before it.
     max_right: Vec<f32>,
-    /// What the last box asked for overlaps, for each box in its range.
+    /// IoU of the last query with each box in its range.
     ious: Vec<f32>,
 }
 
-/// The boxes, edge by edge.
+/// The boxes as one array per edge.
 #[derive(Debug, Default)]
 struct Columns {
     left: Vec<f32>,
@@ -30,14 +30,15 @@ struct Columns {
 }
 
 impl IouIndex {
-    /// Takes the boxes of a frame. Allocates only when there are more than ever before.
+    /// Indexes the boxes of a frame. Allocates only when there are more than ever before.
     pub(super) fn build(&mut self, detections: &[Detection]) {
-        // What is no number overlaps nothing, and has no place in an order.
+        // NaN overlaps nothing and has no order.
         let is_valid =
-            |(_, seen): &(usize, &Detection)| seen.xyxy.iter().all(|edge| !edge.is_nan());
-        // An index beyond 32 bits would need a frame with four thousand million boxes.
-        let entry =
-            |(index, seen): (usize, &Detection)| u64::from(rank(seen.xyxy[0])) << 32 | index as u64;
+            |(_, detection): &(usize, &Detection)| detection.xyxy.iter().all(|edge| !edge.is_nan());
+        // An index beyond 32 bits would need a frame with four billion boxes.
+        let entry = |(index, detection): (usize, &Detection)| {
+            u64::from(rank(detection.xyxy[0])) << 32 | index as u64
+        };
         let entries = detections.iter().enumerate().filter(is_valid).map(entry);
         self.order.clear();
         self.order.extend(entries);
@@ -45,24 +46,24 @@ impl IouIndex {
         let boxes = || {
             self.order
                 .iter()
-                .map(|place| &detections[index(*place)].xyxy)
+                .map(|entry| &detections[index(*entry)].xyxy)
         };
         fill(&mut self.columns.left, boxes().map(|xyxy| xyxy[0]));
         fill(&mut self.columns.top, boxes().map(|xyxy| xyxy[1]));
         fill(&mut self.columns.right, boxes().map(|xyxy| xyxy[2]));
         fill(&mut self.columns.bottom, boxes().map(|xyxy| xyxy[3]));
         fill(&mut self.columns.area, boxes().map(area));
-        let mut reach = f32::NEG_INFINITY;
-        let reached = self.columns.right.iter().map(|right| {
-            reach = reach.max(*right);
-            reach
+        let mut rightmost = f32::NEG_INFINITY;
+        let running_max = self.columns.right.iter().map(|right| {
+            rightmost = rightmost.max(*right);
+            rightmost
         });
-        fill(&mut self.max_right, reached);
+        fill(&mut self.max_right, running_max);
         self.ious.resize(self.order.len(), 0.0);
     }
 
-    /// The indices of the boxes whose intersection over union with this one is above 0 and at least `min_iou`, with that, in any
-    /// order. What only touches does not overlap.
+    /// Index and intersection over union of each box whose IoU with `xyxy` is above 0 and at least `min_iou`, in any order.
+    /// Boxes that only touch do not overlap.
     pub(super) fn query(
         &mut self,
         xyxy: &Xyxy,
@@ -72,7 +73,8 @@ impl IouIndex {
         let first = if xyxy.iter().any(|edge| edge.is_nan()) {
             self.max_right.len()
         } else {
-            self.max_right.partition_point(|reach| *reach <= left)
+            self.max_right
+                .partition_point(|rightmost| *rightmost <= left)
         };
         let behind = &self.columns.left[first..];
         let range = first..first + behind.partition_point(|left| *left < right);
@@ -80,12 +82,12 @@ impl IouIndex {
         self.columns.compute_ious(range.clone(), xyxy, ious);
         (self.order[range].iter().zip(ious))
             .filter(move |(_, iou)| (**iou > 0.0) & (**iou >= min_iou))
-            .map(|(place, iou)| (index(*place), *iou))
+            .map(|(entry, iou)| (index(*entry), *iou))
     }
 }
 
 impl Columns {
-    /// [`intersection_over_union`](jetwatch_types::intersection_over_union) of a box with each of these, to the same bits.
+    /// [`intersection_over_union`](jetwatch_types::intersection_over_union) of a box with each of these, bit for bit.
     fn compute_ious(&self, range: std::ops::Range<usize>, xyxy: &Xyxy, ious: &mut [f32]) {
         let [left, top, right, bottom] = *xyxy;
         let own = area(xyxy);
@@ -104,7 +106,7 @@ impl Columns {
     }
 }
 
-/// The bits of a number that is one, in the order of the numbers.
+/// Bits of a float that is not NaN, in the order of the floats.
 fn rank(edge: f32) -> u32 {
     let bits = edge.to_bits();
     if bits >> 31 == 0 {
@@ -114,7 +116,7 @@ fn rank(edge: f32) -> u32 {
     }
 }
 
-/// The index in a place.
+/// Index of an entry.
 fn index(entry: u64) -> usize {
     (entry & u64::from(u32::MAX)) as usize
 }
@@ -170,15 +172,15 @@ mod tests {
         #[test]
         fn iou_index_returns_each_overlap_once(boxes in prop::collection::vec(a_box(), 0..40), one in a_box(), least in 0.0_f32..0.5) {
             let mut overlaps = IouIndex::default();
-            // Whatever came before must leave no trace.
+            // Earlier calls must not influence the result.
             overlaps.build(&[detection([0.0, 0.0, 99.0, 99.0]); 50]);
             let detections: Vec<Detection> = boxes.iter().copied().map(detection).collect();
             overlaps.build(&detections);
             let mut found: Vec<(usize, f32)> = overlaps.query(&one, least).collect();
             found.sort_unstable_by_key(|(index, _)| *index);
             let all = boxes.iter().map(|other| intersection_over_union(&one, other)).enumerate();
-            let wanted: Vec<(usize, f32)> = all.filter(|(_, iou)| *iou > 0.0 && *iou >= least).collect();
-            prop_assert_eq!(found, wanted);
+            let expected: Vec<(usize, f32)> = all.filter(|(_, iou)| *iou > 0.0 && *iou >= least).collect();
+            prop_assert_eq!(found, expected);
         }
     }
 }

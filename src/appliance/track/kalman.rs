@@ -1,21 +1,21 @@
-//! Where a box will be: a Kalman filter of constant velocity, in the two forms that SORT and ByteTrack are published with.
+//! Predicts boxes: a constant-velocity Kalman filter, in the two forms published with SORT and ByteTrack.
 //!
-//! In both, what is measured of a box (its center and size) does not depend on each other in the model, and the noises are
-//! diagonal. The one filter of seven or eight numbers thus falls apart into four of two, a value and its rate, with the
-//! same result: no matrices. [`Tracker`](super::Tracker) keeps one for each track.
+//! In both, the measured values of a box (center and size) are independent of each other in the model, and the noise is
+//! diagonal. The filter of seven or eight values therefore splits into four filters of two, a value and its rate, with the
+//! same result and no matrices. [`Tracker`](super::Tracker) keeps one for each track.
 
 use jetwatch_types::Xyxy;
 
-/// Which numbers describe a box, and how much they are trusted.
+/// The values that describe a box, and their noise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MotionModel {
     /// SORT: center, area and aspect; the aspect has no rate. Noises are in pixels.
     AreaAspect,
     /// ByteTrack, after DeepSORT: center, aspect and height. Noises are shares of the height.
     AspectHeight,
-    /// The later form (BoT-SORT): center, width and height. Noises are shares of the width across and of the height down.
-    /// A box that the image's edge, or something in front, uncovers in one direction changes its aspect at a steady rate,
-    /// which the other forms cannot follow through frames without inference.
+    /// BoT-SORT: center, width and height. Horizontal noises are shares of the width, vertical ones of the height. A box
+    /// that is gradually uncovered in one direction, at the image's edge or behind another object, changes its aspect at a
+    /// steady rate, which the other forms cannot predict through frames without inference.
     WidthHeight,
 }
 
@@ -23,11 +23,11 @@ pub(super) enum MotionModel {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KalmanBox {
     model: MotionModel,
-    /// Center across, center down, and two of the size by the model.
+    /// Center x, center y, and the two size values of the model.
     axes: [Axis; 4],
 }
 
-/// A number and its rate per frame, with their covariance.
+/// A value and its rate per frame, with their covariance.
 #[derive(Debug, Clone, Copy)]
 struct Axis {
     value: f64,
@@ -37,16 +37,16 @@ struct Axis {
     rate_variance: f64,
 }
 
-/// Variances of a measured number: its own, and that of its rate.
+/// Per axis: variance of the value and variance of its rate.
 type Noise = [(f64, f64); 4];
 
-/// SORT's first guess, what a frame adds, and what a measurement has.
+/// SORT's initial variances, process noise per frame, and measurement noise.
 const AREA_START: Noise = [(10.0, 1e4), (10.0, 1e4), (10.0, 1e4), (10.0, 0.0)];
 const AREA_FRAME: Noise = [(1.0, 0.01), (1.0, 0.01), (1.0, 1e-4), (1.0, 0.0)];
 const AREA_MEASURED: [f64; 4] = [1.0, 1.0, 10.0, 10.0];
 
-/// ByteTrack's deviations: of positions and of rates as shares of the height, of the aspect and its rate, and of the
-/// aspect as measured. The first guess has twice those of the position and ten times those of the rate.
+/// ByteTrack's standard deviations: of positions and of rates as shares of the height, of the aspect and its rate, and of
+/// the measured aspect. The initial ones are twice those of the position and ten times those of the rate.
 const POSITION_SHARE: f64 = 1.0 / 20.0;
 const RATE_SHARE: f64 = 1.0 / 160.0;
 const ASPECT: f64 = 1e-2;
@@ -54,7 +54,7 @@ const ASPECT_RATE: f64 = 1e-5;
 const ASPECT_MEASURED: f64 = 1e-1;
 
 impl KalmanBox {
-    /// A box seen for the first time, which stands still as far as is known.
+    /// A box detected for the first time, with velocity 0.
     pub(super) fn new(model: MotionModel, xyxy: &Xyxy) -> Self {
         let measured = measure(model, xyxy);
         let noise = match model {
@@ -75,8 +75,8 @@ impl KalmanBox {
         }
     }
 
-    /// Goes on by one frame. The size of a box that is `Lost` may not change at the rate it last had, as in ByteTrack:
-    /// an object that walks behind another shrinks only in what is seen of it.
+    /// Advances by one frame. The size of a box that is not visible does not change at its last rate, as in ByteTrack: when
+    /// an object walks behind another, only its visible part shrinks.
     pub(super) fn predict(&mut self, visibility: Visibility) {
         let noise = match self.model {
             MotionModel::AreaAspect => AREA_FRAME,
@@ -95,7 +95,7 @@ impl KalmanBox {
             }
         };
         for (index, (axis, noise)) in self.axes.iter_mut().zip(noise).enumerate() {
-            // A size that would vanish keeps what it has, as in SORT.
+            // A size that would become zero or negative stays as it is, as in SORT.
             if index >= 2 && axis.value + axis.rate <= 0.0 {
                 axis.rate = 0.0;
             }
@@ -103,7 +103,7 @@ impl KalmanBox {
         }
     }
 
-    /// Takes the box of a detection into account.
+    /// Updates the filter with the box of a detection.
     pub(super) fn correct(&mut self, xyxy: &Xyxy) {
         let variance = match self.model {
             MotionModel::AreaAspect => AREA_MEASURED,
@@ -123,7 +123,7 @@ impl KalmanBox {
         }
     }
 
-    /// The box where it is now believed to be, which can lie outside of the image.
+    /// The estimated box; it may be partly outside the image.
     pub(super) fn xyxy(&self) -> Xyxy {
         let [x, y, third, fourth] = self.axes.map(|axis| axis.value);
         let (width, height) = match self.model {
@@ -143,7 +143,7 @@ impl KalmanBox {
     }
 }
 
-/// Whether the object was seen in the frame before.
+/// Whether the object was matched in the previous frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Visibility {
     Visible,
@@ -159,18 +159,18 @@ impl Axis {
     }
 
     fn correct(&mut self, measured: f64, variance: f64) {
-        let surprise = measured - self.value;
+        let innovation = measured - self.value;
         let total = self.value_variance + variance;
         let (gain, rate_gain) = (self.value_variance / total, self.covariance / total);
-        self.value += gain * surprise;
-        self.rate += rate_gain * surprise;
+        self.value += gain * innovation;
+        self.rate += rate_gain * innovation;
         self.rate_variance -= rate_gain * self.covariance;
         self.covariance *= 1.0 - gain;
         self.value_variance *= 1.0 - gain;
     }
 }
 
-/// The numbers of a box in the model's order.
+/// The values of a box in the model's order.
 fn measure(model: MotionModel, xyxy: &Xyxy) -> [f64; 4] {
     let [left, top, right, bottom] = xyxy.map(f64::from);
     let (width, height) = (right - left, bottom - top);
@@ -182,7 +182,7 @@ fn measure(model: MotionModel, xyxy: &Xyxy) -> [f64; 4] {
     }
 }
 
-/// ByteTrack's variances for a box of this height, with factors on the deviations.
+/// ByteTrack's variances for a box of this height, with factors on the standard deviations.
 fn height_noise(height: f64, position_factor: f64, rate_factor: f64) -> Noise {
     let position = (position_factor * POSITION_SHARE * height).powi(2);
     let rate = (rate_factor * RATE_SHARE * height).powi(2);
@@ -194,7 +194,7 @@ fn height_noise(height: f64, position_factor: f64, rate_factor: f64) -> Noise {
     ]
 }
 
-/// The same with the width's share across.
+/// The same, with horizontal noise from the width.
 fn sides_noise(width: f64, height: f64, position_factor: f64, rate_factor: f64) -> Noise {
     let [across, down] = [width, height].map(|side| {
         let position = (position_factor * POSITION_SHARE * side).powi(2);
@@ -219,11 +219,11 @@ mod tests {
         [x, 10.0, x + 40.0, 90.0]
     }
 
-    fn assert_near(found: &Xyxy, wanted: &Xyxy, within: f32) {
-        for (a, b) in found.iter().zip(wanted) {
+    fn assert_near(found: &Xyxy, expected: &Xyxy, within: f32) {
+        for (a, b) in found.iter().zip(expected) {
             assert!(
                 (a - b).abs() <= within,
-                "{found:?} instead of {wanted:?} within {within}"
+                "{found:?} instead of {expected:?} within {within}"
             );
         }
     }
@@ -258,19 +258,19 @@ mod tests {
     #[test]
     fn a_box_that_enters_the_image_keeps_its_height_between_measurements() {
         // Its right edge moves, and its left one is that of the image.
-        let entering = |frame: f32| [0.0, 10.0, 20.0 + 5.0 * frame, 90.0];
-        let mut motion = KalmanBox::new(MotionModel::WidthHeight, &entering(0.0));
+        let entering_box = |frame: f32| [0.0, 10.0, 20.0 + 5.0 * frame, 90.0];
+        let mut motion = KalmanBox::new(MotionModel::WidthHeight, &entering_box(0.0));
         for update in 1..=6 {
             (0..4).for_each(|_| motion.predict(Visibility::Visible));
-            motion.correct(&entering(4.0 * update as f32));
+            motion.correct(&entering_box(4.0 * update as f32));
         }
         (0..3).for_each(|_| motion.predict(Visibility::Visible));
-        assert_near(&motion.xyxy(), &entering(27.0), 4.0);
+        assert_near(&motion.xyxy(), &entering_box(27.0), 4.0);
     }
 
     #[test]
     fn decoupled_filters_equal_full_kalman_filter() {
-        // The position's filter of SORT by hand: variance 10 and rate 10000, one frame, then a measurement of variance 1.
+        // SORT's position filter by hand: variance 10 and rate 10000, one frame, then a measurement of variance 1.
         let mut motion = KalmanBox::new(MotionModel::AreaAspect, &at(0.0));
         motion.predict(Visibility::Visible);
         motion.correct(&at(10.0));

@@ -1,37 +1,36 @@
-//! Finding again who was lost: a new track that begins where a lost one would have gone by now is that one. It looks at motion
-//! and size alone, not at pixels, and is asked once for each new track, when its probation is over.
+//! Re-association: a new track that begins where a lost one is predicted to be continues the lost one. It compares motion
+//! and size only, no pixels. It runs once for each new track, when its probation is over.
 //!
-//! How far the object may be from where it is expected follows from DeepSORT's published noises and no figure of our own: positions
-//! and heights are known to a twentieth of the height, and change their velocity by a 160th of it in each frame (Wojke and
-//! others, 2017, in `kalman_filter.py`). A pair is open where the squared Mahalanobis distance is within the 95 % of three
-//! independent figures.
+//! The tolerance follows from DeepSORT's published noise parameters: the standard deviation of positions and heights is 1/20
+//! of the height, that of velocities 1/160 of it per frame (Wojke and others, 2017, `kalman_filter.py`). A pair is accepted
+//! when the squared Mahalanobis distance is within the 95 % quantile for three independent values.
 
 use jetwatch_types::Xyxy;
 
-/// Standard deviation of a place or a height, as a share of the height.
+/// Standard deviation of a position or a height, as a share of the height.
 const POSITION_STD: f32 = 1.0 / 20.0;
 
-/// By how much a velocity changes in a frame, likewise.
+/// Standard deviation of a velocity per frame, as a share of the height.
 const VELOCITY_STD: f32 = 1.0 / 160.0;
 
-/// 95 % of the chi-squared distribution with three degrees of freedom: across, down, height.
+/// 95 % quantile of the chi-squared distribution with three degrees of freedom: x, y, height.
 const MAHALANOBIS_GATE: f32 = 7.815;
 
-/// Sights over which a velocity is averaged.
+/// Number of observations over which a velocity is averaged.
 const VELOCITY_WINDOW: f32 = 10.0;
 
 fn midpoint([left, top, right, bottom]: &Xyxy) -> [f32; 2] {
     [f32::midpoint(*left, *right), f32::midpoint(*top, *bottom)]
 }
 
-/// Where a track was seen first and last, and how it went.
+/// First and last observation of a track, and its velocity.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Trajectory {
-    /// Middle and height at the first sight.
+    /// Midpoint and height in the first observation.
     first: ([f32; 2], f32),
-    /// The same at the last.
+    /// Midpoint and height in the last observation.
     last: ([f32; 2], f32),
-    /// Age of the track at the last sight, in frames.
+    /// Age of the track at the last observation, in frames.
     last_matched_age: u32,
     /// Pixels per frame.
     velocity: [f32; 2],
@@ -39,24 +38,24 @@ pub(super) struct Trajectory {
 }
 
 impl Trajectory {
-    /// The path of a track in its first frame.
+    /// The trajectory of a track in its first frame.
     pub(super) fn new(box_: &Xyxy) -> Self {
-        let place = (midpoint(box_), box_[3] - box_[1]);
+        let observation = (midpoint(box_), box_[3] - box_[1]);
         Self {
-            first: place,
-            last: place,
+            first: observation,
+            last: observation,
             last_matched_age: 1,
             velocity: [0.0; 2],
             observations: 1,
         }
     }
 
-    /// The track was seen when it was `age` frames old.
+    /// Adds an observation at the track age `age`, in frames.
     pub(super) fn observe(&mut self, box_: &Xyxy, age: u32) {
         let middle = midpoint(box_);
         let frames = age.saturating_sub(self.last_matched_age).max(1) as f32;
         self.observations = self.observations.saturating_add(1);
-        // The mean of the first, then one that forgets.
+        // Mean of the first observations, then an exponential moving average.
         let weight = 1.0 / (self.observations as f32 - 1.0).min(VELOCITY_WINDOW);
         let moved = middle.iter().zip(&self.last.0);
         for (velocity, (now, before)) in self.velocity.iter_mut().zip(moved) {
@@ -66,21 +65,22 @@ impl Trajectory {
         self.last_matched_age = age;
     }
 
-    /// The track is older than was known, by that many frames.
+    /// Adds `frames` to the age, when the track takes over the age of an older one.
     pub(super) fn shift_age(&mut self, frames: u32) {
         self.last_matched_age = self.last_matched_age.saturating_add(frames);
     }
 
-    /// How far a track that is `age` frames old now and began `began` frames ago lies from where this one, `own_age` frames old,
-    /// was expected when it began: the squared Mahalanobis distance. `None` where they cannot be the same object.
+    /// Squared Mahalanobis distance between the first observation of `newer` and the position predicted for it by this
+    /// trajectory. `own_age` and `newer_age` are the current ages of both tracks in frames. `None` when they cannot be the
+    /// same object.
     pub(super) fn distance(&self, own_age: u32, newer: &Self, newer_age: u32) -> Option<f32> {
         let frames_since_match = own_age.checked_sub(self.last_matched_age)?;
-        // Frames from the last sight of the one to the first of the other.
+        // Frames from the last observation of this track to the first of the other.
         let gap = (frames_since_match + 1)
             .checked_sub(newer_age)
             .filter(|gap| *gap > 0)? as f32;
         if self.observations < 3 {
-            // Nobody knows where it went.
+            // The velocity is unknown.
             return None;
         }
         let (from, height) = self.last;
@@ -89,15 +89,15 @@ impl Trajectory {
         if scale.is_nan() || scale <= 0.0 {
             return None;
         }
-        // The velocity as a line through that many places has it.
-        let sights = (self.observations as f32).min(VELOCITY_WINDOW);
-        let velocity = 12.0 * POSITION_STD.powi(2) / (sights * (sights.powi(2) - 1.0));
-        let wander = VELOCITY_STD.powi(2) * gap.powi(3) / 3.0;
-        let place = 2.0 * POSITION_STD.powi(2) + velocity * gap.powi(2) + wander;
+        // Variance of the slope of a line fitted through that many positions.
+        let count = (self.observations as f32).min(VELOCITY_WINDOW);
+        let velocity = 12.0 * POSITION_STD.powi(2) / (count * (count.powi(2) - 1.0));
+        let drift = VELOCITY_STD.powi(2) * gap.powi(3) / 3.0;
+        let position = 2.0 * POSITION_STD.powi(2) + velocity * gap.powi(2) + drift;
         let size = 2.0 * POSITION_STD.powi(2) + POSITION_STD.powi(2) * gap;
-        let apart = |axis: usize| (from[axis] + self.velocity[axis] * gap - to[axis]) / scale;
+        let offset = |axis: usize| (from[axis] + self.velocity[axis] * gap - to[axis]) / scale;
         let taller = (height - other_height) / scale;
-        let distance = (apart(0).powi(2) + apart(1).powi(2)) / place + taller.powi(2) / size;
+        let distance = (offset(0).powi(2) + offset(1).powi(2)) / position + taller.powi(2) / size;
         (distance <= MAHALANOBIS_GATE).then_some(distance)
     }
 }
@@ -110,7 +110,7 @@ mod tests {
         [x, y, x + 20.0, y + 40.0]
     }
 
-    /// Seen in frames 1 to 10, four pixels to the right in each.
+    /// Observed in frames 1 to 10, moving four pixels to the right per frame.
     fn walker() -> Trajectory {
         let mut path = Trajectory::new(&at(0.0, 0.0));
         for age in 2..=10 {
@@ -122,27 +122,27 @@ mod tests {
     #[test]
     fn a_new_track_on_the_predicted_trajectory_is_the_lost_one() {
         let walker = walker();
-        // 20 frames later, and found for three frames by now: 40 - 8 frames after its last sight.
+        // First observed 20 frames after the last observation, three frames ago.
         let there = Trajectory::new(&at(4.0 * 29.0, 0.0));
-        let distance = walker.distance(32, &there, 3).expect("it is open");
+        let distance = walker.distance(32, &there, 3).expect("accepted");
         assert!(distance < 0.1, "{distance}");
-        for elsewhere in [at(0.0, 0.0), at(4.0 * 29.0, 300.0), at(400.0, 0.0)] {
+        for other in [at(0.0, 0.0), at(4.0 * 29.0, 300.0), at(400.0, 0.0)] {
             assert_eq!(
-                walker.distance(32, &Trajectory::new(&elsewhere), 3),
+                walker.distance(32, &Trajectory::new(&other), 3),
                 None,
-                "{elsewhere:?}"
+                "{other:?}"
             );
         }
         let [x, y] = [4.0 * 29.0, 0.0];
-        let child = Trajectory::new(&[x, y, x + 10.0, y + 6.0]);
-        assert_eq!(walker.distance(32, &child, 3), None, "of another size");
+        let smaller = Trajectory::new(&[x, y, x + 10.0, y + 6.0]);
+        assert_eq!(walker.distance(32, &smaller, 3), None, "different size");
     }
 
     #[test]
     fn tracks_that_overlap_in_time_are_not_the_same() {
         let walker = walker();
         let neighbor = Trajectory::new(&at(36.0, 0.0));
-        // It was seen first when the walker was seen last.
+        // First observed in the frame of the walker's last observation.
         assert_eq!(walker.distance(12, &neighbor, 3), None);
         assert!(walker.distance(13, &neighbor, 3).is_some());
     }

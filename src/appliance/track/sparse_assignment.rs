@@ -1,13 +1,13 @@
-//! The assignment of greatest total weight where few pairs are open: shortest augmenting paths over lists of edges.
+//! The assignment of greatest total weight where few pairs are allowed: shortest augmenting paths over lists of edges.
 //!
-//! The result has the same sum as that of [`HungarianSolver`](super::HungarianSolver), which looks at every row and column of a
-//! matrix. In a crowd of a thousand each track is near some dozens of detections, and a path seldom leads past a few of
-//! them. [`Assigner`](super::Assigner) takes it for large groups.
+//! The result has the same sum as that of [`HungarianSolver`](super::HungarianSolver), which visits every row and column of a
+//! matrix. In a crowd of a thousand, each track is near some dozens of detections, and most paths visit only a few of them.
+//! [`Assigner`](super::Assigner) uses it for large groups.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Nobody.
+/// No row or column.
 const NONE: usize = usize::MAX;
 
 /// Finds assignments of greatest total weight. Allocates only when a problem is larger than any before.
@@ -18,18 +18,18 @@ pub(super) struct SparseAssignment {
     column_dual: Vec<f64>,
     row_of_column: Vec<usize>,
     column_of_row: Vec<usize>,
-    /// Length of the shortest way found to each column, and the row before it on that way.
+    /// Length of the shortest path found to each column, and the previous row on that path.
     distance: Vec<f64>,
     previous: Vec<usize>,
     visited: Vec<bool>,
-    /// The columns whose distance is set, and those whose shortest way is known.
+    /// Columns whose distance is set, and columns whose shortest path is final.
     reached: Vec<usize>,
     settled: Vec<usize>,
-    /// Columns by distance. Distances are not negative, so their bits have their order.
+    /// Columns by distance. Distances are not negative, so their bits have the same order.
     queue: BinaryHeap<Reverse<(u64, usize)>>,
 }
 
-/// Where a path ends: in a free column, or at a row that is better left alone.
+/// End of a path: a free column, or a row that is better left without a column.
 enum End {
     Column(usize),
     Row(usize),
@@ -69,7 +69,7 @@ impl SparseAssignment {
         &self.column_of_row
     }
 
-    /// Searches the cheapest alternating path from `row`; to leave a row without a column costs nothing.
+    /// Finds the cheapest alternating path from `row`; leaving a row without a column costs nothing.
     fn shortest_path<'e>(
         &mut self,
         row: usize,
@@ -78,11 +78,11 @@ impl SparseAssignment {
         self.queue.clear();
         self.settled.clear();
         let (mut from, mut length) = (row, 0.0);
-        let mut alone = (f64::INFINITY, row);
+        let mut unmatched = (f64::INFINITY, row);
         loop {
             let offset = length - self.row_dual[from];
-            if offset < alone.0 {
-                alone = (offset, from);
+            if offset < unmatched.0 {
+                unmatched = (offset, from);
             }
             for (column, weight) in of_row(from) {
                 let column = *column;
@@ -103,11 +103,11 @@ impl SparseAssignment {
                 }
             };
             let Some(Reverse((bits, column))) = next else {
-                return (End::Row(alone.1), alone.0);
+                return (End::Row(unmatched.1), unmatched.0);
             };
             let path_length = f64::from_bits(bits);
-            if alone.0 <= path_length {
-                return (End::Row(alone.1), alone.0);
+            if unmatched.0 <= path_length {
+                return (End::Row(unmatched.1), unmatched.0);
             }
             length = path_length;
             if self.row_of_column[column] == NONE {
@@ -119,7 +119,7 @@ impl SparseAssignment {
         }
     }
 
-    /// Moves the duals so that the pairs along the path have no cost left and no other pair's becomes negative.
+    /// Updates the duals so that the pairs along the path have reduced cost 0 and no other pair has a negative one.
     fn move_duals(&mut self, row: usize, length: f64) {
         self.row_dual[row] += length;
         for column in &self.settled {
@@ -129,13 +129,13 @@ impl SparseAssignment {
         }
     }
 
-    /// Gives each row on the path the column that it reached, which frees its old one for the row before it.
+    /// Assigns to each row on the path the column that it reached, which frees its old one for the previous row.
     fn augment(&mut self, row: usize, end: &End) {
         let mut column = match end {
             End::Column(column) => *column,
             End::Row(last) => std::mem::replace(&mut self.column_of_row[*last], NONE),
         };
-        // Without a column to pass on, the new row itself is the one left alone.
+        // Without a column to pass on, the new row stays unmatched.
         while column != NONE {
             let owner = self.previous[column];
             self.row_of_column[column] = owner;
@@ -147,7 +147,7 @@ impl SparseAssignment {
     }
 }
 
-/// Sets `list` to `length` times `value`, keeping its memory.
+/// Sets `list` to `length` times `value`, reusing its memory.
 fn refill<T: Clone>(list: &mut Vec<T>, length: usize, value: T) {
     list.clear();
     list.resize(length, value);
@@ -175,7 +175,7 @@ mod tests {
                 starts.push(edges.len());
             }
             let mut solver = SparseAssignment::default();
-            // A problem before it must leave nothing behind.
+            // An earlier problem must not influence the result.
             solver.solve(&[0, 2, 3], &[(0, 0.9), (1, 0.8), (0, 0.8)], 2);
             let found = solver.solve(&starts, &edges, columns).to_vec();
             let mut used = vec![false; columns];

@@ -1,4 +1,4 @@
-//! Which tracks and detections are open to each other, and who chooses first: where the three trackers differ most.
+//! Association stages: which tracks and detections may be paired, in which order. The three trackers differ most here.
 //!
 //! | rank | IOU       | SORT | ByteTrack                                     |
 //! |------|-----------|------|-----------------------------------------------|
@@ -7,19 +7,19 @@
 //! | 2    | tentative |      | active, weak detections, IOU                  |
 //! | 3    |           |      | tentative, strong detections, IOU times score |
 //!
-//! The order of the IOU tracker is more than the plain form has: without a prediction, the stale box of a lost track must
-//! not take a detection from a track that is doing well, nor a false start from either. ByteTrack's authors let active and
-//! lost tracks choose together; here the lost ones come after, for the same reason: the longer an object was not detected, the
-//! less its predicted box is worth.
+//! The IOU tracker orders by state, which its plain form does not: without a prediction, the stale box of a lost track must
+//! not take a detection from an active track, nor a false new track from either. ByteTrack's authors associate active and
+//! lost tracks together. Here lost tracks come after active ones, for the same reason: the longer an object was not
+//! detected, the less reliable its predicted box.
 
 use jetwatch_config::{TrackerConfig, TrackerKind};
 use jetwatch_types::TrackState;
 
-/// Least overlap at which ByteTrack takes a second detection for one that was seen once. Its authors' own, and above the
-/// least of other pairs: who has no velocity yet is expected to be where it was.
+/// Minimum overlap at which ByteTrack accepts a second detection for a track with one detection; its authors' value. Above
+/// the minimum of other pairs, since a track without velocity is predicted at its old position.
 const TENTATIVE_MIN_IOU: f32 = 0.3;
 
-/// The rules of one tracker.
+/// Association rules of one tracker.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AssociationStages {
     kind: TrackerKind,
@@ -29,29 +29,29 @@ pub(super) struct AssociationStages {
     tentative_min_iou: f32,
 }
 
-/// On what terms a track and a detection may be paired.
+/// Conditions for pairing a track and a detection.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct AssociationStage {
-    /// Lower ranks choose first.
+    /// Lower ranks are assigned first.
     pub(super) rank: u8,
-    /// How their overlap is counted, and how much of it is enough.
+    /// How overlap is measured, and the minimum.
     pub(super) similarity: SimilarityKind,
     pub(super) min_similarity: f32,
     pub(super) weight_kind: WeightKind,
 }
 
-/// How an overlap is counted.
+/// Measure of overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SimilarityKind {
     /// Intersection over union.
     Iou,
-    /// The same times the score of the detection, so that a sure one is preferred.
+    /// Intersection over union times the detection's score, which prefers confident detections.
     IouTimesScore,
 }
 
 impl AssociationStage {
-    /// What a pair with this overlap counts for in a sum. ByteTrack's assignment has a price of not pairing, which is
-    /// that of a pair at the limit: two pairs that barely overlap enough are then worth less than one that overlaps well.
+    /// Weight of a pair with this overlap. ByteTrack's assignment puts a price on leaving a pair unmatched, equal to a pair
+    /// at the limit: two pairs that barely overlap enough are then worth less than one that overlaps well.
     pub(super) fn weight(&self, similarity: f32) -> f32 {
         match self.weight_kind {
             WeightKind::Full => similarity,
@@ -61,12 +61,12 @@ impl AssociationStage {
     }
 }
 
-/// What of an overlap counts in a sum.
+/// How overlap counts as weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WeightKind {
-    /// All of it.
+    /// The whole overlap.
     Full,
-    /// What it has above the least.
+    /// The overlap above the minimum.
     AboveThreshold,
 }
 
@@ -81,12 +81,12 @@ impl AssociationStages {
         }
     }
 
-    /// Detections below this score are not looked at.
+    /// Detections below this score are ignored; `None`: all are used.
     pub(super) fn min_detection_score(&self) -> Option<f32> {
         (self.kind == TrackerKind::ByteTrack).then_some(self.min_score)
     }
 
-    /// Pairs that overlap less than this are open to each other on no terms.
+    /// Smallest overlap at which any stage pairs.
     pub(super) fn min_similarity(&self) -> f32 {
         match self.kind {
             TrackerKind::Iou | TrackerKind::Sort => self.min_iou,
@@ -94,7 +94,7 @@ impl AssociationStages {
         }
     }
 
-    /// The terms for a track in this state and a detection with this score; `None` when they are not open to each other.
+    /// Stage for a track in this state and a detection with this score; `None` when they may not be paired.
     pub(super) fn stage(&self, state: TrackState, score: f32) -> Option<AssociationStage> {
         let by_iou = |rank| AssociationStage {
             rank,
@@ -173,8 +173,8 @@ mod tests {
             (Sort, Ended, [None; 2]),
             (ByteTrack, Ended, [None; 2]),
         ];
-        for (kind, state, wanted) in cases {
-            assert_eq!(terms(kind, state), wanted, "{kind:?} {state:?}");
+        for (kind, state, expected) in cases {
+            assert_eq!(terms(kind, state), expected, "{kind:?} {state:?}");
         }
     }
 

@@ -1,12 +1,12 @@
 //! One source's tracker: IOU, SORT or ByteTrack behind one constructor. Detections in, tracks out, frame by frame.
 //!
-//! All three keep one list of tracks, one life and one way of choosing pairs. They differ in three places: what box a track
-//! is expected to have (its last one, or what [`kalman`](super::kalman) predicts), which pairs are open at which rank
-//! ([`stages`](super::stages)), and which box is reported. The pipeline calls [`Tracker::update`] once for every frame of
-//! one source, in order, frames without detections too, and [`Tracker::coast`] for those that skipped the network.
+//! The three kinds share one list of tracks, the track states and the assignment. They differ in three points: the box that a
+//! track is expected to have (its last one, or a prediction by the Kalman filter), which pairs are candidates at which rank
+//! (association stages), and which box is reported. The pipeline calls [`Tracker::update`] for every frame of one source with
+//! inference, in order, frames without detections too, and [`Tracker::coast`] for skipped frames.
 //!
-//! The order of the detections in a frame means nothing: they are sorted first, so that ids do not depend on how a
-//! detector happens to list them.
+//! The order of the detections in a frame has no influence: they are sorted first, so that ids do not depend on the output
+//! order of a detector.
 
 use std::cmp::Ordering;
 
@@ -19,17 +19,17 @@ use super::kalman::{KalmanBox, MotionModel, Visibility};
 use super::reassociate::Trajectory;
 use super::stages::{AssociationStages, SimilarityKind};
 
-/// The id of a track that has none yet, because it is [`TrackState::Tentative`].
+/// Id of a track that has none yet, because it is [`TrackState::Tentative`].
 pub const UNCONFIRMED: TrackId = TrackId(0);
 
-/// Score from which one detection is enough to publish an object, once its probation is over: ByteTrack's for new tracks.
+/// Score from which one detection is enough to publish an object, once its probation is over: ByteTrack's value for new tracks.
 const CONFIRM_SCORE: f32 = 0.6;
 
-/// Rank of pairs that overlap only when both boxes are made larger: behind all others.
+/// Rank of pairs that overlap only after both boxes are enlarged: after all others.
 const BUFFERED_IOU_RANK: u8 = 8;
 
-/// By how much they are made larger, as in buffered IOU (C-BIoU): on each side, a quarter of their width and height for each
-/// frame since the object was seen, which is that paper's half with every second frame, and at most the whole.
+/// How much they are enlarged, as in buffered IOU (C-BIoU): on each side by a quarter of their width and height per frame
+/// since the last match, which is that paper's half for every second frame, and at most by the whole.
 const BUFFER_RATIO: f32 = 0.25;
 const MAX_BUFFER_RATIO: f32 = 1.0;
 
@@ -39,22 +39,22 @@ pub struct Tracker {
     config: TrackerConfig,
     stages: AssociationStages,
     model: Option<MotionModel>,
-    /// Some frames come without inference.
+    /// Whether some frames come without inference.
     is_coasting: bool,
-    /// Frames without inference before the last one with inference, and since then.
+    /// Frames without inference before the last frame with inference, and since then.
     frames_before_update: u32,
     frames_since_update: u32,
     /// The frame's detections in an order that does not depend on the detector.
     detections: Vec<Detection>,
-    /// Their boxes.
+    /// Index of their boxes.
     iou_index: IouIndex,
-    /// All tracks in the order of their first detection; Ended ones stay until the next call so that they are reported once.
+    /// All tracks in the order of their first detection. Ended ones stay until the next call, so that they are reported once.
     tracks: Vec<Track>,
-    /// The birth number of each of them.
+    /// Creation id of each track.
     creation_ids: Vec<u64>,
-    /// The motion of each of them; empty where nothing is predicted.
+    /// Kalman filter of each track; empty when nothing is predicted.
     kalman_boxes: Vec<KalmanBox>,
-    /// The trajectory of each of them; empty where lost tracks are not reassociated.
+    /// Trajectory of each track; empty when lost tracks are not reassociated.
     trajectories: Vec<Trajectory>,
     next_creation_id: u64,
     next_id: u64,
@@ -90,8 +90,8 @@ impl Tracker {
         }
     }
 
-    /// The same, which also knows where its tracks are in frames without detections: for sources of which not every frame
-    /// goes through the network. All of them, [`iou`](TrackerKind::Iou) too, then predict width and height each for itself.
+    /// A tracker that also predicts tracks in frames without detections: for sources with skipped frames. All kinds,
+    /// including [`iou`](TrackerKind::Iou), then predict width and height independently.
     #[must_use]
     pub fn with_coasting(config: &TrackerConfig) -> Self {
         let mut tracker = Self::new(config);
@@ -100,8 +100,8 @@ impl Tracker {
         tracker
     }
 
-    /// Takes a frame without inference and returns all tracks predicted for it. They move on at their velocity; none
-    /// is lost, found or ended by it, and only [`age_frames`](Track::age_frames) counts it. A tentative track whose
+    /// Advances by a frame without inference and returns all tracks as predicted for it. Tracks move with their velocity;
+    /// none is lost, found or ended, and only [`age_frames`](Track::age_frames) counts the frame. A tentative track whose
     /// detection had a score of 0.6 or more may end its probation.
     pub fn coast(&mut self) -> &[Track] {
         self.remove_where(|track| track.state == TrackState::Ended);
@@ -114,11 +114,11 @@ impl Tracker {
         &self.tracks
     }
 
-    /// Takes the detections of the source's next frame and returns all tracks as they stand after it, in the order of
-    /// their first detection: tentative, active, lost, and those that ended in this very frame.
+    /// Advances by a frame with its detections and returns all tracks after it, in the order of their first detection:
+    /// tentative, active, lost, and those that ended in this frame.
     ///
-    /// The box of a track in sight is that of its detection with IOU, and the filter's estimate with the others; that of a
-    /// lost one its last box, or the predicted one.
+    /// The box of a matched track is that of its detection with IOU, and the filter's estimate with the other kinds. The box
+    /// of a lost track is its last one, or the predicted one.
     pub fn update(&mut self, detections: &[Detection]) -> &[Track] {
         self.remove_where(|track| track.state == TrackState::Ended);
         self.sort(detections);
@@ -174,7 +174,7 @@ impl Tracker {
 
     /// Ends all tracks at the end of the source and returns those that had been confirmed, now [`TrackState::Ended`].
     ///
-    /// The tracker can go on afterwards, as when a file starts over; ids are not used again.
+    /// The tracker accepts frames afterwards, as when a file restarts; ids are not reused.
     pub fn finish(&mut self) -> &[Track] {
         self.remove_where(|track| matches!(track.state, TrackState::Ended | TrackState::Tentative));
         for track in &mut self.tracks {
@@ -183,13 +183,13 @@ impl Tracker {
         &self.tracks
     }
 
-    /// What the last [`update`](Self::update) or [`finish`](Self::finish) returned.
+    /// Result of the last [`update`](Self::update) or [`finish`](Self::finish).
     #[must_use]
     pub fn tracks(&self) -> &[Track] {
         &self.tracks
     }
 
-    /// For each of [`tracks`](Self::tracks) a number that it keeps from its first detection on.
+    /// For each of [`tracks`](Self::tracks) a number that stays the same from its first detection on.
     ///
     /// It links a confirmed track to its tentative frames, which have no id.
     #[must_use]
@@ -197,19 +197,19 @@ impl Tracker {
         &self.creation_ids
     }
 
-    /// Takes the detections that the tracker looks at, best first.
+    /// Stores the detections with a sufficient score, best first.
     fn sort(&mut self, detections: &[Detection]) {
         let min_score = self.stages.min_detection_score();
         self.detections.clear();
         self.detections.extend(
             detections
                 .iter()
-                .filter(|detection| min_score.is_none_or(|least| detection.score >= least)),
+                .filter(|detection| min_score.is_none_or(|min| detection.score >= min)),
         );
         self.detections.sort_unstable_by(canonical);
     }
 
-    /// Moves every track to where it is expected in this frame.
+    /// Moves every track to its predicted box in this frame.
     fn predict(&mut self) {
         for (track, motion) in self.tracks.iter_mut().zip(&mut self.kalman_boxes) {
             motion.predict(if track.state == TrackState::Lost {
@@ -221,32 +221,32 @@ impl Tracker {
         }
     }
 
-    /// Lists all pairs that are open to each other.
+    /// Lists all pairs that may be associated.
     fn find_candidates(&mut self) {
         self.candidates.clear();
         self.iou_index.build(&self.detections);
         let min_iou = self.stages.min_similarity();
-        for (track, known) in self.tracks.iter().enumerate() {
-            if known.lost_frames > self.config.max_lost_frames {
-                // Only a new track can be this one again.
+        for (index, track) in self.tracks.iter().enumerate() {
+            if track.lost_frames > self.config.max_lost_frames {
+                // Kept for re-association only.
                 continue;
             }
-            for (detection, iou) in self.iou_index.query(&known.xyxy, min_iou) {
-                let seen = &self.detections[detection];
-                if self.config.class_match == ClassMatch::Same && seen.class != known.class {
+            for (detection, iou) in self.iou_index.query(&track.xyxy, min_iou) {
+                let found = &self.detections[detection];
+                if self.config.class_match == ClassMatch::Same && found.class != track.class {
                     continue;
                 }
-                let Some(stage) = self.stages.stage(known.state, seen.score) else {
+                let Some(stage) = self.stages.stage(track.state, found.score) else {
                     continue;
                 };
                 let iou = match stage.similarity {
                     SimilarityKind::Iou => iou,
-                    SimilarityKind::IouTimesScore => iou * seen.score.clamp(0.0, 1.0),
+                    SimilarityKind::IouTimesScore => iou * found.score.clamp(0.0, 1.0),
                 };
                 if iou >= stage.min_similarity {
                     self.candidates.push(Candidate {
                         rank: stage.rank,
-                        track,
+                        track: index,
                         detection,
                         iou: stage.weight(iou),
                     });
@@ -255,31 +255,31 @@ impl Tracker {
         }
     }
 
-    /// Lists pairs of detections with tracks that were detected once, whose velocity is not known yet: between two frames with
+    /// Lists pairs of detections with tracks that were detected once, whose velocity is unknown: between two frames with
     /// inference a small object moves farther than its own size. They overlap when both are enlarged, and rank last.
     fn find_buffered_candidates(&mut self) {
-        for (track, known) in self.tracks.iter().enumerate() {
+        for (index, track) in self.tracks.iter().enumerate() {
             // Without skipped frames in between, a box moves little from one frame to the next.
-            let is_known = known.hits > 1 || known.age_frames < 2;
-            if is_known || known.state == TrackState::Lost {
+            let has_velocity = track.hits > 1 || track.age_frames < 2;
+            if has_velocity || track.state == TrackState::Lost {
                 continue;
             }
-            let ratio = (BUFFER_RATIO * known.age_frames as f32).min(MAX_BUFFER_RATIO);
-            for (detection, seen) in self.detections.iter().enumerate() {
-                let Some(stage) = self.stages.stage(known.state, seen.score) else {
+            let ratio = (BUFFER_RATIO * track.age_frames as f32).min(MAX_BUFFER_RATIO);
+            for (detection, found) in self.detections.iter().enumerate() {
+                let Some(stage) = self.stages.stage(track.state, found.score) else {
                     continue;
                 };
-                if seen.class != known.class {
+                if found.class != track.class {
                     continue;
                 }
                 let iou = intersection_over_union(
-                    &enlarge(&known.xyxy, ratio),
-                    &enlarge(&seen.xyxy, ratio),
+                    &enlarge(&track.xyxy, ratio),
+                    &enlarge(&found.xyxy, ratio),
                 );
                 if iou >= stage.min_similarity {
                     self.candidates.push(Candidate {
                         rank: stage.rank.saturating_add(BUFFERED_IOU_RANK),
-                        track,
+                        track: index,
                         detection,
                         iou: stage.weight(iou),
                     });
@@ -288,17 +288,17 @@ impl Tracker {
         }
     }
 
-    /// Confirms tentative tracks that have passed their probation and gives them their ids.
+    /// Confirms tentative tracks that have passed their probation and assigns their ids.
     ///
-    /// A tentative track was matched in every frame with inference, so its age is what counts: with skipped frames in
-    /// between, a new object is published little later than without. One detection is enough only with a high score.
+    /// A tentative track was matched in every frame with inference, so its age counts: with skipped frames in between, a new
+    /// object is published little later than without. One detection is enough only with a high score.
     fn confirm(&mut self) {
         let min_frames = self.config.probation_frames;
-        let mut found_again = false;
+        let mut has_reassociated = false;
         for index in 0..self.tracks.len() {
             let track = &self.tracks[index];
             let is_sure = self.is_coasting && track.score >= CONFIRM_SCORE;
-            // An object first detected now appeared in one of the skipped frames before, on average in the middle.
+            // An object first detected in this frame appeared in one of the skipped frames before, on average in the middle.
             let head_start = if track.hits == 1 {
                 self.frames_before_update / 2
             } else {
@@ -312,18 +312,18 @@ impl Tracker {
             self.tracks[index].state = TrackState::Active;
             if let Some(lost) = self.find_lost_match(index) {
                 self.adopt(lost, index);
-                found_again = true;
+                has_reassociated = true;
             } else {
                 self.tracks[index].id = TrackId(self.next_id);
                 self.next_id += 1;
             }
         }
-        if found_again {
+        if has_reassociated {
             self.remove_where(|track| track.state == TrackState::Ended && track.id == UNCONFIRMED);
         }
     }
 
-    /// The lost track that the new one at `index` most likely is.
+    /// Index of the lost track that most likely is the same object as the new one at `index`.
     fn find_lost_match(&self, index: usize) -> Option<usize> {
         let (new, trajectory) = (&self.tracks[index], self.trajectories.get(index)?);
         let mut best: Option<(f32, usize)> = None;
@@ -339,7 +339,7 @@ impl Tracker {
             else {
                 continue;
             };
-            // Of equals the older one.
+            // Among equals, the older one.
             if best.is_none_or(|(least, _)| distance < least) {
                 best = Some((distance, at));
             }
@@ -347,7 +347,7 @@ impl Tracker {
         best.map(|(_, at)| at)
     }
 
-    /// The track at `new` is the lost one, which is no track of its own any more.
+    /// Gives the identity of the track at `lost` to the one at `new`, and ends the former without a report.
     fn adopt(&mut self, lost: usize, new: usize) {
         let before = &mut self.tracks[lost];
         let (id, age, hits) = (before.id, before.age_frames, before.hits);
@@ -359,44 +359,44 @@ impl Tracker {
         track.hits = track.hits.saturating_add(hits);
         track.top_score = track.top_score.max(top_score);
         track.attributes = attributes;
-        // The path goes on in the age of the whole.
+        // The trajectory continues with the age of the joined track.
         self.trajectories[new].shift_age(age.saturating_sub(track.age_frames));
         track.age_frames = age;
     }
 
     /// Removes the tracks for which `remove` holds; the others keep their order.
     fn remove_where(&mut self, remove: impl Fn(&Track) -> bool) {
-        let mut kept = 0;
+        let mut retained = 0;
         for index in 0..self.tracks.len() {
             if remove(&self.tracks[index]) {
                 continue;
             }
-            if kept != index {
-                self.tracks.swap(kept, index);
-                self.creation_ids.swap(kept, index);
+            if retained != index {
+                self.tracks.swap(retained, index);
+                self.creation_ids.swap(retained, index);
                 if self.model.is_some() {
-                    self.kalman_boxes.swap(kept, index);
+                    self.kalman_boxes.swap(retained, index);
                 }
                 if !self.trajectories.is_empty() {
-                    self.trajectories.swap(kept, index);
+                    self.trajectories.swap(retained, index);
                 }
             }
-            kept += 1;
+            retained += 1;
         }
-        self.tracks.truncate(kept);
-        self.creation_ids.truncate(kept);
-        self.kalman_boxes.truncate(kept);
-        self.trajectories.truncate(kept);
+        self.tracks.truncate(retained);
+        self.creation_ids.truncate(retained);
+        self.kalman_boxes.truncate(retained);
+        self.trajectories.truncate(retained);
     }
 }
 
-/// A box made larger on each side by this share of its width and height.
+/// A box enlarged on each side by this share of its width and height.
 fn enlarge([left, top, right, bottom]: &Xyxy, ratio: f32) -> Xyxy {
     let (across, down) = ((right - left) * ratio, (bottom - top) * ratio);
     [left - across, top - down, right + across, bottom + down]
 }
 
-/// Best score first; equal ones by class, then by their edges. Detections that are equal in all are the same.
+/// Best score first; equal ones by class, then by their edges.
 fn canonical(a: &Detection, b: &Detection) -> Ordering {
     let by_edges = || {
         let mut edges = a.xyxy.iter().zip(&b.xyxy).map(|(a, b)| a.total_cmp(b));
@@ -424,7 +424,7 @@ fn start(detection: &Detection) -> Track {
     }
 }
 
-/// A frame in which the track was matched.
+/// Updates a track that was matched in this frame.
 fn on_match(track: &mut Track, detection: &Detection) {
     track.class = detection.class;
     track.score = detection.score;
@@ -437,7 +437,7 @@ fn on_match(track: &mut Track, detection: &Detection) {
     }
 }
 
-/// A frame in which it was not.
+/// Updates a track that was not matched in this frame.
 fn on_miss(track: &mut Track, max_lost_frames: u32) {
     track.lost_frames = track.lost_frames.saturating_add(1);
     track.state = match track.state {

@@ -1,20 +1,20 @@
-//! Analytics events of one frame (zones, lines, directions, rest) and per-class counts. Rules are identified by their
-//! index in the source's list of rules.
+//! Analytics events of one frame (zones, lines, directions, stationary objects) and per-class counts. Rules are identified
+//! by their index in the source's list of rules.
 
 use std::time::{Duration, SystemTime};
 
 use super::TrackId;
 
-/// A change of the scene that a rule detected in one frame.
+/// A change in the scene that a rule detected in one frame.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AnalyticsEvent {
     /// Kind of the event, with its data.
     pub kind: AnalyticsEventKind,
     /// Track that caused the event; `None` for events of a whole zone.
     pub track: Option<TrackId>,
-    /// That track's class.
+    /// Class of that track.
     pub class: Option<u16>,
-    /// Capture time of the frame that caused the event; never earlier than that of a previous event of the source.
+    /// Capture time of the frame that caused the event; never earlier than that of the previous event of the source.
     pub at: SystemTime,
 }
 
@@ -75,7 +75,7 @@ pub enum AnalyticsEventKind {
     Moving,
 }
 
-/// A side of a line, seen in the direction from its start to its end.
+/// A side of a line, viewed from its start towards its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// Left side.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use super::Xyxy;
 
-/// One attribute: the label that one secondary network gives an object.
+/// One attribute: the label that one secondary network assigned to an object.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attribute {
-    /// The secondary network's name in the configuration.
+    /// Name of the secondary network in the configuration.
     pub name: Arc<str>,
     /// One of the network's labels.
     pub label: Arc<str>,
@@ -18,8 +18,8 @@ pub struct Attribute {
     pub xyxy: Option<Xyxy>,
 }
 
-/// All attributes of one object, by the order of the networks in the configuration. Cheap to clone, and without memory of its own
-/// while there are none.
+/// All attributes of one object, in the order of the networks in the configuration. Cheap to clone; the empty list allocates
+/// nothing.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Attributes(Option<Arc<[Attribute]>>);
 

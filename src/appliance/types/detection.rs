@@ -1,16 +1,16 @@
-//! What a detector finds in one frame: a class, a score and a box, without identity.
+//! Detection: class, score and box of one object in one frame, without identity.
 
 /// A box as `[left, top, right, bottom]`.
 pub type Xyxy = [f32; 4];
 
-/// One detected object in one frame. It has no identity: that is a [`Track`](super::Track).
+/// One detected object in one frame. For an identity over time see [`Track`](super::Track).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Detection {
     /// Index into the model's labels.
     pub class: u16,
     /// Confidence, 0 to 1.
     pub score: f32,
-    /// The box in source pixels, inside the image.
+    /// Box in source pixels, clipped to the image.
     pub xyxy: Xyxy,
 }
 

@@ -24,10 +24,10 @@ pub struct TrackEvent {
     pub before: Option<Track>,
     /// The track now.
     pub after: Track,
-    /// Capture time of the first frame in which the object was seen.
+    /// Capture time of the first frame in which the object was detected.
     pub started_at: SystemTime,
     /// Capture time of the frame that caused this event.
     pub frame_at: SystemTime,
-    /// Capture time of the last frame in which the object was seen; `Some` only for [`EventKind::End`].
+    /// Capture time of the last frame in which the object was detected; `Some` only for [`EventKind::End`].
     pub ended_at: Option<SystemTime>,
 }

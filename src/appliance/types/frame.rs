@@ -6,20 +6,20 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::{Crop, Size, SourceId, Xyxy};
 
-/// Bytes of one pixel: every image in the pipeline is `BGRx` (blue, green, red, unused), the layout that the VIC, nvvidconv
-/// and videoconvert all give, and that one aligned 32-bit load reads.
+/// Bytes per pixel. Every image in the pipeline is `BGRx` (blue, green, red, unused): VIC, nvvidconv and videoconvert can all
+/// produce this layout, and one aligned 32-bit load reads a pixel.
 pub const PIXEL_BYTES: usize = 4;
 
-/// Metadata of a frame. Time is part of it: nothing downstream reads a clock to find out when a frame was captured.
+/// Metadata of a frame. Time is part of it: no later stage reads a clock to find out when a frame was captured.
 #[derive(Debug, Clone, Copy)]
 pub struct FrameMeta {
     /// Source of the frame.
     pub source: SourceId,
-    /// Number of the frame in its source since the daemon's start, from 0, counting dropped frames too.
+    /// Number of the frame in its source since the daemon's start, from 0; dropped frames count.
     pub seq: u64,
-    /// Position in the media, where the container gives one.
+    /// Presentation timestamp of the media, where the container has one.
     pub pts: Option<Duration>,
-    /// Wall-clock time at which the frame reached jetwatch.
+    /// Wall-clock time at which the frame arrived in jetwatch.
     pub captured_at: SystemTime,
     /// The same instant on the monotonic clock, for latencies.
     pub received_at: Instant,
@@ -27,16 +27,16 @@ pub struct FrameMeta {
     pub source_size: Size,
 }
 
-/// The true place and identity of an object, known for synthetic scenes only.
+/// Ground truth of one object: true box and identity. Known for synthetic scenes only.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GroundTruthBox {
-    /// Identity over the whole scene.
+    /// Identity, unique in the scene.
     pub id: u32,
-    /// Name of its class, as in COCO: `person`, `car`, `bus`, `truck`, `bicycle`, …
+    /// Class name as in COCO: `person`, `car`, `bus`, `truck`, `bicycle`, …
     pub label: &'static str,
     /// The visible extent in source pixels, clipped to the image.
     pub xyxy: Xyxy,
-    /// Share of the object's pixels that is neither occluded nor outside the image, 0 to 1.
+    /// Share of the object's pixels that is visible: neither occluded nor outside the image, 0 to 1.
     pub visible: f32,
 }
 
@@ -44,13 +44,13 @@ pub struct GroundTruthBox {
 pub struct Image {
     /// Width and height in pixels.
     pub size: Size,
-    /// Bytes from one row to the next, at least `size.width * PIXEL_BYTES`; 0 when the rows lie elsewhere.
+    /// Bytes from one row to the next, at least `size.width * PIXEL_BYTES`; 0 when the rows are not in CPU memory.
     pub stride: usize,
-    /// Owner of the memory, which is returned to its pool when this is dropped.
+    /// Owner of the memory. Dropping it returns the memory to its pool.
     pixels: Pixels,
 }
 
-/// Where the rows lie.
+/// Memory of the pixels.
 enum Pixels {
     /// In CPU memory.
     Rows(Box<dyn AsRef<[u8]> + Send + Sync>),
@@ -59,7 +59,7 @@ enum Pixels {
 }
 
 impl Image {
-    /// Wraps memory of `size.height` rows of `stride` bytes; `None` when it is too small for them.
+    /// Wraps memory of `size.height` rows of `stride` bytes; `None` when it is too small.
     pub fn new(
         size: Size,
         stride: usize,
@@ -77,8 +77,8 @@ impl Image {
         })
     }
 
-    /// An image whose pixels do not lie in the CPU's memory. `handle` is what its reader knows it by; only a detector that
-    /// asked its sources for such images gets any.
+    /// An image whose pixels are not in CPU memory. `handle` identifies it to its reader. Only a detector that requested such
+    /// images from its sources receives any.
     pub fn from_handle(size: Size, handle: impl Any + Send + Sync) -> Self {
         Self {
             size,
@@ -87,13 +87,13 @@ impl Image {
         }
     }
 
-    /// Whether [`row`](Self::row) works: the rows lie in the CPU's memory.
+    /// Whether the rows are in CPU memory, so that [`row`](Self::row) works.
     #[must_use]
     pub fn is_cpu_readable(&self) -> bool {
         matches!(self.pixels, Pixels::Rows(_))
     }
 
-    /// What an image that lies elsewhere is known by, if it is an `H`.
+    /// The handle of an image that is not in CPU memory, if its type is `H`.
     #[must_use]
     pub fn handle<H: Any>(&self) -> Option<&H> {
         match &self.pixels {
@@ -106,7 +106,7 @@ impl Image {
     ///
     /// # Panics
     ///
-    /// Panics when `y` is not below the height, or when the rows are not in CPU memory.
+    /// When `y` is not below the height, or when the rows are not in CPU memory.
     #[must_use]
     pub fn row(&self, y: u32) -> &[u8] {
         let Pixels::Rows(pixels) = &self.pixels else {
@@ -133,12 +133,12 @@ impl fmt::Debug for Image {
 pub struct Frame {
     /// Source, number, times, source size.
     pub meta: FrameMeta,
-    /// The part of the source's image that `image_size` shows; `None`: all of it.
+    /// Part of the source image that is in `image`; `None`: all of it.
     pub crop: Option<Crop>,
     /// The image at the letterbox's inner size.
     pub image: Image,
-    /// The same image at the size in which the source delivered it, where a later step asked the source for it: crops for
-    /// secondary networks, rendering. It lies in the CPU's memory.
+    /// The same image at source size, in CPU memory. Present only when a later stage requested it: crops for secondary
+    /// networks, recording.
     pub full_image: Option<Image>,
     /// Ground truth of a synthetic scene; empty for every other source.
     pub truth: Vec<GroundTruthBox>,
@@ -146,7 +146,7 @@ pub struct Frame {
 
 #[cfg(any(test, feature = "test-support"))]
 impl FrameMeta {
-    /// Of a test's frame that was taken at the epoch and enters now.
+    /// For tests: a frame captured at the epoch that arrives now.
     pub fn for_test(source: u16, seq: u64, source_size: Size) -> Self {
         Self {
             source: SourceId(source),
@@ -161,7 +161,7 @@ impl FrameMeta {
 
 #[cfg(any(test, feature = "test-support"))]
 impl Frame {
-    /// A test's frame, unscaled.
+    /// For tests: an unscaled black frame.
     pub fn black(source: u16, seq: u64, size: Size) -> Self {
         let stride = size.width as usize * PIXEL_BYTES;
         let pixels = vec![0; stride * size.height as usize];
@@ -202,7 +202,7 @@ mod tests {
         assert!(Image::new(size, 12, Box::new(vec![0; 23])).is_none());
         assert!(Image::new(size, 11, Box::new(vec![0; 64])).is_none());
         let padded = Image::new(size, 16, Box::new((0..28).collect::<Vec<u8>>()))
-            .expect("28 bytes hold a padded row and a bare one");
+            .expect("28 bytes are a row with padding and one without");
         assert_eq!(padded.row(1), (16..28).collect::<Vec<u8>>());
     }
 }

@@ -3,10 +3,10 @@
 //! ```text
 //!   source 480×360            input 416×416 (Placement::TopLeft)
 //!   ┌────────────┐            ┌────────────┐ ┐
-//!   │            │  scale     │ inner      │ │ 312   pixels the source delivers, already scaled
+//!   │            │  scale     │ inner      │ │ 312   pixels delivered by the source, already scaled
 //!   │            │ ───────►   │            │ │
 //!   └────────────┘            ├────────────┤ ┘
-//!                             │ padding    │       written with the tensor
+//!                             │ padding    │       written by the tensor writer
 //!                             └────────────┘
 //! ```
 
@@ -37,24 +37,24 @@ impl fmt::Display for Size {
     }
 }
 
-/// Where the scaled image lies in the network's input.
+/// Placement of the scaled image in the network's input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Placement {
     /// At the top left; padding right or below (YOLOX; nvinfer with `maintain-aspect-ratio=1`).
     #[default]
     TopLeft,
-    /// In the middle; padding on both sides (YOLOv5 and its heirs; nvinfer's `symmetric-padding=1`).
+    /// In the middle; padding on both sides (YOLOv5 and later; nvinfer's `symmetric-padding=1`).
     Center,
     /// No padding: the image is stretched to the input (nvinfer's default, `maintain-aspect-ratio=0`).
     Stretch,
 }
 
-/// One source size laid into one input size.
+/// Placement of an image of one source size in one input size.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Letterbox {
-    /// Size of the source image, or of the part of it that is laid into the input.
+    /// Size of the source image, or of the crop of it.
     pub source: Size,
-    /// Where that part begins in the source image: its left and top edge.
+    /// Left and top edge of the crop in the source image; `(0, 0)` for the whole image.
     pub origin: (u32, u32),
     /// Size of the network's input.
     pub input: Size,
@@ -67,7 +67,7 @@ pub struct Letterbox {
 }
 
 impl Letterbox {
-    /// Lays `source` into `input`. Both must be at least 1×1; a zero is taken as 1.
+    /// Fits `source` into `input`. Both must be at least 1×1; 0 counts as 1.
     #[must_use]
     pub fn new(source: Size, input: Size, placement: Placement) -> Self {
         let source = Size::new(source.width.max(1), source.height.max(1));
@@ -75,8 +75,8 @@ impl Letterbox {
         let inner = match placement {
             Placement::Stretch => input,
             Placement::TopLeft | Placement::Center => {
-                // Integers, so that 480×360 in 416×416 is 416×312 on every machine; rounded down as the reference
-                // implementations of YOLOX and YOLOv5 do.
+                // Integers, so that 480×360 in 416×416 is 416×312 on every machine. Rounded down, like the reference
+                // implementations of YOLOX and YOLOv5.
                 let (sw, sh) = (u64::from(source.width), u64::from(source.height));
                 let (iw, ih) = (u64::from(input.width), u64::from(input.height));
                 let (w, h) = if iw * sh <= ih * sw {
@@ -105,7 +105,7 @@ impl Letterbox {
         }
     }
 
-    /// Lays a part of a source image into `input`; `None` is all of `source`.
+    /// Fits a crop of a source image into `input`; `None` is all of `source`.
     #[must_use]
     pub fn with_crop(source: Size, crop: Option<Crop>, input: Size, placement: Placement) -> Self {
         match crop {
@@ -117,9 +117,9 @@ impl Letterbox {
         }
     }
 
-    /// A box in input pixels as a box in source pixels, clipped to the image or its part.
+    /// Converts a box from input pixels to source pixels, clipped to the source image or its crop.
     ///
-    /// Each axis has its own factor, since rounding the inner size changes the aspect by up to a pixel.
+    /// Each axis has its own factor: rounding the inner size changes the aspect ratio by up to one pixel.
     #[must_use]
     pub fn to_source(&self, input: &Xyxy) -> Xyxy {
         let (w, h) = (self.source.width as f32, self.source.height as f32);
@@ -131,7 +131,7 @@ impl Letterbox {
         [x(input[0]), y(input[1]), x(input[2]), y(input[3])]
     }
 
-    /// A box in source pixels as a box in input pixels: the inverse of [`to_source`](Self::to_source) inside the image.
+    /// Converts a box from source pixels to input pixels: the inverse of [`to_source`](Self::to_source) inside the image.
     #[must_use]
     pub fn to_input(&self, source: &Xyxy) -> Xyxy {
         let fx = self.inner.width as f32 / self.source.width as f32;
@@ -224,13 +224,13 @@ mod tests {
                     let source = Size::new(source.0, source.1);
                     let letterbox = Letterbox::new(source, Size::new(input.0, input.1), placement);
                     let (w, h) = (source.width as f32, source.height as f32);
-                    for wanted in [[0.0, 0.0, w, h], [w * 0.25, h * 0.4, w * 0.3, h * 0.9]] {
-                        let there = letterbox.to_input(&wanted);
+                    for expected in [[0.0, 0.0, w, h], [w * 0.25, h * 0.4, w * 0.3, h * 0.9]] {
+                        let there = letterbox.to_input(&expected);
                         let back = letterbox.to_source(&there);
-                        for (a, b) in wanted.iter().zip(back) {
+                        for (a, b) in expected.iter().zip(back) {
                             assert!(
                                 (a - b).abs() <= 0.5,
-                                "{source} {placement:?}: {wanted:?} came back as {back:?}"
+                                "{source} {placement:?}: {expected:?} converted back to {back:?}"
                             );
                         }
                     }
@@ -257,8 +257,8 @@ mod tests {
         assert_eq!(whole, [160.0, 90.0, 480.0, 270.0]);
         let inside = [200.0, 100.0, 300.0, 200.0];
         let back = part.to_source(&part.to_input(&inside));
-        for (found, wanted) in back.iter().zip(inside) {
-            assert!((found - wanted).abs() < 1e-3, "{back:?}");
+        for (found, expected) in back.iter().zip(inside) {
+            assert!((found - expected).abs() < 1e-3, "{back:?}");
         }
         assert_eq!(
             Letterbox::with_crop(source, None, input, Placement::Center),

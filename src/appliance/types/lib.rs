@@ -6,6 +6,7 @@
 
 mod analytics_event;
 mod attribute;
+mod backoff;
 mod detection;
 mod event;
 mod frame;
@@ -13,11 +14,14 @@ mod geometry;
 mod media_clock;
 mod quantile;
 mod region;
+mod rng;
 mod source;
+mod statistics;
 mod track;
 
 pub use analytics_event::{AnalyticsEvent, AnalyticsEventKind, Crossings, Side, ZoneCount};
 pub use attribute::{Attribute, Attributes};
+pub use backoff::Backoff;
 pub use detection::{Detection, Xyxy, area, intersection_over_union};
 pub use event::{EventKind, TrackEvent};
 pub use frame::{Frame, FrameMeta, GroundTruthBox, Image, PIXEL_BYTES};
@@ -25,5 +29,7 @@ pub use geometry::{Letterbox, Placement, Size};
 pub use media_clock::MediaClock;
 pub use quantile::quantile;
 pub use region::{Crop, Region};
+pub use rng::{SplitMix64, hash64, mix64};
 pub use source::{SourceId, SourceState};
+pub use statistics::{mean, standard_deviation};
 pub use track::{Track, TrackId, TrackState};

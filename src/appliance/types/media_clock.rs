@@ -1,21 +1,21 @@
-//! Media time made monotonic: it continues to grow when the media starts over (loop).
+//! Monotonic media time: it continues to grow when the media restarts (loop).
 
 use std::time::Duration;
 
-/// Assumed frame duration where the timestamps go back: the duration of the last frame is unknown.
+/// Assumed frame duration where the timestamps go back, since the duration of the last frame is unknown.
 const STEP: Duration = Duration::from_millis(40);
 
-/// Time since the first frame, from the presentation timestamps of the frames. Strictly increasing.
+/// Time since the first frame, derived from presentation timestamps. Strictly increasing.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MediaClock {
-    /// The place in the medium that is the time `since`.
+    /// Position in the media that corresponds to `since`.
     origin: Duration,
     since: Duration,
     newest: Option<Duration>,
 }
 
 impl MediaClock {
-    /// Monotonic time of a frame whose position in the media is `time`.
+    /// Monotonic time of a frame with the media position `time`.
     pub fn next(&mut self, time: Duration) -> Duration {
         let at = match self.newest {
             None => {
@@ -26,7 +26,7 @@ impl MediaClock {
                 let at = time.checked_sub(self.origin).map(|past| self.since + past);
                 match at.filter(|at| *at > newest) {
                     Some(at) => at,
-                    // The media has started over.
+                    // The media restarted.
                     None => {
                         (self.origin, self.since) = (time, newest + STEP);
                         self.since

@@ -1,10 +1,10 @@
-//! A region of interest of a source: relative to the image size (configuration), and in pixels once that size is known.
+//! Region of interest of a source: relative to the image size in the configuration, in pixels once that size is known.
 
 use std::fmt;
 
 use super::{Size, Xyxy};
 
-/// A part of an image in shares of its sides, from 0 to 1.
+/// A part of an image as shares of its width and height, 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Region {
     /// Left edge.
@@ -17,21 +17,21 @@ pub struct Region {
     pub height: f32,
 }
 
-/// The same in pixels of an image.
+/// A region in pixels of one image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Crop {
     /// Left edge, even.
     pub left: u32,
     /// Top edge, even.
     pub top: u32,
-    /// Width and height, even but where the image ends.
+    /// Width and height; even, except where the image ends.
     pub size: Size,
 }
 
 impl Region {
-    /// The part of an image of this size, at least 2×2; `None` where it is all of it.
+    /// The region in an image of this size, at least 2×2; `None` when it covers the whole image.
     ///
-    /// Its edges are even, as the colors of most video have half the pixels.
+    /// The edges are even, since most video has chroma at half resolution.
     #[must_use]
     pub fn to_crop(&self, image_size: Size) -> Option<Crop> {
         let (left, right) = edges(self.left, self.width, image_size.width);
@@ -41,20 +41,20 @@ impl Region {
     }
 }
 
-/// Both edges along one side.
+/// Start and length of the region along one axis.
 fn edges(from: f32, share: f32, side: u32) -> (u32, u32) {
     let even = |at: f64| ((at * f64::from(side) / 2.0).round() as u32) * 2;
     let last = side.saturating_sub(2).next_multiple_of(2).min(side);
     let first = even(f64::from(from)).min(last);
     let end = even(f64::from(from) + f64::from(share));
-    // An odd side ends with a single pixel, which belongs to the region that reaches the end.
+    // An odd image side ends with a single pixel; it belongs to the region that reaches the end.
     let end = if end + 1 >= side { side } else { end };
     (first, end.max(first + 2).min(side))
 }
 
 impl Crop {
-    /// The part of a box of the whole image that lies inside, in pixels of the part, with its share of the box; `None` where
-    /// nothing does.
+    /// The part of a box that is inside this crop, in pixels of the crop, and its share of the box's area; `None` when they do
+    /// not overlap.
     #[must_use]
     pub fn inside(&self, xyxy: &Xyxy) -> Option<(Xyxy, f32)> {
         let [x, y] = [self.left as f32, self.top as f32];
@@ -103,7 +103,7 @@ mod tests {
                 (1920, 1080),
                 Some("576×324 at 192,108"),
             ),
-            // The last pixel of an odd side is no part of a pair.
+            // The last pixel of an odd side has no partner.
             (region(0.5, 0.0, 0.5, 1.0), (101, 51), Some("51×51 at 50,0")),
             (region(0.0, 0.0, 1.0, 1.0), (101, 51), None),
             (region(0.0001, 0.0, 0.9999, 1.0), (640, 360), None),
@@ -113,10 +113,10 @@ mod tests {
                 Some("2×2 at 638,358"),
             ),
         ];
-        for (region, (width, height), wanted) in cases {
+        for (region, (width, height), expected) in cases {
             let crop = region.to_crop(Size::new(width, height));
             let found = crop.map(|crop| crop.to_string());
-            assert_eq!(found.as_deref(), wanted, "{region:?} of {width}×{height}");
+            assert_eq!(found.as_deref(), expected, "{region:?} of {width}×{height}");
         }
     }
 

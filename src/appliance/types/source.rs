@@ -12,21 +12,21 @@ impl SourceId {
     }
 }
 
-/// State of one source as subscribers see it.
+/// State of one source as published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SourceState {
     /// Being opened; no frame yet.
     Connecting,
     /// Frames arrive.
     Online,
-    /// Failed or stalled; a live source is reconnected.
+    /// Failed or stalled; a live source reconnects.
     Offline,
-    /// Reached its end.
+    /// Reached the end of its stream.
     Ended,
 }
 
 impl SourceState {
-    /// The word used in messages and reports.
+    /// The name used in messages and reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

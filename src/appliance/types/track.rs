@@ -1,10 +1,10 @@
-//! An object's identity over time, as the tracker reports it for one frame.
+//! Track: identity of an object over time, as reported by the tracker for one frame.
 
 use std::fmt;
 
 use super::{Attributes, Xyxy};
 
-/// Identity of a track, unique within its source since the daemon's start, from 1.
+/// Id of a track, unique within its source since the daemon's start, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TrackId(pub u64);
 
@@ -19,7 +19,7 @@ impl fmt::Display for TrackId {
 pub enum TrackState {
     /// Detected in fewer than `probation_frames` frames: not published.
     Tentative,
-    /// Confirmed and matched in this frame, or in the newest frame with inference.
+    /// Confirmed and matched in this frame, or in the newest frame with inference if this one skipped it.
     Active,
     /// Confirmed, not matched in this frame, kept for at most `max_lost_frames` frames.
     Lost,
@@ -40,14 +40,14 @@ pub struct Track {
     pub score: f32,
     /// Highest score so far, 0 to 1.
     pub top_score: f32,
-    /// Box in source pixels: of the newest matched detection, or predicted where the tracker predicts.
+    /// Box in source pixels: of the newest matched detection, or the predicted one where the tracker predicts.
     pub xyxy: Xyxy,
-    /// Frames of the source since the first detection, that one included.
+    /// Frames of the source since the first detection, including that one.
     pub age_frames: u32,
     /// Frames in which a detection was matched.
     pub hits: u32,
-    /// Frames with inference since the newest match; 0 when matched in the newest of them.
+    /// Frames with inference since the newest match; 0 when the newest of them matched.
     pub lost_frames: u32,
-    /// Attributes from secondary inference. The tracker leaves them empty; the track event generator fills them in.
+    /// Attributes from secondary inference. Empty in the tracker's output; the track event generator fills them in.
     pub attributes: Attributes,
 }

@@ -1,140 +1,52 @@
 //! `jetwatch model fetch`: a network of the catalogue into a model folder.
 
-use std::fs;
 use std::io::{IsTerminal, Write, stderr};
-use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
-
-use super::{Exit, FetchArgs, atomic_write};
-use jetwatch_detect::model::{FILE_NAME, ModelSpec};
-use jetwatch_models::model_zoo::{self, Download, Entry, Progress, RetryPolicy};
+use jetwatch_models::model_zoo::Progress;
+use jetwatch_models::{FetchOptions, ModelFetch};
 use jetwatch_telemetry as telemetry;
 
-/// Name of the labels file in the folder.
-const LABELS: &str = "labels.txt";
+use super::{Exit, FetchArgs};
 
-/// Fetches the file, then writes what describes it: a folder with a `model.yaml` is complete.
-pub(super) fn run(args: &FetchArgs) -> Result<Exit> {
+/// Fetches the file, then completes the folder, and prints what was verified.
+pub(super) fn run(args: &FetchArgs) -> anyhow::Result<Exit> {
     telemetry::start_logging(log::LevelFilter::Warn);
-    let entries = model_zoo::entries()?;
-    let Some(entry) = entries.iter().find(|entry| entry.name == args.name) else {
-        let names: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
-        bail!(
-            "found the name `{}`, expected one of {}",
-            args.name,
-            names.join(", ")
-        );
-    };
-    let url = args.from.as_deref().unwrap_or(&entry.url);
-    check_hash(entry, url, args.accept_unverified)?;
-    let folder = args
-        .into
-        .clone()
-        .unwrap_or_else(|| Path::new("models").join(&entry.name));
-    let path = folder.join(&entry.file);
-    let described = check_folder(entry, &folder, &path, args.force)?;
-    println!("{}: {url}", entry.name);
-    let download = Download {
-        url,
-        bytes: entry.bytes,
-        sha256: entry.sha256.as_deref(),
-        path: &path,
-    };
-    let fetched = model_zoo::download(
-        &download,
-        &RetryPolicy::default(),
-        &mut ProgressLine::default().into_callback(),
-    )?;
+    let fetch = ModelFetch::new(&FetchOptions {
+        name: &args.name,
+        folder: args.into.as_deref(),
+        url: args.from.as_deref(),
+        accept_unverified: args.accept_unverified,
+        force: args.force,
+    })?;
+    let entry = fetch.entry();
+    println!("{}: {}", entry.name, fetch.url());
+    let fetched = fetch.download(&mut ProgressLine::default().into_callback())?;
     let what = if fetched.was_present {
         "is there already"
     } else {
         "fetched"
     };
-    println!("{what}: {}, SHA-256 {}", path.display(), fetched.sha256);
+    println!(
+        "{what}: {}, SHA-256 {}",
+        fetch.path().display(),
+        fetched.sha256
+    );
     match &entry.sha256 {
         Some(_) => println!("its hash is the one in the catalogue: {}", entry.verified),
         None => println!(
             "NOT VERIFIED: the catalogue knows no hash for it; compare the one above with what others have"
         ),
     }
-    if !described {
-        atomic_write::write(&folder.join(LABELS), entry.labels.as_bytes())?;
-        atomic_write::write(
-            &folder.join(FILE_NAME),
-            entry.model_yaml(&fetched.sha256).as_bytes(),
-        )?;
-    }
-    let spec = ModelSpec::load(&folder)
-        .context("the file is there, but its description cannot be read")?;
+    let spec = fetch.complete(fetched.sha256)?;
     println!(
         "license: {} ({}); terms of the repository, see there",
         spec.license.spdx, spec.license.source
     );
-    println!("use it: detector.model: {}", folder.display());
+    println!("use it: detector.model: {}", fetch.folder().display());
     Ok(Exit::Success)
 }
 
-/// A file without a hash is taken only by who says so, and never from an address that anybody on the way can change.
-fn check_hash(entry: &Entry, url: &str, is_accepted: bool) -> Result<()> {
-    if entry.sha256.is_some() {
-        return Ok(());
-    }
-    if !url.starts_with("https://") {
-        bail!(
-            "{url}: the catalogue knows no hash for {}: only https addresses are taken then",
-            entry.name
-        );
-    }
-    if !is_accepted {
-        bail!(
-            "the catalogue knows no hash for {}: fetch it with --accept-unverified, and compare the hash that is printed with \
-             what others have",
-            entry.name
-        );
-    }
-    Ok(())
-}
-
-/// Whether the folder has a description of this very file, which then stays. Fails for one of another file.
-fn check_folder(entry: &Entry, folder: &Path, path: &PathBuf, is_forced: bool) -> Result<bool> {
-    let description = folder.join(FILE_NAME);
-    if is_forced {
-        return Ok(false);
-    }
-    if fs::symlink_metadata(&description).is_ok() {
-        let spec = ModelSpec::load(folder).with_context(|| {
-            format!(
-                "{} is there and cannot be read; replace it with --force",
-                description.display()
-            )
-        })?;
-        let expected = entry.sha256.as_deref();
-        let file = spec.files.iter().find(|file| file.path == *path);
-        return match file {
-            Some(file) if Some(file.sha256.as_str()) == expected => Ok(true),
-            _ => bail!(
-                "{} describes another file ({}), expected {} with SHA-256 {}: choose another folder with --into, or replace the \
-                 description with --force",
-                description.display(),
-                file.map_or("not this one".to_owned(), |file| format!(
-                    "SHA-256 {}",
-                    file.sha256
-                )),
-                entry.file,
-                expected.unwrap_or("unknown")
-            ),
-        };
-    }
-    // A file with the right hash is taken as it is.
-    if path.exists() && entry.sha256.as_deref() != atomic_write::hash(path).ok().as_deref() {
-        atomic_write::reject_existing([path])?;
-    }
-    atomic_write::reject_existing([&folder.join(LABELS)])?;
-    Ok(false)
-}
-
-/// The progress line on a terminal; without one, only failures are told.
+/// The progress line on a terminal; without one, only failures are printed.
 #[derive(Default)]
 struct ProgressLine {
     drawn_bytes: u64,
@@ -204,18 +116,5 @@ mod tests {
             format!("[{}] 100 %  2.0 of 2.0 MB", "#".repeat(30))
         );
         assert_eq!(bar(1_500_000, None), "1.5 MB");
-    }
-
-    #[test]
-    fn file_without_hash_needs_flag_and_https() {
-        let mut entry = model_zoo::entries().expect("all are right").remove(0);
-        assert!(check_hash(&entry, "http://mirror/x", false).is_ok());
-        entry.sha256 = None;
-        let error = check_hash(&entry, "https://h/x", false)
-            .expect_err("nobody agreed")
-            .to_string();
-        assert!(error.contains("--accept-unverified"), "{error}");
-        assert!(check_hash(&entry, "https://h/x", true).is_ok());
-        assert!(check_hash(&entry, "http://mirror/x", true).is_err());
     }
 }

@@ -2,51 +2,42 @@
 
 use std::fmt::Write as _;
 
-use serde_json::json;
+use jetwatch_detect::graph::{Network, Severity, Tensor};
+use jetwatch_models::{Inspection, inspect};
 
 use super::{Exit, InspectArgs};
-use jetwatch_detect::graph::{self, Diagnostic, InferredLayout, Network, Severity, Tensor};
 
 /// Operators on a line of their own each would fill the screen; the rest is in the JSON.
 const MAX_OPERATORS: usize = 12;
 
 /// Prints a report, or JSON. Fails when no runtime can run the network as it is.
 pub(super) fn run(args: &InspectArgs) -> anyhow::Result<Exit> {
-    let network = graph::read(&args.file)?;
-    let findings = graph::lint(&network);
-    let guesses = graph::candidate_layouts(&network, None);
+    let inspection = inspect(&args.file)?;
     if args.json {
-        let report = json!({ "network": network, "findings": findings, "layouts": guesses });
+        let report = serde_json::to_value(&inspection)?;
         println!("{}", serde_json::to_string_pretty(&report)?);
     } else {
-        print!("{}", report(&network, &findings, &guesses));
+        print!("{}", report(&inspection));
     }
-    let is_wrong = findings
-        .iter()
-        .any(|finding| finding.severity == Severity::Error);
-    Ok(if is_wrong {
-        Exit::Failure
-    } else {
+    Ok(if inspection.is_runnable() {
         Exit::Success
+    } else {
+        Exit::Failure
     })
 }
 
-fn report(network: &Network, findings: &[Diagnostic], guesses: &[InferredLayout]) -> String {
+fn report(inspection: &Inspection) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.
-    let _ = write_report(&mut text, network, findings, guesses);
+    let _ = write_report(&mut text, inspection);
     // Names come from the file: what would move the cursor is not printed.
     text.chars()
         .filter(|c| *c == '\n' || !c.is_control())
         .collect()
 }
 
-fn write_report(
-    text: &mut String,
-    network: &Network,
-    findings: &[Diagnostic],
-    guesses: &[InferredLayout],
-) -> std::fmt::Result {
+fn write_report(text: &mut String, inspection: &Inspection) -> std::fmt::Result {
+    let network = &inspection.network;
     let opsets: Vec<String> = network
         .opsets
         .iter()
@@ -93,7 +84,7 @@ fn write_report(
         let more = if short.len() < value.len() { "…" } else { "" };
         writeln!(text, "noted       {key}: {short}{more}")?;
     }
-    match guesses {
+    match inspection.layouts.as_slice() {
         [] => writeln!(
             text,
             "layout      none fits the outputs; `jetwatch model init` says what each needs"
@@ -113,13 +104,13 @@ fn write_report(
             }
         }
     }
-    for finding in findings {
-        let word = match finding.severity {
+    for diagnostic in &inspection.diagnostics {
+        let word = match diagnostic.severity {
             Severity::Error => "ERROR",
             Severity::Warning => "warning",
             Severity::Note => "note",
         };
-        writeln!(text, "{word:<11} {}", finding.text)?;
+        writeln!(text, "{word:<11} {}", diagnostic.text)?;
     }
     Ok(())
 }

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::{Exit, ListArgs};
 use jetwatch_models::model_zoo;
+use jetwatch_tables::{Align, TextTable};
 
 /// Prints a table, or JSON.
 pub(super) fn run(args: &ListArgs) -> anyhow::Result<Exit> {
@@ -21,7 +22,12 @@ pub(super) fn run(args: &ListArgs) -> anyhow::Result<Exit> {
         println!("{}", serde_json::to_string_pretty(&entries)?);
         return Ok(Exit::Success);
     }
-    println!("{:<16} {:>9}  {:<11} WHAT", "NAME", "SIZE", "LICENSE");
+    let mut table = TextTable::new(&[
+        ("NAME", Align::Left),
+        ("SIZE", Align::Right),
+        ("LICENSE", Align::Left),
+        ("WHAT", Align::Left),
+    ]);
     for entry in &entries {
         let size = entry.bytes.map_or_else(
             || "unknown".to_owned(),
@@ -32,11 +38,10 @@ pub(super) fn run(args: &ListArgs) -> anyhow::Result<Exit> {
         } else {
             " (hash unknown: --accept-unverified)"
         };
-        println!(
-            "{:<16} {size:>9}  {:<11} {}{hash}",
-            entry.name, entry.license, entry.title
-        );
+        let what = format!("{}{hash}", entry.title);
+        table.push([&entry.name, &size, &entry.license, &what]);
     }
+    println!("{table}");
     println!(
         "\nThese files are not part of jetwatch. `jetwatch model fetch NAME` gets one from its authors into models/NAME;"
     );

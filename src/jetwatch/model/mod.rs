@@ -1,6 +1,5 @@
 //! `jetwatch model`: networks to fetch, to look into, and to describe for the daemon.
 
-mod atomic_write;
 mod fetch;
 mod init;
 mod inspect;

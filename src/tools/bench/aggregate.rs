@@ -28,9 +28,7 @@ pub fn mean(documents: &[Value], meta: Value) -> Result<Value, BenchmarkError> {
 }
 
 fn average(values: &[&Value]) -> Value {
-    let numbers: Vec<f64> = values.iter().filter_map(|value| value.as_f64()).collect();
-    if !numbers.is_empty() {
-        let mean = numbers.iter().sum::<f64>() / numbers.len() as f64;
+    if let Some(mean) = jetwatch_types::mean(values.iter().filter_map(|value| value.as_f64())) {
         return ((mean * 1e4).round() / 1e4).into();
     }
     let lists: Vec<&Vec<Value>> = values.iter().filter_map(|value| value.as_array()).collect();

@@ -1,16 +1,27 @@
-//! Traces of benchmark runs to statistics, to `benchmark.json`, and to comparisons of configurations; the steps of the
-//! ablation. Pure.
+//! Benchmarks: the pipeline or a part of it is run and timed, to `benchmark.json`; series of runs are compared.
 //!
-//! The program runs the pipeline and passes its trace. The layout of `benchmark.json` is that of CV-CUDA's benchmark script, so
+//! [`measure_pipeline`], [`measure_stage`] and [`measure_layers`] run in this process. A [`RunPlan`] starts the program again
+//! for each of several runs, so that a failure does not affect the others, and none finds the caches of another. Statistics,
+//! comparisons, sweeps and the steps of the ablation are pure. Called by `jetwatch bench`, which prints.
+//!
+//! The layout of `benchmark.json` is that of CV-CUDA's benchmark script, so
 //! that the tools of its users read it.
 
 mod ablation;
+mod ablation_run;
 mod aggregate;
 mod benchmark_json;
 mod compare;
+mod cores;
 mod error;
+mod layers;
+mod options;
+mod run;
+mod series;
 mod statistics;
 mod sweep;
+mod system_info;
+mod table;
 mod trace_stats;
 
 pub use ablation::{
@@ -19,7 +30,13 @@ pub use ablation::{
 pub use aggregate::mean;
 pub use benchmark_json::{ROOT, document};
 pub use compare::{Comparison, Noise};
+pub use cores::pin;
 pub use error::BenchmarkError;
+pub use layers::measure_layers;
+pub use options::{BenchOptions, DEFAULT_FRAMES};
+pub use run::{SingleRun, Speed, measure_pipeline, measure_stage, prepare_folder};
+pub use series::{ChildRun, RunPlan, SeriesResult, end_with_parent};
 pub use statistics::Statistics;
 pub use sweep::{Axis, cartesian};
+pub use table::run_table;
 pub use trace_stats::{Batch, LevelStats, RangeStats, Row, Times, TraceStats};

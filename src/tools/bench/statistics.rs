@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use jetwatch_types::quantile;
+use jetwatch_types::{mean, quantile, standard_deviation};
 
 /// Describes at least one number, all in one unit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -33,18 +33,13 @@ impl Statistics {
     /// Describes `numbers`; `None` when there is none.
     #[must_use]
     pub fn from_values(numbers: &[f64]) -> Option<Self> {
-        if numbers.is_empty() {
-            return None;
-        }
         let mut sorted = numbers.to_vec();
         sorted.sort_by(f64::total_cmp);
-        let count = sorted.len() as f64;
-        let mean = sorted.iter().sum::<f64>() / count;
-        let squares: f64 = sorted.iter().map(|number| (number - mean).powi(2)).sum();
+        let mean = mean(sorted.iter().copied())?;
         Some(Self {
             count: sorted.len(),
             mean,
-            std: (squares / count).sqrt(),
+            std: standard_deviation(&sorted, mean, 0),
             median: quantile(&sorted, 0.5),
             min: sorted[0],
             max: sorted[sorted.len() - 1],

@@ -108,16 +108,6 @@ fn one_curve<'a>(
     }
 }
 
-/// Mean of those there are; `None` without any.
-pub(super) fn mean(values: impl IntoIterator<Item = f64>) -> Option<f64> {
-    let (mut sum, mut count) = (0.0, 0_u32);
-    for value in values {
-        sum += value;
-        count += 1;
-    }
-    (count > 0).then(|| sum / f64::from(count))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

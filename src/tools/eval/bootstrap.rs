@@ -11,10 +11,10 @@ use std::thread;
 
 use serde::Serialize;
 
-use super::average_precision::{Points, curves, mean};
+use super::average_precision::{Points, curves};
 use super::evaluation::Evaluation;
 use super::matching::MAX_PREDICTIONS;
-use jetwatch_types::quantile;
+use jetwatch_types::{SplitMix64, mean, mix64, quantile};
 
 /// The range that holds 95 of 100 rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -104,11 +104,10 @@ impl Workspace {
     fn round(&mut self, evaluations: &[&Evaluation], seed: u64, round: u32) -> Option<Round> {
         let Self { weights, points } = self;
         // Rounds are numbered, so that it does not matter which thread does them.
-        let mut state = splitmix64(seed ^ splitmix64(u64::from(round) + 1));
+        let mut stream = SplitMix64::new(mix64(seed ^ mix64(u64::from(round) + 1)));
         weights.fill(0);
         for _ in 0..weights.len() {
-            state = state.wrapping_add(STEP);
-            let drawn = uniform_below(splitmix64(state), weights.len());
+            let drawn = uniform_below(stream.next_u64(), weights.len());
             weights[drawn] += 1;
         }
         let of_network = |judgement: &&Evaluation| {
@@ -127,17 +126,6 @@ impl Workspace {
         };
         evaluations.iter().map(of_network).collect()
     }
-}
-
-/// Increment of the generator below: 2⁶⁴ divided by the golden ratio, odd.
-const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
-
-/// The mixing function of SplitMix64 (Steele, Lea and Flood, 2014).
-fn splitmix64(state: u64) -> u64 {
-    let mut bits = state;
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ (bits >> 31)
 }
 
 /// A number from 0 below `count`, by multiplication: the bias is `count` in 2⁶⁴.

@@ -1,15 +1,14 @@
-//! CLEAR MOT: how well tracks follow known objects over a sequence (Bernardin and Stiefelhagen, 2008). Pure.
+//! CLEAR MOT, counted frame by frame: how well tracks follow known objects over a sequence (Bernardin and Stiefelhagen, 2008).
+//! Pure.
 //!
-//! Frame by frame, an object keeps the track that it had if both still overlap enough; the others are paired best overlap
-//! first. An object without a track is a miss, a track without an object a false positive, and an object whose track is
-//! another than the last it had a switch: `MOTA = 1 − (misses + false positives + switches) / objects`. The original pairs
-//! for the least total distance instead of greedily; at overlaps of a half and more both give the same pairs but for
-//! boxes that nearly coincide. Objects marked as ignored, hidden ones for example, need not be found, and tracks on them
-//! are not counted as wrong.
+//! An object without a track is a miss, a track without an object a false positive, and an object whose track is another than
+//! the last it had a switch: `MOTA = 1 − (misses + false positives + switches) / objects`. The matching is that of
+//! [`Metrics`](crate::Metrics), TrackEval's convention; added here are classes, which must agree, and ignored objects, hidden ones
+//! for example: they need not be found, and tracks that lie mostly in them are not counted as wrong.
 
-use std::collections::HashMap;
+use jetwatch_types::{Xyxy, area};
 
-use jetwatch_types::{Xyxy, area, intersection_over_union};
+use crate::mot_metrics::{ClearMatcher, iou, mota};
 
 /// A known object in one frame.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -57,7 +56,7 @@ impl ClearMot {
     #[must_use]
     pub fn mota(&self) -> Option<f64> {
         let errors = self.misses + self.false_positives + self.switches;
-        (self.objects > 0).then(|| 1.0 - errors as f64 / self.objects as f64)
+        mota(errors, self.objects)
     }
 
     /// Share of the objects that were found, 0 to 1; `None` without objects.
@@ -74,13 +73,14 @@ impl ClearMot {
     }
 }
 
-/// Follows one sequence.
+/// Counts over one sequence, frame by frame.
 #[derive(Debug)]
 pub struct ClearMotCounter {
     min_iou: f32,
-    /// The last track of each object.
-    last: HashMap<u32, u64>,
-    counts: ClearMot,
+    matcher: ClearMatcher<u32, u64>,
+    frames: u64,
+    objects: u64,
+    false_positives: u64,
 }
 
 impl ClearMotCounter {
@@ -89,86 +89,55 @@ impl ClearMotCounter {
     pub fn new(min_iou: f32) -> Self {
         Self {
             min_iou,
-            last: HashMap::new(),
-            counts: ClearMot::default(),
+            matcher: ClearMatcher::new(f64::from(min_iou)),
+            frames: 0,
+            objects: 0,
+            false_positives: 0,
         }
     }
 
     /// Counts one frame; frames come in their order, left-out ones are simply not counted.
     pub fn frame(&mut self, objects: &[GroundTruthObject], tracks: &[Hypothesis]) {
-        let overlap = |object: &GroundTruthObject, track: &Hypothesis| {
-            if object.class == track.class {
-                intersection_over_union(&object.xyxy, &track.xyxy)
-            } else {
-                0.0
-            }
-        };
-        let mut is_matched = vec![false; tracks.len()];
-        let mut found = vec![None; objects.len()];
-        for (object, found) in objects.iter().zip(&mut found) {
-            let Some(last) = self.last.get(&object.id) else {
-                continue;
-            };
-            let same =
-                (0..tracks.len()).find(|track| tracks[*track].id == *last && !is_matched[*track]);
-            if let Some(track) = same
-                && overlap(object, &tracks[track]) >= self.min_iou
-            {
-                (*found, is_matched[track]) = (Some(track), true);
-            }
-        }
-        let mut pairs: Vec<(f32, usize, usize)> = Vec::new();
-        for (index, object) in objects.iter().enumerate() {
-            if found[index].is_none() {
-                let near =
-                    (0..tracks.len()).map(|track| (overlap(object, &tracks[track]), index, track));
-                pairs.extend(
-                    near.filter(|(iou, _, track)| *iou >= self.min_iou && !is_matched[*track]),
-                );
-            }
-        }
-        // Regular objects come before ignored ones; equal overlaps are taken in their order.
-        pairs.sort_by(|a, b| {
-            let ignored = |pair: &(f32, usize, usize)| objects[pair.1].ignored;
-            ignored(a)
-                .cmp(&ignored(b))
-                .then(b.0.total_cmp(&a.0))
-                .then((a.1, a.2).cmp(&(b.1, b.2)))
-        });
-        for (_, object, track) in pairs {
-            if found[object].is_none() && !is_matched[track] {
-                (found[object], is_matched[track]) = (Some(track), true);
-            }
-        }
-        for (object, found) in objects.iter().zip(found) {
-            let before = found.and_then(|track| self.last.insert(object.id, tracks[track].id));
-            if object.ignored {
-                continue;
-            }
-            self.counts.objects += 1;
-            match found {
-                Some(track) => {
-                    self.counts.matches += 1;
-                    let changed = before.is_some_and(|before| before != tracks[track].id);
-                    self.counts.switches += u64::from(changed);
+        let (ignored, required): (Vec<&GroundTruthObject>, Vec<&GroundTruthObject>) =
+            objects.iter().partition(|object| object.ignored);
+        let object_ids: Vec<u32> = required.iter().map(|object| object.id).collect();
+        let track_ids: Vec<u64> = tracks.iter().map(|track| track.id).collect();
+        let pairs = self
+            .matcher
+            .frame(&object_ids, &track_ids, |object, track| {
+                let (object, track) = (required[object], &tracks[track]);
+                if object.class == track.class {
+                    iou(&object.xyxy, &track.xyxy)
+                } else {
+                    0.0
                 }
-                None => self.counts.misses += 1,
-            }
+            });
+        let mut is_matched = vec![false; tracks.len()];
+        for track in pairs.iter().flatten() {
+            is_matched[*track] = true;
         }
         let wrong = tracks.iter().zip(is_matched).filter(|(track, taken)| {
-            !taken
-                && !objects
-                    .iter()
-                    .any(|object| object.ignored && mostly_within(track, object, self.min_iou))
+            let is_ignored =
+                |object: &&GroundTruthObject| mostly_within(track, object, self.min_iou);
+            !taken && !ignored.iter().any(is_ignored)
         });
-        self.counts.false_positives += wrong.count() as u64;
-        self.counts.frames += 1;
+        self.false_positives += wrong.count() as u64;
+        self.objects += required.len() as u64;
+        self.frames += 1;
     }
 
     /// Counts so far.
     #[must_use]
     pub fn counts(&self) -> ClearMot {
-        self.counts
+        let counts = self.matcher.counts();
+        ClearMot {
+            frames: self.frames,
+            objects: self.objects,
+            matches: counts.matches,
+            misses: self.objects - counts.matches,
+            false_positives: self.false_positives,
+            switches: counts.switches,
+        }
     }
 }
 
@@ -186,7 +155,10 @@ fn mostly_within(track: &Hypothesis, object: &GroundTruthObject, share: f32) -> 
 
 #[cfg(test)]
 mod tests {
+    use jetwatch_types::TrackId;
+
     use super::*;
+    use crate::{Metrics, TrackRow, TruthRow};
 
     fn object(id: u32, left: f32) -> GroundTruthObject {
         GroundTruthObject {
@@ -263,6 +235,68 @@ mod tests {
             (&[object(1, 0.0)], &[track(8, 0.0)]),
         ]);
         assert_eq!((counts.switches, counts.misses), (1, 1));
+    }
+
+    /// Two boxes that overlap, of which a track in the middle overlaps the second more: best pair first would lose the first.
+    const CROWDED: (&[f32], &[f32]) = (&[0.0, 3.0], &[2.0, 6.0]);
+
+    #[test]
+    fn pairs_have_the_greatest_total_overlap() {
+        let (objects, tracks) = CROWDED;
+        let objects: Vec<_> = (1..)
+            .zip(objects)
+            .map(|(id, left)| object(id, *left))
+            .collect();
+        let tracks: Vec<_> = (7..)
+            .zip(tracks)
+            .map(|(id, left)| track(id, *left))
+            .collect();
+        let counts = counted(&[(&objects, &tracks)]);
+        assert_eq!((counts.matches, counts.false_positives), (2, 0));
+    }
+
+    #[test]
+    fn counts_agree_with_metrics_of_the_whole_sequence() {
+        let frames: [(&[f32], &[(u64, f32)]); 5] = [
+            (&[0.0, 50.0], &[(7, 1.0), (8, 200.0)]),
+            (CROWDED.0, &[(7, 2.0), (9, 6.0)]),
+            (&[0.0, 3.0], &[]),
+            (&[0.0, 3.0], &[(10, 0.0), (7, 3.0)]),
+            (&[], &[(9, 0.0)]),
+        ];
+        let mut counter = ClearMotCounter::new(0.5);
+        let (mut truth, mut rows) = (Vec::new(), Vec::new());
+        for (frame, (objects, tracks)) in (1..).zip(frames) {
+            let objects: Vec<_> = (1..)
+                .zip(objects)
+                .map(|(id, left)| object(id, *left))
+                .collect();
+            let tracks: Vec<_> = tracks.iter().map(|(id, left)| track(*id, *left)).collect();
+            counter.frame(&objects, &tracks);
+            truth.extend(objects.iter().map(|object| TruthRow {
+                frame,
+                object: u64::from(object.id),
+                xyxy: object.xyxy,
+            }));
+            rows.extend(tracks.iter().map(|track| TrackRow {
+                frame,
+                id: TrackId(track.id),
+                xyxy: track.xyxy,
+                score: 1.0,
+                class: 0,
+            }));
+        }
+        let (counts, metrics) = (counter.counts(), Metrics::new(&truth, &rows));
+        assert_eq!(counts.mota(), Some(metrics.mota()));
+        assert_eq!(
+            (counts.misses, counts.false_positives, counts.switches),
+            (
+                metrics.misses(),
+                metrics.false_positives(),
+                metrics.switches()
+            )
+        );
+        assert!(counts.switches > 0 && counts.misses > 0, "{counts:?}");
     }
 
     #[test]

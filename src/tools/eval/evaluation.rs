@@ -3,8 +3,9 @@
 use serde::Serialize;
 
 use super::annotations::{Object, Prediction, Truth};
-use super::average_precision::{Curves, Points, curves, mean};
+use super::average_precision::{Curves, Points, curves};
 use super::matching::{AreaRange, IOU_THRESHOLDS, ImageMatches, MAX_PREDICTIONS, ScoredMatches};
+use jetwatch_types::mean;
 
 /// COCO's twelve numbers, each 0 to 1; `None` where the truth holds nothing of the kind.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]

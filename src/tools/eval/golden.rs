@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use jetwatch_files::Sha256Digest;
 use jetwatch_types::Detection;
 
 /// Version of the file format.
@@ -32,8 +33,8 @@ pub struct GoldenSet {
 /// One image and what is on it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GoldenImage {
-    /// SHA-256 of its pixels, in hexadecimal digits.
-    pub sha256: String,
+    /// SHA-256 of its pixels.
+    pub sha256: Sha256Digest,
     /// Each detection as `[class, score, left, top, right, bottom]`, in source pixels, best first.
     pub detections: Vec<(u16, f32, f32, f32, f32, f32)>,
 }
@@ -84,7 +85,7 @@ impl Golden {
 impl GoldenImage {
     /// An image with its detections; places are kept to a hundredth of a pixel, scores to a ten-thousandth.
     #[must_use]
-    pub fn new(sha256: String, detections: &[Detection]) -> Self {
+    pub fn new(sha256: Sha256Digest, detections: &[Detection]) -> Self {
         let rounded = |value: f32, steps: f32| (value * steps).round() / steps;
         let of = |detection: &Detection| {
             let [left, top, right, bottom] = detection.xyxy.map(|edge| rounded(edge, 100.0));
@@ -125,7 +126,7 @@ mod tests {
         let mut golden = Golden::new("tiny", "onnx");
         golden.sets.push(GoldenSet {
             precision: "fp32".to_owned(),
-            pictures: vec![GoldenImage::new("ab".to_owned(), &[detection])],
+            pictures: vec![GoldenImage::new([0xab; 32].into(), &[detection])],
         });
         let text = serde_json::to_string(&golden).expect("it is JSON");
         let read = Golden::parse(&text).expect("its own form");

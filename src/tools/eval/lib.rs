@@ -1,19 +1,25 @@
-//! Accuracy of a network: detections against annotated images. Pure: no pixels, no networks, no files.
+//! Evaluation: one implementation of each figure.
 //!
-//! [`coco::parse`] reads the bytes of an annotation file into a [`Truth`]; [`ClassMap`] maps the labels of a model to
-//! its categories. [`Evaluation::new`] compares what was found with it by the protocol that COCO publishes, so that
-//! the numbers are those of COCO's own program for the same detections: average precision over ten overlaps, by size,
-//! average recall, and each class alone. Next to them stand precision and recall at one score, which is how the daemon runs.
-//! [`bootstrap()`] defines how much of a figure, or of a difference between two networks, is owed to the choice of images.
+//! **Detections.** [`coco::parse`] reads the bytes of an annotation file into a [`Truth`]; [`ClassMap`] maps the labels of a model
+//! to its categories. [`Evaluation::new`] compares predictions with it by the protocol that COCO publishes, so that the numbers are
+//! those of COCO's own program for the same detections: average precision over ten overlaps, by size, average recall, and each
+//! class. Precision and recall at one score are added, which is how the daemon runs. [`bootstrap()`] computes how much of a
+//! figure, or of a difference between two networks, depends on the choice of images. Boxes here are `[left, top, width, height]` in
+//! `f64`, as annotation files have them.
 //!
 //! ```text
-//!   bytes ── coco ──► Truth ─┐
-//!                            ├─ matching ──► Ranking (one a class and size) ── average ──► Accuracy
-//!   Detection ──► Found ─────┘                           └──────────────────── bootstrap ──► Spread
+//!   bytes ── coco ──► Truth ────────┐
+//!                                   ├─ matching ──► ScoredMatches (one a class and size) ── average_precision ──► Accuracy
+//!   Detection ──► Prediction ───────┘                      └───────── bootstrap ──► ConfidenceIntervals
 //! ```
 //!
-//! `jetwatch eval` calls it. [`agreement()`] compares two detectors with each other, and [`Golden`] is what one of them found once,
-//! as a file: `jetwatch doctor` asks both. Boxes here are `[left, top, width, height]` in `f64`, as annotation files have them.
+//! [`Evaluator`] runs the detectors on a list of images, and [`ModelEvaluator`] does all of it for `jetwatch eval`.
+//! [`agreement()`] compares two detectors with each other; [`Golden`] is a file with the detections of one of them in
+//! [`golden_frames()`]. `jetwatch doctor` uses both.
+//!
+//! **Tracks.** [`parse_detections`] and [`parse_truth`] read MOTChallenge's text format; [`track_offline`] runs the daemon's tracker on
+//! a file of detections. [`Metrics`] scores whole sequences with CLEAR MOT, IDF1 and HOTA, and [`ClearMotCounter`] counts CLEAR MOT frame
+//! by frame. [`grid_search()`] tries tracker settings. `jetwatch track` calls them.
 
 mod agreement;
 mod annotations;
@@ -24,9 +30,21 @@ mod clear_mot;
 pub mod coco;
 mod error;
 mod evaluation;
+mod evaluator;
 mod fields;
 mod golden;
+mod golden_frames;
+mod grid_search;
+pub mod io;
 mod matching;
+mod metrics_table;
+mod model_evaluator;
+mod mot_format;
+mod mot_metrics;
+mod mot_sequence;
+mod mot_truth;
+mod offline;
+mod report;
 
 pub use agreement::{Agreement, ConfidentBoxes, MatchCriteria, agreement};
 pub use annotations::{Category, Image, Object, Prediction, Truth, Xywh};
@@ -35,5 +53,16 @@ pub use classes::{ClassMap, MatchedBy};
 pub use clear_mot::{ClearMot, ClearMotCounter, GroundTruthObject, Hypothesis};
 pub use error::{AccuracyError, Problem};
 pub use evaluation::{Accuracy, ClassAccuracy, Evaluation, OperatingPoint};
+pub use evaluator::{EvaluationRun, Evaluator, ImageList};
 pub use golden::{Golden, GoldenError, GoldenImage, GoldenSet};
+pub use golden_frames::{GOLDEN_SCORE, detections_of, golden_frames, image_hash};
+pub use grid_search::{GridSearch, HeldOut, TrackingMetric, grid_search};
 pub use matching::MAX_PREDICTIONS;
+pub use metrics_table::metrics_table;
+pub use model_evaluator::{EvalOptions, ModelEvaluator};
+pub use mot_format::{MotDetection, MotError, NO_CLASS, TrackRow, parse_detections, write_tracks};
+pub use mot_metrics::Metrics;
+pub use mot_sequence::MotSequence;
+pub use mot_truth::{TruthRow, parse_truth};
+pub use offline::{TentativeFrames, track_offline};
+pub use report::{ClassPair, Difference, Network, Report, Unreadable};

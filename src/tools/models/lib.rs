@@ -1,3 +1,30 @@
-//! Networks for the detector: the [`catalog`] and its downloads.
+//! Networks for the detector: the catalogue and its downloads, ONNX inspection, and model folders.
+//!
+//! [`inspect()`] summarizes an ONNX file, checks it against the runtimes ([`lint()`]) and infers its output layout from shapes and
+//! names ([`candidate_layouts`]). [`create_folder`] writes the file and a `model.yaml` ([`ModelYamlTemplate`]) into a model folder.
+//! [`ModelFetch`] downloads a network of the [catalogue](model_zoo) into one. The ONNX reader itself is
+//! [`jetwatch_detect::graph`]: the detector needs it, too. Called by `jetwatch model`, which prints the results.
 
+mod atomic_write;
+mod class_names;
+mod families;
+mod fetch;
+mod infer_layout;
+mod init;
+mod inspect;
+mod lint;
+mod model_yaml_template;
+mod model_yaml_template_error;
 pub mod model_zoo;
+
+pub use families::{FAMILIES, Family};
+pub use fetch::{FetchOptions, ModelFetch};
+pub use infer_layout::{InferredLayout, TensorRole, candidate_layouts, infer_layout};
+pub use init::{CreatedFolder, InitOptions, create_folder};
+pub use inspect::{Inspection, inspect};
+pub use lint::lint;
+pub use model_yaml_template::{ModelYamlTemplate, Origin};
+pub use model_yaml_template_error::ModelYamlTemplateError;
+
+#[cfg(test)]
+mod tests;

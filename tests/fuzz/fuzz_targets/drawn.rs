@@ -3,22 +3,22 @@
 //! Most networks drawn have the tensors that their layout wants, or nothing behind the checks of a head would be reached;
 //! some have an axis or a type too few, too many or changed. It judges nothing. Called by the target `layouts`.
 
-use jetwatch_detect::layout::ElementKind;
-use jetwatch_detect::layout::boxes::BoxUnit;
-use jetwatch_detect::layout::darknet_grids::DarknetGridsParameters;
-use jetwatch_detect::layout::detectnet_v2::DetectNetParameters;
-use jetwatch_detect::layout::detr::{DetrActivation, DetrParameters};
-use jetwatch_detect::layout::fcos::{FcosParameters, FcosScore};
-use jetwatch_detect::layout::gfl::{CellCenter, GflParameters, GflTensors};
-use jetwatch_detect::layout::nms_plugin::{NmsPlugin, NmsPluginParameters};
-use jetwatch_detect::layout::spec::OutputLayout;
-use jetwatch_detect::layout::ssd::{SsdActivation, SsdBackground, SsdBoxes, SsdParameters};
+use jetwatch_detect::decoders::DType;
+use jetwatch_detect::decoders::boxes::BoxUnit;
+use jetwatch_detect::decoders::darknet_grids::DarknetGridsParameters;
+use jetwatch_detect::decoders::detectnet_v2::DetectNetParameters;
+use jetwatch_detect::decoders::detr::{DetrActivation, DetrParameters};
+use jetwatch_detect::decoders::fcos::{FcosParameters, FcosScore};
+use jetwatch_detect::decoders::gfl::{CellCenter, GflParameters, GflTensors};
+use jetwatch_detect::decoders::nms_plugin::{NmsPlugin, NmsPluginParameters};
+use jetwatch_detect::decoders::spec::OutputLayout;
+use jetwatch_detect::decoders::ssd::{SsdActivation, SsdBackground, SsdBoxes, SsdParameters};
 use jetwatch_types::Size;
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 
 use super::numbers::Tensor;
 
-use ElementKind::{F32, I32, I64};
+use DType::{F32, I32, I64};
 
 /// Longest side of an input, in pixels, and most classes: more would only be slower.
 const MOST_SIDE: u32 = 96;
@@ -72,7 +72,7 @@ impl Drawn {
     }
 }
 
-type Shapes = Vec<(ElementKind, Vec<usize>)>;
+type Shapes = Vec<(DType, Vec<usize>)>;
 
 /// The layout with this number, and tensors that fit it.
 fn layout(
@@ -131,7 +131,7 @@ fn layout(
         9 => return ranked(bytes),
         10 => return nms_plugin(bytes),
         11 | 12 => gfl(bytes, family == 11, input, classes)?,
-        13 => (OutputLayout::RowsOfSix, vec![vec![rows(bytes)?, 6]]),
+        13 => (OutputLayout::PicoDetNms, vec![vec![rows(bytes)?, 6]]),
         14 => {
             let parameters = DetectNetParameters {
                 box_norm: *bytes.choose(&[35.0, 0.01, 1000.0])?,
@@ -186,7 +186,7 @@ fn ranked(bytes: &mut Unstructured<'_>) -> Result<(OutputLayout, Shapes)> {
 
 fn nms_plugin(bytes: &mut Unstructured<'_>) -> Result<(OutputLayout, Shapes)> {
     let plugin = *bytes.choose(&[NmsPlugin::Efficient, NmsPlugin::Batched])?;
-    let boxes_are = *bytes.choose(&[BoxUnit::Pixels, BoxUnit::Normalized])?;
+    let box_unit = *bytes.choose(&[BoxUnit::Pixels, BoxUnit::Normalized])?;
     let rows = bytes.int_in_range(0..=MOST_ROWS)?;
     let whole = [*bytes.choose(&[I32, I64])?, *bytes.choose(&[I32, I64])?];
     let classes = match plugin {
@@ -199,7 +199,7 @@ fn nms_plugin(bytes: &mut Unstructured<'_>) -> Result<(OutputLayout, Shapes)> {
         (F32, vec![rows]),
         (classes, vec![rows]),
     ];
-    let parameters = NmsPluginParameters { plugin, boxes_are };
+    let parameters = NmsPluginParameters { plugin, box_unit };
     Ok((OutputLayout::NmsPlugin(parameters), shapes))
 }
 

@@ -1,6 +1,6 @@
 //! Fuzz target: tensors of any kind against every output layout, through suppression, to detections in source pixels.
 //!
-//! The bytes draw a network and what it gives for one picture; see [`drawn`]. A head may refuse the tensors. What it makes
+//! The bytes draw a network and its output for one image; see [`drawn`]. A decoder may refuse the tensors. What it makes
 //! of those that it takes must be as its documentation says, whatever their numbers are.
 
 #![no_main]
@@ -8,10 +8,12 @@
 mod drawn;
 mod numbers;
 
-use jetwatch_detect::decode::{Decoder, Limits};
-use jetwatch_detect::layout::spec::OutputLayout;
-use jetwatch_detect::layout::ssd::{SsdActivation, SsdBackground};
-use jetwatch_detect::layout::{Decoded, HIGHEST, Head, Numbers, Shape};
+use jetwatch_detect::decode::{DecodeParams, Decoder};
+use jetwatch_detect::decoders::spec::OutputLayout;
+use jetwatch_detect::decoders::ssd::{SsdActivation, SsdBackground};
+use jetwatch_detect::decoders::{
+    DecodeDiagnostics, MAX_SCORE, OutputDecoder, TensorShape, TensorView,
+};
 use jetwatch_detect::{Candidate, ClassFilter, nms};
 use jetwatch_types::{Letterbox, Placement, Size, area, intersection_over_union};
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
@@ -35,8 +37,11 @@ fn decode_drawn(bytes: &mut Unstructured<'_>) -> Result<()> {
     let kept: u16 = bytes.arbitrary()?;
     let drawn = Drawn::new(bytes)?;
 
-    let shapes: Vec<Shape<'_>> = drawn.tensors.iter().map(|tensor| tensor.shape()).collect();
-    let head = match drawn.layout.head(drawn.input, drawn.classes, &shapes) {
+    let shapes: Vec<TensorShape<'_>> = drawn.tensors.iter().map(|tensor| tensor.shape()).collect();
+    let head = match drawn
+        .layout
+        .create_decoder(drawn.input, drawn.classes, &shapes)
+    {
         Ok(head) => head,
         Err(mismatch) => {
             // One too few is told at the place where it is missing.
@@ -53,8 +58,8 @@ fn decode_drawn(bytes: &mut Unstructured<'_>) -> Result<()> {
         .map(|class| labels[class].clone())
         .collect();
     let filter = ClassFilter::new(&labels, &kept).expect("they are labels");
-    let limits = Limits { filter, ..limits };
-    let tensors: Vec<Numbers<'_>> = drawn
+    let limits = DecodeParams { filter, ..limits };
+    let tensors: Vec<TensorView<'_>> = drawn
         .tensors
         .iter()
         .map(|tensor| tensor.numbers())
@@ -76,10 +81,10 @@ fn decode_drawn(bytes: &mut Unstructured<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Limits of any configuration, and a threshold that is not above theirs.
-fn limits(bytes: &mut Unstructured<'_>) -> Result<(Limits, f32)> {
+/// DecodeParams of any configuration, and a threshold that is not above theirs.
+fn limits(bytes: &mut Unstructured<'_>) -> Result<(DecodeParams, f32)> {
     let (score_threshold, other) = (share(bytes)?, share(bytes)?);
-    let limits = Limits {
+    let limits = DecodeParams {
         score_threshold: score_threshold.max(other),
         nms_iou: share(bytes)?,
         max_detections: *bytes.choose(&[300, 1, 2, 20, 10_000])?,
@@ -93,11 +98,11 @@ fn side(bytes: &mut Unstructured<'_>) -> Result<u32> {
 }
 
 fn run(
-    head: &dyn Head,
-    tensors: &[Numbers<'_>],
+    head: &dyn OutputDecoder,
+    tensors: &[TensorView<'_>],
     threshold: f32,
     filter: &ClassFilter,
-) -> (Vec<Candidate>, Decoded) {
+) -> (Vec<Candidate>, DecodeDiagnostics) {
     // What an earlier picture left must go.
     let mut candidates = vec![Candidate {
         cell: u32::MAX,
@@ -109,7 +114,7 @@ fn run(
     (candidates, decoded)
 }
 
-fn check_candidates(candidates: &[Candidate], limits: &Limits, classes: usize) {
+fn check_candidates(candidates: &[Candidate], limits: &DecodeParams, classes: usize) {
     for candidate in candidates {
         let scores = limits.score_threshold..=1.0;
         assert!(
@@ -117,7 +122,7 @@ fn check_candidates(candidates: &[Candidate], limits: &Limits, classes: usize) {
             "{candidate:?}, {limits:?}"
         );
         assert!(usize::from(candidate.class) < classes, "{candidate:?}");
-        assert!(limits.filter.keeps(candidate.class), "{candidate:?}");
+        assert!(limits.filter.accepts(candidate.class), "{candidate:?}");
         let is_bounded = candidate.xyxy.iter().all(|edge| edge.is_finite());
         assert!(is_bounded, "{candidate:?}");
     }
@@ -126,7 +131,7 @@ fn check_candidates(candidates: &[Candidate], limits: &Limits, classes: usize) {
 }
 
 /// What is noted can be looked up, and is what it is called.
-fn check_notes(decoded: &Decoded, tensors: &[Numbers<'_>], layout: &OutputLayout) {
+fn check_notes(decoded: &DecodeDiagnostics, tensors: &[TensorView<'_>], layout: &OutputLayout) {
     assert_eq!(decoded.non_finite > 0, decoded.first_non_finite.is_some());
     let places = [
         decoded.first_non_finite,
@@ -138,15 +143,15 @@ fn check_notes(decoded: &Decoded, tensors: &[Numbers<'_>], layout: &OutputLayout
             place.index < tensors[place.tensor].len(),
             "{decoded:?}, {layout:?}"
         );
-        assert!(!tensors[place.tensor].written(place.index).is_empty());
+        assert!(!tensors[place.tensor].format_value(place.index).is_empty());
     }
     if let Some(place) = decoded.first_beyond_one {
-        let Numbers::F32(numbers) = tensors[place.tensor] else {
+        let TensorView::F32(numbers) = tensors[place.tensor] else {
             panic!("a score that is whole: {decoded:?}, {layout:?}");
         };
         let score = numbers[place.index];
         assert!(score.is_finite(), "{decoded:?}, {layout:?}");
-        assert!(score < 0.0 || score > HIGHEST, "{score}: {layout:?}");
+        assert!(score < 0.0 || score > MAX_SCORE, "{score}: {layout:?}");
     }
 }
 
@@ -161,7 +166,7 @@ fn check_lower(high: &[Candidate], low: &[Candidate], threshold: f32, layout: &O
     }
     // Scores up to this are multiplied with others, so that a factor below the threshold is not looked at though the
     // product would pass.
-    let surely = threshold * HIGHEST * 1.01;
+    let surely = threshold * MAX_SCORE * 1.01;
     // The mean of logits beyond all reason is rounded by more than their softmax leaves room for.
     let is_rough = matches!(
         layout,
@@ -181,10 +186,10 @@ fn check_lower(high: &[Candidate], low: &[Candidate], threshold: f32, layout: &O
     }
 }
 
-fn check_suppression(head: &dyn Head, candidates: Vec<Candidate>, limits: &Limits) {
+fn check_suppression(head: &dyn OutputDecoder, candidates: Vec<Candidate>, limits: &DecodeParams) {
     let mut kept = candidates.clone();
     if head.needs_suppression() {
-        nms::suppress(&mut kept, limits.nms_iou, limits.max_detections);
+        nms::non_max_suppression(&mut kept, limits.nms_iou, limits.max_detections);
     } else {
         nms::rank(&mut kept, limits.max_detections);
     }
@@ -211,11 +216,11 @@ fn check_suppression(head: &dyn Head, candidates: Vec<Candidate>, limits: &Limit
 }
 
 fn check_detections(
-    head: Box<dyn Head>,
-    tensors: &[Numbers<'_>],
+    head: Box<dyn OutputDecoder>,
+    tensors: &[TensorView<'_>],
     letterbox: &Letterbox,
-    limits: &Limits,
-    decoded: Decoded,
+    limits: &DecodeParams,
+    decoded: DecodeDiagnostics,
 ) {
     let mut decoder = Decoder::new(head, limits.clone());
     let mut detections = Vec::new();

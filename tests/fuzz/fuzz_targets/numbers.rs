@@ -2,10 +2,10 @@
 //!
 //! It knows no layout. Called by [`drawn`](super::drawn), and by the target `layouts` for shares.
 
-use jetwatch_detect::layout::{ElementKind, Numbers, Shape};
+use jetwatch_detect::decoders::{DType, TensorShape, TensorView};
 use libfuzzer_sys::arbitrary::{Error, Result, Unstructured};
 
-use ElementKind::{F32, I32, I64};
+use DType::{F32, I32, I64};
 
 /// Most numbers of a tensor.
 const MOST_NUMBERS: usize = 1 << 16;
@@ -13,7 +13,7 @@ const MOST_NUMBERS: usize = 1 << 16;
 /// Greatest of the whole numbers that are not special: about as many as a tensor has rows.
 const MOST_WHOLE: i64 = 150;
 
-/// Numbers at which something changes: limits of scores, of exponentials, of the type.
+/// TensorView at which something changes: limits of scores, of exponentials, of the type.
 const SPECIAL: [f32; 24] = [
     0.0,
     -0.0,
@@ -44,7 +44,7 @@ const SPECIAL: [f32; 24] = [
 /// One output tensor, without its batch axis.
 #[derive(Debug)]
 pub struct Tensor {
-    element: ElementKind,
+    element: DType,
     axes: Vec<usize>,
     floats: Vec<f32>,
     narrow: Vec<i32>,
@@ -55,7 +55,7 @@ impl Tensor {
     /// With these axes. Whole numbers are mostly below `classes`. Fails when it would be too large.
     pub fn new(
         bytes: &mut Unstructured<'_>,
-        element: ElementKind,
+        element: DType,
         axes: Vec<usize>,
         classes: usize,
     ) -> Result<Self> {
@@ -81,18 +81,18 @@ impl Tensor {
         Ok(tensor)
     }
 
-    pub fn shape(&self) -> Shape<'_> {
-        Shape {
+    pub fn shape(&self) -> TensorShape<'_> {
+        TensorShape {
             element: self.element,
             axes: &self.axes,
         }
     }
 
-    pub fn numbers(&self) -> Numbers<'_> {
+    pub fn numbers(&self) -> TensorView<'_> {
         match self.element {
-            F32 => Numbers::F32(&self.floats),
-            I32 => Numbers::I32(&self.narrow),
-            I64 => Numbers::I64(&self.wide),
+            F32 => TensorView::F32(&self.floats),
+            I32 => TensorView::I32(&self.narrow),
+            I64 => TensorView::I64(&self.wide),
         }
     }
 }

@@ -7,13 +7,13 @@
 
 use std::path::Path;
 
-use jetwatch_eval::coco;
 use jetwatch_config::{Config, Document};
-use jetwatch_detect::graph::{self, Damage, Draft, Origin};
-use jetwatch_detect::layout::spec::MOST_TENSORS;
-use jetwatch_detect::layout::ssd_anchors;
+use jetwatch_detect::decoders::spec::MAX_TENSORS;
+use jetwatch_detect::decoders::ssd_anchors;
+use jetwatch_detect::graph::{self, Malformed};
 use jetwatch_detect::model::{ModelError, ModelSpec};
-use jetwatch_track::{TrackRow, parse_detections, write_tracks};
+use jetwatch_eval::{MotDetection, TrackRow, coco, parse_detections, write_tracks};
+use jetwatch_models::{ModelYamlTemplate, Origin, candidate_layouts, lint};
 use jetwatch_types::TrackId;
 use libfuzzer_sys::{Corpus, fuzz_target};
 
@@ -106,7 +106,7 @@ fn check_description(spec: &ModelSpec, folder: &Path) {
         );
     }
     assert!(
-        (1..=MOST_TENSORS).contains(&spec.output.tensors.len()),
+        (1..=MAX_TENSORS).contains(&spec.output.tensors.len()),
         "{:?}",
         spec.output
     );
@@ -122,7 +122,7 @@ fn check_description(spec: &ModelSpec, folder: &Path) {
             .strip_prefix(folder)
             .expect("it is below the folder");
         assert!(below.components().count() > 0, "{file:?}");
-        assert_eq!(file.sha256.len(), 64);
+        assert_eq!(file.sha256.to_string().len(), 64);
     }
 }
 
@@ -157,7 +157,7 @@ fn challenge(text: &str) {
     match parse_detections(text) {
         Ok(found) => {
             assert!(found.is_sorted_by_key(|found| found.frame));
-            let row = |found: &jetwatch_track::MotDetection| TrackRow {
+            let row = |found: &MotDetection| TrackRow {
                 frame: found.frame,
                 id: TrackId(1),
                 xyxy: found.detection.xyxy,
@@ -180,20 +180,23 @@ fn challenge(text: &str) {
 
 /// An ONNX file whose weights are put into it, out of other files that are all the same.
 fn joined(bytes: &[u8]) {
-    let Ok(places) = graph::weight_places(bytes) else {
+    let Ok(places) = graph::external_tensors(bytes) else {
         return;
     };
     let beside = [7; 64];
     let is_all_there = places.iter().all(|place| place.len <= beside.len() as u64);
-    let joined = graph::join(bytes, |place| {
+    let joined = graph::embed(bytes, |place| {
         let len = usize::try_from(place.len).unwrap_or(usize::MAX);
-        beside.get(..len).ok_or(Damage { at: 0, what: "too long" })
+        beside.get(..len).ok_or(Malformed {
+            at: 0,
+            what: "too long",
+        })
     });
     assert_eq!(joined.is_ok(), is_all_there);
     match joined {
         Ok(Some(joined)) => {
             assert!(!places.is_empty());
-            assert_eq!(graph::weight_places(&joined), Ok(Vec::new()));
+            assert_eq!(graph::external_tensors(&joined), Ok(Vec::new()));
         }
         Ok(None) => assert!(places.is_empty()),
         Err(_) => {}
@@ -210,19 +213,19 @@ fn network(bytes: &[u8]) {
             return;
         }
     };
-    for finding in graph::findings(&network) {
+    for finding in lint(&network) {
         assert!(!format!("{finding:?}").is_empty());
     }
     let origin = Origin {
         name: "drawn",
         file: "drawn.onnx",
-        sha256: &"0".repeat(64),
-        weights: &[("a\\\"b.data".to_owned(), "0".repeat(64))],
+        sha256: [0; 32].into(),
+        weights: &[("a\\\"b.data".to_owned(), [0; 32].into())],
         labels_file: None,
     };
-    for guess in graph::guesses(&network, None) {
+    for guess in candidate_layouts(&network, None) {
         assert!(!guess.reason.is_empty());
-        match Draft::new(&network, Some(guess.layout), None, None) {
+        match ModelYamlTemplate::new(&network, Some(guess.layout), None, None) {
             Ok(draft) => {
                 let text = draft.text(origin);
                 // Names out of the file are quoted, so that they can be wrong but never end the text that they stand in.

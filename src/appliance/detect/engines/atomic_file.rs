@@ -5,11 +5,10 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use jetwatch_files::{PARTIAL, PendingFile};
+
 use super::EngineError;
 use super::spec::is_engine_name;
-
-/// Ending of files that are being written.
-const PARTIAL: &str = ".partial";
 
 /// Name of the file that is locked during a build.
 const LOCK: &str = ".lock";
@@ -19,62 +18,35 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// A file that is written and synced but has not its name yet. Dropped, it is gone.
 pub(super) struct AtomicFile {
-    partial: PathBuf,
+    pending: PendingFile,
     path: PathBuf,
-    is_committed: bool,
 }
 
 impl AtomicFile {
     /// Writes `bytes` next to `path` and makes sure that they are on the disk.
     pub(super) fn new(path: PathBuf, bytes: &[u8]) -> Result<Self, EngineError> {
-        let written = Self {
-            partial: partial_path(&path),
-            path,
-            is_committed: false,
-        };
-        File::create(&written.partial)
-            .and_then(|mut file| {
-                file.write_all(bytes)?;
-                file.sync_all()
-            })
-            .map_err(|source| write_error(&written.path, bytes.len() as u64, source))?;
-        Ok(written)
+        let error = |source| write_error(&path, bytes.len() as u64, source);
+        let mut pending = PendingFile::create(&path).map_err(|failed| error(failed.source))?;
+        pending.file().write_all(bytes).map_err(error)?;
+        pending.sync().map_err(|failed| error(failed.source))?;
+        Ok(Self { pending, path })
     }
 
-    /// Gives the file its name; what has it is replaced.
-    pub(super) fn commit(mut self) -> Result<(), EngineError> {
-        fs::rename(&self.partial, &self.path)
-            .map_err(|source| folder_error("write", &self.path, source))?;
-        self.is_committed = true;
-        Ok(())
-    }
-}
-
-impl Drop for AtomicFile {
-    fn drop(&mut self) {
-        if !self.is_committed {
-            // The error that led here is the one to report.
-            let _ = fs::remove_file(&self.partial);
-        }
+    /// Gives the file its name, which is then on the disk, too; what has it is replaced.
+    pub(super) fn commit(self) -> Result<(), EngineError> {
+        let committed = self.pending.commit();
+        committed.map_err(|error| folder_error("write", &self.path, error.source))
     }
 }
 
 /// Writes one file whole or not at all, with its name safe on the disk.
 pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), EngineError> {
-    AtomicFile::new(path.to_owned(), bytes)?.commit()?;
-    sync_dir(path.parent().unwrap_or(Path::new(".")))
+    AtomicFile::new(path.to_owned(), bytes)?.commit()
 }
 
-/// Makes sure that names given in `folder` are on the disk.
+/// Makes sure that changes of names in `folder` are on the disk.
 pub(super) fn sync_dir(folder: &Path) -> Result<(), EngineError> {
-    let folder = if folder.as_os_str().is_empty() {
-        Path::new(".")
-    } else {
-        folder
-    };
-    File::open(folder)
-        .and_then(|opened| opened.sync_all())
-        .map_err(|source| folder_error("write", folder, source))
+    jetwatch_files::sync_dir(folder).map_err(|error| folder_error("write", folder, error.source))
 }
 
 /// The right to change the cache, held until it is dropped or the process ends, however it ends.
@@ -141,11 +113,6 @@ pub(super) fn folder_error(what: &'static str, path: &Path, source: io::Error) -
         path: path.to_owned(),
         source,
     }
-}
-
-fn partial_path(path: &Path) -> PathBuf {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    path.with_file_name(format!(".{name}.{}{PARTIAL}", std::process::id()))
 }
 
 /// A full disk is reported as such: that is no matter of rights.

@@ -1,11 +1,12 @@
 //! Builds the engine of a recipe and reports progress meanwhile.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{RecvTimeoutError, bounded};
+use parking_lot::Mutex;
 
 use super::cache::{EngineCache, Lookup, Stored};
 use super::manifest::Manifest;
@@ -255,10 +256,7 @@ impl BuildJob<'_> {
     ) -> Result<Built, EngineError> {
         let last_report = Mutex::new(LastReport::default());
         let on_progress = |progress: &Progress| {
-            last_report
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .on_progress(progress);
+            last_report.lock().on_progress(progress);
             !stop()
         };
         let (ended, end) = bounded::<()>(0);
@@ -275,10 +273,7 @@ impl BuildJob<'_> {
             let mut next_line = LOG_INTERVAL;
             while end.recv_timeout(NOTIFY_INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 let elapsed = began.elapsed();
-                let state = last_report
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .state(elapsed);
+                let state = last_report.lock().state(elapsed);
                 if elapsed >= next_line {
                     log::info!("{}", line(&state));
                     next_line = elapsed + LOG_INTERVAL;

@@ -197,9 +197,7 @@ impl EngineCache {
         let written_plan = AtomicFile::new(path.clone(), &plan)?;
         let written_manifest = AtomicFile::new(manifest_of(&path), manifest.to_text().as_bytes())?;
         written_plan.commit()?;
-        atomic_file::sync_dir(&self.folder)?;
         written_manifest.commit()?;
-        atomic_file::sync_dir(&self.folder)?;
         Ok(Stored {
             path,
             manifest,

@@ -1,9 +1,8 @@
 //! Whether there is enough memory to try a build. Only estimates: the real use is known only to TensorRT.
 
-use std::fs;
-
 use super::EngineError;
 use jetwatch_nvidia::cuda::Device;
+use jetwatch_platform::{Memory, SysRoot};
 
 /// Below this, plus [`MIN_WEIGHT_COPIES`] the network, no build is tried: TensorRT's libraries and kernels alone take about as much.
 const MIN_BYTES: u64 = 256 << 20;
@@ -26,14 +25,11 @@ pub(super) fn check(
 ) -> Result<(), EngineError> {
     let (kind, free) = match device {
         Some(device) if !device.is_integrated() => ("GPU memory", device.memory()?.free as u64),
-        _ => {
-            let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        _ => match Memory::read(&SysRoot::default()) {
+            Ok(Some(memory)) => ("memory", memory.available),
             // A system that does not report it is not refused.
-            match available(&text) {
-                Some(free) => ("memory", free),
-                None => return Ok(()),
-            }
-        }
+            Ok(None) | Err(_) => return Ok(()),
+        },
     };
     if let Some(warning) = assess(kind, free, network_bytes, workspace_bytes)? {
         log::warn!("{warning}");
@@ -68,15 +64,6 @@ fn assess(
     }))
 }
 
-/// Bytes that programs can still get, out of the text of `/proc/meminfo`.
-fn available(text: &str) -> Option<u64> {
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
-    Some(kib * 1024)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -101,14 +88,5 @@ mod tests {
             error.contains("200 MiB of GPU memory are free") && error.contains("at least 296 MiB"),
             "{error}"
         );
-    }
-
-    #[test]
-    fn available_memory_is_read_from_meminfo() {
-        let text = "MemTotal:       8000 kB\nMemFree:   10 kB\nMemAvailable:    2048 kB\n";
-        assert_eq!(available(text), Some(2 << 20));
-        assert_eq!(available("MemTotal: 8 kB\n"), None);
-        let here = fs::read_to_string("/proc/meminfo").expect("Linux");
-        assert!(available(&here).expect("any kernel since 3.14") > 1 << 20);
     }
 }

@@ -40,11 +40,9 @@ pub use spec::{CacheKeyFields, Calibration, EngineSpec, Gpu};
 pub use jetwatch_nvidia::cuda::Device;
 pub use jetwatch_nvidia::tensorrt::{CalibrationInput, Library};
 
-use sha2::{Digest, Sha256};
-
-use super::model::hexadecimal;
+use jetwatch_files::Sha256Digest;
 
 /// SHA-256 of `bytes` as 64 lower-case hexadecimal digits.
 fn sha256(bytes: &[u8]) -> String {
-    hexadecimal(&Sha256::digest(bytes))
+    Sha256Digest::of(bytes).to_string()
 }

@@ -8,6 +8,7 @@ use super::choose::{precision_of, select_model_file};
 use super::{EngineError, sha256};
 use crate::model::{ModelFile, ModelSpec};
 use jetwatch_config::DetectorConfig;
+use jetwatch_files::Sha256Digest;
 use jetwatch_nvidia::cuda::Device;
 use jetwatch_nvidia::tensorrt::{Flavor, Generation, Library, Precision, Version};
 
@@ -51,7 +52,7 @@ pub struct Calibration {
     /// Its file.
     pub path: PathBuf,
     /// SHA-256 of its bytes; `None` while it is yet to be made from images.
-    pub sha256: Option<String>,
+    pub sha256: Option<Sha256Digest>,
 }
 
 /// The GPU that an engine is for.
@@ -177,15 +178,17 @@ impl EngineSpec {
         let calibration = self.calibration.as_ref();
         CacheKeyFields {
             model: self.model.clone(),
-            onnx_sha256: self.file.sha256.clone(),
+            onnx_sha256: self.file.sha256.to_string(),
             weights_sha256: self
                 .file
                 .weights
                 .iter()
-                .map(|weights| weights.sha256.clone())
+                .map(|weights| weights.sha256.to_string())
                 .collect(),
             precision: self.precision_name().to_owned(),
-            calibration_sha256: calibration.and_then(|calibration| calibration.sha256.clone()),
+            calibration_sha256: calibration
+                .and_then(|calibration| calibration.sha256)
+                .map(|digest| digest.to_string()),
             batch: self.batch,
             profiles: if needs_profiles { self.contexts } else { 1 },
             dla: self.dla.is_some(),
@@ -258,7 +261,7 @@ impl EngineSpec {
     pub(super) fn with_calibration(&self, cache: &[u8]) -> Self {
         let mut calibrated = self.clone();
         if let Some(calibration) = &mut calibrated.calibration {
-            calibration.sha256 = Some(sha256(cache));
+            calibration.sha256 = Some(Sha256Digest::of(cache));
         }
         calibrated
     }
@@ -270,7 +273,7 @@ impl Calibration {
         let bytes = Self::bytes(path)?;
         Ok(Self {
             path: path.to_owned(),
-            sha256: Some(sha256(&bytes)),
+            sha256: Some(Sha256Digest::of(&bytes)),
         })
     }
 

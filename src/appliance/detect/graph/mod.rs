@@ -1,18 +1,12 @@
-//! Inspection of ONNX files without ONNX Runtime.
+//! Summaries of ONNX files without ONNX Runtime.
 //!
-//! [`read`](read()) summarizes a file as a [`Network`]: tensors, operators, quantization, files next to it. [`lint()`] judges it
-//! against the runtimes that jetwatch uses, [`infer_layout()`] infers its output layout from shapes and names, and
-//! [`ModelYamlTemplate`] turns a guess into a `model.yaml`; [`embed()`] puts weights into a network that keeps them in other files. All but
-//! the reading of the file is pure. Called by `jetwatch model inspect` and `jetwatch model init`, when a model's file is read,
-//! and when a runtime refuses a network, to explain why.
+//! [`read`](read()) summarizes a file as a [`Network`]: tensors, operators, quantization, files next to it. [`check()`] compares
+//! it with the runtimes that jetwatch uses; [`embed()`] puts weights into a network that keeps them in other files. All but
+//! the reading of the file is pure. Called when a model's file is read, and when a runtime refuses a network, to explain why;
+//! the crate `jetwatch-models` infers output layouts from a summary.
 
-mod class_names;
-mod families;
-mod findings;
-mod infer_layout;
-mod join;
-mod model_yaml_template;
-mod model_yaml_template_error;
+mod compatibility;
+mod external_data;
 mod onnx_proto;
 mod producer;
 mod protobuf;
@@ -23,12 +17,8 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-pub use families::{FAMILIES, Family};
-pub use findings::{Diagnostic, Severity, incompatibility, lint};
-pub use infer_layout::{InferredLayout, TensorRole, candidate_layouts, infer_layout};
-pub use join::{ExternalTensor, embed, external_tensors};
-pub use model_yaml_template::{ModelYamlTemplate, Origin};
-pub use model_yaml_template_error::ModelYamlTemplateError;
+pub use compatibility::{Diagnostic, Severity, check, incompatibility};
+pub use external_data::{ExternalTensor, embed, external_tensors};
 pub use protobuf::Malformed;
 pub use quantization::Quantization;
 pub use summary::{Axis, Element, ExternalFile, Network, Operator, Opset, Tensor};
@@ -180,6 +170,3 @@ fn read_bytes(path: &Path) -> Result<Vec<u8>, GraphError> {
         .map_err(unreadable)?;
     Ok(bytes)
 }
-
-#[cfg(test)]
-mod tests;

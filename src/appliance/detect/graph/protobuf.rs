@@ -2,7 +2,7 @@
 //!
 //! A generated reader would copy every weight and turn two bytes of an empty message into a structure of hundreds; here
 //! a field is a slice of the file, so that a hostile file costs no more memory than its own size. The meaning of the
-//! fields is known to the callers, [`onnx_proto`](super::onnx_proto) and [`join`](mod@super::join), which also rewrites some.
+//! fields is known to the callers, [`onnx_proto`](super::onnx_proto) and [`external_data`](super::external_data), which also rewrites some.
 
 /// Where and why the bytes are no protobuf message.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 
 use jetwatch_config::{Map, Section, ValueType, Words};
+use jetwatch_files::Sha256Digest;
 use jetwatch_types::Placement;
 
 use super::{inside, is_filled, output, parameters, sha256};
@@ -138,7 +139,7 @@ pub(super) struct FileKeys {
     pub(super) file: PathBuf,
     /// SHA-256 of the file.
     #[key(text = "64 hexadecimal digits, as `sha256sum FILE` prints", parse = sha256)]
-    pub(super) sha256: String,
+    pub(super) sha256: Sha256Digest,
     /// SHA-256 of the files in which the network keeps weights, by the paths that it gives. Default: none.
     #[key(value = WEIGHTS, read = elsewhere)]
     #[expect(dead_code, reason = "declared only")]

@@ -90,7 +90,7 @@ fn full_model_yaml_is_parsed() {
     ];
     assert_eq!(files, wanted, "the order of the file is kept");
     assert_eq!(
-        spec.files[0].sha256,
+        spec.files[0].sha256.to_string(),
         "a".repeat(64),
         "digits are compared in lower case"
     );
@@ -392,8 +392,8 @@ fn external_weight_files_have_hashes() {
         panic!("one file of weights was given: {:?}", spec.files[1]);
     };
     assert_eq!(
-        (weights.location.as_str(), &weights.sha256),
-        (name, &digits.to_lowercase())
+        (weights.location.as_str(), weights.sha256.to_string()),
+        (name, digits.to_lowercase())
     );
     let cases = [
         (

@@ -3,9 +3,10 @@
 use std::ffi::{CStr, c_int};
 use std::fmt;
 use std::ptr;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use cudarc::driver::sys::{CUcontext, CUdevice};
+use parking_lot::Mutex;
 
 use super::library::{Library, OUT_OF_MEMORY, SUCCESS};
 use super::{CudaError, Kernels};
@@ -20,23 +21,23 @@ const THREADS_PER_MULTIPROCESSOR: u32 = 39;
 const CAPABILITY_MAJOR: u32 = 75;
 const CAPABILITY_MINOR: u32 = 76;
 
-/// A version of CUDA.
+/// A CUDA version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version {
-    /// 11 of 11.4.
+    /// Major version: 11 of 11.4.
     pub major: u32,
-    /// 4 of 11.4.
+    /// Minor version: 4 of 11.4.
     pub minor: u32,
 }
 
 impl Version {
-    /// The oldest that has all that is called here: that of JetPack 5.
+    /// The oldest version with all functions that are called here: that of JetPack 5.
     pub const MIN_VERSION: Self = Self {
         major: 11,
         minor: 4,
     };
 
-    /// Of CUDA's way to write it in one number: 11040 is 11.4.
+    /// From CUDA's encoding as one number: 11040 is 11.4.
     pub(super) fn from_number(number: c_int) -> Self {
         let number = number.max(0).unsigned_abs();
         Self {
@@ -52,16 +53,16 @@ impl fmt::Display for Version {
     }
 }
 
-/// Memory of a GPU, in bytes. On an integrated GPU it is the machine's own.
+/// Memory of a GPU, in bytes. On an integrated GPU it is the system memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeviceMemory {
-    /// Not in use by anyone.
+    /// Free memory.
     pub free: usize,
-    /// All there is.
+    /// Total memory.
     pub total: usize,
 }
 
-/// A GPU with its context. Shared by all workers; everything on the GPU keeps it alive.
+/// A GPU with its context. Shared by all workers; every object on the GPU keeps it alive.
 pub struct Device {
     library: &'static Library,
     device: CUdevice,
@@ -73,27 +74,33 @@ pub struct Device {
     multiprocessors: u32,
     threads_per_multiprocessor: u32,
     bytes_per_second: Option<u64>,
-    /// The kernels, while anyone uses them: translated once, not once a worker.
+    /// The kernels, while they are in use: compiled once for all workers.
     kernels: Mutex<Weak<Kernels>>,
 }
 
-// SAFETY: CUDA's handles of devices and contexts are valid in every thread of the process, and its functions may be called
+// SAFETY: CUDA's device and context handles are valid in every thread of the process, and its functions may be called
 // from several at once.
 unsafe impl Send for Device {}
 // SAFETY: as above; the only part that changes is behind a mutex.
 unsafe impl Sync for Device {}
 
 impl Device {
-    /// GPUs that the driver sees, at least 1.
+    /// Number of GPUs that the driver reports, at least 1.
+    ///
+    /// # Errors
+    /// The driver is missing or too old, or there is no GPU.
     pub fn count() -> Result<u32, CudaError> {
         count(Library::open()?)
     }
 
-    /// Opens libcuda and the GPU number `ordinal`, from 0. May take a second, for the driver makes a context.
+    /// Opens libcuda and GPU `ordinal`, from 0. May take a second, because the driver creates a context.
+    ///
+    /// # Errors
+    /// Those of [`count`](Self::count), and an ordinal beyond the last GPU.
     pub fn open(ordinal: u32) -> Result<Arc<Self>, CudaError> {
         let library = Library::open()?;
         let mut number = 0;
-        // SAFETY: the pointer is to a live integer.
+        // SAFETY: the pointer refers to a live integer.
         let code = unsafe { (library.driver_version)(&raw mut number) };
         library.check("cuDriverGetVersion", code)?;
         let count = count(library)?;
@@ -101,21 +108,21 @@ impl Device {
             return Err(CudaError::NoSuchDevice { ordinal, count });
         }
         let mut device = 0;
-        // SAFETY: the pointer is to a live integer; a number beyond the last GPU would give an error.
+        // SAFETY: the pointer refers to a live integer; an ordinal beyond the last GPU gives an error code.
         let code = unsafe { (library.device)(&raw mut device, ordinal as c_int) };
         library.check("cuDeviceGet", code)?;
         let attribute = |which| attribute(library, device, which);
         let capability = (attribute(CAPABILITY_MAJOR)?, attribute(CAPABILITY_MINOR)?);
-        // Only an integrated GPU that can read the host's memory saves the copy.
+        // Only an integrated GPU that can read host memory saves the copy.
         let is_integrated = attribute(INTEGRATED)? == 1 && attribute(MAP_HOST_MEMORY)? == 1;
         let multiprocessors = attribute(MULTIPROCESSORS)?;
         let threads_per_multiprocessor = attribute(THREADS_PER_MULTIPROCESSOR)?;
         let clock = u64::from(attribute(MEMORY_CLOCK_KHZ).unwrap_or(0)) * 1000;
-        // Two transfers a clock, and 8 bits a byte.
+        // Two transfers per clock, and 8 bits per byte.
         let bandwidth = clock * 2 * u64::from(attribute(MEMORY_BUS_BITS).unwrap_or(0)) / 8;
         let name = name(library, device)?;
         let mut context = ptr::null_mut();
-        // SAFETY: the pointer is to a live pointer and the device was just given; released in `drop`.
+        // SAFETY: the pointer refers to a live pointer and the device was just returned by CUDA; released in `drop`.
         let code = unsafe { (library.context_retain)(&raw mut context, device) };
         library.check("cuDevicePrimaryCtxRetain", code)?;
         let device = Self {
@@ -135,59 +142,65 @@ impl Device {
         Ok(Arc::new(device))
     }
 
-    /// Its name, as `Xavier` or `NVIDIA H200`.
+    /// Name of the GPU, such as `Xavier` or `NVIDIA H200`.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The newest CUDA that the driver supports.
+    /// The newest CUDA version that the driver supports.
     #[must_use]
     pub fn driver_version(&self) -> Version {
         self.version
     }
 
-    /// Major and minor number: (7, 2) is sm_72.
+    /// Compute capability, major and minor: (7, 2) is sm_72.
     #[must_use]
     pub fn compute_capability(&self) -> (u32, u32) {
         self.capability
     }
 
-    /// Whether the GPU shares the machine's memory and reads it in place, as on a Jetson.
+    /// Whether the GPU shares the system memory and reads it without a copy, as on a Jetson.
     #[must_use]
     pub fn is_integrated(&self) -> bool {
         self.is_integrated
     }
 
-    /// Multiprocessors.
+    /// Number of multiprocessors.
     #[must_use]
     pub fn multiprocessors(&self) -> u32 {
         self.multiprocessors
     }
 
-    /// Most threads that one multiprocessor runs at a time.
+    /// Maximum number of resident threads per multiprocessor.
     #[must_use]
     pub fn threads_per_multiprocessor(&self) -> u32 {
         self.threads_per_multiprocessor
     }
 
-    /// Theoretical memory bandwidth from clock and bus width, where the driver reports them.
+    /// Theoretical memory bandwidth from clock and bus width; `None` when the driver does not report them.
     #[must_use]
     pub fn bytes_per_second(&self) -> Option<u64> {
         self.bytes_per_second
     }
 
-    /// What memory there is now.
+    /// Current memory usage.
+    ///
+    /// # Errors
+    /// The driver reports a failure.
     pub fn memory(&self) -> Result<DeviceMemory, CudaError> {
         self.make_current()?;
         let (mut free, mut total) = (0, 0);
-        // SAFETY: both pointers are to live integers, and a context is current.
+        // SAFETY: both pointers refer to live integers, and a context is current.
         let code = unsafe { (self.library.memory_info)(&raw mut free, &raw mut total) };
         self.library.check("cuMemGetInfo", code)?;
         Ok(DeviceMemory { free, total })
     }
 
-    /// Makes this GPU's context that of the calling thread, as most calls demand. Costs next to nothing.
+    /// Makes this GPU's context current in the calling thread, as most calls require. Cheap.
+    ///
+    /// # Errors
+    /// The driver reports a failure.
     pub fn make_current(&self) -> Result<(), CudaError> {
         // SAFETY: the context is retained for as long as `self` lives.
         let code = unsafe { (self.library.context_set)(self.context) };
@@ -198,23 +211,23 @@ impl Device {
         self.library
     }
 
-    /// The kernels, translated for this GPU by the first caller.
+    /// The kernels, compiled for this GPU by the first caller.
     pub(crate) fn kernels(self: &Arc<Self>) -> Result<Arc<Kernels>, CudaError> {
-        let mut known = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(kernels) = known.upgrade() {
+        let mut cached = self.kernels.lock();
+        if let Some(kernels) = cached.upgrade() {
             return Ok(kernels);
         }
         let kernels = Arc::new(Kernels::load(self)?);
-        *known = Arc::downgrade(&kernels);
+        *cached = Arc::downgrade(&kernels);
         Ok(kernels)
     }
 
-    /// `code` of an allocation of `asked` bytes as an error that defines how much was free.
+    /// Converts `code` of an allocation of `requested` bytes to an error that contains the free memory.
     pub(super) fn check_allocation(
         &self,
         call: &'static str,
         kind: &'static str,
-        asked: usize,
+        requested: usize,
         code: c_int,
     ) -> Result<(), CudaError> {
         if code != OUT_OF_MEMORY {
@@ -223,7 +236,7 @@ impl Device {
         let DeviceMemory { free, total } = self.memory()?;
         Err(CudaError::OutOfMemory {
             kind,
-            asked,
+            requested,
             free,
             total,
         })
@@ -232,7 +245,7 @@ impl Device {
 
 impl Drop for Device {
     fn drop(&mut self) {
-        // SAFETY: retained once by `open`; all that lives in the context holds an `Arc` of this and is gone.
+        // SAFETY: retained once by `open`; every object in the context holds an `Arc` of this and is gone.
         let code = unsafe { (self.library.context_release)(self.device) };
         if code != SUCCESS {
             log::debug!(code; "the GPU's context could not be released");
@@ -249,7 +262,7 @@ impl fmt::Debug for Device {
 
 fn count(library: &Library) -> Result<u32, CudaError> {
     let mut count = 0;
-    // SAFETY: the pointer is to a live integer, and `cuInit` has succeeded.
+    // SAFETY: the pointer refers to a live integer, and `cuInit` has succeeded.
     let code = unsafe { (library.device_count)(&raw mut count) };
     library.check("cuDeviceGetCount", code)?;
     match u32::try_from(count) {
@@ -260,16 +273,16 @@ fn count(library: &Library) -> Result<u32, CudaError> {
 
 fn attribute(library: &Library, device: CUdevice, which: u32) -> Result<u32, CudaError> {
     let mut value = 0;
-    // SAFETY: the pointer is to a live integer and the device is one that `cuDeviceGet` gave.
+    // SAFETY: the pointer refers to a live integer and the device was returned by `cuDeviceGet`.
     let code = unsafe { (library.device_attribute)(&raw mut value, which, device) };
     library.check("cuDeviceGetAttribute", code)?;
-    // None of the attributes asked for is negative.
+    // None of these attributes is negative.
     Ok(value.max(0).unsigned_abs())
 }
 
 fn name(library: &Library, device: CUdevice) -> Result<String, CudaError> {
     let mut bytes = [0_u8; 256];
-    // SAFETY: the pointer is to that many writable bytes; the name is cut to fit, its NUL included.
+    // SAFETY: the pointer refers to that many writable bytes; the name is truncated to fit, including its NUL.
     let code =
         unsafe { (library.device_name)(bytes.as_mut_ptr().cast(), bytes.len() as c_int, device) };
     library.check("cuDeviceGetName", code)?;

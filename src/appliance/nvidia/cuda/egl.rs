@@ -1,7 +1,7 @@
-//! Pixels of an EGL image as memory of the GPU, without a copy.
+//! Pixels of an EGL image as GPU memory, without a copy.
 //!
-//! Jetson's video engines hand their images on as EGL images. Called by `surface`, once for each buffer of a pool. libcuda's
-//! functions for it are looked up when the first image comes: machines without such engines do not need them.
+//! Jetson's video engines export their images as EGL images. `surface` calls this once for each buffer of a pool. The
+//! functions are looked up at the first image: machines without such engines do not need them.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr;
@@ -10,10 +10,10 @@ use std::sync::{Arc, OnceLock};
 use super::library::symbol;
 use super::{CudaError, Device};
 
-/// The GPU reads and does not write.
+/// Registration flag: the GPU only reads.
 const READ_ONLY: c_uint = 1;
 
-/// `frameType` of images that lie in rows.
+/// `frameType` of pitch-linear images.
 const FRAME_TYPE_PITCH: c_uint = 1;
 
 /// CUDA's description of an image (`CUeglFrame` in `cudaEGL.h`).
@@ -41,14 +41,17 @@ struct Functions {
 }
 
 impl Functions {
-    /// Finds them, once for the process. `_device` proves that libcuda is loaded.
+    /// Looks the functions up, once per process. `_device` proves that libcuda is loaded.
+    ///
+    /// # Errors
+    /// libcuda does not have one of them.
     fn find(_device: &Device) -> Result<Self, CudaError> {
         static FUNCTIONS: OnceLock<Functions> = OnceLock::new();
         if let Some(functions) = FUNCTIONS.get() {
             return Ok(*functions);
         }
         let found = Self {
-            // SAFETY: CUDA documents this signature, and a device was opened, so libcuda is there.
+            // SAFETY: CUDA documents this signature, and a device was opened, so libcuda is loaded.
             register: unsafe { symbol("cuGraphicsEGLRegisterImage") }?,
             // SAFETY: as above.
             unregister: unsafe { symbol("cuGraphicsUnregisterResource") }?,
@@ -59,7 +62,7 @@ impl Functions {
     }
 }
 
-/// A registered EGL image. It is unregistered when this is dropped, which must be before the image is destroyed.
+/// A registered EGL image. Dropping it unregisters the image, which must happen before the image is destroyed.
 pub(crate) struct EglPixels {
     resource: *mut c_void,
     functions: Functions,
@@ -68,16 +71,16 @@ pub(crate) struct EglPixels {
     device: Arc<Device>,
 }
 
-// SAFETY: the handle is valid in every thread of the process; it is used for unregistering alone.
+// SAFETY: the handle is valid in every thread of the process; it is used for unregistering only.
 unsafe impl Send for EglPixels {}
-// SAFETY: through a shared reference plain numbers are read.
+// SAFETY: a shared reference allows reading plain numbers only.
 unsafe impl Sync for EglPixels {}
 
 impl EglPixels {
     /// Registers `image` for reading.
     ///
     /// # Safety
-    /// `image` is an EGL image that lives longer than what is returned, and nothing writes to its memory while the GPU reads it.
+    /// `image` is an EGL image that lives longer than the result, and nothing writes to its memory while the GPU reads it.
     pub(crate) unsafe fn register(
         device: &Arc<Device>,
         image: *mut c_void,
@@ -85,7 +88,7 @@ impl EglPixels {
         let functions = Functions::find(device)?;
         device.make_current()?;
         let mut resource = ptr::null_mut();
-        // SAFETY: the pointer is to a live pointer, a context is current, and the caller vouches for the image.
+        // SAFETY: the pointer refers to a live pointer, a context is current, and the caller guarantees the image.
         let code = unsafe { (functions.register)(&raw mut resource, image, READ_ONLY) };
         let library = device.library();
         library.check("cuGraphicsEGLRegisterImage", code)?;
@@ -106,15 +109,15 @@ impl EglPixels {
             },
             device: Arc::clone(device),
         };
-        // SAFETY: the pointer is to a live structure of CUDA's layout (a test compares it), the resource was just registered,
-        // and such an image has one image at one level.
+        // SAFETY: the pointer refers to a live structure of CUDA's layout (a test compares it), the resource was just registered,
+        // and such a resource has one image at one level.
         let code = unsafe { (functions.frame)(&raw mut pixels.frame, resource, 0, 0) };
         library.check("cuGraphicsResourceGetMappedEglFrame", code)?;
         Ok(pixels)
     }
 
-    /// Address of plane `index` and bytes from one of its rows to the next; `None` when the image does not lie in rows or
-    /// has no such plane.
+    /// Address of plane `index`, and bytes from one of its rows to the next; `None` when the image is not pitch-linear or has no
+    /// such plane.
     pub(crate) fn rows(&self, index: usize) -> Option<(u64, u32)> {
         let is_there =
             self.frame.kind == FRAME_TYPE_PITCH && index < self.frame.plane_count as usize;
@@ -122,12 +125,12 @@ impl EglPixels {
         (is_there && address != 0).then_some((address, self.frame.pitch))
     }
 
-    /// Whether the image lies in rows.
+    /// Whether the image is pitch-linear.
     pub(crate) fn is_pitch_linear(&self) -> bool {
         self.frame.kind == FRAME_TYPE_PITCH
     }
 
-    /// Pixels in a row, and rows.
+    /// Width and height in pixels.
     pub(crate) fn size(&self) -> (u32, u32) {
         (self.frame.width, self.frame.height)
     }
@@ -136,7 +139,7 @@ impl EglPixels {
 impl Drop for EglPixels {
     fn drop(&mut self) {
         let _ = self.device.make_current();
-        // SAFETY: registered by `register` and not unregistered before; the code that gave the address to the GPU waited for it.
+        // SAFETY: registered by `register` and not unregistered before; the code that passed the address to the GPU has waited for it.
         let _ = unsafe { (self.functions.unregister)(self.resource) };
     }
 }

@@ -1,23 +1,23 @@
-//! Why the GPU cannot be used, or why a call to it failed.
+//! Errors of libcuda and of the GPU.
 
 use super::Version;
 
-/// A failure of libcuda or of the GPU. After [`Call`](Self::Call) the context may be beyond repair: end and start again.
+/// A failure of libcuda or of the GPU. After [`Call`](Self::Call) the context may be unusable: restart the process.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CudaError {
-    /// libcuda is not there.
+    /// libcuda is not installed.
     #[error(
         "NVIDIA's driver library libcuda.so was not found, so there is no NVIDIA GPU to use; install the driver (JetPack \
          brings it; in a container use NVIDIA's container runtime), or set detector.backend to `onnx`"
     )]
     NoLibrary,
-    /// libcuda lacks a function that every driver since CUDA 11.4 has.
+    /// libcuda does not have a function that every driver since CUDA 11.4 has.
     #[error(
         "libcuda.so has no function {name}, expected NVIDIA's driver of CUDA {} or newer; install the driver again",
         Version::MIN_VERSION
     )]
     NoFunction {
-        /// The function's name.
+        /// Name of the function.
         name: &'static str,
     },
     /// The driver is older than CUDA 11.4.
@@ -26,62 +26,62 @@ pub enum CudaError {
         Version::MIN_VERSION
     )]
     DriverTooOld {
-        /// What the driver supports.
+        /// Supported version.
         found: Version,
     },
-    /// The driver is there and sees no GPU.
+    /// The driver is installed but reports no GPU.
     #[error(
         "NVIDIA's driver is installed but sees no GPU; check `nvidia-smi` (in a container: start it with access to \
          the GPU), or set detector.backend to `onnx`"
     )]
     NoDevice,
-    /// There is no GPU of that number.
+    /// There is no GPU with that number.
     #[error("there is no GPU number {ordinal}, expected 0 to {}; choose another", count - 1)]
     NoSuchDevice {
-        /// The number asked for.
+        /// The requested number.
         ordinal: u32,
         /// GPUs of the machine, at least 1.
         count: u32,
     },
-    /// Memory ran out.
+    /// An allocation failed.
     #[error(
-        "out of {kind} memory: asked for {asked} bytes, {free} of {total} are free; lower detector.batch_size or \
+        "out of {kind} memory: requested {requested} bytes, {free} of {total} are free; lower detector.batch_size or \
          detector.workers, or end other programs that use the GPU"
     )]
     OutOfMemory {
         /// `GPU` or `page-locked`.
         kind: &'static str,
-        /// Bytes asked for.
-        asked: usize,
+        /// Requested bytes.
+        requested: usize,
         /// Free bytes of the GPU.
         free: usize,
-        /// All bytes of the GPU.
+        /// Total bytes of the GPU.
         total: usize,
     },
-    /// The driver cannot translate our kernels.
+    /// The driver cannot compile jetwatch's kernels.
     #[error(
         "NVIDIA's driver (CUDA {driver}) refuses jetwatch's kernels for {device}: {code_name}: {log}"
     )]
     Ptx {
-        /// What the driver supports.
+        /// Version that the driver supports.
         driver: Version,
         /// Name of the GPU.
         device: String,
         /// CUDA's name of the error.
         code_name: String,
-        /// What the translator wrote.
+        /// The compiler's log.
         log: String,
     },
-    /// Any other call failed.
+    /// Another call failed.
     #[error("{call} failed with {name} ({code}): {text}")]
     Call {
-        /// The function of libcuda.
+        /// Name of the libcuda function.
         call: &'static str,
-        /// CUDA's number of the error.
+        /// CUDA's error number.
         code: i32,
-        /// CUDA's name of it.
+        /// CUDA's error name.
         name: String,
-        /// CUDA's description of it.
+        /// CUDA's error description.
         text: String,
     },
 }

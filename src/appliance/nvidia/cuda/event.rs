@@ -1,4 +1,4 @@
-//! Marks in a stream: to wait for, and to take times between.
+//! CUDA events: points in a stream to wait for, and to measure times between.
 
 use std::ptr;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use super::{CudaError, Device, Stream};
 const BLOCKING_SYNC: u32 = 1;
 const DISABLE_TIMING: u32 = 2;
 
-/// What an event is for.
+/// Purpose of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventKind {
-    /// To take the time between two of them.
+    /// Measures the time between two of them.
     Timing,
     /// To wait for: the waiting thread sleeps instead of spinning.
     Wait,
@@ -24,27 +24,30 @@ pub enum EventKind {
 /// How an event is recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Recording {
-    /// At once, in the stream.
+    /// Directly in the stream.
     Now,
-    /// Into the graph that is being captured: each of its launches records the event again.
+    /// In the graph that is being captured: each of its launches records the event again.
     InGraph,
 }
 
-/// A mark in a stream.
+/// A point in a stream.
 pub struct Event {
     raw: CUevent,
     kind: EventKind,
-    /// Dropped last: the event lives in its context.
+    /// Dropped last: the event is part of its context.
     device: Arc<Device>,
 }
 
-// SAFETY: CUDA's events may be used from any thread, and from several at once.
+// SAFETY: CUDA events may be used from any thread, and from several at once.
 unsafe impl Send for Event {}
 // SAFETY: as above.
 unsafe impl Sync for Event {}
 
 impl Event {
     /// An event that was not recorded yet.
+    ///
+    /// # Errors
+    /// The driver reports a failure.
     pub fn new(device: &Arc<Device>, kind: EventKind) -> Result<Self, CudaError> {
         device.make_current()?;
         let flags = match kind {
@@ -52,7 +55,7 @@ impl Event {
             EventKind::Wait => BLOCKING_SYNC | DISABLE_TIMING,
         };
         let mut raw = ptr::null_mut();
-        // SAFETY: the pointer is to a live pointer, the flags are CUDA's, and a context is current.
+        // SAFETY: the pointer refers to a live pointer, the flags are CUDA's, and a context is current.
         let code = unsafe { (device.library().event_create)(&raw mut raw, flags) };
         device.library().check("cuEventCreate", code)?;
         Ok(Self {
@@ -62,7 +65,10 @@ impl Event {
         })
     }
 
-    /// Marks the end of what is in `stream` now.
+    /// Records the event behind everything that is in `stream` now.
+    ///
+    /// # Errors
+    /// The driver reports a failure.
     pub fn record(&self, stream: &Stream) -> Result<(), CudaError> {
         self.record_as(stream, Recording::Now)
     }
@@ -70,34 +76,37 @@ impl Event {
     pub(crate) fn record_as(&self, stream: &Stream, recording: Recording) -> Result<(), CudaError> {
         let flags = match recording {
             Recording::Now => 0,
-            // CU_EVENT_RECORD_EXTERNAL: without it the event would only order the graph's parts.
+            // CU_EVENT_RECORD_EXTERNAL: without it the event would only order nodes within the graph.
             Recording::InGraph => 1,
         };
-        // SAFETY: both handles are alive, and recording demands no more of them.
+        // SAFETY: both handles are alive, and recording has no other requirement.
         let code =
             unsafe { (self.device.library().event_record)(self.raw, stream.handle(), flags) };
         self.device.library().check("cuEventRecord", code)
     }
 
-    /// Waits until all that was in the stream at the last recording is done; returns at once if there was none.
+    /// Blocks until everything before the last recording is done; returns at once if there was none.
     ///
-    /// An error may be that of anything that ran before on the GPU.
+    /// # Errors
+    /// A failure of any earlier work on the GPU.
     pub fn synchronize(&self) -> Result<(), CudaError> {
         // SAFETY: the handle is alive.
         let code = unsafe { (self.device.library().event_synchronize)(self.raw) };
         self.device.library().check("cuEventSynchronize", code)
     }
 
-    /// The time on the GPU from `earlier` to this. Both must be [`EventKind::Timing`], recorded, and reached.
+    /// Time on the GPU from `earlier` to this event, with a resolution of about half a microsecond. Both must be
+    /// [`EventKind::Timing`], recorded, and reached.
     ///
-    /// Steps of about half a microsecond. CUDA's error names the requirement that does not hold.
+    /// # Errors
+    /// One of these requirements does not hold; CUDA's error name shows which.
     pub fn since(&self, earlier: &Self) -> Result<Duration, CudaError> {
         debug_assert_eq!(
             (self.kind, earlier.kind),
             (EventKind::Timing, EventKind::Timing)
         );
         let mut milliseconds = 0.0_f32;
-        // SAFETY: the pointer is to a live number and both handles are alive; anything else is an error code.
+        // SAFETY: the pointer refers to a live number and both handles are alive; everything else gives an error code.
         let code = unsafe {
             (self.device.library().event_elapsed)(&raw mut milliseconds, earlier.raw, self.raw)
         };
@@ -109,7 +118,7 @@ impl Event {
 impl Drop for Event {
     fn drop(&mut self) {
         let _ = self.device.make_current();
-        // SAFETY: made by `new` and not destroyed before; one that is still to be reached is kept by CUDA until then.
+        // SAFETY: created by `new` and not destroyed before; CUDA keeps an event that is not reached yet until then.
         let _ = unsafe { (self.device.library().event_destroy)(self.raw) };
     }
 }

@@ -1,4 +1,4 @@
-//! Work that was recorded once and is launched as a whole: the driver's cost of each call falls away.
+//! CUDA graphs: work that is recorded once and launched as a whole, without the driver's cost per call.
 
 use std::ptr;
 use std::sync::Arc;
@@ -7,47 +7,47 @@ use cudarc::driver::sys::{CUgraph, CUgraphExec};
 
 use super::{CudaError, Device, Stream};
 
-/// CU_STREAM_CAPTURE_MODE_THREAD_LOCAL: what other threads allocate meanwhile does not spoil the capture.
+/// CU_STREAM_CAPTURE_MODE_THREAD_LOCAL: allocations of other threads do not invalidate the capture.
 const THREAD_LOCAL: u32 = 1;
 
-/// Recorded work, ready to be launched.
+/// Recorded work, ready to launch.
 pub(crate) struct Graph {
     raw: CUgraphExec,
-    /// Dropped last: the graph lives in its context.
+    /// Dropped last: the graph is part of its context.
     device: Arc<Device>,
 }
 
-// SAFETY: CUDA's executable graphs may be used from any thread, by one at a time, which `&mut self` below sees to.
+// SAFETY: CUDA's executable graphs may be used from any thread, by one at a time, which `&mut self` below ensures.
 unsafe impl Send for Graph {}
 
 impl Graph {
-    /// Records what `submission` puts into `stream` instead of running it. After an error the stream is as before.
+    /// Records the work that `enqueue` puts into `stream` instead of running it. After an error the stream is as before.
     pub(crate) fn capture<E: From<CudaError>>(
         stream: &Stream,
-        work: impl FnOnce() -> Result<(), E>,
+        enqueue: impl FnOnce() -> Result<(), E>,
     ) -> Result<Self, E> {
         let device = Arc::clone(stream.device());
         device.make_current()?;
-        // SAFETY: the handle is alive; a stream that is captured already gives an error.
+        // SAFETY: the handle is alive; a stream that is already being captured gives an error code.
         let code = unsafe { (device.library().capture_begin)(stream.handle(), THREAD_LOCAL) };
         device.library().check("cuStreamBeginCapture", code)?;
         let mut capture = Capture {
             stream,
             is_open: true,
         };
-        let done = work();
+        let done = enqueue();
         let template = capture.end();
         done?;
         Ok(template?.instantiate(device)?)
     }
 
-    /// Puts the whole into `stream`.
+    /// Enqueues the whole graph in `stream`.
     ///
     /// # Safety
-    /// What was promised for each piece of recorded work must hold now, until the stream has come past this launch. The
-    /// launch before must be done.
+    /// The safety requirements of each piece of recorded work must hold now, until the stream has passed this launch. The
+    /// previous launch must be done.
     pub(crate) unsafe fn launch(&mut self, stream: &Stream) -> Result<(), CudaError> {
-        // SAFETY: both handles are alive; the caller vouches for the work.
+        // SAFETY: both handles are alive; the caller guarantees the work.
         let code = unsafe { (self.device.library().graph_launch)(self.raw, stream.handle()) };
         self.device.library().check("cuGraphLaunch", code)
     }
@@ -56,12 +56,12 @@ impl Graph {
 impl Drop for Graph {
     fn drop(&mut self) {
         let _ = self.device.make_current();
-        // SAFETY: made by `instantiate` and not destroyed before; CUDA lets a running launch finish.
+        // SAFETY: created by `instantiate` and not destroyed before; CUDA finishes a running launch.
         let _ = unsafe { (self.device.library().graph_exec_destroy)(self.raw) };
     }
 }
 
-/// A capture that ends, whatever happens: also a panic leaves the stream usable.
+/// An open capture. Dropping it ends the capture: also after a panic the stream is usable.
 struct Capture<'a> {
     stream: &'a Stream,
     is_open: bool,
@@ -72,7 +72,7 @@ impl Capture<'_> {
         self.is_open = false;
         let device = Arc::clone(self.stream.device());
         let mut raw = ptr::null_mut();
-        // SAFETY: the stream is being captured by this thread, and the pointer is to a live pointer.
+        // SAFETY: the stream is being captured by this thread, and the pointer refers to a live pointer.
         let code = unsafe { (device.library().capture_end)(self.stream.handle(), &raw mut raw) };
         device.library().check("cuStreamEndCapture", code)?;
         Ok(Template { raw, device })
@@ -87,7 +87,7 @@ impl Drop for Capture<'_> {
     }
 }
 
-/// Recorded work that cannot be launched yet.
+/// Recorded work that is not instantiated yet.
 struct Template {
     raw: CUgraph,
     device: Arc<Device>,
@@ -96,7 +96,7 @@ struct Template {
 impl Template {
     fn instantiate(self, device: Arc<Device>) -> Result<Graph, CudaError> {
         let mut raw = ptr::null_mut();
-        // SAFETY: the graph is alive, the pointer is to a live pointer, and 0 asks for nothing special.
+        // SAFETY: the graph is alive, the pointer refers to a live pointer, and 0 means no flags.
         let code = unsafe { (device.library().graph_instantiate)(&raw mut raw, self.raw, 0) };
         device.library().check("cuGraphInstantiate", code)?;
         Ok(Graph { raw, device })
@@ -106,7 +106,7 @@ impl Template {
 impl Drop for Template {
     fn drop(&mut self) {
         if !self.raw.is_null() {
-            // SAFETY: made by `end` and not destroyed before; what was instantiated of it does not need it.
+            // SAFETY: created by `end` and not destroyed before; executable graphs do not depend on it.
             let _ = unsafe { (self.device.library().graph_destroy)(self.raw) };
         }
     }

@@ -1,4 +1,4 @@
-// What preprocess.cu asks of its compiler: indices, memory accesses, and arithmetic that is rounded the same everywhere.
+// Functions that preprocess.cu needs from its compiler: indices, memory accesses, and arithmetic that is rounded the same everywhere.
 //
 // Three compilers read it: clang without a CUDA toolkit (make-ptx), nvcc (to compare with), and any C++ compiler, for a
 // libcuda that runs on the CPU; that one sets the indices in `jetwatch_place` before each call of a kernel.
@@ -9,7 +9,7 @@ typedef unsigned short u16;
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
-// 16 bytes that travel in one access.
+// 16 bytes of one memory access.
 struct Words {
     u32 word[4];
 };
@@ -92,7 +92,7 @@ INLINE u64 nanoseconds() {
 #define KERNEL static void
 #define INLINE static inline
 
-// Where the running thread of a kernel stands.
+// Indices of the running thread.
 struct Place {
     u32 block_x, block_y, thread_x, block_threads;
 };
@@ -102,7 +102,7 @@ INLINE u32 block_x() { return jetwatch_place.block_x; }
 INLINE u32 block_y() { return jetwatch_place.block_y; }
 INLINE u32 thread_x() { return jetwatch_place.thread_x; }
 INLINE u32 block_threads() { return jetwatch_place.block_threads; }
-// Set by the host code that runs kernels: refuses an access that no device would allow.
+// Set by the host code that runs kernels: checks for accesses that a device would refuse.
 static void check_access(u64 address, u32 bytes);
 template <class T> INLINE T load(u64 address) {
     check_access(address, sizeof(T));

@@ -1,4 +1,4 @@
-//! jetwatch's own kernels: their PTX, translated by the driver for the GPU at hand, and how one is launched.
+//! jetwatch's CUDA kernels: the driver compiles their PTX for the GPU. Loading and launching.
 
 use std::ffi::{CStr, c_void};
 use std::ptr;
@@ -9,56 +9,59 @@ use cudarc::driver::sys::{CUfunction, CUmodule};
 use super::library::{Library, SUCCESS};
 use super::{CudaError, Device, Stream};
 
-/// The kernels' text, ended by NUL as the driver wants it. `make-ptx` makes the file.
+/// PTX of the kernels, terminated by NUL as the driver requires. `make-ptx` generates the file.
 const PTX: &str = concat!(include_str!("preprocess.ptx"), "\0");
 
 // Numbers of CUjit_option.
 const JIT_ERROR_LOG: u32 = 5;
 const JIT_ERROR_LOG_BYTES: u32 = 6;
 
-/// Threads of a block; a multiple of the 32 that run in step.
+/// Threads per block; a multiple of the warp size, 32.
 pub(super) const BLOCK_THREADS: u32 = 256;
 
-/// The module with all kernels, and where each begins in it.
+/// The module with all kernels, and the functions in it.
 pub(crate) struct Kernels {
     module: CUmodule,
     preprocess: [CUfunction; 6],
     pause: CUfunction,
-    /// Dropped last: the module lives in its context.
+    /// Dropped last: the module is part of its context.
     device: Arc<Device>,
 }
 
-// SAFETY: CUDA's handles of modules and functions may be used from any thread, and from several at once.
+// SAFETY: CUDA's module and function handles may be used from any thread, and from several at once.
 unsafe impl Send for Kernels {}
 // SAFETY: as above.
 unsafe impl Sync for Kernels {}
 
-/// Which kernel.
+/// A kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kernel {
     /// `jetwatch_{bgrx,nv12}_{float,half,byte}`, in this order.
     Preprocess(usize),
-    /// `jetwatch_pause`: does nothing for a number of nanoseconds.
+    /// `jetwatch_pause`: keeps the GPU busy for a number of nanoseconds.
     Pause,
 }
 
-/// Blocks in both directions, and threads of each block.
+/// Blocks in both dimensions, and threads per block.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Grid {
-    /// Blocks across.
+    /// Blocks in x.
     pub columns: u32,
-    /// Blocks down.
+    /// Blocks in y.
     pub rows: u32,
-    /// Threads of a block, 1 to 1024.
+    /// Threads per block, 1 to 1024.
     pub threads: u32,
 }
 
 impl Kernels {
-    /// Has the driver translate the PTX: some milliseconds, or much less where it kept the result of the last time.
+    /// Has the driver compile the PTX: some milliseconds, less when the result is in its cache.
+    ///
+    /// # Errors
+    /// The driver does not accept the PTX.
     pub(super) fn load(device: &Arc<Device>) -> Result<Self, CudaError> {
         device.make_current()?;
         let module = translate(device, PTX)?;
-        // From here on `kernels` unloads the module, whatever happens.
+        // From here on dropping `kernels` unloads the module.
         let mut kernels = Self {
             module,
             preprocess: [ptr::null_mut(); 6],
@@ -80,11 +83,11 @@ impl Kernels {
         Ok(kernels)
     }
 
-    /// Puts one launch of `kernel` with its only `parameter` into `stream`.
+    /// Enqueues one launch of `kernel` with its only `parameter` in `stream`.
     ///
     /// # Safety
-    /// `P` must be laid out as the kernel's parameter. The memory that the parameter names must be as the kernel expects
-    /// it until the stream has come past this launch, and at each launch of a graph in which it is captured.
+    /// `P` must have the layout of the kernel's parameter. The memory to which the parameter refers must be as the kernel
+    /// expects until the stream has passed this launch, and at each launch of a graph in which it is captured.
     pub(crate) unsafe fn launch<P>(
         &self,
         kernel: Kernel,
@@ -99,7 +102,7 @@ impl Kernels {
         let mut parameters = [ptr::from_ref(parameter).cast_mut().cast::<c_void>()];
         let library = self.device.library();
         // SAFETY: function and stream are alive and of one context; the parameter is copied before the call returns, and the
-        // caller vouches for its layout and for what it names. No shared memory is asked for.
+        // caller guarantees its layout and what it refers to. No shared memory is requested.
         let code = unsafe {
             (library.kernel_launch)(
                 function,
@@ -127,20 +130,20 @@ impl Drop for Kernels {
     }
 }
 
-/// Loads PTX, which must end with NUL.
+/// Loads PTX, which must be terminated by NUL.
 fn translate(device: &Arc<Device>, ptx: &str) -> Result<CUmodule, CudaError> {
     debug_assert!(ptx.ends_with('\0'));
     let library = device.library();
     let mut log = vec![0_u8; 4096];
     let mut options = [JIT_ERROR_LOG, JIT_ERROR_LOG_BYTES];
-    // The size stands in the pointer's own bits: so CUDA wants it.
+    // The size is passed in the bits of the pointer, as CUDA requires.
     let mut values = [
         log.as_mut_ptr().cast::<c_void>(),
         ptr::without_provenance_mut(log.len()),
     ];
     let mut module = ptr::null_mut();
-    // SAFETY: the text ends with NUL; there are as many options as values, each value is what its option wants, and the
-    // log's memory outlives the call.
+    // SAFETY: the text is terminated by NUL; there are as many options as values, each value has the type that its option
+    // requires, and the log's memory outlives the call.
     let code = unsafe {
         (library.module_load)(
             &raw mut module,
@@ -159,7 +162,7 @@ fn translate(device: &Arc<Device>, ptx: &str) -> Result<CUmodule, CudaError> {
         device: device.name().to_owned(),
         code_name: library.name_of(code),
         log: match written.to_string_lossy().trim() {
-            "" => "the driver gives no reason".to_owned(),
+            "" => "the driver reported no reason".to_owned(),
             text => text.to_owned(),
         },
     })
@@ -167,7 +170,7 @@ fn translate(device: &Arc<Device>, ptx: &str) -> Result<CUmodule, CudaError> {
 
 fn find(library: &Library, module: CUmodule, name: &CStr) -> Result<CUfunction, CudaError> {
     let mut function = ptr::null_mut();
-    // SAFETY: the module is loaded, the name ends with NUL, and the pointer is to a live pointer.
+    // SAFETY: the module is loaded, the name is terminated by NUL, and the pointer refers to a live pointer.
     let code = unsafe { (library.module_function)(&raw mut function, module, name.as_ptr()) };
     library.check("cuModuleGetFunction", code)?;
     Ok(function)
@@ -194,7 +197,7 @@ mod tests {
         );
         assert!(
             version <= (7, 4),
-            "PTX {version:?} is newer than CUDA 11.4 takes"
+            "PTX {version:?} is newer than CUDA 11.4 supports"
         );
         let target = directive(".target ");
         let number: u32 = target

@@ -1,8 +1,8 @@
-//! libcuda's functions, found by name once for the process.
+//! libcuda's functions, looked up by name once per process.
 //!
-//! cudarc opens the library. Its own functions are not called: they panic where a symbol is missing, and they return
-//! the errors of CUDA 11.4 as a Rust enum, in which a number that a newer driver gives would be undefined behavior. Here
-//! an error is a number until it is looked at. Called by everything in `cuda`.
+//! cudarc opens the library. Its own functions are not called: they panic when a symbol is missing, and they return the errors
+//! of CUDA 11.4 as a Rust enum, in which a number of a newer driver would be undefined behavior. Here an error stays a number
+//! until it is checked.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr;
@@ -15,10 +15,10 @@ use sys::{
 
 use super::{CudaError, Version};
 
-/// What every function returns: 0, or the number of an error.
+/// Return value of every function: 0, or an error number.
 pub(super) type CuResult = c_int;
 
-/// Numbers that are reported apart; all others are reported as they are.
+/// Error numbers with their own variants; all others are reported by name.
 pub(super) const SUCCESS: CuResult = 0;
 pub(super) const OUT_OF_MEMORY: CuResult = 2;
 const NO_DEVICE: CuResult = 100;
@@ -26,7 +26,7 @@ const NO_DEVICE: CuResult = 100;
 /// Makes [`Library`] with one field for each function.
 macro_rules! functions {
     ($($(#[$doc:meta])* $field:ident = $name:literal ($($argument:ty),* $(,)?);)*) => {
-        /// Functions of libcuda, all found.
+        /// Functions of libcuda, all present.
         pub(super) struct Library {
             $($(#[$doc])* pub(super) $field: unsafe extern "C" fn($($argument),*) -> CuResult,)*
         }
@@ -35,8 +35,8 @@ macro_rules! functions {
             fn find() -> Result<Self, CudaError> {
                 Ok(Self {
                     $(
-                        // SAFETY: CUDA's driver interface documents this signature for this name; it never changes for
-                        // a name, new signatures get new names (`_v2`).
+                        // SAFETY: CUDA's driver interface documents this signature for this name; it never changes for a name:
+                        // new signatures get new names (`_v2`).
                         $field: unsafe { symbol::<unsafe extern "C" fn($($argument),*) -> CuResult>($name) }?,
                     )*
                 })
@@ -99,11 +99,11 @@ functions! {
 /// The function `name` of libcuda.
 ///
 /// # Safety
-/// `F` must be the type of a C function with the signature that CUDA documents for `name`, and libcuda must be present.
+/// `F` must be the type of a C function with the signature that CUDA documents for `name`, and libcuda must be loaded.
 pub(super) unsafe fn symbol<F: Copy>(name: &'static str) -> Result<F, CudaError> {
-    // SAFETY: `Library::open` has seen that the library is there, so cudarc opens it and does not panic.
+    // SAFETY: `Library::open` has checked that the library is present, so cudarc opens it and does not panic.
     let library = unsafe { sys::culib() };
-    // SAFETY: the caller vouches for the signature; cudarc never closes the library, so the copied pointer stays valid.
+    // SAFETY: the caller guarantees the signature; cudarc never closes the library, so the copied pointer stays valid.
     let found = unsafe { library.get::<F>(name.as_bytes()) };
     found
         .map(|found| *found)
@@ -111,23 +111,26 @@ pub(super) unsafe fn symbol<F: Copy>(name: &'static str) -> Result<F, CudaError>
 }
 
 impl Library {
-    /// Opens libcuda and initializes it, once for the process; a failure is tried again by the next call.
+    /// Opens libcuda and initializes it, once per process; after a failure the next call tries again.
+    ///
+    /// # Errors
+    /// The driver is missing, too old, or fails to initialize.
     pub(super) fn open() -> Result<&'static Self, CudaError> {
         static LIBRARY: OnceLock<Library> = OnceLock::new();
         if let Some(library) = LIBRARY.get() {
             return Ok(library);
         }
-        // SAFETY: opens shared libraries by libcuda's names, whose initializers are NVIDIA's or those of a stand-in.
+        // SAFETY: opens shared libraries by libcuda's names, whose initializers are NVIDIA's or those of a test double.
         if !unsafe { sys::is_culib_present() } {
             return Err(CudaError::NoLibrary);
         }
-        // The version is asked first: an old driver lacks functions, and its age is the better sentence.
+        // The version comes first: an old driver lacks functions, and its age is the better error.
         let version = Self::version()?;
         if version < Version::MIN_VERSION {
             return Err(CudaError::DriverTooOld { found: version });
         }
         let library = Self::find()?;
-        // SAFETY: no flags are defined, 0 is demanded.
+        // SAFETY: no flags are defined, so 0 is required.
         let code = unsafe { (library.init)(0) };
         if code == NO_DEVICE {
             return Err(CudaError::NoDevice);
@@ -136,14 +139,14 @@ impl Library {
         Ok(LIBRARY.get_or_init(|| library))
     }
 
-    /// The newest CUDA that the driver supports. The one question that may come before initialization.
+    /// The newest CUDA version that the driver supports. The only call that is allowed before initialization.
     fn version() -> Result<Version, CudaError> {
-        type Ask = unsafe extern "C" fn(*mut c_int) -> CuResult;
+        type DriverGetVersion = unsafe extern "C" fn(*mut c_int) -> CuResult;
         // SAFETY: this is the signature that CUDA documents.
-        let ask: Ask = unsafe { symbol("cuDriverGetVersion") }?;
+        let get_version: DriverGetVersion = unsafe { symbol("cuDriverGetVersion") }?;
         let mut number = 0;
-        // SAFETY: the pointer is to a live integer, the only demand.
-        let code = unsafe { ask(&raw mut number) };
+        // SAFETY: the pointer refers to a live integer, the only requirement.
+        let code = unsafe { get_version(&raw mut number) };
         if code == SUCCESS {
             return Ok(Version::from_number(number));
         }
@@ -155,7 +158,7 @@ impl Library {
         })
     }
 
-    /// The error behind `code`, if it is one.
+    /// Converts `code` to an error, unless it is 0.
     pub(super) fn check(&self, call: &'static str, code: CuResult) -> Result<(), CudaError> {
         if code == SUCCESS {
             return Ok(());
@@ -168,24 +171,24 @@ impl Library {
         })
     }
 
-    /// CUDA's name of the error `code`.
+    /// CUDA's name of error `code`.
     pub(super) fn name_of(&self, code: CuResult) -> String {
         self.code_text(self.error_name, code, "an unknown error")
     }
 
     fn code_text(
         &self,
-        ask: unsafe extern "C" fn(CuResult, *mut *const c_char) -> CuResult,
+        query: unsafe extern "C" fn(CuResult, *mut *const c_char) -> CuResult,
         code: CuResult,
         unknown: &str,
     ) -> String {
         let mut text = ptr::null();
-        // SAFETY: the pointer is to a live pointer; any number is allowed, unknown ones give an error and null.
-        let answer = unsafe { ask(code, &raw mut text) };
-        if answer != SUCCESS || text.is_null() {
+        // SAFETY: the pointer refers to a live pointer; any number is allowed, unknown ones give an error and null.
+        let status = unsafe { query(code, &raw mut text) };
+        if status != SUCCESS || text.is_null() {
             return unknown.to_owned();
         }
-        // SAFETY: on success the text is a constant of the library, ended by NUL, and the library is never closed.
+        // SAFETY: on success the text is a constant of the library, terminated by NUL, and the library is never closed.
         let text = unsafe { CStr::from_ptr(text) };
         text.to_string_lossy().into_owned()
     }

@@ -1,4 +1,4 @@
-//! Memory of the GPU, and memory of the host that the GPU reaches.
+//! GPU memory, and host memory that the GPU can access.
 
 use std::fmt;
 use std::ptr::{self, NonNull};
@@ -11,20 +11,23 @@ use super::{CudaError, Device};
 const PORTABLE: u32 = 1;
 const MAPPED: u32 = 2;
 
-/// Memory of the GPU. What is in it at first is unknown.
+/// GPU memory. Its initial contents are undefined.
 pub struct DeviceBuffer {
     address: u64,
     len: usize,
-    /// Dropped last: the memory lives in its context.
+    /// Dropped last: the memory is part of its context.
     device: Arc<Device>,
 }
 
 impl DeviceBuffer {
-    /// `len` bytes, at an address that is a multiple of 256.
+    /// Allocates `len` bytes, aligned to 256.
+    ///
+    /// # Errors
+    /// Out of memory.
     pub fn new(device: &Arc<Device>, len: usize) -> Result<Self, CudaError> {
         device.make_current()?;
         let mut address = 0;
-        // SAFETY: the pointer is to a live integer and a context is current; CUDA refuses 0 bytes, so it is 1 at least.
+        // SAFETY: the pointer refers to a live integer and a context is current; CUDA refuses 0 bytes, so it is at least 1.
         let code = unsafe { (device.library().memory_allocate)(&raw mut address, len.max(1)) };
         device.check_allocation("cuMemAlloc", "GPU", len, code)?;
         Ok(Self {
@@ -34,19 +37,19 @@ impl DeviceBuffer {
         })
     }
 
-    /// Bytes.
+    /// Length in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it has no bytes.
+    /// Whether the length is 0.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Where it lies in the GPU's memory.
+    /// Address in GPU memory.
     pub(crate) fn address(&self) -> u64 {
         self.address
     }
@@ -55,7 +58,7 @@ impl DeviceBuffer {
 impl Drop for DeviceBuffer {
     fn drop(&mut self) {
         let _ = self.device.make_current();
-        // SAFETY: allocated by `new` and not freed before; the code that gave the address to the GPU waits for it.
+        // SAFETY: allocated by `new` and not freed before; the code that passed the address to the GPU waits for it.
         let _ = unsafe { (self.device.library().memory_free)(self.address) };
     }
 }
@@ -66,41 +69,44 @@ impl fmt::Debug for DeviceBuffer {
     }
 }
 
-/// Page-locked memory of the host, zero at first. The GPU copies from and to it without the CPU's help, and an integrated
-/// GPU also reads it in place.
+/// Page-locked host memory, initially zero. The GPU copies from and to it without the CPU, and an integrated GPU also reads
+/// it without a copy.
 pub struct PinnedBuffer {
     pointer: NonNull<u8>,
     len: usize,
-    /// Where the GPU sees the memory.
+    /// Address for the GPU.
     address: u64,
-    /// Dropped last: the memory lives in its context.
+    /// Dropped last: the memory is part of its context.
     device: Arc<Device>,
 }
 
-// SAFETY: it is plain memory with one owner.
+// SAFETY: plain memory with one owner.
 unsafe impl Send for PinnedBuffer {}
-// SAFETY: through a shared reference it is only read.
+// SAFETY: a shared reference allows reading only.
 unsafe impl Sync for PinnedBuffer {}
 
 impl PinnedBuffer {
-    /// `len` bytes, at an address that is a multiple of 256.
+    /// Allocates `len` bytes, aligned to 256.
+    ///
+    /// # Errors
+    /// Out of memory.
     pub fn new(device: &Arc<Device>, len: usize) -> Result<Self, CudaError> {
         device.make_current()?;
         let library = device.library();
         let mut pointer = ptr::null_mut();
-        // SAFETY: the pointer is to a live pointer, the flags are CUDA's, a context is current, and it is 1 byte at least.
+        // SAFETY: the pointer refers to a live pointer, the flags are CUDA's, a context is current, and the size is at least 1.
         let code =
             unsafe { (library.host_allocate)(&raw mut pointer, len.max(1), PORTABLE | MAPPED) };
         device.check_allocation("cuMemHostAlloc", "page-locked", len, code)?;
         let Some(pointer) = NonNull::new(pointer.cast::<u8>()) else {
             return Err(CudaError::OutOfMemory {
                 kind: "page-locked",
-                asked: len,
+                requested: len,
                 free: 0,
                 total: 0,
             });
         };
-        // SAFETY: these bytes were just allocated and have no other reference; CUDA does not define their contents.
+        // SAFETY: these bytes were just allocated and have no other reference; their contents are undefined so far.
         unsafe { pointer.write_bytes(0, len) };
         let mut buffer = Self {
             pointer,
@@ -115,34 +121,34 @@ impl PinnedBuffer {
         Ok(buffer)
     }
 
-    /// Bytes.
+    /// Length in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it has no bytes.
+    /// Whether the length is 0.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The bytes.
+    /// The bytes, read-only.
     #[must_use]
     pub fn as_slice(&self) -> &[u8] {
-        // SAFETY: allocated and set to zero by `new`, alive while `self` is; the code that lets the GPU write here
-        // guarantees that nothing reads meanwhile.
+        // SAFETY: allocated and zeroed by `new`, alive while `self` is; the code that lets the GPU write here ensures that
+        // nothing reads meanwhile.
         unsafe { slice::from_raw_parts(self.pointer.as_ptr(), self.len) }
     }
 
-    /// The bytes, to be written.
+    /// The bytes, writable.
     #[must_use]
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
-        // SAFETY: as in `as_slice`; `self` is borrowed for writing, so there is no other slice of it.
+        // SAFETY: as in `as_slice`; `self` is borrowed mutably, so there is no other slice of it.
         unsafe { slice::from_raw_parts_mut(self.pointer.as_ptr(), self.len) }
     }
 
-    /// Where the GPU sees the memory.
+    /// Address for the GPU.
     pub(crate) fn address(&self) -> u64 {
         self.address
     }
@@ -151,7 +157,7 @@ impl PinnedBuffer {
 impl Drop for PinnedBuffer {
     fn drop(&mut self) {
         let _ = self.device.make_current();
-        // SAFETY: allocated by `new` and not freed before; the code that gave the address to the GPU waits for it.
+        // SAFETY: allocated by `new` and not freed before; the code that passed the address to the GPU waits for it.
         let _ = unsafe { (self.device.library().host_free)(self.pointer.as_ptr().cast()) };
     }
 }

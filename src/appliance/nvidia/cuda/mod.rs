@@ -1,8 +1,8 @@
 //! The GPU through libcuda: device, memory, streams, events, graphs, and the preprocessing kernel.
 //!
-//! cudarc finds and opens the library; its bindings are those of CUDA 11.4, which JetPack 5 has. What is public here is
-//! safe. What callers cannot check (raw addresses, copies that run on after the call returns) is `unsafe` and visible
-//! only in this crate.
+//! cudarc finds and opens the library; its bindings are those of CUDA 11.4, as in JetPack 5. The public interface is safe.
+//! What callers cannot check (raw addresses, copies that continue after the call returns) is `unsafe` and visible in this
+//! crate only.
 //!
 //! ```text
 //!   Library ─► Device ─┬─► Stream ─► Graph

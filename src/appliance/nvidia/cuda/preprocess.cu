@@ -1,10 +1,11 @@
-// Images to the network's input tensor: padding, plane order, normalization and number format, one launch for a batch.
+// Images to the network's input tensor: padding, plane order, normalization and element type, one launch per batch.
 //
-// The tensor is [batch, 3, height, width], and all of it is written. A thread writes 16 bytes of each plane: 4 pixels as
+// The tensor is [batch, 3, height, width]; every element is written. A thread writes 16 bytes of each plane: 4 pixels as
 // 32-bit floats, 8 as 16-bit floats, 16 as bytes. Arithmetic is rounded after each step, so that 32-bit floats equal those
 // that the CPU writes, bit for bit; NV12 becomes RGB in integers for the same reason.
 //
-// preprocess.rs holds the Rust side of `Picture` and `Job`; make-ptx makes preprocess.ptx of this file.
+// preprocess.rs has the Rust side of `Picture` (`ImageEntry`) and `Job` (`KernelParams`); make-ptx compiles this file to
+// preprocess.ptx.
 #include "intrinsics.h"
 
 // One image of the batch: 48 bytes, 16-byte aligned.
@@ -12,26 +13,26 @@ struct Picture {
     u64 pixels;       // address of the first BGRx pixel, or of the first luma byte
     u64 chroma;       // NV12: address of the first pair of chroma bytes
     u32 pitch;        // bytes from one row to the next
-    u32 chroma_pitch; // NV12: the same of the chroma rows
+    u32 chroma_pitch; // NV12: the same for chroma rows
     u32 width;        // pixels in a row
     u32 height;       // rows
-    u32 left;         // column of the tensor in which the picture begins
-    u32 top;          // row of the tensor in which it begins
+    u32 left;         // column of the tensor at which the image begins
+    u32 top;          // row of the tensor at which it begins
     u32 unused[2];
 };
 
-// What is the same for the whole batch.
+// Parameters for the whole batch.
 struct Job {
     u64 pictures;     // address of the batch's array of Picture
     u64 output;       // address of the tensor, 16-byte aligned
     u32 width;        // of the tensor
     u32 height;
-    u32 groups;       // 16 bytes of each plane make a group
+    u32 groups;       // a group is 16 bytes of each plane
     u32 whole;        // whether no thread's pixels go beyond a row
     u32 shift[3];     // which byte of a BGRx word each plane takes, in bits
     float mean[3];    // value = (byte - mean) * scale
     float scale[3];
-    float padding[3]; // the value outside of the picture
+    float padding[3]; // value outside of the image
     float quantum;    // bytes only: written is value * quantum, rounded, from low to high
     float low;
     float high;
@@ -69,7 +70,7 @@ struct Bgrx {
     INLINE u32 pixel(const Job &, const Picture &picture, u32 x, u32 y) {
         return load_u32(picture.pixels + static_cast<u64>(y) * picture.pitch + 4 * x);
     }
-    // Pixels x to x + COUNT - 1 of row y, all inside the image; false where they cannot be had in few accesses.
+    // Pixels x to x + COUNT - 1 of row y, all inside the image; false if they need more than a few accesses.
     template <int COUNT> INLINE bool pixels(const Job &, const Picture &picture, u32 x, u32 y, u32 *into) {
         u64 address = picture.pixels + static_cast<u64>(y) * picture.pitch + 4 * x;
         if (address % 16 == 0) {
@@ -137,14 +138,14 @@ INLINE Picture load_picture(u64 address) {
     return picture;
 }
 
-// The number for one plane: of the pixel, or of the padding.
+// The element of one plane: from the pixel, or padding.
 template <class Element> INLINE u32 number(const Job &job, int plane, bool inside, u32 pixel) {
     float byte = static_cast<float>(static_cast<int>(pixel >> job.shift[plane] & 0xff));
     float value = multiply(subtract(byte, job.mean[plane]), job.scale[plane]);
     return Element::encode(job, inside ? value : job.padding[plane]);
 }
 
-// `count` numbers of each plane, one after the other, beginning with number `at` of the planes: for edges and odd widths.
+// Writes `count` elements of each plane one by one, starting at element `at`: for edges and odd widths.
 template <class Format, class Element>
 INLINE void one_by_one(const Job &job, const Picture &picture, u64 output, u64 plane_bytes, u32 at, u32 count) {
 #pragma unroll 1
@@ -159,8 +160,8 @@ INLINE void one_by_one(const Job &job, const Picture &picture, u64 output, u64 p
     }
 }
 
-// One thread's share: GROUPS times 16 bytes of each plane, a block's width apart, so that neighbors touch neighboring memory.
-// All loads are under way before the first store.
+// One thread's share: GROUPS times 16 bytes of each plane, a block's width apart, so that neighboring threads access
+// neighboring memory. All loads are issued before the first store.
 template <class Format, class Element, int GROUPS> INLINE void preprocess(const Job &job) {
     const int PER_WORD = Element::PIXELS_PER_WORD, COUNT = 4 * PER_WORD, BITS = 32 / PER_WORD;
     u32 first = block_x() * block_threads() * GROUPS + thread_x();
@@ -176,7 +177,7 @@ template <class Format, class Element, int GROUPS> INLINE void preprocess(const 
     for (int group = 0; group < GROUPS; group++) {
         u32 at = (first + group * block_threads()) * COUNT;
         u32 y = at / job.width, x = at - y * job.width;
-        // Left of the image or above it, these wrap to numbers beyond any size.
+        // Left of the image or above it, these wrap to values beyond any size.
         u32 column = x - picture.left, row = y - picture.top;
         bool in_row = row < picture.height;
         bool apart = !in_row || x >= picture.left + picture.width || x + COUNT <= picture.left;
@@ -224,7 +225,7 @@ KERNEL jetwatch_nv12_float(Job job) { preprocess<Nv12, AsFloat, 1>(job); }
 KERNEL jetwatch_nv12_half(Job job) { preprocess<Nv12, AsHalf, 1>(job); }
 KERNEL jetwatch_nv12_byte(Job job) { preprocess<Nv12, AsByte, 1>(job); }
 
-// Does nothing for a time: a stand-in for a network, by which the way around it can be measured.
+// Does nothing for a given time: replaces a network, to measure everything around it.
 KERNEL jetwatch_pause(u64 duration) {
     u64 begin = nanoseconds();
     while (nanoseconds() - begin < duration) {

@@ -1,6 +1,5 @@
-//! The Rust side of the preprocessing kernel: its parameters for the tensor and for each image.
-//!
-//! `preprocess.cu` is the kernel. Called by the execution, once for a batch.
+//! Host side of the preprocessing kernel (`preprocess.cu`): its parameters for the tensor and for each image. A session launches
+//! it once per batch.
 
 use std::sync::Arc;
 
@@ -10,28 +9,28 @@ use super::{CudaError, Device, Kernels, Stream};
 /// Planes of the tensor.
 const PLANES: usize = 3;
 
-/// Bytes that one thread writes of each plane.
+/// Bytes that one thread writes per plane.
 const BYTES_PER_THREAD: usize = 16;
 
-/// How pixels lie in memory.
+/// Memory layout of pixels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PixelFormat {
-    /// 4 bytes a pixel: blue, green, red, unused.
+    /// 4 bytes per pixel: blue, green, red, unused.
     Bgrx,
-    /// A byte of luma a pixel; below, for each 2×2 pixels a byte of blue and one of red difference. Limited range.
+    /// A plane of luma, 1 byte per pixel, and a plane of interleaved Cb and Cr, 2 bytes per 2×2 pixels. Limited range.
     Nv12(ColorMatrix),
 }
 
-/// How luma and color differences make red, green and blue.
+/// Conversion from Y'CbCr to red, green and blue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ColorMatrix {
-    /// Standard definition.
+    /// BT.601, standard definition.
     Bt601,
-    /// High definition.
+    /// BT.709, high definition.
     Bt709,
 }
 
-/// Numbers of the tensor.
+/// Element type of the tensor.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Element {
     /// 32-bit floats.
@@ -40,7 +39,7 @@ pub enum Element {
     F16,
     /// Signed bytes: the value divided by `scale`, rounded to even, -128 to 127.
     I8 {
-        /// Value of one step, above 0. The division is a multiplication by its inverse in 32-bit floats.
+        /// Quantization step, above 0. The kernel multiplies by its inverse, a 32-bit float.
         scale: f32,
     },
     /// Unsigned bytes: the value rounded to even, 0 to 255.
@@ -48,7 +47,7 @@ pub enum Element {
 }
 
 impl Element {
-    /// Bytes of one number.
+    /// Size of one element in bytes.
     #[must_use]
     pub fn bytes(self) -> usize {
         match self {
@@ -59,7 +58,7 @@ impl Element {
     }
 }
 
-/// Order of the tensor's planes.
+/// Order of the tensor's color planes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlaneOrder {
     /// Red first.
@@ -68,27 +67,27 @@ pub enum PlaneOrder {
     Bgr,
 }
 
-/// A tensor `[batch, 3, height, width]` that is made of images.
+/// Format of a tensor `[batch, 3, height, width]` that is computed from images.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TensorFormat {
-    /// Numbers in a row.
+    /// Elements per row.
     pub width: u32,
     /// Rows.
     pub height: u32,
-    /// Type of the numbers.
+    /// Element type.
     pub element: Element,
     /// Order of the planes.
     pub order: PlaneOrder,
-    /// Subtracted from each byte, by plane.
+    /// Subtracted from each sample, per plane.
     pub mean: [f32; PLANES],
-    /// Multiplied after that, by plane.
+    /// Multiplied after that, per plane.
     pub scale: [f32; PLANES],
-    /// The byte that stands outside of the image, before mean and scale.
+    /// Value of samples outside of the image, before mean and scale.
     pub padding: u8,
 }
 
 impl TensorFormat {
-    /// Bytes that one image takes in the tensor.
+    /// Bytes per image.
     #[must_use]
     pub fn bytes(&self) -> usize {
         PLANES * self.plane_len() * self.element.bytes()
@@ -98,7 +97,7 @@ impl TensorFormat {
         self.width as usize * self.height as usize
     }
 
-    /// Whether the kernel can count its numbers: both sides at least 1, at most 2^31 numbers in a plane.
+    /// Whether the kernel can index the tensor: both sides at least 1, at most 2^31 elements per plane.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         let numbers = u64::from(self.width) * u64::from(self.height);
@@ -106,10 +105,10 @@ impl TensorFormat {
     }
 }
 
-/// Bytes of one [`ImageEntry`].
+/// Size of one [`ImageEntry`] in bytes.
 pub(crate) const IMAGE_ENTRY_BYTES: usize = 48;
 
-/// One image of the batch, as the kernel reads it (`Picture` in `preprocess.cu`). All zero is an image of no pixels.
+/// One image of the batch in the kernel's layout (`Picture` in `preprocess.cu`). All zero: an image without pixels.
 #[repr(C, align(16))]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ImageEntry {
@@ -125,16 +124,16 @@ pub(crate) struct ImageEntry {
     pub width: u32,
     /// Rows.
     pub height: u32,
-    /// The tensor's column in which the image begins.
+    /// Column of the tensor at which the image begins.
     pub left: u32,
-    /// The tensor's row in which it begins.
+    /// Row of the tensor at which the image begins.
     pub top: u32,
-    /// Zero.
+    /// Zero; padding.
     pub unused: [u32; 2],
 }
 
 impl ImageEntry {
-    /// Its bytes, as the kernel reads them.
+    /// The entry's bytes in the kernel's layout.
     pub(crate) fn to_bytes(self) -> [u8; IMAGE_ENTRY_BYTES] {
         let mut bytes = [0; IMAGE_ENTRY_BYTES];
         bytes[0..8].copy_from_slice(&self.pixels.to_ne_bytes());
@@ -154,11 +153,11 @@ impl ImageEntry {
     }
 }
 
-/// What is the same for the whole batch (`KernelParams` in `preprocess.cu`).
+/// Parameters for the whole batch (`Job` in `preprocess.cu`).
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 struct KernelParams {
-    pictures: u64,
+    images: u64,
     output: u64,
     width: u32,
     height: u32,
@@ -174,7 +173,7 @@ struct KernelParams {
     matrix: Matrix,
 }
 
-/// Factors of NV12 in units of 2^-16; the kernel adds a half and shifts, so every machine gets the same bytes.
+/// Coefficients for NV12 in units of 2^-16; the kernel adds a half and shifts, so every machine computes the same bytes.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Matrix {
@@ -186,10 +185,10 @@ struct Matrix {
 }
 
 impl Matrix {
-    /// Of the shares that red and blue have of luma.
+    /// From the shares of red and blue in luma.
     fn new(red: f64, blue: f64) -> Self {
         let unit = |factor: f64| (factor * 65536.0).round() as i32;
-        // Limited range: luma has 219 steps, each color difference 224, for 255 of red, green and blue.
+        // Limited range: 219 steps of luma and 224 of each chroma for 255 steps of red, green and blue.
         let difference = 255.0 / 224.0 * 2.0;
         let green = 1.0 - red - blue;
         Self {
@@ -210,16 +209,16 @@ impl Matrix {
     }
 }
 
-/// The kernel, set up for one tensor format and one pixel format.
+/// The kernel, configured for one tensor format and one pixel format.
 pub(crate) struct Preprocess {
-    job: KernelParams,
+    params: KernelParams,
     kernel: Kernel,
     columns: u32,
     kernels: Arc<Kernels>,
 }
 
 impl Preprocess {
-    /// For tensors of the format `tensor`, which must be sound, and images of the format `pixels`.
+    /// For tensors of format `tensor`, which must be [valid](TensorFormat::is_valid), and images of format `pixels`.
     pub(crate) fn new(
         device: &Arc<Device>,
         pixels: PixelFormat,
@@ -240,7 +239,7 @@ impl Preprocess {
         };
         let padding = f32::from(tensor.padding);
         let params = KernelParams {
-            pictures: 0,
+            images: 0,
             output: 0,
             width: tensor.width,
             height: tensor.height,
@@ -261,38 +260,38 @@ impl Preprocess {
             matrix: Matrix::for_format(pixels),
         };
         Ok(Self {
-            job: params,
+            params,
             kernel: Kernel::Preprocess(format + element),
             columns: threads.div_ceil(BLOCK_THREADS),
             kernels: device.kernels()?,
         })
     }
 
-    /// Puts the making of `count` images' tensors into `stream`; `count` is 1 to 65535.
+    /// Enqueues the conversion of `count` images, 1 to 65535, in `stream`.
     ///
     /// # Safety
-    /// Until the stream has come past it, and at each launch of a graph in which it is captured: at `images` there are
-    /// `count` entries, 16-byte aligned, whose pixels are in memory that the GPU reads, and at `output`, 16-byte aligned, is
-    /// space for `count` images of the tensor, which nothing else uses.
+    /// Until the stream has passed it, and at each launch of a graph in which it is captured: at `images` there are `count`
+    /// entries, 16-byte aligned, whose pixels are in memory that the GPU can read, and at `output`, 16-byte aligned, is space
+    /// for `count` images of the tensor, which nothing else uses.
     pub(crate) unsafe fn enqueue(
         &self,
         stream: &Stream,
-        pictures: u64,
+        images: u64,
         output: u64,
         count: usize,
     ) -> Result<(), CudaError> {
-        let job = KernelParams {
-            pictures,
+        let params = KernelParams {
+            images,
             output,
-            ..self.job
+            ..self.params
         };
         let grid = Grid {
             columns: self.columns,
             rows: count as u32,
             threads: BLOCK_THREADS,
         };
-        // SAFETY: `KernelParams` is laid out as the kernel's parameter (a test compares the sizes); the caller vouches for the rest.
-        unsafe { self.kernels.launch(self.kernel, stream, grid, &job) }
+        // SAFETY: `KernelParams` has the layout of the kernel's parameter (a test compares the sizes); the caller guarantees the rest.
+        unsafe { self.kernels.launch(self.kernel, stream, grid, &params) }
     }
 }
 
@@ -320,14 +319,14 @@ mod tests {
             top: 8,
             unused: [0; 2],
         };
-        let words: Vec<u32> = entry
+        let values: Vec<u32> = entry
             .to_bytes()
             .as_chunks::<4>()
             .0
             .iter()
-            .map(|word| u32::from_ne_bytes(*word))
+            .map(|value| u32::from_ne_bytes(*value))
             .collect();
-        assert_eq!(words, [1, 0, 2, 0, 3, 4, 5, 6, 7, 8, 0, 0]);
+        assert_eq!(values, [1, 0, 2, 0, 3, 4, 5, 6, 7, 8, 0, 0]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A queue of work on the GPU.
+//! CUDA streams: queues of work on the GPU.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -8,29 +8,32 @@ use cudarc::driver::sys::CUstream;
 
 use super::{CudaError, Device, DeviceBuffer};
 
-/// CU_STREAM_NON_BLOCKING: does not wait for what others put into the process's default stream.
+/// CU_STREAM_NON_BLOCKING: does not wait for work in the default stream of the process.
 const NON_BLOCKING: u32 = 1;
 
-/// Work that runs in order; two streams run side by side.
+/// Work that runs in order. Two streams run concurrently.
 pub struct Stream {
     raw: CUstream,
-    /// Whether someone else made it and destroys it.
+    /// Whether another owner created it and destroys it.
     is_borrowed: bool,
-    /// Dropped last: the stream lives in its context.
+    /// Dropped last: the stream is part of its context.
     device: Arc<Device>,
 }
 
-// SAFETY: CUDA's streams may be used from any thread, and from several at once.
+// SAFETY: CUDA streams may be used from any thread, and from several at once.
 unsafe impl Send for Stream {}
 // SAFETY: as above.
 unsafe impl Sync for Stream {}
 
 impl Stream {
-    /// An empty stream of its own.
+    /// Creates an empty stream.
+    ///
+    /// # Errors
+    /// The driver reports a failure.
     pub fn new(device: &Arc<Device>) -> Result<Self, CudaError> {
         device.make_current()?;
         let mut raw = ptr::null_mut();
-        // SAFETY: the pointer is to a live pointer, the flag is CUDA's, and a context is current.
+        // SAFETY: the pointer refers to a live pointer, the flag is CUDA's, and a context is current.
         let code = unsafe { (device.library().stream_create)(&raw mut raw, NON_BLOCKING) };
         device.library().check("cuStreamCreate", code)?;
         Ok(Self {
@@ -40,10 +43,10 @@ impl Stream {
         })
     }
 
-    /// A stream that someone else made and destroys.
+    /// A stream that another owner created and destroys.
     ///
     /// # Safety
-    /// `raw` must be a stream of `device`, alive for as long as the result is.
+    /// `raw` must be a stream of `device` that is alive for as long as the result.
     pub(crate) unsafe fn borrowed(device: &Arc<Device>, raw: *mut c_void) -> Self {
         Self {
             raw: raw.cast(),
@@ -52,13 +55,16 @@ impl Stream {
         }
     }
 
-    /// The GPU it runs on.
+    /// The GPU of the stream.
     #[must_use]
     pub fn device(&self) -> &Arc<Device> {
         &self.device
     }
 
-    /// Waits until all that was put in is done. An error may be that of anything that ran before on the GPU.
+    /// Blocks until all enqueued work is done.
+    ///
+    /// # Errors
+    /// A failure of any earlier work on the GPU.
     pub fn synchronize(&self) -> Result<(), CudaError> {
         self.device.make_current()?;
         // SAFETY: the handle is alive.
@@ -66,10 +72,16 @@ impl Stream {
         self.device.library().check("cuStreamSynchronize", code)
     }
 
-    /// Copies `bytes` to the beginning of `to` and waits until they are there. Panics when they do not fit.
+    /// Copies `bytes` to the beginning of `to`, and blocks until that is done.
+    ///
+    /// # Errors
+    /// A failure of this copy or of any earlier work on the GPU.
+    ///
+    /// # Panics
+    /// When `bytes` is longer than `to`.
     pub fn upload(&self, bytes: &[u8], to: &mut DeviceBuffer) -> Result<(), CudaError> {
         assert!(bytes.len() <= to.len(), "bytes that fit into the buffer");
-        // SAFETY: both ranges are alive and long enough, and neither is let go before `synchronize` returns.
+        // SAFETY: both ranges are alive and long enough, and neither is released before `synchronize` returns.
         unsafe {
             self.copy(
                 to.address(),
@@ -80,11 +92,17 @@ impl Stream {
         self.synchronize()
     }
 
-    /// Fills `into` from the beginning of `from` and waits until that is done. Panics when `from` is shorter.
+    /// Fills `into` from the beginning of `from`, and blocks until that is done.
+    ///
+    /// # Errors
+    /// A failure of this copy or of any earlier work on the GPU.
+    ///
+    /// # Panics
+    /// When `into` is longer than `from`.
     pub fn download(&self, from: &DeviceBuffer, into: &mut [u8]) -> Result<(), CudaError> {
         assert!(into.len() <= from.len(), "bytes that the buffer has");
-        // SAFETY: both ranges are alive and long enough, and neither is let go before `synchronize` returns; `into` is
-        // borrowed for writing, so nothing else sees it change.
+        // SAFETY: both ranges are alive and long enough, and neither is released before `synchronize` returns; `into` is
+        // borrowed mutably, so no other code accesses it.
         unsafe {
             self.copy(
                 into.as_mut_ptr().expose_provenance() as u64,
@@ -95,22 +113,22 @@ impl Stream {
         self.synchronize()
     }
 
-    /// Puts a copy of `bytes` bytes into the stream; the addresses are of the GPU's memory or of the host's.
+    /// Enqueues a copy of `bytes` bytes; the addresses are of GPU memory or of host memory.
     ///
     /// # Safety
-    /// Both ranges stay allocated, the one at `from` unchanged and the one at `to` unused by anyone else, until the stream
-    /// has come past this copy, and at each launch of a graph in which it is captured.
+    /// Both ranges stay allocated, the one at `from` unchanged and the one at `to` not used otherwise, until the stream has
+    /// passed this copy, and at each launch of a graph in which it is captured.
     pub(crate) unsafe fn copy(&self, to: u64, from: u64, bytes: usize) -> Result<(), CudaError> {
         if bytes == 0 {
             return Ok(());
         }
         self.device.make_current()?;
-        // SAFETY: the caller vouches for the ranges; CUDA distinguishes host and GPU memory by the address.
+        // SAFETY: the caller guarantees the ranges; CUDA distinguishes host and GPU memory by the address.
         let code = unsafe { (self.device.library().copy)(to, from, bytes, self.raw) };
         self.device.library().check("cuMemcpyAsync", code)
     }
 
-    /// The handle for libraries that take one. Valid while `self` lives.
+    /// The handle for other libraries. Valid while `self` lives.
     pub(crate) fn raw(&self) -> *mut c_void {
         self.raw.cast()
     }
@@ -126,7 +144,7 @@ impl Drop for Stream {
             return;
         }
         let _ = self.device.make_current();
-        // SAFETY: made by `new` and not destroyed before; CUDA finishes what is still in it.
+        // SAFETY: created by `new` and not destroyed before; CUDA finishes the work that is still in it.
         let _ = unsafe { (self.device.library().stream_destroy)(self.raw) };
     }
 }

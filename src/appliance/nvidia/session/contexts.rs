@@ -1,11 +1,11 @@
-//! Which execution context runs which batch count, and what of it is recorded as a graph.
+//! Selects the execution context for a batch count, and records runs as CUDA graphs.
 //!
-//! A graph holds the state that the context had when it was recorded: a context whose shapes change afterwards makes its
-//! graphs invalid (NVIDIA's guide to TensorRT). So each count has a context of its own, made when the count first
-//! comes. Where the network gives no second context, all counts share one, and a change of the count drops its graph.
+//! A graph contains the state that the context had when it was recorded: a later change of the context's shapes invalidates its
+//! graphs (NVIDIA's guide to TensorRT). So each count has its own context, created when the count first occurs. If the network
+//! supports only one context, all counts share it, and a change of the count drops its graph.
 
 use super::enqueue::Enqueue;
-use super::error::ExecutionError;
+use super::error::SessionError;
 use super::submission::{Submission, TimingEvents};
 use super::timing::LayerTime;
 use crate::cuda::Graph;
@@ -13,37 +13,37 @@ use crate::cuda::Graph;
 /// One in this many runs of a graph measures the times of its stages.
 const TIMING_SAMPLE_INTERVAL: usize = 32;
 
-/// A context and what is known of it. Fields are dropped in order: the graph uses the context's memory.
+/// A context and its state. Fields are dropped in order: the graph uses the context's memory.
 pub(super) struct BatchContext {
-    /// The recorded run.
+    /// The recorded run, if any.
     graphs: Option<CudaGraphs>,
     pub(super) network: Box<dyn Enqueue>,
-    /// The batch that the context is set to.
+    /// Batch count that the context is set to.
     count: Option<usize>,
-    /// Runs with that batch since it was set.
+    /// Runs with that count since it was set.
     runs: usize,
 }
 
-/// A run recorded twice.
+/// A run recorded twice: without and with timing events for the stages.
 struct CudaGraphs {
     plain: Graph,
     timed: Graph,
 }
 
-/// The execution contexts of one execution, one for each batch count.
+/// The execution contexts of one session, one for each batch count.
 pub(super) struct ContextPool {
     contexts: Vec<BatchContext>,
     mode: Mode,
-    /// Whether times of layers are to be taken after each run.
+    /// Whether layer times are collected after each run.
     measures_layers: bool,
 }
 
-/// How runs are put into the stream.
+/// How runs are enqueued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     /// Call by call.
     Eager,
-    /// As graphs, with a context for each count.
+    /// As graphs, with one context per count.
     Graphs,
     /// As graphs, with one context for all counts.
     SharedGraphs,
@@ -53,32 +53,32 @@ impl ContextPool {
     /// Sets the addresses of `network`'s tensors.
     pub(super) fn new(
         network: Box<dyn Enqueue>,
-        work: &Submission,
+        submission: &Submission,
         graphs: bool,
-    ) -> Result<Self, ExecutionError> {
-        let lane = BatchContext::new(network, work)?;
+    ) -> Result<Self, SessionError> {
+        let context = BatchContext::new(network, submission)?;
         Ok(Self {
-            contexts: vec![lane],
+            contexts: vec![context],
             mode: if graphs { Mode::Graphs } else { Mode::Eager },
             measures_layers: false,
         })
     }
 
-    /// Has all runs go call by call from now on, in the context that is returned. The stream must be empty.
+    /// Makes all further runs go call by call, in the returned context. The stream must be empty.
     pub(super) fn eager(&mut self) -> &mut BatchContext {
         self.mode = Mode::Eager;
         self.contexts.truncate(1);
-        let lane = &mut self.contexts[0];
-        lane.graphs = None;
-        lane
+        let context = &mut self.contexts[0];
+        context.graphs = None;
+        context
     }
 
-    /// Has the network's layers measured from now on. The stream must be empty.
-    pub(super) fn measure_layers(&mut self) -> Result<(), ExecutionError> {
+    /// Measures the network's layers in all further runs. The stream must be empty.
+    pub(super) fn measure_layers(&mut self) -> Result<(), SessionError> {
         let network = &mut self.eager().network;
         network
             .measure_layers()
-            .map_err(|reason| ExecutionError::Network {
+            .map_err(|reason| SessionError::Network {
                 doing: "measure its layers".to_owned(),
                 reason,
             })?;
@@ -86,21 +86,21 @@ impl ContextPool {
         Ok(())
     }
 
-    /// Takes the layers' times of the run that has just ended, if they are measured.
-    pub(super) fn collect_layer_times(&mut self) -> Result<(), ExecutionError> {
+    /// Collects the layer times of the run that has just ended, if they are measured.
+    pub(super) fn collect_layer_times(&mut self) -> Result<(), SessionError> {
         if !self.measures_layers {
             return Ok(());
         }
         self.contexts[0]
             .network
             .collect_layer_times()
-            .map_err(|reason| ExecutionError::Network {
+            .map_err(|reason| SessionError::Network {
                 doing: "report the times of its layers".to_owned(),
                 reason,
             })
     }
 
-    /// Times of the layers in all runs that were measured.
+    /// Times of the layers in all measured runs.
     pub(super) fn layer_times(&self) -> Vec<LayerTime> {
         self.contexts[0].network.layer_times()
     }
@@ -109,42 +109,42 @@ impl ContextPool {
     pub(super) fn is_recorded(&self, count: usize) -> bool {
         self.contexts
             .iter()
-            .any(|lane| lane.count == Some(count) && lane.graphs.is_some())
+            .any(|context| context.count == Some(count) && context.graphs.is_some())
     }
 
-    /// Puts a run of `count` images into the stream and returns which of its stages are marked.
+    /// Enqueues a run of `count` images and returns which timing events it records.
     ///
     /// # Safety
-    /// As of [`Submission::enqueue`]; the run before is done.
+    /// Those of [`Submission::enqueue`]; the previous run is done.
     pub(super) unsafe fn enqueue(
         &mut self,
-        work: &Submission,
+        submission: &Submission,
         count: usize,
-    ) -> Result<TimingEvents, ExecutionError> {
-        let index = self.find(work, count)?;
-        let lane = &mut self.contexts[index];
-        lane.set_count(count)?;
-        lane.runs += 1;
-        let Some(graphs) = &mut lane.graphs else {
-            // SAFETY: the caller vouches for it.
-            unsafe { work.enqueue(&mut *lane.network, count, TimingEvents::All) }?;
+    ) -> Result<TimingEvents, SessionError> {
+        let index = self.find(submission, count)?;
+        let context = &mut self.contexts[index];
+        context.set_count(count)?;
+        context.runs += 1;
+        let Some(graphs) = &mut context.graphs else {
+            // SAFETY: the caller guarantees it.
+            unsafe { submission.enqueue(&mut *context.network, count, TimingEvents::All) }?;
             return Ok(TimingEvents::All);
         };
-        let (graph, marks) = match lane.runs.is_multiple_of(TIMING_SAMPLE_INTERVAL) {
+        let (graph, events) = match context.runs.is_multiple_of(TIMING_SAMPLE_INTERVAL) {
             true => (&mut graphs.timed, TimingEvents::AllInGraph),
             false => (&mut graphs.plain, TimingEvents::Ends),
         };
-        work.record_begin(marks)?;
-        // SAFETY: the graph was recorded of this context, whose shapes and addresses are unchanged since
-        // (`set_count` drops it otherwise), and of `submission`, whose buffers live as long; the caller vouches for the rest.
-        unsafe { graph.launch(&work.stream) }?;
-        work.record_end(marks)?;
-        Ok(marks)
+        submission.record_begin(events)?;
+        // SAFETY: the graph was recorded from this context, whose shapes and addresses are unchanged since
+        // (`set_count` drops it otherwise), and of `submission`, whose buffers live as long; the caller guarantees the rest.
+        unsafe { graph.launch(&submission.stream) }?;
+        submission.record_end(events)?;
+        Ok(events)
     }
 
-    /// Records the run of `count`, once it ran call by call (twice, where a change of the count would undo it), so that
-    /// the network has done by then what it does only after a change of shape. The stream must be empty.
-    pub(super) fn record(&mut self, work: &Submission, count: usize) {
+    /// Records the run of `count` after it ran call by call (twice, if contexts are shared), because the network does some work
+    /// only after a change of shape. The stream must be empty.
+    pub(super) fn record(&mut self, submission: &Submission, count: usize) {
         let needed = match self.mode {
             Mode::Eager => return,
             Mode::Graphs => 1,
@@ -153,15 +153,17 @@ impl ContextPool {
         let found = self
             .contexts
             .iter_mut()
-            .find(|lane| lane.count == Some(count));
-        let Some(lane) = found.filter(|lane| lane.graphs.is_none() && lane.runs >= needed) else {
+            .find(|context| context.count == Some(count));
+        let Some(context) =
+            found.filter(|context| context.graphs.is_none() && context.runs >= needed)
+        else {
             return;
         };
-        let network = &mut *lane.network;
-        let mut capture = |marks| {
-            Graph::capture(&work.stream, || {
-                // SAFETY: nothing runs now; what it demands at each launch, `enqueue` above sees to.
-                unsafe { work.enqueue(network, count, marks) }
+        let network = &mut *context.network;
+        let mut capture = |events| {
+            Graph::capture(&submission.stream, || {
+                // SAFETY: nothing runs now; `enqueue` above ensures the requirements of each launch.
+                unsafe { submission.enqueue(network, count, events) }
             })
         };
         let bare = capture(TimingEvents::None);
@@ -172,18 +174,22 @@ impl ContextPool {
             })
         });
         match graphs {
-            Ok(graphs) => lane.graphs = Some(graphs),
+            Ok(graphs) => context.graphs = Some(graphs),
             Err(error) => {
                 self.mode = Mode::Eager;
                 let reason = error.to_string();
-                log::warn!(reason; "the network cannot be recorded as a CUDA graph; it runs call by call, which costs some more CPU time");
+                log::warn!(reason; "the network cannot be recorded as a CUDA graph; it runs call by call, which costs more CPU time");
             }
         }
     }
 
-    /// The context for `count`, created if needed.
-    fn find(&mut self, work: &Submission, count: usize) -> Result<usize, ExecutionError> {
-        let of = |wanted: Option<usize>| self.contexts.iter().position(|lane| lane.count == wanted);
+    /// Index of the context for `count`, created if needed.
+    fn find(&mut self, submission: &Submission, count: usize) -> Result<usize, SessionError> {
+        let of = |count: Option<usize>| {
+            self.contexts
+                .iter()
+                .position(|context| context.count == count)
+        };
         if let Some(index) = of(Some(count)).or(of(None)) {
             return Ok(index);
         }
@@ -191,13 +197,13 @@ impl ContextPool {
             return Ok(0);
         }
         let another = self.contexts[0].network.new_context();
-        let another = another.map_err(|reason| ExecutionError::Network {
+        let another = another.map_err(|reason| SessionError::Network {
             doing: format!("make an execution context for batches of {count}"),
             reason,
         })?;
         match another {
             Some(network) => {
-                self.contexts.push(BatchContext::new(network, work)?);
+                self.contexts.push(BatchContext::new(network, submission)?);
                 Ok(self.contexts.len() - 1)
             }
             None => {
@@ -209,12 +215,12 @@ impl ContextPool {
 }
 
 impl BatchContext {
-    fn new(mut network: Box<dyn Enqueue>, work: &Submission) -> Result<Self, ExecutionError> {
-        for (name, address) in work.addresses() {
-            // SAFETY: the address is that of a buffer of `submission` which is as large as the plan's batch needs; the execution
-            // drops its contexts before its work.
+    fn new(mut network: Box<dyn Enqueue>, submission: &Submission) -> Result<Self, SessionError> {
+        for (name, address) in submission.addresses() {
+            // SAFETY: the address is that of a buffer of `submission` that is large enough for the plan's batch; the session drops
+            // its contexts before its submission.
             unsafe { network.set_address(name, address) }.map_err(|reason| {
-                ExecutionError::Network {
+                SessionError::Network {
                     doing: format!("take the address of tensor `{name}`"),
                     reason,
                 }
@@ -228,17 +234,17 @@ impl BatchContext {
         })
     }
 
-    fn set_count(&mut self, count: usize) -> Result<(), ExecutionError> {
+    fn set_count(&mut self, count: usize) -> Result<(), SessionError> {
         if self.count == Some(count) {
             return Ok(());
         }
         self.graphs = None;
-        // What a failing call leaves behind is unknown.
+        // After a failing call the count is unknown.
         self.count = None;
         self.runs = 0;
         self.network
             .set_batch(count)
-            .map_err(|reason| ExecutionError::Network {
+            .map_err(|reason| SessionError::Network {
                 doing: format!("be set to batches of {count}"),
                 reason,
             })?;

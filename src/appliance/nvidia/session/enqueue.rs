@@ -1,4 +1,4 @@
-//! The interface of a network to an execution: TensorRT's execution context, or the loopback.
+//! Interface between a session and a network: TensorRT's execution context, or the loopback network.
 
 use std::ffi::c_void;
 
@@ -9,40 +9,40 @@ const NO_LAYERS: &str = "it has no separate layers";
 
 /// One execution context of a network. Errors are the messages of the network's library.
 pub(crate) trait Enqueue: Send {
-    /// Sets the number of images of the runs to come, 1 to the plan's batch.
+    /// Sets the number of images for all further runs, 1 to the plan's batch.
     fn set_batch(&mut self, count: usize) -> Result<(), String>;
 
-    /// Says where `tensor` lies in memory that the GPU reaches.
+    /// Sets the address of `tensor`, in memory that the GPU can access.
     ///
     /// # Safety
-    /// The memory must be large enough for the plan's batch, and stay until the last run is done.
+    /// The memory must be large enough for the plan's batch, and stay allocated until the last run is done.
     unsafe fn set_address(&mut self, tensor: &str, address: u64) -> Result<(), String>;
 
-    /// Puts one run into `stream`, a CUDA stream, which may be recording a graph.
+    /// Enqueues one run in `stream`, a CUDA stream, which may be recording a graph.
     ///
     /// # Safety
-    /// The stream must be alive, and nothing else may use the tensors' memory until it has come past the run.
+    /// The stream must be alive, and nothing else may use the tensors' memory until it has passed the run.
     unsafe fn enqueue(&mut self, stream: *mut c_void) -> Result<(), String>;
 
-    /// A further context of the same network, with state and memory of its own, or `None` where there is none to be had.
+    /// A further context of the same network, with its own state and memory; `None` if it supports no further one.
     fn new_context(&mut self) -> Result<Option<Box<dyn Enqueue>>, String>;
 
-    /// Shows each layer of the runs to come as an NVTX range.
+    /// Shows each layer of all further runs as an NVTX range.
     fn enable_layer_ranges(&mut self) -> Result<(), String> {
         Err(NO_LAYERS.to_owned())
     }
 
-    /// Measures the time of each layer of the runs to come.
+    /// Measures the time of each layer in all further runs.
     fn measure_layers(&mut self) -> Result<(), String> {
         Err(NO_LAYERS.to_owned())
     }
 
-    /// Takes the layers' times of the last run, which has ended, if they are measured.
+    /// Collects the layer times of the last run, which must have ended, if they are measured.
     fn collect_layer_times(&mut self) -> Result<(), String> {
         Ok(())
     }
 
-    /// All times of layers that were taken.
+    /// All layer times collected so far.
     fn layer_times(&self) -> Vec<LayerTime> {
         Vec::new()
     }

@@ -1,19 +1,19 @@
-//! Why a run on the GPU failed.
+//! Errors of an inference session.
 
 use crate::cuda::CudaError;
 
-/// A failure of making or using an [`Execution`](super::Execution).
+/// A failure of creating or using an [`InferenceSession`](super::InferenceSession).
 #[derive(Debug, thiserror::Error)]
-pub enum ExecutionError {
-    /// The GPU or its driver.
+pub enum SessionError {
+    /// A failure of the GPU or its driver.
     #[error(transparent)]
     Cuda(#[from] CudaError),
-    /// The network.
+    /// A failure of the network.
     #[error("the network cannot {doing}: {reason}")]
     Network {
-        /// What it was asked to do, as `run a batch of 4`.
+        /// The failed operation, such as `run a batch of 4`.
         doing: String,
-        /// Message of its library.
+        /// Message of the network's library.
         reason: String,
     },
     /// A plan that cannot be run.
@@ -21,21 +21,21 @@ pub enum ExecutionError {
         "{what} is {found}, expected {expected}; the engine does not fit the model, build it again"
     )]
     Plan {
-        /// Which part.
+        /// The part of the plan.
         what: String,
-        /// What it is.
+        /// Its value.
         found: String,
-        /// What it could be.
+        /// The accepted values.
         expected: String,
     },
-    /// A use that the plan does not allow: a bug of the caller.
+    /// A call that the plan does not allow: a bug of the caller.
     #[error("{what} is {found}, expected {expected}; this is a bug in jetwatch")]
     Use {
-        /// Which argument.
+        /// The argument.
         what: &'static str,
-        /// What it is.
+        /// Its value.
         found: String,
-        /// What it could be.
+        /// The accepted values.
         expected: String,
     },
 }

@@ -1,52 +1,52 @@
-//! What one execution is made for: tensors, their sizes, the batch.
+//! Plan of a session: tensors, their sizes, the batch.
 
 use crate::cuda::{Element, PixelFormat, TensorFormat};
 
-use super::ExecutionError;
+use super::SessionError;
 
 /// Tensors and batch of one network.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// The tensor that images go into.
+    /// The tensor that images are written to.
     pub input: InputPlan,
-    /// Inputs that are the same for every image of every run.
+    /// Inputs with the same value for every image of every run.
     pub constants: Vec<ConstantPlan>,
-    /// Outputs, in the order in which they are asked for.
+    /// Outputs; their order defines their indices.
     pub outputs: Vec<OutputPlan>,
-    /// Most images in one run, at least 1.
+    /// Maximum number of images in one run, at least 1.
     pub batch: usize,
-    /// Whether runs are recorded as CUDA graphs and launched whole.
+    /// Whether runs are recorded and launched as CUDA graphs.
     pub graphs: bool,
 }
 
 /// The input tensor.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InputPlan {
-    /// Its name in the network.
+    /// Name of the tensor in the network.
     pub name: String,
-    /// What is written for each image.
+    /// Data written for each image.
     pub source: InputSource,
 }
 
-/// What is written for each image.
+/// Data written for each image.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum InputSource {
-    /// Pixels, of which the GPU makes the tensor.
+    /// Pixels, which the GPU converts to the tensor.
     Images {
-        /// How the pixels lie.
+        /// Pixel format.
         pixels: PixelFormat,
-        /// The tensor.
+        /// Tensor format.
         tensor: TensorFormat,
     },
     /// The tensor itself, ready for the network.
     Tensor {
-        /// Bytes that one image takes.
+        /// Bytes per image.
         bytes_per_image: usize,
     },
 }
 
 impl InputSource {
-    /// Bytes that one image takes in the tensor.
+    /// Bytes per image in the tensor.
     #[must_use]
     pub fn bytes_per_image(&self) -> usize {
         match self {
@@ -58,32 +58,32 @@ impl InputSource {
     }
 }
 
-/// An input that never changes.
+/// An input with constant contents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConstantPlan {
-    /// Its name in the network.
+    /// Name of the tensor in the network.
     pub name: String,
-    /// What stands in it for each image.
+    /// Contents for each image.
     pub bytes: Vec<u8>,
 }
 
 /// An output tensor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputPlan {
-    /// Its name in the network.
+    /// Name of the tensor in the network.
     pub name: String,
-    /// Bytes that one image takes.
+    /// Bytes per image.
     pub bytes_per_image: usize,
 }
 
-/// Most images in one run: the kernel numbers them in 16 bits.
+/// Maximum number of images in one run: the kernel indexes them with 16 bits.
 pub const MAX_BATCH: usize = 65_535;
 
 impl Plan {
-    /// Refuses what cannot be run.
-    pub(super) fn check(&self) -> Result<(), ExecutionError> {
+    /// Checks that the plan can be run.
+    pub(super) fn check(&self) -> Result<(), SessionError> {
         let refuse = |what: &str, found: String, expected: &str| {
-            Err(ExecutionError::Plan {
+            Err(SessionError::Plan {
                 what: what.to_owned(),
                 found,
                 expected: expected.to_owned(),
@@ -113,7 +113,7 @@ impl Plan {
                 let what = format!("tensor `{name}`");
                 return refuse(
                     &what,
-                    format!("{bytes} bytes an image"),
+                    format!("{bytes} bytes per image"),
                     "1 byte at least, and memory for it",
                 );
             }
@@ -121,7 +121,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Name and bytes for each image of every tensor.
+    /// Name and bytes per image of every tensor.
     fn tensors(&self) -> impl Iterator<Item = (&str, usize)> {
         let input = (
             self.input.name.as_str(),

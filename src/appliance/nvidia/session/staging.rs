@@ -1,45 +1,45 @@
-//! Where the CPU writes what goes to the GPU: one slot for each image of the batch.
+//! Page-locked memory into which the CPU writes images for the GPU: one slot per image of the batch.
 
-use super::error::ExecutionError;
+use super::error::SessionError;
 use crate::cuda::{IMAGE_ENTRY_BYTES, ImageEntry, PinnedBuffer, PixelFormat, TensorFormat};
 use crate::surface::Surface;
 
-/// Each slot begins at a multiple of this many bytes.
+/// Alignment of each slot in bytes.
 const ALIGNMENT: usize = 256;
 
-/// How an image lies in the tensor, in pixels.
+/// Position of an image in the tensor, in pixels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LetterboxRect {
     /// Pixels in a row of the image.
     pub width: u32,
     /// Rows of the image.
     pub height: u32,
-    /// The tensor's column in which it begins.
+    /// Column of the tensor at which the image begins.
     pub left: u32,
-    /// The tensor's row in which it begins.
+    /// Row of the tensor at which the image begins.
     pub top: u32,
 }
 
-/// How the slots are filled.
+/// Contents of the slots.
 enum Kind {
-    /// With pixels; entries for the kernel stand before them.
+    /// Pixels; a header with the kernel's image entries precedes them.
     Images {
         pixels: PixelFormat,
         width: u32,
         height: u32,
-        /// Bytes from one row to the next; chroma rows of NV12 follow the luma rows.
+        /// Bytes from one row to the next; the chroma rows of NV12 follow the luma rows.
         pitch: usize,
-        /// Where the GPU sees the first byte of the slots' memory.
+        /// Address of the memory's first byte for the GPU.
         base: u64,
     },
-    /// With the tensor.
+    /// The tensor itself.
     Tensors,
 }
 
-/// Page-locked memory in slots.
+/// Page-locked memory, divided into slots.
 pub(super) struct StagingBuffers {
     memory: PinnedBuffer,
-    /// Images that the GPU reads in place in the next run, by slot.
+    /// By slot: the surface that the GPU reads in the next run instead.
     bound: Vec<Option<Surface>>,
     kind: Kind,
     batch: usize,
@@ -49,12 +49,12 @@ pub(super) struct StagingBuffers {
 }
 
 impl StagingBuffers {
-    /// Bytes of memory for [`images`](Self::images).
+    /// Required bytes of memory for [`for_images`](Self::for_images).
     pub(super) fn images_len(pixels: PixelFormat, tensor: &TensorFormat, batch: usize) -> usize {
         header_len(batch) + slot_len(pixels, tensor) * batch
     }
 
-    /// Slots for images that are at most as large as the tensor. The GPU sees `memory` at `base`.
+    /// Slots for images that are at most as large as the tensor. `memory` has the address `base` for the GPU.
     pub(super) fn for_images(
         memory: PinnedBuffer,
         base: u64,
@@ -83,7 +83,7 @@ impl StagingBuffers {
         slots
     }
 
-    /// Slots for the tensor itself, one right behind the other.
+    /// Slots for the tensor itself, contiguous.
     pub(super) fn for_tensors(memory: PinnedBuffer, slot_len: usize, batch: usize) -> Self {
         Self {
             memory,
@@ -95,38 +95,38 @@ impl StagingBuffers {
         }
     }
 
-    /// Where the GPU sees the memory, also one that copies it first.
+    /// Address of the memory for the GPU, which reads it directly or copies it first.
     pub(super) fn address(&self) -> u64 {
         self.memory.address()
     }
 
-    /// Bytes of the first `count` slots, with what stands before them.
+    /// Bytes of the header and the first `count` slots.
     pub(super) fn bytes(&self, count: usize) -> usize {
         self.header_len + self.slot_len * count
     }
 
     /// The tensor of image `index`.
-    pub(super) fn tensor(&mut self, index: usize) -> Result<&mut [u8], ExecutionError> {
+    pub(super) fn tensor(&mut self, index: usize) -> Result<&mut [u8], SessionError> {
         self.check_index(index)?;
         match self.kind {
             Kind::Tensors => {
                 Ok(&mut self.memory.as_mut_slice()[index * self.slot_len..][..self.slot_len])
             }
-            Kind::Images { .. } => Err(ExecutionError::Use {
-                what: "what is written",
+            Kind::Images { .. } => Err(SessionError::Use {
+                what: "the input",
                 found: "a tensor".to_owned(),
                 expected: "images".to_owned(),
             }),
         }
     }
 
-    /// Copies an image's rows into slot `index`; see [`Execution::upload_image`](super::Execution::write).
+    /// Copies an image's rows into slot `index`; see [`InferenceSession::upload_image`](super::InferenceSession::upload_image).
     pub(super) fn write_image<'a>(
         &mut self,
         index: usize,
         inner: LetterboxRect,
         row: impl Fn(u32) -> &'a [u8],
-    ) -> Result<(), ExecutionError> {
+    ) -> Result<(), SessionError> {
         let (pixels, pitch, base) = self.check_image(index, inner)?;
         let row_bytes = row_bytes(pixels, inner.width);
         let rows = rows(pixels, inner.height);
@@ -136,7 +136,7 @@ impl StagingBuffers {
         for (y, into) in (0..rows).zip(slot.chunks_mut(pitch)) {
             let from = row(y);
             if from.len() < row_bytes {
-                return Err(ExecutionError::Use {
+                return Err(SessionError::Use {
                     what: "a row of the image",
                     found: format!("{} bytes long", from.len()),
                     expected: format!("{row_bytes} bytes"),
@@ -150,7 +150,7 @@ impl StagingBuffers {
             ImageEntry {
                 pixels: address,
                 chroma: address + (pitch * inner.height as usize) as u64,
-                // A row of at most 2^31 pixels would not fit into the memory of any machine.
+                // A row of at most 2^31 pixels; longer ones would not fit into the memory of any machine.
                 pitch: pitch as u32,
                 chroma_pitch: pitch as u32,
                 width: inner.width,
@@ -163,15 +163,15 @@ impl StagingBuffers {
         Ok(())
     }
 
-    /// Has the GPU read slot `index` where `surface` lies; see [`Execution::bind_surface`](super::Execution::place).
+    /// Lets the GPU read slot `index` from `surface`; see [`InferenceSession::bind_surface`](super::InferenceSession::bind_surface).
     pub(super) fn bind_surface(
         &mut self,
         index: usize,
         inner: LetterboxRect,
         surface: Surface,
-    ) -> Result<(), ExecutionError> {
+    ) -> Result<(), SessionError> {
         let (pixels, ..) = self.check_image(index, inner)?;
-        let refuse = |found: String| ExecutionError::Use {
+        let refuse = |found: String| SessionError::Use {
             what: "the surface",
             found,
             expected: format!("{}×{} in {pixels:?}, in rows", inner.width, inner.height),
@@ -204,7 +204,7 @@ impl StagingBuffers {
         Ok(())
     }
 
-    /// Empties the slots whose images were read in place. The GPU must be done with them.
+    /// Releases the bound surfaces and empties their slots. The GPU must be done with them.
     pub(super) fn release(&mut self) {
         for index in 0..self.bound.len() {
             if self.bound[index].is_some() {
@@ -214,12 +214,12 @@ impl StagingBuffers {
         }
     }
 
-    /// Whether an image can lie so in slot `index`; gives its format, the pitch of slots, and where the GPU sees them.
+    /// Checks that an image fits at this position into slot `index`; returns its format, the pitch of slots, and their GPU address.
     fn check_image(
         &self,
         index: usize,
         inner: LetterboxRect,
-    ) -> Result<(PixelFormat, usize, u64), ExecutionError> {
+    ) -> Result<(PixelFormat, usize, u64), SessionError> {
         self.check_index(index)?;
         let Kind::Images {
             pixels,
@@ -229,8 +229,8 @@ impl StagingBuffers {
             base,
         } = self.kind
         else {
-            return Err(ExecutionError::Use {
-                what: "what is written",
+            return Err(SessionError::Use {
+                what: "the input",
                 found: "an image".to_owned(),
                 expected: "tensors".to_owned(),
             });
@@ -240,7 +240,7 @@ impl StagingBuffers {
         if fits(inner.left, inner.width, width) && fits(inner.top, inner.height, height) {
             return Ok((pixels, pitch, base));
         }
-        Err(ExecutionError::Use {
+        Err(SessionError::Use {
             what: "the image",
             found: format!(
                 "{}×{} at {}, {}",
@@ -256,11 +256,11 @@ impl StagingBuffers {
             .copy_from_slice(&bytes);
     }
 
-    fn check_index(&self, index: usize) -> Result<(), ExecutionError> {
+    fn check_index(&self, index: usize) -> Result<(), SessionError> {
         if index < self.batch {
             return Ok(());
         }
-        Err(ExecutionError::Use {
+        Err(SessionError::Use {
             what: "the number of the slot",
             found: index.to_string(),
             expected: format!("0 to {}", self.batch - 1),
@@ -268,12 +268,12 @@ impl StagingBuffers {
     }
 }
 
-/// Bytes of the entries.
+/// Bytes of the image entries.
 fn header_len(batch: usize) -> usize {
     (batch * IMAGE_ENTRY_BYTES).next_multiple_of(ALIGNMENT)
 }
 
-/// Bytes of a row of `width` pixels; with NV12 luma and chroma have rows of the same length.
+/// Bytes of a row of `width` pixels; luma and chroma rows of NV12 have the same length.
 fn row_bytes(pixels: PixelFormat, width: u32) -> usize {
     match pixels {
         PixelFormat::Bgrx => 4 * width as usize,
@@ -281,7 +281,7 @@ fn row_bytes(pixels: PixelFormat, width: u32) -> usize {
     }
 }
 
-/// Rows of an image with `height` rows of pixels.
+/// Rows of memory for an image with `height` rows of pixels.
 fn rows(pixels: PixelFormat, height: u32) -> u32 {
     match pixels {
         PixelFormat::Bgrx => height,
@@ -289,7 +289,7 @@ fn rows(pixels: PixelFormat, height: u32) -> u32 {
     }
 }
 
-/// Bytes from one row of the largest image to the next: the kernel's wide loads want multiples of 16.
+/// Bytes from one row of the largest image to the next: the kernel's wide loads need multiples of 16.
 fn pitch(pixels: PixelFormat, tensor: &TensorFormat) -> usize {
     row_bytes(pixels, tensor.width).next_multiple_of(16)
 }

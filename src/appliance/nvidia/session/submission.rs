@@ -1,4 +1,4 @@
-//! One run's work on the GPU: memory, and the calls in their order.
+//! The GPU work of one run: memory, and the calls in their order.
 //!
 //! ```text
 //!   host, page-locked          GPU
@@ -6,13 +6,13 @@
 //!   tensor ──────────── copy ──────────────────────────────► tensor ─┴─ network ─► outputs ─ copy ─► host, page-locked
 //! ```
 //!
-//! An integrated GPU reads the images where the CPU wrote them: the kernel reads each byte once. A tensor that the CPU
-//! wrote is copied also there, since the network reads it many times and the GPU does not cache the host's memory.
+//! An integrated GPU reads the images where the CPU wrote them, since the kernel reads each byte once. A tensor that the CPU
+//! wrote is copied in any case, since the network reads it many times and the GPU does not cache host memory.
 
 use std::sync::Arc;
 
 use super::enqueue::Enqueue;
-use super::error::ExecutionError;
+use super::error::SessionError;
 use super::plan::{InputSource, Plan};
 use super::staging::StagingBuffers;
 use super::timing::{GpuTimes, StageTimes};
@@ -20,41 +20,41 @@ use crate::cuda::{
     CudaError, Device, DeviceBuffer, Event, EventKind, PinnedBuffer, Preprocess, Recording, Stream,
 };
 
-/// Which of the five marks, before and after each of the four stages, a run sets.
+/// Which of the five timing events, before and after each of the four stages, a run records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TimingEvents {
     /// All, in the stream.
     All,
-    /// All, from inside of a graph.
+    /// All, within a graph.
     AllInGraph,
     /// The first and the last, in the stream around a graph.
     Ends,
-    /// None, inside of a graph.
+    /// None, within a graph.
     None,
 }
 
-/// A tensor in the GPU's memory.
+/// A tensor in GPU memory.
 struct Tensor {
     name: String,
     memory: DeviceBuffer,
 }
 
-/// An output, and where it lies in the host's memory.
+/// An output, and its host memory.
 struct Output {
     tensor: Tensor,
     bytes_per_image: usize,
     offset: usize,
 }
 
-/// Memory and calls of one execution.
+/// Memory and calls of one session.
 pub(super) struct Submission {
     pub(super) stream: Stream,
     events: [Event; 5],
     pub(super) done: Event,
-    /// The kernel, where the tensor is made of images.
+    /// The kernel, if the tensor is computed from images.
     preprocess: Option<Preprocess>,
     pub(super) staging: StagingBuffers,
-    /// The slots on a GPU that does not read them in place.
+    /// Copy of the slots, for a GPU that does not read host memory directly.
     staging_copy: Option<DeviceBuffer>,
     input: Tensor,
     constants: Vec<Tensor>,
@@ -63,8 +63,8 @@ pub(super) struct Submission {
 }
 
 impl Submission {
-    /// Allocates all that runs of `plan` need.
-    pub(super) fn new(device: &Arc<Device>, plan: &Plan) -> Result<Self, ExecutionError> {
+    /// Allocates everything that runs of `plan` need.
+    pub(super) fn new(device: &Arc<Device>, plan: &Plan) -> Result<Self, SessionError> {
         let stream = Stream::new(device)?;
         let tensor = |name: &str, bytes_per_picture: usize| -> Result<Tensor, CudaError> {
             Ok(Tensor {
@@ -132,7 +132,7 @@ impl Submission {
         })
     }
 
-    /// Names of the network's tensors, and where they lie.
+    /// Names and addresses of the network's tensors.
     pub(super) fn addresses(&self) -> impl Iterator<Item = (&str, u64)> {
         let outputs = self.outputs.iter().map(|output| &output.tensor);
         std::iter::once(&self.input)
@@ -141,28 +141,31 @@ impl Submission {
             .map(|tensor| (tensor.name.as_str(), tensor.memory.address()))
     }
 
-    /// Outputs.
+    /// Number of outputs.
     pub(super) fn outputs(&self) -> usize {
         self.outputs.len()
     }
 
-    /// Output `index` of the first `count` images. Panics when there is no such output.
+    /// Output `index` of the first `count` images.
+    ///
+    /// # Panics
+    /// When there is no such output.
     pub(super) fn output(&self, index: usize, count: usize) -> &[u8] {
         let output = &self.outputs[index];
         &self.results.as_slice()[output.offset..][..count * output.bytes_per_image]
     }
 
-    /// Puts one run of `count` images, at most the plan's batch, into the stream.
+    /// Enqueues one run of `count` images, at most the plan's batch.
     ///
     /// # Safety
-    /// Until the stream has come past it, and at each launch of a graph in which it is captured: `self` and `network` live,
+    /// Until the stream has passed it, and at each launch of a graph in which it is captured: `self` and `network` are alive,
     /// nothing writes the slots or reads the results, and no other run is in the stream.
     pub(super) unsafe fn enqueue(
         &self,
         network: &mut dyn Enqueue,
         count: usize,
         timing: TimingEvents,
-    ) -> Result<(), ExecutionError> {
+    ) -> Result<(), SessionError> {
         let mark = |index: usize| match timing {
             TimingEvents::All => self.events[index].record(&self.stream),
             TimingEvents::AllInGraph => {
@@ -171,44 +174,42 @@ impl Submission {
             TimingEvents::Ends | TimingEvents::None => Ok(()),
         };
         mark(0)?;
-        // SAFETY: both places hold the slots of the plan's batch; the caller keeps them as they are.
+        // SAFETY: both buffers hold the slots of the plan's batch; the caller leaves them unchanged.
         unsafe { self.copy_in(count) }?;
         mark(1)?;
         if let Some(preprocess) = &self.preprocess {
-            // The entries of the batch stand first in the slots' memory.
+            // The image entries of the batch are at the start of the slots' memory.
             let images = self
                 .staging_copy
                 .as_ref()
                 .map_or(self.staging.address(), DeviceBuffer::address);
             let tensor = self.input.memory.address();
-            // SAFETY: entries and pixels are in that memory, which the slots' owner keeps sound, and the tensor has space
-            // for the plan's batch; the caller keeps both as they are.
+            // SAFETY: entries and pixels are in that memory, which `staging` keeps valid, and the tensor has space for the
+            // plan's batch; the caller leaves both unchanged.
             unsafe { preprocess.enqueue(&self.stream, images, tensor, count) }?;
         }
         mark(2)?;
-        // SAFETY: the stream lives; tensors' addresses were set to memory of `self`, which nothing else uses.
-        unsafe { network.enqueue(self.stream.raw()) }.map_err(|reason| {
-            ExecutionError::Network {
-                doing: format!("run a batch of {count}"),
-                reason,
-            }
+        // SAFETY: the stream is alive; the tensors' addresses were set to memory of `self`, which nothing else uses.
+        unsafe { network.enqueue(self.stream.raw()) }.map_err(|reason| SessionError::Network {
+            doing: format!("run a batch of {count}"),
+            reason,
         })?;
         mark(3)?;
         for output in &self.outputs {
             let to = self.results.address() + output.offset as u64;
             let from = output.tensor.memory.address();
-            // SAFETY: both ranges have space for the plan's batch; the caller keeps others from them.
+            // SAFETY: both ranges have space for the plan's batch; the caller ensures that nothing else uses them.
             unsafe { self.stream.copy(to, from, count * output.bytes_per_image) }?;
         }
         Ok(mark(4)?)
     }
 
-    /// What stands before the launch of a graph.
+    /// Records the event before the launch of a graph.
     pub(super) fn record_begin(&self, timing: TimingEvents) -> Result<(), CudaError> {
         self.record_around(timing, 0)
     }
 
-    /// What stands behind the launch of a graph.
+    /// Records the event after the launch of a graph.
     pub(super) fn record_end(&self, timing: TimingEvents) -> Result<(), CudaError> {
         self.record_around(timing, 4)
     }
@@ -220,7 +221,7 @@ impl Submission {
         Ok(())
     }
 
-    /// How long the last run took, which had set `timing` and is done.
+    /// Times of the last run, which recorded `timing` and is done.
     pub(super) fn times(&self, timing: TimingEvents) -> Result<GpuTimes, CudaError> {
         let [begin, copied, made, ran, end] = &self.events;
         let stages = match timing {
@@ -239,14 +240,14 @@ impl Submission {
     }
 
     /// # Safety
-    /// As of [`enqueue`](Self::enqueue).
+    /// Those of [`enqueue`](Self::enqueue).
     unsafe fn copy_in(&self, count: usize) -> Result<(), CudaError> {
         let to = match (&self.staging_copy, &self.preprocess) {
             (Some(copy), _) => copy.address(),
             (None, None) => self.input.memory.address(),
             (None, Some(_)) => return Ok(()),
         };
-        // SAFETY: both ranges hold the slots of the plan's batch; the caller keeps others from them.
+        // SAFETY: both ranges hold the slots of the plan's batch; the caller ensures that nothing else uses them.
         unsafe {
             self.stream
                 .copy(to, self.staging.address(), self.staging.bytes(count))

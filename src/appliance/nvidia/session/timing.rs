@@ -1,26 +1,26 @@
-//! How long a run took on the GPU.
+//! GPU times of a run.
 
 use std::time::Duration;
 
-/// Times of one run, by the GPU's clock.
+/// Times of one run, measured by the GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GpuTimes {
-    /// From the first stage's begin to the last one's end.
+    /// From the start of the first stage to the end of the last.
     pub total: Duration,
-    /// Each stage by itself: known of runs that go call by call, and of a few of those that are launched as graphs.
+    /// Time of each stage: for runs that go call by call, and for a sample of those that are launched as graphs.
     pub stages: Option<StageTimes>,
 }
 
-/// Times of one run's stages. Each contains what the GPU takes from one call to the next, some microseconds.
+/// Times of one run's stages. Each includes the gap between two calls on the GPU, some microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StageTimes {
-    /// Images or tensors from the host; next to nothing on an integrated GPU, which reads images in place.
+    /// Copy of images or tensors from the host; almost zero on an integrated GPU, which reads images directly.
     pub copy_in: Duration,
-    /// Images to the tensor; next to nothing where the host writes tensors.
+    /// Conversion of images to the tensor; almost zero when the host writes tensors.
     pub preprocess: Duration,
     /// The network.
     pub network: Duration,
-    /// Outputs to the host.
+    /// Copy of the outputs to the host.
     pub copy_out: Duration,
 }
 
@@ -29,8 +29,8 @@ pub struct StageTimes {
 pub struct LayerTime {
     /// Name of the layer; fused ones have joined names.
     pub name: String,
-    /// Milliseconds of all runs together.
+    /// Sum over all runs, in ms.
     pub total_ms: f64,
-    /// How many runs were reported.
+    /// Number of runs.
     pub runs: u32,
 }

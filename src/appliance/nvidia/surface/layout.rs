@@ -1,7 +1,7 @@
-//! Where the fields of NVIDIA's structures stand, by release of L4T, and their values for one buffer.
+//! Offsets of the fields in NVIDIA's structures, by release of L4T, and checks of their values for one buffer.
 //!
-//! Offsets are in bytes, for 64-bit machines. L4T 35 and 36 agree in all that is read here. Later ones may not, so a new
-//! release is added only after its header was compared.
+//! Offsets are in bytes, for 64-bit machines. L4T 35 and 36 agree in all fields that are read here. Later ones may not, so a
+//! new release is added only after a comparison of its header.
 
 use super::error::SurfaceError;
 use crate::cuda::PixelFormat;
@@ -9,12 +9,12 @@ use crate::cuda::PixelFormat;
 /// Offsets of one release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Layout {
-    /// Of the surface: number of images, how many are filled, kind of memory, address of the images.
+    /// Of the surface: number of images, number of filled images, kind of memory, address of the images.
     batch: usize,
     filled: usize,
     memory: usize,
     images: usize,
-    /// Bytes that are read of the surface.
+    /// Number of bytes that are read of the surface.
     pub(super) surface_bytes: usize,
     /// Of an image: size, format, layout, number of planes, their pitches, its EGL image.
     width: usize,
@@ -24,7 +24,7 @@ pub(super) struct Layout {
     planes: usize,
     plane_pitch: usize,
     egl_image: usize,
-    /// Bytes that are read of an image.
+    /// Number of bytes that are read of an image.
     pub(super) image_bytes: usize,
 }
 
@@ -45,21 +45,21 @@ const JETPACK_5_AND_6: Layout = Layout {
     image_bytes: 320,
 };
 
-/// Kind of memory that Jetson's engines share.
+/// Memory kind that Jetson's engines share.
 const SURFACE_ARRAY: u32 = 4;
 
 /// Values of `layout`.
 const PITCH_LINEAR: u32 = 0;
 const BLOCK_LINEAR: u32 = 1;
 
-/// Numbers of formats: BGRx, and NV12 in its color spaces with limited range.
+/// Format numbers: BGRx, and NV12 in its color spaces with limited range.
 const BGRX: u32 = 24;
 const NV12: [u32; 3] = [6, 33, 37];
 
-/// A row of more bytes than this is none of an image.
+/// Maximum plausible pitch, in bytes.
 const MAX_PITCH: u32 = 1 << 18;
 
-/// What an image must be like.
+/// Expected size and format of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ExpectedLayout {
     pub(super) width: u32,
@@ -68,7 +68,7 @@ pub(super) struct ExpectedLayout {
 }
 
 impl ExpectedLayout {
-    /// Bytes that a row of the first plane has at least.
+    /// Minimum bytes per row of the first plane.
     pub(super) fn row_bytes(&self) -> u64 {
         let width = u64::from(self.width);
         match self.pixels {
@@ -77,7 +77,7 @@ impl ExpectedLayout {
         }
     }
 
-    /// Planes.
+    /// Number of planes.
     pub(super) fn planes(&self) -> u32 {
         match self.pixels {
             PixelFormat::Bgrx => 1,
@@ -87,7 +87,10 @@ impl ExpectedLayout {
 }
 
 impl Layout {
-    /// The layout of a release by its first number; `None` stands for a machine without L4T.
+    /// The layout of a release by its major version; `None`: a machine without L4T.
+    ///
+    /// # Errors
+    /// The release is unknown.
     pub(super) fn for_release(major: Option<u32>) -> Result<Self, SurfaceError> {
         match major {
             Some(35 | 36) => Ok(JETPACK_5_AND_6),
@@ -100,7 +103,7 @@ impl Layout {
         }
     }
 
-    /// Checks a surface and gives the address of its one image. `bytes` has `surface_bytes`.
+    /// Checks a surface and returns the address of its only image. `bytes` has `surface_bytes` bytes.
     pub(super) fn image_address(&self, bytes: &[u8]) -> Result<u64, SurfaceError> {
         let batch = word(bytes, self.batch);
         require("batchSize", batch, batch == 1, "1")?;
@@ -124,14 +127,14 @@ impl Layout {
         Ok(address)
     }
 
-    /// Checks an image. `bytes` has `image_bytes`.
+    /// Checks an image. `bytes` has `image_bytes` bytes.
     pub(super) fn check_image(
         &self,
         bytes: &[u8],
-        wanted: &ExpectedLayout,
+        image: &ExpectedLayout,
     ) -> Result<(), SurfaceError> {
         let [width, height] = [self.width, self.height].map(|at| word(bytes, at));
-        let size = (wanted.width, wanted.height);
+        let size = (image.width, image.height);
         require(
             "its size",
             format!("{width}×{height}"),
@@ -139,11 +142,11 @@ impl Layout {
             &format!("{}×{}", size.0, size.1),
         )?;
         let color = word(bytes, self.color);
-        let is_format = match wanted.pixels {
+        let is_format = match image.pixels {
             PixelFormat::Bgrx => color == BGRX,
             PixelFormat::Nv12(_) => NV12.contains(&color),
         };
-        let expected = match wanted.pixels {
+        let expected = match image.pixels {
             PixelFormat::Bgrx => "24, BGRx",
             PixelFormat::Nv12(_) => "6, 33 or 37, NV12",
         };
@@ -157,25 +160,25 @@ impl Layout {
         require(
             "num_planes",
             planes,
-            planes == wanted.planes(),
-            &wanted.planes().to_string(),
+            planes == image.planes(),
+            &image.planes().to_string(),
         )?;
         for plane in 0..planes as usize {
-            check_pitch(word(bytes, self.plane_pitch + 4 * plane), wanted)?;
+            check_pitch(word(bytes, self.plane_pitch + 4 * plane), image)?;
         }
         Ok(())
     }
 
-    /// The image's EGL image; `None` while it has none.
+    /// The EGL image; `None` if there is none yet.
     pub(super) fn egl_image(&self, bytes: &[u8]) -> Option<u64> {
         Some(long(bytes, self.egl_image)).filter(|address| *address != 0)
     }
 }
 
-/// Whether rows of that many bytes can be those of the image.
-pub(super) fn check_pitch(pitch: u32, wanted: &ExpectedLayout) -> Result<(), SurfaceError> {
-    let is_plausible = u64::from(pitch) >= wanted.row_bytes() && pitch <= MAX_PITCH;
-    let expected = format!("{} to {MAX_PITCH} bytes", wanted.row_bytes());
+/// Checks that rows of `pitch` bytes can be those of the image.
+pub(super) fn check_pitch(pitch: u32, image: &ExpectedLayout) -> Result<(), SurfaceError> {
+    let is_plausible = u64::from(pitch) >= image.row_bytes() && pitch <= MAX_PITCH;
+    let expected = format!("{} to {MAX_PITCH} bytes", image.row_bytes());
     require("pitch", pitch, is_plausible, &expected)
 }
 
@@ -195,13 +198,13 @@ fn require(
     })
 }
 
-/// The 32-bit number at `at`; 0 behind the end.
+/// The 32-bit number at offset `at`; 0 beyond the end.
 fn word(bytes: &[u8], at: usize) -> u32 {
     let four = bytes.get(at..).and_then(|rest| rest.first_chunk::<4>());
     four.map_or(0, |four| u32::from_ne_bytes(*four))
 }
 
-/// The 64-bit number at `at`; 0 behind the end.
+/// The 64-bit number at offset `at`; 0 beyond the end.
 fn long(bytes: &[u8], at: usize) -> u64 {
     let eight = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>());
     eight.map_or(0, |eight| u64::from_ne_bytes(*eight))
@@ -239,8 +242,8 @@ mod tests {
 
     #[test]
     fn unknown_releases_are_rejected() {
-        for known in [35, 36] {
-            assert_eq!(Layout::for_release(Some(known)), Ok(JETPACK_5_AND_6));
+        for release in [35, 36] {
+            assert_eq!(Layout::for_release(Some(release)), Ok(JETPACK_5_AND_6));
         }
         for (unknown, found) in [(Some(32), "L4T 32"), (Some(38), "L4T 38"), (None, "no L4T")] {
             let text = Layout::for_release(unknown)
@@ -288,11 +291,11 @@ mod tests {
             (84, 1663, "pitch is 1663, expected 1664 to"),
             (84, 1 << 20, "pitch"),
         ];
-        for (at, number, words) in cases {
+        for (at, number, expected) in cases {
             let mut bytes = image();
             put(&mut bytes, at, number);
-            let error = layout.check_image(&bytes, &EXPECTED).expect_err(words);
-            assert!(error.to_string().contains(words), "{error}");
+            let error = layout.check_image(&bytes, &EXPECTED).expect_err(expected);
+            assert!(error.to_string().contains(expected), "{error}");
         }
         assert!(layout.check_image(&[], &EXPECTED).is_err());
     }

@@ -1,4 +1,4 @@
-//! libnvbufsurface's functions that make and destroy EGL images, opened at run time.
+//! libnvbufsurface's functions that create and destroy EGL images, opened at run time.
 
 use std::ffi::{c_int, c_void};
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use super::error::SurfaceError;
 use crate::shared_library::SharedLibrary;
 
-/// By its name, then where JetPack puts it, which the loader is reported of only by some releases.
+/// The bare name, then JetPack's paths, which only some releases configure in the loader.
 const LIBRARY_PATHS: [&str; 4] = [
     "libnvbufsurface.so.1.0.0",
     "/usr/lib/aarch64-linux-gnu/tegra/libnvbufsurface.so.1.0.0",
@@ -16,21 +16,24 @@ const LIBRARY_PATHS: [&str; 4] = [
 
 type SurfaceFunction = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
 
-/// The functions, and the library that they are part of.
+/// The functions and their library.
 #[derive(Debug)]
 pub(super) struct Library {
     map: SurfaceFunction,
     unmap: SurfaceFunction,
-    /// Kept open for as long as the functions are known.
+    /// Keeps the library open while its functions are in use.
     _library: SharedLibrary,
 }
 
 impl Library {
-    /// Opens it where it is found first.
+    /// Opens the library at the first of [`LIBRARY_PATHS`] that exists.
+    ///
+    /// # Errors
+    /// It is missing or does not have a function.
     pub(super) fn open() -> Result<Self, SurfaceError> {
         let mut first = None;
-        for place in LIBRARY_PATHS {
-            match SharedLibrary::open(Path::new(place)) {
+        for path in LIBRARY_PATHS {
+            match SharedLibrary::open(Path::new(path)) {
                 Ok(library) => return Self::find(library),
                 Err(reason) => first = first.or(Some(reason)),
             }
@@ -54,22 +57,22 @@ impl Library {
         })
     }
 
-    /// Has an EGL image made of the surface's image; its address then stands in the surface.
+    /// Creates an EGL image of the surface's image; its address is then in the surface.
     ///
     /// # Safety
-    /// `surface` points to a live `NvBufSurface` of one image.
+    /// `surface` points to a live `NvBufSurface` with one image.
     pub(super) unsafe fn map_egl_image(&self, surface: *mut c_void) -> Result<(), SurfaceError> {
-        // SAFETY: the caller vouches for the surface, and 0 is its only image.
+        // SAFETY: the caller guarantees the surface, and 0 is its only image.
         let code = unsafe { (self.map)(surface, 0) };
         success("NvBufSurfaceMapEglImage", code)
     }
 
-    /// Destroys the image's EGL image.
+    /// Destroys the EGL image of the surface's image.
     ///
     /// # Safety
     /// As above, and nothing uses the image any more.
     pub(super) unsafe fn unmap_egl_image(&self, surface: *mut c_void) -> Result<(), SurfaceError> {
-        // SAFETY: the caller vouches for the surface and the image.
+        // SAFETY: the caller guarantees the surface and the image.
         let code = unsafe { (self.unmap)(surface, 0) };
         success("NvBufSurfaceUnMapEglImage", code)
     }

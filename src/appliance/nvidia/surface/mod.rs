@@ -1,16 +1,16 @@
-//! Images in NVMM, the memory of Jetson's video engines, as memory that the GPU reads in place.
+//! Images in NVMM, the memory of Jetson's video engines, read by the GPU without a copy.
 //!
 //! ```text
 //!   GStreamer's buffer ─map─► NvBufSurface ─libnvbufsurface─► EGL image ─libcuda─► address and pitch
 //! ```
 //!
-//! A buffer of NVMM shows a structure of NVIDIA's, whose layout depends on the release of L4T: [`SurfaceReader::open`] refuses
-//! releases that it does not know, and images then go the way that is always open, through the CPU's memory. What is read of
-//! the structure is read by way of the kernel and checked against what the pipeline has agreed on, so that another layout is an
-//! error and no crash. Each memory is registered once and unregistered when GStreamer frees it: pools give the same few again
-//! and again.
+//! A mapped NVMM buffer is a structure of NVIDIA's, whose layout depends on the release of L4T. [`SurfaceReader::open`] refuses
+//! unknown releases; images are then copied through CPU memory. The structure is read with a system call and checked against
+//! the negotiated caps, so that an unexpected layout is an error and not a crash. Each memory block is registered once and
+//! unregistered when GStreamer frees it: a pool reuses the same few blocks.
 //!
-//! [`NvmmImage`] is made where the pipeline ends and needs none of these libraries; [`Surface`] is made of it by the detector.
+//! [`NvmmImage`] is created at the end of the GStreamer pipeline and needs none of these libraries; the detector converts it to
+//! a [`Surface`].
 
 mod error;
 mod layout;

@@ -1,4 +1,4 @@
-//! An image in NVMM as it leaves the pipeline.
+//! An image in NVMM, as delivered by the GStreamer pipeline.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use gstreamer as gst;
 use super::layout::ExpectedLayout;
 use crate::cuda::PixelFormat;
 
-/// A buffer of NVMM with one image, and the pipeline's caps for it. The pool gets the buffer back when this is dropped.
+/// An NVMM buffer with one image, and its caps. Dropping it returns the buffer to its pool.
 #[derive(Clone)]
 pub struct NvmmImage {
     pub(super) buffer: gst::Buffer,
@@ -15,8 +15,7 @@ pub struct NvmmImage {
 }
 
 impl NvmmImage {
-    /// Of `width`×`height` pixels. Whether the buffer really holds that is found out when a [`SurfaceReader`](super::SurfaceReader)
-    /// reads it.
+    /// An image of `width`×`height` pixels. A [`SurfaceReader`](super::SurfaceReader) checks that the buffer really holds it.
     #[must_use]
     pub fn new(buffer: gst::Buffer, width: u32, height: u32, pixels: PixelFormat) -> Self {
         let expected = ExpectedLayout {

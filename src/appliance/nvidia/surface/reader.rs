@@ -1,10 +1,11 @@
-//! Turns images in NVMM into addresses for the kernel.
+//! Converts images in NVMM to addresses for the kernel.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use gstreamer as gst;
+use parking_lot::Mutex;
 
 use super::error::SurfaceError;
 use super::layout::Layout;
@@ -13,22 +14,23 @@ use super::nvmm_image::NvmmImage;
 use super::registration::{self, Counts, Registration};
 use crate::cuda::{Device, PixelFormat};
 
-/// Reads images in NVMM in place. One for all workers.
+/// Reads images in NVMM without a copy. One for all workers.
 pub struct SurfaceReader {
     layout: Layout,
     library: Arc<Library>,
     counts: Arc<Counts>,
     device: Arc<Device>,
-    /// Held while a memory is looked at, so that none is registered twice.
+    /// Held while a memory block is checked, so that none is registered twice.
     registration_lock: Mutex<()>,
-    /// Whether an image was refused: what one pool gives wrong, the next gives wrong too.
+    /// Whether an image was refused: other buffers of the same pools would fail, too.
     has_failed: AtomicBool,
 }
 
 impl SurfaceReader {
-    /// For the release of L4T whose first number is `release` (35 for JetPack 5); `None` on a machine without.
+    /// For the L4T release with major version `release` (35 for JetPack 5); `None` on a machine without L4T.
     ///
-    /// An error explains why images have to be copied.
+    /// # Errors
+    /// The reason why images have to be copied: unknown release, or a missing library.
     pub fn open(release: Option<u32>, device: &Arc<Device>) -> Result<Self, SurfaceError> {
         Ok(Self {
             layout: Layout::for_release(release)?,
@@ -40,9 +42,10 @@ impl SurfaceReader {
         })
     }
 
-    /// The image as memory that the GPU reads. The first time that the pool gives a memory it is registered.
+    /// The image as memory that the GPU reads. Registers the memory block at its first use.
     ///
-    /// After an error the caller should fall back to copies: see [`is_usable`](Self::is_usable).
+    /// # Errors
+    /// The image cannot be read without a copy. The caller should fall back to copies: see [`is_usable`](Self::is_usable).
     pub fn surface(&self, image: &NvmmImage) -> Result<Surface, SurfaceError> {
         let surface = self.import(image);
         if surface.is_err() {
@@ -51,7 +54,7 @@ impl SurfaceReader {
         surface
     }
 
-    /// Whether every image so far could be read in place.
+    /// Whether no image was refused so far.
     #[must_use]
     pub fn is_usable(&self) -> bool {
         !self.has_failed.load(Ordering::Relaxed)
@@ -67,10 +70,7 @@ impl SurfaceReader {
             });
         }
         let memory = image.buffer.peek_memory(0);
-        let _turn = self
-            .registration_lock
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.registration_lock.lock();
         let registration = registration::for_memory(
             memory,
             &image.expected,
@@ -85,13 +85,13 @@ impl SurfaceReader {
         })
     }
 
-    /// Memories that were registered since this was opened: as many as the pools had buffers.
+    /// Number of memory blocks registered so far: as many as the pools had buffers.
     #[must_use]
     pub fn registrations(&self) -> u64 {
         self.counts.total.load(Ordering::Relaxed)
     }
 
-    /// Memories that are registered now.
+    /// Number of memory blocks that are registered now.
     #[must_use]
     pub fn registered(&self) -> u64 {
         self.counts.alive.load(Ordering::Relaxed)
@@ -104,15 +104,15 @@ impl fmt::Debug for SurfaceReader {
     }
 }
 
-/// An image that the GPU reads in place. While this or a clone of it lives, the pool does not give its memory to anyone.
+/// An image that the GPU reads without a copy. While it or a clone of it lives, the pool does not reuse its memory.
 #[derive(Clone)]
 pub struct Surface {
     registration: Arc<Registration>,
-    /// Dropped last: the registration is good while the memory lives.
+    /// Dropped last: the registration is valid while the memory lives.
     _buffer: gst::Buffer,
 }
 
-/// Addresses of an image's planes and bytes from one row to the next; the second plane is that of NV12's chroma.
+/// Address and pitch in bytes of an image's planes; the second plane is NV12's chroma.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Planes {
     pub(crate) pixels: (u64, u32),
@@ -120,7 +120,7 @@ pub(crate) struct Planes {
 }
 
 impl Surface {
-    /// Pixels in a row, and rows.
+    /// Width and height in pixels.
     #[must_use]
     pub fn size(&self) -> (u32, u32) {
         (
@@ -129,13 +129,13 @@ impl Surface {
         )
     }
 
-    /// How its pixels lie.
+    /// Pixel format.
     #[must_use]
     pub fn pixels(&self) -> PixelFormat {
         self.registration.expected.pixels
     }
 
-    /// Where they lie; good while the surface lives.
+    /// Addresses of the planes; valid while the surface lives.
     pub(crate) fn planes(&self) -> Option<Planes> {
         let pixels = self.registration.pixels.rows(0)?;
         let chroma = match self.pixels() {

@@ -1,4 +1,4 @@
-//! One memory of a pool, shown to the GPU: made once, kept on GStreamer's memory, undone when that is freed.
+//! Registration of a pool's memory block with the GPU: created once, attached to GStreamer's memory, removed when that is freed.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -16,38 +16,38 @@ use super::library::Library;
 use super::safe_read;
 use crate::cuda::{Device, EglPixels};
 
-/// The kernel loads pixels of that many bytes.
+/// Load size of the kernel in bytes.
 const WORD: u64 = 4;
 
-/// How many there are.
+/// Number of registrations.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) total: AtomicU64,
     pub(super) alive: AtomicU64,
 }
 
-/// A surface whose EGL image the GPU reads. Fields are dropped in order: CUDA lets go of the image, then it is destroyed.
+/// A surface whose EGL image the GPU reads. Fields are dropped in order: CUDA releases the image, then it is destroyed.
 pub(super) struct Registration {
     pub(super) pixels: EglPixels,
     pub(super) expected: ExpectedLayout,
     _image: Image,
 }
 
-/// An EGL image that was made of a surface.
+/// An EGL image of a surface.
 struct Image {
     surface: *mut c_void,
     library: Arc<Library>,
     counts: Arc<Counts>,
 }
 
-// SAFETY: libnvbufsurface takes calls from every thread; the pointer is used for destroying the image alone.
+// SAFETY: libnvbufsurface may be called from every thread; the pointer is used for destroying the image only.
 unsafe impl Send for Image {}
-// SAFETY: through a shared reference nothing is done with it.
+// SAFETY: a shared reference allows nothing.
 unsafe impl Sync for Image {}
 
 impl Drop for Image {
     fn drop(&mut self) {
-        // SAFETY: the surface lives as long as GStreamer's memory, which drops this first; CUDA has let go of the image.
+        // SAFETY: the surface lives as long as GStreamer's memory, which drops this first; CUDA has released the image.
         let destroyed = unsafe { self.library.unmap_egl_image(self.surface) };
         if let Err(error) = destroyed {
             log::warn!("{error}");
@@ -57,14 +57,14 @@ impl Drop for Image {
 }
 
 impl Registration {
-    /// Checks the surface at `surface`, which shows `mapped_bytes`, and registers its image.
+    /// Checks the surface at `surface`, of which `mapped_bytes` are mapped, and registers its image.
     ///
     /// # Safety
-    /// What is made must be dropped before the surface, if `surface` is one; if it is none, nothing is asked of the caller.
+    /// If `surface` is a surface, the result must be dropped before it. If it is none, there is no requirement.
     unsafe fn new(
         surface: *mut c_void,
         mapped_bytes: usize,
-        wanted: &ExpectedLayout,
+        expected_layout: &ExpectedLayout,
         layout: &Layout,
         library: &Arc<Library>,
         counts: &Arc<Counts>,
@@ -95,9 +95,9 @@ impl Registration {
             Ok::<_, SurfaceError>(copy)
         };
         let image = layout.image_address(&read(surface as u64, layout.surface_bytes)?)?;
-        layout.check_image(&read(image, layout.image_bytes)?, wanted)?;
-        // SAFETY: all that is known of such a structure holds of this one, down to the size that the pipeline has agreed on:
-        // it is a surface of one image.
+        layout.check_image(&read(image, layout.image_bytes)?, expected_layout)?;
+        // SAFETY: all that is known of such a structure holds for this one, down to the negotiated size: it is a surface with one
+        // image.
         unsafe { library.map_egl_image(surface) }?;
         counts.total.fetch_add(1, Ordering::Relaxed);
         counts.alive.fetch_add(1, Ordering::Relaxed);
@@ -114,21 +114,21 @@ impl Registration {
                 "what NvBufSurfaceMapEglImage made".to_owned(),
             )
         })?;
-        // SAFETY: the image was just made and lives until `made` is dropped, behind the registration. The engines write to the
-        // memory only when the pool has it back, which it gets after the GPU has read it.
+        // SAFETY: the image was just created and lives until `made` is dropped, after the registration. The engines write to the
+        // memory only when the pool has it back, which is after the GPU has read it.
         let pixels = unsafe { EglPixels::register(device, address as *mut c_void) }?;
         let registration = Self {
             pixels,
-            expected: *wanted,
+            expected: *expected_layout,
             _image: made,
         };
         registration.check()?;
         Ok(registration)
     }
 
-    /// Whether CUDA's description of the image matches the surface's.
+    /// Checks that CUDA's description of the image matches the surface's.
     fn check(&self) -> Result<(), SurfaceError> {
-        let (pixels, wanted) = (&self.pixels, &self.expected);
+        let (pixels, expected_layout) = (&self.pixels, &self.expected);
         if !pixels.is_pitch_linear() {
             return Err(SurfaceError::BlockLinear);
         }
@@ -138,15 +138,15 @@ impl Registration {
             expected,
         };
         let (width, height) = pixels.size();
-        if (width, height) != (wanted.width, wanted.height) {
-            let expected = format!("{}×{}", wanted.width, wanted.height);
+        if (width, height) != (expected_layout.width, expected_layout.height) {
+            let expected = format!("{}×{}", expected_layout.width, expected_layout.height);
             return Err(unexpected(
                 "the EGL image",
                 format!("{width}×{height}"),
                 expected,
             ));
         }
-        for plane in 0..wanted.planes() as usize {
+        for plane in 0..expected_layout.planes() as usize {
             let (address, pitch) = pixels.rows(plane).ok_or_else(|| {
                 unexpected(
                     "a plane of the EGL image",
@@ -154,7 +154,7 @@ impl Registration {
                     "an address".to_owned(),
                 )
             })?;
-            check_pitch(pitch, wanted)?;
+            check_pitch(pitch, expected_layout)?;
             if !address.is_multiple_of(WORD) || !u64::from(pitch).is_multiple_of(WORD) {
                 let found = format!("rows of {pitch} bytes at {address:#x}");
                 return Err(unexpected(
@@ -168,9 +168,9 @@ impl Registration {
     }
 }
 
-/// The registration that `memory` has got, or a new one, which then stays with it.
+/// The registration of `memory`, or a new one, which is then attached to it.
 ///
-/// Calls must come one after the other: two at once would both register.
+/// Calls must not overlap: two at once would both register.
 pub(super) fn for_memory(
     memory: &gst::MemoryRef,
     expected: &ExpectedLayout,
@@ -183,12 +183,12 @@ pub(super) fn for_memory(
     let quark = Quark::from_str("jetwatch-registration").into_glib();
     // SAFETY: a memory is a mini object, and this one is borrowed.
     let existing = unsafe { gst_mini_object_get_qdata(object, quark) };
-    let kept: *const Arc<Registration> = existing.cast_const().cast();
-    // SAFETY: under this name only the box below is kept, which lives as long as the memory.
-    if let Some(kept) = unsafe { kept.as_ref() }
-        && kept.expected == *expected
+    let registration: *const Arc<Registration> = existing.cast_const().cast();
+    // SAFETY: under this name only the box below is stored, which lives as long as the memory.
+    if let Some(registration) = unsafe { registration.as_ref() }
+        && registration.expected == *expected
     {
-        return Ok(Arc::clone(kept));
+        return Ok(Arc::clone(registration));
     }
     let unreadable = || SurfaceError::Unexpected {
         what: "the buffer",
@@ -199,19 +199,19 @@ pub(super) fn for_memory(
         let mapped = memory.map_readable().map_err(|_| unreadable())?;
         (mapped.as_ptr().cast_mut().cast::<c_void>(), mapped.len())
     };
-    // SAFETY: what a memory of NVMM shows when it is mapped is its surface, which is freed with it, after what is kept on it.
-    // Whoever uses the registration holds a buffer with the memory.
+    // SAFETY: an NVMM memory, when mapped, is its surface, which is freed with it, after its qdata. Users of the registration
+    // hold a buffer with the memory.
     let new =
         unsafe { Registration::new(surface, bytes, expected, layout, library, counts, device) }?;
     let new = Arc::new(new);
     let boxed: *mut Arc<Registration> = Box::into_raw(Box::new(Arc::clone(&new)));
-    // SAFETY: a memory is a mini object; `drop_registration` takes the box back, once.
+    // SAFETY: a memory is a mini object; `drop_registration` frees the box, once.
     unsafe { gst_mini_object_set_qdata(object, quark, boxed.cast(), Some(drop_registration)) };
     Ok(new)
 }
 
 /// Called by GStreamer when it frees the memory.
-unsafe extern "C" fn drop_registration(kept: *mut c_void) {
+unsafe extern "C" fn drop_registration(registration: *mut c_void) {
     // SAFETY: it is the pointer that was given to `gst_mini_object_set_qdata`, and GStreamer calls this once.
-    drop(unsafe { Box::from_raw(kept.cast::<Arc<Registration>>()) });
+    drop(unsafe { Box::from_raw(registration.cast::<Arc<Registration>>()) });
 }

@@ -1,7 +1,7 @@
-//! The process's own memory, read by way of the kernel.
+//! Reads the process's own memory through the kernel.
 //!
-//! An address out of a structure whose layout may differ is not dereferenced: the kernel copies from it, or returns an error.
-//! That costs a system call, once for each buffer of a pool.
+//! An address from a structure whose layout may differ is not dereferenced: the kernel copies from it, or returns an error. That
+//! costs one system call per buffer of a pool.
 
 use std::ffi::{c_int, c_long, c_ulong, c_void};
 use std::io;
@@ -24,7 +24,10 @@ unsafe extern "C" {
     ) -> c_long;
 }
 
-/// Fills `into` with what stands at `address`. An error when not all of it can be read, or when the kernel forbids the question.
+/// Fills `into` with the bytes at `address`.
+///
+/// # Errors
+/// Not all of them are readable, or the kernel forbids the call.
 pub(super) fn read(address: u64, into: &mut [u8]) -> io::Result<()> {
     let process = rustix::process::getpid().as_raw_nonzero().get();
     let to = MemoryRange {
@@ -35,7 +38,7 @@ pub(super) fn read(address: u64, into: &mut [u8]) -> io::Result<()> {
         address: address as *mut c_void,
         bytes: into.len(),
     };
-    // SAFETY: `to` is memory that is borrowed for writing; the kernel itself looks whether `from` is there.
+    // SAFETY: `to` is memory that is borrowed mutably; the kernel checks whether `from` is readable.
     let count = unsafe { process_vm_readv(process, &raw const to, 1, &raw const from, 1, 0) };
     if count < 0 {
         return Err(io::Error::last_os_error());

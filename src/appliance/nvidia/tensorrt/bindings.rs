@@ -1,44 +1,47 @@
-//! Whether an execution's plan fits an engine: names, directions, types, layouts, sizes and the batch.
+//! Checks that a session's plan fits an engine: names, directions, types, layouts, sizes and the batch.
 //!
-//! What is decided here keeps TensorRT within memory that is made by the plan alone.
+//! These checks ensure that TensorRT accesses only memory that was allocated for the plan.
 
 use super::DataType;
 use super::engine::{Engine, TensorInfo, TensorMode};
 use crate::cuda::Element;
-use crate::session::{ExecutionError, InputSource, Plan};
+use crate::session::{InputSource, Plan, SessionError};
 
-/// A tensor with an open batch axis, and its shape; the batch comes first.
+/// A tensor with an open batch axis, and its shape; the batch is the first axis.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct DynamicTensor {
     pub(super) name: String,
     pub(super) shape: Vec<i64>,
 }
 
-/// What batches an engine runs.
+/// The batches that an engine can run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Batch {
-    /// This one alone.
+    /// Only this one.
     Fixed(usize),
-    /// Those of the optimization profile, by the shapes of these tensors.
+    /// Those of the optimization profile, set by the shapes of these tensors.
     Dynamic {
         inputs: Vec<DynamicTensor>,
         outputs: Vec<DynamicTensor>,
     },
 }
 
-/// The batches of `engine`, if `plan` fits it.
-pub(super) fn check_bindings(engine: &Engine, plan: &Plan) -> Result<Batch, ExecutionError> {
+/// The batches of `engine`.
+///
+/// # Errors
+/// `plan` does not fit the engine.
+pub(super) fn check_bindings(engine: &Engine, plan: &Plan) -> Result<Batch, SessionError> {
     let tensors: Vec<&TensorInfo> = engine.tensors().collect();
     check_tensors(&tensors, plan)
 }
 
-fn check_tensors(tensors: &[&TensorInfo], plan: &Plan) -> Result<Batch, ExecutionError> {
+fn check_tensors(tensors: &[&TensorInfo], plan: &Plan) -> Result<Batch, SessionError> {
     check_names(tensors, plan)?;
     for tensor in tensors {
         check_layout(tensor)?;
     }
     let find = |name: &str| tensors.iter().find(|tensor| tensor.name == name);
-    // Names were checked above: what is not found is not there to be wrong.
+    // Names were checked above, so only a missing input can fail here.
     let Some(input) = find(&plan.input.name) else {
         return Err(mismatch(input_of(plan), "not in the engine", "an input"));
     };
@@ -77,16 +80,16 @@ fn check_tensors(tensors: &[&TensorInfo], plan: &Plan) -> Result<Batch, Executio
     })
 }
 
-/// All tensors of the engine, each once, and in the right direction.
-fn check_names(tensors: &[&TensorInfo], plan: &Plan) -> Result<(), ExecutionError> {
+/// Checks that the plan has all tensors of the engine, each once and in the right direction.
+fn check_names(tensors: &[&TensorInfo], plan: &Plan) -> Result<(), SessionError> {
     let constants = plan.constants.iter().map(|constant| &constant.name);
     let inputs = std::iter::once(&plan.input.name).chain(constants);
     let outputs = plan.outputs.iter().map(|output| &output.name);
-    let wanted: Vec<(&String, TensorMode)> = inputs
+    let required: Vec<(&String, TensorMode)> = inputs
         .map(|name| (name, TensorMode::Input))
         .chain(outputs.map(|name| (name, TensorMode::Output)))
         .collect();
-    for (name, mode) in &wanted {
+    for (name, mode) in &required {
         let found = tensors.iter().find(|tensor| tensor.name == **name);
         if found.is_none_or(|tensor| tensor.mode != *mode) {
             let names: Vec<&str> = tensors
@@ -102,7 +105,7 @@ fn check_names(tensors: &[&TensorInfo], plan: &Plan) -> Result<(), ExecutionErro
         }
     }
     for tensor in tensors {
-        let times = wanted.iter().filter(|(name, _)| **name == tensor.name);
+        let times = required.iter().filter(|(name, _)| **name == tensor.name);
         match times.count() {
             1 => {}
             0 => {
@@ -121,8 +124,8 @@ fn check_names(tensors: &[&TensorInfo], plan: &Plan) -> Result<(), ExecutionErro
     Ok(())
 }
 
-/// Numbers one after the other: images and outputs are written and read so.
-fn check_layout(tensor: &TensorInfo) -> Result<(), ExecutionError> {
+/// Checks for the linear layout, in which images and outputs are written and read.
+fn check_layout(tensor: &TensorInfo) -> Result<(), SessionError> {
     if tensor.format == 0 && tensor.vectorized.is_none() {
         return Ok(());
     }
@@ -136,8 +139,8 @@ fn check_layout(tensor: &TensorInfo) -> Result<(), ExecutionError> {
     Err(mismatch(describe(tensor), found, "the linear layout"))
 }
 
-/// The batch that `input` has, if it is fixed. The plan's must be that one, or within the optimization profile.
-fn check_batch(input: &TensorInfo, plan: &Plan) -> Result<Option<usize>, ExecutionError> {
+/// The fixed batch of `input`, if any. The plan's batch must be equal to it, or within the optimization profile.
+fn check_batch(input: &TensorInfo, plan: &Plan) -> Result<Option<usize>, SessionError> {
     let refuse = |expected: String| Err(mismatch("the batch", plan.batch.to_string(), expected));
     let batch = i64::try_from(plan.batch).unwrap_or(i64::MAX);
     match (input.shape.first(), &input.profile) {
@@ -160,7 +163,7 @@ fn check_batch(input: &TensorInfo, plan: &Plan) -> Result<Option<usize>, Executi
     }
 }
 
-fn check_element(input: &TensorInfo, source: &InputSource) -> Result<(), ExecutionError> {
+fn check_element(input: &TensorInfo, source: &InputSource) -> Result<(), SessionError> {
     let InputSource::Images { tensor, .. } = source else {
         return Ok(());
     };
@@ -181,7 +184,7 @@ fn check_element(input: &TensorInfo, source: &InputSource) -> Result<(), Executi
     ))
 }
 
-/// Whether `tensor` has no batch and takes exactly `bytes`, as an input that is the same for every batch may.
+/// Whether `tensor` has no batch and exactly `bytes` bytes, as allowed for an input that is the same for every batch.
 fn is_whole(tensor: &TensorInfo, bytes: usize) -> bool {
     product(&tensor.shape)
         .zip(tensor.data_type.bytes())
@@ -189,12 +192,12 @@ fn is_whole(tensor: &TensorInfo, bytes: usize) -> bool {
         == Some(bytes)
 }
 
-/// `bytes` of one image are those of `tensor`, in an engine whose batch is `fixed` or open.
+/// Checks that `bytes` per image fit `tensor`, in an engine whose batch is `fixed` or open.
 fn check_bytes(
     tensor: &TensorInfo,
     bytes: usize,
     fixed: Option<usize>,
-) -> Result<(), ExecutionError> {
+) -> Result<(), SessionError> {
     let Some(each) = tensor.data_type.bytes() else {
         let found = tensor.data_type.to_string();
         return Err(mismatch(describe(tensor), found, "numbers of whole bytes"));
@@ -202,7 +205,7 @@ fn check_bytes(
     let rest = match (tensor.shape.first().copied(), fixed) {
         (Some(-1), None) => &tensor.shape[1..],
         (Some(first), Some(fixed)) if usize::try_from(first) == Ok(fixed) => &tensor.shape[1..],
-        // All that there is belongs to the one image.
+        // The whole tensor belongs to the only image.
         (_, Some(1)) => &tensor.shape[..],
         _ => {
             let expected = match fixed {
@@ -222,12 +225,12 @@ fn check_bytes(
     }
     Err(mismatch(
         describe(tensor),
-        format!("{} of {found} bytes an image", describe_type(tensor)),
-        format!("{bytes} bytes an image"),
+        format!("{} of {found} bytes per image", describe_type(tensor)),
+        format!("{bytes} bytes per image"),
     ))
 }
 
-/// Numbers in a shape without open axes.
+/// Number of elements of a shape without open axes; `None` for others, and on overflow.
 fn product(axes: &[i64]) -> Option<usize> {
     axes.iter().try_fold(1_usize, |product, axis| {
         product.checked_mul(usize::try_from(*axis).ok()?)
@@ -257,8 +260,8 @@ fn mismatch(
     what: impl Into<String>,
     found: impl Into<String>,
     expected: impl Into<String>,
-) -> ExecutionError {
-    ExecutionError::Plan {
+) -> SessionError {
+    SessionError::Plan {
         what: what.into(),
         found: found.into(),
         expected: expected.into(),
@@ -334,13 +337,13 @@ mod tests {
             name: name.to_owned(),
             shape: shape.to_vec(),
         };
-        let wanted = Batch::Dynamic {
+        let expected = Batch::Dynamic {
             inputs: vec![open("in", &[-1, 3]), open("c", &[-1, 1])],
             outputs: vec![open("out", &[-1, 2])],
         };
-        assert_eq!(fitted(&engine(-1), &plan(8)), Ok(wanted));
+        assert_eq!(fitted(&engine(-1), &plan(8)), Ok(expected));
         assert_eq!(fitted(&engine(3), &plan(3)), Ok(Batch::Fixed(3)));
-        for (batch, asked, wanted) in [
+        for (batch, requested, expected) in [
             (-1, 1, "the batch is 1, expected 2 to 8"),
             (-1, 9, "the batch is 9, expected 2 to 8"),
             (
@@ -349,8 +352,8 @@ mod tests {
                 "the batch is 2, expected 3, which the engine was built for",
             ),
         ] {
-            let error = fitted(&engine(batch), &plan(asked)).expect_err(wanted);
-            assert!(error.starts_with(wanted), "{error}");
+            let error = fitted(&engine(batch), &plan(requested)).expect_err(expected);
+            assert!(error.starts_with(expected), "{error}");
         }
     }
 
@@ -361,16 +364,16 @@ mod tests {
         assert!(fitted(&tensors, &plan(8)).is_ok());
         tensors[2].shape = vec![2];
         let error = fitted(&tensors, &plan(8)).expect_err("8 bytes are not 4");
-        let wanted = "input `c` is fp32 [2], expected an open batch in its first axis";
-        assert!(error.starts_with(wanted), "{error}");
+        let expected = "input `c` is fp32 [2], expected an open batch in its first axis";
+        assert!(error.starts_with(expected), "{error}");
         let mut tensors = engine(1);
         tensors[1].shape = vec![2];
         assert_eq!(fitted(&tensors, &plan(1)), Ok(Batch::Fixed(1)));
         let mut tensors = engine(2);
         tensors[1].shape = vec![4];
         let error = fitted(&tensors, &plan(2)).expect_err("the output has no batch axis");
-        let wanted = "output `out` is fp32 [4], expected 2 images in its first axis";
-        assert!(error.starts_with(wanted), "{error}");
+        let expected = "output `out` is fp32 [4], expected 2 images in its first axis";
+        assert!(error.starts_with(expected), "{error}");
     }
 
     #[test]
@@ -409,11 +412,11 @@ mod tests {
                 "input `in` is one number, expected images",
             ),
         ];
-        for (spoil, wanted) in cases {
+        for (spoil, expected) in cases {
             let mut tensors = engine(-1);
             spoil(&mut tensors);
-            let error = fitted(&tensors, &plan(4)).expect_err(wanted);
-            assert!(error.starts_with(wanted), "{error}");
+            let error = fitted(&tensors, &plan(4)).expect_err(expected);
+            assert!(error.starts_with(expected), "{error}");
         }
     }
 }

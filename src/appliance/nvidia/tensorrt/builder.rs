@@ -1,4 +1,4 @@
-//! From an ONNX file to a plan: builder, network, configuration, and their errors for a failed build.
+//! Builds a plan from an ONNX file: builder, network and configuration.
 
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use super::vtable::{
     NETWORK_SET_ERROR_RECORDER, PROFILE_SET_SHAPE, TIMING_SERIALIZE,
 };
 
-/// Numbers of the `BuilderFlag`s that are used, which are the same in all versions that have them.
+/// Numbers of the `BuilderFlag`s in use; the same in all versions that have them.
 mod flag {
     pub(super) const FP16: i32 = 0;
     pub(super) const INT8: i32 = 1;
@@ -32,10 +32,14 @@ mod flag {
 }
 
 impl BuildRequest<'_> {
-    /// Builds with `library`. Takes from a second to many minutes, on the calling thread and threads of TensorRT's.
+    /// Builds with `library`. Blocks for a second to many minutes; TensorRT also uses its own threads.
+    ///
+    /// # Errors
+    /// The library cannot build, the parser refuses the network, this version does not support the request, the build fails or
+    /// is canceled.
     pub fn build(self, library: &Arc<Library>) -> Result<Built, TensorRtError> {
         if let Some(device) = self.device {
-            // TensorRT takes the thread's GPU.
+            // TensorRT uses the current GPU of the thread.
             device.make_current()?;
         }
         library.load_plugins();
@@ -43,7 +47,7 @@ impl BuildRequest<'_> {
         let mut parser = build.parse(&self)?;
         let is_quantized = build.is_quantized()?;
         build.refuse(&self, is_quantized)?;
-        // In generation 10 a network with Q/DQ nodes states all precisions itself when it was made to be strongly typed, which is known too late.
+        // In generation 10 only a strongly typed network takes all precisions from its Q/DQ nodes. Whether it has any is known after parsing, and the flag is set before.
         let is_strongly_typed = library.generation() == Generation::Ten
             && is_quantized
             && self.precision == Precision::Int8;
@@ -52,14 +56,14 @@ impl BuildRequest<'_> {
             build = Build::new(library, true)?;
             parser = build.parse(&self)?;
         }
-        // Weights of the network may lie in the parser until the build is over.
+        // Weights of the network may be in the parser's memory until the build is over.
         let built = build.run(self, is_quantized, is_strongly_typed);
         drop(parser);
         built
     }
 }
 
-/// Bits of `NetworkDefinitionCreationFlag`: explicit batch is 0 in generation 8, strongly typed is 1 in generation 10 and since then the only kind.
+/// Bits of `NetworkDefinitionCreationFlag`: explicit batch is 0 in generation 8; strongly typed is 1 in generation 10, and the only kind since.
 const fn network_flags(generation: Generation, is_strongly_typed: bool) -> u32 {
     match generation {
         Generation::Eight => 1,
@@ -68,7 +72,7 @@ const fn network_flags(generation: Generation, is_strongly_typed: bool) -> u32 {
     }
 }
 
-/// The objects of one build. Field order is drop order: the network and the configuration go before the builder, all before the recorder.
+/// The objects of one build. Field order is drop order: network and configuration before the builder, all before the recorder.
 struct Build {
     config: Object,
     network: Object,
@@ -90,12 +94,12 @@ impl Build {
         call!(builder, BUILDER_SET_ERROR_RECORDER, (*mut c_void) -> (), recorder.pointer())?;
         let network_flags = network_flags(library.generation(), is_strongly_typed);
         let network = call!(builder, BUILDER_CREATE_NETWORK, (u32) -> *mut c_void, network_flags)?;
-        // SAFETY: the builder made it for us.
+        // SAFETY: the builder created it for this caller.
         let network = unsafe { Object::owned(network, library) };
         let network = network.ok_or_else(|| failed("IBuilder::createNetworkV2", &recorder))?;
         call!(network, NETWORK_SET_ERROR_RECORDER, (*mut c_void) -> (), recorder.pointer())?;
         let config = call!(builder, BUILDER_CREATE_CONFIG, () -> *mut c_void)?;
-        // SAFETY: the builder made it for us.
+        // SAFETY: the builder created it for this caller.
         let config = unsafe { Object::owned(config, library) };
         let config = config.ok_or_else(|| failed("IBuilder::createBuilderConfig", &recorder))?;
         Ok(Self {
@@ -151,7 +155,7 @@ impl Build {
             let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
             call!(self.config, CONFIG_SET_POOL, (i32, usize) -> (), 0, bytes)?;
         }
-        // `ProfilingVerbosity::kDETAILED`: what the inspector and NVTX show later.
+        // `ProfilingVerbosity::kDETAILED`: required for the inspector and NVTX layer ranges.
         call!(self.config, CONFIG_SET_VERBOSITY, (i32) -> (), 2)?;
         let timing_cache = self.timing_cache(request.timing_cache)?;
         let monitor = request.progress.map(ProgressMonitor::new);
@@ -161,7 +165,7 @@ impl Build {
             call!(self.config, CONFIG_SET_MONITOR, (*mut c_void) -> (), monitor.pointer())?;
         }
         if is_quantized {
-            // The network states its scales itself; a strongly typed one takes no calibrator.
+            // The network contains its scales; a strongly typed one accepts no calibrator.
             request.implicit_int8 = None;
         }
         let numbers = shapes::calibration_values(&self.inputs()?, &request)?;
@@ -184,7 +188,7 @@ impl Build {
         self.recorder.clear();
         let (network, config) = (self.network.pointer(), self.config.pointer());
         let plan = call!(self.builder, BUILDER_BUILD, (*mut c_void, *mut c_void) -> *mut c_void, network, config)?;
-        // SAFETY: the builder made it for us.
+        // SAFETY: the builder created it for this caller.
         let plan = unsafe { Object::owned(plan, self.library()) };
         if let Some(reason) = calibrator
             .as_ref()
@@ -219,7 +223,7 @@ impl Build {
         Ok(built)
     }
 
-    /// Whether there are quantizing layers. Their number in `LayerType` moved by one with generation 10.
+    /// Whether the network has quantization layers. Their numbers in `LayerType` changed by one in generation 10.
     fn is_quantized(&self) -> Result<bool, TensorRtError> {
         let quantize = if self.generation() == Generation::Eight {
             33
@@ -240,14 +244,14 @@ impl Build {
         Ok(false)
     }
 
-    /// Refuses what cannot work, before TensorRT spends minutes on finding out.
+    /// Checks for requests that cannot work, before TensorRT spends minutes on them.
     fn refuse(&self, request: &BuildRequest<'_>, is_quantized: bool) -> Result<(), TensorRtError> {
         let library = self.library();
         let has_calibration = library.has(&CONFIG_SET_CALIBRATOR);
         if is_quantized && request.dla.is_some() {
             return Err(library.unsupported(
                 "run a network with Q/DQ nodes on a DLA",
-                "DLA takes implicit quantization alone: give the fp32 network with --calibration-images, or leave --dla out",
+                "DLA supports implicit quantization only: give the fp32 network with --calibration-images, or remove --dla",
             ));
         }
         match request.precision {
@@ -262,14 +266,14 @@ impl Build {
             )),
             Precision::Fp16 if !has_calibration => Err(library.unsupported(
                 "choose fp16 for a network of fp32",
-                "this version takes precision from the network alone: export it with 16-bit weights",
+                "this version takes the precision from the network only: export it with 16-bit weights",
             )),
             _ => Ok(()),
         }
     }
 
     fn set_precision(&self, request: &BuildRequest<'_>) -> Result<(), TensorRtError> {
-        // Since generation 11 precision is in the network.
+        // Since generation 11 the network determines the precision.
         if !matches!(self.generation(), Generation::Eight | Generation::Ten) {
             return Ok(());
         }
@@ -290,7 +294,7 @@ impl Build {
             if i64::from(dla) >= i64::from(cores) {
                 return Err(self.library().unsupported(
                     "build for that DLA",
-                    format!("core {dla} was asked for, and this machine has {cores}; count from 0, or leave --dla out"),
+                    format!("core {dla} was requested, and this machine has {cores}; cores count from 0, or remove --dla"),
                 ));
             }
             // `DeviceType::kDLA`.
@@ -309,9 +313,9 @@ impl Build {
             }
             let capability = i32::try_from(major * 10 + minor).unwrap_or(i32::MAX);
             let counted = call!(self.config, CONFIG_SET_CAPABILITIES, (i32) -> bool, 1)?;
-            let taken = counted
+            let accepted = counted
                 && call!(self.config, CONFIG_SET_CAPABILITY, (i32, i32) -> bool, capability, 0)?;
-            if !taken {
+            if !accepted {
                 return Err(self.failed("IBuilderConfig::setComputeCapability"));
             }
         }
@@ -322,7 +326,7 @@ impl Build {
         shapes::inputs(&self.network, |call| self.failed(call))
     }
 
-    /// Adds the optimization profiles that inputs with open axes need; gives those that were added.
+    /// Adds the optimization profiles that inputs with open axes need, and returns them.
     fn add_profiles(&self, request: &BuildRequest<'_>) -> Result<Vec<Object>, TensorRtError> {
         let mut shapes = Vec::new();
         for input in self.inputs()?.iter().filter(|input| input.is_dynamic()) {
@@ -331,7 +335,7 @@ impl Build {
         if shapes.is_empty() {
             return Ok(Vec::new());
         }
-        // Until generation 8 a profile serves one context at a time.
+        // Up to generation 8 a profile serves one context at a time.
         let count = if self.generation() == Generation::Eight {
             request.contexts.max(1)
         } else {
@@ -350,7 +354,7 @@ impl Build {
             for (which, shape) in [(0, &of.min), (1, &of.opt), (2, &of.max)] {
                 let dims = Dims::new(self.generation(), shape);
                 let key = name.as_ptr();
-                let taken = match dims {
+                let accepted = match dims {
                     Some(Dims::Narrow(dims)) => {
                         call!(profile, PROFILE_SET_SHAPE, (*const c_char, i32, Dims32) -> bool, key, which, dims)?
                     }
@@ -359,11 +363,11 @@ impl Build {
                     }
                     None => false,
                 };
-                if !taken {
+                if !accepted {
                     return Err(TensorRtError::Tensor {
                         tensor: of.input.clone(),
                         found: format!("{shape:?}"),
-                        expected: "a shape that fits the network, least ≤ best ≤ most".to_owned(),
+                        expected: "a shape that fits the network, min ≤ opt ≤ max".to_owned(),
                     });
                 }
             }
@@ -376,7 +380,7 @@ impl Build {
         Ok(profile)
     }
 
-    /// Hands over the times of an earlier build, or an empty cache to be filled. Times of another GPU or version are not taken, which only costs time.
+    /// Sets the timing cache of an earlier build, or an empty one. TensorRT ignores a cache of another GPU or version, which only costs time.
     fn timing_cache(&self, earlier: Option<&[u8]>) -> Result<Option<Object>, TensorRtError> {
         if !self.library().has(&CONFIG_CREATE_TIMING_CACHE) {
             return Ok(None);
@@ -388,7 +392,7 @@ impl Build {
                 bytes.as_ptr().cast()
             };
             let cache = call!(self.config, CONFIG_CREATE_TIMING_CACHE, (*const c_void, usize) -> *mut c_void, pointer, bytes.len())?;
-            // SAFETY: the configuration made it for us.
+            // SAFETY: the configuration created it for this caller.
             let Some(cache) = (unsafe { Object::owned(cache, self.library()) }) else {
                 continue;
             };
@@ -405,18 +409,18 @@ impl Build {
             return Ok(None);
         }
         let cache = call!(self.config, CONFIG_TIMING_CACHE, () -> *mut c_void)?;
-        // SAFETY: this one belongs to the configuration.
+        // SAFETY: this object belongs to the configuration.
         let Some(cache) = (unsafe { Object::borrowed(cache, self.library()) }) else {
             return Ok(None);
         };
         let memory = call!(cache, TIMING_SERIALIZE, () -> *mut c_void)?;
-        // SAFETY: the cache made it for us.
+        // SAFETY: the cache created it for this caller.
         let memory = unsafe { Object::owned(memory, self.library()) };
         memory.map(|memory| bytes(&memory)).transpose()
     }
 }
 
-/// A copy of what an `IHostMemory` holds.
+/// A copy of the contents of an `IHostMemory`.
 fn bytes(memory: &Object) -> Result<Vec<u8>, TensorRtError> {
     let data = call!(memory, MEMORY_DATA, () -> *const u8)?;
     let size = call!(memory, MEMORY_SIZE, () -> usize)?;

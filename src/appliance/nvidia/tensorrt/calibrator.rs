@@ -1,6 +1,7 @@
-//! Implicit INT8: the calibrator that TensorRT 8 and 10 ask for images, and for the result of an earlier calibration.
+//! Implicit INT8: the calibrator from which TensorRT 8 and 10 request images, or the result of an earlier calibration.
 //!
-//! It is an `IInt8EntropyCalibrator2`, the only one that DLA takes. Generation 11 has none: there precision is in the network.
+//! It is an `IInt8EntropyCalibrator2`, the only one that DLA accepts. Generation 11 has none: there the network determines the
+//! precision.
 
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
@@ -12,23 +13,26 @@ use super::request::ImplicitInt8;
 use super::version::Generation;
 use crate::cuda::{CudaError, Device, DeviceBuffer, Stream};
 
-/// Images to calibrate with.
+/// Source of calibration images.
 pub trait CalibrationInput {
-    /// Images in one batch, at least 1.
+    /// Number of images per batch, at least 1.
     fn batch_size(&self) -> usize;
 
-    /// The next batch as the network's input wants it, `[batch_size, 3, height, width]`, normalized; `None` after the last.
+    /// The next batch in the format of the network's input, `[batch_size, 3, height, width]`, normalized; `None` after the last.
+    ///
+    /// # Errors
+    /// The reason why images cannot be read.
     fn next_batch(&mut self) -> Result<Option<&[f32]>, String>;
 }
 
-/// Where a batch lies so that TensorRT can read it.
+/// Memory of a batch that TensorRT can read.
 pub(super) enum CalibrationMemory {
-    /// Memory of the GPU, as large as the largest batch so far.
+    /// GPU memory, as large as the largest batch so far.
     Device {
         stream: Stream,
         buffer: Option<DeviceBuffer>,
     },
-    /// The memory of this process: enough where the library runs on the CPU, as test doubles do.
+    /// Memory of this process: sufficient when the library runs on the CPU, as test doubles do.
     Host(Vec<f32>),
 }
 
@@ -44,7 +48,7 @@ impl CalibrationMemory {
         }
     }
 
-    /// Copies `batch` there and gives the address, good until the next call.
+    /// Copies `batch` and returns its address, which is valid until the next call.
     fn upload(&mut self, batch: &[f32]) -> Result<u64, CudaError> {
         match self {
             Self::Device { stream, buffer } => {
@@ -53,7 +57,7 @@ impl CalibrationMemory {
                     Some(buffer) if buffer.len() >= bytes => buffer,
                     _ => buffer.insert(DeviceBuffer::new(stream.device(), bytes)?),
                 };
-                // SAFETY: any floats are bytes, and bytes may lie anywhere.
+                // SAFETY: any floats are valid bytes, and bytes need no alignment.
                 let (_, bytes, _) = unsafe { batch.align_to::<u8>() };
                 stream.upload(bytes, buffer)?;
                 Ok(buffer.address())
@@ -67,24 +71,24 @@ impl CalibrationMemory {
     }
 }
 
-/// The calibrator. It must live longer than the build.
+/// The calibrator. Must outlive the build.
 #[repr(C)]
 pub(super) struct Calibrator<'c> {
     table: *const FunctionPointer,
     input: Option<&'c mut dyn CalibrationInput>,
-    /// Numbers in one batch.
+    /// Number of values per batch.
     values: usize,
     memory: CalibrationMemory,
-    /// What an earlier calibration gave, or this one.
+    /// Result of an earlier calibration, or of this one.
     cache: Option<Vec<u8>>,
-    /// Whether TensorRT wrote a cache.
+    /// Whether TensorRT wrote the cache in this build.
     is_new: bool,
     failed: Option<String>,
     batches: usize,
 }
 
 impl<'c> Calibrator<'c> {
-    /// A calibrator whose batches have `values` numbers.
+    /// A calibrator whose batches have `values` values.
     pub(super) fn new(
         generation: Generation,
         implicit: ImplicitInt8<'c>,
@@ -116,12 +120,12 @@ impl<'c> Calibrator<'c> {
         self.cache.as_deref().filter(|_| self.is_new)
     }
 
-    /// Why the images could not be had.
+    /// The reason why images could not be read, if so.
     pub(super) fn failed(&self) -> Option<&str> {
         self.failed.as_deref()
     }
 
-    /// Batches that were handed over.
+    /// Number of batches that TensorRT has received.
     pub(super) fn batches(&self) -> usize {
         self.batches
     }
@@ -150,9 +154,9 @@ impl<'c> Calibrator<'c> {
 /// The calibrator behind `this`.
 ///
 /// # Safety
-/// `this` is a [`Calibrator`] that is alive and used by nothing else, as it is while a build runs: TensorRT calls it from one thread.
+/// `this` is a [`Calibrator`] that is alive and not used otherwise, as during a build: TensorRT calls it from one thread.
 unsafe fn calibrator<'m>(this: *const c_void) -> &'m mut Calibrator<'m> {
-    // SAFETY: what the caller vouches for.
+    // SAFETY: guaranteed by the caller.
     unsafe { &mut *this.cast_mut().cast::<Calibrator<'m>>() }
 }
 
@@ -165,7 +169,7 @@ unsafe extern "C" fn info(_this: *const c_void) -> InterfaceInfo {
 }
 
 unsafe extern "C" fn batch_size(this: *const c_void) -> i32 {
-    // SAFETY: TensorRT passes the calibrator of the build that runs.
+    // SAFETY: TensorRT passes the calibrator of the running build.
     let calibrator = unsafe { calibrator(this) };
     no_unwind("the calibrator", 1, || {
         let size = calibrator
@@ -182,7 +186,7 @@ unsafe extern "C" fn batch(
     _names: *const *const c_char,
     count: i32,
 ) -> bool {
-    // SAFETY: TensorRT passes the calibrator of the build that runs.
+    // SAFETY: TensorRT passes the calibrator of the running build.
     let calibrator = unsafe { calibrator(this) };
     no_unwind("the calibrator", false, || {
         if count != 1 {
@@ -193,7 +197,7 @@ unsafe extern "C" fn batch(
         }
         match calibrator.next() {
             Ok(Some(address)) => {
-                // SAFETY: there is space for `count` addresses, which is 1.
+                // SAFETY: there is space for `count` addresses, and `count` is 1.
                 unsafe { bindings.write(address as *mut c_void) };
                 true
             }
@@ -207,27 +211,27 @@ unsafe extern "C" fn batch(
 }
 
 unsafe extern "C" fn read_cache(this: *mut c_void, length: *mut usize) -> *const c_void {
-    // SAFETY: TensorRT passes the calibrator of the build that runs.
+    // SAFETY: TensorRT passes the calibrator of the running build.
     let calibrator = unsafe { calibrator(this) };
     no_unwind("the calibrator", std::ptr::null(), || {
         let (address, bytes) = match &calibrator.cache {
             Some(cache) => (cache.as_ptr().cast(), cache.len()),
             None => (std::ptr::null(), 0),
         };
-        // SAFETY: the reference to the length is good through the call.
+        // SAFETY: the reference to the length is valid during the call.
         unsafe { length.write(bytes) };
         address
     })
 }
 
 unsafe extern "C" fn write_cache(this: *mut c_void, cache: *const c_void, length: usize) {
-    // SAFETY: TensorRT passes the calibrator of the build that runs.
+    // SAFETY: TensorRT passes the calibrator of the running build.
     let calibrator = unsafe { calibrator(this) };
     no_unwind("the calibrator", (), || {
         if cache.is_null() {
             return;
         }
-        // SAFETY: TensorRT lends `length` bytes for the time of the call.
+        // SAFETY: the cache has `length` bytes, which are valid during the call.
         let bytes = unsafe { std::slice::from_raw_parts(cache.cast::<u8>(), length) };
         calibrator.cache = Some(bytes.to_vec());
         calibrator.is_new = true;
@@ -239,7 +243,7 @@ unsafe extern "C" fn algorithm(_this: *mut c_void) -> i32 {
     2
 }
 
-/// Generation 8: the destructors come last.
+/// Generation 8: the destructors are last.
 static PLAIN: Table<7> = Table::new([
     batch_size as *const c_void,
     batch as *const c_void,

@@ -1,7 +1,9 @@
-//! An execution context: one run of an engine at a time.
+//! InferenceSession context: runs an engine, one run at a time.
 
 use std::ffi::{c_char, c_void};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::dims::{Dims, Dims32, Dims64};
 use super::engine::Engine;
@@ -22,9 +24,9 @@ pub(super) struct Profiles(Mutex<FreeProfiles>);
 
 #[derive(Debug)]
 enum FreeProfiles {
-    /// All contexts share the first one.
+    /// All contexts share profile 0.
     Shared,
-    /// Each context has one for itself; these have no context. The lowest is last.
+    /// Each context needs its own profile; these are free. The lowest is last.
     Own(Vec<u32>),
 }
 
@@ -34,14 +36,14 @@ impl Profiles {
         Self(Mutex::new(FreeProfiles::Shared))
     }
 
-    /// The profiles 0 to `count`, for one context each.
+    /// Profiles 0 to `count`, exclusive, for one context each.
     pub(super) fn own(count: u32) -> Self {
         Self(Mutex::new(FreeProfiles::Own((0..count).rev().collect())))
     }
 
-    /// Lets `make` make a context, with a profile for itself where contexts need one; `None` when all are taken.
+    /// Creates a context with `make`, passing a free profile where contexts need their own; `None` when none is free.
     ///
-    /// One context is made at a time: where profiles are not shared, the first one that lives takes profile 0 unasked.
+    /// Only one context is created at a time: where profiles are not shared, the first live context gets profile 0 implicitly.
     pub(super) fn acquire<T>(
         &self,
         make: impl FnOnce(Option<u32>) -> Result<T, TensorRtError>,
@@ -59,7 +61,7 @@ impl Profiles {
         Ok(Some(made))
     }
 
-    /// Whether a context needs none for itself.
+    /// Whether contexts need no profile of their own.
     pub(super) fn are_shared(&self) -> bool {
         matches!(*self.free(), FreeProfiles::Shared)
     }
@@ -72,11 +74,11 @@ impl Profiles {
     }
 
     fn free(&self) -> MutexGuard<'_, FreeProfiles> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 
-/// An `IExecutionContext`. It belongs to one thread at a time.
+/// An `IExecutionContext`. Used by one thread at a time.
 #[derive(Debug)]
 pub(super) struct Context {
     // Before the profiler, the profile and the engine, which it uses.
@@ -86,7 +88,7 @@ pub(super) struct Context {
     engine: Arc<Engine>,
 }
 
-/// A profile that is given back.
+/// A profile that is returned on drop.
 #[derive(Debug)]
 struct Lease {
     profile: u32,
@@ -109,7 +111,7 @@ impl Context {
         }
     }
 
-    /// Has `profile`, which was lent to it, given back when it goes.
+    /// Makes the context return `profile` when it is dropped.
     pub(super) fn keep_profile(&mut self, profile: u32) {
         self.lease = Some(Lease {
             profile,
@@ -117,7 +119,7 @@ impl Context {
         });
     }
 
-    /// The engine that it runs.
+    /// The engine of this context.
     pub(super) fn engine(&self) -> &Arc<Engine> {
         &self.engine
     }
@@ -137,7 +139,7 @@ impl Context {
         }
     }
 
-    /// Sets the shape of input `tensor` for the next runs; it must lie within the engine's optimization profile.
+    /// Sets the shape of input `tensor` for all further runs; it must be within the engine's optimization profile.
     pub(super) fn set_input_shape(
         &mut self,
         tensor: &str,
@@ -145,7 +147,7 @@ impl Context {
     ) -> Result<(), TensorRtError> {
         self.clear();
         let (name, info) = self.engine.tensor(tensor)?;
-        let misfit = || TensorRtError::Tensor {
+        let mismatch = || TensorRtError::Tensor {
             tensor: tensor.to_owned(),
             found: format!("{shape:?}"),
             expected: match &info.profile {
@@ -153,17 +155,17 @@ impl Context {
                 None => format!("{:?}", info.shape),
             },
         };
-        let dims = Dims::new(self.generation(), shape).ok_or_else(misfit)?;
+        let dims = Dims::new(self.generation(), shape).ok_or_else(mismatch)?;
         let pointer: *const c_void = match &dims {
             Dims::Narrow(dims) => std::ptr::from_ref(dims).cast(),
             Dims::Wide(dims) => std::ptr::from_ref(dims).cast(),
         };
         let key = name.as_ptr();
-        let taken = call!(self.object, CONTEXT_SET_INPUT_SHAPE, (*const c_char, *const c_void) -> bool, key, pointer)?;
-        if taken { Ok(()) } else { Err(misfit()) }
+        let accepted = call!(self.object, CONTEXT_SET_INPUT_SHAPE, (*const c_char, *const c_void) -> bool, key, pointer)?;
+        if accepted { Ok(()) } else { Err(mismatch()) }
     }
 
-    /// Whether `tensor` has `shape` with the input shapes set so far; the error contains its shape.
+    /// Checks that `tensor` has `shape` with the input shapes set so far; the error contains its shape.
     pub(super) fn check_shape(&self, tensor: &str, shape: &[i64]) -> Result<(), TensorRtError> {
         let (name, _) = self.engine.tensor(tensor)?;
         let key = name.as_ptr();
@@ -187,7 +189,7 @@ impl Context {
         })
     }
 
-    /// Whether all shapes are known; the error names a tensor whose shape is not.
+    /// Checks that all shapes are known; the error contains a tensor without a shape.
     pub(super) fn check_shapes(&self) -> Result<(), TensorRtError> {
         self.clear();
         let mut name: *const c_char = std::ptr::null();
@@ -209,29 +211,29 @@ impl Context {
         })
     }
 
-    /// Takes optimization profile `profile` from now on.
+    /// Uses optimization profile `profile` for all further runs.
     ///
     /// # Safety
-    /// `stream` is null or a CUDA stream of the engine's device that is alive; what is put into it must be done before the
-    /// context runs.
+    /// `stream` is null or a live CUDA stream of the engine's device; the work enqueued in it must be done before the context
+    /// runs.
     pub(super) unsafe fn set_profile(
         &mut self,
         profile: u32,
         stream: *mut c_void,
     ) -> Result<(), TensorRtError> {
         self.clear();
-        let taken = call!(self.object, CONTEXT_SET_PROFILE, (i32, *mut c_void) -> bool, profile as i32, stream)?;
-        if taken {
+        let accepted = call!(self.object, CONTEXT_SET_PROFILE, (i32, *mut c_void) -> bool, profile as i32, stream)?;
+        if accepted {
             return Ok(());
         }
         Err(self.last_error("IExecutionContext::setOptimizationProfileAsync"))
     }
 
-    /// Says where tensor `tensor` lies.
+    /// Sets the address of tensor `tensor`.
     ///
     /// # Safety
-    /// `address` is device memory, or host memory that the device reaches, large enough for the tensor at every shape that
-    /// is enqueued, and alive until the last enqueued run has ended.
+    /// `address` is device memory, or host memory that the device can access, large enough for the tensor at every shape that
+    /// is enqueued, and allocated until the last enqueued run has ended.
     pub(super) unsafe fn set_address(
         &mut self,
         tensor: &str,
@@ -240,18 +242,18 @@ impl Context {
         self.clear();
         let (name, _) = self.engine.tensor(tensor)?;
         let key = name.as_ptr();
-        let taken = call!(self.object, CONTEXT_SET_ADDRESS, (*const c_char, *mut c_void) -> bool, key, address as *mut c_void)?;
-        if taken {
+        let accepted = call!(self.object, CONTEXT_SET_ADDRESS, (*const c_char, *mut c_void) -> bool, key, address as *mut c_void)?;
+        if accepted {
             return Ok(());
         }
         Err(self.last_error("IExecutionContext::setTensorAddress"))
     }
 
-    /// Puts one run at the end of `stream`.
+    /// Enqueues one run in `stream`.
     ///
     /// # Safety
-    /// All tensors have addresses and shapes, `stream` is a CUDA stream of the engine's device that is alive, and nothing
-    /// else uses the tensors until the run has ended.
+    /// All tensors have addresses and shapes, `stream` is a live CUDA stream of the engine's device, and nothing else uses the
+    /// tensors until the run has ended.
     pub(super) unsafe fn enqueue(&mut self, stream: *mut c_void) -> Result<(), TensorRtError> {
         if call!(self.object, CONTEXT_ENQUEUE, (*mut c_void) -> bool, stream)? {
             return Ok(());
@@ -259,8 +261,8 @@ impl Context {
         Err(self.last_error("IExecutionContext::enqueueV3"))
     }
 
-    /// Whether every layer gets an NVTX range of its own in a profile, or only the whole run. The answer is `false` when
-    /// the engine was built without the layers' names.
+    /// Selects whether every layer or only the whole run gets an NVTX range. Returns `false` when the engine was built without
+    /// layer names.
     pub(super) fn set_nvtx(&mut self, layers: LayerRanges) -> Result<bool, TensorRtError> {
         // `ProfilingVerbosity`: kLAYER_NAMES_ONLY is 0, kNONE 1, kDETAILED 2.
         let verbosity = match layers {
@@ -270,7 +272,7 @@ impl Context {
         call!(self.object, CONTEXT_SET_NVTX, (i32) -> bool, verbosity)
     }
 
-    /// Has the time of every layer measured from now on. Runs are slower while they are measured.
+    /// Measures the time of every layer from now on. Runs are slower while measured.
     pub(super) fn measure_layers(&mut self) -> Result<(), TensorRtError> {
         if self.profiler.is_some() {
             return Ok(());
@@ -282,7 +284,7 @@ impl Context {
         Ok(())
     }
 
-    /// Takes the layers' times of the last run, which must have ended. Without it they are lost.
+    /// Collects the layer times of the last run, which must have ended. Otherwise they are lost.
     pub(super) fn collect_layer_times(&mut self) -> Result<(), TensorRtError> {
         self.clear();
         if call!(self.object, CONTEXT_REPORT_PROFILE, () -> bool)? {
@@ -291,7 +293,7 @@ impl Context {
         Err(self.last_error("IExecutionContext::reportToProfiler"))
     }
 
-    /// The layers' times of all runs that were taken.
+    /// Layer times of all runs that were collected.
     pub(super) fn layer_times(&self) -> Vec<LayerTime> {
         let profiler = self.profiler.as_ref();
         profiler
@@ -300,12 +302,12 @@ impl Context {
     }
 }
 
-/// What a profile shows of the layers.
+/// NVTX ranges of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LayerRanges {
-    /// A range for each.
+    /// One for each layer.
     Enabled,
-    /// The whole run alone.
+    /// Only one for the whole run.
     Disabled,
 }
 
@@ -316,12 +318,12 @@ mod tests {
     #[test]
     fn lowest_free_profile_is_leased_and_failure_leases_none() {
         let profiles = Profiles::own(3);
-        let lend = || profiles.acquire(Ok).expect("no failure").flatten();
-        assert_eq!([lend(), lend()], [Some(0), Some(1)]);
+        let acquire = || profiles.acquire(Ok).expect("no failure").flatten();
+        assert_eq!([acquire(), acquire()], [Some(0), Some(1)]);
         let failed = profiles.acquire(|_| Err::<(), _>(TensorRtError::Canceled));
         assert!(failed.is_err());
         profiles.release(0);
-        assert_eq!([lend(), lend(), lend()], [Some(0), Some(2), None]);
+        assert_eq!([acquire(), acquire(), acquire()], [Some(0), Some(2), None]);
         let shared = Profiles::shared().acquire(Ok).expect("no failure");
         assert_eq!(
             shared,

@@ -1,8 +1,8 @@
-//! Shapes as TensorRT passes them: 32-bit axes in generation 8, 64-bit ones since.
+//! Shapes in TensorRT's layout: 32-bit axes in generation 8, 64-bit axes since.
 
 use super::version::Generation;
 
-/// Most axes of a tensor.
+/// Maximum number of axes of a tensor.
 pub(super) const MAX_DIMS: usize = 8;
 
 /// `Dims` of generation 8.
@@ -21,7 +21,7 @@ pub(super) struct Dims64 {
     axes: [i64; MAX_DIMS],
 }
 
-/// A shape in either form, to be pointed to.
+/// A shape in either layout, to be passed by pointer.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Dims {
     Narrow(Dims32),
@@ -29,7 +29,7 @@ pub(super) enum Dims {
 }
 
 impl Dims {
-    /// `axes`, at most 8 of them, as `generation` wants them; open ones are -1. `None` for more axes or larger ones.
+    /// `axes`, at most 8 of them, in the layout of `generation`; open ones are -1. `None` for more axes or too large ones.
     pub(super) fn new(generation: Generation, axes: &[i64]) -> Option<Self> {
         if axes.len() > MAX_DIMS {
             return None;
@@ -55,7 +55,7 @@ impl Dims {
 }
 
 impl Dims32 {
-    /// Whether the axes are these.
+    /// Whether the axes are equal.
     pub(super) fn equals(&self, axes: &[i64]) -> bool {
         self.count as usize == axes.len()
             && self
@@ -65,7 +65,7 @@ impl Dims32 {
                 .all(|(own, other)| i64::from(*own) == *other)
     }
 
-    /// The axes; `None` for what is no shape (TensorRT states it with a count of -1).
+    /// The axes; `None` for an invalid shape, which TensorRT marks with a count of -1.
     pub(super) fn axes(&self) -> Option<Vec<i64>> {
         let count = usize::try_from(self.count).ok()?;
         Some(
@@ -80,13 +80,13 @@ impl Dims32 {
 }
 
 impl Dims64 {
-    /// Whether the axes are these.
+    /// Whether the axes are equal.
     pub(super) fn equals(&self, axes: &[i64]) -> bool {
         self.count as usize == axes.len()
             && self.axes.iter().zip(axes).all(|(own, other)| own == other)
     }
 
-    /// The axes; `None` for what is no shape.
+    /// The axes; `None` for an invalid shape.
     pub(super) fn axes(&self) -> Option<Vec<i64>> {
         let count = usize::try_from(self.count).ok()?;
         Some(self.axes.get(..count)?.to_vec())

@@ -1,4 +1,4 @@
-//! An engine: the weights and kernels of one network, shared by all execution contexts.
+//! An engine: weights and kernels of one network, shared by all execution contexts.
 
 use std::ffi::{CString, c_char, c_void};
 use std::sync::Arc;
@@ -21,48 +21,48 @@ use super::vtable::{
 };
 use crate::cuda::{Device, Stream};
 
-/// Which way a tensor goes.
+/// Direction of a tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TensorMode {
     /// Into the network.
     Input,
-    /// Out of it.
+    /// Out of the network.
     Output,
 }
 
-/// A tensor at the border of an engine.
+/// An input or output tensor of an engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TensorInfo {
-    /// Its name.
+    /// Name of the tensor.
     pub name: String,
     /// Input or output.
     pub mode: TensorMode,
-    /// Type of the elements.
+    /// Element type.
     pub data_type: DataType,
     /// Axes; an open one is -1.
     pub shape: Vec<i64>,
-    /// Smallest, best and largest shape of the first optimization profile; `None` for outputs.
+    /// Minimum, optimum and maximum shape of the first optimization profile; `None` for outputs.
     pub profile: Option<[Vec<i64>; 3]>,
-    /// Number of the memory format, 0 for rows one after the other.
+    /// Number of the memory format; 0 is linear.
     pub format: i32,
-    /// The format in TensorRT's words.
+    /// TensorRT's description of the format.
     pub format_text: String,
-    /// The axis that is split into vectors, and the elements of one; `None` for a linear format.
+    /// The vectorized axis, and the elements per vector; `None` for a linear format.
     pub vectorized: Option<(usize, usize)>,
 }
 
 /// An `ICudaEngine`.
 #[derive(Debug)]
 pub struct Engine {
-    // Before the runtime, which made it and must outlive it.
+    // Before the runtime, which created it and must outlive it.
     object: Object,
     runtime: Arc<Runtime>,
     tensors: Vec<(CString, TensorInfo)>,
     pub(super) profiles: Profiles,
 }
 
-// SAFETY: NVIDIA documents that an engine may be used by several threads; all that is called through `&Engine` are queries and the making
-// of contexts, which is one at a time.
+// SAFETY: NVIDIA documents that an engine may be used by several threads; all calls through `&Engine` are queries and the
+// creation of contexts, of which only one runs at a time.
 unsafe impl Sync for Engine {}
 
 impl Engine {
@@ -76,7 +76,7 @@ impl Engine {
         let count = call!(engine.object, ENGINE_TENSORS, () -> i32)?;
         for index in 0..count {
             let name = call!(engine.object, ENGINE_TENSOR_NAME, (i32) -> *const c_char, index)?;
-            // SAFETY: the engine gives a zero-terminated text that lives as long as it.
+            // SAFETY: the engine returns a zero-terminated text that lives as long as it.
             let name = unsafe { text(name) };
             let info = engine.read_tensor(&name)?;
             engine.tensors.push((c_name(&name)?, info));
@@ -98,7 +98,7 @@ impl Engine {
         };
         let data_type = call!(object, ENGINE_TENSOR_TYPE, (*const c_char) -> i32, key)?;
         let format = call!(object, ENGINE_TENSOR_FORMAT, (*const c_char) -> i32, key)?;
-        let words =
+        let text_pointer =
             call!(object, ENGINE_TENSOR_FORMAT_TEXT, (*const c_char) -> *const c_char, key)?;
         let axis = call!(object, ENGINE_TENSOR_VECTORIZED, (*const c_char) -> i32, key)?;
         let elements = call!(object, ENGINE_TENSOR_COMPONENTS, (*const c_char) -> i32, key)?;
@@ -116,7 +116,7 @@ impl Engine {
         let profiles = call!(object, ENGINE_PROFILES, () -> i32)?;
         let profile = match mode {
             TensorMode::Input if profiles > 0 => {
-                // Smallest, best and largest are 0, 1 and 2.
+                // Minimum, optimum and maximum are 0, 1 and 2.
                 let of = |which: i32| {
                     let axes = if narrow {
                         call!(object, ENGINE_PROFILE_SHAPE, (*const c_char, i32, i32) -> Dims32, key, 0, which)?.axes()
@@ -136,8 +136,8 @@ impl Engine {
             shape,
             profile,
             format,
-            // SAFETY: the engine gives a zero-terminated text, or null.
-            format_text: unsafe { text(words) },
+            // SAFETY: the engine returns a zero-terminated text, or null.
+            format_text: unsafe { text(text_pointer) },
             vectorized,
         })
     }
@@ -153,13 +153,13 @@ impl Engine {
         self.object.library.generation()
     }
 
-    /// The runtime that made it.
+    /// The runtime of this engine.
     #[must_use]
     pub fn runtime(&self) -> &Arc<Runtime> {
         &self.runtime
     }
 
-    /// Its inputs and outputs, in the engine's order.
+    /// Inputs and outputs, in the engine's order.
     pub fn tensors(&self) -> impl Iterator<Item = &TensorInfo> {
         self.tensors.iter().map(|(_, info)| info)
     }
@@ -170,12 +170,12 @@ impl Engine {
         inputs.any(|info| info.shape.contains(&-1))
     }
 
-    /// Whether contexts need no optimization profile for themselves.
+    /// Whether contexts need no optimization profile of their own.
     pub(super) fn shares_profiles(&self) -> bool {
         self.profiles.are_shared()
     }
 
-    /// The tensor `name` with its name as TensorRT takes it.
+    /// The tensor `name`, with its name as a C string.
     pub(super) fn tensor(&self, name: &str) -> Result<&(CString, TensorInfo), TensorRtError> {
         let found = self.tensors.iter().find(|(_, info)| info.name == name);
         found.ok_or_else(|| {
@@ -188,20 +188,29 @@ impl Engine {
         })
     }
 
-    /// Name of the network that it was built from.
+    /// Name of the network from which the engine was built.
+    ///
+    /// # Errors
+    /// This version has no such call.
     pub fn name(&self) -> Result<String, TensorRtError> {
         let name = call!(self.object, ENGINE_NAME, () -> *const c_char)?;
-        // SAFETY: the engine gives a zero-terminated text, or null.
+        // SAFETY: the engine returns a zero-terminated text, or null.
         Ok(unsafe { text(name) })
     }
 
     /// Number of layers after fusion.
+    ///
+    /// # Errors
+    /// This version has no such call.
     pub fn layers(&self) -> Result<usize, TensorRtError> {
         let layers = call!(self.object, ENGINE_LAYERS, () -> i32)?;
         Ok(usize::try_from(layers).unwrap_or(0))
     }
 
-    /// Bytes of device memory that each context needs next to the weights, for the largest shapes.
+    /// Device memory that each context needs in addition to the weights, for the largest shapes, in bytes.
+    ///
+    /// # Errors
+    /// This version has no such call.
     pub fn context_bytes(&self) -> Result<u64, TensorRtError> {
         if self.object.has(&ENGINE_MEMORY_V2) {
             let bytes = call!(self.object, ENGINE_MEMORY_V2, () -> i64)?;
@@ -210,11 +219,14 @@ impl Engine {
         Ok(call!(self.object, ENGINE_MEMORY, () -> usize)? as u64)
     }
 
-    /// TensorRT's description of the layers, as JSON: names, types, precisions and tactics where the engine was built with details.
+    /// TensorRT's description of the layers as JSON: names, types, precisions and tactics if the engine was built with details.
+    ///
+    /// # Errors
+    /// TensorRT fails to create it.
     pub fn inspect(&self) -> Result<String, TensorRtError> {
         self.runtime.recorder.clear();
         let inspector = call!(self.object, ENGINE_INSPECTOR, () -> *mut c_void)?;
-        // SAFETY: the engine made it for us.
+        // SAFETY: the engine created it for this caller.
         let inspector = unsafe { Object::owned(inspector, &self.object.library) };
         let inspector =
             inspector.ok_or_else(|| self.failed("ICudaEngine::createEngineInspector"))?;
@@ -227,8 +239,8 @@ impl Engine {
         Ok(unsafe { text(json) })
     }
 
-    /// Makes an execution context on `device`, with its own device memory for what lies between layers. `None` when the
-    /// engine's optimization profiles are all taken: in generation 8 each context needs one for itself.
+    /// Creates an execution context on `device`, with its own device memory for intermediate tensors. `None` when no optimization
+    /// profile is free: in generation 8 each context needs its own.
     pub(super) fn context(
         self: &Arc<Self>,
         device: &Arc<Device>,
@@ -242,15 +254,15 @@ impl Engine {
                 // `ExecutionContextAllocationStrategy::kSTATIC`.
                 _ => call!(self.object, ENGINE_CREATE_CONTEXT, (i32) -> *mut c_void, 0),
             }?;
-            // SAFETY: the engine made it for us.
+            // SAFETY: the engine created it for this caller.
             let object = unsafe { Object::owned(this, &self.object.library) };
             let object =
                 object.ok_or_else(|| self.failed("ICudaEngine::createExecutionContext"))?;
             let mut context = Context::new(object, Arc::clone(self));
-            // Ranges for all layers cost time at each run; who looks at a profile asks for them.
+            // NVTX ranges for all layers cost time in each run; they are enabled on request.
             context.set_nvtx(LayerRanges::Disabled)?;
             if let Some(profile) = profile {
-                // SAFETY: the stream is alive; it is waited for below, before the context is given to anyone.
+                // SAFETY: the stream is alive; it is synchronized below, before the context is returned.
                 unsafe { context.set_profile(profile, stream.raw()) }?;
                 context.keep_profile(profile);
             }

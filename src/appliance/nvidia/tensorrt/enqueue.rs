@@ -1,6 +1,6 @@
-//! An engine as the network of an execution: what a batch means in shapes, and one worker's context.
+//! An engine as the network of a session: the shapes of a batch, and one worker's context.
 //!
-//! Whether a plan fits the engine is decided in `check_bindings`, before any memory is allocated.
+//! `check_bindings` decides whether a plan fits the engine, before any memory is allocated.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -10,27 +10,30 @@ use super::context::{Context, LayerRanges};
 use super::engine::Engine;
 use super::error::TensorRtError;
 use crate::cuda::Device;
-use crate::session::{Enqueue, Execution, ExecutionError, LayerTime, Plan};
+use crate::session::{Enqueue, InferenceSession, LayerTime, Plan, SessionError};
 
 impl Engine {
-    /// One worker's way through the GPU with this engine: an execution context, a stream and memory of its own.
+    /// Creates a session of this engine for one worker: an execution context, a stream and memory.
     ///
-    /// `plan` must name all inputs and outputs of the engine; what does not fit is refused in a sentence before anything is
-    /// allocated. An engine with a fixed batch runs that batch alone. In generation 8 an engine with an open batch serves
-    /// as many executions at a time as it was built for ([`BuildRequest::contexts`](super::BuildRequest::contexts)).
+    /// `plan` must contain all inputs and outputs of the engine. An engine with a fixed batch runs only that batch. In
+    /// generation 8 an engine with an open batch supports as many sessions at a time as it was built for
+    /// ([`BuildRequest::contexts`](super::BuildRequest::contexts)).
+    ///
+    /// # Errors
+    /// `plan` does not fit the engine (checked before any allocation), no optimization profile is free, or memory runs out.
     pub fn session(
         self: &Arc<Self>,
         device: &Arc<Device>,
         plan: &Plan,
-    ) -> Result<Execution, ExecutionError> {
+    ) -> Result<InferenceSession, SessionError> {
         let batch = check_bindings(self, plan)?;
         let context = self
             .context(device)
-            .map_err(|error| ExecutionError::Network {
+            .map_err(|error| SessionError::Network {
                 doing: "make an execution context".to_owned(),
                 reason: error.to_string(),
             })?;
-        let context = context.ok_or_else(|| ExecutionError::Plan {
+        let context = context.ok_or_else(|| SessionError::Plan {
             what: "the number of workers".to_owned(),
             found: "more than the engine has optimization profiles".to_owned(),
             expected: "as many as the engine was built for".to_owned(),
@@ -40,7 +43,7 @@ impl Engine {
             batch,
             device: Arc::clone(device),
         };
-        Execution::new(device, Box::new(network), plan)
+        InferenceSession::new(device, Box::new(network), plan)
     }
 }
 
@@ -56,14 +59,14 @@ impl Network {
         let Batch::Dynamic { inputs, outputs } = &mut self.batch else {
             return Ok(());
         };
-        // At most the profile's, which came as a signed number.
+        // At most the profile's batch, which is a signed number.
         let count = count as i64;
         for input in inputs {
             input.shape[0] = count;
             self.context.set_input_shape(&input.name, &input.shape)?;
         }
         self.context.check_shapes()?;
-        // The memory was made for these: a network that gives more must not run.
+        // The memory was allocated for these shapes: a network with larger outputs must not run.
         for output in outputs {
             output.shape[0] = count;
             self.context.check_shape(&output.name, &output.shape)?;
@@ -83,18 +86,18 @@ impl Enqueue for Network {
     }
 
     unsafe fn set_address(&mut self, tensor: &str, address: u64) -> Result<(), String> {
-        // SAFETY: the caller vouches for memory of the plan's batch; `set_batch` sees to it that no run needs more.
+        // SAFETY: the caller guarantees memory of the plan's batch; `set_batch` ensures that no run needs more.
         unsafe { self.context.set_address(tensor, address) }.map_err(error_text)
     }
 
     unsafe fn enqueue(&mut self, stream: *mut c_void) -> Result<(), String> {
-        // SAFETY: an execution sets all addresses and a batch before it runs; the caller vouches for the rest.
+        // SAFETY: a session sets all addresses and a batch before it runs; the caller guarantees the rest.
         unsafe { self.context.enqueue(stream) }.map_err(error_text)
     }
 
     fn new_context(&mut self) -> Result<Option<Box<dyn Enqueue>>, String> {
         let engine = self.context.engine();
-        // What is left of the profiles belongs to workers that are still to come.
+        // The remaining profiles are for workers that are still to be created.
         if !engine.shares_profiles() {
             return Ok(None);
         }

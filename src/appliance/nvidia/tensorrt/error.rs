@@ -6,18 +6,18 @@ use super::parser::NodeError;
 use super::version::{Flavor, SUPPORTED, Version};
 use crate::cuda::CudaError;
 
-/// Why something in TensorRT failed, with TensorRT's own message where it gave one.
+/// A failure of TensorRT, with TensorRT's own message where there is one.
 #[derive(Debug, thiserror::Error)]
 pub enum TensorRtError {
     /// No library was found.
     #[error(
-        "TensorRT was not found (looked for {}): on a Jetson install the packages of JetPack (nvidia-tensorrt), elsewhere \
-         TensorRT from NVIDIA, and name the library in detector.tensorrt.library if it lies in no usual place; {reason}",
-        looked.join(", ")
+        "TensorRT was not found (tried {}): on a Jetson install the packages of JetPack (nvidia-tensorrt), elsewhere \
+         TensorRT from NVIDIA, and name the library in detector.tensorrt.library if it is not in a default path; {reason}",
+        tried.join(", ")
     )]
     Missing {
-        /// Names that the loader was asked for.
-        looked: Vec<String>,
+        /// Names that were tried.
+        tried: Vec<String>,
         /// Last error of the dynamic loader.
         reason: String,
     },
@@ -29,51 +29,51 @@ pub enum TensorRtError {
         /// Error of the dynamic loader.
         reason: String,
     },
-    /// The file is a library, but none of TensorRT's.
+    /// The file is a library, but not one of TensorRT.
     #[error("{} is not a TensorRT library: it has no function `{symbol}`; expected libnvinfer.so, libnvinfer_lean.so or libtensorrt_rtx.so", path.display())]
     NotTensorRt {
         /// The library.
         path: PathBuf,
-        /// What it lacks.
+        /// The missing function.
         symbol: &'static str,
     },
-    /// A version whose tables are not known.
+    /// A version whose vtables are unknown.
     #[error("{} is {flavor} {version}, which this version of jetwatch does not support (supported: {SUPPORTED}). Update jetwatch, or install one of these", path.display())]
     UnknownVersion {
         /// The library.
         path: PathBuf,
-        /// What it is.
+        /// Kind of library.
         flavor: Flavor,
         /// Its version.
         version: Version,
     },
-    /// A method that this version lacks was called: a bug of ours.
+    /// A call of a method that this version does not have: a bug in jetwatch.
     #[error("{flavor} {version} has no {method}; this is a bug in jetwatch")]
     NoMethod {
-        /// What is open.
+        /// Kind of library.
         flavor: Flavor,
         /// Its version.
         version: Version,
         /// The method.
         method: &'static str,
     },
-    /// This version or flavor cannot do it.
+    /// This version or flavor does not support the request.
     #[error("{flavor} {version} cannot {what}; {advice}")]
     Unsupported {
-        /// What is open.
+        /// Kind of library.
         flavor: Flavor,
         /// Its version.
         version: Version,
-        /// What was asked, as `build engines`.
+        /// The request, such as `build engines`.
         what: &'static str,
-        /// What to do.
+        /// The remedy.
         advice: String,
     },
     /// The ONNX parser library is missing or does not fit.
-    #[error("the ONNX parser of TensorRT cannot be opened ({}): {reason}; on a Jetson it is in the package libnvonnxparsers8 or libnvonnxparsers10", looked.join(", "))]
+    #[error("the ONNX parser of TensorRT cannot be opened ({}): {reason}; on a Jetson it is in the package libnvonnxparsers8 or libnvonnxparsers10", tried.join(", "))]
     NoParser {
         /// Names that were tried.
-        looked: Vec<String>,
+        tried: Vec<String>,
         /// Last error of the dynamic loader.
         reason: String,
     },
@@ -86,25 +86,25 @@ pub enum TensorRtError {
     /// A call failed.
     #[error("TensorRT failed at {call}: {reason}")]
     Failed {
-        /// The call, as NVIDIA's documentation names it.
+        /// The call, by its name in NVIDIA's documentation.
         call: &'static str,
-        /// The output of TensorRT.
+        /// TensorRT's message.
         reason: String,
     },
-    /// The caller asked for a tensor that is not there, or with another shape.
+    /// The engine does not have the requested tensor, or it has another shape.
     #[error("tensor `{tensor}`: found {found}, expected {expected}")]
     Tensor {
-        /// Its name.
+        /// Name of the tensor.
         tensor: String,
-        /// What was asked or given.
+        /// The requested value.
         found: String,
-        /// What the engine has.
+        /// The engine's value.
         expected: String,
     },
     /// The GPU or its driver.
     #[error(transparent)]
     Cuda(#[from] CudaError),
-    /// A build was ended by its caller.
+    /// The caller canceled the build.
     #[error("the build was canceled")]
     Canceled,
 }

@@ -1,9 +1,9 @@
-//! Functions of ours that TensorRT calls: no panic of theirs may cross into C++.
+//! Guards for functions that TensorRT calls: a panic must not unwind into C++.
 
 use std::ffi::{CStr, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What `callback` gives, or `otherwise` after a panic, which is logged.
+/// Result of `callback`, or `otherwise` after a panic, which is logged.
 pub(super) fn no_unwind<T>(name: &str, otherwise: T, callback: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(callback)).unwrap_or_else(|payload| {
         let message = payload
@@ -16,15 +16,15 @@ pub(super) fn no_unwind<T>(name: &str, otherwise: T, callback: impl FnOnce() -> 
     })
 }
 
-/// A text of TensorRT's as one of ours; empty for null.
+/// Copies a C string of TensorRT; empty for null.
 ///
 /// # Safety
-/// `text` is null or a zero-terminated text that lives through the call.
+/// `text` is null or a zero-terminated text that is valid during the call.
 pub(super) unsafe fn text(text: *const c_char) -> String {
     if text.is_null() {
         return String::new();
     }
-    // SAFETY: not null, and the caller vouches for the rest.
+    // SAFETY: not null, and the caller guarantees the rest.
     let text = unsafe { CStr::from_ptr(text) };
     text.to_string_lossy().into_owned()
 }

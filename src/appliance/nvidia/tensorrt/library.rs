@@ -1,4 +1,4 @@
-//! The library: found, opened, its version read and its tables picked.
+//! TensorRT's library: search, version, and selection of its vtables.
 
 use std::ffi::{CString, c_char, c_void};
 use std::path::{Path, PathBuf};
@@ -16,8 +16,8 @@ type Create = unsafe extern "C" fn(*mut c_void, i32) -> *mut c_void;
 /// `createNvOnnxParser_INTERNAL`: network, logger and version in, parser out.
 type CreateParser = unsafe extern "C" fn(*mut c_void, *mut c_void, i32) -> *mut c_void;
 
-/// Names that the loader is asked for when no path is given. Where several are installed, the builder of the newest wins;
-/// the runtimes that take only some plans come last.
+/// Names that the loader searches for when no path is given. If several are installed, the newest builder is used; the runtimes
+/// that accept only some plans come last.
 const NAMES: [&str; 6] = [
     "libnvinfer.so.11",
     "libnvinfer.so.10",
@@ -27,13 +27,13 @@ const NAMES: [&str; 6] = [
     "libnvinfer_lean.so.11",
 ];
 
-/// Names that are looked for, for messages.
+/// Names that are searched for, for messages.
 #[must_use]
 pub fn names_of_libraries() -> &'static [&'static str] {
     &NAMES
 }
 
-/// An open TensorRT of a known version. It is never closed: its threads and tables live as long as the process.
+/// An open TensorRT library of a supported version. Never closed: its threads and vtables live as long as the process.
 #[derive(Debug)]
 pub struct Library {
     library: SharedLibrary,
@@ -49,7 +49,7 @@ pub struct Library {
 /// The ONNX parser's library.
 #[derive(Debug)]
 struct Parser {
-    /// Kept open.
+    /// Keeps the library open.
     library: SharedLibrary,
     create: CreateParser,
     version: i32,
@@ -57,6 +57,9 @@ struct Parser {
 
 impl Library {
     /// Opens the library at `path`, or the first of [`names_of_libraries`] that the loader finds.
+    ///
+    /// # Errors
+    /// No library was found, it cannot be loaded, or its version is not supported.
     pub fn open(path: Option<&Path>) -> Result<Arc<Self>, TensorRtError> {
         if let Some(path) = path {
             let library = SharedLibrary::open(path).map_err(|reason| TensorRtError::Unusable {
@@ -72,7 +75,7 @@ impl Library {
                 Err(reason) => reasons.push(reason),
             }
         }
-        // A library that is there but cannot be loaded states more than those that are not there.
+        // The error of a library that exists but cannot be loaded is more useful than that of a missing one.
         let is_missing = |reason: &&String| {
             reason.contains("cannot open shared object file: No such file")
                 && NAMES.iter().any(|name| reason.starts_with(name))
@@ -80,24 +83,24 @@ impl Library {
         let found = reasons.iter().find(|reason| !is_missing(reason));
         let reason = found.or(reasons.first()).cloned().unwrap_or_default();
         Err(TensorRtError::Missing {
-            looked: NAMES.map(str::to_owned).into(),
+            tried: NAMES.map(str::to_owned).into(),
             reason,
         })
     }
 
     fn read(library: SharedLibrary) -> Result<Arc<Self>, TensorRtError> {
         let path = library.path().to_owned();
-        let lacks = |symbol| TensorRtError::NotTensorRt {
+        let no_symbol = |symbol| TensorRtError::NotTensorRt {
             path: path.clone(),
             symbol,
         };
-        // SAFETY: `getInferLibVersion` takes nothing and gives an int, in all versions.
+        // SAFETY: `getInferLibVersion` has no parameters and returns an int, in all versions.
         let version =
             unsafe { library.function::<unsafe extern "C" fn() -> i32>("getInferLibVersion") }
-                .ok_or_else(|| lacks("getInferLibVersion"))?;
+                .ok_or_else(|| no_symbol("getInferLibVersion"))?;
         // SAFETY: the factory has had this signature since version 5.
         let create_runtime = unsafe { library.function::<Create>("createInferRuntime_INTERNAL") }
-            .ok_or_else(|| lacks("createInferRuntime_INTERNAL"))?;
+            .ok_or_else(|| no_symbol("createInferRuntime_INTERNAL"))?;
         // SAFETY: as above; the lean runtime has none.
         let create_builder = unsafe { library.function::<Create>("createInferBuilder_INTERNAL") };
         let file = path.file_name().unwrap_or_default().to_string_lossy();
@@ -108,7 +111,7 @@ impl Library {
         } else {
             Flavor::Full
         };
-        // SAFETY: see where the function was asked for.
+        // SAFETY: see the lookup of the function above.
         let number = unsafe { version() };
         let version = Version::from_number(number, flavor);
         let generation = Generation::from_version(version, flavor).ok_or_else(|| {
@@ -131,25 +134,25 @@ impl Library {
         }))
     }
 
-    /// Which library it is.
+    /// Kind of library.
     #[must_use]
     pub fn flavor(&self) -> Flavor {
         self.flavor
     }
 
-    /// Its version.
+    /// Version of the library.
     #[must_use]
     pub fn version(&self) -> Version {
         self.version
     }
 
-    /// The generation of its tables.
+    /// Generation of its vtables.
     #[must_use]
     pub fn generation(&self) -> Generation {
         self.generation
     }
 
-    /// What it was opened as: a path, or a name that the loader found.
+    /// The path or name with which it was opened.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.library.path()
@@ -170,7 +173,7 @@ impl Library {
         method.exists(self.generation, self.version, self.flavor)
     }
 
-    /// An error that this version cannot do something.
+    /// The error for a request that this version does not support.
     pub(super) fn unsupported(
         &self,
         what: &'static str,
@@ -184,16 +187,16 @@ impl Library {
         }
     }
 
-    /// A new `IRuntime`; `None` when TensorRT made none.
+    /// A new `IRuntime`; `None` when TensorRT creates none.
     pub(super) fn new_runtime(self: &Arc<Self>) -> Option<Object> {
         let number = self.version.number(self.flavor);
-        // SAFETY: the factory takes a logger that lives for ever and the version of the headers, which is the library's own.
+        // SAFETY: the factory takes a logger with static lifetime and the version of the headers, which is the library's own.
         let this = unsafe { (self.create_runtime)(logger(self.generation), number) };
-        // SAFETY: the factory made it for us.
+        // SAFETY: the factory created it for this caller.
         unsafe { Object::owned(this, self) }
     }
 
-    /// A new `IBuilder`; `None` when TensorRT made none, which it does without a usable GPU.
+    /// A new `IBuilder`; `None` when TensorRT creates none, which happens without a usable GPU.
     pub(super) fn new_builder(self: &Arc<Self>) -> Result<Option<Object>, TensorRtError> {
         let create = self.create_builder.ok_or_else(|| {
             self.unsupported(
@@ -204,11 +207,11 @@ impl Library {
         let number = self.version.number(self.flavor);
         // SAFETY: as for the runtime.
         let this = unsafe { create(logger(self.generation), number) };
-        // SAFETY: the factory made it for us.
+        // SAFETY: the factory created it for this caller.
         Ok(unsafe { Object::owned(this, self) })
     }
 
-    /// A new `IParser` that fills `network`, which must live longer; `None` when the library made none.
+    /// A new `IParser` for `network`, which must outlive it; `None` when the library creates none.
     pub(super) fn new_parser(
         self: &Arc<Self>,
         network: &Object,
@@ -217,30 +220,33 @@ impl Library {
             .parser
             .get_or_init(|| self.open_parser())
             .as_ref()
-            .map_err(|(looked, reason)| TensorRtError::NoParser {
-                looked: looked.clone(),
+            .map_err(|(tried, reason)| TensorRtError::NoParser {
+                tried: tried.clone(),
                 reason: reason.clone(),
             })?;
         log::trace!(parser:% = parser.library.path().display(); "using the ONNX parser");
         let logger = logger(self.generation);
-        // SAFETY: the factory takes a network of the same version, a logger that lives for ever, and the parser's own version.
+        // SAFETY: the factory takes a network of the same version, a logger with static lifetime, and the parser's own version.
         let this = unsafe { (parser.create)(network.pointer(), logger, parser.version) };
         let delete = match self.generation {
             Generation::Eight => 10,
             Generation::Ten => 9,
             Generation::Eleven | Generation::Rtx => 7,
         };
-        // SAFETY: the factory made it for us; the slots of the deleting destructor are those of `IParser` in the headers.
+        // SAFETY: the factory created it for this caller; the slot of the deleting destructor is that of `IParser` in the headers.
         Ok(unsafe { Object::with_destructor(this, self, Some(delete)) })
     }
 
-    /// What the ONNX parser was opened as; opens it.
+    /// The path or name with which the ONNX parser was opened; opens it if needed.
+    ///
+    /// # Errors
+    /// The parser's library is missing or not usable.
     pub fn parser(&self) -> Result<&Path, TensorRtError> {
         let parser = self.parser.get_or_init(|| self.open_parser());
         match parser {
             Ok(parser) => Ok(parser.library.path()),
-            Err((looked, reason)) => Err(TensorRtError::NoParser {
-                looked: looked.clone(),
+            Err((tried, reason)) => Err(TensorRtError::NoParser {
+                tried: tried.clone(),
                 reason: reason.clone(),
             }),
         }
@@ -251,7 +257,7 @@ impl Library {
             Flavor::Rtx => "libtensorrt_onnxparser_rtx.so",
             Flavor::Full | Flavor::Lean => "libnvonnxparser.so",
         });
-        let looked: Vec<String> = names
+        let tried: Vec<String> = names
             .iter()
             .map(|name| name.display().to_string())
             .collect();
@@ -266,15 +272,15 @@ impl Library {
             };
             // SAFETY: the factory has had this signature in all versions.
             let create = unsafe { library.function::<CreateParser>("createNvOnnxParser_INTERNAL") };
-            // SAFETY: the function takes nothing and gives an int.
+            // SAFETY: the function has no parameters and returns an int.
             let version = unsafe {
                 library.function::<unsafe extern "C" fn() -> i32>("getNvOnnxParserVersion")
             };
             let (Some(create), Some(version)) = (create, version) else {
-                reason = format!("{} is no ONNX parser of TensorRT", name.display());
+                reason = format!("{} is not an ONNX parser of TensorRT", name.display());
                 continue;
             };
-            // SAFETY: see where the function was asked for.
+            // SAFETY: see the lookup of the function above.
             let version = unsafe { version() };
             return Ok(Parser {
                 library,
@@ -282,10 +288,10 @@ impl Library {
                 version,
             });
         }
-        Err((looked, reason))
+        Err((tried, reason))
     }
 
-    /// Where a sister library of this one may be: next to it when it was opened by path, else wherever the loader looks.
+    /// Candidates for another library of the same installation: in the same folder when this one was opened by path, else by name.
     fn names_next_to(&self, stem: &str) -> Vec<PathBuf> {
         let Version {
             major,
@@ -308,8 +314,8 @@ impl Library {
         names.drain(..).map(PathBuf::from).collect()
     }
 
-    /// Registers NVIDIA's own plug-ins (non-maximum suppression among them), once. Without their library nothing happens: a
-    /// network that needs one is then refused by its name.
+    /// Registers NVIDIA's own plug-ins (such as non-maximum suppression), once. Returns false when their library is missing: the
+    /// parser then refuses a network that needs one.
     pub(super) fn load_plugins(&self) -> bool {
         *self.plugins.get_or_init(|| {
             if self.flavor != Flavor::Full {
@@ -324,24 +330,24 @@ impl Library {
                 let Some(register) = (unsafe { library.function::<Register>("initLibNvInferPlugins") }) else {
                     continue;
                 };
-                // SAFETY: it takes a logger that lives for ever and a zero-terminated name.
+                // SAFETY: the function takes a logger with static lifetime and a zero-terminated name.
                 let registered = unsafe { register(logger(self.generation), c"".as_ptr()) };
                 log::debug!(library:% = name.display(); "registered TensorRT's plug-ins: {registered}");
-                // The registry keeps pointers into the library.
+                // The registry stores pointers into the library.
                 std::mem::forget(library);
                 return registered;
             }
-            log::debug!("TensorRT's plug-in library is not there");
+            log::debug!("TensorRT's plug-in library is not installed");
             false
         })
     }
 }
 
-/// A name as TensorRT takes it. Names of tensors come from ONNX files, where a zero byte would be possible.
+/// A name as a C string. Tensor names come from ONNX files, so a zero byte is possible.
 pub(super) fn c_name(name: &str) -> Result<CString, TensorRtError> {
     CString::new(name).map_err(|_| TensorRtError::Tensor {
         tensor: name.replace('\0', "\\0"),
         found: "a zero byte in its name".to_owned(),
-        expected: "a name without".to_owned(),
+        expected: "a name without zero bytes".to_owned(),
     })
 }

@@ -1,19 +1,20 @@
-//! The logger that TensorRT is given: its lines go into our log, and its last errors are kept for our own messages.
+//! TensorRT's logger: its messages go to jetwatch's log, and its last errors are stored for jetwatch's error texts.
 //!
-//! There is one for the life of the process: TensorRT keeps the first logger it gets for all objects created later.
+//! There is one per process: TensorRT uses its first logger for all objects created later.
 
 use std::collections::VecDeque;
 use std::ffi::{c_char, c_void};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::ffi_guard::{no_unwind, text};
 use super::object::FunctionPointer;
 use super::version::Generation;
 
-/// Errors that are kept.
+/// Maximum number of stored errors.
 const MAX_KEPT_ERRORS: usize = 32;
 
-/// A table of virtual methods as the C++ compiler lays it out; objects point to `functions`.
+/// A vtable in the layout of the C++ compiler; objects point to `functions`.
 #[repr(C)]
 pub(super) struct Table<const N: usize> {
     offset_to_top: isize,
@@ -21,7 +22,7 @@ pub(super) struct Table<const N: usize> {
     pub(super) functions: [FunctionPointer; N],
 }
 
-// SAFETY: a table holds addresses of functions and null, and is never written.
+// SAFETY: a vtable contains addresses of functions and null, and is never written.
 unsafe impl<const N: usize> Sync for Table<N> {}
 
 impl<const N: usize> Table<N> {
@@ -34,7 +35,7 @@ impl<const N: usize> Table<N> {
     }
 }
 
-/// Result of `getInterfaceInfo`: which interface an object implements, and its version.
+/// Return value of `getInterfaceInfo`: the interface that an object implements, and its version.
 #[repr(C)]
 pub(super) struct InterfaceInfo {
     pub(super) kind: *const c_char,
@@ -42,12 +43,12 @@ pub(super) struct InterfaceInfo {
     pub(super) minor: i32,
 }
 
-/// `getAPILanguage` of all our objects: 0 is C++.
+/// `getAPILanguage` of all objects here: 0 is C++.
 pub(super) unsafe extern "C" fn api_language(_this: *const c_void) -> i32 {
     0
 }
 
-/// Destructors of objects that TensorRT must not delete.
+/// Destructor of objects that TensorRT must not delete.
 pub(super) unsafe extern "C" fn not_deleted(_this: *mut c_void) {}
 
 unsafe extern "C" fn logger_info(_this: *const c_void) -> InterfaceInfo {
@@ -60,13 +61,13 @@ unsafe extern "C" fn logger_info(_this: *const c_void) -> InterfaceInfo {
 
 unsafe extern "C" fn log_line(_this: *mut c_void, severity: i32, message: *const c_char) {
     no_unwind("the logger", (), || {
-        // SAFETY: TensorRT passes a zero-terminated text that lives through the call.
+        // SAFETY: TensorRT passes a zero-terminated text that is valid during the call.
         let message = unsafe { text(message) };
         record(severity, message.trim_end());
     });
 }
 
-/// Until generation 10: a plain class.
+/// Up to generation 10: a plain class.
 static PLAIN: Table<3> = Table::new([
     log_line as *const c_void,
     not_deleted as *const c_void,
@@ -82,13 +83,13 @@ static VERSIONED: Table<5> = Table::new([
     log_line as *const c_void,
 ]);
 
-/// A logger without fields of its own.
+/// A logger without state.
 #[repr(C)]
 struct Logger {
     table: *const FunctionPointer,
 }
 
-// SAFETY: it has no state, and its table is never written.
+// SAFETY: it has no state, and its vtable is never written.
 unsafe impl Sync for Logger {}
 
 static PLAIN_LOGGER: Logger = Logger {
@@ -98,7 +99,7 @@ static VERSIONED_LOGGER: Logger = Logger {
     table: VERSIONED.functions.as_ptr(),
 };
 
-/// The logger in the form that `generation` wants.
+/// The logger in the layout of `generation`.
 pub(super) fn logger(generation: Generation) -> *mut c_void {
     let logger = match generation {
         Generation::Eight | Generation::Ten => &PLAIN_LOGGER,
@@ -107,7 +108,7 @@ pub(super) fn logger(generation: Generation) -> *mut c_void {
     std::ptr::from_ref(logger).cast_mut().cast()
 }
 
-/// Errors of TensorRT with their running numbers.
+/// TensorRT's errors with running numbers.
 #[derive(Default)]
 struct Errors {
     next: u64,
@@ -120,7 +121,7 @@ static ERRORS: Mutex<Errors> = Mutex::new(Errors {
 });
 
 fn errors() -> MutexGuard<'static, Errors> {
-    ERRORS.lock().unwrap_or_else(PoisonError::into_inner)
+    ERRORS.lock()
 }
 
 /// Severities: 0 internal error, 1 error, 2 warning, 3 information, 4 and more verbose.
@@ -128,7 +129,7 @@ fn record(severity: i32, message: &str) {
     let level = match severity {
         0 | 1 => log::Level::Error,
         2 => log::Level::Warn,
-        // What TensorRT holds for information is what one wants to see when looking for a fault.
+        // TensorRT's information messages are useful for debugging only.
         3 => log::Level::Debug,
         _ => log::Level::Trace,
     };
@@ -144,16 +145,16 @@ fn record(severity: i32, message: &str) {
     log::log!(target: "tensorrt", level, "{message}");
 }
 
-/// A moment in the stream of errors.
+/// A position in the sequence of errors.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Mark(u64);
 
-/// Now.
+/// The current position.
 pub(super) fn mark() -> Mark {
     Mark(errors().next)
 }
 
-/// Errors that were logged since `mark`, by whichever thread.
+/// Errors logged since `mark`, by any thread.
 pub(super) fn errors_since(mark: Mark) -> Vec<String> {
     let errors = errors();
     let since = errors.last.iter().filter(|(number, _)| *number >= mark.0);
@@ -167,7 +168,7 @@ mod tests {
     /// Calls the logger as C++ does: through the table that the object begins with.
     fn log_message(generation: Generation, slot: usize, severity: i32, message: &std::ffi::CStr) {
         let logger = logger(generation);
-        // SAFETY: the object begins with the pointer to its table, and `log` stands at this slot.
+        // SAFETY: the object begins with its vtable pointer, and `log` has this slot.
         let function = unsafe {
             logger
                 .cast::<*const FunctionPointer>()
@@ -215,14 +216,14 @@ mod tests {
     #[test]
     fn a_versioned_logger_reports_its_interface() {
         let logger = logger(Generation::Eleven);
-        // SAFETY: the object begins with the pointer to its table, and `getInterfaceInfo` stands at slot 1.
+        // SAFETY: the object begins with its vtable pointer, and `getInterfaceInfo` has slot 1.
         let function = unsafe { logger.cast::<*const FunctionPointer>().read().add(1).read() };
         // SAFETY: this is the signature of `getInterfaceInfo`.
         let info: unsafe extern "C" fn(*const c_void) -> InterfaceInfo =
             unsafe { std::mem::transmute(function) };
-        // SAFETY: it takes the object alone.
+        // SAFETY: its only parameter is the object.
         let info = unsafe { info(logger) };
-        // SAFETY: the kind is a text of ours.
+        // SAFETY: the kind is a static text of this file.
         assert_eq!(unsafe { text(info.kind) }, "ILogger");
         assert_eq!((info.major, info.minor), (1, 0));
     }

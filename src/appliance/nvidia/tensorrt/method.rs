@@ -1,4 +1,4 @@
-//! Methods by their slots, with the first version that has them.
+//! Virtual methods: their vtable slots, and the first version that has them.
 
 use super::error::TensorRtError;
 use super::version::{Flavor, Generation, Version};
@@ -6,13 +6,13 @@ use super::version::{Flavor, Generation, Version};
 /// A virtual method of TensorRT.
 #[derive(Debug)]
 pub(super) struct Method {
-    /// As NVIDIA's documentation names it.
+    /// Name in NVIDIA's documentation.
     pub(super) name: &'static str,
-    /// Its slot in each generation, in the order of [`Generation::column`].
+    /// Slot in each generation, in the order of [`Generation::column`].
     slots: [VtableSlot; 4],
 }
 
-/// A place in the tables of one generation.
+/// Slot of a method in the vtables of one generation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct VtableSlot {
     number: u16,
@@ -21,7 +21,7 @@ pub(super) struct VtableSlot {
     exists: bool,
 }
 
-/// The method has this slot in all versions of the generation.
+/// The slot is valid in all versions of the generation.
 pub(super) const fn at(number: u16) -> VtableSlot {
     VtableSlot {
         number,
@@ -38,7 +38,7 @@ pub(super) const NONE: VtableSlot = VtableSlot {
 };
 
 impl VtableSlot {
-    /// The method came with this version of the generation.
+    /// The method exists since this version of the generation.
     pub(super) const fn since(mut self, major: u16, minor: u16) -> Self {
         self.since = (major, minor);
         self
@@ -46,12 +46,15 @@ impl VtableSlot {
 }
 
 impl Method {
-    /// `vtable` are those of generation 8, 10, 11 and of TensorRT-RTX.
+    /// `slots` are those of generation 8, 10, 11 and of TensorRT-RTX.
     pub(super) const fn new(name: &'static str, slots: [VtableSlot; 4]) -> Self {
         Self { name, slots }
     }
 
-    /// The slot in `version`, or the error that it has none.
+    /// The slot in `version`.
+    ///
+    /// # Errors
+    /// `version` does not have the method.
     pub(super) fn slot(
         &self,
         generation: Generation,
@@ -69,7 +72,7 @@ impl Method {
         })
     }
 
-    /// Whether `version` has it.
+    /// Whether `version` has the method.
     pub(super) fn exists(&self, generation: Generation, version: Version, flavor: Flavor) -> bool {
         self.slot(generation, version, flavor).is_ok()
     }

@@ -1,14 +1,14 @@
-//! TensorRT without its headers: its C++ objects are called through tables of their virtual methods.
+//! TensorRT without its headers: its C++ methods are called through vtables.
 //!
-//! TensorRT has no C interface beyond a few factory functions. Each public class is an object of two pointers: its own table
-//! of virtual methods, and at byte 8 a pointer to an implementation whose table has one slot per method. Those slots fall
-//! into generations: they do not move inside one, later versions only append. [`vtable`](self) holds the tables, with
-//! the first version of each method; a call of a method that the opened version lacks is an error of ours.
-//! Facts are from the public headers of 8.5.2, 8.6.1, 10.0.1 to 10.16, 11.0, 11.1, 11.4 and TensorRT-RTX 1.7.
+//! TensorRT has no C interface beyond a few factory functions. Each public class is an object of two pointers: its own vtable,
+//! and at byte 8 a pointer to an implementation whose vtable has one slot per method. The slots form generations: within one
+//! they do not move, later versions only append. `vtable` contains them, with the first version of each method; a call of
+//! a method that the opened version does not have is an error of jetwatch.
+//! Sources: the public headers of 8.5.2, 8.6.1, 10.0.1 to 10.16, 11.0, 11.1, 11.4 and TensorRT-RTX 1.7.
 //!
 //! ```text
-//!   Library ──► Builder (network, parser, config) ──► plan (bytes) ──► Runtime ──► Engine ──► Execution
-//!      └ Logger (ours, into the log)   └ Recorder, Progress, Calibrator (ours)      └ inspector
+//!   Library ──► Builder (network, parser, config) ──► plan (bytes) ──► Runtime ──► Engine ──► InferenceSession
+//!      └ Logger (to jetwatch's log)    └ Recorder, ProgressMonitor, Calibrator      └ inspector
 //! ```
 
 mod bindings;
@@ -44,7 +44,7 @@ pub use request::{BuildRequest, Built, ImplicitInt8, Precision, Shapes};
 pub use runtime::Runtime;
 pub use version::{Flavor, Generation, Version};
 
-/// Type of a tensor's elements.
+/// Element type of a tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DataType {
     /// 32-bit float.
@@ -63,7 +63,7 @@ pub enum DataType {
     Bf16,
     /// 64-bit integer.
     I64,
-    /// Another, by its number in TensorRT's `DataType`.
+    /// Another type, by its number in TensorRT's `DataType`.
     Other(i32),
 }
 
@@ -83,7 +83,7 @@ impl DataType {
         }
     }
 
-    /// Bytes of one element; `None` where it is less than one or unknown.
+    /// Size of one element in bytes; `None` when it is below one or unknown.
     #[must_use]
     pub const fn bytes(self) -> Option<usize> {
         match self {

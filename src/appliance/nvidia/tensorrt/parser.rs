@@ -1,4 +1,4 @@
-//! The ONNX parser: an ONNX file becomes a network of TensorRT's, or the list of nodes that it refuses.
+//! The ONNX parser: converts an ONNX file to a TensorRT network, or lists the nodes that it refuses.
 
 use std::ffi::{CString, c_char, c_void};
 use std::fmt;
@@ -17,13 +17,13 @@ use super::vtable::NETWORK_OUTPUTS;
 /// A node that the parser refuses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeError {
-    /// Place in the file's list of nodes; `None` when the error is not about one.
+    /// Index in the file's list of nodes; `None` when the error does not concern one.
     pub node: Option<usize>,
     /// The node's name; empty where the parser does not report it.
     pub name: String,
     /// The node's operator; empty where the parser does not report it.
     pub operator: String,
-    /// What is wrong.
+    /// The parser's message.
     pub reason: String,
 }
 
@@ -45,7 +45,7 @@ impl fmt::Display for NodeError {
 
 const PARSE: usize = 0;
 
-/// Slots of `getNbErrors` and `getError` of `IParser`.
+/// Vtable slots of `getNbErrors` and `getError` of `IParser`.
 const fn error_slots(generation: Generation) -> (usize, usize) {
     match generation {
         Generation::Eight => (6, 7),
@@ -54,9 +54,12 @@ const fn error_slots(generation: Generation) -> (usize, usize) {
     }
 }
 
-/// Fills `network` with what is in the ONNX file `onnx`, which was read from `path`: external data is looked for next to it.
+/// Parses the ONNX file `onnx` into `network`. It was read from `path`: external data is searched for in the same folder.
 ///
-/// The parser is given back, since weights of the network may point into it.
+/// Returns the parser, since weights of the network may point into it.
+///
+/// # Errors
+/// The parser refuses nodes, or the file has no outputs.
 pub(super) fn parse(
     library: &Arc<Library>,
     network: &Object,
@@ -78,9 +81,9 @@ pub(super) fn parse(
     // SAFETY: slot 0 is `IParser::parse` with this signature in all versions.
     let parse: unsafe extern "C" fn(*mut c_void, *const c_void, usize, *const c_char) -> bool =
         unsafe { std::mem::transmute(function) };
-    // SAFETY: the bytes and the path live through the call, and the network lives longer than the parser.
+    // SAFETY: the bytes and the path are valid during the call, and the network outlives the parser.
     let parsed = unsafe { parse(this, onnx.as_ptr().cast(), onnx.len(), path) };
-    // Bytes that are no ONNX file may pass for an empty one.
+    // Bytes that are not an ONNX file may parse as an empty one.
     let outputs = call!(network, NETWORK_OUTPUTS, () -> i32)?;
     if parsed && outputs > 0 {
         return Ok(parser);
@@ -129,15 +132,15 @@ fn errors(parser: &Object, generation: Generation) -> Vec<NodeError> {
 
 /// Reads an `IParserError`: a plain class with desc at slot 1, node at 5, and, since generation 10, the node's name and operator at 6 and 7.
 fn read(error: &Object, generation: Generation) -> NodeError {
-    let words = |slot| {
+    let message = |slot| {
         let (this, function) = error.own(slot);
-        // SAFETY: these slots take the error and give a text.
-        let words: unsafe extern "C" fn(*mut c_void) -> *const c_char =
+        // SAFETY: these slots take the error and return a text.
+        let get_text: unsafe extern "C" fn(*mut c_void) -> *const c_char =
             unsafe { std::mem::transmute(function) };
         // SAFETY: the error is alive.
-        let words = unsafe { words(this) };
+        let pointer = unsafe { get_text(this) };
         // SAFETY: the text belongs to the error.
-        unsafe { text(words) }
+        unsafe { text(pointer) }
     };
     let (this, function) = error.own(5);
     // SAFETY: this is `IParserError::node`.
@@ -147,8 +150,8 @@ fn read(error: &Object, generation: Generation) -> NodeError {
     let has_names = generation != Generation::Eight;
     NodeError {
         node: usize::try_from(node).ok(),
-        name: if has_names { words(6) } else { String::new() },
-        operator: if has_names { words(7) } else { String::new() },
-        reason: words(1).trim().to_owned(),
+        name: if has_names { message(6) } else { String::new() },
+        operator: if has_names { message(7) } else { String::new() },
+        reason: message(1).trim().to_owned(),
     }
 }

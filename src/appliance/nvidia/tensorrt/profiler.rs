@@ -1,7 +1,8 @@
-//! Times of layers, which TensorRT reports to a profiler that an execution context was given.
+//! Layer times, which TensorRT reports to the profiler of an execution context.
 
 use std::ffi::{c_char, c_void};
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use super::ffi_guard::{no_unwind, text};
 use super::logger::{InterfaceInfo, Table, api_language, not_deleted};
@@ -9,15 +10,15 @@ use super::object::FunctionPointer;
 use super::version::Generation;
 use crate::session::LayerTime;
 
-/// An `IProfiler`. It must live longer than the context that was given it.
+/// An `IProfiler`. Must outlive the context that uses it.
 #[repr(C)]
 pub(super) struct Profiler {
     table: *const FunctionPointer,
-    /// In the order in which layers were first reported, which is that of their execution.
+    /// In the order of the first report, which is that of execution.
     layers: Mutex<Vec<LayerTime>>,
 }
 
-// SAFETY: the table is never written, and the layers are behind a lock.
+// SAFETY: the vtable is never written, and the layers are behind a lock.
 unsafe impl Send for Profiler {}
 // SAFETY: as above.
 unsafe impl Sync for Profiler {}
@@ -44,12 +45,9 @@ impl Profiler {
         std::ptr::from_ref(self).cast_mut().cast()
     }
 
-    /// What was reported so far.
+    /// Times reported so far.
     pub(super) fn layers(&self) -> Vec<LayerTime> {
-        self.layers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.layers.lock().clone()
     }
 }
 
@@ -62,15 +60,12 @@ unsafe extern "C" fn info(_this: *const c_void) -> InterfaceInfo {
 }
 
 unsafe extern "C" fn report(this: *mut c_void, name: *const c_char, ms: f32) {
-    // SAFETY: TensorRT passes the profiler that the context was given, which lives longer than the context.
+    // SAFETY: TensorRT passes the profiler of the context, which outlives the context.
     let profiler = unsafe { &*this.cast::<Profiler>() };
     no_unwind("the profiler", (), || {
-        // SAFETY: TensorRT passes a zero-terminated text that lives through the call.
+        // SAFETY: TensorRT passes a zero-terminated text that is valid during the call.
         let name = unsafe { text(name) };
-        let mut layers = profiler
-            .layers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut layers = profiler.layers.lock();
         let at = layers.iter().position(|layer| layer.name == name);
         let at = at.unwrap_or_else(|| {
             layers.push(LayerTime {
@@ -85,7 +80,7 @@ unsafe extern "C" fn report(this: *mut c_void, name: *const c_char, ms: f32) {
     });
 }
 
-/// Until generation 10: the method comes before the destructors.
+/// Up to generation 10: the method precedes the destructors.
 static PLAIN: Table<3> = Table::new([
     report as *const c_void,
     not_deleted as *const c_void,

@@ -1,8 +1,9 @@
-//! Progress of a build: reported by TensorRT from version 10 on, phase by phase.
+//! Progress of a build: TensorRT reports it phase by phase since version 10.
 
 use std::ffi::{c_char, c_void};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
 
 use super::ffi_guard::{no_unwind, text};
 use super::logger::{InterfaceInfo, Table, api_language, not_deleted};
@@ -11,9 +12,9 @@ use super::object::FunctionPointer;
 /// One step of a build.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Progress {
-    /// Name of the phase, as TensorRT calls it.
+    /// TensorRT's name of the phase.
     pub phase: String,
-    /// Name of the phase that it is part of; empty for an outermost one.
+    /// Name of the enclosing phase; empty for an outermost one.
     pub parent: String,
     /// Steps done, 0 to `steps`.
     pub done: u32,
@@ -21,15 +22,15 @@ pub struct Progress {
     pub steps: u32,
 }
 
-/// What is reported of each step; `false` ends the build.
+/// Called for each step; `false` cancels the build.
 pub(super) type ProgressCallback<'t> = &'t (dyn Fn(&Progress) -> bool + Sync);
 
-/// An `IProgressMonitor`. It must live longer than the build.
+/// An `IProgressMonitor`. Must outlive the build.
 #[repr(C)]
 pub(super) struct ProgressMonitor<'t> {
     table: *const FunctionPointer,
     callback: ProgressCallback<'t>,
-    /// The phases that are open. TensorRT calls from several threads.
+    /// Open phases. TensorRT calls from several threads.
     open: Mutex<Vec<Progress>>,
     canceled: AtomicBool,
 }
@@ -48,12 +49,12 @@ impl<'t> ProgressMonitor<'t> {
         std::ptr::from_ref(self).cast_mut().cast()
     }
 
-    /// Whether a step was answered with `false`.
+    /// Whether the callback has returned `false`.
     pub(super) fn is_canceled(&self) -> bool {
         self.canceled.load(Ordering::Relaxed)
     }
 
-    /// Tells a step; TensorRT asks only at some of them whether to go on, so a wish to stop is kept.
+    /// Reports a step; returns whether to continue. TensorRT evaluates the result only at some steps, so a cancellation is stored.
     fn report(&self, progress: &Progress) -> bool {
         if !(self.callback)(progress) {
             self.canceled.store(true, Ordering::Relaxed);
@@ -61,12 +62,9 @@ impl<'t> ProgressMonitor<'t> {
         !self.is_canceled()
     }
 
-    /// Changes the phase of that name and reports what became of it; `true` when the build is to go on.
+    /// Updates the phase with that name and reports it; returns whether to continue.
     fn step(&self, name: &str, done: impl FnOnce(u32) -> u32, ends: bool) -> bool {
-        let mut open = self
-            .open
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut open = self.open.lock();
         let Some(at) = open.iter().rposition(|phase| phase.phase == name) else {
             return true;
         };
@@ -84,9 +82,9 @@ impl<'t> ProgressMonitor<'t> {
 /// The monitor behind `this`.
 ///
 /// # Safety
-/// `this` is a [`ProgressMonitor`] that is alive, as it is while a build runs.
+/// `this` is a [`ProgressMonitor`] that is alive, as during a build.
 unsafe fn monitor<'m>(this: *const c_void) -> &'m ProgressMonitor<'m> {
-    // SAFETY: what the caller vouches for.
+    // SAFETY: guaranteed by the caller.
     unsafe { &*this.cast::<ProgressMonitor<'m>>() }
 }
 
@@ -104,10 +102,10 @@ unsafe extern "C" fn phase_start(
     parent: *const c_char,
     steps: i32,
 ) {
-    // SAFETY: TensorRT passes the monitor of the build that runs.
+    // SAFETY: TensorRT passes the monitor of the running build.
     let monitor = unsafe { monitor(this) };
     no_unwind("the progress monitor", (), || {
-        // SAFETY: TensorRT passes zero-terminated texts, the parent may be null.
+        // SAFETY: TensorRT passes zero-terminated texts; the parent may be null.
         let (name, parent) = unsafe { (text(name), text(parent)) };
         let phase = Progress {
             phase: name,
@@ -115,10 +113,7 @@ unsafe extern "C" fn phase_start(
             done: 0,
             steps: u32::try_from(steps).unwrap_or(1).max(1),
         };
-        let mut open = monitor
-            .open
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut open = monitor.open.lock();
         open.push(phase.clone());
         drop(open);
         monitor.report(&phase);
@@ -126,7 +121,7 @@ unsafe extern "C" fn phase_start(
 }
 
 unsafe extern "C" fn step_complete(this: *mut c_void, name: *const c_char, step: i32) -> bool {
-    // SAFETY: TensorRT passes the monitor of the build that runs.
+    // SAFETY: TensorRT passes the monitor of the running build.
     let monitor = unsafe { monitor(this) };
     no_unwind("the progress monitor", true, || {
         // SAFETY: TensorRT passes a zero-terminated text.
@@ -137,7 +132,7 @@ unsafe extern "C" fn step_complete(this: *mut c_void, name: *const c_char, step:
 }
 
 unsafe extern "C" fn phase_finish(this: *mut c_void, name: *const c_char) {
-    // SAFETY: TensorRT passes the monitor of the build that runs.
+    // SAFETY: TensorRT passes the monitor of the running build.
     let monitor = unsafe { monitor(this) };
     no_unwind("the progress monitor", (), || {
         // SAFETY: TensorRT passes a zero-terminated text.
@@ -164,7 +159,7 @@ mod tests {
     fn phases_are_reported_step_by_step_and_can_be_canceled() {
         let reported = Mutex::new(Vec::new());
         let report = |progress: &Progress| {
-            let mut reported = reported.lock().expect("one thread");
+            let mut reported = reported.lock();
             reported.push(format!(
                 "{} {}/{}",
                 progress.phase, progress.done, progress.steps
@@ -174,7 +169,7 @@ mod tests {
         let monitor = ProgressMonitor::new(&report);
         let this = monitor.pointer();
         // SAFETY: the monitor is alive, and the texts are zero-terminated.
-        let goes_on = unsafe {
+        let continues = unsafe {
             phase_start(this, c"Building".as_ptr(), std::ptr::null(), 2);
             phase_start(this, c"Tactics".as_ptr(), c"Building".as_ptr(), 3);
             (
@@ -184,9 +179,9 @@ mod tests {
         };
         // SAFETY: as above.
         unsafe { phase_finish(this, c"Tactics".as_ptr()) };
-        assert_eq!(goes_on, (true, false));
+        assert_eq!(continues, (true, false));
         assert_eq!(
-            reported.lock().expect("one thread").as_slice(),
+            reported.lock().as_slice(),
             [
                 "Building 0/2",
                 "Tactics 0/3",

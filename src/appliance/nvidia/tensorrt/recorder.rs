@@ -1,18 +1,19 @@
-//! The error recorder that TensorRT's objects are given, so that errors contain TensorRT's own messages.
+//! Error recorder for TensorRT's objects, so that error texts contain TensorRT's own messages.
 
 use std::ffi::{CString, c_char, c_void};
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::ffi_guard::{no_unwind, text};
 use super::logger::{InterfaceInfo, Mark, Table, api_language, errors_since, mark, not_deleted};
 use super::object::FunctionPointer;
 use super::version::Generation;
 
-/// Most errors that are kept; more only count as overflow.
+/// Maximum number of stored errors; more only set the overflow flag.
 const MAX_ENTRIES: usize = 64;
 
-/// An `IErrorRecorder`. It must live longer than the objects that were given it.
+/// An `IErrorRecorder`. Must outlive the objects that use it.
 #[repr(C)]
 pub(super) struct Recorder {
     table: *const FunctionPointer,
@@ -27,7 +28,7 @@ struct Entries {
     overflowed: bool,
 }
 
-// SAFETY: the table is never written, and all else is behind a lock or atomic.
+// SAFETY: the vtable is never written, and all other fields are behind a lock or atomic.
 unsafe impl Send for Recorder {}
 // SAFETY: as above.
 unsafe impl Sync for Recorder {}
@@ -48,7 +49,7 @@ impl Drop for Recorder {
 }
 
 impl Recorder {
-    /// A recorder for objects of `generation`. It is boxed because TensorRT keeps its address.
+    /// A recorder for objects of `generation`. Boxed, because TensorRT stores its address.
     pub(super) fn new(generation: Generation) -> Box<Self> {
         let table = match generation {
             Generation::Eight => PLAIN.functions.as_ptr(),
@@ -62,26 +63,26 @@ impl Recorder {
         })
     }
 
-    /// As TensorRT takes it.
+    /// The address for TensorRT.
     pub(super) fn pointer(&self) -> *mut c_void {
         std::ptr::from_ref(self).cast_mut().cast()
     }
 
     fn entries(&self) -> MutexGuard<'_, Entries> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock()
     }
 
-    /// Forgets what was recorded, before a call whose errors are wanted.
+    /// Removes all recorded errors, before a call whose errors are to be reported.
     pub(super) fn clear(&self) {
         *self.entries() = Entries::default();
-        *self.since.lock().unwrap_or_else(PoisonError::into_inner) = mark();
+        *self.since.lock() = mark();
     }
 
-    /// What was recorded and logged since the last [`clear`](Self::clear), in one sentence.
+    /// All errors recorded and logged since the last [`clear`](Self::clear), in one sentence.
     ///
-    /// The recorder gives at most 127 letters of a message, the log all of it; of both the longer one is taken.
+    /// The recorder receives at most 127 characters of a message, the log the whole; the longer one is used.
     pub(super) fn summary(&self) -> String {
-        let since = *self.since.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = *self.since.lock();
         let mut messages = errors_since(since);
         for (code, message) in &self.entries().list {
             let message = message.to_string_lossy();
@@ -91,7 +92,7 @@ impl Recorder {
         }
         messages.dedup();
         if messages.is_empty() {
-            return "it gave no reason".to_owned();
+            return "TensorRT reported no reason".to_owned();
         }
         messages.join("; ")
     }
@@ -119,9 +120,9 @@ fn name_of(code: i32) -> String {
 /// The recorder behind `this`.
 ///
 /// # Safety
-/// `this` is a [`Recorder`] that is alive, as it is while an object of TensorRT holds it.
+/// `this` is a [`Recorder`] that is alive, as while a TensorRT object uses it.
 unsafe fn recorder<'r>(this: *const c_void) -> &'r Recorder {
-    // SAFETY: what the caller vouches for.
+    // SAFETY: guaranteed by the caller.
     unsafe { &*this.cast::<Recorder>() }
 }
 
@@ -134,7 +135,7 @@ unsafe extern "C" fn info(_this: *const c_void) -> InterfaceInfo {
 }
 
 unsafe extern "C" fn count(this: *const c_void) -> i32 {
-    // SAFETY: TensorRT passes the recorder that it was given.
+    // SAFETY: TensorRT passes its recorder.
     let recorder = unsafe { recorder(this) };
     no_unwind("the error recorder", 0, || {
         recorder.entries().list.len() as i32
@@ -142,7 +143,7 @@ unsafe extern "C" fn count(this: *const c_void) -> i32 {
 }
 
 unsafe extern "C" fn code(this: *const c_void, index: i32) -> i32 {
-    // SAFETY: TensorRT passes the recorder that it was given.
+    // SAFETY: TensorRT passes its recorder.
     let recorder = unsafe { recorder(this) };
     no_unwind("the error recorder", 0, || {
         let entries = recorder.entries();
@@ -154,7 +155,7 @@ unsafe extern "C" fn code(this: *const c_void, index: i32) -> i32 {
 }
 
 unsafe extern "C" fn description(this: *const c_void, index: i32) -> *const c_char {
-    // SAFETY: TensorRT passes the recorder that it was given.
+    // SAFETY: TensorRT passes its recorder.
     let recorder = unsafe { recorder(this) };
     no_unwind("the error recorder", c"".as_ptr(), || {
         let entries = recorder.entries();
@@ -166,7 +167,7 @@ unsafe extern "C" fn description(this: *const c_void, index: i32) -> *const c_ch
 }
 
 unsafe extern "C" fn overflowed(this: *const c_void) -> bool {
-    // SAFETY: TensorRT passes the recorder that it was given.
+    // SAFETY: TensorRT passes its recorder.
     let recorder = unsafe { recorder(this) };
     no_unwind("the error recorder", false, || {
         recorder.entries().overflowed
@@ -174,19 +175,19 @@ unsafe extern "C" fn overflowed(this: *const c_void) -> bool {
 }
 
 unsafe extern "C" fn clear(this: *mut c_void) {
-    // SAFETY: TensorRT passes the recorder that it was given.
+    // SAFETY: TensorRT passes its recorder.
     let recorder = unsafe { recorder(this) };
     no_unwind("the error recorder", (), || {
         *recorder.entries() = Entries::default();
     });
 }
 
-/// Gives whether the error ends what TensorRT is doing: it knows better itself, so never.
+/// Returns whether TensorRT must abort because of the error: never, it decides itself.
 unsafe extern "C" fn report(this: *mut c_void, code: i32, message: *const c_char) -> bool {
-    // SAFETY: TensorRT passes the recorder that it was given.
+    // SAFETY: TensorRT passes its recorder.
     let recorder = unsafe { recorder(this) };
     no_unwind("the error recorder", false, || {
-        // SAFETY: TensorRT passes a zero-terminated text that lives through the call.
+        // SAFETY: TensorRT passes a zero-terminated text that is valid during the call.
         let message = unsafe { text(message) };
         let mut entries = recorder.entries();
         if entries.list.len() == MAX_ENTRIES {
@@ -199,13 +200,13 @@ unsafe extern "C" fn report(this: *mut c_void, code: i32, message: *const c_char
 }
 
 unsafe extern "C" fn reference(this: *mut c_void) -> i32 {
-    // SAFETY: TensorRT passes the recorder that it was given.
+    // SAFETY: TensorRT passes its recorder.
     let recorder = unsafe { recorder(this) };
     recorder.references.fetch_add(1, Ordering::AcqRel) + 1
 }
 
 unsafe extern "C" fn release(this: *mut c_void) -> i32 {
-    // SAFETY: TensorRT passes the recorder that it was given.
+    // SAFETY: TensorRT passes its recorder.
     let recorder = unsafe { recorder(this) };
     recorder.references.fetch_sub(1, Ordering::AcqRel) - 1
 }
@@ -244,7 +245,7 @@ static VERSIONED: Table<12> = Table::new([
 mod tests {
     use super::*;
 
-    /// The function at `slot_len` of the recorder's table, as C++ finds it.
+    /// The function at `slot` of the recorder's table, as C++ finds it.
     fn function(recorder: &Recorder, slot: usize) -> FunctionPointer {
         // SAFETY: the slot is within the table.
         unsafe { recorder.table.add(slot).read() }
@@ -273,12 +274,12 @@ mod tests {
                 unsafe { std::mem::transmute(function(&recorder, first + 3)) };
             // SAFETY: the recorder is alive.
             assert!(unsafe { overflowed(recorder.pointer()) });
-            for (slot, wanted) in [(6, 1), (6, 2), (7, 1), (7, 0)] {
+            for (slot, expected) in [(6, 1), (6, 2), (7, 1), (7, 0)] {
                 // SAFETY: this is the signature of `incRefCount` and `decRefCount`.
                 let count: unsafe extern "C" fn(*mut c_void) -> i32 =
                     unsafe { std::mem::transmute(function(&recorder, first + slot)) };
                 // SAFETY: the recorder is alive.
-                assert_eq!(unsafe { count(recorder.pointer()) }, wanted);
+                assert_eq!(unsafe { count(recorder.pointer()) }, expected);
             }
             assert!(recorder.summary().contains("no memory (failed allocation)"));
             recorder.clear();

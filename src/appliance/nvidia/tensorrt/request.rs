@@ -1,4 +1,4 @@
-//! The request for a build, and its result.
+//! Request for a build, and its result.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,86 +7,86 @@ use super::calibrator::CalibrationInput;
 use super::progress::Progress;
 use crate::cuda::Device;
 
-/// In which numbers the layers compute.
+/// Precision of the layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Precision {
     /// 32-bit floats.
     Fp32,
-    /// 16-bit floats where TensorRT finds them faster.
+    /// 16-bit floats where TensorRT measures them as faster.
     Fp16,
-    /// INT8 where the network's Q/DQ nodes, or a calibration, define it; the rest in 16-bit floats where that is faster and the version allows it.
+    /// INT8 as defined by the network's Q/DQ nodes or a calibration; other layers in 16-bit floats where that is faster and the version allows it.
     Int8,
 }
 
-/// Smallest, best and largest shape of one input.
+/// Minimum, optimum and maximum shape of one input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shapes {
     /// Name of the input.
     pub input: String,
-    /// Smallest shape.
+    /// Minimum shape.
     pub min: Vec<i64>,
-    /// The shape to be fastest at.
+    /// Shape to optimize for.
     pub opt: Vec<i64>,
-    /// Largest shape.
+    /// Maximum shape.
     pub max: Vec<i64>,
 }
 
 /// INT8 by calibration, for networks without Q/DQ nodes.
 pub struct ImplicitInt8<'c> {
-    /// Images; `None` when the cache is enough.
+    /// Calibration images; `None` when the cache is sufficient.
     pub images: Option<&'c mut dyn CalibrationInput>,
-    /// What an earlier calibration gave.
+    /// Result of an earlier calibration.
     pub cache: Option<Vec<u8>>,
 }
 
-/// What to build.
+/// A build request.
 pub struct BuildRequest<'b> {
-    /// The ONNX file's bytes.
+    /// Contents of the ONNX file.
     pub onnx: &'b [u8],
-    /// Where they were read from: external data is looked for next to it.
+    /// Path of the file: external data is searched for in the same folder.
     pub path: Option<&'b Path>,
-    /// In which numbers to compute.
+    /// Precision of the layers.
     pub precision: Precision,
-    /// Shapes of inputs with open axes, other than the batch: of those without an entry the batch alone may be open.
+    /// Shapes of inputs with open axes other than the batch. Inputs without an entry may have an open batch only.
     pub shapes: Vec<Shapes>,
-    /// Most images in one run, for networks with an open batch axis.
+    /// Maximum number of images per run, for networks with an open batch axis.
     pub batch: u32,
-    /// Contexts that will run side by side: until generation 8 each needs an optimization profile of its own.
+    /// Number of contexts that will run concurrently: up to generation 8 each needs its own optimization profile.
     pub contexts: u32,
-    /// Number of the DLA core to run on.
+    /// DLA core to run on, from 0; `None`: the GPU.
     pub dla: Option<u32>,
     /// Whether layers that the DLA cannot run may run on the GPU.
     pub gpu_fallback: bool,
-    /// Most bytes of device memory that a layer may take for itself; `None` leaves it to TensorRT.
+    /// Maximum device memory that a layer may use for itself, in bytes; `None`: TensorRT's default.
     pub workspace_bytes: Option<u64>,
-    /// The GPU to build on, into whose memory a calibration's images are copied. Without it they stay in the memory of
-    /// this process, where doubles of TensorRT find them and NVIDIA's do not.
+    /// GPU to build on, into whose memory calibration images are copied. Without it they stay in host memory, which only test
+    /// doubles of TensorRT can read.
     pub device: Option<&'b Arc<Device>>,
     /// INT8 by calibration.
     pub implicit_int8: Option<ImplicitInt8<'b>>,
-    /// Times of kernels from an earlier build.
+    /// Kernel times of an earlier build.
     pub timing_cache: Option<&'b [u8]>,
-    /// Build for this compute capability, such as (8, 6), instead of the GPU that is there: TensorRT-RTX alone.
+    /// Build for this compute capability, such as (8, 6), instead of the installed GPU: TensorRT-RTX only.
     pub compute_capability: Option<(u32, u32)>,
     /// Called for each step, from several threads; `false` cancels the build. TensorRT 8 reports no progress.
     pub progress: Option<&'b (dyn Fn(&Progress) -> bool + Sync)>,
 }
 
-/// What came of it.
+/// Result of a build.
 #[derive(Debug)]
 pub struct Built {
-    /// The plan: an engine as bytes.
+    /// The plan: a serialized engine.
     pub plan: Vec<u8>,
-    /// Times of kernels, for the next build; `None` where this version keeps none.
+    /// Kernel times for the next build; `None` when this version has no timing cache.
     pub timing_cache: Option<Vec<u8>>,
-    /// What a calibration gave, for the next build; `None` when nothing was calibrated.
+    /// Result of the calibration for the next build; `None` without a calibration.
     pub calibration_cache: Option<Vec<u8>>,
     /// Whether the network has Q/DQ nodes.
     pub is_quantized: bool,
 }
 
 impl BuildRequest<'_> {
-    /// A request with the usual settings: no DLA, one context, batches of one.
+    /// A request with default settings: no DLA, one context, a batch of one.
     #[must_use]
     pub fn new(onnx: &[u8], precision: Precision) -> BuildRequest<'_> {
         BuildRequest {

@@ -1,4 +1,4 @@
-//! The runtime: plans become engines.
+//! The runtime: deserializes plans to engines.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -16,17 +16,20 @@ use super::vtable::{
 /// An `IRuntime` with its error recorder.
 #[derive(Debug)]
 pub struct Runtime {
-    // Before the recorder, which it points to.
+    // Before the recorder, to which it points.
     pub(super) object: Object,
     pub(super) recorder: Box<Recorder>,
 }
 
-// SAFETY: NVIDIA documents `deserializeCudaEngine` as safe to call from several threads; nothing else is called through `&Runtime`
-// after it was made.
+// SAFETY: NVIDIA documents `deserializeCudaEngine` as safe to call from several threads; no other call goes through `&Runtime`
+// after its creation.
 unsafe impl Sync for Runtime {}
 
 impl Runtime {
-    /// A runtime whose engines run on the GPU, or on DLA number `dla` when their plans require it.
+    /// A runtime whose engines run on the GPU, or on DLA core `dla` when their plans require it.
+    ///
+    /// # Errors
+    /// TensorRT creates none, or the machine does not have that DLA core.
     pub fn new(library: &Arc<Library>, dla: Option<u32>) -> Result<Arc<Self>, TensorRtError> {
         let recorder = Recorder::new(library.generation());
         recorder.clear();
@@ -40,7 +43,7 @@ impl Runtime {
             if i64::from(dla) >= i64::from(cores) {
                 return Err(library.unsupported(
                     "run on that DLA",
-                    format!("detector.tensorrt.dla is {dla}, and this machine has {cores} DLA cores; leave it out, or count from 0"),
+                    format!("detector.tensorrt.dla is {dla}, and this machine has {cores} DLA cores; cores count from 0, or remove the key"),
                 ));
             }
             call!(object, RUNTIME_SET_DLA_CORE, (i32) -> (), dla as i32)?;
@@ -49,18 +52,21 @@ impl Runtime {
         Ok(Arc::new(Self { object, recorder }))
     }
 
-    /// The library behind it.
+    /// The library of this runtime.
     #[must_use]
     pub fn library(&self) -> &Arc<Library> {
         &self.object.library
     }
 
-    /// Makes an engine of `plan`, whose bytes are not needed afterwards.
+    /// Deserializes `plan`; its bytes are not needed afterwards.
     ///
-    /// A plan holds machine code: only plans that were built here, or that come from someone trusted, may be given.
+    /// A plan contains machine code: pass only plans that were built on this machine or come from a trusted source.
+    ///
+    /// # Errors
+    /// The plan is empty, damaged, or of another version or GPU.
     pub fn deserialize(self: &Arc<Self>, plan: &[u8]) -> Result<Arc<Engine>, TensorRtError> {
         self.recorder.clear();
-        // An empty slice points nowhere, which TensorRT would read.
+        // The pointer of an empty slice is dangling, and TensorRT would read it.
         if plan.is_empty() {
             return Err(TensorRtError::Failed {
                 call: "IRuntime::deserializeCudaEngine",
@@ -69,7 +75,7 @@ impl Runtime {
         }
         let (bytes, length) = (plan.as_ptr().cast::<c_void>(), plan.len());
         let this = match self.library().generation() {
-            // The third argument is a factory for plug-ins, long without use.
+            // The third argument is a plug-in factory, obsolete.
             Generation::Eight => {
                 call!(self.object, RUNTIME_DESERIALIZE, (*const c_void, usize, *mut c_void) -> *mut c_void, bytes, length, std::ptr::null_mut())
             }
@@ -77,7 +83,7 @@ impl Runtime {
                 call!(self.object, RUNTIME_DESERIALIZE, (*const c_void, usize) -> *mut c_void, bytes, length)
             }
         }?;
-        // SAFETY: the runtime made it for us.
+        // SAFETY: the runtime created it for this caller.
         let object = unsafe { Object::owned(this, self.library()) };
         let object = object.ok_or_else(|| TensorRtError::Failed {
             call: "IRuntime::deserializeCudaEngine",

@@ -19,7 +19,7 @@ pub(super) struct Input {
     data_type: DataType,
 }
 
-/// The inputs of `network`. `failed` explains why a call gave nothing.
+/// The inputs of `network`. `failed` creates the error of a call that returned null.
 pub(super) fn inputs(
     network: &Object,
     failed: impl Fn(&'static str) -> TensorRtError,
@@ -32,7 +32,7 @@ pub(super) fn inputs(
         let tensor = unsafe { Object::borrowed(tensor, &network.library) };
         let tensor = tensor.ok_or_else(|| failed("INetworkDefinition::getInput"))?;
         let name = call!(tensor, TENSOR_NAME, () -> *const c_char)?;
-        // SAFETY: the tensor gives a zero-terminated text that lives as long as it.
+        // SAFETY: the tensor returns a zero-terminated text that lives as long as it.
         let name = unsafe { text(name) };
         let shape = if network.library.generation() == Generation::Eight {
             call!(tensor, TENSOR_SHAPE, () -> Dims32)?.axes()
@@ -55,10 +55,10 @@ impl Input {
         self.shape.contains(&-1)
     }
 
-    /// The shapes asked for, or all batches from 1 on when the batch alone is open.
+    /// The requested shapes, or all batches from 1 on when only the batch is open.
     pub(super) fn shapes(&self, request: &BuildRequest<'_>) -> Result<Shapes, TensorRtError> {
-        let mut asked = request.shapes.iter();
-        if let Some(shapes) = asked.find(|shapes| shapes.input == self.name) {
+        let mut requested = request.shapes.iter();
+        if let Some(shapes) = requested.find(|shapes| shapes.input == self.name) {
             return Ok(shapes.clone());
         }
         let is_open = |(axis, len): (usize, &i64)| (*len == -1).then_some(axis);
@@ -85,9 +85,9 @@ impl Input {
     }
 }
 
-/// Numbers in one batch of a calibration, which runs with the best shape; 0 when there are no images to calibrate with.
+/// Number of values per calibration batch, which uses the optimum shape; 0 without calibration images.
 ///
-/// TensorRT reads that many from the address that it is given, so images that are fewer are refused here.
+/// TensorRT reads that many values from the batch's address, so smaller batches are refused here.
 pub(super) fn calibration_values(
     inputs: &[Input],
     request: &BuildRequest<'_>,
@@ -109,14 +109,14 @@ pub(super) fn calibration_values(
         true => input.shapes(request)?.opt,
         false => input.shape.clone(),
     };
-    let misfit = |found: String, expected: String| TensorRtError::Tensor {
+    let mismatch = |found: String, expected: String| TensorRtError::Tensor {
         tensor: input.name.clone(),
         found,
         expected,
     };
     if input.data_type != DataType::F32 {
         let found = format!("{} in the network", input.data_type);
-        return Err(misfit(found, "fp32, which calibration feeds".to_owned()));
+        return Err(mismatch(found, "fp32, which calibration feeds".to_owned()));
     }
     let numbers = shape.iter().try_fold(1_usize, |product, axis| {
         product.checked_mul(usize::try_from(*axis).ok()?)
@@ -124,7 +124,7 @@ pub(super) fn calibration_values(
     let batch = shape.first().copied().unwrap_or(1);
     match numbers {
         Some(numbers) if i64::try_from(images.batch_size()) == Ok(batch) => Ok(numbers),
-        _ => Err(misfit(
+        _ => Err(mismatch(
             format!("calibration batches of {}", images.batch_size()),
             format!("batches of {batch}, as in the shape {shape:?} that the engine is built for"),
         )),

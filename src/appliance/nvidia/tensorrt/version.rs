@@ -1,15 +1,15 @@
-//! Versions of TensorRT, and the generations that their tables of methods fall into.
+//! Versions of TensorRT, and their generations of vtables.
 
 use std::fmt;
 
-/// A version as the library reports it.
+/// A version as reported by the library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
-    /// First number.
+    /// Major number.
     pub major: u16,
-    /// Second number.
+    /// Minor number.
     pub minor: u16,
-    /// Third number.
+    /// Patch number.
     pub patch: u16,
 }
 
@@ -24,11 +24,11 @@ impl Version {
         }
     }
 
-    /// From the number that `getInferLibVersion` gives: 8502 is 8.5.2, 100300 is 10.3.0, and 10701 of TensorRT-RTX is 1.7.1.
+    /// From the return value of `getInferLibVersion`: 8502 is 8.5.2, 100300 is 10.3.0, and 10701 of TensorRT-RTX is 1.7.1.
     #[must_use]
     pub fn from_number(number: i32, flavor: Flavor) -> Self {
         let number = number.unsigned_abs();
-        // Until version 8 the major number counted thousands, since then ten thousands.
+        // Up to version 8 the major number counts thousands, since then ten thousands.
         let thousands = if flavor != Flavor::Rtx && number < 10_000 {
             1000
         } else {
@@ -59,12 +59,12 @@ impl fmt::Display for Version {
     }
 }
 
-/// Which of NVIDIA's libraries it is.
+/// Kind of library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Flavor {
     /// `libnvinfer`: builder and runtime.
     Full,
-    /// `libnvinfer_lean`: runtime for version-compatible plans alone.
+    /// `libnvinfer_lean`: runtime for version-compatible plans only.
     Lean,
     /// `libtensorrt_rtx`: TensorRT for RTX.
     Rtx,
@@ -80,7 +80,7 @@ impl fmt::Display for Flavor {
     }
 }
 
-/// Versions whose methods have the same slots.
+/// Versions whose methods have the same vtable slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Generation {
     /// 8.5 and 8.6.
@@ -89,17 +89,17 @@ pub enum Generation {
     Ten,
     /// 11.0 to 11.4.
     Eleven,
-    /// TensorRT-RTX from 1.7: the tables of generation 11 with differences of its own.
+    /// TensorRT-RTX from 1.7: the vtables of generation 11 with some differences.
     Rtx,
 }
 
 impl Generation {
-    /// The generation of `version`; `None` when its tables are not known: calling into them would end anywhere.
+    /// The generation of `version`; `None` when its vtables are unknown, so that calls would be undefined behavior.
     #[must_use]
     pub fn from_version(version: Version, flavor: Flavor) -> Option<Self> {
         let Version { major, minor, .. } = version;
         match (flavor, major) {
-            // Older TensorRT-RTX mixes two generations; what comes after 1 may bring a new one.
+            // Older TensorRT-RTX mixes two generations; a major version after 1 may introduce a new one.
             (Flavor::Rtx, 1) if minor >= 7 => Some(Self::Rtx),
             (Flavor::Rtx, _) => None,
             (_, 8) if minor >= 5 => Some(Self::Eight),
@@ -109,7 +109,7 @@ impl Generation {
         }
     }
 
-    /// Place in the tables.
+    /// Column in the method tables.
     pub(super) const fn column(self) -> usize {
         match self {
             Self::Eight => 0,
@@ -120,7 +120,7 @@ impl Generation {
     }
 }
 
-/// What is supported, as text.
+/// Supported versions, for messages.
 pub(super) const SUPPORTED: &str =
     "TensorRT 8.5, 8.6, 10.x and 11.x, and TensorRT-RTX 1.7 and newer of version 1";
 

@@ -1,8 +1,8 @@
-//! The tables: slots of the methods that are called, by generation, with the first version of each.
+//! Vtable slots of all called methods, by generation, with the first version of each.
 //!
-//! Read out of the public headers of 8.5.2, 8.6.1, 10.0.1, 10.3.0, 10.7.0, 10.13.3, 10.16, 11.0, 11.1, 11.4 and TensorRT-RTX 1.7
+//! Taken from the public headers of 8.5.2, 8.6.1, 10.0.1, 10.3.0, 10.7.0, 10.13.3, 10.16, 11.0, 11.1, 11.4 and TensorRT-RTX 1.7
 //! (`NvInferImpl.h`): the first declared method of an implementation has slot 2, after two destructors. Columns are
-//! generation 8, 10, 11 and TensorRT-RTX. `tests/nvidia_doubles` proves them against classes that a compiler laid out from those headers.
+//! generation 8, 10, 11 and TensorRT-RTX. `tests/nvidia_doubles` checks them against classes compiled from those headers.
 
 use super::method::{Method, NONE, at};
 

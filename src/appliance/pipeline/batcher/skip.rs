@@ -2,8 +2,9 @@
 //!
 //! One that comes while a frame for the network waits has to wait for that one's ticket; nobody waits for room.
 
-use std::sync::{MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::MutexGuard;
 
 use super::{Batcher, State};
 use crate::interval::{IntervalController, SourceKind, Totals};
@@ -26,10 +27,7 @@ impl Batcher {
         workers: usize,
         on_skipped: SkippedHandler,
     ) -> Self {
-        self.state
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner)
-            .intervals = IntervalController::new(sources, max_interval, workers);
+        self.state.get_mut().intervals = IntervalController::new(sources, max_interval, workers);
         self.on_skipped = Some(on_skipped);
         self
     }
@@ -135,7 +133,9 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
+
+    use parking_lot::Mutex;
 
     use super::*;
     use crate::batcher::QueuedFrame;
@@ -153,9 +153,8 @@ mod tests {
             interval: Interval::Frames(2),
             is_live: live,
         };
-        let carry: SkippedHandler = Box::new(move |ticket, (meta, _)| {
-            receiver.lock().expect("whole").push((ticket, meta.seq))
-        });
+        let carry: SkippedHandler =
+            Box::new(move |ticket, (meta, _)| receiver.lock().push((ticket, meta.seq)));
         let lanes = Batcher::new(&[live], 2, most_frames).with_intervals(&[member], 5, 1, carry);
         (lanes, received)
     }
@@ -178,7 +177,7 @@ mod tests {
     }
 
     fn take_received(heard: &Received) -> Vec<(u64, u64)> {
-        std::mem::take(&mut *heard.lock().expect("whole"))
+        std::mem::take(&mut *heard.lock())
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The follower of one source whose frames come late: what was under way when the source went away.
 
-use std::sync::Mutex;
+use parking_lot::Mutex;
 
 use super::*;
 use crate::execution_mode::ExecutionMode;
@@ -21,7 +21,7 @@ struct RecordedText(Arc<Mutex<Vec<String>>>);
 
 impl Sink for RecordedText {
     fn publish(&mut self, record: &Publication<'_>) {
-        let mut texts = self.0.lock().expect("whole");
+        let mut texts = self.0.lock();
         match record {
             Publication::Events { events, .. } => texts.extend(
                 events
@@ -132,7 +132,7 @@ impl TrackStageFixture {
 
     /// What was told since the last look.
     fn take_published(&self) -> Vec<String> {
-        std::mem::take(&mut *self.published.0.lock().expect("whole"))
+        std::mem::take(&mut *self.published.0.lock())
     }
 }
 
@@ -229,6 +229,6 @@ fn control_messages_follow_earlier_inputs_and_are_not_lost_at_shutdown() {
     }
     let published = fixture.published.clone();
     fixture.stage.run(&input_rx, &control_rx);
-    let published = published.0.lock().expect("not poisoned");
+    let published = published.0.lock();
     assert_eq!(*published, ["Online", "reply 1", "reply 2", "reply 3"]);
 }

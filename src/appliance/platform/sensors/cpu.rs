@@ -7,11 +7,11 @@ use super::Reader;
 /// One CPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Cpu {
-    /// From 0.
+    /// CPU number, from 0.
     pub number: u32,
     /// Whether it is online; power modes take some offline.
     pub is_online: bool,
-    /// Its busy time; `None` while it is offline.
+    /// Busy and total time; `None` while the CPU is offline.
     pub ticks: Option<CpuTicks>,
     /// Current clock, in kHz.
     pub khz: Option<u64>,
@@ -24,9 +24,9 @@ pub struct Cpu {
 /// Time since boot, in the kernel's ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct CpuTicks {
-    /// Busy.
+    /// Busy time.
     pub busy: u64,
-    /// Total.
+    /// Total time.
     pub total: u64,
 }
 
@@ -69,9 +69,9 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Vec<Cpu> {
 
 /// Reads `cpu3 user nice system idle iowait irq softirq steal …`; guest time is included in user.
 fn parse_ticks(line: &str) -> Option<(u32, CpuTicks)> {
-    let mut words = line.split_whitespace();
-    let number = words.next()?.strip_prefix("cpu")?.parse().ok()?;
-    let times: Vec<u64> = words
+    let mut fields = line.split_whitespace();
+    let number = fields.next()?.strip_prefix("cpu")?.parse().ok()?;
+    let times: Vec<u64> = fields
         .take(8)
         .map(str::parse)
         .collect::<Result<_, _>>()

@@ -1,4 +1,4 @@
-//! GPU, memory, VIC, NVDEC and others: clocks from devfreq or the clock tree, and loads where the kernel exposes them.
+//! Engines (GPU, memory, VIC, NVDEC and others): clocks from devfreq or the clock tree, and loads where the kernel exposes them.
 //!
 //! JetPack 5 and 6 name the same engines differently (`17000000.gv11b`, `17000000.ga10b`, `17000000.gpu`), so they are
 //! found by the name of their node. The clock tree and the memory's counters are in debugfs, which only root may read.
@@ -23,7 +23,7 @@ const GPU_LOADS: [&str; 2] = [
     "/sys/devices/platform/gpu.0/load",
 ];
 
-/// One engine.
+/// An engine: a processor other than a CPU, or the memory.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Engine {
     /// Kind of engine.
@@ -56,7 +56,7 @@ pub enum EngineKind {
     Nvdec,
     /// Video encoder.
     Nvenc,
-    /// JPEG.
+    /// JPEG encoder and decoder.
     Nvjpg,
     /// Deep learning accelerator.
     Dla,

@@ -1,8 +1,8 @@
 //! Sensor readings: CPUs, engines, temperatures, power rails, throttling and over-current.
 //!
-//! [`SensorSnapshot::read`] reads once: some hundred small files, some milliseconds, no state. Paths are those
-//! of L4T 35 and 36. What a machine lacks is omitted or `None`; what exists and cannot be read is listed in `unreadable`
-//! with its path, and does not affect the rest. On a Jetson only root may read the memory's counters: for other users, the
+//! [`SensorSnapshot::read`] reads some hundred small files once, which takes some milliseconds. It keeps no state. Paths are those
+//! of L4T 35 and 36. What a machine does not have is omitted or `None`; what exists and cannot be read is listed in `unreadable`
+//! with its path, and does not affect the other values. On a Jetson only root may read the memory's counters: for other users, the
 //! unit jetwatch-readings copies them.
 
 mod cpu;
@@ -24,7 +24,7 @@ pub use power::{EventCounter, Rail, Temperature, Throttle};
 /// Folder that only root may read.
 const ROOT_ONLY_DIR: &str = "/sys/kernel/debug/";
 
-/// Where jetwatch-readings.service copies files of [`ROOT_ONLY_DIR`] to while it runs, each below its full path.
+/// Folder to which jetwatch-readings.service copies files of [`ROOT_ONLY_DIR`] while it runs, each with its full path below it.
 const COPY_DIR: &str = "/run/jetwatch-readings";
 
 /// All sensors at one time.
@@ -56,7 +56,7 @@ pub struct Unreadable {
 }
 
 impl SensorSnapshot {
-    /// Reads all sensors of `machine` below `sysroot`.
+    /// Reads all sensors of `machine` below `root`.
     #[must_use]
     pub fn read(root: &SysRoot, machine: &Machine) -> Self {
         let mut reader = Reader {
@@ -80,8 +80,8 @@ impl SensorSnapshot {
         }
     }
 
-    /// Load of each CPU since `earlier`, in percent, by number. A CPU that was offline at one of the two times, or has no
-    /// elapsed time, is omitted.
+    /// Load of each CPU since `earlier`, in percent, by number. A CPU that was offline at one of the two times, or whose
+    /// counters did not advance, is omitted.
     #[must_use]
     pub fn cpu_loads_since(&self, earlier: &Self) -> Vec<(u32, f32)> {
         let load = |cpu: &Cpu| {
@@ -91,7 +91,7 @@ impl SensorSnapshot {
         self.cpus.iter().filter_map(load).collect()
     }
 
-    /// Active causes of throttling, a sentence each. For past events see
+    /// Active causes of throttling, one sentence each. For past events see
     /// [`events_since`](Self::events_since).
     #[must_use]
     pub fn throttled(&self) -> Vec<String> {
@@ -119,7 +119,7 @@ impl SensorSnapshot {
     }
 }
 
-/// Reads below a root and collects what could not be read.
+/// Reads files below a root and collects those that could not be read.
 struct Reader<'r> {
     root: &'r SysRoot,
     unreadable: Vec<Unreadable>,
@@ -138,7 +138,7 @@ impl Reader<'_> {
         self.ok_or_record(read).flatten()
     }
 
-    /// The copy made by jetwatch-readings.service, from `read` below [`COPY_DIR`]; `error` where there is none.
+    /// Reads the copy made by jetwatch-readings.service below [`COPY_DIR`] with `read`; returns `error` when there is none.
     fn read_copy<T>(
         &self,
         path: &str,

@@ -14,11 +14,11 @@ use super::{
 /// On tmpfs: a reboot frees the clocks and removes the file.
 const MARKER: &str = "/run/jetwatch-held-clocks";
 
-/// Held clocks. Dropping restores them; [`restore_setting`](Self::give_back) returns the result.
+/// Held clocks. Dropping restores them; [`restore`](Self::restore) also returns the result.
 #[derive(Debug)]
 pub struct ClockBoost {
     root: SysRoot,
-    /// `None`: they were at their maximum before, so that there is nothing to restore.
+    /// `None`: they were at their maximum before, so there is nothing to restore.
     marker: Option<File>,
 }
 
@@ -26,43 +26,43 @@ impl ClockBoost {
     /// Holds the clocks at the maximum of the power mode. Clocks of a killed holder are restored first.
     ///
     /// # Errors
-    /// As [`apply`]: no permission, no Jetson, a tool fails. Another process holds them.
+    /// Those of [`apply`]: no permission, not a Jetson, a tool fails. Also when another process holds the clocks.
     pub fn acquire(root: &SysRoot) -> Result<Self, TuneError> {
         restore_after_crash(root)?;
-        let wanted = DesiredSettings {
+        let desired = DesiredSettings {
             clocks: Some(Clocks::Max),
             ..DesiredSettings::default()
         };
-        let planned = super::plan(root, &wanted);
+        let planned = super::plan(root, &desired);
         let differs = |step: &super::Step| step.state == StepState::Differs;
-        // Before any change: from here on the next holder sees that there may be something to restore.
-        let mark = match planned.iter().any(differs) {
+        // Before any change, so that the next holder knows that there may be something to restore.
+        let marker = match planned.iter().any(differs) {
             true => Some(open_marker(root)?),
             false => None,
         };
         let held = Self {
             root: root.clone(),
-            marker: mark,
+            marker,
         };
         // On failure the changes were undone, and dropping `held` removes the file.
-        apply(root, &wanted)?;
+        apply(root, &desired)?;
         Ok(held)
     }
 
-    /// Restores the clocks; empty where they were at their maximum before.
+    /// Restores the clocks; an empty list when they were at their maximum before.
     ///
     /// # Errors
-    /// They cannot be restored; the record is kept, and the next holder tries again.
+    /// The clocks cannot be restored; the record is kept, and the next holder tries again.
     pub fn restore(mut self) -> Result<Vec<Restored>, TuneError> {
         self.release()
     }
 
     fn release(&mut self) -> Result<Vec<Restored>, TuneError> {
-        let Some(mark) = self.marker.take() else {
+        let Some(marker) = self.marker.take() else {
             return Ok(Vec::new());
         };
         let restored = free(&self.root);
-        drop(mark);
+        drop(marker);
         restored
     }
 }
@@ -77,18 +77,18 @@ impl Drop for ClockBoost {
     }
 }
 
-/// Restores the clocks of a killed holder. Empty: there is none.
+/// Restores the clocks of a killed holder; an empty list when there is none.
 ///
 /// # Errors
-/// They cannot be restored.
+/// The clocks cannot be restored.
 pub fn restore_after_crash(root: &SysRoot) -> Result<Vec<Restored>, TuneError> {
     let path = root.path(MARKER);
-    let Ok(mark) = File::open(&path) else {
+    let Ok(marker) = File::open(&path) else {
         return Ok(Vec::new());
     };
-    match mark.try_lock() {
+    match marker.try_lock() {
         Ok(()) => free(root),
-        // Its holder is running, and will restore them.
+        // Its holder is still running and will restore them.
         Err(TryLockError::WouldBlock) => Ok(Vec::new()),
         Err(TryLockError::Error(source)) => Err(PlatformError::Write { path, source }.into()),
     }

@@ -1,6 +1,6 @@
 //! Clocks held at the maximum of the power mode, by jetson_clocks.
 //!
-//! The tool's output is for people; the state is read from the clocks themselves: they are held when the minimum of every
+//! The tool's output is not machine-readable. The state is read from the clocks themselves: they are held when the minimum of every
 //! CPU and GPU is its maximum. jetson_clocks also exits with success after a partial failure.
 
 use super::super::command::Tool;
@@ -9,7 +9,7 @@ use super::super::{PlatformError, PowerModes, SysRoot};
 /// Held.
 pub(super) const MAX: &str = "max";
 
-/// Not held, or not all of them.
+/// Not held, or only some of them.
 pub(super) const FREE: &str = "free";
 
 /// Where jetson_clocks stores the earlier state.
@@ -55,13 +55,13 @@ pub(super) fn current(root: &SysRoot) -> Result<String, PlatformError> {
     Ok(if is_held { MAX } else { FREE }.to_owned())
 }
 
-/// Which clocks are held, and which are not.
+/// Description of the clocks that are not held; empty when all are.
 pub(super) fn detail(root: &SysRoot) -> String {
     let clocks = clocks(root).unwrap_or_default();
     let free: Vec<String> = clocks
         .iter()
         .filter(|clock| clock.low < clock.high)
-        .map(|clock| format!("{} may go from {} to {}", clock.name, clock.low, clock.high))
+        .map(|clock| format!("{} ranges from {} to {}", clock.name, clock.low, clock.high))
         .collect();
     let memory: Option<u32> = root.number(MEMORY_CLOCK_LOCKED).unwrap_or(None);
     match (free.is_empty(), memory) {
@@ -76,20 +76,20 @@ pub(super) fn detail(root: &SysRoot) -> String {
 /// # Errors
 /// jetson_clocks is missing or fails.
 pub(super) fn hold(root: &SysRoot) -> Result<(), PlatformError> {
-    let kept = root.text(STORE)?;
+    let stored = root.text(STORE)?;
     // An existing store is valid while some clocks are still held, from an attempt that failed partially, and their
     // limits are those of the same power mode.
     let is_half_held = clocks(root)?.iter().any(|clock| clock.low >= clock.high);
-    if !(kept.is_some() && is_half_held && !is_for_other_mode(root)) {
+    if !(stored.is_some() && is_half_held && !is_for_other_mode(root)) {
         let now = snapshot(root);
-        // Nothing is held: the store of the tool's attempt is useless.
-        if now.is_err() && kept.is_none() {
+        // Nothing is held, so the store of the failed attempt is useless.
+        if now.is_err() && stored.is_none() {
             remove_store(root)?;
         }
         let now = now?;
-        let lines = match &kept {
+        let lines = match &stored {
             // The mode has its own limits; other held clocks, such as the memory's, are not changed by a new mode.
-            Some(kept) => with_lower_limits(kept, &now),
+            Some(stored) => with_lower_limits(stored, &now),
             None => now,
         };
         root.replace(STORE, &lines)?;
@@ -127,21 +127,21 @@ fn is_limit(file: &str) -> bool {
     file.ends_with("/scaling_min_freq") || file.ends_with("/min_freq")
 }
 
-/// The lines `FILE:VALUE` of a store whose file is wanted.
-fn lines_where(store: &str, is_wanted: impl Fn(&str) -> bool) -> String {
+/// The lines `FILE:VALUE` of a store whose file is selected.
+fn lines_where(store: &str, is_selected: impl Fn(&str) -> bool) -> String {
     let file = |line: &str| {
         line.rsplit_once(':')
-            .is_some_and(|(file, _)| is_wanted(file))
+            .is_some_and(|(file, _)| is_selected(file))
     };
     let lines = store.lines().filter(|line| file(line));
     lines.map(|line| format!("{line}\n")).collect()
 }
 
-/// Whether the store is of another power mode than the current one. False where one of the two is unknown.
+/// Whether the store belongs to another power mode than the current one. False when either is unknown.
 fn is_for_other_mode(root: &SysRoot) -> bool {
-    let kept: Option<u32> = root.number(MODE).ok().flatten();
+    let stored: Option<u32> = root.number(MODE).ok().flatten();
     let now = PowerModes::current(root).ok();
-    kept.zip(now).is_some_and(|(kept, now)| kept != now)
+    stored.zip(now).is_some_and(|(stored, now)| stored != now)
 }
 
 /// Restores the stored clocks, and removes the store.
@@ -163,10 +163,10 @@ pub(super) fn free(root: &SysRoot) -> Result<(), PlatformError> {
     remove_store(root)
 }
 
-/// Removes the files of [`clock_boost`] and of the tool.
+/// Removes the store and the tool's own files.
 ///
 /// # Errors
-/// They cannot be removed.
+/// A file cannot be removed.
 pub(super) fn remove_store(root: &SysRoot) -> Result<(), PlatformError> {
     [STORE, FRESH_STORE, MODE, FAN_STATE]
         .into_iter()

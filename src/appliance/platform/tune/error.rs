@@ -22,17 +22,17 @@ pub enum TuneError {
         setting: Setting,
         /// The cause.
         cause: PlatformError,
-        /// What could not be undone, a sentence each.
+        /// Changes that could not be undone, one sentence each.
         not_undone: Vec<String>,
     },
     /// Some settings could not be restored.
     #[error(
-        "not all settings are as they were before:\n{}\nrun `jetwatch tune restore` again when this is solved",
-        lines(trouble)
+        "not all settings could be restored:\n{}\nrun `jetwatch tune restore` again when this is fixed",
+        lines(failures)
     )]
     NotRestored {
         /// The settings and causes.
-        trouble: Vec<String>,
+        failures: Vec<String>,
     },
     /// The record or its lock cannot be used; nothing was changed.
     #[error("nothing was changed: {0}")]
@@ -54,10 +54,10 @@ fn refusals(steps: &[Step]) -> String {
 
 fn after_undo(not_undone: &[String]) -> String {
     if not_undone.is_empty() {
-        return "what was changed before was taken back".to_owned();
+        return "earlier changes were undone".to_owned();
     }
     format!(
-        "and not all of it could be taken back:\n{}",
+        "and not all earlier changes could be undone:\n{}",
         lines(not_undone)
     )
 }

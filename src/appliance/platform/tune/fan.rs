@@ -1,5 +1,5 @@
-//! The fan's profile. nvfancontrol has no option for it: its configuration is edited and its daemon restarted, after its
-//! persistent state was removed, following NVIDIA's guide.
+//! Fan profile. nvfancontrol has no option for it: following NVIDIA's guide, its persistent state is removed, its configuration
+//! edited and its daemon restarted.
 
 use super::super::command::Tool;
 use super::super::{PlatformError, SysRoot};
@@ -43,20 +43,20 @@ pub(super) fn current(root: &SysRoot) -> Result<String, PlatformError> {
     Ok(profiles.join(", "))
 }
 
-/// Looks a profile up by name.
+/// Finds a profile by name.
 ///
 /// # Errors
 /// There is no such profile.
-pub(super) fn resolve(root: &SysRoot, wanted: &str) -> Result<String, PlatformError> {
+pub(super) fn resolve(root: &SysRoot, requested: &str) -> Result<String, PlatformError> {
     Tool::NVFANCONTROL.check(root)?;
-    let mut known = values_after(&config(root)?, PROFILE);
-    known.sort();
-    known.dedup();
-    match known.iter().find(|name| name.as_str() == wanted) {
+    let mut available = values_after(&config(root)?, PROFILE);
+    available.sort();
+    available.dedup();
+    match available.iter().find(|name| name.as_str() == requested) {
         Some(name) => Ok(name.clone()),
         None => Err(PlatformError::NoSuchProfile {
-            wanted: wanted.to_owned(),
-            known,
+            requested: requested.to_owned(),
+            available,
             path: root.path(CONFIG),
         }),
     }
@@ -78,33 +78,33 @@ pub(super) fn set(root: &SysRoot, profile: &str) -> Result<(), PlatformError> {
     started
 }
 
-/// Starts or stops the fan's daemon without the job queue: jetwatch-tune.service is ordered after it, so that systemd would
-/// delay a job for the fan until that unit has stopped, which waits for this.
+/// Starts or stops the fan's daemon without the job queue: jetwatch-tune.service is ordered after it, so a queued job for
+/// the fan would wait until that unit has stopped, which waits for this call.
 fn systemctl(root: &SysRoot, verb: &str) -> Result<(), PlatformError> {
-    let words = ["--job-mode=ignore-dependencies", verb, UNIT];
-    Tool::SYSTEMCTL.run(root, &words)?.done().map(|_| ())
+    let arguments = ["--job-mode=ignore-dependencies", verb, UNIT];
+    Tool::SYSTEMCTL.run(root, &arguments)?.done().map(|_| ())
 }
 
 fn config(root: &SysRoot) -> Result<String, PlatformError> {
     root.text(CONFIG)?.ok_or_else(|| PlatformError::Missing {
         path: root.path(CONFIG),
-        why: "without it the fan's profiles are not known; it comes with JetPack (package nvidia-l4t-tools)",
+        why: "without it the fan's profiles are unknown; it comes with JetPack (package nvidia-l4t-tools)",
     })
 }
 
-/// The words after `key` at the beginning of a line; comments begin with `#`.
+/// The fields after `key` at the beginning of a line; comments begin with `#`.
 fn values_after(text: &str, key: &str) -> Vec<String> {
     let word = |line: &str| {
-        let mut words = line.split_whitespace();
-        (words.next()? == key).then(|| words.next().map(str::to_owned))?
+        let mut fields = line.split_whitespace();
+        (fields.next()? == key).then(|| fields.next().map(str::to_owned))?
     };
     text.lines().filter_map(word).collect()
 }
 
-/// The names in `FAN1:FAN_PROFILE:cool`, one a fan.
+/// The profile names in `FAN1:FAN_PROFILE:cool`, one per fan.
 fn profiles_in_use(text: &str) -> Vec<String> {
-    let words = text.split_whitespace();
-    words
+    let fields = text.split_whitespace();
+    fields
         .filter_map(|word| {
             let (_, name) = word.split_once("FAN_PROFILE:")?;
             (!name.is_empty()).then(|| name.to_owned())

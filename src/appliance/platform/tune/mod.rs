@@ -2,8 +2,8 @@
 //!
 //! [`plan`] compares and returns the [`Step`]s; [`apply`] executes them, [`restore`] undoes them. Applying twice changes
 //! nothing the second time. When one setting is refused, none is applied; each is read back afterwards; on a failure, the
-//! settings applied before it are undone. The original values are kept in a record that only root can write. Settings that
-//! the configuration does not name are left alone. Only the owner of the machine may reboot it.
+//! settings applied before it are undone. The original values are saved in a record that only root can write. Settings
+//! that are not in the configuration are not touched. The machine is never rebooted.
 
 mod clock_boost;
 mod clocks;
@@ -26,7 +26,7 @@ use super::{PlatformError, SysRoot};
 /// The requested settings. `None`: leave unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DesiredSettings {
-    /// `kernel.perf_event_paranoid`, -1 to 4: who may profile.
+    /// `kernel.perf_event_paranoid`, -1 to 4: which users may profile.
     pub perf_event_paranoid: Option<i32>,
     /// A power mode by number or name.
     pub power_mode: Option<String>,
@@ -55,7 +55,7 @@ impl DesiredSettings {
             (Setting::PerfEventParanoid, paranoid),
         ];
         all.into_iter()
-            .filter_map(|(setting, wanted)| Some((setting, wanted?)))
+            .filter_map(|(setting, value)| Some((setting, value?)))
             .collect()
     }
 }
@@ -86,16 +86,16 @@ pub enum StepState {
     Refused(String),
 }
 
-/// Compares the machine below `sysroot` with the request. Changes nothing.
+/// Compares the machine below `root` with the request. Changes nothing.
 #[must_use]
-pub fn plan(root: &SysRoot, wanted: &DesiredSettings) -> Vec<Step> {
-    let step = |(setting, wanted): (Setting, String)| {
-        let real = setting.current(root);
-        let target = setting.resolve(root, &wanted);
-        let shown = |value: &String| setting.describe(root, value);
-        let state = match (&target, &real) {
+pub fn plan(root: &SysRoot, desired: &DesiredSettings) -> Vec<Step> {
+    let step = |(setting, value): (Setting, String)| {
+        let current = setting.current(root);
+        let target = setting.resolve(root, &value);
+        let describe = |value: &String| setting.describe(root, value);
+        let state = match (&target, &current) {
             (Err(error), _) | (Ok(_), Err(error)) => StepState::Refused(error.to_string()),
-            (Ok(target), Ok(real)) if target == real => StepState::Right,
+            (Ok(target), Ok(current)) if target == current => StepState::Right,
             (Ok(_), Ok(_)) => match setting.check_tools(root) {
                 Ok(()) => StepState::Differs,
                 Err(error) => StepState::Refused(error.to_string()),
@@ -103,21 +103,21 @@ pub fn plan(root: &SysRoot, wanted: &DesiredSettings) -> Vec<Step> {
         };
         Step {
             setting,
-            wanted: target.as_ref().map_or(wanted, shown),
-            real: real.as_ref().ok().map(shown),
+            wanted: target.as_ref().map_or(value, describe),
+            real: current.as_ref().ok().map(describe),
             state,
         }
     };
-    wanted.settings().into_iter().map(step).collect()
+    desired.settings().into_iter().map(step).collect()
 }
 
-/// Applies the request, and returns a step for each setting, with the earlier value as `current`, and
-/// [`StepState::Right`] where nothing was to do. Blocks while another process applies, and for the tools, up to a minute each.
+/// Applies the request, and returns a step for each setting, with the earlier value as `real`, and
+/// [`StepState::Right`] where nothing had to be done. Blocks while another process applies settings, and up to 60 s per tool.
 ///
 /// # Errors
 /// A setting is refused, and nothing was changed; or one failed, and those before it were undone.
-pub fn apply(root: &SysRoot, wanted: &DesiredSettings) -> Result<Vec<Step>, TuneError> {
-    let planned = plan(root, wanted);
+pub fn apply(root: &SysRoot, desired: &DesiredSettings) -> Result<Vec<Step>, TuneError> {
+    let planned = plan(root, desired);
     if planned
         .iter()
         .any(|step| matches!(step.state, StepState::Refused(_)))
@@ -127,14 +127,14 @@ pub fn apply(root: &SysRoot, wanted: &DesiredSettings) -> Result<Vec<Step>, Tune
     if planned.iter().all(|step| step.state == StepState::Right) {
         return Ok(planned);
     }
-    // Without write permission here the rest fails too: report that before any change.
+    // Without write permission here the other steps fail too: report that before any change.
     let _lock = Lock::acquire(root)?;
     let mut record = SavedState::load(root)?;
     record.load_for_boot(root)?;
     let mut done = Vec::new();
     let mut steps = Vec::new();
-    for (setting, wanted) in wanted.settings() {
-        match apply_step(root, setting, &wanted, &mut record, &mut done) {
+    for (setting, value) in desired.settings() {
+        match apply_step(root, setting, &value, &mut record, &mut done) {
             Ok(step) => steps.push(step),
             Err(cause) => {
                 let not_undone = undo(root, &mut record, done);
@@ -150,10 +150,10 @@ pub fn apply(root: &SysRoot, wanted: &DesiredSettings) -> Result<Vec<Step>, Tune
 }
 
 /// Holds the clocks again where [`apply`] has held them and another program has freed them since, such as a change of the
-/// power mode. Returns what was done: `None` where [`apply`] holds none.
+/// power mode. Returns the step; `None` when [`apply`] does not hold the clocks.
 ///
 /// # Errors
-/// They cannot be held; those held already stay so.
+/// The clocks cannot be held; those already held stay held.
 pub fn reapply(root: &SysRoot) -> Result<Option<Step>, TuneError> {
     if !SavedState::exists(root) {
         return Ok(None);
@@ -178,7 +178,7 @@ pub fn reapply(root: &SysRoot) -> Result<Option<Step>, TuneError> {
     })
 }
 
-/// A change that was made or begun.
+/// A change that was applied or started.
 struct Change {
     setting: Setting,
     before: String,
@@ -190,11 +190,11 @@ struct Change {
 fn apply_step(
     root: &SysRoot,
     setting: Setting,
-    wanted: &str,
+    value: &str,
     record: &mut SavedState,
     done: &mut Vec<Change>,
 ) -> Result<Step, PlatformError> {
-    let target = setting.resolve(root, wanted)?;
+    let target = setting.resolve(root, value)?;
     // Read again: settings before this one may have changed it.
     let before = setting.current(root)?;
     let mut step = Step {
@@ -230,7 +230,7 @@ fn apply_step(
 
 /// Undoes the changes, last first; returns those that failed.
 fn undo(root: &SysRoot, record: &mut SavedState, done: Vec<Change>) -> Vec<String> {
-    let mut trouble = Vec::new();
+    let mut failures = Vec::new();
     for change in done.into_iter().rev() {
         let setting = change.setting;
         let undone = setting.revert(root, &change.before).and_then(|()| {
@@ -243,10 +243,10 @@ fn undo(root: &SysRoot, record: &mut SavedState, done: Vec<Change>) -> Vec<Strin
             Ok(())
         });
         if let Err(error) = undone {
-            trouble.push(format!("{}: {error}", setting.name()));
+            failures.push(format!("{}: {error}", setting.name()));
         }
     }
-    trouble
+    failures
 }
 
 /// Result of [`restore`] for one setting.
@@ -266,19 +266,19 @@ pub struct Restored {
 pub enum Outcome {
     /// It has its original value.
     GivenBack,
-    /// Changed by another program since; left alone.
+    /// Changed by another program since; not touched.
     ChangedSince,
 }
 
-/// Restores the settings that [`apply`] has changed, last applied first. No changes are no error.
+/// Restores the settings that [`apply`] has changed, last applied first. Returns an empty list when there are none.
 ///
 /// # Errors
-/// What could not be restored; the rest was, and the record keeps the remaining settings for another try.
+/// A setting could not be restored; the others were, and the record keeps it for another try.
 pub fn restore(root: &SysRoot) -> Result<Vec<Restored>, TuneError> {
     restore_some(root, &Setting::ALL)
 }
 
-/// As [`restore`], for some settings only.
+/// Like [`restore`], for the given settings only.
 fn restore_some(root: &SysRoot, settings: &[Setting]) -> Result<Vec<Restored>, TuneError> {
     if !SavedState::exists(root) {
         return Ok(Vec::new());
@@ -287,26 +287,26 @@ fn restore_some(root: &SysRoot, settings: &[Setting]) -> Result<Vec<Restored>, T
     let mut record = SavedState::load(root)?;
     record.load_for_boot(root)?;
     let mut restored = Vec::new();
-    let mut trouble = Vec::new();
+    let mut failures = Vec::new();
     for setting in settings.iter().copied().rev() {
-        let Some(kept) = record.get(setting).cloned() else {
+        let Some(saved) = record.get(setting).cloned() else {
             continue;
         };
-        let given_back = restore_setting(root, setting, &kept.before, &kept.set)
+        let outcome = restore_setting(root, setting, &saved.before, &saved.set)
             .and_then(|outcome| record.remove(root, setting).map(|()| outcome));
-        match given_back {
+        match outcome {
             Ok(outcome) => restored.push(Restored {
                 setting,
-                before: setting.describe(root, &kept.before),
+                before: setting.describe(root, &saved.before),
                 outcome,
             }),
-            Err(error) => trouble.push(format!("{}: {error}", setting.name())),
+            Err(error) => failures.push(format!("{}: {error}", setting.name())),
         }
     }
-    if trouble.is_empty() {
+    if failures.is_empty() {
         Ok(restored)
     } else {
-        Err(TuneError::NotRestored { trouble })
+        Err(TuneError::NotRestored { failures })
     }
 }
 
@@ -316,8 +316,8 @@ fn restore_setting(
     before: &str,
     set: &str,
 ) -> Result<Outcome, PlatformError> {
-    let real = setting.current(root)?;
-    if real == set || real == before {
+    let current = setting.current(root)?;
+    if current == set || current == before {
         setting.revert(root, before)?;
         return Ok(Outcome::GivenBack);
     }

@@ -38,10 +38,10 @@ impl SavedState {
         root.exists(FILE)
     }
 
-    /// Reads the record on disk; an empty one where there is none.
+    /// Reads the record on disk; an empty one when there is none.
     ///
     /// # Errors
-    /// It cannot be read, or is damaged: then the original values are unknown and the user has to decide.
+    /// The record cannot be read or is damaged. The original values are then unknown, and the user has to decide.
     pub(super) fn load(root: &SysRoot) -> Result<Self, PlatformError> {
         let Some(text) = root.text(FILE)? else {
             return Ok(Self::default());
@@ -50,7 +50,7 @@ impl SavedState {
             path: root.path(FILE),
             line: Some(error.line()),
             found: text,
-            expected: "what jetwatch tune has written; remove the file if the settings are right as they are",
+            expected: "the record of jetwatch tune; remove the file if the current settings are right",
         })
     }
 
@@ -78,8 +78,8 @@ impl SavedState {
         self.settings.get(&setting)
     }
 
-    /// Records the original value of a setting before its change. The first value counts: later ones are our own. Returns
-    /// whether it is the first.
+    /// Records the original value of a setting before its change. Only the first value is stored: later ones are
+    /// jetwatch's own. Returns whether it is the first.
     ///
     /// # Errors
     /// The record cannot be written.
@@ -91,19 +91,19 @@ impl SavedState {
         set: &str,
     ) -> Result<bool, PlatformError> {
         let is_first = !self.has(setting);
-        let kept = self
+        let saved = self
             .settings
             .entry(setting)
             .or_insert_with(|| SavedSetting {
                 before: before.to_owned(),
                 set: String::new(),
             });
-        kept.set = set.to_owned();
+        saved.set = set.to_owned();
         self.save(root)?;
         Ok(is_first)
     }
 
-    /// Removes a setting that has its original value again; an empty record is deleted.
+    /// Removes a setting that has its original value again; deletes an empty record.
     ///
     /// # Errors
     /// The record cannot be written.
@@ -115,7 +115,7 @@ impl SavedState {
     fn save(&self, root: &SysRoot) -> Result<(), PlatformError> {
         if self.settings.is_empty() {
             root.remove(FILE)?;
-            // Not removed while it has other files.
+            // Fails while the folder has other files.
             let _ = fs::remove_dir(root.path(FOLDER));
             return Ok(());
         }
@@ -124,7 +124,8 @@ impl SavedState {
             path: folder,
             source,
         })?;
-        let text = serde_json::to_string_pretty(self).expect("texts alone are always JSON");
+        let text =
+            serde_json::to_string_pretty(self).expect("a map of strings is always valid JSON");
         root.replace(FILE, &text)
     }
 }

@@ -11,10 +11,10 @@ use super::{clocks, fan};
 
 const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
 
-/// Longest time until a setting takes effect after its tool has ended: the fan's daemon has to start first.
+/// Timeout for a setting to take effect after its tool has ended: the fan's daemon has to start first.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Polling interval meanwhile.
+/// Interval of reading the setting back until then.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The settings, in the order of application.
@@ -33,7 +33,7 @@ pub enum Setting {
 }
 
 impl Setting {
-    /// All, in the order of application.
+    /// All settings, in the order of application.
     pub(super) const ALL: [Self; 4] = [
         Self::PowerMode,
         Self::Clocks,
@@ -41,7 +41,7 @@ impl Setting {
         Self::PerfEventParanoid,
     ];
 
-    /// Its configuration key.
+    /// The configuration key.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -52,10 +52,10 @@ impl Setting {
         }
     }
 
-    /// Its current value.
+    /// The current value.
     ///
     /// # Errors
-    /// This machine does not have it, or it cannot be read.
+    /// This machine does not have the setting, or it cannot be read.
     pub(super) fn current(self, root: &SysRoot) -> Result<String, PlatformError> {
         match self {
             Self::PowerMode => PowerModes::current(root).map(|id| id.to_string()),
@@ -67,7 +67,7 @@ impl Setting {
                     .map(|value| value.to_string())
                     .ok_or_else(|| PlatformError::Missing {
                         path: root.path(PARANOID),
-                        why: "this kernel has no perf events, so leave perf_event_paranoid out of the configuration",
+                        why: "this kernel has no perf events, so remove perf_event_paranoid from the configuration",
                     })
             }
         }
@@ -76,25 +76,25 @@ impl Setting {
     /// The canonical value of a user's input.
     ///
     /// # Errors
-    /// This machine does not have it.
-    pub(super) fn resolve(self, root: &SysRoot, wanted: &str) -> Result<String, PlatformError> {
+    /// This machine does not have the value.
+    pub(super) fn resolve(self, root: &SysRoot, requested: &str) -> Result<String, PlatformError> {
         match self {
             Self::PowerMode => {
                 let modes = match PowerModes::read(root) {
-                    // Without the tool there is no list either; report the missing tool.
+                    // The list comes with the tool: report the missing tool.
                     Err(PlatformError::Missing { .. }) if self.check_tools(root).is_err() => {
                         return self.check_tools(root).map(|()| String::new());
                     }
                     modes => modes?,
                 };
-                Ok(modes.find(wanted)?.id.to_string())
+                Ok(modes.find(requested)?.id.to_string())
             }
             Self::Clocks => {
                 self.check_tools(root)?;
-                Ok(wanted.to_owned())
+                Ok(requested.to_owned())
             }
-            Self::Fan => fan::resolve(root, wanted),
-            Self::PerfEventParanoid => Ok(wanted.to_owned()),
+            Self::Fan => fan::resolve(root, requested),
+            Self::PerfEventParanoid => Ok(requested.to_owned()),
         }
     }
 
@@ -128,22 +128,22 @@ impl Setting {
         }
     }
 
-    /// Reads the setting back.
+    /// Reads the setting back; blocks for up to 5 s.
     ///
     /// # Errors
-    /// The value differs.
+    /// The value still differs after 5 s, or cannot be read.
     pub(super) fn verify(self, root: &SysRoot, value: &str) -> Result<(), PlatformError> {
         let started = Instant::now();
         loop {
-            let real = self.current(root)?;
-            if real == value {
+            let actual = self.current(root)?;
+            if actual == value {
                 return Ok(());
             }
             // Only the fan's daemon needs time.
             if self != Self::Fan || started.elapsed() > SETTLE_TIMEOUT {
                 return Err(PlatformError::NotApplied {
-                    wanted: self.describe(root, value),
-                    real: self.describe(root, &real),
+                    requested: self.describe(root, value),
+                    actual: self.describe(root, &actual),
                     detail: if self == Self::Clocks {
                         clocks::detail(root)
                     } else {
@@ -155,7 +155,7 @@ impl Setting {
         }
     }
 
-    /// Restores the original value. Clocks are restored from their store even when they look free: some may be held.
+    /// Restores the original value. Clocks are restored from their store even when they read as free: some may be held.
     ///
     /// # Errors
     /// As [`set`](Self::set) and [`verify`](Self::verify).
@@ -167,7 +167,7 @@ impl Setting {
         self.verify(root, before)
     }
 
-    /// A value as text.
+    /// A value as text for users.
     pub(super) fn describe(self, root: &SysRoot, value: &str) -> String {
         if self != Self::PowerMode {
             return value.to_owned();

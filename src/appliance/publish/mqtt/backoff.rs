@@ -3,33 +3,37 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
+use jetwatch_types::Backoff;
+
 const INITIAL_DELAY: Duration = Duration::from_millis(500);
 const MAX_DELAY: Duration = Duration::from_secs(30);
 
 /// Delays that double from 0.5 s to 30 s, each shortened by up to a quarter at random, so that the devices of a site do
 /// not reconnect at the same instant.
-#[derive(Debug, Default)]
-pub(super) struct Backoff {
-    failures: u32,
+#[derive(Debug)]
+pub(super) struct JitteredBackoff(Backoff);
+
+impl Default for JitteredBackoff {
+    fn default() -> Self {
+        Self(Backoff::new(INITIAL_DELAY, MAX_DELAY))
+    }
 }
 
-impl Backoff {
+impl JitteredBackoff {
     /// The delay after one more failure.
     pub fn failed(&mut self) -> Duration {
-        let doubled = INITIAL_DELAY.saturating_mul(1 << self.failures.min(6));
-        self.failures = self.failures.saturating_add(1);
-        shortened(doubled.min(MAX_DELAY))
+        shortened(self.0.advance())
     }
 
     /// The delay after a refusal that only a change can resolve.
     pub fn refused(&mut self) -> Duration {
-        self.failures = self.failures.saturating_add(1);
+        self.0.advance();
         shortened(MAX_DELAY)
     }
 
     /// Resets after a stable connection: the next failure counts as the first.
     pub fn reset(&mut self) {
-        self.failures = 0;
+        self.0.reset();
     }
 }
 
@@ -45,7 +49,7 @@ mod tests {
 
     #[test]
     fn backoff_doubles_to_thirty_seconds_with_jitter() {
-        let mut backoff = Backoff::default();
+        let mut backoff = JitteredBackoff::default();
         for full_ms in [500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000, 30_000] {
             let wait = backoff.failed();
             let full = Duration::from_millis(full_ms);

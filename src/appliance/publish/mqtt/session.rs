@@ -19,10 +19,10 @@ use mqtt5::transport::packet_io::{decode_buffered_packet, encode_packet_to_buffe
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::connection::{Connection, MAX_PACKET_BYTES, Protocol, lost, reason_text};
-use super::log_dedup::LogDedup;
 use super::outbox::{Message, Outgoing};
 use super::shared::{Closing, Shared};
 use crate::PublishError;
+use jetwatch_telemetry::LogDedup;
 
 /// Most messages without acknowledgement. A larger window hides more of the round trip: 64 allow 640 messages a second at
 /// 100 ms; on a local network the limit has no effect.

@@ -1,6 +1,6 @@
 //! State shared between the pipeline's thread and the `mqtt` thread.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -55,17 +55,15 @@ impl Shared {
     }
 
     pub fn outbox(&self) -> MutexGuard<'_, Outbox> {
-        self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
+        self.outbox.lock()
     }
 
     pub fn connection_state(&self) -> MutexGuard<'_, ConnectionState> {
-        self.connection_state
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.connection_state.lock()
     }
 
     pub fn closing(&self) -> Option<Closing> {
-        *self.closing.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.closing.lock()
     }
 
     /// Requests the retained values, once; returns false when they were requested before.
@@ -103,11 +101,11 @@ impl Shared {
     }
 
     fn cleanup(&self) -> MutexGuard<'_, CleanupState> {
-        self.cleanup.lock().unwrap_or_else(PoisonError::into_inner)
+        self.cleanup.lock()
     }
 
     pub fn close_by(&self, deadline: Instant) {
-        *self.closing.lock().unwrap_or_else(PoisonError::into_inner) = Some(Closing { deadline });
+        *self.closing.lock() = Some(Closing { deadline });
         self.wake.notify_one();
     }
 }

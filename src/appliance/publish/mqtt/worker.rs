@@ -7,15 +7,15 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::ConnectionState;
-use super::backoff::Backoff;
+use super::backoff::JitteredBackoff;
 use super::connect::{ClientIdentity, address_of, connect};
 use super::connection::Connection;
-use super::log_dedup::LogDedup;
 use super::retained;
 use super::session::{OFFLINE, Session, SessionEnd};
 use super::shared::Shared;
 use crate::PublishError;
 use jetwatch_config::MqttConfig;
+use jetwatch_telemetry::LogDedup;
 
 /// Timeout of each step of connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -39,7 +39,7 @@ pub(super) struct Worker {
 impl Worker {
     /// Runs until the sink is closed and its deadline has passed or everything is delivered.
     pub async fn run(self) {
-        let mut backoff = Backoff::default();
+        let mut backoff = JitteredBackoff::default();
         let mut failures = LogDedup::default();
         let mut refusals = LogDedup::default();
         let mut short = 0;

@@ -1,4 +1,4 @@
-//! Filled rectangles in all layouts: the right samples, and no others.
+//! Filled rectangles in all layouts: the expected samples change, and no others.
 
 use proptest::prelude::*;
 
@@ -60,7 +60,7 @@ impl Memory {
     }
 
     /// Whether a byte of a plane may change when `rectangle` is filled, and the value of an opaque fill.
-    fn wanted(&self, plane: usize, at: usize, rectangle: Rectangle, color: Color) -> Option<u8> {
+    fn expected(&self, plane: usize, at: usize, rectangle: Rectangle, color: Color) -> Option<u8> {
         let stride = self.planes[plane].1;
         let (row, byte) = (at / stride, at % stride);
         let [y, u, v] = color.to_yuv(Matrix::for_height(self.size.height));
@@ -113,8 +113,8 @@ fn half_alpha_blend_is_mean() {
     let mut memory = Memory::new("bgrx", Size::new(2, 1), 0);
     memory.planes[0].0.fill(100);
     let mut canvas = memory.canvas();
-    let ink = canvas.color_fill(Color::new(200, 0, 100), 128);
-    canvas.fill(Rectangle::new(1, 0, 2, 1), &ink);
+    let fill = canvas.color_fill(Color::new(200, 0, 100), 128);
+    canvas.fill(Rectangle::new(1, 0, 2, 1), &fill);
     assert_eq!(memory.planes[0].0, [100, 100, 100, 100, 100, 50, 150, 178]);
 }
 
@@ -134,12 +134,12 @@ proptest! {
         let rectangle = Rectangle::new(left, top, right, bottom);
         let color = Color::new(250, 120, 3);
         let mut canvas = memory.canvas();
-        let ink = canvas.color_fill(color, 255);
-        canvas.fill(rectangle, &ink);
+        let fill = canvas.color_fill(color, 255);
+        canvas.fill(rectangle, &fill);
         for (plane, (bytes, _)) in memory.planes.iter().enumerate() {
             for (at, byte) in bytes.iter().enumerate() {
-                let wanted = memory.wanted(plane, at, rectangle, color).unwrap_or(BEFORE);
-                prop_assert_eq!(*byte, wanted, "{} plane {} byte {}", layout, plane, at);
+                let expected = memory.expected(plane, at, rectangle, color).unwrap_or(BEFORE);
+                prop_assert_eq!(*byte, expected, "{} plane {} byte {}", layout, plane, at);
             }
         }
     }
@@ -154,12 +154,12 @@ proptest! {
         let rectangle = Rectangle::new(left, top, left + 9, top + 7);
         let color = Color::new(9, 255, 77);
         let mut canvas = memory.canvas();
-        let ink = canvas.color_fill(color, alpha);
-        canvas.fill(rectangle, &ink);
+        let fill = canvas.color_fill(color, alpha);
+        canvas.fill(rectangle, &fill);
         for (plane, (bytes, _)) in memory.planes.iter().enumerate() {
             for (at, byte) in bytes.iter().enumerate() {
-                let wanted = memory.wanted(plane, at, rectangle, color).unwrap_or(BEFORE);
-                let (low, high) = (wanted.min(BEFORE), wanted.max(BEFORE));
+                let expected = memory.expected(plane, at, rectangle, color).unwrap_or(BEFORE);
+                let (low, high) = (expected.min(BEFORE), expected.max(BEFORE));
                 prop_assert!((low..=high).contains(byte), "{} plane {} byte {}", layout, plane, at);
             }
         }

@@ -1,17 +1,17 @@
-//! Frames, lines and text: where they are drawn, and that no input panics.
+//! Boxes, lines and text: positions, and that no input panics.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::Color;
 
-/// A black image and what was drawn on it, one byte a pixel: whether it was touched.
+/// Draws on a black image; returns for each pixel whether it was changed.
 fn drawn(size: Size, draw: impl FnOnce(&mut Canvas<'_>, &Fill)) -> Vec<bool> {
     let stride = size.width as usize * 4;
     let mut bytes = vec![0; stride * size.height as usize];
     let mut canvas = Canvas::bgrx(size, &mut bytes, stride).expect("its own size");
-    let ink = canvas.color_fill(Color::WHITE, 255);
-    draw(&mut canvas, &ink);
+    let fill = canvas.color_fill(Color::WHITE, 255);
+    draw(&mut canvas, &fill);
     bytes
         .as_chunks::<4>()
         .0
@@ -20,9 +20,9 @@ fn drawn(size: Size, draw: impl FnOnce(&mut Canvas<'_>, &Fill)) -> Vec<bool> {
         .collect()
 }
 
-/// The touched pixels as text, for readable assertions.
-fn text(size: Size, touched: &[bool]) -> Vec<String> {
-    let rows = touched.chunks(size.width as usize);
+/// The changed pixels as text, for readable assertions.
+fn text(size: Size, changed: &[bool]) -> Vec<String> {
+    let rows = changed.chunks(size.width as usize);
     rows.map(|row| row.iter().map(|&is| if is { '#' } else { '.' }).collect())
         .collect()
 }
@@ -77,11 +77,11 @@ fn a_frame_lies_inside_of_its_box_and_ends_at_the_image() {
         ),
         ([-9.0, -9.0, 99.0, 99.0], ["........"; 5]),
     ];
-    for (xyxy, wanted) in cases {
-        let touched = drawn(size, |canvas, ink| {
-            THIN.draw_boxes(canvas, [(xyxy, *ink)].into_iter())
+    for (xyxy, expected) in cases {
+        let changed = drawn(size, |canvas, fill| {
+            THIN.draw_boxes(canvas, [(xyxy, *fill)].into_iter())
         });
-        assert_eq!(text(size, &touched), wanted, "{xyxy:?}");
+        assert_eq!(text(size, &changed), expected, "{xyxy:?}");
     }
     let nan = f32::NAN;
     for none in [
@@ -90,10 +90,10 @@ fn a_frame_lies_inside_of_its_box_and_ends_at_the_image() {
         [5.0, 1.0, 1.0, 4.0],
         [nan; 4],
     ] {
-        let touched = drawn(size, |canvas, ink| {
-            THIN.draw_boxes(canvas, [(none, *ink)].into_iter())
+        let changed = drawn(size, |canvas, fill| {
+            THIN.draw_boxes(canvas, [(none, *fill)].into_iter())
         });
-        assert!(touched.iter().all(|is| !is), "{none:?}");
+        assert!(changed.iter().all(|is| !is), "{none:?}");
     }
 }
 
@@ -107,19 +107,19 @@ fn outlines_drawn_together_equal_single_drawing() {
         [2.0, 3.0, 20.0, 25.0],
         [5.0, 5.0, 7.0, 29.0],
     ];
-    let pen = Painter {
+    let painter = Painter {
         stroke: 2,
         scale: 1,
     };
-    let together = drawn(size, |canvas, ink| {
-        pen.draw_boxes(canvas, boxes.iter().map(|xyxy| (*xyxy, *ink)));
+    let together = drawn(size, |canvas, fill| {
+        painter.draw_boxes(canvas, boxes.iter().map(|xyxy| (*xyxy, *fill)));
     });
-    let alone = drawn(size, |canvas, ink| {
+    let single = drawn(size, |canvas, fill| {
         for xyxy in boxes {
-            pen.draw_boxes(canvas, [(xyxy, *ink)].into_iter());
+            painter.draw_boxes(canvas, [(xyxy, *fill)].into_iter());
         }
     });
-    assert_eq!(text(size, &together), text(size, &alone));
+    assert_eq!(text(size, &together), text(size, &single));
 }
 
 #[test]
@@ -148,17 +148,19 @@ fn lines_go_from_end_to_end() {
         ),
         ([-9.0, -9.0], [-2.0, 40.0], ["......."; 5]),
     ];
-    for (from, to, wanted) in cases {
-        let touched = drawn(size, |canvas, ink| THIN.draw_line(canvas, from, to, ink));
-        assert_eq!(text(size, &touched), wanted, "{from:?} to {to:?}");
+    for (from, to, expected) in cases {
+        let changed = drawn(size, |canvas, fill| THIN.draw_line(canvas, from, to, fill));
+        assert_eq!(text(size, &changed), expected, "{from:?} to {to:?}");
     }
 }
 
 #[test]
 fn letters_are_those_of_the_font_at_any_scale() {
     let size = Size::new(12, 7);
-    let touched = drawn(size, |canvas, ink| THIN.draw_text(canvas, 0, 0, "i2", ink));
-    let wanted = [
+    let changed = drawn(size, |canvas, fill| {
+        THIN.draw_text(canvas, 0, 0, "i2", fill)
+    });
+    let expected = [
         "..#....###..",
         "......#...#.",
         ".##.......#.",
@@ -167,16 +169,18 @@ fn letters_are_those_of_the_font_at_any_scale() {
         "..#...#.....",
         ".###..#####.",
     ];
-    assert_eq!(text(size, &touched), wanted);
+    assert_eq!(text(size, &changed), expected);
     let double = Size::new(24, 14);
-    let pen = Painter {
+    let painter = Painter {
         stroke: 2,
         scale: 2,
     };
-    let twice = drawn(double, |canvas, ink| pen.draw_text(canvas, 0, 0, "i2", ink));
+    let twice = drawn(double, |canvas, fill| {
+        painter.draw_text(canvas, 0, 0, "i2", fill)
+    });
     for (index, is) in twice.iter().enumerate() {
         let (x, y) = (index % 24 / 2, index / 24 / 2);
-        assert_eq!(*is, touched[y * 12 + x], "{x},{y}");
+        assert_eq!(*is, changed[y * 12 + x], "{x},{y}");
     }
 }
 
@@ -184,14 +188,14 @@ fn letters_are_those_of_the_font_at_any_scale() {
 fn a_label_stays_in_the_image_where_it_fits() {
     let size = Size::new(40, 30);
     for (left, bottom) in [(0, 20), (-50, 20), (90, 20), (5, 3), (5, -40), (5, 300)] {
-        let touched = drawn(size, |canvas, ink| {
-            let inks = Colors {
-                background: *ink,
-                text: *ink,
+        let changed = drawn(size, |canvas, fill| {
+            let colors = Colors {
+                background: *fill,
+                text: *fill,
             };
-            THIN.draw_label(canvas, left, bottom, "car", &inks);
+            THIN.draw_label(canvas, left, bottom, "car", &colors);
         });
-        let count = touched.iter().filter(|is| **is).count();
+        let count = changed.iter().filter(|is| **is).count();
         assert_eq!(count, (3 * 6 + 1) * 9, "whole, at {left},{bottom}");
     }
 }
@@ -214,9 +218,9 @@ proptest! {
         stroke in 1..6_i32,
     ) {
         let size = Size::new(width, height);
-        let pen = Painter { stroke, scale: 1 };
-        let touched = drawn(size, |canvas, ink| pen.draw_boxes(canvas, [(xyxy, *ink)].into_iter()));
-        for (index, is) in touched.iter().enumerate() {
+        let painter = Painter { stroke, scale: 1 };
+        let changed = drawn(size, |canvas, fill| painter.draw_boxes(canvas, [(xyxy, *fill)].into_iter()));
+        for (index, is) in changed.iter().enumerate() {
             if !is {
                 continue;
             }
@@ -234,16 +238,16 @@ proptest! {
         from in [number(), number()],
         to in [number(), number()],
         (left, bottom) in (any::<i32>(), any::<i32>()),
-        words in "\\PC{0,40}",
+        text_input in "\\PC{0,40}",
         scale in 1..5_i32,
     ) {
         let size = Size::new(width, height);
-        let pen = Painter { stroke: scale + 1, scale };
-        let touched = drawn(size, |canvas, ink| {
-            pen.draw_line(canvas, from, to, ink);
-            let inks = Colors { background: *ink, text: *ink };
-            pen.draw_label(canvas, left, bottom, &words, &inks);
+        let painter = Painter { stroke: scale + 1, scale };
+        let changed = drawn(size, |canvas, fill| {
+            painter.draw_line(canvas, from, to, fill);
+            let colors = Colors { background: *fill, text: *fill };
+            painter.draw_label(canvas, left, bottom, &text_input, &colors);
         });
-        prop_assert_eq!(touched.len(), (width * height) as usize);
+        prop_assert_eq!(changed.len(), (width * height) as usize);
     }
 }

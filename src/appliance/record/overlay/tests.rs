@@ -1,4 +1,4 @@
-//! The overlay of frames: which tracks are shown, in the colors of their classes, and where.
+//! Overlay of frames: drawn tracks, colors and positions.
 
 use proptest::prelude::*;
 
@@ -47,20 +47,20 @@ fn boxes_have_the_color_of_their_class_at_the_scale_of_the_canvas() {
         track(1, TrackState::Active, 1, [100.0, 80.0, 200.0, 160.0]),
         track(2, TrackState::Tentative, 0, [300.0, 80.0, 380.0, 160.0]),
     ];
-    for shown in [source, Size::new(800, 400), Size::new(200, 100)] {
-        let pixels = image(&mut overlay, source, shown, &tracks);
+    for drawn_size in [source, Size::new(800, 400), Size::new(200, 100)] {
+        let pixels = image(&mut overlay, source, drawn_size, &tracks);
         let at = |x: f32, y: f32| {
-            let (x, y) = (x * shown.width as f32, y * shown.height as f32);
-            pixels[y as usize * shown.width as usize + x as usize]
+            let (x, y) = (x * drawn_size.width as f32, y * drawn_size.height as f32);
+            pixels[y as usize * drawn_size.width as usize + x as usize]
         };
-        // On the left edge, on the lower edge, in the middle, on a track that is not shown.
-        assert_eq!(at(0.2505, 0.6), color_of(1), "{shown}");
-        assert_eq!(at(0.4, 0.798), color_of(1), "{shown}");
-        assert_eq!(at(0.375, 0.6), [60; 4], "{shown}");
-        assert_eq!(at(0.7505, 0.6), [60; 4], "{shown}");
+        // On the left edge, on the lower edge, in the middle, on a track that is not drawn.
+        assert_eq!(at(0.2505, 0.6), color_of(1), "{drawn_size}");
+        assert_eq!(at(0.4, 0.798), color_of(1), "{drawn_size}");
+        assert_eq!(at(0.375, 0.6), [60; 4], "{drawn_size}");
+        assert_eq!(at(0.7505, 0.6), [60; 4], "{drawn_size}");
         // The label above it has letters in black.
         let letters = pixels.iter().filter(|pixel| **pixel == [0, 0, 0, 255]);
-        assert!(letters.count() > 50, "{shown}");
+        assert!(letters.count() > 50, "{drawn_size}");
     }
 }
 
@@ -72,11 +72,14 @@ fn a_lost_track_is_fainter() {
     let edge = |overlay: &mut Overlay, state| {
         image(overlay, size, size, &[track(1, state, 0, xyxy)])[120 * 300 + 100]
     };
-    let seen = edge(&mut overlay, TrackState::Active);
+    let active = edge(&mut overlay, TrackState::Active);
     let lost = edge(&mut overlay, TrackState::Lost);
-    assert_eq!(seen, color_of(0));
-    for (lost, seen) in lost.iter().zip(seen) {
-        assert!(lost.abs_diff(60) < seen.abs_diff(60), "{lost} and {seen}");
+    assert_eq!(active, color_of(0));
+    for (lost, active) in lost.iter().zip(active) {
+        assert!(
+            lost.abs_diff(60) < active.abs_diff(60),
+            "{lost} and {active}"
+        );
     }
 }
 
@@ -89,7 +92,7 @@ fn a_track_draws_its_trajectory_until_it_ends() {
         image(&mut overlay, size, size, &[at(4.0 * step as f32)]);
     }
     let pixels = image(&mut overlay, size, size, &[at(240.0)]);
-    // 32 frames of 4 pixels behind the foot at 250.
+    // 32 frames of 4 pixels behind the bottom center at 250.
     assert_eq!(pixels[150 * 300 + 200], color_of(0));
     assert_eq!(pixels[150 * 300 + 130], color_of(0));
     assert_eq!(pixels[150 * 300 + 110], [60; 4], "longer ago than that");
@@ -122,9 +125,9 @@ fn zones_and_lines_are_drawn_with_their_names() {
     let mut overlay = Overlay::new(&labels()).with_rules(&rules);
     let size = Size::new(200, 100);
     let pixels = image(&mut overlay, size, size, &[]);
-    let ink = [RULES.blue, RULES.green, RULES.red, 255];
+    let rule_color = [RULES.blue, RULES.green, RULES.red, 255];
     for (x, y) in [(20, 60), (150, 50), (180, 70), (140, 70)] {
-        assert_eq!(pixels[y * 200 + x], ink, "{x},{y}");
+        assert_eq!(pixels[y * 200 + x], rule_color, "{x},{y}");
     }
     assert_eq!(pixels[65 * 200 + 160], [60; 4], "a zone is not filled");
 }

@@ -32,13 +32,13 @@ fn system(width: u32, height: u32, format: &str) -> VideoFormat {
     }
 }
 
-/// The route in words: unit and result of each step.
-fn describe(route: &ConvertPlan) -> String {
-    let steps = route.steps.iter();
-    let words: Vec<String> = steps
+/// The plan as text: unit and result of each step.
+fn describe(plan: &ConvertPlan) -> String {
+    let steps = plan.steps.iter();
+    let texts: Vec<String> = steps
         .map(|step| format!("{} {}", step.unit.name(), step.to))
         .collect();
-    words.join(" > ")
+    texts.join(" > ")
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn the_vic_takes_one_step_or_two() {
             (416, 27),
             "VIC 1788×116 NV12 in NVMM > VIC 416×27 BGRx",
         ),
-        // Enlarged: a small picture for a large network.
+        // Enlarged: a small image for a large network.
         ((16, 16), (256, 256), "VIC 256×256 BGRx"),
         (
             (16, 16),
@@ -72,9 +72,9 @@ fn the_vic_takes_one_step_or_two() {
         ),
         ((416, 416), (416, 416), "VIC 416×416 BGRx"),
     ];
-    for ((width, height), inner, wanted) in cases {
+    for ((width, height), inner, expected) in cases {
         let inner = Size::new(inner.0, inner.1);
-        let route = plan_conversion(
+        let plan = plan_conversion(
             &nvmm(width, height),
             inner,
             Scaling::Vic,
@@ -82,8 +82,8 @@ fn the_vic_takes_one_step_or_two() {
             Memory::System,
         )
         .unwrap_or_else(|reason| panic!("{width}×{height}: {reason}"));
-        assert_eq!(describe(&route), wanted, "{width}×{height}");
-        assert_eq!(route.note, None);
+        assert_eq!(describe(&plan), expected, "{width}×{height}");
+        assert_eq!(plan.note, None);
     }
 }
 
@@ -106,9 +106,12 @@ fn crop_is_done_by_first_step_within_limits() {
         describe(&whole.expect("it can")),
         "no step more"
     );
-    let taken = cut.steps[0].crop.expect("the first step cuts");
-    assert_eq!((taken.crop.left, taken.of), (100, Size::new(1920, 1080)));
-    // Two steps where the factor asks for them, and the second takes all of what the first gives.
+    let first_crop = cut.steps[0].crop.expect("the first step crops");
+    assert_eq!(
+        (first_crop.crop.left, first_crop.of),
+        (100, Size::new(1920, 1080))
+    );
+    // Two steps when the factor requires them; the second reads the whole output of the first.
     let small = part(20, 20, Scaling::Vic, &all()).expect("it can");
     assert_eq!(small.steps.len(), 2, "{}", describe(&small));
     assert!(small.steps[0].crop.is_some() && small.steps[1].crop.is_none());
@@ -122,14 +125,11 @@ fn crop_is_done_by_first_step_within_limits() {
     assert_eq!(describe(&auto), "VIC 1920×1080 NV12 > CPU 416×234 BGRx");
     assert!(
         auto.steps[0].crop.is_none() && auto.steps[1].crop.is_some(),
-        "the VIC may not even copy the part alone"
+        "the VIC cannot even copy only the crop"
     );
     let by_cpu = part(640, 360, Scaling::Cpu, &all()).expect("the CPU can");
     assert_eq!(describe(&by_cpu), "VIC 640×360 NV12 > CPU 416×234 BGRx");
-    assert!(
-        by_cpu.steps[0].crop.is_some(),
-        "the copy brings the part alone"
-    );
+    assert!(by_cpu.steps[0].crop.is_some(), "only the crop is copied");
 }
 
 #[test]
@@ -167,13 +167,13 @@ fn every_size_is_within_limits_or_rejected() {
 fn what_the_vic_cannot_do_is_rejected_or_done_by_the_cpu() {
     let inner = Size::new(416, 234);
     let cases = [
-        (system(1920, 1080, "RGB"), inner, "gives RGB"),
-        (system(1920, 1080, "Y41B"), inner, "gives Y41B"),
+        (system(1920, 1080, "RGB"), inner, "delivers RGB"),
+        (system(1920, 1080, "Y41B"), inner, "delivers Y41B"),
         (system(15, 1080, "NV12"), inner, "the source has 15×1080"),
         (
             system(1920, 40, "NV12"),
             Size::new(416, 9),
-            "network's picture has 416×9",
+            "network's image has 416×9",
         ),
         (
             system(8192, 17, "NV12"),
@@ -181,17 +181,17 @@ fn what_the_vic_cannot_do_is_rejected_or_done_by_the_cpu() {
             "more than two steps",
         ),
     ];
-    for (from, inner, wanted) in cases {
+    for (from, inner, expected) in cases {
         let refused = plan_conversion(&from, inner, Scaling::Vic, &all(), Memory::System);
         let reason = refused.expect_err("the VIC cannot do it");
         assert!(
-            reason.contains(wanted) && reason.contains("scaling is vic"),
+            reason.contains(expected) && reason.contains("scaling is vic"),
             "{reason}"
         );
         let auto = plan_conversion(&from, inner, Scaling::Auto, &all(), Memory::Nvmm)
             .expect("the CPU can");
         assert_eq!(describe(&auto), format!("CPU {inner} BGRx"));
-        assert!(auto.note.is_some_and(|note| note.contains(wanted)));
+        assert!(auto.note.is_some_and(|note| note.contains(expected)));
     }
 }
 
@@ -205,40 +205,40 @@ fn missing_units_are_handled() {
         auto.note.as_deref(),
         Some("the CPU scales, not the VIC: no VIC here")
     );
-    for (scaling, wanted) in [(Scaling::Vic, "no VIC here"), (Scaling::Gpu, "no GPU here")] {
+    for (scaling, expected) in [(Scaling::Vic, "no VIC here"), (Scaling::Gpu, "no GPU here")] {
         let reason =
             plan_conversion(&from, inner, scaling, &none(), Memory::System).expect_err("not there");
-        assert!(reason.contains(wanted), "{reason}");
+        assert!(reason.contains(expected), "{reason}");
     }
     let stuck = plan_conversion(&nvmm(64, 64), inner, Scaling::Auto, &none(), Memory::System);
-    assert!(stuck.expect_err("no way out").contains("in NVMM"));
+    assert!(stuck.expect_err("no conversion").contains("in NVMM"));
 }
 
 #[test]
 fn cpu_and_gpu_follow_the_configuration() {
     let inner = Size::new(416, 234);
-    let way = |from: &VideoFormat, scaling, output| {
+    let summary = |from: &VideoFormat, scaling, output| {
         describe(&plan_conversion(from, inner, scaling, &all(), output).expect("possible"))
     };
     assert_eq!(
-        way(&nvmm(1920, 1080), Scaling::Cpu, Memory::Nvmm),
+        summary(&nvmm(1920, 1080), Scaling::Cpu, Memory::Nvmm),
         "VIC 1920×1080 NV12 > CPU 416×234 BGRx"
     );
     assert_eq!(
-        way(&nvmm(1920, 1080), Scaling::Gpu, Memory::System),
+        summary(&nvmm(1920, 1080), Scaling::Gpu, Memory::System),
         "GPU 416×234 BGRx"
     );
     assert_eq!(
-        way(&nvmm(1920, 1080), Scaling::Auto, Memory::Nvmm),
+        summary(&nvmm(1920, 1080), Scaling::Auto, Memory::Nvmm),
         "VIC 416×234 BGRx in NVMM"
     );
     let yuy2 = system(640, 480, "YUY2");
     assert_eq!(
-        way(&yuy2, Scaling::Vic, Memory::System),
+        summary(&yuy2, Scaling::Vic, Memory::System),
         "VIC 416×234 BGRx in NVMM > VIC 416×234 BGRx"
     );
     assert_eq!(
-        way(&yuy2, Scaling::Vic, Memory::Nvmm),
+        summary(&yuy2, Scaling::Vic, Memory::Nvmm),
         "VIC 416×234 BGRx in NVMM"
     );
     let refused = plan_conversion(&yuy2, inner, Scaling::Gpu, &all(), Memory::System);

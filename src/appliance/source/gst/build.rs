@@ -1,7 +1,6 @@
-//! The first half of a pipeline: from an address to decoded video.
+//! First half of a pipeline: from an address to decoded video.
 //!
-//! Every property is set on a named element. The only text that GStreamer parses is a `built:` fragment, alone, because
-//! parsing it is what the user asked for.
+//! Every property is set on a named element. The only text that GStreamer parses is a `launch:` fragment of the user.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -17,7 +16,7 @@ use jetwatch_config::{RtspTransport, SourceConfig, SourceUri};
 
 use super::camera;
 use super::decode::{self, DecodeOptions};
-use super::diagnostics::Findings;
+use super::diagnostics::SessionDiagnostics;
 use super::hardware::VideoHardware;
 use super::scaler::{self, StallMonitor};
 
@@ -25,24 +24,35 @@ use super::scaler::{self, StallMonitor};
 pub(super) struct BuiltPipeline {
     pub(super) pipeline: gst::Pipeline,
     pub(super) stall_monitor: Arc<StallMonitor>,
-    pub(super) diagnostics: Arc<Findings>,
+    pub(super) diagnostics: Arc<SessionDiagnostics>,
 }
 
 /// Builds the pipeline of a source.
+///
+/// # Errors
+/// An element is missing or elements cannot be linked, or this machine cannot open the source.
 pub(super) fn build(
     config: &SourceConfig,
     context: &SourceContext,
 ) -> Result<BuiltPipeline, SourceError> {
     let uri = &config.uri;
     let pipeline = gst::Pipeline::with_name(&context.name);
-    let equipment = VideoHardware::detect(&context.machine);
-    let findings = Arc::new(Findings::default());
-    let scaler = scaler::add(&pipeline, context, &equipment, config, &findings)?;
-    let how = DecodeOptions {
+    let hardware = VideoHardware::detect(&context.machine);
+    let diagnostics = Arc::new(SessionDiagnostics::default());
+    let scaler = scaler::add(&pipeline, context, &hardware, config, &diagnostics)?;
+    let options = DecodeOptions {
         choice: config.decoder,
         threads: config.decoder_threads,
     };
-    let decode = || decode::add(&pipeline, scaler.input.clone(), &equipment, how, &findings);
+    let decode = || {
+        decode::add(
+            &pipeline,
+            scaler.input.clone(),
+            &hardware,
+            options,
+            &diagnostics,
+        )
+    };
 
     match uri {
         SourceUri::File(path) => {
@@ -90,17 +100,17 @@ pub(super) fn build(
             check_readable(device)?;
             let source = make("v4l2src", camera::ELEMENT)?;
             source.set_property("device", device);
-            let wanted = make("capsfilter", "camera-format")?;
-            wanted.set_property("caps", camera::wanted_caps(*format, *size, *fps));
-            pipeline.add_many([&source, &wanted]).map_err(build_error)?;
-            gst::Element::link_many([&source, &wanted, &decode()?]).map_err(build_error)?;
+            let filter = make("capsfilter", "camera-format")?;
+            filter.set_property("caps", camera::requested_caps(*format, *size, *fps));
+            pipeline.add_many([&source, &filter]).map_err(build_error)?;
+            gst::Element::link_many([&source, &filter, &decode()?]).map_err(build_error)?;
         }
         SourceUri::Launch(fragment) => {
             let bin = gst::parse::bin_from_description(&with_end(fragment), true)
                 .map_err(|error| SourceError::Launch(error.message().to_owned()))?;
             pipeline.add(&bin).map_err(build_error)?;
             bin.link(&decode()?)
-                .map_err(|_| SourceError::Launch("it has no free source pad".to_owned()))?;
+                .map_err(|_| SourceError::Launch("no free source pad".to_owned()))?;
         }
         SourceUri::Csi {
             sensor,
@@ -108,42 +118,42 @@ pub(super) fn build(
             size,
             fps,
         } => {
-            let source = csi_camera(&equipment, *sensor, *mode)?;
-            let wanted = make("capsfilter", "camera-format")?;
-            wanted.set_property("caps", camera::csi_caps(*size, *fps));
-            pipeline.add_many([&source, &wanted]).map_err(build_error)?;
-            source.link(&wanted).map_err(build_error)?;
-            let given = wanted.static_pad("src");
-            let given = given.ok_or_else(|| build_error("capsfilter has no source pad"))?;
-            given.link(&scaler.input).map_err(build_error)?;
+            let source = csi_camera(&hardware, *sensor, *mode)?;
+            let filter = make("capsfilter", "camera-format")?;
+            filter.set_property("caps", camera::csi_caps(*size, *fps));
+            pipeline.add_many([&source, &filter]).map_err(build_error)?;
+            source.link(&filter).map_err(build_error)?;
+            let output = filter.static_pad("src");
+            let output = output.ok_or_else(|| build_error("capsfilter has no source pad"))?;
+            output.link(&scaler.input).map_err(build_error)?;
         }
         SourceUri::Images(_) => {
             return Err(SourceError::Unsupported {
                 uri: uri.to_string(),
-                reason: "pictures are decoded by jetwatch itself".to_owned(),
+                reason: "images are decoded without GStreamer".to_owned(),
             });
         }
         SourceUri::Synthetic(_) => {
             return Err(SourceError::Unsupported {
                 uri: "synthetic://".to_owned(),
-                reason: "the built-in scene needs no GStreamer pipeline".to_owned(),
+                reason: "the synthetic scene has no GStreamer pipeline".to_owned(),
             });
         }
     }
     Ok(BuiltPipeline {
         pipeline,
         stall_monitor: scaler.stall_monitor,
-        diagnostics: findings,
+        diagnostics,
     })
 }
 
-/// The element of a CSI camera, which only a Jetson has.
+/// The camera element of a CSI camera, which exists on a Jetson only.
 fn csi_camera(
-    equipment: &VideoHardware,
+    hardware: &VideoHardware,
     sensor: u32,
     mode: Option<u32>,
 ) -> Result<gst::Element, SourceError> {
-    camera::check_csi(equipment, sensor)?;
+    camera::check_csi(hardware, sensor)?;
     let source = make("nvarguscamerasrc", camera::ELEMENT)?;
     source.set_property_from_str("sensor-id", &sensor.to_string());
     if let Some(mode) = mode {
@@ -152,7 +162,7 @@ fn csi_camera(
     Ok(source)
 }
 
-/// Opens and closes it, so that the operating system's own words reach the user.
+/// Opens and closes the file, so that the operating system's error reaches the user.
 fn check_readable(path: &Path) -> Result<(), SourceError> {
     let fail = |cause| SourceError::File {
         path: path.to_owned(),
@@ -193,14 +203,14 @@ fn link_video_of_rtsp(source: &gst::Element, decode: &gst::Element) {
     });
 }
 
-/// A fragment that ends with caps, which are no element, with one behind them that changes nothing.
+/// A fragment that ends with caps, which are not an element, gets an `identity` behind them.
 fn with_end(fragment: &str) -> Cow<'_, str> {
     let last = fragment.rsplit('!').next().unwrap_or_default();
-    let word = last
+    let first_word = last
         .trim()
         .split(|c: char| c.is_whitespace() || ",(;".contains(c))
         .next();
-    if word.is_some_and(|word| word.contains('/')) {
+    if first_word.is_some_and(|word| word.contains('/')) {
         Cow::Owned(format!("{fragment} ! capsfilter"))
     } else {
         Cow::Borrowed(fragment)

@@ -1,25 +1,26 @@
-//! Modes requested from a V4L2 camera, modes that it offers, and the error text when they do not match.
+//! Modes requested from a V4L2 camera, modes that it offers, and the error when they do not match.
 
 use gstreamer as gst;
 use gstreamer::prelude::*;
 
 use crate::SourceError;
+use crate::elements::make;
 use jetwatch_config::{SourceUri, V4l2Format};
 
 use super::hardware::VideoHardware;
 use super::scaler_elements::NVMM;
 
-/// Name of the camera's element in its pipeline.
+/// Name of the camera element in its pipeline.
 pub(super) const ELEMENT: &str = "camera";
 
-/// Most sizes that an error lists; a camera with more has room for others too.
+/// Maximum number of sizes that an error lists.
 const MAX_LISTED_OFFERS: usize = 24;
 
-/// A variable that must be in the environment before a camera is opened, for the GStreamer in use.
+/// An environment variable that must be set before a camera is opened, for the GStreamer version in use.
 ///
-/// GStreamer 1.22.0, which Debian 12 has, forgets a reference to a camera's buffer pool whenever it stops the camera, and
-/// with it an open file. Each reconnect would cost one, and a camera that is plugged in again would come back as another
-/// device, because the old one is still taken. This variable chooses the way of stopping that has no such mistake.
+/// GStreamer 1.22.0, which Debian 12 has, leaks a reference to a camera's buffer pool, and with it an open file, whenever it
+/// stops the camera. Each reconnect would leak one, and a camera that is plugged in again would appear as another device,
+/// because the old one is still open. This variable selects a way of stopping without the leak.
 #[must_use]
 pub fn needed_variable() -> Option<(&'static str, &'static str)> {
     let (major, minor, ..) = gst::version();
@@ -27,12 +28,12 @@ pub fn needed_variable() -> Option<(&'static str, &'static str)> {
 }
 
 fn needed_by(major: u32, minor: u32) -> Option<(&'static str, &'static str)> {
-    // Later 1.22 releases and others may not need it; there it does no harm.
+    // Later 1.22 releases and others may not need it; it does no harm there.
     ((major, minor) == (1, 22)).then_some(("GST_V4L2_FORCE_DRAIN", "1"))
 }
 
-/// The caps that stand for the keys of the configuration.
-pub(super) fn wanted_caps(
+/// The caps of the configured camera mode.
+pub(super) fn requested_caps(
     format: V4l2Format,
     size: Option<(u32, u32)>,
     fps: Option<u32>,
@@ -64,7 +65,7 @@ pub(super) fn wanted_caps(
     }
 }
 
-/// The caps that stand for the keys of a CSI camera, which gives `NV12` in the memory of the Jetson's units.
+/// The caps of the configured mode of a CSI camera, which delivers `NV12` in NVMM.
 pub(super) fn csi_caps(size: Option<(u32, u32)>, fps: Option<u32>) -> gst::Caps {
     let mut caps = gst::Caps::builder("video/x-raw")
         .features([NVMM])
@@ -80,7 +81,7 @@ pub(super) fn csi_caps(size: Option<(u32, u32)>, fps: Option<u32>) -> gst::Caps 
     caps.build()
 }
 
-/// Whether this machine has what a CSI camera needs.
+/// Checks that this machine has what a CSI camera needs.
 pub(super) fn check_csi(hardware: &VideoHardware, sensor: u32) -> Result<(), SourceError> {
     match &hardware.camera {
         Ok(_) => Ok(()),
@@ -91,15 +92,15 @@ pub(super) fn check_csi(hardware: &VideoHardware, sensor: u32) -> Result<(), Sou
     }
 }
 
-/// What to do when a CSI camera fails, whose driver says little; `None` for what is no CSI camera.
+/// The remedy for a failing CSI camera, whose driver reports little; `None` for other sources.
 pub(super) fn csi_hint(uri: &SourceUri, element: &str) -> Option<&'static str> {
     (matches!(uri, SourceUri::Csi { .. }) && element == ELEMENT).then_some(
         "check that the camera's daemon runs (systemctl status nvargus-daemon), that the sensor is connected (ls /dev/video*), \
-         that its number is right, and that it has the size and rate asked for",
+         that its number is right, and that it supports the requested size and rate",
     )
 }
 
-/// The error that says what the camera offers, if `message` means that it does not offer what was asked.
+/// The error with the modes that the camera offers, if `message` means that it does not offer the requested one.
 pub(super) fn format_error(
     uri: &SourceUri,
     pipeline: &gst::Pipeline,
@@ -117,19 +118,19 @@ pub(super) fn format_error(
     if !message.debug()?.contains("not-negotiated") {
         return None;
     }
-    // The camera is still open, so its pad tells what it can do.
+    // The camera is still open, so its pad has the offered caps.
     let offered = pipeline
         .by_name(ELEMENT)?
         .static_pad("src")?
         .query_caps(None);
-    let wanted = wanted_caps(*format, *size, *fps);
-    // When they do meet, something behind the camera is the trouble, and GStreamer's own words are all there is.
-    if wanted.can_intersect(&offered) {
+    let requested = requested_caps(*format, *size, *fps);
+    // When they do match, an element behind the camera is the cause, and GStreamer's message is all there is.
+    if requested.can_intersect(&offered) {
         return None;
     }
     Some(SourceError::CameraFormat {
         device: device.clone(),
-        wanted: requested_format(*format, *size, *fps),
+        requested: requested_format(*format, *size, *fps),
         offered: describe(&offered),
     })
 }
@@ -146,14 +147,31 @@ fn requested_format(format: V4l2Format, size: Option<(u32, u32)>, fps: Option<u3
     parts.join(" ")
 }
 
-/// Formats, sizes and rates, in the camera's order and each once: pixel formats are all taken, so they are not told apart.
+/// The pixel formats, sizes and frame rates that the V4L2 camera `device` offers, as text. Opens it without starting it.
+///
+/// # Errors
+/// GStreamer does not start, or the camera cannot be opened; one sentence.
+pub fn camera_offers(device: &str) -> Result<String, String> {
+    super::init("*:1").map_err(|error| error.to_string())?;
+    let camera = make("v4l2src", ELEMENT).map_err(|error| error.to_string())?;
+    camera.set_property("device", device);
+    let ready = camera.set_state(gst::State::Ready);
+    let pad = camera
+        .static_pad("src")
+        .ok_or("the camera has no source pad")?;
+    let offered = ready.map(|_| describe(&pad.query_caps(None)));
+    let _ = camera.set_state(gst::State::Null);
+    offered.map_err(|_| "the camera cannot be opened".to_owned())
+}
+
+/// Formats, sizes and rates, in the camera's order and without duplicates. Raw pixel formats are not distinguished.
 pub(super) fn describe(caps: &gst::Caps) -> String {
     let mut offers: Vec<String> = Vec::new();
     for structure in caps.iter() {
         let format = match structure.name().as_str() {
             "video/x-raw" => "raw",
             "image/jpeg" => "mjpeg",
-            // jetwatch cannot ask for the others.
+            // jetwatch cannot request the others.
             _ => continue,
         };
         let text = |field: &str| {

@@ -17,19 +17,19 @@ use crate::elements::{is_excluded_from_autoplug, make, set_if_supported};
 use jetwatch_config::DecoderChoice;
 use jetwatch_platform::UnitElement;
 
-use super::diagnostics::Findings;
+use super::diagnostics::SessionDiagnostics;
 use super::hardware::{VideoHardware, nvdec_supports};
 
-/// Codecs that a Jetson's units may be given.
+/// Codecs that a Jetson's units can decode.
 const CODECS: [&str; 3] = ["video/x-h264", "video/x-h265", "image/jpeg"];
 
-/// Adds a `decodebin` to `pipeline` whose video ends at `entry`, and returns it: media is linked to its sink pad.
+/// Adds a `decodebin` to `pipeline` whose video is linked to `entry`. Returns it; media is linked to its sink pad.
 pub(super) fn add(
     pipeline: &gst::Pipeline,
     entry: gst::Pad,
     hardware: &VideoHardware,
     options: DecodeOptions,
-    diagnostics: &Arc<Findings>,
+    diagnostics: &Arc<SessionDiagnostics>,
 ) -> Result<gst::Element, SourceError> {
     let pad_handler = Arc::new(PadAddedHandler {
         pipeline: pipeline.downgrade(),
@@ -50,7 +50,7 @@ pub(super) fn add(
     Ok(decode)
 }
 
-/// How the configuration wants it.
+/// The configured decoding.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DecodeOptions {
     pub(super) choice: DecoderChoice,
@@ -58,14 +58,14 @@ pub(super) struct DecodeOptions {
     pub(super) threads: u32,
 }
 
-/// A `decodebin` that gives raw video, and video in `codecs` as it is.
+/// A `decodebin` that outputs raw video, and video in `codecs` without decoding it.
 fn decodebin<'c>(
     name: &str,
     codecs: impl Iterator<Item = &'c str>,
-    how: DecodeOptions,
+    options: DecodeOptions,
 ) -> Result<gst::Element, SourceError> {
     let decode = make("decodebin", name)?;
-    // Only video is decoded; sound and subtitles are left alone.
+    // Only video is decoded; audio and subtitles are ignored.
     let raw = gst::Structure::new_empty("video/x-raw");
     let mut caps = gst::Caps::builder_full().structure_with_any_features(raw);
     for codec in codecs {
@@ -73,12 +73,12 @@ fn decodebin<'c>(
     }
     decode.set_property("caps", caps.build());
     decode.set_property("expose-all-streams", false);
-    limit_threads(&decode, how.threads);
-    exclude_factories(&decode, how.choice);
+    limit_threads(&decode, options.threads);
+    exclude_factories(&decode, options.choice);
     Ok(decode)
 }
 
-/// Sets the number of threads of the software decoder that decodebin chooses, when it makes it.
+/// Sets the number of threads of the software decoder that decodebin creates.
 fn limit_threads(decode: &gst::Element, threads: u32) {
     let Some(bin) = decode.downcast_ref::<gst::Bin>() else {
         return;
@@ -91,34 +91,34 @@ fn limit_threads(decode: &gst::Element, threads: u32) {
     });
 }
 
-/// Answers decodebin's question whether to try a decoder.
+/// Handles decodebin's `autoplug-select` signal: which decoders it may use.
 fn exclude_factories(decode: &gst::Element, choice: DecoderChoice) {
-    let answers =
+    let results =
         glib::Type::from_name("GstAutoplugSelectResult").and_then(glib::EnumClass::with_type);
-    // Without the type there is no such question, which no release that runs here lacks.
-    let Some(answers) = answers else { return };
+    // Only without the type is there no such signal; every supported release has it.
+    let Some(results) = results else { return };
     decode.connect("autoplug-select", false, move |values| {
         let skip = values
             .get(3)
             .is_some_and(|factory| is_excluded_from_autoplug(factory, choice));
-        answers.to_value_by_nick(if skip { "skip" } else { "try" })
+        results.to_value_by_nick(if skip { "skip" } else { "try" })
     });
 }
 
-/// Where the video of one session lands.
+/// Handler of decodebin's new pads in one session.
 struct PadAddedHandler {
     pipeline: glib::WeakRef<gst::Pipeline>,
-    /// The scaler's pad.
+    /// Input pad of the scaler.
     entry: gst::Pad,
     hardware: VideoHardware,
     options: DecodeOptions,
-    diagnostics: Arc<Findings>,
-    /// The first video is taken, and no other.
+    diagnostics: Arc<SessionDiagnostics>,
+    /// The first video stream is used, and no other.
     is_taken: AtomicBool,
 }
 
 impl PadAddedHandler {
-    /// A stream has appeared.
+    /// Handles a new stream.
     fn on_pad_added(self: &Arc<Self>, decode: &gst::Element, pad: &gst::Pad) {
         let media = media_type(pad);
         let is_video = media.starts_with("video/") || CODECS.contains(&media.as_str());
@@ -126,18 +126,18 @@ impl PadAddedHandler {
             self.diagnostics.add_other_stream(media);
             return;
         }
-        let landed = match media.as_str() {
+        let linked = match media.as_str() {
             "video/x-h264" => self.parse(pad, make("h264parse", "parser"), "video/x-h264"),
             "video/x-h265" => self.parse(pad, make("h265parse", "parser"), "video/x-h265"),
             "image/jpeg" => self.decode_jpeg(pad),
             _ => link(pad, &self.entry),
         };
-        if let Err(reason) = landed {
+        if let Err(reason) = linked {
             self.end(decode, reason);
         }
     }
 
-    /// Puts the parser there, which tells what the stream is like; then the decoder follows.
+    /// Adds the parser, whose caps describe the stream; then the decoder follows.
     fn parse(
         self: &Arc<Self>,
         pad: &gst::Pad,
@@ -147,16 +147,16 @@ impl PadAddedHandler {
         let parser = parser.map_err(|error| error.to_string())?;
         let (sink, src) = (static_pad(&parser, "sink")?, static_pad(&parser, "src")?);
         self.add(&parser)?;
-        let landing = Arc::downgrade(self);
+        let handler = Arc::downgrade(self);
         let is_decided = AtomicBool::new(false);
         src.add_probe(gst::PadProbeType::EVENT_DOWNSTREAM, move |src, info| {
             let event = info.event().map(|event| event.view());
-            if let (Some(gst::EventView::Caps(event)), Some(landing)) = (event, landing.upgrade())
+            if let (Some(gst::EventView::Caps(event)), Some(handler)) = (event, handler.upgrade())
                 && !is_decided.swap(true, Ordering::AcqRel)
-                && let Err(reason) = landing.choose_decoder(src, media, event.caps())
+                && let Err(reason) = handler.choose_decoder(src, media, event.caps())
                 && let Some(parser) = src.parent_element()
             {
-                landing.end(&parser, reason);
+                handler.end(&parser, reason);
             }
             gst::PadProbeReturn::Ok
         });
@@ -166,7 +166,7 @@ impl PadAddedHandler {
         link(pad, &sink)
     }
 
-    /// The decoder for a parsed stream of these caps.
+    /// Selects the decoder for a parsed stream with these caps.
     fn choose_decoder(
         &self,
         parsed: &gst::Pad,
@@ -180,12 +180,12 @@ impl PadAddedHandler {
             Err(reason) => reason,
             Ok(()) => match self.hardware.decoder_for(media, self.options.choice) {
                 Some(unit) => return self.decode_by(parsed, unit),
-                None => format!("nothing decodes {media}"),
+                None => format!("no decoder for {media}"),
             },
         };
         if self.options.choice == DecoderChoice::Hardware {
             return Err(format!(
-                "decoder is hardware, but {reason}; let the camera send something else, or set decoder to auto"
+                "decoder is hardware, but {reason}; configure the camera to send another format, or set decoder to auto"
             ));
         }
         self.diagnostics
@@ -197,8 +197,8 @@ impl PadAddedHandler {
         let unit = self
             .hardware
             .decoder_for("image/jpeg", self.options.choice)
-            .ok_or("nothing decodes image/jpeg")?;
-        // The video decoder takes whole pictures alone; the JPEG decoder finds their ends itself.
+            .ok_or("no decoder for image/jpeg")?;
+        // The video decoder needs whole images; the JPEG decoder finds their boundaries itself.
         if unit.element == "nvjpegdec" {
             return self.decode_by(pad, unit);
         }
@@ -212,10 +212,10 @@ impl PadAddedHandler {
         link(pad, &sink)
     }
 
-    /// Puts a decoder of the machine between `encoded` and the scaler.
+    /// Links a decoder of the machine between `encoded` and the scaler.
     fn decode_by(&self, encoded: &gst::Pad, unit: UnitElement) -> Result<(), String> {
         let decoder = make(unit.element, "decoder").map_err(|error| error.to_string())?;
-        // The decoder's clock follows its load otherwise, and several cameras at once come too late.
+        // By default the decoder's clock follows its load, and several cameras that start together come too late.
         set_if_supported("enable-max-performance", &decoder, "true");
         if encoded_is_jpeg(encoded) {
             set_if_supported("mjpeg", &decoder, "true");
@@ -229,7 +229,7 @@ impl PadAddedHandler {
         link(encoded, &sink)
     }
 
-    /// Puts a second `decodebin` there, which decodes on the processor.
+    /// Adds a second `decodebin`, which decodes on the CPU.
     fn decode_on_cpu(&self, encoded: &gst::Pad) -> Result<(), String> {
         let decode = decodebin("processor", std::iter::empty(), self.options)
             .map_err(|error| error.to_string())?;
@@ -248,18 +248,21 @@ impl PadAddedHandler {
     }
 
     fn add(&self, element: &gst::Element) -> Result<(), String> {
-        let pipeline = self.pipeline.upgrade().ok_or("the pipeline is gone")?;
+        let pipeline = self
+            .pipeline
+            .upgrade()
+            .ok_or("the pipeline is shutting down")?;
         pipeline.add(element).map_err(|error| error.to_string())
     }
 
-    /// Ends the session for a reason of ours.
+    /// Ends the session with an error of jetwatch.
     fn end(&self, element: &gst::Element, reason: String) {
         self.diagnostics.reject(reason.clone());
         gst::element_error!(element, gst::CoreError::Negotiation, ("{reason}"));
     }
 }
 
-/// A parser's own pad has no caps before its first buffer, but its template tells what it parses.
+/// A parser's pad has no caps before its first buffer, but its template shows the media type.
 fn encoded_is_jpeg(pad: &gst::Pad) -> bool {
     media_type(pad) == "image/jpeg"
 }

@@ -1,39 +1,34 @@
-//! Findings of a pipeline's threads while it is being built, for the supervisor.
+//! Diagnostics of a pipeline while it is being built: written by its threads, read by the supervisor.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 
-/// Findings of one session.
+use parking_lot::Mutex;
+
+/// Diagnostics of one session.
 #[derive(Debug, Default)]
-pub(super) struct Findings {
+pub(super) struct SessionDiagnostics {
     other_streams: Mutex<Vec<String>>,
     notes: Mutex<Vec<String>>,
     rejection: Mutex<Option<String>>,
     zero_copy_disabled: AtomicBool,
 }
 
-impl Findings {
-    /// A stream that turned out not to be the video, by its media type.
+impl SessionDiagnostics {
+    /// Adds the media type of a stream that is not the video.
     pub(super) fn add_other_stream(&self, media_type: String) {
-        let mut others = self
-            .other_streams
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut others = self.other_streams.lock();
         others.push(media_type);
     }
 
-    /// Media types that turned out not to be video.
+    /// Media types of streams that are not the video.
     pub(super) fn other_streams(&self) -> Vec<String> {
-        let others = self
-            .other_streams
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let others = self.other_streams.lock();
         others.clone()
     }
 
-    /// Why something is not done by a better unit; said once.
+    /// Adds a reason why a better unit is not used; duplicates are ignored.
     pub(super) fn add_note(&self, note: String) {
-        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut notes = self.notes.lock();
         if !notes.contains(&note) {
             notes.push(note);
         }
@@ -41,35 +36,31 @@ impl Findings {
 
     /// All notes so far.
     pub(super) fn notes(&self) -> Vec<String> {
-        let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        let notes = self.notes.lock();
         notes.clone()
     }
 
-    /// Why the session must end; the first reason counts. An error on the pipeline's bus must follow, which wakes the supervisor.
+    /// Sets the reason why the session must end; the first one counts. The caller must post an error on the pipeline's bus, which
+    /// wakes the supervisor.
     pub(super) fn reject(&self, reason: String) {
-        let mut refusal = self
-            .rejection
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        refusal.get_or_insert(reason);
+        let mut rejection = self.rejection.lock();
+        rejection.get_or_insert(reason);
     }
 
-    /// A picture in NVMM could not be read in place: the session must end and the next copy. An error on the bus must follow.
+    /// An image in NVMM could not be read without a copy: the session must end, and the next one copies. The caller must post an
+    /// error on the bus.
     pub(super) fn disable_zero_copy(&self) {
         self.zero_copy_disabled.store(true, Ordering::Relaxed);
     }
 
-    /// Whether that has happened.
+    /// Whether [`disable_zero_copy`](Self::disable_zero_copy) was called.
     pub(super) fn is_zero_copy_disabled(&self) -> bool {
         self.zero_copy_disabled.load(Ordering::Relaxed)
     }
 
-    /// The reason for which the session ended, if it was one of ours.
+    /// The reason set by [`reject`](Self::reject), if any.
     pub(super) fn take_rejection(&self) -> Option<String> {
-        let mut refusal = self
-            .rejection
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        refusal.take()
+        let mut rejection = self.rejection.lock();
+        rejection.take()
     }
 }

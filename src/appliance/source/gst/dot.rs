@@ -1,4 +1,4 @@
-//! DOT graphs of a source's pipeline, written by the program so that no environment variable is needed at the start.
+//! DOT graphs of a source's pipeline, written by jetwatch, so that no environment variable is needed at the start.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use gstreamer::prelude::*;
 /// Number in the file names, so that they sort by time.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// Writes `FOLDER/NUMBER-SOURCE-WHY.dot`. A folder that cannot be written is a warning, not an end.
+/// Writes `FOLDER/NUMBER-SOURCE-WHY.dot`. A folder that is not writable is logged as a warning.
 pub(super) fn dump(folder: Option<&Path>, source: &str, why: &str, pipeline: &gst::Pipeline) {
     let Some(folder) = folder else { return };
     let number = NEXT.fetch_add(1, Ordering::Relaxed);

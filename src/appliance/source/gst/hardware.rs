@@ -5,10 +5,10 @@ use crate::elements::require_element;
 use jetwatch_config::DecoderChoice;
 use jetwatch_platform::{Machine, UnitElement, VideoUnit, VideoUnits};
 
-/// The elements of a Jetson that can be used, or why not.
+/// The usable elements of a Jetson, or the reason why there is none.
 #[derive(Debug, Clone)]
 pub(super) struct VideoHardware {
-    /// Takes pictures of CSI cameras.
+    /// Captures from CSI cameras.
     pub(super) camera: Result<UnitElement, String>,
     /// Decodes H.264 and H.265.
     pub(super) decoder: Result<UnitElement, String>,
@@ -19,7 +19,7 @@ pub(super) struct VideoHardware {
 }
 
 impl VideoHardware {
-    /// Looks at what GStreamer has for `machine`. Cheap enough for every session: the registry is in memory.
+    /// Checks which elements GStreamer has for `machine`. Cheap enough for every session: the registry is in memory.
     pub(super) fn detect(machine: &Machine) -> Self {
         let units = VideoUnits::for_machine(machine);
         let usable = |unit: Result<UnitElement, String>| {
@@ -27,7 +27,7 @@ impl VideoHardware {
             require_element(unit.element, unit.setting).map(|()| unit)
         };
         let (vic, gpu) = (usable(units.vic), usable(units.gpu));
-        // What is decoded lies in NVMM, and only the converter gets it out of there.
+        // Decoded images are in NVMM, and only the converter copies them out.
         let nvmm_export = match (&vic, &gpu) {
             (Err(reason), Err(_)) => Err(reason.clone()),
             _ => Ok(()),
@@ -43,7 +43,7 @@ impl VideoHardware {
         let jpeg_decoder = nvmm_export
             .and(units.jpeg_decoders)
             .and_then(|[best, other]| {
-                // The video decoder takes JPEG where it has this switch.
+                // The video decoder supports JPEG when it has this property.
                 require_element(best.element, Some(("mjpeg", "true")))
                     .and_then(|()| require_element("jpegparse", None))
                     .map(|()| best)
@@ -72,11 +72,11 @@ impl VideoHardware {
         match unit {
             VideoUnit::Vic => self.vic.clone(),
             VideoUnit::Gpu => self.gpu.clone(),
-            other => Err(format!("{} has no converter of its own", other.name())),
+            other => Err(format!("{} has no converter", other.name())),
         }
     }
 
-    /// The decoder for a media type that the configuration accepts: `None` for the processor.
+    /// The decoder for a media type, as far as the configuration accepts it; `None`: the CPU.
     pub(super) fn decoder_for(
         &self,
         media_type: &str,
@@ -93,8 +93,8 @@ impl VideoHardware {
     }
 }
 
-/// Whether NVDEC decodes pictures of this depth and chroma format, as the stream's parser tells them: H.264 with 8 bits, H.265
-/// with 8, 10 or 12, both with colors of half the size alone.
+/// Checks that NVDEC decodes images of this bit depth and chroma format, as given by the stream's parser: H.264 with 8 bits,
+/// H.265 with 8, 10 or 12, both with 4:2:0 chroma only.
 pub(super) fn nvdec_supports(
     media_type: &str,
     chroma: Option<&str>,
@@ -106,10 +106,10 @@ pub(super) fn nvdec_supports(
     };
     match (chroma, bits) {
         (Some(chroma), _) if chroma != "4:2:0" => Err(format!(
-            "NVDEC decodes {name} with 4:2:0 colors alone, and this is {chroma}"
+            "NVDEC decodes {name} with 4:2:0 chroma only, this is {chroma}"
         )),
         (_, Some(bits)) if bits > max => Err(format!(
-            "NVDEC decodes {name} with up to {max} bits, and this has {bits}"
+            "NVDEC decodes {name} with up to {max} bits, this has {bits}"
         )),
         _ => Ok(()),
     }
@@ -140,11 +140,11 @@ mod tests {
                 Some("this is 4:4:4"),
             ),
         ];
-        for (media, chroma, bits, wanted) in cases {
+        for (media, chroma, bits, expected) in cases {
             let found = nvdec_supports(media, chroma, bits);
-            match wanted {
+            match expected {
                 None => assert_eq!(found, Ok(())),
-                Some(wanted) => assert!(found.is_err_and(|reason| reason.contains(wanted))),
+                Some(expected) => assert!(found.is_err_and(|reason| reason.contains(expected))),
             }
         }
     }
@@ -173,13 +173,13 @@ mod tests {
             first,
             second,
         ] {
-            let facts = ELEMENTS
+            let entry = ELEMENTS
                 .iter()
-                .find(|facts| facts.name == unit.element)
+                .find(|entry| entry.name == unit.element)
                 .unwrap_or_else(|| panic!("{} is not in the table", unit.element));
-            assert!(facts.is_from_l4t());
+            assert!(entry.is_from_l4t());
             if let Some((property, _)) = unit.setting {
-                assert!(facts.properties.contains(&property), "{property}");
+                assert!(entry.properties.contains(&property), "{property}");
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Still images into the scaling half: decoded one by one, on demand, on the thread that scales them.
 //!
-//! There is no queue: the pipeline takes an image, and only then the next one is decoded.
+//! There is no queue: the next image is decoded only when the pipeline requests it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,25 +17,28 @@ use crate::{SourceContext, SourceError, StopToken};
 use jetwatch_config::SourceConfig;
 
 use super::build::BuiltPipeline;
-use super::diagnostics::Findings;
+use super::diagnostics::SessionDiagnostics;
 use super::hardware::VideoHardware;
 use super::scaler;
 
-/// The pictures of a source, and how far they were shown.
+/// State of the image list: files, position and loop.
 struct Feeder {
     files: Arc<[PathBuf]>,
     on_unreadable: UnreadableHandler,
     stop: StopToken,
     loop_at_end: bool,
-    /// Place of the next file.
+    /// Index of the next file.
     next: usize,
-    /// Places of the rounds before this one.
+    /// Number of images in the previous rounds.
     index_offset: usize,
-    /// Whether any file of this round could be read: a round without any must be the last.
+    /// Whether any file of this round was readable: a round without any must be the last.
     any_readable: bool,
 }
 
-/// Builds a pipeline that shows `files`, which are not empty, in their order.
+/// Builds a pipeline that plays `files`, a non-empty list, in order.
+///
+/// # Errors
+/// An element is missing, or elements cannot be linked.
 pub(super) fn build(
     files: Arc<[PathBuf]>,
     on_unreadable: UnreadableHandler,
@@ -43,12 +46,12 @@ pub(super) fn build(
     context: &SourceContext,
 ) -> Result<BuiltPipeline, SourceError> {
     let pipeline = gst::Pipeline::with_name(&context.name);
-    let equipment = VideoHardware::detect(&context.machine);
-    let findings = Arc::new(Findings::default());
-    let scaler = scaler::add(&pipeline, context, &equipment, config, &findings)?;
-    let source = make("appsrc", "pictures")?
+    let hardware = VideoHardware::detect(&context.machine);
+    let diagnostics = Arc::new(SessionDiagnostics::default());
+    let scaler = scaler::add(&pipeline, context, &hardware, config, &diagnostics)?;
+    let source = make("appsrc", "images")?
         .downcast::<gst_app::AppSrc>()
-        .map_err(|element| SourceError::Build(format!("{} is no appsrc", element.name())))?;
+        .map_err(|element| SourceError::Build(format!("{} is not an appsrc", element.name())))?;
     source.set_property_from_str("format", "time");
     let mut feeder = Feeder {
         files,
@@ -72,23 +75,21 @@ pub(super) fn build(
     Ok(BuiltPipeline {
         pipeline,
         stall_monitor: scaler.stall_monitor,
-        diagnostics: findings,
+        diagnostics,
     })
 }
 
 impl Feeder {
-    /// Gives the next picture that can be read, or the end.
+    /// Pushes the next readable image, or end-of-stream.
     fn feed(&mut self, source: &gst_app::AppSrc) {
-        // A refusal by either call means that the pipeline is on its way down, which is not this thread's to report.
+        // An error of either call means that the pipeline is shutting down, which the supervisor handles.
         let _ = match self.next_image() {
-            Some((place, picture)) => {
-                sample(place, picture).map(|sample| source.push_sample(&sample))
-            }
+            Some((index, image)) => sample(index, image).map(|sample| source.push_sample(&sample)),
             None => Some(source.end_of_stream()),
         };
     }
 
-    /// The next picture with its place, rounds counted on.
+    /// The next image and its index, counted on over all rounds.
     fn next_image(&mut self) -> Option<(usize, BgrxImage)> {
         while !self.stop.is_stopped() {
             if self.next == self.files.len() {
@@ -99,22 +100,22 @@ impl Feeder {
                 self.next = 0;
                 self.any_readable = false;
             }
-            let place = self.next;
+            let index = self.next;
             self.next += 1;
-            match image_codec::read(&self.files[place]) {
-                Ok(picture) => {
+            match image_codec::read(&self.files[index]) {
+                Ok(image) => {
                     self.any_readable = true;
-                    return Some((self.index_offset + place, picture));
+                    return Some((self.index_offset + index, image));
                 }
-                Err(reason) => (self.on_unreadable)(place, &self.files[place], &reason),
+                Err(reason) => (self.on_unreadable)(index, &self.files[index], &reason),
             }
         }
         None
     }
 }
 
-/// A picture as a sample whose time is its place in seconds; `None` for a size that no caps can say.
-fn sample(place: usize, image: BgrxImage) -> Option<gst::Sample> {
+/// An image as a sample with its index in seconds as the timestamp; `None` for a size that caps cannot express.
+fn sample(index: usize, image: BgrxImage) -> Option<gst::Sample> {
     let caps = gst::Caps::builder("video/x-raw")
         .field("format", "BGRx")
         .field("width", i32::try_from(image.size.width).ok()?)
@@ -122,7 +123,7 @@ fn sample(place: usize, image: BgrxImage) -> Option<gst::Sample> {
         .field("framerate", gst::Fraction::new(1, 1))
         .build();
     let mut buffer = gst::Buffer::from_mut_slice(image.pixels);
-    let time = gst::ClockTime::try_from(Duration::from_secs(place as u64)).ok()?;
+    let time = gst::ClockTime::try_from(Duration::from_secs(index as u64)).ok()?;
     buffer.get_mut()?.set_pts(time);
     Some(gst::Sample::builder().buffer(&buffer).caps(&caps).build())
 }

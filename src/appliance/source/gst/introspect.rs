@@ -1,6 +1,6 @@
 //! The contents of a running pipeline: elements, their unit, and their negotiated caps.
 //!
-//! This confirms the plan. It does not use the request, so that it also covers elements of a user's fragment.
+//! This confirms the plan. It does not depend on the request, so it also covers elements of a user's launch fragment.
 
 use gstreamer as gst;
 use gstreamer::glib;
@@ -17,10 +17,10 @@ use super::build::BuiltPipeline;
 use super::scaler::SINK;
 use super::scaler_elements::format_of;
 
-/// More elements than any pipeline of ours has: a walk that takes longer goes in circles.
+/// Limit of elements in one walk, above any pipeline of jetwatch; more means a loop.
 const MAX_WALK: usize = 200;
 
-/// The plan that the elements carry out which were [`elements_upstream`] in the pipeline, in the order of the data.
+/// The plan that the elements of [`elements_upstream`] carry out, in the order of the data.
 pub(super) fn plan(
     found: &[(gst::Element, Vec<PlanStep>)],
     launch: &BuiltPipeline,
@@ -31,7 +31,7 @@ pub(super) fn plan(
     }
 }
 
-/// The elements on the way of the pictures, each with the work that it does, in the order of the data.
+/// The elements between source and sink with their work, in the order of the data.
 pub(super) fn elements_upstream(built: &BuiltPipeline) -> Vec<(gst::Element, Vec<PlanStep>)> {
     let sink = built.pipeline.by_name(SINK);
     let mut elements = Vec::new();
@@ -56,15 +56,15 @@ pub(super) fn elements_upstream(built: &BuiltPipeline) -> Vec<(gst::Element, Vec
     elements.into_iter().rev().map(with_steps).collect()
 }
 
-/// Whether an element counts as one, whatever it is made of inside.
+/// Whether a bin counts as one element.
 fn is_opaque_bin(factory: &str) -> bool {
     factory == "rtspsrc"
         || ELEMENTS
             .iter()
-            .any(|facts| facts.is_from_l4t() && facts.name == factory)
+            .any(|entry| entry.is_from_l4t() && entry.name == factory)
 }
 
-/// The pad of an element that feeds this one, through the pads of bins.
+/// The pad of another element that feeds this one, through ghost pads of bins.
 fn upstream_pad(pad: &gst::Pad) -> Option<gst::Pad> {
     let mut peer = pad.peer()?;
     for _ in 0..MAX_WALK {
@@ -77,14 +77,14 @@ fn upstream_pad(pad: &gst::Pad) -> Option<gst::Pad> {
         } else if peer.parent_element().is_some() {
             return Some(peer);
         } else {
-            // The inner side of a bin's pad: on to what is linked outside.
+            // The inner side of a ghost pad: continue with the pad linked outside.
             peer = peer.parent()?.downcast::<gst::GhostPad>().ok()?.peer()?;
         }
     }
     None
 }
 
-/// The pad through which an element gets what leaves at `from`.
+/// The sink pad through which an element receives the data that leaves at `from`.
 fn sink_pad_of(from: &gst::Pad, element: &gst::Element) -> Option<gst::Pad> {
     if from.is::<gst::GhostPad>() {
         return element.static_pad("sink");
@@ -102,7 +102,7 @@ fn factory_of(element: &gst::Element) -> String {
         .map_or_else(String::new, |factory| factory.name().to_string())
 }
 
-/// The work that one element does; none for those that only pass on.
+/// The work of one element; none for elements that only forward data.
 fn steps(element: &gst::Element) -> Vec<PlanStep> {
     let name = factory_of(element);
     let class = element
@@ -110,13 +110,13 @@ fn steps(element: &gst::Element) -> Vec<PlanStep> {
         .map_or_else(String::new, |factory| factory.klass().to_owned());
     let caps = |pad: &str| element.static_pad(pad).and_then(|pad| pad.current_caps());
     let (from, to) = (caps("sink"), caps("src"));
-    let step = |work, unit, detail: String| PlanStep {
-        kind: work,
+    let step = |kind, unit, detail: String| PlanStep {
+        kind,
         unit,
         element: name.clone(),
         detail,
     };
-    let one = |work, unit| vec![step(work, unit, String::new())];
+    let one = |kind, unit| vec![step(kind, unit, String::new())];
     match name.as_str() {
         "nvarguscamerasrc" => vec![step(
             StepKind::Capture,
@@ -164,7 +164,7 @@ fn steps(element: &gst::Element) -> Vec<PlanStep> {
             );
             vec![step(StepKind::Decode, unit, detail)]
         }
-        // Another element that changes pictures, in a user's own launch fragment.
+        // Another element that changes images, in a user's launch fragment.
         _ if class.contains("Scaler") || class.contains("Converter/Video") => {
             let unit = match class.contains("Hardware") {
                 true => VideoUnit::Accelerator,
@@ -177,7 +177,7 @@ fn steps(element: &gst::Element) -> Vec<PlanStep> {
     }
 }
 
-/// What was made of one form by a converter: nothing, a copy, other colors, or another size.
+/// The work of a converter between two formats: none, a copy, another pixel format, or another size.
 fn conversion_steps(
     element: &str,
     unit: VideoUnit,
@@ -191,7 +191,7 @@ fn conversion_steps(
     ) else {
         return Vec::new();
     };
-    let work = if from.size != to.size || part.is_some() {
+    let kind = if from.size != to.size || part.is_some() {
         Some(StepKind::Scale)
     } else if from.format != to.format {
         Some(StepKind::Color)
@@ -199,23 +199,23 @@ fn conversion_steps(
         None
     };
     let mut steps = Vec::new();
-    let mut add = |work, unit, detail| {
+    let mut add = |kind, unit, detail| {
         steps.push(PlanStep {
-            kind: work,
+            kind,
             unit,
             element: element.to_owned(),
             detail,
         });
     };
-    // The converters of a Jetson work on its own memory: what comes from or goes to the processor's is copied by that.
-    let is_of_jetson = matches!(unit, VideoUnit::Vic | VideoUnit::Gpu);
-    let copies = |form: &VideoFormat| is_of_jetson && form.memory == Memory::System;
+    // Jetson converters work in NVMM: they copy from and to CPU memory.
+    let is_jetson = matches!(unit, VideoUnit::Vic | VideoUnit::Gpu);
+    let copies = |format: &VideoFormat| is_jetson && format.memory == Memory::System;
     if copies(&from) {
         add(StepKind::Copy, VideoUnit::Cpu, format!("{from} into NVMM"));
     }
-    if let Some(work) = work {
+    if let Some(kind) = kind {
         let of = part.map_or_else(String::new, |part| format!("{part} of "));
-        add(work, unit, format!("{of}{from} to {to}"));
+        add(kind, unit, format!("{of}{from} to {to}"));
     }
     if copies(&to) {
         add(StepKind::Copy, VideoUnit::Cpu, format!("{to} out of NVMM"));
@@ -223,11 +223,11 @@ fn conversion_steps(
     steps
 }
 
-/// The part that a converter of the Jetson takes, as its edges say; nothing set is all of the picture.
+/// The crop of a Jetson converter, from its edge properties; `None` when none is set.
 fn crop_of(element: &gst::Element) -> Option<Crop> {
     let edge = |name: &str| {
-        let is_there = element.has_property_with_type(name, i32::static_type());
-        let value = is_there.then(|| element.property::<i32>(name))?;
+        let exists = element.has_property_with_type(name, i32::static_type());
+        let value = exists.then(|| element.property::<i32>(name))?;
         u32::try_from(value).ok()
     };
     let [left, right, top, bottom] = ["left", "right", "top", "bottom"].map(edge);
@@ -240,9 +240,9 @@ fn crop_of(element: &gst::Element) -> Option<Crop> {
     })
 }
 
-/// The unit that a converter of the Jetson says it uses. Its default may be another tomorrow, and proves nothing.
+/// The unit of a Jetson converter, from its property. The default may differ between releases and proves nothing.
 fn unit_of_converter(element: &gst::Element) -> VideoUnit {
-    let word = element
+    let nick = element
         .has_property("compute-hw")
         .then(|| element.property_value("compute-hw"))
         .and_then(|value| {
@@ -251,8 +251,8 @@ fn unit_of_converter(element: &gst::Element) -> VideoUnit {
         });
     let units = [VideoUnit::Vic, VideoUnit::Gpu];
     let named = units.into_iter().find(|unit| {
-        word.as_deref()
-            .is_some_and(|word| word.eq_ignore_ascii_case(unit.name()))
+        nick.as_deref()
+            .is_some_and(|nick| nick.eq_ignore_ascii_case(unit.name()))
     });
     named.unwrap_or(VideoUnit::Accelerator)
 }
@@ -262,14 +262,14 @@ fn is_on(element: &gst::Element, property: &str) -> bool {
         && element.property::<bool>(property)
 }
 
-/// Caps in few words: size and format of pictures, the media type of all else.
+/// Caps as short text: size and format of images, the media type of everything else.
 fn describe_caps(caps: Option<&gst::Caps>) -> String {
     let Some(caps) = caps else {
-        return "not known".to_owned();
+        return "unknown".to_owned();
     };
     if let Some(form) = format_of(caps) {
         return form.to_string();
     }
     let media = caps.structure(0);
-    media.map_or_else(|| "not known".to_owned(), |media| media.name().to_string())
+    media.map_or_else(|| "unknown".to_owned(), |media| media.name().to_string())
 }

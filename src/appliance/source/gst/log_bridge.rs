@@ -1,31 +1,32 @@
 //! Forwards GStreamer's debug log, and GLib's warnings, to the log, with repeats counted instead of printed.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use gstreamer as gst;
 use gstreamer::glib;
+use parking_lot::Mutex;
 
-/// The same place in the code speaks at most once in this time; what it said in between is counted.
+use jetwatch_telemetry::LogRateLimit;
+
+/// Interval in which a location logs at most once; further messages are counted.
 const REPEAT_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Places remembered; a place beyond them is printed each time.
-const MAX_PLACES: usize = 1024;
+/// Maximum number of stored locations; other locations are always logged.
+const MAX_LOCATIONS: usize = 1024;
 
-/// Replaces GStreamer's own printing. `threshold` is used unless `GST_DEBUG` is set.
+/// Replaces GStreamer's log output. `threshold` is used unless `GST_DEBUG` is set.
 pub(super) fn install(threshold: &str) {
     gst::log::remove_default_log_function();
     if std::env::var_os("GST_DEBUG").is_none() {
         gst::log::set_threshold_from_string(threshold, true);
     }
     install_glib_handler();
-    let repeats = Mutex::new(RateLimitedLog::default());
+    let repeats = Mutex::new(LogRateLimit::new(REPEAT_INTERVAL, MAX_LOCATIONS));
     gst::log::add_log_function(
         move |category, level, _file, function, line, object, message| {
             let level = match level {
-                // What really failed is said by an error of ours; an element's own words are details of it, and some
-                // are said at a normal end too.
+                // Failures are reported by jetwatch's own errors; messages of elements are details, and some
+                // also occur at a normal end.
                 gst::DebugLevel::Error => log::Level::Warn,
                 gst::DebugLevel::Warning | gst::DebugLevel::Fixme | gst::DebugLevel::Info => {
                     log::Level::Info
@@ -36,12 +37,8 @@ pub(super) fn install(threshold: &str) {
             if level > log::max_level() {
                 return;
             }
-            let place = (category.name().to_owned(), function.to_string(), line);
-            let Some(unsaid) = repeats
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .admit(place, Instant::now())
-            else {
+            let location = (category.name().to_owned(), function.to_string(), line);
+            let Some(suppressed) = repeats.lock().admit(location, Instant::now()) else {
                 return;
             };
             let object = object.map(ToString::to_string);
@@ -51,15 +48,15 @@ pub(super) fn install(threshold: &str) {
                 .unwrap_or_default();
             log::log!(
                 target: "gstreamer", level,
-                category = category.name(), object = object.as_deref().unwrap_or("-"), repeats = unsaid; "{text}"
+                category = category.name(), object = object.as_deref().unwrap_or("-"), repeats = suppressed; "{text}"
             );
         },
     );
 }
 
-/// Replaces GLib's printing. Libraries say through it what should never happen, such as a failed assertion.
+/// Replaces GLib's log output. Libraries report there what should never happen, such as failed assertions.
 fn install_glib_handler() {
-    let repeats = Mutex::new(RateLimitedLog::default());
+    let repeats = Mutex::new(LogRateLimit::new(REPEAT_INTERVAL, MAX_LOCATIONS));
     glib::log_set_default_handler(move |domain, level, message| {
         let level = match level {
             glib::LogLevel::Error | glib::LogLevel::Critical => log::Level::Error,
@@ -68,58 +65,10 @@ fn install_glib_handler() {
             glib::LogLevel::Debug => log::Level::Debug,
         };
         let domain = domain.unwrap_or("-");
-        let place = (domain.to_owned(), message.to_owned(), 0);
-        let admitted = repeats
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .admit(place, Instant::now());
-        if let Some(unsaid) = admitted {
-            log::log!(target: "gstreamer", level, category = domain, repeats = unsaid; "{message}");
+        let location = (domain.to_owned(), message.to_owned());
+        let admitted = repeats.lock().admit(location, Instant::now());
+        if let Some(suppressed) = admitted {
+            log::log!(target: "gstreamer", level, category = domain, repeats = suppressed; "{message}");
         }
     });
-}
-
-/// Which places have spoken, when, and how often in vain since.
-#[derive(Default)]
-struct RateLimitedLog {
-    places: HashMap<(String, String, u32), (Instant, u64)>,
-}
-
-impl RateLimitedLog {
-    /// `Some(messages of this place left out since its last one)` when it may speak now.
-    fn admit(&mut self, place: (String, String, u32), now: Instant) -> Option<u64> {
-        if let Some((last, unsaid)) = self.places.get_mut(&place) {
-            if now.duration_since(*last) < REPEAT_INTERVAL {
-                *unsaid += 1;
-                return None;
-            }
-            *last = now;
-            return Some(std::mem::take(unsaid));
-        }
-        if self.places.len() < MAX_PLACES {
-            self.places.insert(place, (now, 0));
-        }
-        Some(0)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn repeated_log_location_is_counted() {
-        let mut repeats = RateLimitedLog::default();
-        let place = || ("h264dec".to_owned(), "decode".to_owned(), 7);
-        let start = Instant::now();
-        assert_eq!(repeats.admit(place(), start), Some(0));
-        assert_eq!(repeats.admit(place(), start + Duration::from_secs(1)), None);
-        assert_eq!(repeats.admit(place(), start + Duration::from_secs(2)), None);
-        assert_eq!(
-            repeats.admit(("h264dec".to_owned(), "decode".to_owned(), 8), start),
-            Some(0),
-            "another line"
-        );
-        assert_eq!(repeats.admit(place(), start + REPEAT_INTERVAL), Some(2));
-    }
 }

@@ -6,13 +6,13 @@ use gstreamer::prelude::*;
 use crate::SourceError;
 use crate::elements::package_for;
 
-/// A plug-in that GStreamer looked for in vain.
+/// A plug-in that GStreamer needs and does not have.
 pub(super) struct MissingPlugin {
     what: String,
     media_type: String,
 }
 
-/// Reads a `missing-plugin` element message; its form is documented with `GstMissingPlugin` in gst-plugins-base.
+/// Parses a `missing-plugin` element message; its format is documented with `GstMissingPlugin` in gst-plugins-base.
 pub(super) fn missing_plugin(message: &gst::MessageRef) -> Option<MissingPlugin> {
     let structure = message
         .structure()
@@ -36,7 +36,7 @@ pub(super) fn missing_plugin(message: &gst::MessageRef) -> Option<MissingPlugin>
 }
 
 impl MissingPlugin {
-    /// As the error that names the package.
+    /// The error with the package name.
     pub(super) fn into_error(self) -> SourceError {
         SourceError::MissingPlugin {
             package: package_for(&self.media_type),
@@ -46,7 +46,7 @@ impl MissingPlugin {
     }
 }
 
-/// The error to report: a missing plug-in explains more than the element that stumbled over it.
+/// The error to report: a missing plug-in explains more than the element that failed because of it.
 pub(super) fn element_error(
     message: &gst::message::Error,
     missing: Option<MissingPlugin>,
@@ -80,8 +80,8 @@ pub(super) fn element_error(
     }
 }
 
-/// What decodebin lists in the debug text of its error, one a line: `Missing decoder: WHAT (CAPS)`. It says so here, and not by
-/// messages, about streams that it could have given out as they are, but was not asked for.
+/// The missing decoders in the debug text of decodebin's error, one per line: `Missing decoder: WHAT (CAPS)`. decodebin reports
+/// them here, and not by messages, for streams that it could have output undecoded if its caps allowed it.
 fn missing_plugins_in(debug: &str) -> Vec<MissingPlugin> {
     let listed = debug.lines().filter_map(|line| {
         let (what, caps) = line
@@ -99,7 +99,7 @@ fn missing_plugins_in(debug: &str) -> Vec<MissingPlugin> {
     listed.collect()
 }
 
-/// Streams that are no pictures need no plug-in: then there is just no video.
+/// Streams other than video need no plug-in: then there is just no video.
 fn error_of_missing(missing: &[MissingPlugin]) -> Option<SourceError> {
     let is_video_or_image = |plugin: &&MissingPlugin| {
         plugin.media_type.starts_with("video/") || plugin.media_type.starts_with("image/")
@@ -117,7 +117,7 @@ fn error_of_missing(missing: &[MissingPlugin]) -> Option<SourceError> {
     })
 }
 
-/// The last line of GStreamer's debug text; those before it are file, line and function.
+/// The last line of GStreamer's debug text; the lines before it are file, line and function.
 fn detail_of(debug: &str) -> String {
     debug
         .lines()
@@ -145,7 +145,7 @@ fn hint_for(error: &gst::glib::Error) -> Option<&'static str> {
         Some(gst::StreamError::Demux | gst::StreamError::Decode) => {
             Some("the media is damaged or incomplete; try it with: gst-play-1.0")
         }
-        Some(gst::StreamError::TypeNotFound) => Some("this is no media file that GStreamer knows"),
+        Some(gst::StreamError::TypeNotFound) => Some("GStreamer does not recognize the media type"),
         _ => None,
     }
 }

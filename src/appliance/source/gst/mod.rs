@@ -1,6 +1,6 @@
-//! Sources read through GStreamer: one pipeline a source, one session at a time.
+//! Sources read through GStreamer: one pipeline per source, one session at a time.
 //!
-//! [`init`] starts GStreamer once for the process. [`GstSource`] is what the supervisor drives.
+//! [`init`] starts GStreamer once per process. The supervisor runs [`GstSource`].
 
 mod build;
 mod camera;
@@ -20,7 +20,6 @@ mod session;
 mod skip_probe;
 mod tee;
 mod timing;
-pub mod video_selftest;
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -32,14 +31,17 @@ use jetwatch_config::SourceConfig;
 use super::image_folder::UnreadableHandler;
 use super::{SessionEnd, Source, SourceContext, SourceError};
 
-pub use camera::needed_variable;
+pub use camera::{camera_offers, needed_variable};
 pub use predict_plan::predict_plan;
 
 static STARTED: OnceLock<Result<(), String>> = OnceLock::new();
 
-/// Starts GStreamer and bridges its log into ours; a second call does nothing.
+/// Starts GStreamer and forwards its log to jetwatch's; a second call does nothing.
 ///
-/// `threshold` has the syntax of `GST_DEBUG`, which wins when it is set in the environment.
+/// `threshold` has the syntax of `GST_DEBUG`; that variable takes precedence if set.
+///
+/// # Errors
+/// GStreamer cannot be initialized.
 pub fn init(threshold: &str) -> Result<(), SourceError> {
     STARTED
         .get_or_init(|| {
@@ -51,19 +53,19 @@ pub fn init(threshold: &str) -> Result<(), SourceError> {
         .map_err(SourceError::Init)
 }
 
-/// GStreamer's version as it says it, such as `GStreamer 1.22.0`; `None` before [`init`].
+/// GStreamer's version text, such as `GStreamer 1.22.0`; `None` before [`init`].
 #[must_use]
 pub fn version() -> Option<String> {
     matches!(STARTED.get(), Some(Ok(()))).then(|| gst::version_string().to_string())
 }
 
-/// A source behind one GStreamer pipeline, made anew for each session.
+/// A source behind one GStreamer pipeline, which is rebuilt for each session.
 pub struct GstSource {
     config: SourceConfig,
 }
 
 impl GstSource {
-    /// Remembers what to open; nothing is touched yet.
+    /// Stores the configuration; opens nothing yet.
     #[must_use]
     pub fn new(config: &SourceConfig) -> Self {
         Self {
@@ -78,14 +80,14 @@ impl Source for GstSource {
         context: &SourceContext,
         first_frame: &dyn Fn(),
     ) -> Result<SessionEnd, SourceError> {
-        // The daemon starts it with its configured threshold; tools and tests that open a source alone need not know.
+        // The daemon starts GStreamer with its configured threshold; tools and tests that open a single source need not.
         init("*:1")?;
         let launch = build::build(&self.config, context)?;
         session::run(&self.config, &launch, context, first_frame)
     }
 }
 
-/// One session that shows `files`, which are not empty, scaled as video is.
+/// One session that plays `files`, a non-empty list, scaled like video.
 pub(super) fn play_images(
     config: &SourceConfig,
     files: Arc<[PathBuf]>,

@@ -1,6 +1,6 @@
 //! The expected processing plan of a source before it is opened: from its address, its keys, and the available units.
 //!
-//! What only the media determines, sizes and codecs of files and servers, is left open; the running pipeline fills it in.
+//! What only the media determines, such as sizes and codecs of files and servers, stays open; the running pipeline fills it in.
 
 use crate::SourceError;
 use crate::convert_plan::{Memory, VideoFormat, plan_crop_conversion};
@@ -12,10 +12,10 @@ use jetwatch_types::{Letterbox, Placement, Size};
 use super::camera;
 use super::hardware::VideoHardware;
 
-/// The plan for `config` on `machine` with a network whose input has this size and placement.
+/// The plan for `config` on `machine` with a network input of this size and placement.
 ///
 /// # Errors
-/// GStreamer does not start; or what the configuration asks for cannot be done here, whatever the media is like.
+/// GStreamer does not start; or the configured decoding or scaling is impossible on this machine for any media.
 pub fn predict_plan(
     config: &SourceConfig,
     machine: &Machine,
@@ -23,9 +23,9 @@ pub fn predict_plan(
     placement: Placement,
 ) -> Result<ProcessingPlan, SourceError> {
     let mut plan = ProcessingPlan::default();
-    let mut add = |work, unit, element: &str, detail: &str| {
+    let mut add = |kind, unit, element: &str, detail: &str| {
         plan.steps.push(PlanStep {
-            kind: work,
+            kind,
             unit,
             element: element.to_owned(),
             detail: detail.to_owned(),
@@ -41,10 +41,10 @@ pub fn predict_plan(
         return Ok(plan);
     }
     super::init("*:1")?;
-    let equipment = VideoHardware::detect(machine);
+    let hardware = VideoHardware::detect(machine);
     match &config.uri {
         SourceUri::Csi { sensor, .. } => {
-            camera::check_csi(&equipment, *sensor)?;
+            camera::check_csi(&hardware, *sensor)?;
             add(StepKind::Capture, VideoUnit::Isp, "nvarguscamerasrc", "");
         }
         SourceUri::V4l2 { .. } => add(StepKind::Capture, VideoUnit::Cpu, "v4l2src", ""),
@@ -54,15 +54,15 @@ pub fn predict_plan(
         SourceUri::Images(_) => add(StepKind::Decode, VideoUnit::Cpu, "jetwatch", "JPEG and PNG"),
         SourceUri::Synthetic(_) => {}
     }
-    decoding(config, &equipment, &mut plan)?;
-    scaling(config, &equipment, input, placement, &mut plan)?;
+    decoding(config, &hardware, &mut plan)?;
+    scaling(config, &hardware, input, placement, &mut plan)?;
     Ok(plan)
 }
 
-/// Who decodes, by codec.
+/// Decoding steps, by codec.
 fn decoding(
     config: &SourceConfig,
-    equipment: &VideoHardware,
+    hardware: &VideoHardware,
     plan: &mut ProcessingPlan,
 ) -> Result<(), SourceError> {
     let only_jpeg = match &config.uri {
@@ -78,19 +78,19 @@ fn decoding(
     let units = [
         (
             !only_jpeg,
-            &equipment.decoder,
+            &hardware.decoder,
             VideoUnit::Nvdec,
             "H.264 and H.265",
         ),
         (
             true,
-            &equipment.jpeg_decoder,
+            &hardware.jpeg_decoder,
             VideoUnit::Nvjpg,
             "Motion JPEG",
         ),
     ];
-    for (is_wanted, decoder, unit, codecs) in units {
-        if !is_wanted {
+    for (is_possible, decoder, unit, codecs) in units {
+        if !is_possible {
             continue;
         }
         let step = |unit, element: &str, detail: String| PlanStep {
@@ -106,7 +106,7 @@ fn decoding(
             }
             (Err(reason), DecoderChoice::Hardware) => {
                 return Err(SourceError::Refused(format!(
-                    "decoder is hardware, but nothing but the CPU decodes {codecs}: {reason}; set decoder to auto"
+                    "decoder is hardware, but only the CPU decodes {codecs}: {reason}; set decoder to auto"
                 )));
             }
             (Err(reason), DecoderChoice::Auto) => {
@@ -132,31 +132,31 @@ fn decoding(
     Ok(())
 }
 
-/// Who scales, and by which steps where the size is known.
+/// Scaling steps; exact when the size is known.
 fn scaling(
     config: &SourceConfig,
-    equipment: &VideoHardware,
+    hardware: &VideoHardware,
     input: Size,
     placement: Placement,
     plan: &mut ProcessingPlan,
 ) -> Result<(), SourceError> {
-    let scalers = equipment.scalers();
-    let from = known_format(config, equipment);
-    // Where nothing is known of the pictures, any that every unit takes tells which unit it will be.
+    let scalers = hardware.scalers();
+    let from = known_format(config, hardware);
+    // For unknown images: a format that every unit reads shows which unit will be used.
     let size = from.as_ref().map_or(input, |from| from.size);
-    // Where the size is not known, neither is the part's.
+    // Without the size, the crop is unknown, too.
     let crop = match &from {
         Some(from) => config.roi.and_then(|roi| roi.to_crop(from.size)),
         None => None,
     };
     let inner = Letterbox::with_crop(size, crop, input, placement).inner;
-    let tried = from.clone().unwrap_or(VideoFormat {
+    let format = from.clone().unwrap_or(VideoFormat {
         size,
         format: "NV12".to_owned(),
         memory: Memory::System,
     });
-    let route = plan_crop_conversion(
-        &tried,
+    let conversion = plan_crop_conversion(
+        &format,
         crop,
         inner,
         config.scaling,
@@ -164,15 +164,15 @@ fn scaling(
         Memory::System,
     )
     .map_err(SourceError::Refused)?;
-    plan.notes.extend(route.note);
-    // By how many steps is not known before the size is.
+    plan.notes.extend(conversion.note);
+    // The number of steps depends on the size.
     let unknown = if from.is_none() {
-        route.steps.len() - 1
+        conversion.steps.len() - 1
     } else {
         0
     };
     let mut before = from;
-    for step in route.steps.into_iter().skip(unknown) {
+    for step in conversion.steps.into_iter().skip(unknown) {
         let element = match step.unit {
             VideoUnit::Vic | VideoUnit::Gpu => "nvvidconv",
             _ => "videoscale and videoconvert",
@@ -184,10 +184,8 @@ fn scaling(
         let detail = match (&before, step.crop) {
             (Some(before), Some(cut)) => format!("{} of {before} to {}", cut.crop, step.to),
             (Some(before), None) => format!("{before} to {}", step.to),
-            (None, _) if config.roi.is_some() => {
-                "a part, of a size that the media tells".to_owned()
-            }
-            (None, _) => "from a size that the media tells".to_owned(),
+            (None, _) if config.roi.is_some() => "a part; its size depends on the media".to_owned(),
+            (None, _) => "source size depends on the media".to_owned(),
         };
         plan.steps.push(PlanStep {
             kind: if is_copy {
@@ -208,15 +206,15 @@ fn scaling(
     Ok(())
 }
 
-/// The form of the pictures that will be scaled, where the keys of the source tell it.
-fn known_format(config: &SourceConfig, equipment: &VideoHardware) -> Option<VideoFormat> {
+/// Size and format of the decoded images, when the keys of the source determine them.
+fn known_format(config: &SourceConfig, hardware: &VideoHardware) -> Option<VideoFormat> {
     let size = match &config.uri {
         SourceUri::Csi { size, .. } => *size,
         SourceUri::V4l2 {
             size,
             format: V4l2Format::Mjpeg,
             ..
-        } if config.decoder != DecoderChoice::Software && equipment.jpeg_decoder.is_ok() => *size,
+        } if config.decoder != DecoderChoice::Software && hardware.jpeg_decoder.is_ok() => *size,
         _ => None,
     };
     let (width, height) = size?;

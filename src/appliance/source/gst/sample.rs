@@ -1,7 +1,7 @@
 //! A sample of the sink as an [`Image`](jetwatch_types::Image): the only place that depends on the memory of its pixels.
 //!
-//! CPU memory, or, where the detector reads NVMM surfaces in place, `memory:NVMM`: such an image holds its
-//! surface, and returns it to the pool when dropped.
+//! CPU memory, or, when the detector reads NVMM surfaces without a copy, `memory:NVMM`: such an image holds its surface and
+//! returns it to the pool when dropped.
 
 use std::sync::Arc;
 
@@ -13,15 +13,15 @@ use jetwatch_nvidia::cuda::PixelFormat;
 use jetwatch_nvidia::surface::{NvmmImage, SurfaceReader};
 use jetwatch_types::{Image, Size};
 
-use super::diagnostics::Findings;
+use super::diagnostics::SessionDiagnostics;
 use super::scaler_elements::NVMM;
 
-/// Reads samples. It remembers the layout of the caps seen last: parsing them for every frame would be waste.
+/// Reads samples. Caches the layout of the newest caps, so that they are not parsed for every frame.
 pub(super) struct SampleReader {
     layout: Option<(gst::Caps, Layout)>,
     nvmm_reader: Option<Arc<SurfaceReader>>,
     source: String,
-    diagnostics: Arc<Findings>,
+    diagnostics: Arc<SessionDiagnostics>,
 }
 
 #[derive(Clone, Copy)]
@@ -33,17 +33,17 @@ struct Layout {
 }
 
 impl SampleReader {
-    /// For the samples of one session.
-    pub(super) fn new(context: &SourceContext, findings: &Arc<Findings>) -> Self {
+    /// A reader for the samples of one session.
+    pub(super) fn new(context: &SourceContext, diagnostics: &Arc<SessionDiagnostics>) -> Self {
         Self {
             layout: None,
             nvmm_reader: context.nvmm_reader.clone(),
             source: context.name.clone(),
-            diagnostics: Arc::clone(findings),
+            diagnostics: Arc::clone(diagnostics),
         }
     }
 
-    /// For samples in the processor's memory, outside of any session.
+    /// A reader for samples in CPU memory, outside of any session.
     pub(super) fn for_system_memory() -> Self {
         Self {
             layout: None,
@@ -53,8 +53,8 @@ impl SampleReader {
         }
     }
 
-    /// The picture of a sample, which gives its buffer back when it is dropped; `None` when the buffer does not hold what its
-    /// caps promise.
+    /// The image of a sample; dropping it returns the buffer to its pool. `None` when the buffer is smaller than its caps
+    /// require.
     pub(super) fn read(&mut self, sample: &gst::Sample) -> Option<Image> {
         let buffer = sample.buffer_owned()?;
         let layout = self.layout(sample.caps()?, &buffer)?;
@@ -72,7 +72,7 @@ impl SampleReader {
         )
     }
 
-    /// A picture of NVMM that stays there. `None` when it cannot be read in place: the next session copies.
+    /// An image that stays in NVMM. `None` when it cannot be read without a copy: the next session copies.
     fn zero_copy(&self, buffer: gst::Buffer, size: Size) -> Option<Image> {
         let image = NvmmImage::new(buffer, size.width, size.height, PixelFormat::Bgrx);
         match self.nvmm_reader.as_ref()?.surface(&image) {
@@ -89,7 +89,7 @@ impl SampleReader {
         if self
             .layout
             .as_ref()
-            .is_none_or(|(known, _)| known.as_ref() != caps)
+            .is_none_or(|(cached, _)| cached.as_ref() != caps)
         {
             let video = gst_video::VideoInfo::from_caps(caps).ok()?;
             let layout = Layout {
@@ -103,7 +103,7 @@ impl SampleReader {
             self.layout = Some((caps.to_owned(), layout));
         }
         let mut layout = self.layout.as_ref()?.1;
-        // The buffer's own layout wins over the default one of its caps.
+        // The buffer's own layout overrides the default one of its caps.
         if let Some(meta) = buffer.meta::<gst_video::VideoMeta>() {
             layout.stride = usize::try_from(*meta.stride().first()?).ok()?;
             layout.offset = *meta.offset().first()?;
@@ -112,7 +112,7 @@ impl SampleReader {
     }
 }
 
-/// A mapped GStreamer buffer, given back to its pool when the frame is dropped.
+/// A mapped GStreamer buffer; returned to its pool when the frame is dropped.
 struct Pixels {
     mapped: gst::MappedBuffer<gst::buffer::Readable>,
     offset: usize,

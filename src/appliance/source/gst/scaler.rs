@@ -1,16 +1,17 @@
 //! The second half of every pipeline: decoded video, scaled to the letterbox's inner size, in `BGRx`, into a [`Frame`].
 //!
-//! `entry → steps → appsink`, with no queue between: all of it runs on the thread that pushes the decoded buffer. The source
-//! size seen in the newest caps at the entry is therefore exactly that of the buffer that arrives at the sink, also when the
-//! resolution changes in mid-stream. Which steps there are is decided when the caps come: by [`plan_conversion`], for any unit.
+//! `entry → steps → appsink`, with no queue in between: all of it runs on the thread that pushes the decoded buffer. The source
+//! size in the newest caps at the entry is therefore exactly that of the buffer that arrives at the sink, also when the
+//! resolution changes within a stream. [`plan_conversion`] selects the steps when the caps arrive.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use gstreamer as gst;
 use gstreamer::prelude::*;
 use gstreamer_app as gst_app;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::convert_plan::{Memory, plan_crop_conversion, plan_full_size};
 use crate::elements::make;
@@ -20,26 +21,27 @@ use jetwatch_config::{Scaling, SourceConfig};
 use jetwatch_telemetry::{Level, Stage};
 use jetwatch_types::{Frame, FrameMeta, Region};
 
-use super::diagnostics::Findings;
+use super::diagnostics::SessionDiagnostics;
 use super::hardware::VideoHardware;
 use super::sample::SampleReader;
 use super::scaler_elements::{AttachPoints, NVMM, ScalerElements, format_of};
 use super::skip_probe::{CapsInfo, SkipProbe};
 use super::tee::ImageTee;
 
-/// Name of the scaler's first element in its pipeline.
+/// Name of the first scaler element in its pipeline.
 pub(super) const ENTRY: &str = "entry";
 
 /// Name of the sink in its pipeline.
 pub(super) const SINK: &str = "sink";
 
-/// What the streaming thread and the supervisor both see.
+/// Progress of the streaming thread, shared with the supervisor.
 pub(super) struct StallMonitor {
     started: Instant,
     frames: AtomicU64,
     /// Milliseconds from `started` to the newest frame.
     last_frame_ms: AtomicU64,
-    /// Whether the streaming thread waits inside [`FrameHandler::frame`](crate::FrameHandler::frame): then the chain is slow, not the source.
+    /// Whether the streaming thread is inside [`FrameHandler::frame`](crate::FrameHandler::frame): then the pipeline is slow, not
+    /// the source.
     delivering: AtomicBool,
 }
 
@@ -58,7 +60,7 @@ impl StallMonitor {
         self.frames.load(Ordering::Acquire)
     }
 
-    /// How long nothing has come; zero while the chain makes the source wait.
+    /// Time without a frame; zero while the pipeline blocks the source.
     pub(super) fn idle(&self) -> Duration {
         if self.delivering.load(Ordering::Acquire) {
             return Duration::ZERO;
@@ -68,13 +70,13 @@ impl StallMonitor {
         ))
     }
 
-    /// One more frame has come.
+    /// Counts a frame.
     pub(super) fn count(&self) {
         self.mark_alive();
         self.frames.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Hands on a frame, which may take as long as the chain likes.
+    /// Runs `deliver`, which may block as long as the pipeline does.
     pub(super) fn delivering<T>(&self, deliver: impl FnOnce() -> T) -> T {
         self.delivering.store(true, Ordering::Release);
         let result = deliver();
@@ -89,33 +91,33 @@ impl StallMonitor {
     }
 }
 
-/// The scaling half, already in the pipeline.
+/// The scaling half, added to the pipeline.
 pub(super) struct ScalerBin {
-    /// Where decoded video is linked.
+    /// Pad to which decoded video is linked.
     pub(super) input: gst::Pad,
-    /// What the supervisor watches.
+    /// Watched by the supervisor.
     pub(super) stall_monitor: Arc<StallMonitor>,
 }
 
-/// Adds the scaling half to `pipeline`. Frames go to `context.deliver` from the streaming thread.
+/// Adds the scaling half to `pipeline`. Frames go to `context.handler` from the streaming thread.
 pub(super) fn add(
     pipeline: &gst::Pipeline,
     context: &SourceContext,
     hardware: &VideoHardware,
     config: &SourceConfig,
-    diagnostics: &Arc<Findings>,
+    diagnostics: &Arc<SessionDiagnostics>,
 ) -> Result<ScalerBin, SourceError> {
     let entry = make("identity", ENTRY)?;
     let sink = make("appsink", SINK)?
         .downcast::<gst_app::AppSink>()
-        .map_err(|element| SourceError::Build(format!("{} is no appsink", element.name())))?;
+        .map_err(|element| SourceError::Build(format!("{} is not an appsink", element.name())))?;
     sink.set_property("sync", false);
     sink.set_property("enable-last-sample", false);
     sink.set_property("max-buffers", 1_u32);
-    // In which memory is the last step's business, and the reader's.
-    let taken = || gst::Caps::builder("video/x-raw").field("format", "BGRx");
-    let mut caps = taken().build();
-    caps.merge(taken().features([NVMM]).build());
+    // Accepts both memories: the last step decides, and the reader handles both.
+    let accepted = || gst::Caps::builder("video/x-raw").field("format", "BGRx");
+    let mut caps = accepted().build();
+    caps.merge(accepted().features([NVMM]).build());
     sink.set_caps(Some(&caps));
     pipeline
         .add_many([&entry, sink.upcast_ref()])
@@ -128,14 +130,14 @@ pub(super) fn add(
         FullImage::None => None,
         FullImage::SourceSize => Some(ImageTee::add(pipeline, &entry)?),
     };
-    let main_branch = tee.as_ref().map_or(&entry, |fork| &fork.main_branch);
-    let shown = CapsInfo::empty();
+    let main_branch = tee.as_ref().map_or(&entry, |tee| &tee.main_branch);
+    let caps_info = CapsInfo::empty();
     let mut caps_handler = CapsHandler {
         context: context.clone(),
         scaling: config.scaling,
         roi: config.roi,
         diagnostics: Arc::clone(diagnostics),
-        caps_info: Arc::clone(&shown),
+        caps_info: Arc::clone(&caps_info),
         elements: ScalerElements::default(),
         attach_points: AttachPoints {
             pipeline: pipeline.downgrade(),
@@ -144,17 +146,17 @@ pub(super) fn add(
             hardware: hardware.clone(),
             prefix: "",
         },
-        full_size: tee.as_ref().map(|fork| {
+        full_size: tee.as_ref().map(|tee| {
             (
                 ScalerElements::default(),
-                fork.attach_points(pipeline, hardware),
+                tee.attach_points(pipeline, hardware),
             )
         }),
     };
     let caps_handler = Mutex::new(move |event: &gst::EventRef| caps_handler.on_event(event));
     input.add_probe(gst::PadProbeType::EVENT_DOWNSTREAM, move |_, info| {
         if let Some(event) = info.event() {
-            (caps_handler.lock().unwrap_or_else(PoisonError::into_inner))(event);
+            (caps_handler.lock())(event);
         }
         gst::PadProbeReturn::Ok
     });
@@ -164,16 +166,16 @@ pub(super) fn add(
         limit_rate(&input, RateLimiter::new(max_fps), &stall_monitor);
     }
     let skip_probe = SkipProbe::from_context(context);
-    if let Some(gate) = &skip_probe {
-        let trunk = main_branch
+    if let Some(probe) = &skip_probe {
+        let branch_pad = main_branch
             .static_pad("sink")
-            .filter(|_| gate.keeps_full_images());
-        let pad = trunk.as_ref().unwrap_or(&input);
-        gate.install(pad, context, &shown, &stall_monitor);
+            .filter(|_| probe.keeps_full_images());
+        let pad = branch_pad.as_ref().unwrap_or(&input);
+        probe.install(pad, context, &caps_info, &stall_monitor);
     }
     let handler = AppSinkHandler {
         context: context.clone(),
-        caps_info: shown,
+        caps_info,
         skip_probe,
         stall_monitor: Arc::clone(&stall_monitor),
         stopped: false,
@@ -181,17 +183,17 @@ pub(super) fn add(
         pending: tee.as_ref().map(|_| PendingFrame::default()),
     };
     let handler = Arc::new(Mutex::new(handler));
-    if let Some(fork) = &tee {
-        let taker = Arc::clone(&handler);
-        fork.on_full_image(move |sink| lock(&taker).on_full_sample(sink));
+    if let Some(tee) = &tee {
+        let handler = Arc::clone(&handler);
+        tee.on_full_image(move |sink| lock(&handler).on_full_sample(sink));
     }
     let pipeline_weak = pipeline.downgrade();
     sink.set_callbacks(
         gst_app::AppSinkCallbacks::builder()
             .new_sample(move |sink| {
-                let mut taker = lock(&handler);
-                let flow = taker.on_sample(sink)?;
-                if taker.stall_monitor.frames() == 1
+                let mut handler = lock(&handler);
+                let flow = handler.on_sample(sink)?;
+                if handler.stall_monitor.frames() == 1
                     && let Some(pipeline) = pipeline_weak.upgrade()
                 {
                     // Wakes the supervisor, which announces the source as online.
@@ -209,40 +211,36 @@ pub(super) fn add(
     })
 }
 
-fn lock(taker: &Mutex<AppSinkHandler>) -> MutexGuard<'_, AppSinkHandler> {
-    taker.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(handler: &Mutex<AppSinkHandler>) -> MutexGuard<'_, AppSinkHandler> {
+    handler.lock()
 }
 
-/// Leaves out what is above the cap, before it is scaled. A source whose frames are left out delivers all the same.
+/// Drops frames above the maximum rate before they are scaled. Dropped frames still count as progress.
 fn limit_rate(input: &gst::Pad, limiter: RateLimiter, progress: &Arc<StallMonitor>) {
-    let (cap, progress) = (Mutex::new(limiter), Arc::clone(progress));
+    let (limiter, progress) = (Mutex::new(limiter), Arc::clone(progress));
     input.add_probe(gst::PadProbeType::BUFFER, move |_, info| {
-        // Where the media has no times, its pace is that of the frames' coming.
+        // Media without timestamps are timed by arrival.
         let time = info.buffer().and_then(|buffer| buffer.pts());
         let time = time.map_or_else(|| progress.started.elapsed(), Into::into);
-        if cap
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .admit(time)
-        {
+        if limiter.lock().admit(time) {
             return gst::PadProbeReturn::Ok;
         }
         progress.mark_alive();
-        // With `Drop`, the core would unreference what the binding has taken out.
+        // With `Drop`, GStreamer would unreference the buffer that the binding has already taken.
         gst::PadProbeReturn::Handled
     });
 }
 
-/// Fits the chain to whatever form the source's pictures have now.
+/// Adapts the scaling elements to the current format of the source.
 struct CapsHandler {
     context: SourceContext,
     scaling: Scaling,
     roi: Option<Region>,
-    diagnostics: Arc<Findings>,
+    diagnostics: Arc<SessionDiagnostics>,
     caps_info: Arc<Mutex<CapsInfo>>,
     elements: ScalerElements,
     attach_points: AttachPoints,
-    /// The same for views, where they are asked for.
+    /// The elements for full images, if requested.
     full_size: Option<(ScalerElements, AttachPoints)>,
 }
 
@@ -259,8 +257,8 @@ impl CapsHandler {
             }
             gst::EventView::Eos(_) => {
                 self.elements.forward_eos(&self.attach_points);
-                if let Some((chain, place)) = &self.full_size {
-                    chain.forward_eos(place);
+                if let Some((elements, attach_points)) = &self.full_size {
+                    elements.forward_eos(attach_points);
                 }
             }
             _ => {}
@@ -269,57 +267,50 @@ impl CapsHandler {
 
     fn on_caps(&mut self, caps: &gst::CapsRef) -> Result<(), String> {
         let from = format_of(caps).ok_or_else(|| {
-            format!(
-                "the decoder gives {caps}, and what is scaled is raw video with a size and a format"
-            )
+            format!("the decoder outputs {caps}, expected raw video with a size and a format")
         })?;
         let size = from.size;
         let crop = self.roi.and_then(|roi| roi.to_crop(size));
         let inner = self.context.output_size(size, crop);
-        let before = std::mem::replace(
-            &mut *self
-                .caps_info
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner),
-            CapsInfo { size, crop },
-        );
+        let before = std::mem::replace(&mut *self.caps_info.lock(), CapsInfo { size, crop });
         if before.size != size {
             log::info!(source = self.context.name.as_str(), size:%, inner:%; "video format {caps}");
         }
         let scalers = self.attach_points.hardware.scalers();
         let output = self.output();
         let part = self.context.source_crop(crop);
-        let route = plan_crop_conversion(&from, part, inner, self.scaling, &scalers, output)?;
-        if let Some(note) = route.note {
+        let plan = plan_crop_conversion(&from, part, inner, self.scaling, &scalers, output)?;
+        if let Some(note) = plan.note {
             self.diagnostics.add_note(note);
         }
-        self.elements
-            .reconfigure(route.steps, &self.attach_points)?;
+        self.elements.reconfigure(plan.steps, &self.attach_points)?;
         match &mut self.full_size {
-            Some((chain, place)) => chain.reconfigure(plan_full_size(&from, &scalers)?, place),
+            Some((elements, attach_points)) => {
+                elements.reconfigure(plan_full_size(&from, &scalers)?, attach_points)
+            }
             None => Ok(()),
         }
     }
 }
 
 impl CapsHandler {
-    /// Where the last step of a Jetson leaves its pictures.
+    /// Memory of the last step's images on a Jetson.
     fn output(&self) -> Memory {
-        // The GPU's converter leaves them in memory of CUDA, which is no surface that the engines share.
+        // On the GPU the converter writes to CUDA memory, which is not a surface that the other engines share.
         let is_shared = self.scaling != Scaling::Gpu;
         match &self.context.nvmm_reader {
-            Some(surfaces) if is_shared && surfaces.is_usable() => Memory::Nvmm,
+            Some(reader) if is_shared && reader.is_usable() => Memory::Nvmm,
             _ => Memory::System,
         }
     }
 }
 
-/// Ends the session over a buffer that is too small.
+/// Ends the session because a buffer is too small.
 fn post_format_error(sink: &gst_app::AppSink) -> gst::FlowError {
     gst::element_error!(
         sink,
         gst::StreamError::Format,
-        ("a buffer does not hold the picture that its caps promise")
+        ("a buffer is smaller than its caps require")
     );
     gst::FlowError::Error
 }
@@ -330,14 +321,14 @@ struct AppSinkHandler {
     caps_info: Arc<Mutex<CapsInfo>>,
     skip_probe: Option<SkipProbe>,
     stall_monitor: Arc<StallMonitor>,
-    /// No more frames are wanted; what a decoder still pushes is turned away.
+    /// No more frames are accepted; buffers that a decoder still pushes are refused.
     stopped: bool,
     reader: SampleReader,
-    /// There where views are asked for.
+    /// Present when full images are requested.
     pending: Option<PendingFrame>,
 }
 
-/// The frame whose view is on its way, and what reads views.
+/// A frame that waits for its full image, and the reader of full images.
 struct PendingFrame {
     frame: Option<Frame>,
     reader: SampleReader,
@@ -367,18 +358,18 @@ impl AppSinkHandler {
                 .ok_or_else(|| post_format_error(sink))?
         };
         self.stall_monitor.count();
-        let Some(expected) = &mut self.pending else {
+        let Some(pending) = &mut self.pending else {
             return self.deliver(frame);
         };
-        // Each picture goes through the view's branch right behind the network's, on this thread: what still stands here has
-        // none, and goes on without.
-        match expected.frame.replace(frame) {
-            Some(late) => self.deliver(late),
+        // Each image passes the full-image branch directly after the network's, on this thread. A frame that is still pending
+        // here has no full image and is delivered without one.
+        match pending.frame.replace(frame) {
+            Some(previous) => self.deliver(previous),
             None => Ok(gst::FlowSuccess::Ok),
         }
     }
 
-    /// Takes the view of the frame that was taken before.
+    /// Reads the full image of the pending frame and delivers the frame.
     fn on_full_sample(
         &mut self,
         sink: &gst_app::AppSink,
@@ -387,25 +378,25 @@ impl AppSinkHandler {
         if self.stopped {
             return Err(gst::FlowError::Eos);
         }
-        let Some(expected) = &mut self.pending else {
+        let Some(pending) = &mut self.pending else {
             return Ok(gst::FlowSuccess::Ok);
         };
-        if let Some(gate) = &self.skip_probe
-            && let Some(meta) = gate.take_skipped()
+        if let Some(probe) = &self.skip_probe
+            && let Some(meta) = probe.take_skipped()
         {
-            let full_image = expected
+            let full_image = pending
                 .reader
                 .read(&sample)
                 .ok_or_else(|| post_format_error(sink))?;
-            gate.forward_skipped(meta, Some(full_image), &self.stall_monitor);
+            probe.forward_skipped(meta, Some(full_image), &self.stall_monitor);
             return Ok(gst::FlowSuccess::Ok);
         }
-        let Some(mut frame) = expected.frame.take() else {
+        let Some(mut frame) = pending.frame.take() else {
             return Ok(gst::FlowSuccess::Ok);
         };
         let pts = sample.buffer().and_then(|buffer| buffer.pts());
         if pts.map(Into::into) == frame.meta.pts {
-            let full_image = expected.reader.read(&sample);
+            let full_image = pending.reader.read(&sample);
             frame.full_image = Some(full_image.ok_or_else(|| post_format_error(sink))?);
         }
         self.deliver(frame)
@@ -428,13 +419,10 @@ impl AppSinkHandler {
     }
 
     fn caps_info(&self) -> CapsInfo {
-        *self
-            .caps_info
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        *self.caps_info.lock()
     }
 
-    /// What is known of a sample that comes now.
+    /// Metadata of a sample that arrives now.
     fn meta(&self, sample: &gst::Sample) -> FrameMeta {
         let source_size = self.caps_info().size;
         let passed = self.skip_probe.as_ref().and_then(SkipProbe::passed_seq);

@@ -1,5 +1,5 @@
-//! The scaling elements, between `entry` and `sink`: created when the size and format of the images are known, and again when
-//! a change of them needs other elements.
+//! The scaling elements between `entry` and `sink`: created when size and format of the images are known, and rebuilt when a
+//! change of them needs other elements.
 //!
 //! All of it runs on the streaming thread, inside the caps event: no buffer is in the elements that are removed.
 
@@ -14,14 +14,14 @@ use jetwatch_platform::VideoUnit;
 
 use super::hardware::VideoHardware;
 
-/// The caps feature of a Jetson's surfaces.
+/// Caps feature of a Jetson surface.
 pub(super) const NVMM: &str = "memory:NVMM";
 
-/// The format that the detector takes.
+/// Input format of the detector.
 const OUTPUT_FORMAT: &str = "BGRx";
 
-/// Buffers of a pool whose pictures the detector reads in place: one is written, one waits in its lane, the others are with the
-/// workers. A pool that has run dry makes the source wait.
+/// Pool size when the detector reads images without a copy: one is being written, one waits in the source queue, the others
+/// are with the workers. An empty pool blocks the source.
 const SHARED_BUFFERS: &str = "8";
 
 /// The elements of all steps.
@@ -30,23 +30,23 @@ pub(super) struct ScalerElements {
     steps: Vec<ConvertStep>,
     /// In the order of the data.
     elements: Vec<gst::Element>,
-    /// The filter that sets each step's size.
+    /// The filter that sets the output size of each step.
     filters: Vec<gst::Element>,
-    /// What cuts out a part, in the first step.
+    /// The element that crops, in the first step.
     cropper: Option<gst::Element>,
 }
 
-/// Where the chain stands. The pipeline's elements hold what holds this, so that it must not hold them.
+/// Where the elements are linked. Weak references: the elements of the pipeline own this value.
 pub(super) struct AttachPoints {
     pub(super) pipeline: WeakRef<gst::Pipeline>,
     pub(super) entry: WeakRef<gst::Element>,
     pub(super) sink: WeakRef<gst::Element>,
     pub(super) hardware: VideoHardware,
-    /// Before the names of its elements, which are unique in a pipeline.
+    /// Prefix of element names, which are unique in a pipeline.
     pub(super) prefix: &'static str,
 }
 
-/// The same while it is worked on.
+/// [`AttachPoints`] with strong references.
 struct Attached {
     pipeline: gst::Pipeline,
     entry: gst::Element,
@@ -61,7 +61,7 @@ impl AttachPoints {
         }
     }
 
-    /// `None` when the pipeline is on its way down.
+    /// `None` when the pipeline is shutting down.
     fn upgrade(&self) -> Option<Attached> {
         Some(Attached {
             pipeline: self.pipeline.upgrade()?,
@@ -72,7 +72,7 @@ impl AttachPoints {
 }
 
 impl ScalerElements {
-    /// Makes the elements do `convert_plan`, which are not empty.
+    /// Makes the elements carry out `steps`, which are not empty. Rebuilds them only if the layout changes.
     pub(super) fn reconfigure(
         &mut self,
         steps: Vec<ConvertStep>,
@@ -84,31 +84,33 @@ impl ScalerElements {
         for (filter, step) in self.filters.iter().zip(&steps) {
             filter.set_property("caps", output_caps(step));
         }
-        if let (Some(cutter), Some(cut)) = (&self.cropper, steps[0].crop) {
-            set_crop(cutter, steps[0].unit, cut)?;
+        if let (Some(cropper), Some(crop)) = (&self.cropper, steps[0].crop) {
+            set_crop(cropper, steps[0].unit, crop)?;
         }
         self.steps = steps;
         Ok(())
     }
 
-    /// Lets the end of media pass when no picture has ever come.
+    /// Forwards end-of-stream when no image has ever arrived.
     pub(super) fn forward_eos(&self, attach_points: &AttachPoints) {
-        let Some(ground) = attach_points.upgrade().filter(|_| self.elements.is_empty()) else {
+        let Some(attached) = attach_points.upgrade().filter(|_| self.elements.is_empty()) else {
             return;
         };
-        if ground.entry.link(&ground.sink).is_err() {
+        if attached.entry.link(&attached.sink).is_err() {
             log::warn!("cannot forward end-of-stream to the sink");
         }
     }
 
     fn build(&mut self, steps: &[ConvertStep], attach_points: &AttachPoints) -> Result<(), String> {
-        let ground = attach_points.upgrade().ok_or("the pipeline is gone")?;
-        let said = |error: SourceError| error.to_string();
+        let attached = attach_points
+            .upgrade()
+            .ok_or("the pipeline is shutting down")?;
+        let to_text = |error: SourceError| error.to_string();
         let failed = |error: gst::glib::BoolError| error.to_string();
-        self.remove(&ground);
+        self.remove(&attached);
         for (index, step) in steps.iter().enumerate() {
             let filter =
-                make("capsfilter", &attach_points.element_name("size", index)).map_err(said)?;
+                make("capsfilter", &attach_points.element_name("size", index)).map_err(to_text)?;
             match step.unit {
                 VideoUnit::Vic | VideoUnit::Gpu => {
                     let converter = converter(step, index, attach_points)?;
@@ -120,28 +122,28 @@ impl ScalerElements {
                 _ => {
                     if step.crop.is_some() {
                         let crop = make("videocrop", &attach_points.element_name("crop", index))
-                            .map_err(said)?;
+                            .map_err(to_text)?;
                         self.cropper = Some(crop.clone());
                         self.elements.push(crop);
                     }
                     // Scaling comes before the color conversion because the network's input is usually smaller than the
-                    // source, so that fewer pixels are converted.
+                    // source, so fewer pixels are converted.
                     let scale = make("videoscale", &attach_points.element_name("scale", index))
-                        .map_err(said)?;
-                    // The letterbox's aspect is ours: the scaler must fill its output and never draw borders.
+                        .map_err(to_text)?;
+                    // The letterbox determines the aspect ratio: the scaler must fill its output without borders.
                     scale.set_property("add-borders", false);
                     let convert = make("videoconvert", &attach_points.element_name("convert", 0))
-                        .map_err(said)?;
+                        .map_err(to_text)?;
                     self.elements.extend([scale, filter.clone(), convert]);
                 }
             }
             self.filters.push(filter);
         }
-        ground.pipeline.add_many(&self.elements).map_err(failed)?;
-        let whole = std::iter::once(&ground.entry)
+        attached.pipeline.add_many(&self.elements).map_err(failed)?;
+        let elements = std::iter::once(&attached.entry)
             .chain(&self.elements)
-            .chain(std::iter::once(&ground.sink));
-        gst::Element::link_many(whole).map_err(failed)?;
+            .chain(std::iter::once(&attached.sink));
+        gst::Element::link_many(elements).map_err(failed)?;
         for element in self.elements.iter().rev() {
             element.sync_state_with_parent().map_err(failed)?;
         }
@@ -166,7 +168,7 @@ impl ScalerElements {
     }
 }
 
-/// A converter of the Jetson for one step, told which unit to use.
+/// A Jetson converter for one step, with its unit set.
 fn converter(
     step: &ConvertStep,
     index: usize,
@@ -175,32 +177,35 @@ fn converter(
     let unit = attach_points.hardware.scaler(step.unit)?;
     let converter = make(unit.element, &attach_points.element_name("scale", index))
         .map_err(|error| error.to_string())?;
-    if let Some((property, word)) = unit.setting
-        && !set_if_supported(property, &converter, word)
+    if let Some((property, nick)) = unit.setting
+        && !set_if_supported(property, &converter, nick)
     {
-        return Err(format!("{} does not take {property}={word}", unit.element));
+        return Err(format!(
+            "{} does not support {property}={nick}",
+            unit.element
+        ));
     }
-    // As on the processor. The element's own default is the nearest pixel, which networks are not trained with.
+    // Bilinear, as on the CPU. The element's default is nearest neighbor, which networks are not trained with.
     if !set_if_supported("interpolation-method", &converter, "Bilinear") {
         log::warn!(
-            "{} does not scale bilinearly on this release: detections may suffer",
+            "{} does not support bilinear scaling in this release: detections may be less accurate",
             unit.element
         );
     }
-    // Rows of pixels one after another, which is what a network's input is written from.
+    // Pitch-linear rows, which the tensor writer reads.
     set_if_supported("bl-output", &converter, "false");
     if step.to.memory == Memory::Nvmm && step.to.format == OUTPUT_FORMAT {
-        // These wait for the detector where they are.
+        // These buffers stay in NVMM while the detector uses them.
         set_if_supported("output-buffers", &converter, SHARED_BUFFERS);
     }
     if step.unit == VideoUnit::Gpu {
-        // The GPU writes to its own memory alone.
+        // The GPU writes to its own memory only.
         set_if_supported("nvbuf-memory-type", &converter, "nvbuf-mem-cuda-device");
     }
     Ok(converter)
 }
 
-/// Tells the element which part of the picture it takes: a Jetson's by its edges, the processor's by what is left out.
+/// Sets the crop: by its edges on a Jetson converter, by the margins on `videocrop`.
 fn set_crop(
     cropper: &gst::Element,
     unit: VideoUnit,
@@ -220,7 +225,7 @@ fn set_crop(
     for (property, pixels) in edges {
         if !set_number(property, cropper, pixels) {
             return Err(format!(
-                "{} does not support {property}={pixels}, which roi needs; leave roi out, or set scaling to cpu",
+                "{} does not support {property}={pixels}, which roi needs; remove roi, or set scaling to cpu",
                 cropper.name()
             ));
         }
@@ -228,7 +233,7 @@ fn set_crop(
     Ok(())
 }
 
-/// Whether the same elements do both, with other sizes.
+/// Whether both need the same elements, possibly with other sizes.
 fn is_same_layout(before: &[ConvertStep], now: &[ConvertStep]) -> bool {
     let kind = |step: &ConvertStep| {
         let is_cut = step.crop.is_some();
@@ -237,8 +242,7 @@ fn is_same_layout(before: &[ConvertStep], now: &[ConvertStep]) -> bool {
     before.len() == now.len() && before.iter().zip(now).all(|(a, b)| kind(a) == kind(b))
 }
 
-/// What the filter behind a step lets through. The processor's filter stands before the color conversion, so that it says
-/// nothing of the format.
+/// Output caps of a step. On the CPU the filter comes before the color conversion, so its caps have no format.
 fn output_caps(step: &ConvertStep) -> gst::Caps {
     let VideoFormat {
         size,
@@ -257,7 +261,7 @@ fn output_caps(step: &ConvertStep) -> gst::Caps {
     }
 }
 
-/// The form of pictures with these caps; `None` when they are no raw video.
+/// Size, format and memory in these caps; `None` when they are not raw video.
 pub(super) fn format_of(caps: &gst::CapsRef) -> Option<VideoFormat> {
     let video = caps
         .structure(0)

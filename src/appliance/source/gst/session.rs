@@ -1,4 +1,4 @@
-//! One session with a GStreamer pipeline: start it, watch its bus, and stop it on every exit path.
+//! One session with a GStreamer pipeline: starts it, watches its bus, and stops it on every exit path.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use super::messages::{MissingPlugin, element_error, missing_plugin};
 use super::scaler::ENTRY;
 use super::{introspect, tee, timing};
 
-/// How long a pipeline that failed may take to say why.
+/// Time in which a failed pipeline must report its error.
 const BUS_DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(super) fn run(
@@ -79,20 +79,20 @@ pub(super) fn run(
     }
 }
 
-/// Starts to play, with the entry of the scaler first. A pipeline begins with the elements that lead nowhere, and what decodes
-/// is one of them until its media is known: it might push its first picture to an entry that does not listen yet, and would
-/// then stand still without a word.
+/// Starts the pipeline; the first elements of the scaler change state before the others. GStreamer starts elements without a
+/// linked source pad first, and a decodebin is one of them until its media is known. It could push its first buffer to an
+/// entry that is not started yet, and would then stop without an error.
 fn start(pipeline: &gst::Pipeline) -> Result<(), gst::StateChangeError> {
     pipeline.set_state(gst::State::Ready)?;
     for name in [ENTRY].iter().chain(tee::PROBE_POINTS) {
-        if let Some(passage) = pipeline.by_name(name) {
-            passage.set_state(gst::State::Paused)?;
+        if let Some(element) = pipeline.by_name(name) {
+            element.set_state(gst::State::Paused)?;
         }
     }
     pipeline.set_state(gst::State::Playing).map(|_| ())
 }
 
-/// Brings the pipeline down on every way out, panics included.
+/// Sets the pipeline to NULL on every exit path, including panics.
 struct StateNullGuard<'a>(&'a gst::Pipeline);
 
 impl Drop for StateNullGuard<'_> {
@@ -111,7 +111,7 @@ struct Session<'a> {
     dots_done: u64,
 }
 
-/// A CSI camera's driver says little about what is wrong.
+/// Adds a remedy to errors of CSI cameras, whose driver reports little.
 fn with_camera_hint(uri: &SourceUri, error: SourceError) -> SourceError {
     match error {
         SourceError::Element {
@@ -128,7 +128,7 @@ fn with_camera_hint(uri: &SourceUri, error: SourceError) -> SourceError {
 }
 
 impl Session<'_> {
-    /// Looks at what the pipeline has really made, and holds it against the configuration.
+    /// Reads the actual plan from the pipeline, and checks it against the configuration.
     fn confirm(&self) -> Result<(), SourceError> {
         let found = introspect::elements_upstream(self.built);
         let plan = introspect::plan(&found, self.built);
@@ -144,7 +144,7 @@ impl Session<'_> {
         }
     }
 
-    /// `Some` when the session is over.
+    /// `Some` when the session has ended.
     fn handle(&mut self, message: &gst::Message) -> Result<Option<SessionEnd>, SourceError> {
         match message.view() {
             gst::MessageView::Eos(_) => self.end_of_media(),
@@ -199,7 +199,7 @@ impl Session<'_> {
                 return Err(SourceError::Element {
                     hint: camera::csi_hint(&self.config.uri, &element),
                     element,
-                    message: "the camera's driver ended without a picture".to_owned(),
+                    message: "the camera driver ended the stream without an image".to_owned(),
                 });
             }
             let others = self.built.diagnostics.other_streams();
@@ -221,7 +221,7 @@ impl Session<'_> {
         match self.built.pipeline.seek_simple(flags, gst::ClockTime::ZERO) {
             Ok(()) => Ok(None),
             Err(_) => Err(SourceError::Build(
-                "this file cannot be started over (loop: true): it cannot be sought".to_owned(),
+                "this file cannot be restarted (loop: true): it is not seekable".to_owned(),
             )),
         }
     }

@@ -1,35 +1,36 @@
-//! Where a source's frames are told apart before they are scaled: those that skip the network go no farther than here.
+//! Pad probe that drops frames without inference before they are scaled.
 //!
 //! ```text
-//!   entry ─► gate ─► steps that scale ─► sink                  without views, a frame that skips is dropped before all work
-//!   entry ─► fork ─┬─► gate ─► steps that scale ─► sink
-//!                  └─► view-entry ─► … ─► view-sink            with them, its view still comes, and goes on without the rest
+//!   entry ─► probe ─► scaling steps ─► sink                  without full images: a skipped frame is dropped before all work
+//!   entry ─► tee ─┬─► probe ─► scaling steps ─► sink
+//!                 └─► full-entry ─► … ─► full-sink           with full images: a skipped frame keeps only its full image
 //! ```
 //!
-//! All of it is on the streaming thread, without a queue: what passes the gate is the next at the sink.
+//! Everything runs on the streaming thread, without a queue: a frame that passes the probe is the next at the sink.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use gstreamer as gst;
 use gstreamer::prelude::*;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::{FrameHandler, FullImage, SourceContext};
 use jetwatch_types::{Crop, FrameMeta, Image, Size};
 
 use super::scaler::StallMonitor;
 
-/// What the newest caps say of a source's pictures.
+/// Image size and crop from the newest caps.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CapsInfo {
-    /// Size of the whole picture.
+    /// Size of the whole image.
     pub(super) size: Size,
-    /// The part that is scaled; `None`: all of it.
+    /// The part that is scaled; `None`: the whole image.
     pub(super) crop: Option<Crop>,
 }
 
 impl CapsInfo {
-    /// Nothing has come yet.
+    /// Value before the first caps.
     pub(super) fn empty() -> Arc<Mutex<Self>> {
         Arc::new(Mutex::new(Self {
             size: Size::new(1, 1),
@@ -38,29 +39,29 @@ impl CapsInfo {
     }
 }
 
-/// What the gate tells the sinks of the frame that is on its way.
+/// Data from the probe to the sinks about the current frame.
 #[derive(Default)]
 pub(super) struct ProbeState {
     /// Number of the frame that passed.
     seq: Option<u64>,
-    /// A frame that did not pass, and whose view comes.
+    /// A skipped frame whose full image follows.
     skipped: Option<FrameMeta>,
 }
 
-/// The gate of one session; without frames that skip, it does not exist.
+/// The probe of one session. Does not exist when no frame skips inference.
 #[derive(Clone)]
 pub(super) struct SkipProbe {
     handler: Arc<dyn FrameHandler>,
-    /// The full image that skipped frames have.
+    /// The full image of skipped frames.
     full_image: FullImage,
     state: Arc<Mutex<ProbeState>>,
 }
 
 impl SkipProbe {
-    /// For the frames of this source; `None` where all of them go through the network.
+    /// The probe for this source; `None` when all frames go through inference.
     pub(super) fn from_context(context: &SourceContext) -> Option<Self> {
         let skipped_image = context.skipped_image?;
-        // Without the branch for views there are none.
+        // Without the branch for full images there are none.
         let full_image = match context.full_image {
             FullImage::None => FullImage::None,
             FullImage::SourceSize => skipped_image,
@@ -72,12 +73,12 @@ impl SkipProbe {
         })
     }
 
-    /// Whether it stands before the network's branch alone.
+    /// Whether the probe is in the network's branch only, so that skipped frames keep their full image.
     pub(super) fn keeps_full_images(&self) -> bool {
         self.full_image == FullImage::SourceSize
     }
 
-    /// Looks at each buffer that comes through `pad`. The first of a session always passes: without it nothing would play.
+    /// Decides about each buffer at `pad`. The first of a session always passes: without it the pipeline would not start playing.
     pub(super) fn install(
         &self,
         pad: &gst::Pad,
@@ -85,16 +86,16 @@ impl SkipProbe {
         caps_info: &Arc<Mutex<CapsInfo>>,
         stall_monitor: &Arc<StallMonitor>,
     ) {
-        let (gate, id, counters) = (self.clone(), context.id, Arc::clone(&context.counters));
-        let (shown, progress) = (Arc::clone(caps_info), Arc::clone(stall_monitor));
+        let (probe, id, counters) = (self.clone(), context.id, Arc::clone(&context.counters));
+        let (caps_info, progress) = (Arc::clone(caps_info), Arc::clone(stall_monitor));
         pad.add_probe(gst::PadProbeType::BUFFER, move |_, info| {
-            let late = gate.state().skipped.take();
-            if let Some(late) = late {
-                gate.forward_skipped(late, None, &progress);
+            let previous = probe.state().skipped.take();
+            if let Some(previous) = previous {
+                probe.forward_skipped(previous, None, &progress);
             }
             let seq = counters.next_seq();
-            if progress.frames() == 0 || !gate.handler.should_skip(id) {
-                gate.state().seq = Some(seq);
+            if progress.frames() == 0 || !probe.handler.should_skip(id) {
+                probe.state().seq = Some(seq);
                 return gst::PadProbeReturn::Ok;
             }
             let meta = FrameMeta {
@@ -106,15 +107,15 @@ impl SkipProbe {
                     .map(Into::into),
                 captured_at: SystemTime::now(),
                 received_at: Instant::now(),
-                source_size: lock(&shown).size,
+                source_size: lock(&caps_info).size,
             };
             progress.count();
-            if gate.keeps_full_images() {
-                gate.state().skipped = Some(meta);
+            if probe.keeps_full_images() {
+                probe.state().skipped = Some(meta);
             } else {
-                gate.forward_skipped(meta, None, &progress);
+                probe.forward_skipped(meta, None, &progress);
             }
-            // With `Drop`, the core would unreference what the binding has taken out.
+            // With `Drop`, GStreamer would unreference the buffer that the binding has already taken.
             gst::PadProbeReturn::Handled
         });
     }
@@ -124,12 +125,12 @@ impl SkipProbe {
         self.state().seq.take()
     }
 
-    /// The frame whose view has just come, if it did not pass.
+    /// The skipped frame to which the current full image belongs, if any.
     pub(super) fn take_skipped(&self) -> Option<FrameMeta> {
         self.state().skipped.take()
     }
 
-    /// Hands on a frame that did not pass. Whoever takes it may make the streaming thread wait.
+    /// Delivers a skipped frame. The handler may block the streaming thread.
     pub(super) fn forward_skipped(
         &self,
         meta: FrameMeta,
@@ -145,5 +146,5 @@ impl SkipProbe {
 }
 
 fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
+    shared.lock()
 }

@@ -1,21 +1,22 @@
 //! Time of images in the elements of a running pipeline: in its video decoder, and in scaling and conversion.
 //!
-//! Decoders and the Jetson's converters work on several pictures at once, on threads of their own, and decoders give them in
-//! another order than they got them: what comes out is found by its time stamp. Pictures without one are not timed.
+//! Decoders and Jetson converters work on several images at once, on their own threads, and decoders reorder them: outputs are
+//! matched by timestamp. Images without one are not timed.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use gstreamer as gst;
 use gstreamer::prelude::*;
+use parking_lot::Mutex;
 
 use crate::plan::{PlanStep, StepKind};
 use jetwatch_telemetry::{Recorder, Span, Stage};
 
-/// More pictures than any decoder holds. What waits longer was dropped, and its span with it.
+/// More images than any decoder holds. Older entries were dropped by the element; their spans are discarded.
 const MAX_IN_FLIGHT: usize = 64;
 
-/// Times the elements that were found to decode and to scale, from now on.
+/// Starts timing the elements that decode and scale.
 pub(super) fn attach(found: &[(gst::Element, Vec<PlanStep>)], recorder: &Recorder) {
     let does = |steps: &[PlanStep], kinds: &[StepKind]| {
         let mut steps = steps.iter();
@@ -35,33 +36,35 @@ pub(super) fn attach(found: &[(gst::Element, Vec<PlanStep>)], recorder: &Recorde
     }
 }
 
-/// Times what enters `first` and leaves `final_step`.
+/// Times buffers from the input of `first` to the output of `last`.
 fn time(first: &gst::Element, last: &gst::Element, stage: Stage, recorder: &Recorder) {
-    // A source of pictures has no way in.
+    // An element that generates images has no sink pad.
     let (Some(entry), Some(exit)) = (first.static_pad("sink"), last.static_pad("src")) else {
         return;
     };
     let in_flight: Arc<Mutex<VecDeque<(gst::ClockTime, Span)>>> = Arc::default();
-    let (entering, begins) = (Arc::clone(&in_flight), recorder.clone());
+    let (in_flight_at_entry, entry_recorder) = (Arc::clone(&in_flight), recorder.clone());
     entry.add_probe(gst::PadProbeType::BUFFER, move |_, info| {
         if let Some(pts) = info.buffer().and_then(|buffer| buffer.pts()) {
-            let mut inside = entering.lock().unwrap_or_else(PoisonError::into_inner);
-            if inside.len() == MAX_IN_FLIGHT {
-                inside.pop_front();
+            let mut spans = in_flight_at_entry.lock();
+            if spans.len() == MAX_IN_FLIGHT {
+                spans.pop_front();
             }
-            inside.push_back((pts, begins.span(stage, pts.mseconds())));
+            spans.push_back((pts, entry_recorder.span(stage, pts.mseconds())));
         }
         gst::PadProbeReturn::Ok
     });
-    let ends = recorder.clone();
+    let exit_recorder = recorder.clone();
     exit.add_probe(gst::PadProbeType::BUFFER, move |_, info| {
         if let Some(pts) = info.buffer().and_then(|buffer| buffer.pts()) {
-            let mut inside = in_flight.lock().unwrap_or_else(PoisonError::into_inner);
-            // The newest of that time: a file that was started over may have left others behind.
-            let at = inside.iter().rposition(|(entered, _)| *entered == pts);
-            if let Some((_, span)) = at.and_then(|at| inside.remove(at)) {
-                drop(inside);
-                ends.end(span);
+            let mut spans = in_flight.lock();
+            // The newest with that timestamp: a file that restarted may have left older ones.
+            let at = spans
+                .iter()
+                .rposition(|(pts_at_entry, _)| *pts_at_entry == pts);
+            if let Some((_, span)) = at.and_then(|at| spans.remove(at)) {
+                drop(spans);
+                exit_recorder.end(span);
             }
         }
         gst::PadProbeReturn::Ok

@@ -44,7 +44,7 @@ fn spans_overlap_and_count_when_they_are_ended() {
     drop(second);
     let summary = recorder.summary();
     assert_eq!(summary.stages[0].stage, Stage::VideoDecode);
-    assert_eq!(summary.stages[0].count, 1, "what is dropped was not done");
+    assert_eq!(summary.stages[0].count, 1, "a dropped span is not recorded");
     assert_eq!(summary.stages.len(), 8, "nothing was scaled");
 }
 
@@ -66,14 +66,14 @@ fn trace_keeps_ranges_of_completed_batches() {
         recorder.range(Stage::Batch, 4).set_items(None);
         batch.set_items(None);
     }
-    let kept: Vec<_> = trace
+    let entries: Vec<_> = trace
         .drain()
         .iter()
         .map(|entry| (entry.level, entry.batch, entry.stage, entry.items))
         .collect();
     let detect = |stage| (Level::Detect, 0, stage, 3);
-    let wanted = [Some(Stage::Batch), Some(Stage::GpuNetwork), None].map(detect);
-    assert_eq!(kept, wanted);
-    assert!(trace.drain().is_empty(), "they were taken");
+    let expected = [Some(Stage::Batch), Some(Stage::GpuNetwork), None].map(detect);
+    assert_eq!(entries, expected);
+    assert!(trace.drain().is_empty(), "drain removes the entries");
     assert_eq!(recorder.summary().stage(Stage::Batch).count, 1);
 }

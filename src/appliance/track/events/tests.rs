@@ -1,11 +1,11 @@
-//! Tests of the lifecycle: which events the tracks of a source cause, and when.
+//! Tests of the track event generator: which events the tracks of a source cause, and when.
 
 use super::*;
 use crate::Tracker;
 use jetwatch_config::{TrackerConfig, TrackerKind};
 use jetwatch_types::{Detection, Size};
 
-/// A time of day, `ms` after some moment.
+/// A capture time, `ms` after a fixed start.
 fn time(ms: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_millis(1_000_000 + ms)
 }
@@ -57,7 +57,7 @@ fn one_track_has_a_new_update_and_end_event() {
         ..TrackerConfig::new(TrackerKind::Iou)
     };
     let mut tracker = Tracker::new(&config);
-    let mut lifecycle = TrackEventGenerator::new(Duration::from_millis(500));
+    let mut generator = TrackEventGenerator::new(Duration::from_millis(500));
     let mut events = Vec::new();
     let there = [Detection {
         class: 2,
@@ -66,7 +66,7 @@ fn one_track_has_a_new_update_and_end_event() {
     }];
     let frames: [&[Detection]; 9] = [&[], &there, &there, &there, &[], &there, &[], &[], &[]];
     for (frame, detections) in frames.iter().enumerate() {
-        lifecycle.step(
+        generator.step(
             &meta(frame as u64 * 100),
             tracker.update(detections),
             &mut events,
@@ -78,14 +78,14 @@ fn one_track_has_a_new_update_and_end_event() {
         .collect();
     use EventKind::{End, New, Update};
     use TrackState::{Active, Ended, Lost};
-    let wanted = [
+    let expected = [
         (New, Active, time(300)),
         (Update, Lost, time(400)),
         (Update, Active, time(500)),
         (Update, Lost, time(600)),
         (End, Ended, time(700)),
     ];
-    assert_eq!(published, wanted);
+    assert_eq!(published, expected);
     assert!(
         events.iter().all(|event| event.started_at == time(100)),
         "the tentative frames count"
@@ -94,7 +94,7 @@ fn one_track_has_a_new_update_and_end_event() {
     assert_eq!(
         events[4].ended_at,
         Some(time(500)),
-        "the last frame in which it was seen"
+        "the last frame with a detection"
     );
     assert_eq!(events[0].before, None);
     for pair in events.windows(2) {
@@ -113,7 +113,7 @@ fn small_changes_wait_for_the_interval_and_jitter_is_no_change() {
         xyxy: [6.0, 0.0, 106.0, 100.0],
         ..base.clone()
     };
-    let trembling = Track {
+    let jittering = Track {
         xyxy: [4.0, 4.0, 96.0, 96.0],
         score: 0.2,
         ..base.clone()
@@ -133,7 +133,7 @@ fn small_changes_wait_for_the_interval_and_jitter_is_no_change() {
     let cases = [
         ("moved", &moved, 500, true),
         ("moved", &moved, 499, false),
-        ("trembling", &trembling, 5_000, false),
+        ("jittering", &jittering, 5_000, false),
         ("better score", &better, 500, true),
         ("better score", &better, 100, false),
         ("another class", &renamed, 500, true),
@@ -141,14 +141,14 @@ fn small_changes_wait_for_the_interval_and_jitter_is_no_change() {
         ("lost", &lost, 1, true),
         ("the same", &base, 5_000, false),
     ];
-    for (name, next, ms, wanted) in cases {
-        let mut lifecycle = TrackEventGenerator::new(Duration::from_millis(500));
+    for (name, next, ms, expected) in cases {
+        let mut generator = TrackEventGenerator::new(Duration::from_millis(500));
         assert_eq!(
-            kinds(&step(&mut lifecycle, 0, std::slice::from_ref(&base))),
+            kinds(&step(&mut generator, 0, std::slice::from_ref(&base))),
             [(EventKind::New, 1)]
         );
-        let events = step(&mut lifecycle, ms, std::slice::from_ref(next));
-        assert_eq!(!events.is_empty(), wanted, "{name} after {ms} ms");
+        let events = step(&mut generator, ms, std::slice::from_ref(next));
+        assert_eq!(!events.is_empty(), expected, "{name} after {ms} ms");
         if let [event] = &events[..] {
             assert_eq!(
                 (event.before.as_ref(), &event.after),
@@ -161,37 +161,37 @@ fn small_changes_wait_for_the_interval_and_jitter_is_no_change() {
 
 #[test]
 fn a_delayed_change_is_published_when_the_interval_is_over() {
-    let mut lifecycle = TrackEventGenerator::new(Duration::from_millis(500));
+    let mut generator = TrackEventGenerator::new(Duration::from_millis(500));
     let at = |x: f32| {
         [Track {
             xyxy: [x, 0.0, x + 100.0, 100.0],
             ..active(1)
         }]
     };
-    step(&mut lifecycle, 0, &at(0.0));
+    step(&mut generator, 0, &at(0.0));
     let published: Vec<_> = (1..=12)
-        .filter(|i| !step(&mut lifecycle, i * 100, &at(*i as f32 * 10.0)).is_empty())
+        .filter(|i| !step(&mut generator, i * 100, &at(*i as f32 * 10.0)).is_empty())
         .collect();
     assert_eq!(published, [5, 10]);
 }
 
 #[test]
 fn a_clock_set_back_does_not_suppress_updates() {
-    let mut lifecycle = TrackEventGenerator::new(Duration::from_millis(500));
-    step(&mut lifecycle, 100_000, &[active(1)]);
+    let mut generator = TrackEventGenerator::new(Duration::from_millis(500));
+    step(&mut generator, 100_000, &[active(1)]);
     let moved = Track {
         xyxy: [50.0, 0.0, 150.0, 100.0],
         ..active(1)
     };
     assert_eq!(
-        kinds(&step(&mut lifecycle, 40, &[moved])),
+        kinds(&step(&mut generator, 40, &[moved])),
         [(EventKind::Update, 1)]
     );
 }
 
 #[test]
 fn the_start_is_known_for_each_of_several_tentative_tracks() {
-    let mut lifecycle = TrackEventGenerator::new(Duration::ZERO);
+    let mut generator = TrackEventGenerator::new(Duration::ZERO);
     let tentative = |age: u32| Track {
         age_frames: age,
         ..track(0, TrackState::Tentative)
@@ -200,38 +200,38 @@ fn the_start_is_known_for_each_of_several_tentative_tracks() {
         age_frames: age,
         ..active(id)
     };
-    step(&mut lifecycle, 0, &[]);
-    step(&mut lifecycle, 10, &[tentative(1)]);
-    step(&mut lifecycle, 20, &[tentative(2), tentative(1)]);
-    let first = step(&mut lifecycle, 30, &[confirmed(1, 3), tentative(2)]);
-    let second = step(&mut lifecycle, 40, &[confirmed(1, 4), confirmed(2, 3)]);
+    step(&mut generator, 0, &[]);
+    step(&mut generator, 10, &[tentative(1)]);
+    step(&mut generator, 20, &[tentative(2), tentative(1)]);
+    let first = step(&mut generator, 30, &[confirmed(1, 3), tentative(2)]);
+    let second = step(&mut generator, 40, &[confirmed(1, 4), confirmed(2, 3)]);
     assert_eq!(first[0].started_at, time(10));
     assert_eq!(second[0].started_at, time(20));
     assert_eq!(
-        lifecycle.captured.len(),
+        generator.captured.len(),
         1,
-        "only what a tentative track may ask for is kept"
+        "only capture times that a tentative track may need are stored"
     );
 }
 
 #[test]
 fn a_track_that_was_never_published_ends_without_an_event() {
-    let mut lifecycle = TrackEventGenerator::new(Duration::ZERO);
-    let strangers = [
+    let mut generator = TrackEventGenerator::new(Duration::ZERO);
+    let tentative_tracks = [
         track(0, TrackState::Tentative),
         track(4, TrackState::Lost),
         track(5, TrackState::Ended),
     ];
-    assert_eq!(step(&mut lifecycle, 0, &strangers), []);
-    assert_eq!(lifecycle.confirmed(), 0);
+    assert_eq!(step(&mut generator, 0, &tentative_tracks), []);
+    assert_eq!(generator.confirmed(), 0);
 }
 
 #[test]
 fn finish_ends_every_track_once_in_order() {
-    let mut lifecycle = TrackEventGenerator::new(Duration::ZERO);
-    step(&mut lifecycle, 0, &[active(2), active(1)]);
+    let mut generator = TrackEventGenerator::new(Duration::ZERO);
+    step(&mut generator, 0, &[active(2), active(1)]);
     step(
-        &mut lifecycle,
+        &mut generator,
         10,
         &[
             Track {
@@ -241,9 +241,9 @@ fn finish_ends_every_track_once_in_order() {
             active(1),
         ],
     );
-    assert_eq!(lifecycle.confirmed(), 2);
+    assert_eq!(generator.confirmed(), 2);
     let mut events = Vec::new();
-    lifecycle.finish(&mut events);
+    generator.finish(&mut events);
     assert_eq!(kinds(&events), [(EventKind::End, 1), (EventKind::End, 2)]);
     assert!(
         events
@@ -258,18 +258,18 @@ fn finish_ends_every_track_once_in_order() {
         [Some(time(10)), Some(time(0))]
     );
     assert_eq!(
-        lifecycle.count_changes(),
+        generator.count_changes(),
         [ClassCount { class: 0, count: 0 }]
     );
     events.clear();
-    lifecycle.finish(&mut events);
+    generator.finish(&mut events);
     assert_eq!(events, []);
-    assert_eq!(lifecycle.count_changes(), []);
+    assert_eq!(generator.count_changes(), []);
 }
 
 #[test]
 fn counts_follow_active_tracks_and_go_back_to_zero() {
-    let mut lifecycle = TrackEventGenerator::new(Duration::from_secs(9));
+    let mut generator = TrackEventGenerator::new(Duration::from_secs(9));
     let of = |id: u64, class: u16, state: TrackState| Track {
         class,
         ..track(id, state)
@@ -290,14 +290,14 @@ fn counts_follow_active_tracks_and_go_back_to_zero() {
         (&[of(1, 5, Active), of(2, 3, Ended), of(3, 3, Active)], &[]),
         (&[], &[(3, 0), (5, 0)]),
     ];
-    for (frame, (tracks, wanted)) in steps.iter().enumerate() {
-        step(&mut lifecycle, frame as u64, tracks);
-        let changes: Vec<_> = lifecycle
+    for (frame, (tracks, expected)) in steps.iter().enumerate() {
+        step(&mut generator, frame as u64, tracks);
+        let changes: Vec<_> = generator
             .count_changes()
             .iter()
             .map(|change| (change.class, change.count))
             .collect();
-        assert_eq!(changes, *wanted, "frame {frame}");
+        assert_eq!(changes, *expected, "frame {frame}");
     }
 }
 
@@ -311,12 +311,12 @@ fn attributes_are_published_at_once_and_stay() {
             xyxy: None,
         }])
     };
-    let mut lifecycle = TrackEventGenerator::new(Duration::from_secs(60));
-    step(&mut lifecycle, 0, &[active(1)]);
+    let mut generator = TrackEventGenerator::new(Duration::from_secs(60));
+    step(&mut generator, 0, &[active(1)]);
     let mut events = Vec::new();
-    lifecycle.set_attributes(TrackId(9), color("red", 0.5), time(10), &mut events);
+    generator.set_attributes(TrackId(9), color("red", 0.5), time(10), &mut events);
     assert!(events.is_empty(), "track 9 was never published");
-    lifecycle.set_attributes(TrackId(1), color("red", 0.5), time(10), &mut events);
+    generator.set_attributes(TrackId(1), color("red", 0.5), time(10), &mut events);
     let [event] = events.as_slice() else {
         panic!("{events:?}");
     };
@@ -327,9 +327,9 @@ fn attributes_are_published_at_once_and_stay() {
     );
     assert_eq!(event.after.attributes, color("red", 0.5));
     // A new score alone causes no event, but later events show it.
-    lifecycle.set_attributes(TrackId(1), color("red", 0.7), time(20), &mut events);
+    generator.set_attributes(TrackId(1), color("red", 0.7), time(20), &mut events);
     assert_eq!(events.len(), 1);
-    assert!(step(&mut lifecycle, 30, &[active(1)]).is_empty());
-    let ended = step(&mut lifecycle, 40, &[track(1, TrackState::Ended)]);
+    assert!(step(&mut generator, 30, &[active(1)]).is_empty());
+    let ended = step(&mut generator, 40, &[track(1, TrackState::Ended)]);
     assert_eq!(ended[0].after.attributes, color("red", 0.7));
 }

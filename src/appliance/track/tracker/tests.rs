@@ -1,4 +1,4 @@
-//! The IOU tracker by tables; what holds for every tracker stands in `tests/track_properties.rs`.
+//! The IOU tracker by tables; for properties of all trackers see `tests/track_properties.rs`.
 
 use super::*;
 use jetwatch_config::{Association, TrackerKind};
@@ -50,8 +50,12 @@ fn track_passes_all_states() {
         (&[], &[]),
         (&[square(40.0)], &[(0, Tentative)]),
     ];
-    for (frame, (detections, wanted)) in steps.iter().enumerate() {
-        assert_eq!(states(tracker.update(detections)), *wanted, "frame {frame}");
+    for (frame, (detections, expected)) in steps.iter().enumerate() {
+        assert_eq!(
+            states(tracker.update(detections)),
+            *expected,
+            "frame {frame}"
+        );
     }
 }
 
@@ -64,7 +68,7 @@ fn tracks_carry_score_age_hits_and_lost_frames() {
     tracker.update(&[found(4, 0.6, [0.0, 0.0, 10.0, 10.0])]);
     tracker.update(&[found(4, 0.9, [1.0, 0.0, 11.0, 10.0])]);
     tracker.update(&[found(7, 0.7, [2.0, 0.0, 12.0, 10.0])]);
-    let wanted = Track {
+    let expected = Track {
         id: TrackId(1),
         state: TrackState::Lost,
         class: 7,
@@ -76,7 +80,7 @@ fn tracks_carry_score_age_hits_and_lost_frames() {
         lost_frames: 1,
         attributes: Default::default(),
     };
-    assert_eq!(tracker.update(&[]), [wanted]);
+    assert_eq!(tracker.update(&[]), [expected]);
 }
 
 #[test]
@@ -136,7 +140,7 @@ fn active_track_matches_before_lost_one() {
             ..config()
         });
         tracker.update(&[square(0.0), square(140.0)]);
-        // The first is lost where it stood; the second walks into its place.
+        // The first is lost; the second moves to its position.
         tracker.update(&[square(90.0)]);
         tracker.update(&[square(50.0)]);
         let tracks = tracker.update(&[square(5.0)]);
@@ -150,7 +154,7 @@ fn active_track_matches_before_lost_one() {
 
 #[test]
 fn classes_stay_apart_unless_any_may_match() {
-    for (class_match, wanted) in [(ClassMatch::Same, 2), (ClassMatch::Any, 1)] {
+    for (class_match, expected) in [(ClassMatch::Same, 2), (ClassMatch::Any, 1)] {
         let mut tracker = Tracker::new(&TrackerConfig {
             probation_frames: 1,
             class_match,
@@ -159,7 +163,7 @@ fn classes_stay_apart_unless_any_may_match() {
         tracker.update(&[found(1, 0.5, [0.0, 0.0, 9.0, 9.0])]);
         assert_eq!(
             tracker.update(&[found(2, 0.5, [0.0, 0.0, 9.0, 9.0])]).len(),
-            wanted,
+            expected,
             "{class_match:?}"
         );
     }
@@ -235,7 +239,7 @@ fn finish_ends_the_confirmed_once_and_goes_on_with_new_ids() {
     );
 }
 
-/// A square of 100 pixels that walks 30 pixels a frame, which SORT and ByteTrack know how to go on with.
+/// A square of 100 pixels that moves 30 pixels per frame, which SORT and ByteTrack can predict.
 fn walk(frame: u32) -> Detection {
     Detection {
         score: 0.9,
@@ -245,7 +249,7 @@ fn walk(frame: u32) -> Detection {
 
 #[test]
 fn a_predicted_box_matches_an_object_that_moved_while_lost() {
-    for (kind, wanted) in [
+    for (kind, expected) in [
         (TrackerKind::Iou, TrackState::Lost),
         (TrackerKind::Sort, TrackState::Active),
         (TrackerKind::ByteTrack, TrackState::Active),
@@ -261,13 +265,13 @@ fn a_predicted_box_matches_an_object_that_moved_while_lost() {
             tracker.update(&[]);
         }
         let tracks = tracker.update(&[walk(15)]);
-        assert_eq!((tracks[0].id.0, tracks[0].state), (1, wanted), "{kind:?}");
+        assert_eq!((tracks[0].id.0, tracks[0].state), (1, expected), "{kind:?}");
     }
 }
 
 #[test]
 fn lost_track_box_is_predicted_by_motion_trackers() {
-    for (kind, wanted) in [
+    for (kind, expected) in [
         (TrackerKind::Iou, 270.0),
         (TrackerKind::Sort, 330.0),
         (TrackerKind::ByteTrack, 330.0),
@@ -283,7 +287,7 @@ fn lost_track_box_is_predicted_by_motion_trackers() {
         let lost = &tracker.update(&[])[0];
         assert_eq!(lost.state, TrackState::Lost);
         assert!(
-            (lost.xyxy[0] - wanted).abs() < 10.0,
+            (lost.xyxy[0] - expected).abs() < 10.0,
             "{kind:?}: {:?}",
             lost.xyxy
         );
@@ -314,7 +318,7 @@ fn bytetrack_matches_low_scores_to_visible_tracks_only() {
     assert_eq!(
         state(tracker.update(&[weak(0.05)])),
         [(1, TrackState::Lost)],
-        "too weak to be looked at"
+        "score below the minimum"
     );
     assert_eq!(
         state(tracker.update(&[weak(0.2)])),
@@ -328,7 +332,7 @@ fn bytetrack_matches_low_scores_to_visible_tracks_only() {
 fn between_updates_every_tracker_coasts_at_constant_velocity() {
     for kind in [TrackerKind::Iou, TrackerKind::Sort, TrackerKind::ByteTrack] {
         let mut tracker = Tracker::with_coasting(&TrackerConfig::new(kind));
-        // 30 pixels a look, and two frames between two looks.
+        // 30 pixels per frame with inference, and two skipped frames between them.
         let mut x = 0.0;
         for _ in 0..15 {
             tracker.update(&[found(0, 0.9, [x, 0.0, x + 100.0, 100.0])]);
@@ -346,7 +350,7 @@ fn between_updates_every_tracker_coasts_at_constant_velocity() {
             (track.xyxy[0] - expected).abs() < 3.0,
             "{kind:?}: {track:?}"
         );
-        // Two looks without it are two misses, whatever lies between.
+        // Two frames with inference and no match are two misses, with any number of skipped frames between.
         for _ in 0..2 {
             tracker.update(&[]);
             tracker.coast();
@@ -366,7 +370,7 @@ fn probation_counts_the_frames_between_two_updates() {
         assert_eq!(
             states(tracker.coast()),
             [(0, TrackState::Tentative)],
-            "one look is not enough"
+            "one detection is not enough"
         );
     }
     assert_eq!(

@@ -4,8 +4,11 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
+use jetwatch_files::Sha256Digest;
+use jetwatch_types::Backoff;
+
 use super::FetchError;
-use super::partial::{self, Partial};
+use super::partial::Partial;
 use super::request::{self, AttemptError};
 
 /// Most attempts in all, so that a server that gives a few bytes each time does not block for ever.
@@ -18,8 +21,8 @@ pub struct Download<'a> {
     pub url: &'a str,
     /// Its length, if it is known.
     pub bytes: Option<u64>,
-    /// SHA-256 of its bytes as 64 lower-case hexadecimal digits, if it is known.
-    pub sha256: Option<&'a str>,
+    /// SHA-256 of its bytes, if it is known.
+    pub sha256: Option<Sha256Digest>,
     /// Where it goes.
     pub path: &'a Path,
 }
@@ -74,7 +77,7 @@ pub enum Progress {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DownloadResult {
     /// SHA-256 of its bytes.
-    pub sha256: String,
+    pub sha256: Sha256Digest,
     /// Whether it was there before, with the hash that is known.
     pub was_present: bool,
 }
@@ -88,7 +91,7 @@ pub fn download(
     policy: &RetryPolicy,
     on_progress: &mut dyn FnMut(Progress),
 ) -> Result<DownloadResult, FetchError> {
-    if let (Some(expected), Some(found)) = (download.sha256, partial::hash_file(download.path))
+    if let (Some(expected), Ok(found)) = (download.sha256, Sha256Digest::of_file(download.path))
         && expected == found
     {
         return Ok(DownloadResult {
@@ -117,7 +120,7 @@ pub fn download(
                 return Err(FetchError::Hash {
                     url: download.url.to_owned(),
                     found,
-                    expected: expected.to_owned(),
+                    expected,
                 });
             }
             _ => {
@@ -140,6 +143,7 @@ fn fetch_with_retries(
 ) -> Result<(), FetchError> {
     let agent = request::agent(download.url, policy);
     let (mut in_vain, mut most) = (0, partial.len());
+    let mut backoff = Backoff::new(policy.first_wait, policy.max_wait);
     for attempts in 1.. {
         let (reason, asked) = match request::attempt(&agent, download, partial, on_progress) {
             Ok(()) => return Ok(()),
@@ -147,7 +151,12 @@ fn fetch_with_retries(
             Err(AttemptError::Transient(reason, asked)) => (reason, asked),
         };
         // A server that begins again each time brings nothing either.
-        in_vain = if partial.len() > most { 1 } else { in_vain + 1 };
+        if partial.len() > most {
+            backoff.reset();
+            in_vain = 1;
+        } else {
+            in_vain += 1;
+        }
         most = most.max(partial.len());
         if in_vain >= policy.attempts || attempts >= MAX_ATTEMPTS {
             return Err(FetchError::RetriesExhausted {
@@ -157,8 +166,8 @@ fn fetch_with_retries(
                 part_bytes: partial.len(),
             });
         }
-        let doubled = policy.first_wait.saturating_mul(1 << (in_vain - 1).min(16));
-        let wait = asked.unwrap_or(doubled.min(policy.max_wait));
+        let doubled = backoff.advance();
+        let wait = asked.unwrap_or(doubled);
         on_progress(Progress::Waiting { reason, wait });
         thread::sleep(wait);
     }

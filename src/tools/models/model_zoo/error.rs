@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use jetwatch_files::Sha256Digest;
+
 /// Why a file could not be fetched. Under the file's name there is nothing, or what was there before.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
@@ -36,9 +38,9 @@ pub enum FetchError {
         /// The address.
         url: String,
         /// Of the bytes that came.
-        found: String,
+        found: Sha256Digest,
         /// What is known.
-        expected: String,
+        expected: Sha256Digest,
     },
     /// All attempts failed.
     #[error("{url}: given up after {attempts} attempts: {reason}{}", kept(*part_bytes))]

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use jetwatch_config::{ConfigError, Document, Map, Section, Value, ValueType};
+use jetwatch_files::Sha256Digest;
 
 /// A model that can be fetched. Its fields are the keys of its manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Section)]
@@ -23,8 +24,8 @@ pub struct Entry {
     #[key(range = 1..=1 << 40, unit = "bytes")]
     pub bytes: Option<u64>,
     /// SHA-256 of its bytes, if it is known.
-    #[key(text = "64 lower-case hexadecimal digits", check = is_sha256)]
-    pub sha256: Option<String>,
+    #[key(text = "64 lower-case hexadecimal digits", parse = lower_case_digest)]
+    pub sha256: Option<Sha256Digest>,
     /// How hash and length became known.
     #[key(text = "how hash and length became known")]
     pub verified: String,
@@ -82,12 +83,12 @@ pub fn entries() -> Result<Vec<Entry>, ConfigError> {
 impl Entry {
     /// The `model.yaml` for the file with the hash `sha256`.
     #[must_use]
-    pub fn model_yaml(&self, sha256: &str) -> String {
+    pub fn model_yaml(&self, sha256: Sha256Digest) -> String {
         format!(
             "# Written by `jetwatch model fetch {}`; the file comes from\n# {}\n{}",
             self.name,
             self.url,
-            self.model.replace(HASH_PLACEHOLDER, sha256)
+            self.model.replace(HASH_PLACEHOLDER, &sha256.to_string())
         )
     }
 }
@@ -113,9 +114,9 @@ fn is_https(text: &str) -> bool {
     text.starts_with("https://")
 }
 
-fn is_sha256(text: &str) -> bool {
-    let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-    text.len() == 64 && text.bytes().all(is_digit)
+fn lower_case_digest(text: &str) -> Option<Sha256Digest> {
+    let digest: Sha256Digest = text.parse().ok()?;
+    (digest.to_string() == text).then_some(digest)
 }
 
 /// A text of many lines, which other texts must not have.
@@ -136,7 +137,7 @@ mod tests {
         let entries = entries().expect("all are right");
         assert_eq!(entries.len(), MANIFESTS.len());
         for entry in &entries {
-            let text = entry.model_yaml(&"a".repeat(64));
+            let text = entry.model_yaml([0xaa; 32].into());
             assert!(
                 text.contains(&"a".repeat(64)) && !text.contains(HASH_PLACEHOLDER),
                 "{text}"

@@ -5,10 +5,10 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest, Sha256};
+use jetwatch_files::Sha256Digest;
 
 use super::FetchError;
 
@@ -110,17 +110,19 @@ impl Partial {
         Ok(())
     }
 
-    /// SHA-256 of all bytes, as hexadecimal digits.
-    pub(super) fn sha256(&mut self) -> Result<String, FetchError> {
-        hash(&mut self.file).map_err(|source| self.error(source))
+    /// SHA-256 of all bytes.
+    pub(super) fn sha256(&mut self) -> Result<Sha256Digest, FetchError> {
+        let rewound = self.file.seek(SeekFrom::Start(0));
+        let digest = rewound.and_then(|_| Sha256Digest::of_reader(&mut self.file));
+        digest.map_err(|source| self.error(source))
     }
 
     /// Gives the file its name.
     pub(super) fn finish(self) -> Result<(), FetchError> {
-        self.file.sync_all().map_err(|source| self.error(source))?;
-        fs::rename(&self.path, &self.target).map_err(|source| FetchError::Write {
-            path: self.target.clone(),
-            source,
+        // Not a temporary file of `jetwatch_files`: this one outlives the process, under a name that the next call finds.
+        jetwatch_files::rename(&self.path, &self.target).map_err(|error| FetchError::Write {
+            path: error.path,
+            source: error.source,
         })?;
         // Without its file it has no meaning; the next download writes it again.
         let _ = fs::remove_file(sibling(&self.path, ".from"));
@@ -139,25 +141,6 @@ impl Partial {
             source,
         }
     }
-}
-
-/// SHA-256 of the file at `path`, if there is one.
-pub(super) fn hash_file(path: &Path) -> Option<String> {
-    hash(&mut File::open(path).ok()?).ok()
-}
-
-fn hash(file: &mut File) -> io::Result<String> {
-    file.seek(SeekFrom::Start(0))?;
-    let mut hasher = Sha256::new();
-    let mut buffer = vec![0; 1 << 16];
-    loop {
-        match file.read(&mut buffer)? {
-            0 => break,
-            len => hasher.update(&buffer[..len]),
-        }
-    }
-    let digits = |byte: &u8| format!("{byte:02x}");
-    Ok(hasher.finalize().iter().map(digits).collect())
 }
 
 fn sibling(path: &Path, ending: &str) -> PathBuf {

@@ -1,7 +1,5 @@
 //! The local nsys, which exports a fetched report to SQLite.
 
-use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -45,12 +43,20 @@ impl Exporter {
     /// # Errors
     /// nsys fails, or writes nothing.
     pub fn export(&self, report: &Path, to: &Path) -> Result<(), ProfileError> {
-        let partial = to.with_extension("partial.sqlite");
         let write = |source| ProfileError::Write {
             path: to.to_owned(),
             source,
         };
-        remove(&partial).map_err(write)?;
+        // nsys makes the file itself, and names files of its own after it: a folder that is removed with all of them.
+        let parent = match to.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        let folder = tempfile::Builder::new()
+            .prefix(".export.")
+            .tempdir_in(parent)
+            .map_err(write)?;
+        let exported = folder.path().join("export.sqlite");
         let output = call(
             &self.program,
             &[
@@ -58,25 +64,17 @@ impl Exporter {
                 "--type=sqlite".as_ref(),
                 "--force-overwrite=true".as_ref(),
                 "--output".as_ref(),
-                partial.as_os_str(),
+                exported.as_os_str(),
                 report.as_os_str(),
             ],
         )?;
-        if !output.status.success() || !partial.is_file() {
-            remove(&partial).map_err(write)?;
+        if !output.status.success() || !exported.is_file() {
             return Err(ProfileError::Export {
                 path: report.to_owned(),
                 output: output_text(&output),
             });
         }
-        fs::rename(&partial, to).map_err(write)
-    }
-}
-
-fn remove(path: &Path) -> std::io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
+        jetwatch_files::rename(&exported, to).map_err(|error| write(error.source))
     }
 }
 

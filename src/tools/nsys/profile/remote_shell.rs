@@ -2,13 +2,16 @@
 //!
 //! The same for this machine's shell and for one behind ssh. Closing the connection is enough to stop everything there.
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
+
+use parking_lot::Mutex;
+
+use jetwatch_files::PendingFile;
 
 use super::host::User;
 use super::{Host, ProfileError};
@@ -49,7 +52,7 @@ struct CancelState {
 impl CancelHandle {
     /// Stops what is going on, and whatever begins later.
     pub fn cancel(&self) {
-        let mut asked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut asked = self.0.lock();
         asked.cancelled = true;
         if let Some(connection) = asked.connection.take() {
             connection.close();
@@ -57,7 +60,7 @@ impl CancelHandle {
     }
 
     fn attach(&self, connection: &Arc<StdinGuard>) {
-        let mut asked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut asked = self.0.lock();
         if asked.cancelled {
             connection.close();
         } else {
@@ -78,8 +81,8 @@ impl StdinGuard {
         drop(self.lock().take());
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<ChildStdin>> {
-        self.input.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, Option<ChildStdin>> {
+        self.input.lock()
     }
 }
 
@@ -224,25 +227,16 @@ impl RemoteShell {
         let is_there = match line.split_once(' ') {
             Some(("file", value)) => {
                 let (_, bytes) = self.parse_size(value)?;
-                let mut partial = to.as_os_str().to_owned();
-                partial.push(".partial");
-                let partial = Path::new(&partial);
                 let write = |source| ProfileError::Write {
                     path: to.to_owned(),
                     source,
                 };
-                let mut file = File::create(partial).map_err(write)?;
-                let copied = io::copy(&mut self.replies.by_ref().take(bytes), &mut file);
-                let copied = match copied {
-                    Ok(copied) if copied == bytes => std::fs::rename(partial, to).map_err(write),
-                    Ok(_) => Err(self.connection_lost()),
-                    Err(source) => Err(write(source)),
-                };
-                if copied.is_err() {
-                    // What is left of it is of no use; a failure to remove it adds nothing.
-                    let _ = std::fs::remove_file(partial);
+                let mut pending = PendingFile::create(to).map_err(|error| write(error.source))?;
+                let copied = io::copy(&mut self.replies.by_ref().take(bytes), pending.file());
+                if copied.map_err(write)? != bytes {
+                    return Err(self.connection_lost());
                 }
-                copied?;
+                pending.commit().map_err(|error| write(error.source))?;
                 true
             }
             Some(("missing", _)) => false,

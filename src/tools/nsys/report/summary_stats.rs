@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
+use jetwatch_types::{mean, quantile, standard_deviation};
+
 /// Numbers of a set of values. With one value alone the deviation is zero.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SummaryStats {
@@ -23,38 +25,21 @@ pub struct SummaryStats {
 }
 
 impl SummaryStats {
-    /// Of these values, which are put into another order; `None` without values.
+    /// Of these values, which are sorted; `None` without values.
     #[must_use]
     pub fn from_values(values: &mut [i64]) -> Option<Self> {
-        let (min, max) = (*values.iter().min()?, *values.iter().max()?);
-        let count = values.len();
-        let total: i64 = values.iter().sum();
-        let mean = total as f64 / count as f64;
-        let (lower, middle, _) = values.select_nth_unstable(count / 2);
-        let upper = *middle;
-        let median = if count % 2 == 1 {
-            upper as f64
-        } else {
-            let below = lower.iter().max().copied().unwrap_or(upper);
-            (below as f64 + upper as f64) / 2.0
-        };
-        let squares: f64 = values
-            .iter()
-            .map(|value| (*value as f64 - mean).powi(2))
-            .sum();
-        let deviation = if count > 1 {
-            (squares / (count - 1) as f64).sqrt()
-        } else {
-            0.0
-        };
+        values.sort_unstable();
+        let (min, max) = (*values.first()?, *values.last()?);
+        let sorted: Vec<f64> = values.iter().map(|value| *value as f64).collect();
+        let mean = mean(sorted.iter().copied())?;
         Some(Self {
-            total,
-            count: count as u64,
+            total: values.iter().sum(),
+            count: values.len() as u64,
             mean,
-            median,
+            median: quantile(&sorted, 0.5),
             min,
             max,
-            deviation,
+            deviation: standard_deviation(&sorted, mean, 1),
         })
     }
 }

@@ -7,6 +7,8 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 
+use jetwatch_tables::{Align, TextTable};
+
 /// What a column's numbers are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
@@ -151,39 +153,22 @@ impl Table {
     /// For a terminal: times and sizes with a fitting unit, numbers to the right.
     #[must_use]
     pub fn to_text(&self) -> String {
-        let heads = self.columns.iter().map(|column| column.name.to_string());
-        let mut lines: Vec<Vec<String>> = vec![heads.collect()];
-        lines.extend(self.rows.iter().map(|row| {
-            let cells = row.iter().zip(&self.columns);
-            cells
-                .map(|(cell, column)| format_cell(cell, column.unit))
-                .collect()
-        }));
-        let widths: Vec<usize> = (0..self.columns.len())
-            .map(|at| {
-                lines
-                    .iter()
-                    .map(|line| line[at].chars().count())
-                    .max()
-                    .unwrap_or(0)
+        let columns: Vec<(&str, Align)> = self
+            .columns
+            .iter()
+            .enumerate()
+            .map(|(at, column)| {
+                let is_text = self.rows.iter().any(|row| matches!(row[at], Cell::Text(_)));
+                let align = if is_text { Align::Left } else { Align::Right };
+                (&*column.name, align)
             })
             .collect();
-        let is_text: Vec<bool> = (0..self.columns.len())
-            .map(|at| self.rows.iter().any(|row| matches!(row[at], Cell::Text(_))))
-            .collect();
-        let mut text = format!("{}\n", self.title);
-        for line in lines {
-            let mut written = String::new();
-            for (at, cell) in line.iter().enumerate() {
-                let width = widths[at];
-                let _ = if is_text[at] {
-                    write!(written, "  {cell:<width$}")
-                } else {
-                    write!(written, "  {cell:>width$}")
-                };
-            }
-            let _ = writeln!(text, "{}", written.trim_end());
+        let mut table = TextTable::new(&columns).indented(2);
+        for row in &self.rows {
+            let cells = row.iter().zip(&self.columns);
+            table.push(cells.map(|(cell, column)| format_cell(cell, column.unit)));
         }
+        let mut text = format!("{}\n{table}\n", self.title);
         if self.rows.is_empty() {
             text.push_str("  nothing\n");
         }

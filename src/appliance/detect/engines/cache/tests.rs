@@ -100,7 +100,7 @@ fn the_differences_to_the_nearest_engine_are_reported() {
             EngineSpec {
                 calibration: Some(Calibration {
                     path: "c".into(),
-                    sha256: Some("f".repeat(64)),
+                    sha256: Some([0xff; 32].into()),
                 }),
                 ..wanted.clone()
             },
@@ -109,7 +109,7 @@ fn the_differences_to_the_nearest_engine_are_reported() {
         (
             {
                 let mut other = wanted.clone();
-                other.file.sha256 = "b".repeat(64);
+                other.file.sha256 = [0xbb; 32].into();
                 other
             },
             "it was built of another network (SHA-256 bbbbbbbbbbbb…), and the model's is aaaaaaaaaaaa…",

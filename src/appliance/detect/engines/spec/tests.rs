@@ -11,7 +11,7 @@ pub(in crate::engines) fn engine_spec() -> EngineSpec {
         file: ModelFile {
             precision: "int8".to_owned(),
             path: "models/tiny/tiny_int8.onnx".into(),
-            sha256: "a".repeat(64),
+            sha256: [0xaa; 32].into(),
             weights: Vec::new(),
         },
         precision: Precision::Int8,

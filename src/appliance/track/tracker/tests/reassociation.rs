@@ -1,4 +1,4 @@
-//! Tracks that were lost and are found again by their way.
+//! Re-association of lost tracks by their trajectory.
 
 use super::*;
 
@@ -14,15 +14,15 @@ fn behind(hidden: usize) -> Vec<Vec<Detection>> {
 #[test]
 fn an_object_that_reappears_after_occlusion_keeps_its_id() {
     for kind in [TrackerKind::Iou, TrackerKind::Sort, TrackerKind::ByteTrack] {
-        let patient = |reassociate_frames| TrackerConfig {
+        let config_with = |reassociate_frames| TrackerConfig {
             max_lost_frames: 2,
             reassociate_frames,
             min_new_track_score: 0.0,
             ..TrackerConfig::new(kind)
         };
         let frames = behind(25);
-        for (reassociate_frames, wanted) in [(0, vec![1, 2]), (40, vec![1])] {
-            let mut tracker = Tracker::new(&patient(reassociate_frames));
+        for (reassociate_frames, expected) in [(0, vec![1, 2]), (40, vec![1])] {
+            let mut tracker = Tracker::new(&config_with(reassociate_frames));
             let mut ids = Vec::new();
             for detections in &frames {
                 let tracks = tracker.update(detections);
@@ -40,7 +40,7 @@ fn an_object_that_reappears_after_occlusion_keeps_its_id() {
             ids.retain(|id| *id != UNCONFIRMED.0);
             ids.sort_unstable();
             ids.dedup();
-            assert_eq!(ids, wanted, "{kind:?}, {reassociate_frames}");
+            assert_eq!(ids, expected, "{kind:?}, {reassociate_frames}");
         }
     }
 }
@@ -56,12 +56,12 @@ fn a_track_that_is_not_reassociated_ends_once() {
     }
     let lost: Vec<_> = (0..7).map(|_| states(tracker.update(&[]))).collect();
     for (frame, states) in lost.iter().enumerate() {
-        let wanted = match frame {
+        let expected = match frame {
             0..5 => vec![(1, TrackState::Lost)],
             5 => vec![(1, TrackState::Ended)],
             _ => vec![],
         };
-        assert_eq!(*states, wanted, "{frame}");
+        assert_eq!(*states, expected, "{frame}");
     }
 }
 
@@ -83,18 +83,18 @@ fn two_occluded_objects_keep_their_own_ids() {
         reassociate_frames: 60,
         ..config()
     });
-    let mut seen = Vec::new();
+    let mut observed = Vec::new();
     for at in 0..45 {
         let tracks = tracker.update(&frame(at));
         if at == 10 || at == 44 {
-            let mut places: Vec<_> = tracks
+            let mut positions: Vec<_> = tracks
                 .iter()
                 .map(|track| (track.id.0, track.xyxy[1] as i32))
                 .collect();
-            places.sort_unstable();
-            seen.push(places);
+            positions.sort_unstable();
+            observed.push(positions);
         }
     }
-    assert_eq!(seen[0], seen[1]);
-    assert_eq!(seen[0].len(), 2);
+    assert_eq!(observed[0], observed[1]);
+    assert_eq!(observed[0].len(), 2);
 }

@@ -1,0 +1,317 @@
+//! `jetwatch bench`: the speed of the pipeline, or of a part of it, on this machine.
+//!
+//! One run is measured in this process. Several (`--processes`, `--sweep`, `--repeat`, `--compare`) are separate
+//! processes of this program, with hidden arguments. The measurements are those of `jetwatch_bench`.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+
+use jetwatch_bench::{self as bench, BenchOptions, ChildRun, RunPlan};
+use jetwatch_config::Config;
+use jetwatch_pipeline as pipeline;
+use jetwatch_platform::SysRoot;
+use jetwatch_platform::tune::{self, ClockBoost};
+use jetwatch_source::StopToken;
+use jetwatch_telemetry as telemetry;
+
+use super::{Exit, parse_duration, progress, signals};
+
+/// Arguments of `jetwatch bench`.
+#[derive(Debug, Args)]
+pub(super) struct BenchArgs {
+    /// Configuration file. Its messages go to an internal broker and to files in the output folder.
+    #[arg(short, long, value_name = "FILE", required_unless_present = "source", conflicts_with_all = ["source", "model"])]
+    config: Option<PathBuf>,
+    /// Any source, instead of a configuration: a video file, rtsp://…, synthetic://…
+    #[arg(long)]
+    source: Option<String>,
+    /// Model folder with its model.yaml; without one, ground truth of a synthetic source replaces the network.
+    #[arg(long, value_name = "DIR", requires = "source")]
+    model: Option<String>,
+    /// Set a key of the configuration, such as detector.workers=2. May be given several times.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    settings: Vec<String>,
+    /// Measure one part only, with input from memory.
+    #[arg(long, value_enum, value_name = "PART")]
+    only: Option<PartArg>,
+    /// Stop after this many batches, including warm-up.
+    #[arg(long, value_name = "N", conflicts_with_all = ["frames", "duration"], value_parser = clap::value_parser!(u64).range(1..))]
+    batches: Option<u64>,
+    /// Stop after this many frames, including warm-up. Default where nothing is given: 1000, with --ablation 300.
+    #[arg(long, value_name = "N", conflicts_with = "duration", value_parser = clap::value_parser!(u64).range(1..))]
+    frames: Option<u64>,
+    /// Stop after this time, such as 20s or 5m.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    duration: Option<Duration>,
+    /// Discard this many batches at the start, and as many at the end.
+    #[arg(short, long, value_name = "N", default_value_t = 5)]
+    warmup: u32,
+    /// With --only: number of frames to preload; they are used in turn.
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..))]
+    preload: u16,
+    /// Folder for benchmark.json and all other output files.
+    #[arg(short, long, value_name = "DIR", default_value = "benchmark")]
+    output: PathBuf,
+    /// Print the speeds as JSON instead of tables.
+    #[arg(long)]
+    json: bool,
+    /// Try every value of a configuration key: batch_size=1,2,4. Several keys are combined.
+    #[arg(long, value_name = "KEY=VALUES", conflicts_with = "compare")]
+    sweep: Vec<String>,
+    /// Compare with this second configuration; both run alternately.
+    #[arg(long, value_name = "FILE", requires = "config")]
+    compare: Option<PathBuf>,
+    /// Run an ablation: six steps from a naive pipeline to the best one (queues, no rendering, scaling first, batches,
+    /// INT8 at intervals), with the gain of each step.
+    #[arg(long, conflicts_with_all = ["only", "batches", "sweep", "compare", "processes", "gpus", "no_record"])]
+    ablation: bool,
+    /// Repeat everything this many times. Default: 5 with --compare, else 1.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    repeat: Option<u32>,
+    /// Number of concurrent processes on each GPU, each on its own CPU cores.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    processes: u16,
+    /// GPUs to run processes on.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    gpus: u16,
+    /// Hold the clocks at their maximum during the benchmark, as root, and restore them.
+    #[arg(long)]
+    maximize_clocks: bool,
+    /// Keep no single ranges, only speeds: to measure the cost of keeping them.
+    #[arg(long, conflicts_with_all = ["only", "processes", "gpus"])]
+    no_record: bool,
+    /// Step of the ablation for this process, from 1.
+    #[arg(long, hide = true, value_name = "N")]
+    ablation_step: Option<usize>,
+    /// This process is one of several: end with its parent.
+    #[arg(long, hide = true)]
+    one_of_several: bool,
+    /// CPU cores for this process, numbers separated by commas.
+    #[arg(long, hide = true, value_delimiter = ',')]
+    cores: Vec<usize>,
+    /// Use this folder as the system's root, for tests.
+    #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
+    root: PathBuf,
+}
+
+/// Parts that can be measured separately.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum PartArg {
+    /// The sources: decoding, scaling, conversion.
+    Decode,
+    /// Scaling of one image of the first source's size, repeated from memory.
+    Scale,
+    /// Tensor, inference and output decoding, on preloaded frames.
+    Detect,
+    /// Tracker and track life cycle, on detections of preloaded frames.
+    Track,
+    /// Messages of preloaded frames, up to the queues.
+    Publish,
+    /// Each layer of the network, on single frames (TensorRT only).
+    Layers,
+}
+
+impl PartArg {
+    /// As on the command line.
+    fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
+
+    /// The stage of the pipeline; `None` for layers, which are measured in another way.
+    fn stage(self) -> Option<pipeline::BenchStage> {
+        match self {
+            Self::Decode => Some(pipeline::BenchStage::Decode),
+            Self::Scale => Some(pipeline::BenchStage::Scale),
+            Self::Detect => Some(pipeline::BenchStage::Detect),
+            Self::Track => Some(pipeline::BenchStage::Track),
+            Self::Publish => Some(pipeline::BenchStage::Publish),
+            Self::Layers => None,
+        }
+    }
+}
+
+/// Measures what the arguments ask for.
+pub(super) fn run(args: &BenchArgs) -> anyhow::Result<Exit> {
+    telemetry::start_logging(log::LevelFilter::Warn);
+    if args.one_of_several {
+        bench::end_with_parent()?;
+    }
+    bench::pin(&args.cores)?;
+    let options = args.options()?;
+    let config = options.load_config()?;
+    if args.only == Some(PartArg::Layers) {
+        let runs = usize::try_from(args.frames.unwrap_or(bench::DEFAULT_FRAMES))?;
+        let document = bench::measure_layers(&config, usize::from(args.preload), runs)?;
+        println!("{document:#}");
+        return Ok(Exit::Success);
+    }
+    let plan = RunPlan::new(&options, &|text| eprintln!("jetwatch: warning: {text}"))?;
+    bench::prepare_folder(&options.output)?;
+    if !args.one_of_several {
+        for restored in tune::restore_after_crash(&options.root)? {
+            let name = restored.setting.name();
+            eprintln!(
+                "{name}: {} again; a benchmark that was killed had held them",
+                restored.before
+            );
+        }
+    }
+    let held = match args.maximize_clocks {
+        true => Some(ClockBoost::acquire(&options.root)?),
+        false => None,
+    };
+    let result = match plan {
+        Some(plan) => run_series(args, &options, &plan),
+        None => run_once(args, &options, config),
+    };
+    if let Some(held) = held {
+        held.restore()?;
+    }
+    result
+}
+
+/// One run in this process.
+fn run_once(args: &BenchArgs, options: &BenchOptions, config: Config) -> anyhow::Result<Exit> {
+    let found = match args.only.and_then(PartArg::stage) {
+        Some(stage) => {
+            let stop = StopToken::default();
+            signals::listen(stop.clone(), || {})?;
+            bench::measure_stage(options, config, stage, stop)?
+        }
+        None => {
+            let started = |pipeline: &pipeline::Pipeline| {
+                signals::listen(pipeline.stop_token(), pipeline.dot_request())?;
+                if !args.one_of_several {
+                    progress::show(pipeline.stop_token(), pipeline.progress());
+                }
+                Ok(())
+            };
+            bench::measure_pipeline(options, config, &started, &|name, error| {
+                let text = format!("jetwatch: source {name}: {error}");
+                eprintln!("{}", telemetry::with_error_prefix(&text));
+            })?
+        }
+    };
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&found.speed)?);
+    } else if !args.one_of_several {
+        println!("{}", bench::run_table(&found.document, &found.speed));
+        println!("Written: {}", found.path.display());
+    }
+    Ok(match found.has_failed_sources {
+        true => Exit::SourceFailed,
+        false => Exit::Success,
+    })
+}
+
+/// Several runs, each in a process of its own.
+fn run_series(
+    args: &BenchArgs,
+    options: &BenchOptions,
+    plan: &RunPlan<'_>,
+) -> anyhow::Result<Exit> {
+    let stop = StopToken::default();
+    signals::listen(stop.clone(), || {})?;
+    let command = |child: &ChildRun<'_>| args.command(options.max_frames(), child);
+    let found = plan.run(&stop, &command, &|line| eprintln!("{line}"))?;
+    if args.json {
+        println!("{:#}", found.document);
+    } else {
+        println!("{}", found.table);
+        println!("Written: {}", found.path.display());
+    }
+    let Some(failure) = found.failure else {
+        return Ok(Exit::Success);
+    };
+    eprintln!("jetwatch: {failure}");
+    Ok(Exit::Failure)
+}
+
+impl BenchArgs {
+    fn options(&self) -> anyhow::Result<BenchOptions> {
+        Ok(BenchOptions {
+            config: self.config.clone(),
+            source: self.source.clone(),
+            model: self.model.clone(),
+            settings: self.settings()?,
+            part: self.only.map(PartArg::name),
+            batches: self.batches,
+            frames: self.frames,
+            duration: self.duration,
+            warmup: self.warmup,
+            preload: self.preload,
+            output: self.output.clone(),
+            sweep: self.sweep.clone(),
+            compare: self.compare.clone(),
+            ablation: self.ablation,
+            repeat: self.repeat,
+            processes: self.processes,
+            gpus: self.gpus,
+            maximize_clocks: self.maximize_clocks,
+            keeps_ranges: !self.no_record,
+            ablation_step: self.ablation_step,
+            root: SysRoot::new(&self.root),
+        })
+    }
+
+    /// What `--set` gives.
+    fn settings(&self) -> anyhow::Result<Vec<(String, String)>> {
+        let read = |text: &String| {
+            let (key, value) = text.split_once('=').with_context(|| {
+                format!("--set {text}: expected KEY=VALUE, such as detector.workers=2")
+            })?;
+            Ok((key.trim().to_owned(), value.trim().to_owned()))
+        };
+        self.settings.iter().map(read).collect()
+    }
+
+    /// This program again, for one run of a series that stops after `max_frames`.
+    fn command(&self, max_frames: Option<u64>, child: &ChildRun<'_>) -> anyhow::Result<Command> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg("bench").arg("--one-of-several");
+        command
+            .arg("--output")
+            .arg(child.output)
+            .arg("--root")
+            .arg(&self.root);
+        command.args(["--warmup".to_owned(), self.warmup.to_string()]);
+        command.args(["--preload".to_owned(), self.preload.to_string()]);
+        if let Some(config) = child.config {
+            command.arg("--config").arg(config);
+        }
+        let texts = [
+            ("--source", self.source.clone()),
+            ("--model", self.model.clone()),
+            ("--batches", self.batches.map(|batches| batches.to_string())),
+            ("--frames", max_frames.map(|frames| frames.to_string())),
+            (
+                "--duration",
+                self.duration
+                    .map(|time| format!("{}ms", time.as_millis().max(1))),
+            ),
+            ("--only", self.only.map(PartArg::name)),
+        ];
+        for (option, value) in texts {
+            if let Some(value) = value {
+                command.arg(format!("{option}={value}"));
+            }
+        }
+        for (key, value) in child.settings {
+            command.arg(format!("--set={key}={value}"));
+        }
+        if let Some(step) = child.step {
+            command.arg(format!("--ablation-step={}", step.number()));
+        }
+        if self.no_record {
+            command.arg("--no-record");
+        }
+        if !child.cores.is_empty() {
+            command.arg("--cores").arg(child.cores.join(","));
+        }
+        Ok(command)
+    }
+}

@@ -1,0 +1,261 @@
+//! One run in this process, to `benchmark.json`.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use jetwatch_config::{Broker, Config, TlsConfig};
+use jetwatch_pipeline::{self as pipeline, Options, Pipeline, RunLimit};
+use jetwatch_source::{SourceError, StopToken};
+use jetwatch_telemetry::{Level, Trace, process_usage};
+
+use super::ablation_run::StepRun;
+use super::system_info::SystemObserver;
+use super::{AblationStep, BenchOptions, TraceStats, document};
+
+/// The name of the result.
+pub(super) const FILE: &str = "benchmark.json";
+
+/// The speeds of a run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Speed {
+    /// Frames per second, end to end.
+    pub fps: f64,
+    /// Frames per second of the networks without the rest of the pipeline; `None` where none ran.
+    pub inference_fps: Option<f64>,
+    /// Frames, warm-up included.
+    pub frames: u64,
+    /// The detector's batches, warm-up included; `None` where they were not recorded, or none ran.
+    pub batches: Option<u64>,
+    /// CPU time of the whole process per frame, in ms.
+    pub cpu_ms_per_frame: f64,
+    /// Highest resident memory, in MiB.
+    pub peak_rss_mib: f64,
+}
+
+/// One run.
+#[derive(Debug)]
+pub struct SingleRun {
+    /// As it was written.
+    pub document: Value,
+    /// The speeds of the document.
+    pub speed: Speed,
+    /// The file that holds the document.
+    pub path: PathBuf,
+    /// Whether a source failed for good.
+    pub has_failed_sources: bool,
+}
+
+/// Runs the pipeline and writes `benchmark.json`. `started` is called with the running pipeline, `source_failed` at the end for
+/// each source that failed for good.
+///
+/// # Errors
+/// The pipeline cannot be started or fails, nothing is left to measure, or the file cannot be written.
+pub fn measure_pipeline(
+    args: &BenchOptions,
+    mut config: Config,
+    started: &dyn Fn(&Pipeline) -> anyhow::Result<()>,
+    source_failed: &dyn Fn(&str, &SourceError),
+) -> anyhow::Result<SingleRun> {
+    isolate(&mut config, &args.output);
+    let step = args.ablation_step.and_then(AblationStep::by_number);
+    let step = step.map(|step| StepRun::new(step, &config, &args.output));
+    let output = run_pipeline(args, &config, step.transpose()?, started, source_failed)?;
+    write_run(args, output)
+}
+
+/// Runs one stage on input from memory until its limit or `stop`, and writes `benchmark.json`.
+///
+/// # Errors
+/// The stage cannot be started or fails, nothing is left to measure, or the file cannot be written.
+pub fn measure_stage(
+    args: &BenchOptions,
+    mut config: Config,
+    stage: pipeline::BenchStage,
+    stop: StopToken,
+) -> anyhow::Result<SingleRun> {
+    isolate(&mut config, &args.output);
+    let output = run_stage(args, &config, stage, stop)?;
+    write_run(args, output)
+}
+
+fn write_run(
+    args: &BenchOptions,
+    (mut document, speed, has_failed_sources): RunOutput,
+) -> anyhow::Result<SingleRun> {
+    document["speed"] = json!(speed);
+    let path = args.output.join(FILE);
+    write(&path, &document)?;
+    Ok(SingleRun {
+        document,
+        speed,
+        path,
+        has_failed_sources,
+    })
+}
+
+/// Nothing that a daemon uses at the same time is touched: its broker, its client's name, its files.
+fn isolate(config: &mut Config, folder: &Path) {
+    if let Some(mqtt) = &mut config.publish.mqtt {
+        mqtt.broker = Broker::Embedded {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+        };
+        mqtt.tls = TlsConfig::default();
+    }
+    if let Some(lines) = &mut config.publish.json_lines {
+        lines.path = Some(folder.join("messages.jsonl"));
+    }
+}
+
+/// The document, the speeds, and whether a source failed for good.
+type RunOutput = (Value, Speed, bool);
+
+fn run_pipeline(
+    args: &BenchOptions,
+    config: &Config,
+    mut step: Option<StepRun>,
+    started: &dyn Fn(&Pipeline) -> anyhow::Result<()>,
+    source_failed: &dyn Fn(&str, &SourceError),
+) -> anyhow::Result<RunOutput> {
+    let root = &args.root;
+    let trace = args.keeps_ranges.then(Trace::default);
+    let warmup = usize::try_from(args.warmup)?;
+    let (pipeline, config) = loop {
+        let config = step.as_ref().map_or(config, StepRun::config).clone();
+        let options = Options {
+            duration: args.duration,
+            max_frames: args.max_frames(),
+            max_batches: args.batches,
+            warmup_frames: (warmup * config.detector.batch_size) as u64,
+            trace: trace.clone(),
+            root: root.clone(),
+            synthetic: Some(jetwatch_traffic::synthetic_factory()),
+            ..Options::default()
+        };
+        let options = match &step {
+            Some(step) => step.adapt(options),
+            None => options,
+        };
+        match Pipeline::start(&config, options) {
+            Ok(pipeline) => break (pipeline, config),
+            Err(error) => {
+                if !step
+                    .as_mut()
+                    .is_some_and(|step| step.retry_single_crops(&error))
+                {
+                    return Err(error.into());
+                }
+            }
+        }
+    };
+    let runs = pipeline.detector_description().to_owned();
+    started(&pipeline)?;
+    let observer = SystemObserver::start(root);
+    let outcome = pipeline.wait();
+    let meta = observer.finish(args, Some(&runs));
+    if let Some(failure) = outcome.failure {
+        return Err(failure.into());
+    }
+    for (name, error) in &outcome.failed_sources {
+        source_failed(name, error);
+    }
+    let report = &outcome.report;
+    let mut speed = Speed {
+        fps: report.fps,
+        inference_fps: Some(report.inference_fps),
+        frames: report.sources.iter().map(|source| source.detected).sum(),
+        batches: None,
+        cpu_ms_per_frame: report.cpu_ms_per_frame,
+        peak_rss_mib: report.peak_rss_mib,
+    };
+    let mut result = match trace {
+        Some(trace) => {
+            let measured = TraceStats::new(&trace.drain(), warmup, config.detector.batch_size)?;
+            set_speeds(&mut speed, &measured, &config);
+            document(&measured, meta)
+        }
+        None => json!({ "meta": meta }),
+    };
+    result["run"] = json!(report);
+    if let Some(step) = step {
+        result["ablation"] = step.to_json();
+    }
+    Ok((result, speed, !outcome.failed_sources.is_empty()))
+}
+
+fn run_stage(
+    args: &BenchOptions,
+    config: &Config,
+    part: pipeline::BenchStage,
+    stop: StopToken,
+) -> anyhow::Result<RunOutput> {
+    let trace = Trace::default();
+    // A part that works on single frames has as many batches as frames.
+    let size = config.detector.batch_size;
+    let batches = args.batches.map(|batches| batches * size as u64);
+    let budget = RunLimit::new(args.max_frames().or(batches), args.duration, stop);
+    let observer = SystemObserver::start(&args.root);
+    let cpu = process_usage().cpu;
+    let preload = usize::from(args.preload);
+    let frames = pipeline::bench_stage(
+        config,
+        part,
+        preload,
+        budget,
+        &trace,
+        Some(&jetwatch_traffic::synthetic_factory()),
+    )?;
+    let cpu = process_usage().cpu.saturating_sub(cpu);
+    let meta = observer.finish(args, None);
+    let entries = trace.drain();
+    let measured = TraceStats::new(&entries, usize::try_from(args.warmup)?, size)?;
+    let mut speed = Speed {
+        fps: 0.0,
+        inference_fps: None,
+        frames,
+        batches: None,
+        cpu_ms_per_frame: cpu.as_secs_f64() * 1e3 / frames.max(1) as f64,
+        peak_rss_mib: process_usage().peak_rss_bytes as f64 / f64::from(1 << 20),
+    };
+    set_speeds(&mut speed, &measured, config);
+    Ok((document(&measured, meta), speed, false))
+}
+
+fn set_speeds(speed: &mut Speed, stats: &TraceStats, config: &Config) {
+    speed.fps = stats.fps();
+    speed.inference_fps = stats.inference_fps(config.detector.workers);
+    let detect = stats.level(Level::Detect);
+    speed.batches = detect.map(|level| level.batches.len() as u64);
+}
+
+/// Makes the folder and writes a file to it as a trial, so that a run does not fail at its end.
+///
+/// # Errors
+/// Nothing can be written to it.
+pub fn prepare_folder(folder: &Path) -> anyhow::Result<()> {
+    let trial = folder.join(".trial");
+    fs::create_dir_all(folder)
+        .and_then(|()| fs::write(&trial, ""))
+        .and_then(|()| fs::remove_file(&trial))
+        .with_context(|| {
+            format!(
+                "cannot write to the folder {}; choose another one with --output",
+                folder.display()
+            )
+        })
+}
+
+/// Writes beside the file first, so that a reader never sees half of it.
+pub(super) fn write(path: &Path, document: &Value) -> anyhow::Result<()> {
+    let text = serde_json::to_string_pretty(document)? + "\n";
+    jetwatch_files::write(path, text.as_bytes()).with_context(|| {
+        format!(
+            "cannot write {}; choose another folder with --output",
+            path.display()
+        )
+    })
+}

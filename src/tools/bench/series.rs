@@ -1,0 +1,431 @@
+//! Several runs, each in a process of its own: concurrent ones, one for each point of a sweep, repeated, or two configurations
+//! in turns.
+//!
+//! Rounds go over all points before the next round begins, and every second round goes backwards, so that a rising
+//! temperature or other load affects all of them alike.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use rustix::process::{Pid, Signal};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use jetwatch_source::StopToken;
+
+use super::cores::{allowed_cores, shares};
+use super::run::{FILE, Speed, write};
+use super::{
+    AblationStep, BenchOptions, Comparison, Noise, Statistics, ablation_run, cartesian, mean, table,
+};
+
+/// Interval at which the processes are polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+
+/// All runs of this call.
+pub struct RunPlan<'a> {
+    args: &'a BenchOptions,
+    points: Vec<Point>,
+    rounds: u32,
+}
+
+/// One configuration.
+struct Point {
+    /// Name of its folder and in tables; empty where there is one point only.
+    name: String,
+    config: Option<PathBuf>,
+    settings: Vec<(String, String)>,
+    /// The step of the ablation that it is.
+    step: Option<AblationStep>,
+}
+
+/// Results of one point.
+#[derive(Serialize)]
+pub(super) struct PointResult {
+    pub(super) name: String,
+    settings: Vec<String>,
+    pub(super) runs: Vec<RunResult>,
+    /// Frames per second of the runs without an error.
+    pub(super) fps: Option<Statistics>,
+    pub(super) inference_fps: Option<Statistics>,
+    pub(super) warnings: Vec<String>,
+}
+
+/// Result of one run of one point.
+#[derive(Serialize)]
+pub(super) struct RunResult {
+    round: u32,
+    pub(super) folder: PathBuf,
+    /// Frames per second, summed over the processes.
+    pub(super) fps: Option<f64>,
+    inference_fps: Option<f64>,
+    /// Description of the detector.
+    pub(super) detector: Option<String>,
+    pub(super) error: Option<String>,
+}
+
+/// One process to start.
+#[derive(Debug)]
+pub struct ChildRun<'a> {
+    /// Its configuration file, if there is one.
+    pub config: Option<&'a Path>,
+    /// Keys of the configuration and their values.
+    pub settings: &'a [(String, String)],
+    /// The step of the ablation that it runs.
+    pub step: Option<AblationStep>,
+    /// The CPU cores that it may use; empty: all.
+    pub cores: &'a [String],
+    /// Folder for its `benchmark.json`.
+    pub output: &'a Path,
+}
+
+/// Results of all runs.
+#[derive(Debug)]
+pub struct SeriesResult {
+    /// As it was written.
+    pub document: Value,
+    /// The document as a table.
+    pub table: String,
+    /// The file that holds the document.
+    pub path: PathBuf,
+    /// A sentence where runs failed.
+    pub failure: Option<String>,
+}
+
+/// Ends this process together with the one that started it.
+///
+/// # Errors
+/// The system refuses.
+pub fn end_with_parent() -> anyhow::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::TERM))
+        .context("cannot request to end together with the benchmark")
+}
+
+impl<'a> RunPlan<'a> {
+    /// The runs that `args` ask for; `None`: a single one, which needs no process of its own. Every point's configuration
+    /// is read here, so that nothing runs before all are right. `warn` receives what an ablation cannot show.
+    ///
+    /// # Errors
+    /// A configuration or `--sweep` is wrong, or the steps of an ablation cannot run.
+    pub fn new(args: &'a BenchOptions, warn: &dyn Fn(&str)) -> anyhow::Result<Option<Self>> {
+        let settings = args.settings.as_slice();
+        let point = |name: &str, config: &Option<PathBuf>, more: &[(String, String)]| Point {
+            name: name.to_owned(),
+            config: config.clone(),
+            settings: [settings, more].concat(),
+            step: None,
+        };
+        let of_step = |step: AblationStep| Point {
+            step: Some(step),
+            ..point(step.name(), &args.config, &[])
+        };
+        let mut points: Vec<Point> = match &args.compare {
+            Some(_) => vec![
+                point("a", &args.config, &[]),
+                point("b", &args.compare, &[]),
+            ],
+            None if args.ablation => AblationStep::ALL.map(of_step).into(),
+            None => cartesian(&args.axes()?)?
+                .iter()
+                .map(|more| point(&folder_name(more), &args.config, more))
+                .collect(),
+        };
+        let mut runtime = None;
+        for point in &points {
+            let config = args.config(point.config.as_deref(), &point.settings)?;
+            if point.step == Some(AblationStep::Naive) {
+                ablation_run::check_prerequisites(args, &config, warn)?;
+                runtime = ablation_run::common_runtime(&config)?;
+            }
+        }
+        for point in &mut points {
+            point.settings.extend(runtime.clone());
+        }
+        let rounds = args.rounds();
+        let is_single = points.len() == 1 && rounds == 1 && args.processes * args.gpus == 1;
+        let is_swept = !args.sweep.is_empty();
+        Ok((!is_single || is_swept).then_some(Self {
+            args,
+            points,
+            rounds,
+        }))
+    }
+
+    /// Runs everything and writes `series.json`, or `ablation.json`. `command` makes the command that starts this program again
+    /// for one run; `on_run` receives a line of text for each run that ended.
+    ///
+    /// # Errors
+    /// It was stopped, or a file cannot be written. A run that fails is a result.
+    pub fn run(
+        &self,
+        stop: &StopToken,
+        command: &dyn Fn(&ChildRun<'_>) -> anyhow::Result<Command>,
+        on_run: &dyn Fn(&str),
+    ) -> anyhow::Result<SeriesResult> {
+        let mut results: Vec<Vec<RunResult>> = self.points.iter().map(|_| Vec::new()).collect();
+        for round in 1..=self.rounds {
+            let mut order: Vec<usize> = (0..self.points.len()).collect();
+            if round % 2 == 0 {
+                order.reverse();
+            }
+            for index in order {
+                if stop.is_stopped() {
+                    bail!(
+                        "stopped by a signal; what was measured before is in {}",
+                        self.args.output.display()
+                    );
+                }
+                let point = &self.points[index];
+                let result = self.run_point(point, round, stop, command);
+                on_run(&self.describe_result(point, &result));
+                results[index].push(result);
+            }
+        }
+        let results: Vec<PointResult> = self.points.iter().zip(results).map(summarize).collect();
+        if self.args.ablation {
+            return ablation_run::write_result(self.args, &results, self.rounds);
+        }
+        let comparison = self.comparison(&results);
+        let document = json!({
+            "points": results,
+            "comparison": comparison,
+            "rounds": self.rounds,
+            "processes": self.args.processes,
+            "gpus": self.args.gpus,
+        });
+        let path = self.args.output.join("series.json");
+        write(&path, &document)?;
+        let mut table = table::of_series(&results);
+        if let (Some(comparison), Some(other)) = (&comparison, &self.args.compare) {
+            let first = self.args.config.as_deref().unwrap_or(Path::new("a"));
+            let (first, second) = (first.display().to_string(), other.display().to_string());
+            table += &format!("\n{}", comparison.describe(&first, &second));
+        }
+        let runs = || results.iter().flat_map(|point| &point.runs);
+        let (all, failed) = (
+            runs().count(),
+            runs().filter(|run| run.error.is_some()).count(),
+        );
+        let failure = (failed > 0).then(|| {
+            format!(
+                "{failed} of {all} runs failed; see the messages above and {}",
+                path.display()
+            )
+        });
+        Ok(SeriesResult {
+            document,
+            table,
+            path,
+            failure,
+        })
+    }
+
+    fn comparison(&self, results: &[PointResult]) -> Option<Comparison> {
+        let [first, second] = results else {
+            return None;
+        };
+        self.args.compare.as_ref()?;
+        // A pair of which one failed is left out.
+        let pairs = first.runs.iter().zip(&second.runs);
+        let pairs = pairs.filter_map(|(first, second)| Some((first.fps?, second.fps?)));
+        let (first, second): (Vec<f64>, Vec<f64>) = pairs.unzip();
+        Comparison::paired(&first, &second)
+    }
+
+    fn describe_result(&self, point: &Point, result: &RunResult) -> String {
+        let name = if point.name.is_empty() {
+            "run"
+        } else {
+            &point.name
+        };
+        let reported = match (&result.error, result.fps) {
+            (Some(error), _) => format!("failed: {error}"),
+            (None, fps) => format!("{:.1} frames/s", fps.unwrap_or_default()),
+        };
+        format!(
+            "{name}, round {} of {}: {reported}",
+            result.round, self.rounds
+        )
+    }
+
+    /// One round of one point: all of its processes at the same time.
+    fn run_point(
+        &self,
+        point: &Point,
+        round: u32,
+        stop: &StopToken,
+        command: &dyn Fn(&ChildRun<'_>) -> anyhow::Result<Command>,
+    ) -> RunResult {
+        let mut folder = self.args.output.join(&point.name);
+        if self.rounds > 1 {
+            folder.push(format!("run_{round}"));
+        }
+        let documents = self.run_processes(point, &folder, stop, command);
+        let detector = documents.as_ref().ok().and_then(|documents| {
+            let detector = documents.first()?["meta"]["versions"]["detector"].as_str();
+            detector.map(str::to_owned)
+        });
+        let speeds = documents.and_then(|documents| {
+            let speeds = documents
+                .iter()
+                .map(|document| Speed::deserialize_from(&document["speed"]));
+            speeds.collect::<anyhow::Result<Vec<Speed>>>()
+        });
+        let sum = |number: &dyn Fn(&Speed) -> Option<f64>| -> Option<f64> {
+            speeds.as_ref().ok()?.iter().map(number).sum()
+        };
+        RunResult {
+            round,
+            fps: sum(&|speed| Some(speed.fps)),
+            inference_fps: sum(&|speed| speed.inference_fps),
+            detector,
+            error: speeds.as_ref().err().map(|error| format!("{error:#}")),
+            folder,
+        }
+    }
+
+    /// The `benchmark.json` of each process.
+    fn run_processes(
+        &self,
+        point: &Point,
+        folder: &Path,
+        stop: &StopToken,
+        command: &dyn Fn(&ChildRun<'_>) -> anyhow::Result<Command>,
+    ) -> anyhow::Result<Vec<Value>> {
+        let (processes, gpus) = (self.args.processes, self.args.gpus);
+        let count = usize::from(processes) * usize::from(gpus);
+        let cores = shares(&allowed_cores()?, count);
+        let mut started: Vec<(PathBuf, Child)> = Vec::new();
+        for gpu in 0..gpus {
+            for process in 0..processes {
+                let place = started.len();
+                let own = match count {
+                    1 => folder.to_owned(),
+                    _ => folder.join(format!("proc_{process}_gpu_{gpu}")),
+                };
+                // The result of an earlier call must not be read as that of this one.
+                let _ = fs::remove_file(own.join(FILE));
+                let is_on_one_core = point.step.is_some_and(AblationStep::is_on_one_core);
+                let mut command = command(&ChildRun {
+                    config: point.config.as_deref(),
+                    settings: &point.settings,
+                    step: point.step,
+                    cores: match count {
+                        1 if is_on_one_core => cores[place].get(..1).unwrap_or_default(),
+                        1 => &[],
+                        _ => &cores[place],
+                    },
+                    output: &own,
+                })?;
+                if gpus > 1 {
+                    command.env("CUDA_VISIBLE_DEVICES", gpu.to_string());
+                }
+                let child = command
+                    .stdin(Stdio::null())
+                    .stdout(Stdio::null())
+                    .spawn()
+                    .context("cannot start a process of this program")?;
+                started.push((own, child));
+            }
+        }
+        wait(&mut started, stop)?;
+        let mut documents = Vec::new();
+        for (own, child) in &mut started {
+            let status = child.wait()?;
+            ensure!(status.success(), "{} ended with {status}", own.display());
+            let path = own.join(FILE);
+            let text =
+                fs::read(&path).with_context(|| format!("no result in {}", path.display()))?;
+            documents.push(serde_json::from_slice::<Value>(&text)?);
+        }
+        if count > 1 {
+            let args = json!({ "num_processes": processes, "num_gpus": gpus, "warmup_batches": self.args.warmup });
+            let machine = &documents[0]["meta"]["machine_name"];
+            let meta = json!({ "args": args, "machine_name": machine, "cores": cores });
+            write(
+                &folder.join("benchmark_mean.json"),
+                &mean(&documents, meta)?,
+            )?;
+        }
+        Ok(documents)
+    }
+}
+
+impl Speed {
+    fn deserialize_from(value: &Value) -> anyhow::Result<Self> {
+        serde_json::from_value(value.clone()).context("a process has written no speeds")
+    }
+}
+
+/// Waits for all processes. When one fails, or a stop is requested, the others get SIGTERM.
+fn wait(started: &mut [(PathBuf, Child)], stop: &StopToken) -> anyhow::Result<()> {
+    let mut is_ending = false;
+    loop {
+        let (mut running, mut failed) = (0, false);
+        for (_, child) in started.iter_mut() {
+            match child.try_wait()? {
+                None => running += 1,
+                Some(status) => failed |= !status.success(),
+            }
+        }
+        if running == 0 {
+            return Ok(());
+        }
+        if (failed || stop.is_stopped()) && !is_ending {
+            is_ending = true;
+            for (_, child) in started.iter_mut() {
+                if child.try_wait()?.is_none()
+                    && let Ok(id) = i32::try_from(child.id())
+                    && let Some(id) = Pid::from_raw(id)
+                {
+                    // An error: it has ended in the meantime.
+                    let _ = rustix::process::kill_process(id, Signal::TERM);
+                }
+            }
+        }
+        // A stop in the meantime is handled in the next iteration.
+        std::thread::sleep(POLL_INTERVAL);
+    }
+}
+
+/// `detector.workers=2,batch_size=4` as the name of a folder.
+fn folder_name(settings: &[(String, String)]) -> String {
+    let part = |(key, value): &(String, String)| format!("{key}={value}");
+    let name = settings.iter().map(part).collect::<Vec<_>>().join(",");
+    let is_plain = |c: char| c.is_alphanumeric() || "=,._-".contains(c);
+    name.chars()
+        .map(|c| if is_plain(c) { c } else { '_' })
+        .collect()
+}
+
+fn summarize((point, runs): (&Point, Vec<RunResult>)) -> PointResult {
+    let fps: Vec<f64> = runs.iter().filter_map(|run| run.fps).collect();
+    let inference: Vec<f64> = runs.iter().filter_map(|run| run.inference_fps).collect();
+    PointResult {
+        name: point.name.clone(),
+        settings: point
+            .settings
+            .iter()
+            .map(|(key, value)| format!("{key}={value}"))
+            .collect(),
+        warnings: Noise::detect(&fps).iter().map(Noise::describe).collect(),
+        fps: Statistics::from_values(&fps),
+        inference_fps: Statistics::from_values(&inference),
+        runs,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sweep_point_has_own_folder() {
+        let settings = [("a.b", "1"), ("uri", "x:/y z")].map(|(k, v)| (k.to_owned(), v.to_owned()));
+        assert_eq!(folder_name(&settings), "a.b=1,uri=x__y_z");
+        assert_eq!(folder_name(&[]), "");
+    }
+}

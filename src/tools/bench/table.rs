@@ -1,0 +1,206 @@
+//! Results as tables for a terminal.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::run::Speed;
+use jetwatch_tables::{Align, TextTable};
+
+use super::series::PointResult;
+use super::{Comparison, Gain};
+
+/// The ranges of a `benchmark.json`, its speeds, and what limits them.
+#[must_use]
+pub fn run_table(document: &Value, speed: &Speed) -> String {
+    let mut lines = Vec::new();
+    let meta = &document["meta"];
+    lines.push(format!(
+        "Machine:   {}",
+        meta["machine_name"].as_str().unwrap_or("unknown")
+    ));
+    if let Some(mode) = meta["power_mode"].as_str() {
+        lines.push(format!("Power:     {mode}"));
+    }
+    if let Some(detector) = meta["versions"]["detector"].as_str() {
+        lines.push(format!("Detector:  {detector}"));
+    }
+    if let Some(ranges) = document["ranges"].as_array() {
+        lines.push(String::new());
+        add_ranges(ranges, &mut lines);
+    }
+    lines.push(String::new());
+    add_speeds(speed, &mut lines);
+    let throttling = meta["throttling"].as_array();
+    for cause in throttling.into_iter().flatten().filter_map(Value::as_str) {
+        lines.push(format!("Warning:   the machine was throttled: {cause}"));
+    }
+    lines.join("\n")
+}
+
+/// Times without the warm-up, in ms per batch of each range.
+fn add_ranges(ranges: &[Value], lines: &mut Vec<String>) {
+    let mut columns = vec![("range, ms", Align::Left)];
+    let numbers = [
+        "batches", "frames", "mean", "std", "median", "min", "max", "p99", "GPU mean", "frames/s",
+    ];
+    columns.extend(numbers.map(|heading| (heading, Align::Right)));
+    let mut table = TextTable::new(&columns);
+    for range in ranges {
+        let numbers = &range["minus_warmup"];
+        let ms = |kind: &str, name: &str| {
+            let number = numbers[kind][name].as_f64();
+            number.map_or_else(|| "-".to_owned(), |number| format!("{number:.3}"))
+        };
+        let is_on_gpu = numbers["cpu_time"]["max"].as_f64() == Some(0.0);
+        let kind = if is_on_gpu { "gpu_time" } else { "cpu_time" };
+        let fps = numbers["throughput"].as_f64().unwrap_or_default();
+        table.push([
+            indented(range["name"].as_str().unwrap_or("?")),
+            numbers["batches"].to_string(),
+            numbers["items"].to_string(),
+            ms(kind, "mean"),
+            ms(kind, "std"),
+            ms(kind, "median"),
+            ms(kind, "min"),
+            ms(kind, "max"),
+            ms(kind, "percentile_99"),
+            ms("gpu_time", "mean"),
+            format!("{fps:.1}"),
+        ]);
+    }
+    lines.extend(table.lines());
+}
+
+fn indented(name: &str) -> String {
+    match name.split_once('/') {
+        Some((_, stage)) => format!("  {stage}"),
+        None => name.to_owned(),
+    }
+}
+
+fn add_speeds(speed: &Speed, lines: &mut Vec<String>) {
+    let inference = speed.inference_fps.map_or_else(String::new, |fps| {
+        format!(", network alone {fps:.1} frames/s")
+    });
+    let batches = speed
+        .batches
+        .map_or_else(String::new, |batches| format!(" in {batches} batches"));
+    lines.push(format!("End to end {:.1} frames/s{inference}", speed.fps));
+    lines.push(format!(
+        "           {} frames{batches}, {:.2} ms CPU per frame, {:.0} MiB",
+        speed.frames, speed.cpu_ms_per_frame, speed.peak_rss_mib
+    ));
+}
+
+/// A row for each point: medians over its rounds.
+pub(super) fn of_series(results: &[PointResult]) -> String {
+    let mut columns = vec![("point", Align::Left)];
+    let numbers = ["runs", "frames/s", "from to", "network alone"];
+    columns.extend(numbers.map(|heading| (heading, Align::Right)));
+    let mut table = TextTable::new(&columns);
+    for point in results {
+        let name = if point.name.is_empty() {
+            "run"
+        } else {
+            &point.name
+        };
+        let Some(fps) = &point.fps else {
+            table.push([name, "0", "failed"]);
+            continue;
+        };
+        let inference = point
+            .inference_fps
+            .map_or("-".to_owned(), |fps| format!("{:.1}", fps.median));
+        table.push([
+            name.to_owned(),
+            fps.count.to_string(),
+            format!("{:.1}", fps.median),
+            format!("{:.1} to {:.1}", fps.min, fps.max),
+            inference,
+        ]);
+    }
+    let mut rows = table.lines();
+    let mut lines: Vec<String> = rows.next().into_iter().collect();
+    for (row, point) in rows.zip(results) {
+        lines.push(row);
+        if point.fps.is_some() {
+            lines.extend(point.warnings.iter().map(|text| format!("Warning: {text}")));
+        }
+    }
+    // With `backend: auto` one point may have an engine and another not; their speeds then cannot be compared.
+    let detectors = detectors(results);
+    if detectors.len() > 1 {
+        lines.push(format!("Not all of them detected with the same:"));
+        for (detector, names) in detectors {
+            lines.push(format!("  {detector}: {}", names.join(" ")));
+        }
+    }
+    lines.join("\n")
+}
+
+/// Descriptions of the detectors, and the points that used each.
+fn detectors(results: &[PointResult]) -> BTreeMap<&str, Vec<&str>> {
+    let mut detectors: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for point in results {
+        for detector in point.runs.iter().filter_map(|run| run.detector.as_deref()) {
+            let names = detectors.entry(detector).or_default();
+            if !names.contains(&point.name.as_str()) {
+                names.push(&point.name);
+            }
+        }
+    }
+    detectors
+}
+
+/// A row for each step: its speed, its gain over the step before, and where its time went.
+pub(super) fn of_ablation(steps: &[Gain]) -> String {
+    let mut table = TextTable::new(&[
+        ("step", Align::Left),
+        ("frames/s", Align::Right),
+        ("ms/frame", Align::Right),
+        ("relative", Align::Right),
+        ("gained", Align::Right),
+        ("where the time went, ms per frame", Align::Left),
+    ]);
+    for step in steps {
+        let title = format!("{} {}", step.step, step.title);
+        let (Some(fps), Some(ms), Some(relative)) =
+            (&step.fps, step.ms_per_frame, step.relative_percent)
+        else {
+            table.push([title.as_str(), "failed"]);
+            continue;
+        };
+        let gained = step.gain.as_ref().map_or_else(
+            || "-".to_owned(),
+            |gain| format!("{:.2} x", gain.statistics.median),
+        );
+        let spent = step.spent.iter();
+        let spent: Vec<String> = spent
+            .map(|spent| format!("{} {:.2}", spent.stage, spent.ms_per_frame))
+            .collect();
+        table.push([
+            title,
+            format!("{:.1}", fps.median),
+            format!("{ms:.2}"),
+            format!("{relative:.1} %"),
+            gained,
+            spent.join(", "),
+        ]);
+    }
+    let mut rows = table.lines();
+    let mut lines: Vec<String> = rows.next().into_iter().collect();
+    for (row, step) in rows.zip(steps) {
+        lines.push(row);
+        if step.fps.is_none() || step.ms_per_frame.is_none() || step.relative_percent.is_none() {
+            continue;
+        }
+        lines.extend(step.notes.iter().map(|note| format!("  {note}")));
+        // The noise of fewer rounds is not known.
+        let noisy = |gain: &&Comparison| gain.ratios.len() >= 3 && !gain.is_clear;
+        if step.gain.as_ref().filter(noisy).is_some() {
+            lines.push("  the difference from the step before is within the noise".to_owned());
+        }
+    }
+    lines.join("\n")
+}

@@ -1,0 +1,107 @@
+//! The broker: connection, login, and the round trip of a message.
+
+use std::time::Duration;
+
+use super::check_report::CheckReport;
+use super::context::DoctorContext;
+use jetwatch_config::{Broker, MqttConfig};
+use jetwatch_publish::{self as publish, PublishError};
+
+/// Longest time of each step.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+pub(super) fn run(context: &DoctorContext, report: &mut CheckReport) {
+    const WHAT: &str = "broker";
+    let Some(config) = context.config() else {
+        report.unknown(WHAT, context.without_config());
+        return;
+    };
+    let Some(mqtt) = &config.publish.mqtt else {
+        report.ok(WHAT, "publish.mqtt is off");
+        return;
+    };
+    let mut mqtt = mqtt.clone();
+    let mut own = None;
+    if let Broker::Embedded { listen } = mqtt.broker {
+        // A running one is probed as any other; where none runs, its address must be free.
+        match publish::EmbeddedBroker::start(listen, mqtt.credentials.as_ref()) {
+            Ok(broker) => {
+                mqtt.broker = url(broker.local_addr());
+                own = Some(broker);
+            }
+            Err(error) if context.daemons.is_empty() => {
+                report.failed(WHAT, &error.to_string());
+                return;
+            }
+            Err(_) => mqtt.broker = url(listen),
+        }
+    }
+    check_connection(
+        context,
+        config.device.as_str(),
+        &mqtt,
+        own.is_some(),
+        report,
+    );
+    if let Some(broker) = own {
+        broker.stop();
+    }
+}
+
+fn url(listen: std::net::SocketAddr) -> Broker {
+    let ip = match listen.ip() {
+        ip if !ip.is_unspecified() => ip,
+        std::net::IpAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
+        std::net::IpAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
+    };
+    Broker::Url {
+        host: ip.to_string(),
+        port: listen.port(),
+        tls: false,
+    }
+}
+
+fn check_connection(
+    context: &DoctorContext,
+    device: &str,
+    mqtt: &MqttConfig,
+    is_own: bool,
+    report: &mut CheckReport,
+) {
+    let info = match publish::probe(mqtt, TIMEOUT) {
+        Ok(info) => info,
+        // Only root and the daemon may read the file of a password.
+        Err(error) if error.is_units_alone() => {
+            report.unknown("broker", &error.to_string());
+            return;
+        }
+        Err(error @ PublishError::Password { .. }) if !context.is_root => {
+            context.unreadable(report, "broker", &error.to_string());
+            return;
+        }
+        Err(error) => {
+            report.failed("broker", &error.to_string());
+            return;
+        }
+    };
+    let kind = match is_own {
+        true => "embedded, its address is free: ",
+        false => "",
+    };
+    report.ok(
+        "broker",
+        &format!(
+            "{kind}{} speaks MQTT {} and accepts us after {:.0} ms",
+            info.address,
+            info.protocol,
+            info.connect_time.as_secs_f64() * 1e3
+        ),
+    );
+    match publish::round_trip(mqtt, device, TIMEOUT) {
+        Ok(time) => report.ok(
+            "message to the broker and back",
+            &format!("{:.1} ms", time.as_secs_f64() * 1e3),
+        ),
+        Err(error) => report.failed("message to the broker and back", &error.to_string()),
+    }
+}

@@ -1,0 +1,125 @@
+//! What the checks examine: a machine, its configuration, and daemons that run on it.
+
+use std::fs::File;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use super::check_report::CheckReport;
+use jetwatch_config::{Config, ConfigError};
+use jetwatch_platform::{Machine, PlatformError, Process, SysRoot, SystemdUnit};
+
+/// Where the package puts the configuration.
+pub(super) const CONFIG: &str = "/etc/jetwatch/jetwatch.yaml";
+
+/// Input of all checks.
+pub(super) struct DoctorContext {
+    /// Root of the system's files.
+    pub(super) root: SysRoot,
+    /// The machine.
+    pub(super) machine: Machine,
+    /// The configuration: the given one, else the package's; `None` where that does not exist.
+    pub(super) config: Option<Result<Config, ConfigError>>,
+    config_path: PathBuf,
+    /// The configuration for the detector, with the given settings; or why there is none.
+    pub(super) detector: Result<Config, String>,
+    /// Whether this process runs as root.
+    pub(super) is_root: bool,
+    /// Daemons that run now.
+    pub(super) daemons: Vec<Process>,
+}
+
+impl DoctorContext {
+    /// Reads the configuration, and finds out the machine and its running daemons.
+    pub(super) fn find(
+        root: SysRoot,
+        config: Option<PathBuf>,
+        detector: Result<Config, String>,
+    ) -> Self {
+        let is_named = config.is_some();
+        let config_path = config.unwrap_or_else(|| root.path(CONFIG));
+        let is_there = is_named || config_path.exists();
+        Self {
+            machine: Machine::find(&root),
+            config: is_there.then(|| Config::load(&config_path)),
+            config_path,
+            detector,
+            is_root: rustix::process::geteuid().is_root(),
+            daemons: Process::running(&root, "jetwatch", "run").unwrap_or_default(),
+            root,
+        }
+    }
+
+    /// The configuration, if it exists and is valid.
+    pub(super) fn config(&self) -> Option<&Config> {
+        self.config.as_ref()?.as_ref().ok()
+    }
+
+    /// Why there is no configuration.
+    pub(super) fn without_config(&self) -> &'static str {
+        match self.config {
+            Some(Err(_)) => "the configuration is wrong, see `jetwatch doctor --only config`",
+            _ => "there is no configuration to compare with",
+        }
+    }
+
+    /// State of a unit, from systemd; a sentence where it is not known.
+    pub(super) fn unit(&self, name: &str) -> Result<SystemdUnit, String> {
+        SystemdUnit::find(&self.root, name).map_err(|error| match error {
+            PlatformError::NoTool { .. } => {
+                format!("systemctl is not here, so the state of {name} is not known")
+            }
+            error => error.to_string(),
+        })
+    }
+
+    /// Adds what is missing: wrong on a Jetson, unknown on other machines, which do not need it.
+    pub(super) fn missing(&self, report: &mut CheckReport, what: &str, text: &str) {
+        if self.machine.is_jetson() {
+            report.failed(what, text);
+        } else {
+            report.unknown(what, text);
+        }
+    }
+
+    /// Adds why something could not be read. Other users than root may not read everything.
+    pub(super) fn unreadable(&self, report: &mut CheckReport, what: &str, text: &str) {
+        if self.is_root {
+            report.unknown(what, text);
+        } else {
+            report.unknown(
+                what,
+                &format!("{text}; run it as root: sudo jetwatch doctor"),
+            );
+        }
+    }
+
+    pub(super) fn check_config(&self, report: &mut CheckReport) {
+        let path = self.config_path.display();
+        match &self.config {
+            None => report.unknown(
+                "configuration",
+                &format!("{path} is not there; name another with --config"),
+            ),
+            Some(Ok(config)) => report.ok(
+                "configuration",
+                &format!(
+                    "{path}: {} source(s), device {}",
+                    config.sources.len(),
+                    config.device
+                ),
+            ),
+            Some(Err(error)) if is_forbidden(&self.config_path) => {
+                self.unreadable(report, "configuration", &error.to_string());
+            }
+            Some(Err(error)) => {
+                let problems: Vec<String> = error.to_string().lines().map(str::to_owned).collect();
+                report.failed("configuration", &problems.join("; "));
+            }
+        }
+    }
+}
+
+/// Whether this user may not read a file.
+fn is_forbidden(path: &Path) -> bool {
+    File::open(path).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
+}

@@ -1,0 +1,228 @@
+//! Checks of an installation, which are possible only on the machine itself.
+//!
+//! [`run`] makes the given [`Check`]s; each adds results whose state is ok, wrong or unknown. Unknown means that a check is not
+//! possible for this user or without disturbing a running daemon. Nothing is changed, and no engine is built except by
+//! [`check_detector`]. Called by `jetwatch doctor`, which prints; `jetwatch check` uses the [`CheckReport`] only.
+
+mod broker;
+mod cameras;
+mod check_report;
+mod checks;
+mod context;
+mod detector;
+mod engine;
+mod libraries;
+mod platform;
+mod power;
+mod profiling;
+mod service;
+mod test_clip;
+mod video;
+mod video_selftest;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::bail;
+use serde::Serialize;
+
+use jetwatch_config::{Config, EngineBuild};
+use jetwatch_platform::{Machine, SysRoot};
+
+pub use check_report::{CheckReport, CheckResult, CheckState};
+pub use checks::Check;
+pub use detector::DetectorResults;
+pub use power::desired_settings;
+
+use context::DoctorContext;
+
+/// Default model folders: next to the sources, and in the package.
+const MODELS: [&str; 2] = [
+    "models/street-nano",
+    "/usr/share/jetwatch/models/street-nano",
+];
+
+/// What is examined, and with which settings.
+#[derive(Debug, Clone, Default)]
+pub struct DoctorOptions {
+    /// Root of the system's files.
+    pub root: SysRoot,
+    /// Configuration file; `None`: /etc/jetwatch/jetwatch.yaml where it exists.
+    pub config: Option<PathBuf>,
+    /// Model folder, in place of a configuration; `None`: that of the shipped network.
+    pub model: Option<PathBuf>,
+    /// Precision to examine; `None`: that of the configuration, else int8 where the model has it, else its first.
+    pub precision: Option<String>,
+    /// Path of libnvinfer.so, or its folder.
+    pub tensorrt: Option<PathBuf>,
+    /// Folder of the engines.
+    pub engines: Option<PathBuf>,
+    /// Path of libonnxruntime.so.
+    pub onnxruntime: Option<PathBuf>,
+}
+
+/// Results of an examination of the machine. As JSON: the file of `jetwatch doctor --json`.
+#[derive(Debug, Serialize)]
+pub struct Diagnosis {
+    /// Version of jetwatch.
+    pub version: &'static str,
+    /// The machine.
+    pub machine: Machine,
+    /// A sentence.
+    pub verdict: String,
+    /// Whether nothing was wrong.
+    #[serde(rename = "right")]
+    pub is_ok: bool,
+    /// All results.
+    #[serde(rename = "lines")]
+    pub results: Vec<CheckResult>,
+}
+
+/// Results of an examination of the detector. As JSON: the file of `jetwatch doctor --detector --json`.
+#[derive(Debug, Serialize)]
+pub struct DetectorDiagnosis {
+    /// Version of jetwatch.
+    pub version: &'static str,
+    /// A sentence.
+    pub verdict: &'static str,
+    /// Whether nothing was wrong.
+    #[serde(rename = "right")]
+    pub is_ok: bool,
+    /// All results.
+    #[serde(rename = "lines")]
+    pub results: Vec<CheckResult>,
+    /// What was measured.
+    pub numbers: DetectorResults,
+}
+
+/// Makes `checks`, one after another, each on a thread of its own and for a limited time. `on_result` is called with each
+/// result as it arrives.
+///
+/// # Errors
+/// A thread cannot be started. What a check finds is a result, not an error.
+pub fn run(
+    options: &DoctorOptions,
+    checks: &[Check],
+    on_result: impl FnMut(&CheckResult) + 'static,
+) -> anyhow::Result<Diagnosis> {
+    let root = &options.root;
+    let installed = Some(root.path(context::CONFIG)).filter(|path| path.exists());
+    let of_detector = options
+        .config
+        .clone()
+        .or(installed)
+        .filter(|_| options.model.is_none());
+    let detector = detector_config(options, of_detector.as_deref());
+    let detector = detector.map_err(|error| format!("{error:#}"));
+    let context = Arc::new(DoctorContext::find(
+        root.clone(),
+        options.config.clone(),
+        detector,
+    ));
+    let mut report = CheckReport::new(on_result);
+    for check in checks {
+        check.run(&context, &mut report)?;
+    }
+    let verdict = format!(
+        "{} ok, {} wrong, {} unknown: {}",
+        report.count(CheckState::Ok),
+        report.count(CheckState::Wrong),
+        report.count(CheckState::Unknown),
+        match report.is_ok() {
+            true => "nothing is wrong as far as it could be seen",
+            false => "see the lines that begin with `wrong`",
+        }
+    );
+    Ok(Diagnosis {
+        version: env!("CARGO_PKG_VERSION"),
+        machine: context.machine.clone(),
+        verdict,
+        is_ok: report.is_ok(),
+        results: report.into_results(),
+    })
+}
+
+/// Compares TensorRT and ONNX Runtime, as far as they are installed, with recorded detections, and measures their speed. A
+/// missing engine is built. `on_result` is called with each result as it arrives.
+///
+/// # Errors
+/// There is no model, it or the configuration is wrong, or a measurement fails.
+pub fn check_detector(
+    options: &DoctorOptions,
+    on_result: impl FnMut(&CheckResult) + 'static,
+) -> anyhow::Result<DetectorDiagnosis> {
+    let config = building_config(options)?;
+    let mut report = CheckReport::new(on_result);
+    let numbers = detector::run(&config, &mut report)?;
+    let verdict = match (report.is_ok(), numbers.is_proven) {
+        (false, _) => {
+            "the detector does not work as it should on this machine: see the lines that begin with `wrong`"
+        }
+        (true, false) => {
+            "nothing is wrong as far as it could be seen; what is unknown was not proven"
+        }
+        (true, true) => "the detector works on this machine",
+    };
+    Ok(DetectorDiagnosis {
+        version: env!("CARGO_PKG_VERSION"),
+        verdict,
+        is_ok: report.is_ok(),
+        results: report.into_results(),
+        numbers,
+    })
+}
+
+/// Writes the detections of ONNX Runtime on the CPU, in all precisions of the model, to `path`: `golden.json` of a model folder.
+/// `on_precision` receives a line of text for each precision.
+///
+/// # Errors
+/// There is no model, it or the configuration is wrong, ONNX Runtime fails, or the file cannot be written.
+pub fn record_golden(
+    options: &DoctorOptions,
+    path: &Path,
+    on_precision: &mut dyn FnMut(&str),
+) -> anyhow::Result<()> {
+    detector::record(&building_config(options)?, path, on_precision)
+}
+
+/// The configuration for the detector, which may build a missing engine.
+fn building_config(options: &DoctorOptions) -> anyhow::Result<Config> {
+    let mut config = detector_config(options, options.config.as_deref())?;
+    config.detector.tensorrt.build = EngineBuild::Allow;
+    Ok(config)
+}
+
+/// The configuration for the detector: of `file`, else the shipped network on a synthetic scene.
+fn detector_config(options: &DoctorOptions, file: Option<&Path>) -> anyhow::Result<Config> {
+    let mut config = match file {
+        Some(path) => Config::load(path)?,
+        None => Config::for_source("synthetic://traffic", Some(&model(options)?))?,
+    };
+    let detector = &mut config.detector;
+    detector.precision = options.precision.clone().or(detector.precision.take());
+    detector.onnxruntime = options.onnxruntime.clone().or(detector.onnxruntime.take());
+    detector.tensorrt.library = options
+        .tensorrt
+        .clone()
+        .or(detector.tensorrt.library.take());
+    if let Some(engines) = &options.engines {
+        detector.tensorrt.engines.clone_from(engines);
+    }
+    detector.tensorrt.build = EngineBuild::Never;
+    Ok(config)
+}
+
+/// The model's folder: that of the options, or the shipped one.
+fn model(options: &DoctorOptions) -> anyhow::Result<String> {
+    if let Some(model) = &options.model {
+        return Ok(model.display().to_string());
+    }
+    let found = MODELS.iter().find(|folder| Path::new(folder).is_dir());
+    let Some(found) = found else {
+        bail!(
+            "found no model in {}, expected the shipped network: name a model folder with --model",
+            MODELS.join(" or ")
+        );
+    };
+    Ok((*found).to_owned())
+}

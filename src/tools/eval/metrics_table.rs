@@ -1,0 +1,90 @@
+//! The table of `jetwatch track --metrics`: a line for each sequence, and one for all of them together.
+
+use jetwatch_tables::{Align, TextTable};
+
+use crate::mot_format::TrackRow;
+use crate::mot_metrics::Metrics;
+use crate::mot_sequence::MotSequence;
+
+/// The table of metrics, in percent except for the counts. `tracks` has the rows of each sequence.
+#[must_use]
+pub fn metrics_table(sequences: &[MotSequence], tracks: &[Vec<TrackRow>]) -> String {
+    let mut all = Metrics::default();
+    let mut lines = Vec::with_capacity(sequences.len() + 1);
+    for (sequence, tracks) in sequences.iter().zip(tracks) {
+        let metrics = Metrics::new(&sequence.truth, tracks);
+        all += &metrics;
+        lines.push((sequence.name.as_str(), metrics));
+    }
+    if lines.len() > 1 {
+        lines.push(("all", all));
+    }
+    let mut columns = vec![("sequence", Align::Left)];
+    let numbers = [
+        "MOTA", "MOTP", "IDF1", "HOTA", "DetA", "AssA", "switches", "FP", "FN", "objects",
+    ];
+    columns.extend(numbers.map(|heading| (heading, Align::Right)));
+    let mut table = TextTable::new(&columns);
+    for (name, metrics) in &lines {
+        let percent = |share: f64| format!("{:.2}", 100.0 * share);
+        table.push([
+            (*name).to_owned(),
+            percent(metrics.mota()),
+            percent(metrics.motp()),
+            percent(metrics.idf1()),
+            percent(metrics.hota()),
+            percent(metrics.detection_accuracy()),
+            percent(metrics.association_accuracy()),
+            metrics.switches().to_string(),
+            metrics.false_positives().to_string(),
+            metrics.misses().to_string(),
+            metrics.objects.to_string(),
+        ]);
+    }
+    format!("{table}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use jetwatch_config::{TrackerConfig, TrackerKind};
+
+    use super::*;
+    use crate::{TentativeFrames, parse_detections, parse_truth, track_offline};
+
+    #[test]
+    fn table_has_row_per_sequence_and_total() {
+        let line = |frame: u32, x: u32| format!("{frame},1,{x},0,10,10,1\n");
+        let found: String = (1..=4).map(|frame| line(frame, 0)).collect();
+        let missed: String = (1..=4).map(|frame| line(frame, 500)).collect();
+        let sequence = |name: &str, truth: &str| MotSequence {
+            name: name.to_owned(),
+            detections: parse_detections(&found).expect("well formed"),
+            truth: parse_truth(truth).expect("well formed"),
+        };
+        let sequences = [sequence("found", &found), sequence("missed", &missed)];
+        let config = TrackerConfig::new(TrackerKind::Sort);
+        let tracks: Vec<_> = sequences
+            .iter()
+            .map(|sequence| track_offline(&sequence.detections, &config, TentativeFrames::Restored))
+            .collect();
+        let text = metrics_table(&sequences, &tracks);
+        let fields: Vec<Vec<&str>> = text
+            .lines()
+            .map(|line| line.split_whitespace().collect())
+            .collect();
+        let wanted = [
+            "found 100.00 100.00 100.00 100.00 100.00 100.00 0 0 0 4",
+            "missed -100.00 0.00 0.00 0.00 0.00 0.00 0 4 4 4",
+            // A third of the boxes of either side are matches; each belongs to its track all the time.
+            "all 0.00 100.00 50.00 57.74 33.33 100.00 0 4 4 8",
+        ];
+        assert_eq!(
+            fields[1..],
+            wanted.map(|line| line.split(' ').collect::<Vec<_>>())
+        );
+        assert_eq!(
+            metrics_table(&sequences[..1], &tracks[..1]).lines().count(),
+            2
+        );
+    }
+}

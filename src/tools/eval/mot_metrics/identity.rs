@@ -1,0 +1,39 @@
+//! Identity matches (Ristani and others, 2016): each object is given at most one track for the whole sequence, so that
+//! the boxes that then agree are as many as possible.
+
+use jetwatch_track::HungarianSolver;
+
+use super::MIN_IOU;
+use super::sequence::Sequence;
+
+/// What is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Identity {
+    /// Boxes of objects that the track given to their object covers.
+    pub(super) matches: u64,
+}
+
+impl Identity {
+    pub(super) fn new(sequence: &Sequence) -> Self {
+        let (objects, tracks) = (sequence.object_frames.len(), sequence.track_frames.len());
+        let mut together = vec![0.0; objects * tracks];
+        for frame in &sequence.frames {
+            for (object, track) in frame.pairs() {
+                if frame.iou(object, track) >= MIN_IOU {
+                    together[frame.objects[object] * tracks + frame.tracks[track]] += 1.0;
+                }
+            }
+        }
+        let mut solver = HungarianSolver::default();
+        let given = solver.solve(objects, tracks, &together);
+        let matches = given
+            .iter()
+            .enumerate()
+            .filter_map(|(object, track)| track.map(|track| together[object * tracks + track]))
+            .sum::<f64>();
+        Self {
+            // A sum of ones, which is exact.
+            matches: matches as u64,
+        }
+    }
+}

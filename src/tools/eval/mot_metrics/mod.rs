@@ -1,0 +1,135 @@
+//! How well tracks follow known objects over whole sequences: CLEAR MOT, IDF1 and HOTA, as TrackEval computes them.
+//!
+//! [`Metrics::new`] compares the tracks of one sequence with its ground truth; what it counts can be added up over
+//! sequences, and the figures of the sum are those of all sequences together, as the benchmarks combine them.
+//! `jetwatch track --metrics` prints them. Boxes match at an IOU of a half, and HOTA looks at nineteen overlaps.
+//! [`ClearMotCounter`](crate::ClearMotCounter) counts CLEAR MOT frame by frame with the same matching.
+
+mod clear;
+mod hota;
+mod identity;
+mod sequence;
+
+use std::ops::AddAssign;
+
+use crate::mot_format::TrackRow;
+use crate::mot_truth::TruthRow;
+
+pub(crate) use self::clear::{ClearMatcher, mota};
+pub(crate) use self::sequence::iou;
+
+use self::clear::Clear;
+use self::hota::Hota;
+use self::identity::Identity;
+use self::sequence::Sequence;
+
+/// Boxes that overlap less than this are not the same object, but for HOTA.
+const MIN_IOU: f64 = 0.5;
+
+/// What was counted over one or more sequences. All shares are 0 to 1 and 0 where there is nothing to count, but MOTA,
+/// which has no least.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Metrics {
+    /// Boxes of the ground truth.
+    pub objects: u64,
+    /// Boxes of the tracks.
+    pub boxes: u64,
+    clear: Clear,
+    identity: Identity,
+    hota: Hota,
+}
+
+impl Metrics {
+    /// Compares the tracks of one sequence with its ground truth. Each id may be in a frame once, as in the rows of
+    /// [`track_offline`](crate::track_offline) and [`parse_truth`](crate::parse_truth); of others, the first counts.
+    #[must_use]
+    pub fn new(truth: &[TruthRow], tracks: &[TrackRow]) -> Self {
+        let sequence = Sequence::new(truth, tracks);
+        Self {
+            objects: truth.len() as u64,
+            boxes: tracks.len() as u64,
+            clear: Clear::new(&sequence),
+            identity: Identity::new(&sequence),
+            hota: Hota::new(&sequence),
+        }
+    }
+
+    /// Multiple object tracking accuracy: `1 − (misses + false positives + switches) / objects`.
+    #[must_use]
+    pub fn mota(&self) -> f64 {
+        let errors = self.misses() + self.false_positives() + self.switches();
+        mota(errors, self.objects).unwrap_or(0.0)
+    }
+
+    /// Multiple object tracking precision: the mean IOU of the pairs. Some programs print one minus this.
+    #[must_use]
+    pub fn motp(&self) -> f64 {
+        share(self.clear.iou_sum, self.clear.matches as f64)
+    }
+
+    /// Boxes of the ground truth without a track.
+    #[must_use]
+    pub fn misses(&self) -> u64 {
+        self.objects - self.clear.matches
+    }
+
+    /// Boxes of tracks without an object.
+    #[must_use]
+    pub fn false_positives(&self) -> u64 {
+        self.boxes - self.clear.matches
+    }
+
+    /// How often the track of an object was another than the last it had.
+    #[must_use]
+    pub fn switches(&self) -> u64 {
+        self.clear.switches
+    }
+
+    /// The harmonic mean of identity precision and identity recall, each track standing for at most one object.
+    #[must_use]
+    pub fn idf1(&self) -> f64 {
+        share(
+            2.0 * self.identity.matches as f64,
+            (self.objects + self.boxes) as f64,
+        )
+    }
+
+    /// Higher order tracking accuracy, the mean over the overlaps 0.05 to 0.95.
+    #[must_use]
+    pub fn hota(&self) -> f64 {
+        self.hota.mean(|at| at.hota(self.objects, self.boxes))
+    }
+
+    /// HOTA's share of detection: how many boxes were found and are right.
+    #[must_use]
+    pub fn detection_accuracy(&self) -> f64 {
+        self.hota
+            .mean(|at| at.detection_accuracy(self.objects, self.boxes))
+    }
+
+    /// HOTA's share of association: how long the same boxes belong together.
+    #[must_use]
+    pub fn association_accuracy(&self) -> f64 {
+        self.hota.mean(hota::AtAlpha::association_accuracy)
+    }
+}
+
+impl AddAssign<&Metrics> for Metrics {
+    fn add_assign(&mut self, other: &Metrics) {
+        self.objects += other.objects;
+        self.boxes += other.boxes;
+        self.clear.matches += other.clear.matches;
+        self.clear.switches += other.clear.switches;
+        self.clear.iou_sum += other.clear.iou_sum;
+        self.identity.matches += other.identity.matches;
+        self.hota.add(&other.hota);
+    }
+}
+
+/// `part / whole`, or 0 without a whole.
+fn share(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,45 @@
+//! What an ONNX file holds: the summary, the diagnostics and the layouts that fit, as data for `jetwatch model inspect`.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use jetwatch_detect::graph::{self, Diagnostic, GraphError, Network, Severity};
+
+use crate::infer_layout::{InferredLayout, candidate_layouts};
+use crate::lint::lint;
+
+/// An inspected ONNX file.
+#[derive(Debug, Clone, Serialize)]
+pub struct Inspection {
+    /// Summary of the file.
+    pub network: Network,
+    /// What the runtimes will refuse or run badly, the most severe first.
+    #[serde(rename = "findings")]
+    pub diagnostics: Vec<Diagnostic>,
+    /// Output layouts that fit, the most likely first.
+    pub layouts: Vec<InferredLayout>,
+}
+
+impl Inspection {
+    /// Whether some runtime can run the network as it is.
+    #[must_use]
+    pub fn is_runnable(&self) -> bool {
+        self.diagnostics
+            .iter()
+            .all(|diagnostic| diagnostic.severity < Severity::Error)
+    }
+}
+
+/// Inspects the ONNX file at `path`.
+///
+/// # Errors
+/// The file cannot be read, is damaged, or holds no network.
+pub fn inspect(path: &Path) -> Result<Inspection, GraphError> {
+    let network = graph::read(path)?;
+    Ok(Inspection {
+        diagnostics: lint(&network),
+        layouts: candidate_layouts(&network, None),
+        network,
+    })
+}

@@ -1,0 +1,419 @@
+//! Template of a `model.yaml` for an inspected network; guessed values are marked. Pure.
+
+use std::collections::HashSet;
+use std::fmt::Write as _;
+
+use jetwatch_detect::graph::{Axis, Element, Network};
+use jetwatch_detect::model::ColorOrder;
+use jetwatch_files::Sha256Digest;
+use jetwatch_types::{Placement, Size};
+
+use crate::families::{self, Family};
+use crate::infer_layout::{
+    InferredLayout, candidate_layouts, image_input, input_size, names_from_metadata,
+};
+use crate::model_yaml_template_error::ModelYamlTemplateError;
+
+/// Everything that a `model.yaml` needs.
+#[derive(Debug, Clone)]
+pub struct ModelYamlTemplate {
+    inferred: InferredLayout,
+    family: Family,
+    /// Other layouts that fit.
+    others: Vec<&'static str>,
+    is_forced: bool,
+    input: String,
+    /// Whether the input takes bytes instead of floats.
+    is_bytes: bool,
+    size: Size,
+    labels: Vec<String>,
+    labels_from: String,
+    license: Option<String>,
+    precision: &'static str,
+}
+
+/// Where a file came from and what is in it.
+#[derive(Debug, Clone, Copy)]
+pub struct Origin<'a> {
+    /// Name of the model.
+    pub name: &'a str,
+    /// Name of the ONNX file in the model's folder.
+    pub file: &'a str,
+    /// SHA-256 of the file.
+    pub sha256: Sha256Digest,
+    /// Files next to it in which the network keeps weights, by the paths that it gives, with their SHA-256.
+    pub weights: &'a [(String, Sha256Digest)],
+    /// Name of a labels file in the folder, instead of the labels in the text.
+    pub labels_file: Option<&'a str>,
+}
+
+impl ModelYamlTemplate {
+    /// Drafts for `network`; `layout` forces one, `size` stands in for a size that the network leaves open, `labels` are
+    /// the class names if they are known.
+    pub fn new(
+        network: &Network,
+        layout: Option<&str>,
+        size: Option<Size>,
+        labels: Option<Vec<String>>,
+    ) -> Result<Self, ModelYamlTemplateError> {
+        if let Some(wanted) = layout.filter(|layout| families::find(layout).is_none()) {
+            return Err(ModelYamlTemplateError::UnknownLayout {
+                wanted: wanted.to_owned(),
+            });
+        }
+        let Some(input) = image_input(network) else {
+            let found = joined(
+                network
+                    .inputs
+                    .iter()
+                    .map(|input| format!("`{}` {input}", input.name)),
+            );
+            return Err(ModelYamlTemplateError::NoInput { found });
+        };
+        let axes = input.axes.as_deref().unwrap_or(&[]);
+        if let Some(Axis::Fixed(_)) = axes.get(1).filter(|planes| **planes != Axis::Fixed(3)) {
+            return Err(ModelYamlTemplateError::NoPlanes {
+                input: input.name.clone(),
+                found: input.to_string(),
+                is_last: axes.get(3) == Some(&Axis::Fixed(3)),
+            });
+        }
+        let noted = input_size(network);
+        let is_fixed = input
+            .axes
+            .as_ref()
+            .is_some_and(|axes| axes[2..].iter().all(|axis| matches!(axis, Axis::Fixed(_))));
+        if let (Some(wanted), Some(size), true) = (size, noted, is_fixed)
+            && wanted != size
+        {
+            return Err(ModelYamlTemplateError::OtherSize { wanted, size });
+        }
+        let Some(size) = size.or(noted) else {
+            return Err(ModelYamlTemplateError::NoSize {
+                input: input.name.clone(),
+                found: input.to_string(),
+            });
+        };
+        let mut fitting = candidate_layouts(network, Some(size));
+        let others: Vec<&'static str> = fitting.iter().map(|guess| guess.layout).collect();
+        let chosen = match layout {
+            None => fitting.drain(..).next(),
+            Some(wanted) => fitting.drain(..).find(|guess| guess.layout == wanted),
+        };
+        let Some(mut guess) = chosen else {
+            return Err(ModelYamlTemplateError::NoLayout {
+                outputs: joined(
+                    network
+                        .outputs
+                        .iter()
+                        .map(|output| format!("`{}` {output}", output.name)),
+                ),
+                size,
+                wanted: layout.map(str::to_owned),
+            });
+        };
+        let (labels, labels_from) = labels_of(network, &guess, labels)?;
+        guess.classes = labels.len();
+        Ok(Self {
+            others: others
+                .into_iter()
+                .filter(|other| *other != guess.layout)
+                .collect(),
+            family: guess.family().for_task(network.metadata_value("task")),
+            inferred: guess,
+            is_forced: layout.is_some(),
+            input: input.name.clone(),
+            is_bytes: input.element == Some(Element::UINT8),
+            size,
+            labels,
+            labels_from,
+            // Ultralytics notes `AGPL-3.0 License (ADDRESS)`.
+            license: network
+                .metadata_value("license")
+                .and_then(|license| license.split_whitespace().next())
+                .map(str::to_owned),
+            precision: precision(network),
+        })
+    }
+
+    /// The layout and why.
+    #[must_use]
+    pub fn inferred(&self) -> &InferredLayout {
+        &self.inferred
+    }
+
+    /// Class names in the network's order.
+    #[must_use]
+    pub fn labels(&self) -> &[String] {
+        &self.labels
+    }
+
+    /// The text of `model.yaml`.
+    #[must_use]
+    pub fn text(&self, origin: Origin<'_>) -> String {
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let _ = self.write(&mut text, origin);
+        text
+    }
+
+    fn write(&self, text: &mut String, origin: Origin<'_>) -> std::fmt::Result {
+        let family = &self.family;
+        writeln!(
+            text,
+            "# Drafted by `jetwatch model init` from {}.",
+            quoted(origin.file)
+        )?;
+        writeln!(
+            text,
+            "# Names, sizes and the hash were read from the file. Lines marked GUESS were not: an ONNX file does not"
+        )?;
+        let then = if family.is_classifier() {
+            "name it in `secondary` and check its results"
+        } else {
+            "see `jetwatch eval` on images with boxes"
+        };
+        writeln!(
+            text,
+            "# contain them. Compare them with how the network was trained, then {then}."
+        )?;
+        writeln!(text, "name: {}", quoted(origin.name))?;
+        writeln!(text, "input:")?;
+        writeln!(text, "  name: {}", quoted(&self.input))?;
+        if let Some(sizes) = &self.inferred.sizes_name {
+            writeln!(
+                text,
+                "  sizes_name: {}   # takes the width and height of the input",
+                quoted(sizes)
+            )?;
+        }
+        if let Some(scales) = &self.inferred.scales_name {
+            writeln!(
+                text,
+                "  scales_name: {}   # takes the scale of the images",
+                quoted(scales)
+            )?;
+        }
+        writeln!(text, "  width: {}", self.size.width)?;
+        writeln!(text, "  height: {}", self.size.height)?;
+        let guessed = if self.is_bytes {
+            "color"
+        } else {
+            "color, mean, scale"
+        };
+        writeln!(
+            text,
+            "  # GUESS: {guessed} and letterbox are what {} usually take.",
+            family.networks
+        )?;
+        let color = match family.color {
+            ColorOrder::Bgr => "bgr",
+            ColorOrder::Rgb => "rgb",
+        };
+        writeln!(text, "  color: {color}")?;
+        if self.is_bytes {
+            writeln!(
+                text,
+                "  type: uint8   # pixels as they are: the network normalizes them itself"
+            )?;
+        } else {
+            writeln!(
+                text,
+                "  mean: {}    # subtracted from 0..255, in the order of the colors",
+                three(family.mean)
+            )?;
+            writeln!(
+                text,
+                "  scale: {}   # multiplied after that",
+                three(family.scale)
+            )?;
+        }
+        let placement = match family.placement {
+            Placement::TopLeft => "top_left",
+            Placement::Center => "center",
+            Placement::Stretch => "stretch",
+        };
+        writeln!(
+            text,
+            "  letterbox: {{value: {}, placement: {placement}}}",
+            family.padding
+        )?;
+        if self.is_forced {
+            writeln!(
+                text,
+                "# The layout was asked for; it fits: {}.",
+                one_line(&self.inferred.reason)
+            )?;
+        } else {
+            writeln!(text, "# GUESS: {}.", one_line(&self.inferred.reason))?;
+        }
+        if !self.others.is_empty() {
+            writeln!(
+                text,
+                "# The shapes fit these layouts too: {}.",
+                self.others.join(", ")
+            )?;
+        }
+        writeln!(text, "output:")?;
+        writeln!(text, "  layout: {}", self.inferred.layout)?;
+        self.write_tensors(text)?;
+        for (key, value) in &self.inferred.parameters {
+            writeln!(text, "  {key}: {value}   # GUESS")?;
+        }
+        writeln!(text, "score_threshold: {}", family.score_threshold)?;
+        if family.needs_suppression {
+            writeln!(text, "nms_iou: 0.45")?;
+        }
+        let license = self.license.as_deref().unwrap_or("NOASSERTION");
+        writeln!(
+            text,
+            "# The terms of the weights: an SPDX identifier, and where the file came from. NOASSERTION: not checked."
+        )?;
+        writeln!(
+            text,
+            "license: {{spdx: {}, source: {}}}",
+            quoted(license),
+            quoted(&format!("local file {}", origin.file))
+        )?;
+        writeln!(text, "files:")?;
+        let weights: Vec<String> = origin
+            .weights
+            .iter()
+            .map(|(location, sha256)| format!("{}: {sha256}", quoted(location)))
+            .collect();
+        let weights = match weights.as_slice() {
+            [] => String::new(),
+            some => format!(", weights: {{{}}}", some.join(", ")),
+        };
+        writeln!(
+            text,
+            "  {}: {{file: {}, sha256: {}{weights}}}",
+            self.precision,
+            quoted(origin.file),
+            origin.sha256
+        )?;
+        writeln!(text, "# {}", one_line(&self.labels_from))?;
+        match origin.labels_file {
+            Some(file) => writeln!(text, "labels_file: {}", quoted(file)),
+            None => {
+                let names: Vec<String> = self.labels.iter().map(|label| quoted(label)).collect();
+                let lines: Vec<String> = names.chunks(8).map(|names| names.join(", ")).collect();
+                // Indented: after a quoted name some readers refuse a bracket at the line's start.
+                writeln!(text, "labels: [\n  {}\n  ]", lines.join(",\n  "))
+            }
+        }
+    }
+
+    fn write_tensors(&self, text: &mut String) -> std::fmt::Result {
+        if let [role] = self.inferred.tensors.as_slice()
+            && role.key == "name"
+        {
+            return writeln!(text, "  name: {}", quoted(&role.names[0]));
+        }
+        writeln!(text, "  tensors:")?;
+        for role in &self.inferred.tensors {
+            let names: Vec<String> = role.names.iter().map(|name| quoted(name)).collect();
+            if role.is_list {
+                writeln!(text, "    {}: [{}]", role.key, names.join(", "))?;
+            } else {
+                writeln!(text, "    {}: {}", role.key, names[0])?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The word for `files`: what most of the network computes in.
+fn precision(network: &Network) -> &'static str {
+    let quantized = &network.quantization;
+    if quantized.quantized_layers + quantized.integer_nodes > 0 {
+        "int8"
+    } else if network.half_weights > 0 {
+        "fp16"
+    } else {
+        "fp32"
+    }
+}
+
+/// The labels, and a sentence that states where they come from.
+fn labels_of(
+    network: &Network,
+    guess: &InferredLayout,
+    given: Option<Vec<String>>,
+) -> Result<(Vec<String>, String), ModelYamlTemplateError> {
+    let is_given = given.is_some();
+    // Names that are not as many as the classes are those of another network.
+    let noted = names_from_metadata(network)
+        .filter(|names| guess.classes == 0 || names.len() == guess.classes);
+    if let Some(labels) = given.or(noted) {
+        if guess.classes != 0 && labels.len() != guess.classes {
+            return Err(ModelYamlTemplateError::LabelCount {
+                labels: labels.len(),
+                classes: guess.classes,
+                layout: guess.layout,
+                reason: guess.reason.clone(),
+            });
+        }
+        let mut seen = HashSet::new();
+        if let Some(label) = labels.iter().find(|label| !seen.insert(label.trim())) {
+            return Err(ModelYamlTemplateError::SameLabel {
+                label: label.clone(),
+            });
+        }
+        let from = if is_given {
+            "Labels as they were given."
+        } else {
+            "Labels as the exporter noted them in the file."
+        };
+        return Ok((labels, from.to_owned()));
+    }
+    if guess.classes == 0 {
+        return Err(ModelYamlTemplateError::NoLabels {
+            layout: guess.layout,
+        });
+    }
+    let labels = (0..guess.classes)
+        .map(|class| format!("class_{class}"))
+        .collect();
+    let from = "The file does not name its classes: replace these by the names, in the order of the network's classes.";
+    Ok((labels, from.to_owned()))
+}
+
+fn joined(tensors: impl Iterator<Item = String>) -> String {
+    let tensors: Vec<String> = tensors.collect();
+    if tensors.is_empty() {
+        "none".to_owned()
+    } else {
+        tensors.join(", ")
+    }
+}
+
+/// A text as YAML: JSON's quoted form is YAML's too, and nothing in it can end the line.
+fn quoted(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./ ".contains(c);
+    let is_word = text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.chars().all(is_plain)
+        && !text.ends_with(' ')
+        && !matches!(
+            text.to_ascii_lowercase().as_str(),
+            "true" | "false" | "null" | "yes" | "no" | "on" | "off" | "y" | "n"
+        );
+    if is_word {
+        text.to_owned()
+    } else {
+        serde_json::Value::from(text).to_string()
+    }
+}
+
+/// A reason as part of a comment: names in it come from the file. A byte order mark may stand between quotes only.
+fn one_line(text: &str) -> String {
+    let breaks = |c: char| c.is_control() || c == '\u{feff}';
+    text.replace(breaks, " ")
+}
+
+fn three(values: [f32; 3]) -> String {
+    if values[0] == values[1] && values[1] == values[2] {
+        return values[0].to_string();
+    }
+    format!("[{}, {}, {}]", values[0], values[1], values[2])
+}

@@ -1,0 +1,460 @@
+//! Guesses for outputs as the families' exporters write them, each of which becomes a description that loads.
+
+use std::path::Path;
+
+use jetwatch_detect::graph::{Axis, Element, Network, Operator, Opset, Quantization, Tensor};
+use jetwatch_detect::model::ModelSpec;
+use jetwatch_types::Size;
+
+use super::*;
+
+mod classifiers;
+
+fn tensor(name: &str, element: Element, axes: &[i64]) -> Tensor {
+    let axis = |axis: &i64| match u64::try_from(*axis) {
+        Ok(len) => Axis::Fixed(len),
+        Err(_) => Axis::Open("n".to_owned()),
+    };
+    Tensor {
+        name: name.to_owned(),
+        element: Some(element),
+        axes: Some(axes.iter().map(axis).collect()),
+        made_by: None,
+    }
+}
+
+fn floats(outputs: &[(&str, &[i64])]) -> Vec<Tensor> {
+    let float = |(name, axes): &(&str, &[i64])| tensor(name, Element::FLOAT, axes);
+    outputs.iter().map(float).collect()
+}
+
+/// A network for images of `side`×`side` with these outputs.
+fn network(side: i64, outputs: Vec<Tensor>) -> Network {
+    Network {
+        bytes: 1000,
+        producer: String::new(),
+        ir_version: 8,
+        name: "g".to_owned(),
+        opsets: vec![Opset {
+            domain: "ai.onnx".to_owned(),
+            version: 13,
+        }],
+        inputs: vec![tensor("images", Element::FLOAT, &[1, 3, side, side])],
+        outputs,
+        listed_weights: 0,
+        parameters: 0,
+        half_weights: 0,
+        torn_weights: Vec::new(),
+        operators: Vec::new(),
+        quantization: Quantization::default(),
+        external: Vec::new(),
+        metadata: Vec::new(),
+    }
+}
+
+fn with_operator(mut network: Network, name: &str) -> Network {
+    network.operators.push(Operator {
+        domain: "ai.onnx".to_owned(),
+        name: name.to_owned(),
+        count: 1,
+        is_defined: false,
+        first_node: String::new(),
+    });
+    network
+}
+
+/// One output of this shape, whose numbers `made_by` makes.
+fn classifier(axes: &[i64], made_by: &str) -> Network {
+    let mut network = network(224, floats(&[("scores", axes)]));
+    network.inputs[0].axes.as_mut().expect("given")[0] = match axes[0] {
+        -1 => Axis::Open("n".to_owned()),
+        _ => Axis::Fixed(1),
+    };
+    network.outputs[0].made_by = Some(made_by.to_owned());
+    network
+}
+
+/// Networks as their families export them, with layout and classes that must be guessed.
+fn families() -> Vec<(Network, &'static str, usize)> {
+    let mut paddle = network(
+        320,
+        floats(&[
+            ("t0", &[1, 1600, 80]),
+            ("t1", &[1, 1600, 32]),
+            ("t2", &[1, 400, 80]),
+            ("t3", &[1, 400, 32]),
+            ("t4", &[1, 100, 80]),
+            ("t5", &[1, 100, 32]),
+            ("t6", &[1, 25, 80]),
+            ("t7", &[1, 25, 32]),
+        ]),
+    );
+    let nanodet = paddle.clone();
+    paddle.producer = "PaddlePaddle 2.3".to_owned();
+    let mut official = network(
+        640,
+        floats(&[("boxes", &[1, 300, 4]), ("scores", &[1, 300])]),
+    );
+    official
+        .outputs
+        .push(tensor("labels", Element::INT64, &[1, 300]));
+    official
+        .inputs
+        .push(tensor("orig_target_sizes", Element::INT64, &[1, 2]));
+    let names = "['person', 'car']";
+    official
+        .metadata
+        .push(("names".to_owned(), names.to_owned()));
+    let plugin = |classes| {
+        let mut network = network(
+            640,
+            floats(&[("det_boxes", &[1, 100, 4]), ("det_scores", &[1, 100])]),
+        );
+        network
+            .outputs
+            .insert(0, tensor("num_dets", Element::INT32, &[1, 1]));
+        network
+            .outputs
+            .push(tensor("det_classes", classes, &[1, 100]));
+        network
+            .metadata
+            .push(("names".to_owned(), names.to_owned()));
+        network
+    };
+    let maps = |channels: i64, sides: &[i64]| -> Vec<Tensor> {
+        let map = |side: &i64| {
+            tensor(
+                &format!("m{channels}_{side}"),
+                Element::FLOAT,
+                &[1, channels, *side, *side],
+            )
+        };
+        sides.iter().map(map).collect()
+    };
+    let two = |a: Vec<Tensor>, b: Vec<Tensor>| [a, b].concat();
+    vec![
+        (
+            network(416, floats(&[("output", &[1, 3549, 85])])),
+            "yolox",
+            80,
+        ),
+        (
+            network(640, floats(&[("output", &[-1, 8400, 7])])),
+            "yolox",
+            2,
+        ),
+        (
+            with_operator(network(640, floats(&[("output", &[1, 8400, 85])])), "Exp"),
+            "yolov5",
+            80,
+        ),
+        (network(416, maps(85, &[52, 26, 13])), "yolox", 80),
+        (
+            network(640, floats(&[("output0", &[1, 25200, 85])])),
+            "yolov5",
+            80,
+        ),
+        (
+            network(640, floats(&[("output0", &[1, 84, 8400])])),
+            "yolov8",
+            80,
+        ),
+        (
+            network(416, floats(&[("output", &[1, 3598, 112])])),
+            "nanodet",
+            80,
+        ),
+        (nanodet, "nanodet", 80),
+        (paddle, "picodet", 80),
+        (
+            network(
+                640,
+                floats(&[("logits", &[-1, 300, 80]), ("pred_boxes", &[-1, 300, 4])]),
+            ),
+            "detr",
+            80,
+        ),
+        (
+            network(
+                640,
+                floats(&[("logits", &[-1, -1, 80]), ("pred_boxes", &[-1, -1, 4])]),
+            ),
+            "detr",
+            80,
+        ),
+        (official, "detr", 2),
+        (
+            network(640, floats(&[("output0", &[1, 300, 84])])),
+            "detr",
+            80,
+        ),
+        (
+            network(
+                416,
+                floats(&[("boxes", &[1, 10647, 1, 4]), ("confs", &[1, 10647, 80])]),
+            ),
+            "yolov4",
+            80,
+        ),
+        (
+            network(
+                416,
+                floats(&[("boxes", &[1, 2535, 1, 4]), ("confs", &[1, 2535, 3])]),
+            ),
+            "yolov4",
+            3,
+        ),
+        (network(416, maps(255, &[52, 26, 13])), "yolov4", 80),
+        (network(416, maps(24, &[13, 26])), "yolov4", 3),
+        (network(352, maps(85, &[22])), "fastestdet", 80),
+        (
+            network(544, two(maps(3, &[34]), maps(12, &[34]))),
+            "detectnet_v2",
+            3,
+        ),
+        (
+            network(
+                300,
+                floats(&[("scores", &[1, 3000, 21]), ("boxes", &[1, 3000, 4])]),
+            ),
+            "ssd",
+            20,
+        ),
+        (
+            network(512, two(maps(5, &[64, 32, 16]), maps(4, &[64, 32, 16]))),
+            "fcos",
+            5,
+        ),
+        (
+            network(
+                512,
+                [
+                    maps(5, &[64, 32, 16]),
+                    maps(4, &[64, 32, 16]),
+                    maps(1, &[64, 32, 16]),
+                ]
+                .concat(),
+            ),
+            "fcos",
+            5,
+        ),
+        (
+            with_operator(plugin(Element::INT32), "EfficientNMS_TRT"),
+            "efficient_nms",
+            2,
+        ),
+        (plugin(Element::FLOAT), "batched_nms", 2),
+        (classifier(&[1, 10], "Softmax"), "softmax", 10),
+        (classifier(&[-1, 1000, 1, 1], "Gemm"), "logits", 1000),
+        (classifier(&[-1, 1], "Sigmoid"), "sigmoid", 1),
+        (classifier(&[-1, 4], "Clip"), "softmax", 4),
+    ]
+}
+
+#[test]
+fn every_family_is_inferred_and_its_template_loads() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for (network, layout, classes) in families() {
+        let shapes: Vec<String> = network.outputs.iter().map(ToString::to_string).collect();
+        let guess = infer_layout(&network, None)
+            .unwrap_or_else(|| panic!("{layout} is not seen in {shapes:?}"));
+        assert_eq!(
+            (guess.layout, guess.classes),
+            (layout, classes),
+            "{shapes:?}: {}",
+            guess.reason
+        );
+        // Whatever else fits must load too when it is asked for.
+        for other in candidate_layouts(&network, None) {
+            let draft = ModelYamlTemplate::new(&network, Some(other.layout), None, None)
+                .expect(other.layout);
+            let text = draft.text(Origin {
+                name: "net: one",
+                file: "net #1.onnx",
+                sha256: [0xaa; 32].into(),
+                weights: &[],
+                labels_file: None,
+            });
+            std::fs::write(folder.path().join("model.yaml"), &text).expect("written");
+            let spec =
+                ModelSpec::load(folder.path()).unwrap_or_else(|error| panic!("{error}\n{text}"));
+            assert_eq!(spec.labels.len(), draft.labels().len());
+            assert_eq!(
+                spec.output.tensors.len(),
+                other
+                    .tensors
+                    .iter()
+                    .map(|role| role.names.len())
+                    .sum::<usize>()
+            );
+        }
+    }
+}
+
+#[test]
+fn every_family_of_the_table_is_inferred_from_some_shape() {
+    let guessed: Vec<&str> = families()
+        .iter()
+        .flat_map(|(network, ..)| candidate_layouts(network, None))
+        .map(|guess| guess.layout)
+        .collect();
+    for family in &FAMILIES {
+        assert!(
+            guessed.contains(&family.layout),
+            "{} is never guessed",
+            family.layout
+        );
+    }
+    let is_known = |layout: &&&str| families::find(layout).is_none();
+    assert_eq!(
+        guessed.iter().find(is_known),
+        None,
+        "a guess outside of the table"
+    );
+}
+
+#[test]
+fn centers_scores_and_boxes_of_one_class_are_distinguished_by_name() {
+    let maps = |kind: &str, channels: i64| -> Vec<Tensor> {
+        let map = |side| {
+            tensor(
+                &format!("{kind}_{side}"),
+                Element::FLOAT,
+                &[1, channels, side, side],
+            )
+        };
+        [64, 32, 16].map(map).to_vec()
+    };
+    let outputs = [maps("center", 1), maps("score", 1), maps("box", 4)].concat();
+    let guess = infer_layout(&network(512, outputs), None).expect("FCOS");
+    let names: Vec<&str> = guess
+        .tensors
+        .iter()
+        .map(|role| role.names[0].as_str())
+        .collect();
+    assert_eq!(names, ["score_64", "box_64", "center_64"]);
+}
+
+#[test]
+fn unknown_outputs_infer_no_layout() {
+    let cases: [&[(&str, &[i64])]; 5] = [
+        &[("rows", &[9, 1000])],
+        &[("output", &[1, 17, 3])],
+        &[("output0", &[1, 300, 6])],
+        &[("a", &[1, 3, 5, 7]), ("b", &[1, 3])],
+        &[],
+    ];
+    for outputs in cases {
+        assert_eq!(
+            infer_layout(&network(640, floats(outputs)), None),
+            None,
+            "{outputs:?}"
+        );
+    }
+}
+
+#[test]
+fn metadata_names_become_labels_when_they_are_as_many_as_the_classes() {
+    let mut network = network(640, floats(&[("output0", &[1, 6, 8400])]));
+    network.metadata = vec![
+        (
+            "names".to_owned(),
+            "{0: 'fork: \"lift\"', 1: 'truck'}".to_owned(),
+        ),
+        (
+            "license".to_owned(),
+            "AGPL-3.0 License (https://example.org)".to_owned(),
+        ),
+    ];
+    let draft = ModelYamlTemplate::new(&network, None, None, None).expect("YOLOv8");
+    assert_eq!(draft.labels(), ["fork: \"lift\"", "truck"]);
+    network.metadata[0].1 = "{0: 'only one'}".to_owned();
+    let draft = ModelYamlTemplate::new(&network, None, None, None).expect("YOLOv8");
+    assert_eq!(draft.labels(), ["class_0", "class_1"]);
+    assert!(
+        draft.inferred().reason.contains("not as many"),
+        "{}",
+        draft.inferred().reason
+    );
+}
+
+#[test]
+fn dynamic_sizes_come_from_metadata_or_caller() {
+    let mut network = network(-1, floats(&[("output0", &[-1, 84, 8400])]));
+    let error =
+        ModelYamlTemplate::new(&network, None, None, None).expect_err("the type is unknown");
+    assert!(
+        matches!(error, ModelYamlTemplateError::NoSize { .. }),
+        "{error}"
+    );
+    ModelYamlTemplate::new(&network, None, Some(Size::new(640, 640)), None)
+        .expect("the caller gives it");
+    network
+        .metadata
+        .push(("imgsz".to_owned(), "[640, 640]".to_owned()));
+    ModelYamlTemplate::new(&network, None, None, None).expect("the exporter noted it");
+}
+
+#[test]
+fn names_from_file_cannot_break_yaml_lines() {
+    let load = |input: &str, output: &str| {
+        let mut network = network(640, floats(&[(output, &[1, 6, 8400])]));
+        network.inputs[0].name = input.to_owned();
+        let draft = ModelYamlTemplate::new(&network, None, None, None).expect("YOLOv8");
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let origin = Origin {
+            name: "yes",
+            file: "a\"b.onnx",
+            sha256: [0xaa; 32].into(),
+            weights: &[],
+            labels_file: None,
+        };
+        std::fs::write(folder.path().join("model.yaml"), draft.text(origin)).expect("written");
+        ModelSpec::load(folder.path())
+    };
+    let spec = load("in\": {#", "- 'out' # {}").expect("the names are quoted");
+    let names = (spec.input.name.as_str(), spec.output.tensors[0].as_str());
+    assert_eq!(names, ("in\": {#", "- 'out' # {}"));
+    assert_eq!(spec.name, "yes");
+    // The daemon refuses names that would break its messages; they are still one value each.
+    let error = load("in", "out\nlicense: {}\n#")
+        .expect_err("a line break")
+        .to_string();
+    assert!(
+        error.contains("output.name") && error.contains("1 problem in"),
+        "{error}"
+    );
+}
+
+/// The specification that the template for `network` loads as.
+fn loaded_template(network: &Network) -> ModelSpec {
+    let draft = ModelYamlTemplate::new(network, None, None, None).expect("a layout fits");
+    let origin = Origin {
+        name: "lift",
+        file: "lift.onnx",
+        sha256: [0xaa; 32].into(),
+        weights: &[],
+        labels_file: None,
+    };
+    let text = draft.text(origin);
+    ModelSpec::from_text(Path::new("m"), &text, |_| {
+        unreachable!("no other file is named")
+    })
+    .unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+#[test]
+fn quoted_label_may_end_line() {
+    let mut network = network(640, floats(&[("output0", &[1, 6, 8400])]));
+    let names = "{0: 'person', 1: 'fork: lift'}".to_owned();
+    network.metadata = vec![("names".to_owned(), names)];
+    assert_eq!(loaded_template(&network).labels, ["person", "fork: lift"]);
+}
+
+#[test]
+fn a_byte_order_mark_in_a_name_does_not_break_the_template() {
+    // The reason for the layout, which stands in a comment, names the output.
+    let name = "\u{feff}output";
+    let network = network(640, floats(&[(name, &[1, 6, 8400])]));
+    assert_eq!(loaded_template(&network).output.tensors, [name]);
+}

@@ -1,0 +1,131 @@
+//! Scores of the network and the tracker on a drawn scene, against its ground truth. `jetwatch demo` calls it.
+//!
+//! While the pipeline runs only boxes are kept. The truth is computed after its end, for the frames that were processed,
+//! so that scoring does not slow the pipeline down.
+
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
+
+use jetwatch_config::SyntheticScene;
+use jetwatch_eval::{ClearMot, ClearMotCounter, GroundTruthObject, Hypothesis};
+use jetwatch_types::{Detection, FrameMeta, Track};
+
+use super::scene::Scene;
+
+/// IoU at which boxes match, as in MOT benchmarks.
+const MIN_IOU: f32 = 0.5;
+
+/// Objects with a smaller visible share are ignored, as in what `jetwatch dataset` writes.
+const MIN_VISIBLE: f32 = 0.25;
+
+/// So are objects with a shorter side, in source pixels.
+const MIN_SIDE: f32 = 6.0;
+
+/// Results of the pipeline for one frame of the scene.
+struct ScoredFrame {
+    /// Number of the frame in the scene.
+    index: u64,
+    /// Whether it went through the network; without, its tracks are predictions.
+    inferred: bool,
+    detections: Vec<Hypothesis>,
+    tracks: Vec<Hypothesis>,
+}
+
+/// Collects the results of one scene.
+pub struct Scorer {
+    scene: SyntheticScene,
+    class_of: Box<dyn Fn(&str) -> Option<u16>>,
+    frames: Arc<Mutex<Vec<ScoredFrame>>>,
+}
+
+/// Accuracy over all processed frames.
+#[derive(Debug, Clone, Copy)]
+pub struct Score {
+    /// The network's boxes at its own threshold.
+    pub detections: ClearMot,
+    /// The tracks as they are published.
+    pub tracks: ClearMot,
+}
+
+impl Scorer {
+    /// For a network on `scene`, which must not loop. `class_of` maps a label of the scene to a class of the network; objects
+    /// without a class are left out.
+    #[must_use]
+    pub fn new(scene: &SyntheticScene, class_of: impl Fn(&str) -> Option<u16> + 'static) -> Self {
+        Self {
+            scene: scene.clone(),
+            class_of: Box::new(class_of),
+            frames: Arc::default(),
+        }
+    }
+
+    /// The callback for the detections and tracks of every frame. No detections (`None`): the frame skipped the network.
+    pub fn frame_callback(
+        &self,
+    ) -> impl FnMut(&FrameMeta, Option<&[Detection]>, &[Track]) + Send + use<> {
+        let (frames, fps) = (Arc::clone(&self.frames), f64::from(self.scene.fps.max(1)));
+        let mut number = 0;
+        move |meta: &FrameMeta, found: Option<&[Detection]>, tracks: &[Track]| {
+            let Some(pts) = meta.pts else { return };
+            let detections = found.unwrap_or_default().iter().map(|found| {
+                number += 1;
+                Hypothesis {
+                    id: number,
+                    class: found.class,
+                    xyxy: found.xyxy,
+                }
+            });
+            let detections = detections.collect();
+            let tracks = tracks.iter().filter(|track| track.lost_frames == 0);
+            let tracks = tracks.map(|track| Hypothesis {
+                id: track.id.0,
+                class: track.class,
+                xyxy: track.xyxy,
+            });
+            lock(&frames).push(ScoredFrame {
+                index: (pts.as_secs_f64() * fps).round() as u64,
+                inferred: found.is_some(),
+                detections,
+                tracks: tracks.collect(),
+            });
+        }
+    }
+
+    /// Compares the results so far with the truth; `None` without a frame. The next call starts with no frames.
+    #[must_use]
+    pub fn score(&self) -> Option<Score> {
+        let frames = std::mem::take(&mut *lock(&self.frames));
+        let mut scene = Scene::new(&self.scene);
+        let (mut of_detections, mut of_tracks) =
+            (ClearMotCounter::new(MIN_IOU), ClearMotCounter::new(MIN_IOU));
+        let mut truth = Vec::new();
+        for frame in &frames {
+            scene.truth_into(frame.index, &mut truth);
+            // The network cannot find objects that it has no class for.
+            let known = truth.iter().filter_map(|object| {
+                let [left, top, right, bottom] = object.xyxy;
+                Some(GroundTruthObject {
+                    id: object.id,
+                    class: (self.class_of)(object.label)?,
+                    xyxy: object.xyxy,
+                    ignored: object.visible < MIN_VISIBLE
+                        || (right - left).min(bottom - top) < MIN_SIDE,
+                })
+            });
+            let known: Vec<GroundTruthObject> = known.collect();
+            if frame.inferred {
+                of_detections.frame(&known, &frame.detections);
+            }
+            of_tracks.frame(&known, &frame.tracks);
+        }
+        (!frames.is_empty()).then(|| Score {
+            detections: of_detections.counts(),
+            tracks: of_tracks.counts(),
+        })
+    }
+}
+
+fn lock(frames: &Mutex<Vec<ScoredFrame>>) -> MutexGuard<'_, Vec<ScoredFrame>> {
+    frames.lock()
+}
