@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use jetwatch_config::{Pace, SyntheticScene};
+use jetwatch_config::{Pacing, SyntheticScene};
 use jetwatch_traffic::scene::Scene;
 use jetwatch_types::{PIXEL_BYTES, Size};
 
@@ -15,7 +15,7 @@ fn scene(seed: u64, objects: u32) -> Scene {
         height: 360,
         fps: 30,
         frames: None,
-        pace: Pace::AsFast,
+        pacing: Pacing::Unlimited,
     })
 }
 

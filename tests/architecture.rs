@@ -54,6 +54,7 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("rusqlite", &["nsys"]),
     ("saphyr", &["config"]),
     ("saphyr-parser", &["config"]),
+    ("schemars", &["publish"]),
     ("sd-notify", &["telemetry"]),
     ("strsim", &["config", "detect"]),
     ("syn", &["config-derive"]),

@@ -1,17 +1,21 @@
-//! The example files, the JSON Schema, the reference page and the loader agree: each file loads, also with every commented
-//! key in force; every key is shown; the schema in `configs/` and the page in `docs/` are made from the declarations.
+//! The example files, the JSON Schemas, the reference pages and the loader agree: each file loads, also with every commented
+//! key in force; every key is shown; the schemas in `configs/` and the pages in `docs/` are made from the declarations.
 //!
-//! `UPDATE_GOLDEN=1 cargo test --test tests config_files` writes `configs/jetwatch.schema.json` and
-//! `docs/src/reference/configuration.md`.
+//! `UPDATE_GOLDEN=1 cargo test --test tests config_files` writes the schemas in `configs/` and the pages in `docs/src/reference`.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use jetwatch_config::{
-    Backend, Broker, Config, DefaultValue, Document, KeySpec, Node, Pace, Secret, Section,
-    SourceUri, Value, configuration_page, json_schema,
+    Backend, Broker, Config, DefaultValue, Document, KeySpec, Node, Pacing, Secret, Section,
+    SourceUri, Value, configuration_page, json_schema, schema_of,
 };
+use jetwatch_detect::graph;
+use jetwatch_detect::model::ModelSpec;
+use jetwatch_files::Sha256Digest;
+use jetwatch_models::model_zoo::{Entry, entries};
+use jetwatch_models::{ModelYamlTemplate, Origin};
 
 /// The example files with their texts.
 fn examples() -> Vec<(PathBuf, String)> {
@@ -190,7 +194,7 @@ fn check_defaults(keys: &[KeySpec], node: &Node<'_>, checked: &mut usize) {
 }
 
 /// Compares the file `name` of the source tree with `wanted`, or writes it with `UPDATE_GOLDEN`.
-fn check_generated(name: &str, wanted: &str) {
+pub fn check_generated(name: &str, wanted: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         fs::write(&path, wanted).expect("written");
@@ -198,7 +202,7 @@ fn check_generated(name: &str, wanted: &str) {
     let found = fs::read_to_string(&path).unwrap_or_default();
     assert!(
         found == wanted,
-        "{name} differs from the declarations of the keys: run this test with UPDATE_GOLDEN=1"
+        "{name} differs from the declarations: run this test with UPDATE_GOLDEN=1"
     );
 }
 
@@ -206,6 +210,78 @@ fn check_generated(name: &str, wanted: &str) {
 fn committed_schema_equals_generated_schema() {
     let schema = serde_json::to_string_pretty(&json_schema()).expect("JSON") + "\n";
     check_generated("configs/jetwatch.schema.json", &schema);
+}
+
+#[test]
+fn committed_model_schema_equals_generated_schema() {
+    let schema = schema_of("jetwatch model", ModelSpec::KEYS);
+    let text = serde_json::to_string_pretty(&schema).expect("JSON") + "\n";
+    check_generated("configs/model.schema.json", &text);
+    check_generated("docs/src/reference/model.md", &ModelSpec::reference_page());
+}
+
+#[test]
+fn every_model_yaml_follows_the_schema() {
+    let schema = schema_of("jetwatch model", ModelSpec::KEYS);
+    assert!(jsonschema::meta::is_valid(&schema));
+    let validator = jsonschema::validator_for(&schema).expect("a schema");
+    let entries = entries().expect("the manifests are right");
+    assert!(entries.len() >= 6, "{} manifests", entries.len());
+    let mut texts: Vec<_> = entries
+        .iter()
+        .map(|entry| {
+            (
+                entry.name.clone(),
+                entry.model_yaml(Sha256Digest::of(b"file")),
+            )
+        })
+        .collect();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/street-nano");
+    let own = fs::read_to_string(folder.join("model.yaml")).expect("readable");
+    texts.push(("street-nano".to_owned(), own));
+    // As `jetwatch model init` writes it.
+    let file = "street-nano_fp32.onnx";
+    let network = graph::read(&folder.join(file)).expect("a network");
+    let template = ModelYamlTemplate::new(&network, None, None, None).expect("a layout fits");
+    let origin = Origin {
+        name: "street",
+        file,
+        sha256: Sha256Digest::of(b"file"),
+        weights: &[],
+        labels_file: None,
+    };
+    texts.push(("template".to_owned(), template.text(origin)));
+    for (name, text) in texts {
+        assert_follows(&validator, &name, &text);
+        let wrong = text.replace("license:", "licence:");
+        assert!(!validator.is_valid(&json_of(&name, &wrong)), "{name}");
+    }
+}
+
+#[test]
+fn catalogue_manifests_follow_their_schema() {
+    let schema = schema_of("jetwatch catalogue manifest", Entry::KEYS);
+    let text = serde_json::to_string_pretty(&schema).expect("JSON") + "\n";
+    check_generated("models/catalogue/manifest.schema.json", &text);
+    let validator = jsonschema::validator_for(&schema).expect("a schema");
+    for entry in entries().expect("the manifests are right") {
+        let name = format!("models/catalogue/{}.yaml", entry.name);
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(&name);
+        let text = fs::read_to_string(path).expect("readable");
+        assert!(
+            text.starts_with("# yaml-language-server: $schema=manifest.schema.json\n"),
+            "{name}"
+        );
+        assert_follows(&validator, &name, &text);
+    }
+}
+
+fn assert_follows(validator: &jsonschema::Validator, name: &str, text: &str) {
+    let errors: Vec<_> = validator
+        .iter_errors(&json_of(name, text))
+        .map(|error| error.to_string())
+        .collect();
+    assert!(errors.is_empty(), "{name}: {errors:#?}");
 }
 
 #[test]
@@ -225,11 +301,7 @@ fn the_examples_follow_the_schema_and_name_it() {
             "{label}"
         );
         for text in [&text, &with_commented_keys(&text)] {
-            let errors: Vec<_> = validator
-                .iter_errors(&json_of(&label, text))
-                .map(|e| e.to_string())
-                .collect();
-            assert!(errors.is_empty(), "{label}: {errors:#?}");
+            assert_follows(&validator, &label, text);
         }
     }
 }
@@ -277,7 +349,7 @@ fn quickstart_config_needs_no_model_camera_or_broker() {
     assert_eq!(config.detector.backend, Backend::Scripted);
     assert_eq!(config.detector.model, None);
     assert!(
-        matches!(&config.sources[0].uri, SourceUri::Synthetic(scene) if scene.pace == Pace::Realtime)
+        matches!(&config.sources[0].uri, SourceUri::Synthetic(scene) if scene.pacing == Pacing::Realtime)
     );
     let listen = "127.0.0.1:1883".parse().expect("an address");
     assert_eq!(

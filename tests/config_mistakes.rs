@@ -8,8 +8,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use jetwatch_config::{
-    Association, Backend, Broker, ClassMatch, Config, LowScores, RtspTransport, ScriptedConfig,
-    Secret, SourceUri, TensorRtConfig, TrackerConfig, TrackerKind, V4l2Format,
+    Association, Backend, Broker, ByteTrackConfig, ClassMatch, Config, RtspTransport,
+    ScriptedConfig, Secret, SourceUri, TensorRtConfig, TrackerConfig, TrackerKind, V4l2Format,
 };
 use proptest::prelude::*;
 
@@ -423,7 +423,7 @@ fn defaults_of_the_tracker_depend_on_its_type() {
         min_iou: 0.4,
         max_lost_frames: 7,
         min_new_track_score: 0.3,
-        low_scores: LowScores {
+        bytetrack: ByteTrackConfig {
             min_score: 0.2,
             tentative_score: 0.4,
             tentative_min_iou: 0.6,

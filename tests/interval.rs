@@ -6,7 +6,7 @@ use crate::support;
 use std::fs;
 use std::process::{Command, Stdio};
 
-use jetwatch_config::{Pace, SyntheticScene};
+use jetwatch_config::{Pacing, SyntheticScene};
 use jetwatch_eval::{ClearMot, ClearMotCounter, GroundTruthObject, Hypothesis};
 use jetwatch_traffic::scene::Scene;
 use serde_json::Value;
@@ -59,7 +59,7 @@ fn score(frames: &[Value]) -> ClearMot {
         height: 180,
         fps: 30,
         frames: Some(FRAMES),
-        pace: Pace::AsFast,
+        pacing: Pacing::Unlimited,
     });
     let mut counter = ClearMotCounter::new(0.5);
     for (index, frame) in (0..).zip(frames) {

@@ -4,7 +4,7 @@
 //! The detections are random with a fixed seed, with typical errors of networks: boxes that jitter, scores that sink with the
 //! visible part of an object, objects that are missed in several consecutive frames, and false positives.
 
-use jetwatch_config::{Pace, SyntheticScene, TrackerConfig, TrackerKind};
+use jetwatch_config::{Pacing, SyntheticScene, TrackerConfig, TrackerKind};
 use jetwatch_eval::{ClearMotCounter, GroundTruthObject, Hypothesis};
 use jetwatch_track::Tracker;
 use jetwatch_traffic::scene::Scene;
@@ -58,7 +58,7 @@ fn truth(seed: u64) -> Vec<Vec<GroundTruthBox>> {
         height: 360,
         fps: 30,
         frames: Some(FRAMES),
-        pace: Pace::AsFast,
+        pacing: Pacing::Unlimited,
     });
     (0..FRAMES).map(|index| scene.truth(index)).collect()
 }

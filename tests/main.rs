@@ -9,6 +9,7 @@ mod bench_ablation;
 mod bench_clocks;
 mod closed_pipe;
 mod commands;
+mod config_example;
 mod config_files;
 mod config_mistakes;
 mod detect_layouts_others;

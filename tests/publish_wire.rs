@@ -1,7 +1,12 @@
-//! Every message that is produced is described by `configs/messages.schema.json`, and wrong ones are refused by it.
+//! Every message that is produced is described by `configs/messages.schema.json`, which is made from the structs of the
+//! messages, and wrong ones are refused by it.
+//!
+//! `UPDATE_GOLDEN=1 cargo test --test tests publish_wire` writes the schema and `docs/src/reference/messages.md`.
 
 #[allow(dead_code)] // Each test file uses its part of the shared code.
 use crate::support::publish as support;
+
+use crate::config_files::check_generated;
 
 use std::time::Duration;
 
@@ -9,7 +14,7 @@ use jetwatch_config::{Config, SceneRules};
 use jetwatch_platform::throttling::{Cause, ThrottleEvent};
 use jetwatch_publish::{
     AnalyticsMessage, DetectorStatus, Encoder, Publication, ReloadProblem, ReloadState,
-    ReloadStatus, Reply, Timestamp,
+    ReloadStatus, Reply, Timestamp, message_page, message_schema,
 };
 use jetwatch_types::SourceState;
 use jetwatch_types::{
@@ -26,6 +31,30 @@ fn validator() -> Validator {
     let schema = serde_json::from_str(&text).expect("the schema is JSON");
     jsonschema::draft202012::meta::validate(&schema).expect("the schema is a schema");
     jsonschema::draft202012::new(&schema).expect("the schema can be used")
+}
+
+#[test]
+fn committed_message_schema_equals_generated_schema() {
+    let schema = serde_json::to_string_pretty(&message_schema()).expect("JSON") + "\n";
+    check_generated("configs/messages.schema.json", &schema);
+    check_generated("docs/src/reference/messages.md", &message_page());
+}
+
+#[test]
+fn message_page_has_a_table_for_every_link() {
+    let page = message_page();
+    for wanted in [
+        "| [`event`](#event) | `<source>/events` | 1 | no |",
+        "| [`source`](#source-state) | `<source>/status` | 1 | yes |",
+        "| `box` | array of 4 × number |",
+        "`end`: The track ended.",
+    ] {
+        assert!(page.contains(wanted), "no {wanted} in\n{page}");
+    }
+    for link in page.split("](#").skip(1) {
+        let id = link.split(')').next().expect("closed");
+        assert!(page.contains(&format!("{{#{id}}}")), "no heading {id}");
+    }
 }
 
 /// A zone with a threshold, a line and a direction.

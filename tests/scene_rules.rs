@@ -6,7 +6,7 @@ use crate::support;
 
 use std::collections::BTreeMap;
 
-use jetwatch_config::{Pace, SyntheticScene};
+use jetwatch_config::{Pacing, SyntheticScene};
 use jetwatch_traffic::scene::Scene;
 use serde_json::Value;
 use support::daemon::{Setup, finish, json_lines, stderr};
@@ -77,7 +77,7 @@ fn trajectories(seed: u64) -> BTreeMap<u32, (String, Vec<f32>)> {
         height: 180,
         fps: 30,
         frames: Some(FRAMES),
-        pace: Pace::AsFast,
+        pacing: Pacing::Unlimited,
     });
     let mut ways: BTreeMap<u32, (String, Vec<f32>)> = BTreeMap::new();
     for frame in 0..FRAMES {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jetwatch_config::{Pace, SyntheticScene};
+use jetwatch_config::{Pacing, SyntheticScene};
 use jetwatch_traffic::scene::{Appearance, Scene};
 use jetwatch_types::{GroundTruthBox, PIXEL_BYTES, Size, intersection_over_union};
 
@@ -16,7 +16,7 @@ fn parameters(seed: u64, objects: u32) -> SyntheticScene {
         height: 360,
         fps: 30,
         frames: None,
-        pace: Pace::AsFast,
+        pacing: Pacing::Unlimited,
     }
 }
 

@@ -10,7 +10,7 @@ use crate::support::onnx_file;
 use std::collections::BTreeMap;
 
 use classifier::{BRIGHTNESS_THRESHOLD, keys, network, write_model};
-use jetwatch_config::{Pace, SyntheticScene};
+use jetwatch_config::{Pacing, SyntheticScene};
 use jetwatch_traffic::scene::Scene;
 use jetwatch_types::{PIXEL_BYTES, Size};
 use onnx_file::TinyNetwork;
@@ -85,7 +85,7 @@ fn brightness(lines: &[Value]) -> BTreeMap<u64, Vec<f32>> {
         height: SIZE.height,
         fps: 30,
         frames: Some(FRAMES),
-        pace: Pace::AsFast,
+        pacing: Pacing::Unlimited,
     });
     let stride = SIZE.width as usize * PIXEL_BYTES;
     let mut pixels = vec![0; stride * SIZE.height as usize];

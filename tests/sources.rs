@@ -96,7 +96,7 @@ fn full_images_are_delivered_when_requested() {
         height: 180,
         fps: 30,
         frames: Some(10),
-        pace: jetwatch_config::Pace::AsFast,
+        pacing: jetwatch_config::Pacing::Unlimited,
     };
     assert_eq!(with_full_images(SourceUri::Synthetic(scene)).len(), 10);
     let (frames, result) = Collector::start(&config(clip), usize::MAX).join();
@@ -468,7 +468,7 @@ fn a_synthetic_scene_has_truth_and_ends_after_its_frames() {
         height: 360,
         fps: 30,
         frames: Some(40),
-        pace: jetwatch_config::Pace::AsFast,
+        pacing: jetwatch_config::Pacing::Unlimited,
     };
     let (frames, result) =
         Collector::start(&config(SourceUri::Synthetic(scene)), usize::MAX).join();

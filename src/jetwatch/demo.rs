@@ -177,7 +177,7 @@ fn print_intro(config: &Config, args: &DemoArgs) {
             "Source: the built-in street scene, {}×{} at {} frames/s.",
             scene.width, scene.height, scene.fps
         ),
-        _ => println!("Source: {}.", jetwatch_config::mask_secrets(&args.source)),
+        _ => println!("Source: {}.", jetwatch_config::redact(&args.source)),
     }
     if config.detector.backend == Backend::Scripted {
         println!(

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 
-use jetwatch_config::{Association, ClassMatch, LowScores, TrackerConfig, TrackerKind};
+use jetwatch_config::{Association, ByteTrackConfig, ClassMatch, TrackerConfig, TrackerKind};
 use jetwatch_eval::io::{is_dash, write};
 use jetwatch_eval::{
     MotSequence, TentativeFrames, TrackingMetric, grid_search, metrics_table, track_offline,
@@ -238,14 +238,14 @@ fn tracker_config(args: &TrackArgs) -> TrackerConfig {
             ClassMatch::Same
         },
         min_new_track_score: args.min_new_track_score.unwrap_or(any),
-        low_scores: LowScores {
-            min_score: args.min_score.unwrap_or(defaults.low_scores.min_score),
+        bytetrack: ByteTrackConfig {
+            min_score: args.min_score.unwrap_or(defaults.bytetrack.min_score),
             tentative_score: args
                 .tentative_score
-                .unwrap_or(defaults.low_scores.tentative_score),
+                .unwrap_or(defaults.bytetrack.tentative_score),
             tentative_min_iou: args
                 .tentative_min_iou
-                .unwrap_or(defaults.low_scores.tentative_min_iou),
+                .unwrap_or(defaults.bytetrack.tentative_min_iou),
         },
         ..defaults
     }
@@ -319,7 +319,7 @@ mod tests {
             reassociate_frames: 5,
             class_match: ClassMatch::Any,
             min_new_track_score: 0.6,
-            low_scores: LowScores {
+            bytetrack: ByteTrackConfig {
                 min_score: -1.5,
                 tentative_score: 0.4,
                 tentative_min_iou: 0.7,

@@ -28,7 +28,7 @@ impl LineCrossing {
 
     /// Updates with the object's position in this frame; returns the side it has crossed to, once confirmed.
     pub(super) fn step(&mut self, rule: &LineRule, bottom_center: Point) -> Option<Side> {
-        let met = rule.line.is_met(self.before, bottom_center);
+        let met = rule.line.crosses(self.before, bottom_center);
         self.before = bottom_center;
         // An object on the line itself has not left its side; its next step from there counts as crossing the line.
         let side_now = side(rule, bottom_center).or(self.side);

@@ -129,7 +129,7 @@ impl Rest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use jetwatch_config::Line;
+    use jetwatch_config::Segment;
 
     const RULE: StationaryRule = StationaryRule {
         after: Duration::from_secs(2),
@@ -180,7 +180,7 @@ mod tests {
     fn angles_are_measured_in_image_pixels() {
         let rule = |to: Point| DirectionRule {
             name: "way".to_owned(),
-            line: Line::new(&[[0.5, 0.5], to]).expect("a line"),
+            line: Segment::new(&[[0.5, 0.5], to]).expect("a line"),
             tolerance_degrees: 45.0,
             min_distance: 0.01,
         };

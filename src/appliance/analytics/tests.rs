@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 
 use jetwatch_config::{
-    Area, DirectionRule, Line, LineRule, StationaryRule, ZoneRule, parse_points,
+    DirectionRule, LineRule, Polygon, Segment, StationaryRule, ZoneRule, parse_points,
 };
 use jetwatch_types::{Side, SourceId, Xyxy};
 
@@ -16,9 +16,9 @@ mod course;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn line(text: &str) -> Line {
+fn line(text: &str) -> Segment {
     parse_points(text)
-        .and_then(|points| Line::new(&points))
+        .and_then(|points| Segment::new(&points))
         .expect("a line")
 }
 
@@ -27,7 +27,8 @@ fn rules() -> SceneRules {
     SceneRules {
         zones: vec![ZoneRule {
             name: "yard".to_owned(),
-            area: Area::new(parse_points("0.5,0,1,0,1,1,0.5,1").expect("points")).expect("an area"),
+            area: Polygon::new(parse_points("0.5,0,1,0,1,1,0.5,1").expect("points"))
+                .expect("an area"),
             inertia_frames: 2,
             loitering: Some(4 * SECOND),
             object_threshold: Some(2),
@@ -178,7 +179,7 @@ fn jitter_on_the_border_neither_enters_nor_leaves() {
 fn an_object_cut_off_by_the_image_edge_is_in_the_zones_that_reach_it() {
     let mut whole = zones();
     let corners = parse_points("0,0,1,0,1,1,0,1").expect("points");
-    whole.zones[0].area = Area::new(corners).expect("an area");
+    whole.zones[0].area = Polygon::new(corners).expect("an area");
     whole.zones[0].loitering = None;
     let (x, y) = (50.0, 50.0);
     for xyxy in [

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::geometry::{Area, Line};
+use super::geometry::{Polygon, Segment};
 use super::names::{self, NAME, is_name};
 use super::section::Section;
 use super::yaml::map::Map;
@@ -35,8 +35,8 @@ pub struct ZoneRule {
     #[key(text = NAME, check = is_name)]
     pub name: String,
     /// Its corners in their order around it: pairs of shares of the image's width and height, from the top left.
-    #[key(name = "coordinates", text = COORDINATES, parse = Area::parse)]
-    pub area: Area,
+    #[key(name = "coordinates", text = COORDINATES, parse = Polygon::parse)]
+    pub area: Polygon,
     /// Consecutive frames in which an object must be inside, or outside, before it counts.
     #[key(range = 1..=1000, unit = "frames", default = 3)]
     pub inertia_frames: u32,
@@ -66,8 +66,8 @@ pub struct LineRule {
     #[key(text = NAME, check = is_name)]
     pub name: String,
     /// Where it begins and where it ends. Crossings are published as to the left or to the right, seen along the line.
-    #[key(name = "coordinates", text = COORDINATES, parse = Line::parse)]
-    pub line: Line,
+    #[key(name = "coordinates", text = COORDINATES, parse = Segment::parse)]
+    pub line: Segment,
     /// Consecutive frames in which an object must be on the other side before it has crossed.
     #[key(range = 1..=1000, unit = "frames", default = 3)]
     pub inertia_frames: u32,
@@ -83,8 +83,8 @@ pub struct DirectionRule {
     #[key(text = NAME, check = is_name)]
     pub name: String,
     /// Two points of the direction; only where it leads matters. Of several that fit, the first is published.
-    #[key(name = "coordinates", text = COORDINATES, parse = Line::parse)]
-    pub line: Line,
+    #[key(name = "coordinates", text = COORDINATES, parse = Segment::parse)]
+    pub line: Segment,
     /// Maximum angle between it and the motion of an object, as both are seen in the image.
     ///
     /// In the image's pixels, not in shares of its sides.
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn unknown_rule_labels_are_reported_with_keys() {
-        let line = Line::new(&[[0.0, 0.0], [1.0, 0.0]]).expect("a line");
+        let line = Segment::new(&[[0.0, 0.0], [1.0, 0.0]]).expect("a line");
         let rules = SceneRules {
             lines: vec![LineRule {
                 name: "gate".to_owned(),

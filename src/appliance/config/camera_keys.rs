@@ -1,9 +1,8 @@
 //! The keys of a source that only one kind of address has, and the address with their values.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
-use super::credentials::{USER, VARIABLE, credentials, is_variable_name};
+use super::credentials::{LoginKeys, credentials};
 use super::schema::KeySpec;
 use super::section::Section;
 use super::uri::parse;
@@ -12,7 +11,7 @@ use super::{RtspTransport, SourceUri, V4l2Format};
 
 /// Keys of an RTSP camera.
 #[derive(Section)]
-#[section(also = RtspLogin)]
+#[section(also = LoginKeys)]
 pub(super) struct RtspKeys {
     /// RTSP only: transport of the media.
     #[key(default = "tcp")]
@@ -20,23 +19,6 @@ pub(super) struct RtspKeys {
     /// RTSP only: jitter buffer.
     #[key(name = "latency_ms", range = 0..=10_000, default = 200)]
     latency: Duration,
-}
-
-/// Credentials of an RTSP camera, which [`credentials`] reads.
-#[derive(Section)]
-#[expect(dead_code, reason = "declares the keys only")]
-struct RtspLogin {
-    /// RTSP only: user name; needs one of the three password keys.
-    #[key(text = USER)]
-    user: Option<String>,
-    /// RTSP only: the password itself. Better: password_file or password_env.
-    #[key(secret)]
-    password: Option<String>,
-    /// RTSP only: file whose first line is the password; read at every connect.
-    password_file: Option<PathBuf>,
-    /// RTSP only: environment variable that holds the password; where it is not set, a line of secrets.env next to this file.
-    #[key(text = VARIABLE, check = is_variable_name)]
-    password_env: Option<String>,
 }
 
 /// Keys of a V4L2 camera.
@@ -92,7 +74,7 @@ pub(super) fn uri(map: &Map<'_>) -> Option<SourceUri> {
         Ok(uri) => uri,
         Err(refusals) => {
             for refusal in refusals {
-                node.refuse(Some(refusal.expected), refusal.hint);
+                node.reject(Some(refusal.expected), refusal.hint);
             }
             return None;
         }
@@ -108,7 +90,7 @@ pub(super) fn uri(map: &Map<'_>) -> Option<SourceUri> {
             password: uri_password,
             ..
         } => {
-            if uri_user.is_some() && RtspLogin::KEYS.iter().any(|key| map.has(key.name)) {
+            if uri_user.is_some() && LoginKeys::KEYS.iter().any(|key| map.has(key.name)) {
                 map.invalid(
                     "uri",
                     "credentials are both in the uri and in keys",

@@ -5,7 +5,7 @@ use super::{Config, DetectorConfig, PublishConfig, SourceConfig};
 
 /// What a later configuration does to the sources, by their names.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct SourceChanges {
+pub struct SourceDiff {
     /// New ones, in the order of the file.
     pub added: Vec<SourceConfig>,
     /// Those with another value of any key, in the order of the file.
@@ -16,7 +16,7 @@ pub struct SourceChanges {
     pub unchanged: usize,
 }
 
-impl SourceChanges {
+impl SourceDiff {
     /// What leads from `before` to `after`.
     #[must_use]
     pub fn between<'s>(
@@ -40,9 +40,9 @@ impl SourceChanges {
     }
 }
 
-impl SourceChanges {
+impl SourceDiff {
     /// Counts `source` among the changed ones, where it is unchanged: it is to be restarted all the same.
-    pub fn start_anew(&mut self, source: &SourceConfig) {
+    pub fn restart(&mut self, source: &SourceConfig) {
         let is_named = |known: &SourceConfig| known.name == source.name;
         if !self.added.iter().chain(&self.changed).any(is_named) {
             self.changed.push(source.clone());
@@ -55,7 +55,7 @@ impl Config {
     /// Keys whose values differ from `later` and that cannot change while the daemon runs. `tune` is none of them: another
     /// program reads it.
     #[must_use]
-    pub fn fixed_keys_that_differ(&self, later: &Self) -> Vec<&'static str> {
+    pub fn restart_required_keys(&self, later: &Self) -> Vec<&'static str> {
         let mut keys = Vec::new();
         let mut compare = |key, is_same: bool| {
             if !is_same {
@@ -149,7 +149,7 @@ mod tests {
         // A key that is written out at its default is no change, and neither is the order.
         let same = source("c", "    stall_timeout_ms: 5000\n");
         let after = config(&(same + &slower + &source("d", "")), "");
-        let changes = SourceChanges::between(before.sources.iter(), &after.sources);
+        let changes = SourceDiff::between(before.sources.iter(), &after.sources);
         let names = |sources: &[SourceConfig]| -> Vec<String> {
             sources.iter().map(|source| source.name.clone()).collect()
         };
@@ -180,7 +180,7 @@ mod tests {
         ];
         for (rest, wanted) in cases {
             let later = config(&source("z", ""), rest);
-            assert_eq!(before.fixed_keys_that_differ(&later), wanted, "{rest}");
+            assert_eq!(before.restart_required_keys(&later), wanted, "{rest}");
         }
     }
 }

@@ -66,7 +66,7 @@ pub struct Problem {
     pub what: String,
     /// The accepted form, where there is one to name.
     pub expected: Option<String>,
-    /// What to do about it, where the accepted form does not already say so.
+    /// What to do about it, where the accepted form does not show it.
     pub hint: Option<String>,
 }
 

@@ -7,7 +7,7 @@ pub type Point = [f32; 2];
 
 /// Why a shape is none.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum ShapeError {
+pub enum GeometryError {
     /// Text that is no list of points.
     #[error("found {found:?}, expected pairs of numbers from 0 to 1, such as 0.1,0.2,0.9,0.2")]
     Text {
@@ -51,12 +51,12 @@ pub enum ShapeError {
 ///
 /// # Errors
 /// A part that is no number, or a number without its partner.
-pub fn parse_points(text: &str) -> Result<Vec<Point>, ShapeError> {
+pub fn parse_points(text: &str) -> Result<Vec<Point>, GeometryError> {
     let numbers = text
         .split(',')
         .map(|part| {
             let number = part.trim().parse::<f32>().ok();
-            number.ok_or_else(|| ShapeError::Text {
+            number.ok_or_else(|| GeometryError::Text {
                 found: part.trim().to_owned(),
             })
         })
@@ -64,7 +64,7 @@ pub fn parse_points(text: &str) -> Result<Vec<Point>, ShapeError> {
     let (points, rest) = numbers.as_chunks::<2>();
     match rest {
         [] => Ok(points.to_vec()),
-        [alone, ..] => Err(ShapeError::Text {
+        [alone, ..] => Err(GeometryError::Text {
             found: alone.to_string(),
         }),
     }
@@ -72,25 +72,25 @@ pub fn parse_points(text: &str) -> Result<Vec<Point>, ShapeError> {
 
 /// An area whose border does not meet itself.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Area {
+pub struct Polygon {
     points: Vec<Point>,
 }
 
 /// A line with a direction and a length.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Line {
+pub struct Segment {
     /// Where it begins.
     pub from: Point,
     /// Where it ends.
     pub to: Point,
 }
 
-impl Area {
+impl Polygon {
     /// The area within the corners `x,y,x,y,…`.
     ///
     /// # Errors
     /// As [`parse_points`] and [`new`](Self::new).
-    pub fn parse(text: &str) -> Result<Self, ShapeError> {
+    pub fn parse(text: &str) -> Result<Self, GeometryError> {
         parse_points(text).and_then(Self::new)
     }
 
@@ -98,11 +98,11 @@ impl Area {
     ///
     /// # Errors
     /// Fewer than three corners, one outside of the image, or sides that meet.
-    pub fn new(points: Vec<Point>) -> Result<Self, ShapeError> {
+    pub fn new(points: Vec<Point>) -> Result<Self, GeometryError> {
         check_inside(&points)?;
         let corners = points.len();
         if corners < 3 {
-            return Err(ShapeError::Points {
+            return Err(GeometryError::Points {
                 found: corners,
                 expected: "three or more",
             });
@@ -114,7 +114,7 @@ impl Area {
             let (_, c) = side((first + 1) % corners);
             let turns_back = cross(a, b, c) == 0.0 && dot(b, a, c) > 0.0;
             if a == b || turns_back {
-                return Err(ShapeError::Crossing {
+                return Err(GeometryError::Crossing {
                     first: first + 1,
                     second: (first + 1) % corners + 1,
                 });
@@ -122,7 +122,7 @@ impl Area {
             for second in first + 2..corners {
                 let (c, d) = side(second);
                 if (second + 1) % corners != first && meet(a, b, c, d) {
-                    return Err(ShapeError::Crossing {
+                    return Err(GeometryError::Crossing {
                         first: first + 1,
                         second: second + 1,
                     });
@@ -160,7 +160,7 @@ impl Area {
 /// drawn by hand along one border.
 const TOUCHING: f64 = 1e-3;
 
-impl Area {
+impl Polygon {
     /// Whether a point can lie in both. Areas with a common border are apart.
     #[must_use]
     pub fn overlaps(&self, other: &Self) -> bool {
@@ -215,12 +215,12 @@ impl Area {
     }
 }
 
-impl Line {
+impl Segment {
     /// The line `x,y,x,y`.
     ///
     /// # Errors
     /// As [`parse_points`] and [`new`](Self::new).
-    pub fn parse(text: &str) -> Result<Self, ShapeError> {
+    pub fn parse(text: &str) -> Result<Self, GeometryError> {
         parse_points(text).and_then(|points| Self::new(&points))
     }
 
@@ -228,15 +228,15 @@ impl Line {
     ///
     /// # Errors
     /// Other than two points, one outside of the image, or a length of zero.
-    pub fn new(points: &[Point]) -> Result<Self, ShapeError> {
+    pub fn new(points: &[Point]) -> Result<Self, GeometryError> {
         check_inside(points)?;
         match points {
-            [from, to] if from == to => Err(ShapeError::NoLength),
+            [from, to] if from == to => Err(GeometryError::NoLength),
             [from, to] => Ok(Self {
                 from: *from,
                 to: *to,
             }),
-            _ => Err(ShapeError::Points {
+            _ => Err(GeometryError::Points {
                 found: points.len(),
                 expected: "two",
             }),
@@ -251,15 +251,15 @@ impl Line {
 
     /// Whether the segment between two points meets the line, its ends included.
     #[must_use]
-    pub fn is_met(&self, from: Point, to: Point) -> bool {
+    pub fn crosses(&self, from: Point, to: Point) -> bool {
         meet(self.from, self.to, from, to)
     }
 }
 
-fn check_inside(points: &[Point]) -> Result<(), ShapeError> {
+fn check_inside(points: &[Point]) -> Result<(), GeometryError> {
     let is_outside = |point: &Point| !point.iter().all(|share| (0.0..=1.0).contains(share));
     match points.iter().position(is_outside) {
-        Some(index) => Err(ShapeError::Outside {
+        Some(index) => Err(GeometryError::Outside {
             point: index + 1,
             x: points[index][0],
             y: points[index][1],
@@ -301,9 +301,9 @@ fn meet(a: Point, b: Point, c: Point, d: Point) -> bool {
 mod tests {
     use super::*;
 
-    fn area(text: &str) -> Result<Area, String> {
+    fn area(text: &str) -> Result<Polygon, String> {
         parse_points(text)
-            .and_then(Area::new)
+            .and_then(Polygon::new)
             .map_err(|error| error.to_string())
     }
 
@@ -410,20 +410,23 @@ mod tests {
     #[test]
     fn segments_have_two_ends_length_and_sides() {
         assert_eq!(
-            Line::new(&[[0.5, 0.5], [0.5, 0.5]]),
-            Err(ShapeError::NoLength)
+            Segment::new(&[[0.5, 0.5], [0.5, 0.5]]),
+            Err(GeometryError::NoLength)
         );
-        let one = Line::new(&[[0.5, 0.5]]).expect_err("one point");
+        let one = Segment::new(&[[0.5, 0.5]]).expect_err("one point");
         assert_eq!(one.to_string(), "found 1 points, expected two");
-        let line = Line::new(&[[0.2, 0.5], [0.8, 0.5]]).expect("a line");
+        let line = Segment::new(&[[0.2, 0.5], [0.8, 0.5]]).expect("a line");
         assert!(
             line.side([0.5, 0.9]) > 0.0,
             "below is on the right of who goes right"
         );
         assert!(line.side([0.5, 0.1]) < 0.0);
-        assert!(line.is_met([0.5, 0.1], [0.5, 0.9]));
-        assert!(line.is_met([0.8, 0.1], [0.8, 0.9]), "its end belongs to it");
-        assert!(!line.is_met([0.9, 0.1], [0.9, 0.9]));
-        assert!(!line.is_met([0.5, 0.1], [0.5, 0.4]));
+        assert!(line.crosses([0.5, 0.1], [0.5, 0.9]));
+        assert!(
+            line.crosses([0.8, 0.1], [0.8, 0.9]),
+            "its end belongs to it"
+        );
+        assert!(!line.crosses([0.9, 0.1], [0.9, 0.9]));
+        assert!(!line.crosses([0.5, 0.1], [0.5, 0.4]));
     }
 }

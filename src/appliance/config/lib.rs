@@ -6,7 +6,7 @@
 //!
 //! A section of the file is a struct that derives [`Section`](trait@Section): a field is a key, with its type, unit, range,
 //! default and description. The reader, [`json_schema`] and the reference page come from that one declaration; rules between
-//! keys are functions beside it. [`Document`] is the located tree below; `detect` reads `model.yaml` through it, so that
+//! keys are functions in the same file. [`Document`] is the located tree below; `detect` reads `model.yaml` through it, so that
 //! both kinds of file are reported in the same way. Relative paths in a file count from the folder of that file; `~` is not
 //! expanded. Neither an error nor a `Debug` form shows a password.
 
@@ -48,16 +48,16 @@ pub use detector::{
     Backend, DetectorConfig, ENGINES_FOLDER, EngineBuild, Interval, MAX_BATCH_SIZE, OnnxProvider,
     ScriptedConfig, TensorRtConfig,
 };
-pub use diff::SourceChanges;
+pub use diff::SourceDiff;
 pub use error::{ConfigError, Problem};
-pub use geometry::{Area, Line, Point, ShapeError, parse_points};
+pub use geometry::{GeometryError, Point, Polygon, Segment, parse_points};
 pub use json_schema::{json_schema, schema_of};
 pub(crate) use key_spans::KeySpans;
 pub use logging::LogConfig;
 pub use mqtt_broker::Broker;
 pub use publish::{Credentials, JsonLinesConfig, MqttConfig, PublishConfig, TlsConfig};
-pub use redact::mask_secrets;
-pub use reference::{append_tables, configuration_page};
+pub use redact::redact;
+pub use reference::{append_tables, configuration_page, escape_cell, escape_markdown};
 pub use schema::{DefaultValue, KeySpec, Unit, ValueType};
 pub use secondary::SecondaryConfig;
 pub use secret::{Secret, SecretError};
@@ -66,9 +66,9 @@ pub use section::{KeyValue, ListItem, Parsed, Section, Words};
 pub use section::{assert_all_optional, count_keys, defaults, join_keys};
 pub use source::{DecoderChoice, MAX_SOURCES, Scaling, SourceConfig};
 pub use template::{Choices, CommandsConfig, SourceTemplate, TemplateError, TemplateParameter};
-pub use tracker::{Association, ClassMatch, LowScores, TrackerConfig, TrackerKind};
+pub use tracker::{Association, ByteTrackConfig, ClassMatch, TrackerConfig, TrackerKind};
 pub use tune::{ClockTuning, TuneConfig};
-pub use uri::{Pace, RtspTransport, SourceUri, SyntheticScene, V4l2Format};
+pub use uri::{Pacing, RtspTransport, SourceUri, SyntheticScene, V4l2Format};
 pub use yaml::document::Document;
 pub use yaml::map::Map;
 pub use yaml::node::{Node, Value};

@@ -23,7 +23,7 @@ impl Config {
         Self::load_with(path, &[])
     }
 
-    /// As [`load`](Self::load), with `settings` instead of what the file says: keys by their path, such as
+    /// As [`load`](Self::load), with `settings` instead of the values in the file: keys by their path, such as
     /// `detector.workers`, with their values as they would stand in the file.
     ///
     /// # Errors

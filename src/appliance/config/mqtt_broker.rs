@@ -61,7 +61,7 @@ pub(super) fn broker(map: &Map<'_>) -> Option<Broker> {
         Ok(broker) => Some(broker),
         Err(hint) => {
             map.get("broker")?
-                .refuse(Some(map.expected("broker")), hint);
+                .reject(Some(map.expected("broker")), hint);
             None
         }
     }

@@ -14,7 +14,7 @@ impl Document {
     /// file ends so (`batch_size`). `sources.KEY` sets the key of every source. Problems are reported by
     /// [`finish`](Self::finish).
     pub(super) fn set(&mut self, path: &str, value: &str) {
-        let full = match resolve(path) {
+        let full = match resolve_key(path) {
             Ok(full) => full,
             Err(hint) => {
                 self.record(None, path, "unknown key".to_owned(), None, Some(hint));
@@ -86,7 +86,7 @@ fn insert_value(at: &mut Spanned, steps: &[&str], value: &YamlValue) -> bool {
 }
 
 /// The whole path of a key; or what could have been meant.
-fn resolve(path: &str) -> Result<String, String> {
+fn resolve_key(path: &str) -> Result<String, String> {
     let mut known = Vec::new();
     collect("", Config::KEYS, &mut known);
     let bare = without_indices(path);

@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::credentials::{USER, VARIABLE, is_variable_name};
+use super::credentials::{LoginKeys, credentials};
 use super::mqtt_broker::{self, BrokerKeys};
 use super::schema::ValueType;
 use super::section::Section;
 use super::yaml::map::Map;
 use super::yaml::node::Value;
-use super::{Broker, Config, Secret, credentials, names};
+use super::{Broker, Config, Secret, names};
 
 /// Where tracks go. Several sinks may be on at once.
 #[derive(Debug, Clone, PartialEq, Section)]
@@ -37,13 +37,13 @@ fn mqtt(map: &Map<'_>) -> Option<Option<MqttConfig>> {
             Value::Text("off") => return Some(None),
             Value::Map(_) | Value::Null => {}
             Value::Boolean(false) => {
-                node.refuse(
+                node.reject(
                     Some(map.expected("mqtt")),
                     Some("write mqtt: off".to_owned()),
                 );
                 return None;
             }
-            _ => return node.expect(&map.expected("mqtt")),
+            _ => return node.type_error(&map.expected("mqtt")),
         }
     }
     let mqtt = map.section("mqtt")?;
@@ -72,7 +72,7 @@ pub struct MqttConfig {
     )]
     pub client_id: String,
     /// User and where the password comes from.
-    #[key(keys = MqttLogin, read = login)]
+    #[key(keys = LoginKeys, read = login)]
     pub credentials: Option<Credentials>,
     /// mqtts:// only: trust and identity. Default: the system's authorities, no client certificate.
     pub tls: TlsConfig,
@@ -119,25 +119,8 @@ impl std::fmt::Debug for Credentials {
     }
 }
 
-/// Credentials of the MQTT client.
-#[derive(Section)]
-#[expect(dead_code, reason = "declares the keys only; `login` reads them")]
-struct MqttLogin {
-    /// User name at the broker; needs one of the three password keys. The embedded broker then accepts this user only.
-    #[key(text = USER)]
-    user: Option<String>,
-    /// The password itself. Better: password_file or password_env.
-    #[key(secret)]
-    password: Option<String>,
-    /// File whose first line is the password; read at every connect.
-    password_file: Option<PathBuf>,
-    /// Environment variable that holds the password; where it is not set, a line of secrets.env next to this file.
-    #[key(text = VARIABLE, check = is_variable_name)]
-    password_env: Option<String>,
-}
-
 fn login(map: &Map<'_>) -> Option<Option<Credentials>> {
-    let (user, password) = credentials::credentials(map);
+    let (user, password) = credentials(map);
     let pair = user.zip(password);
     Some(pair.map(|(user, password)| Credentials { user, password }))
 }

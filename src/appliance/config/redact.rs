@@ -26,7 +26,7 @@ const SECRET_NAMES: [&str; 8] = [
 /// Everything between the first `:` behind `://` and the last `@` of the same word is taken for a password, so that an
 /// unescaped `/` or `@` in it reveals nothing.
 #[must_use]
-pub fn mask_secrets(text: &str) -> String {
+pub fn redact(text: &str) -> String {
     let mut masked = String::with_capacity(text.len());
     for word in text.split_inclusive(ends_word) {
         masked.push_str(&mask_userinfo(word));
@@ -36,7 +36,7 @@ pub fn mask_secrets(text: &str) -> String {
 
 /// `text` masked, with control characters escaped, cut after 80 characters; without quotes.
 pub(super) fn quoted(text: &str) -> String {
-    let masked = mask_secrets(text);
+    let masked = redact(text);
     let mut shown: String = masked.chars().take(MAX_CHARS).flat_map(escape).collect();
     if masked.chars().nth(MAX_CHARS).is_some() {
         shown.push('…');
@@ -132,7 +132,7 @@ mod tests {
             ("é://ü:ö@ä", "é://ü:***@ä"),
         ];
         for (text, wanted) in cases {
-            assert_eq!(mask_secrets(text), wanted);
+            assert_eq!(redact(text), wanted);
         }
     }
 

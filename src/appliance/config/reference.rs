@@ -39,7 +39,7 @@ fn below(path: &str, keys: &'static [KeySpec], page: &mut String) {
         };
         let path = path_of(path, key);
         let _ = write!(page, "\n## `{path}` {{#{}}}\n\n", id(&path));
-        let _ = writeln!(page, "{}\n", text(key.about));
+        let _ = writeln!(page, "{}\n", escape_markdown(key.about));
         // The keys of a template's source are those of `sources`, whose tables are there already.
         if path == "source_templates[].source" {
             page.push_str("See [`sources[]`](#sources).\n");
@@ -79,7 +79,7 @@ fn table(path: &str, keys: &[KeySpec], page: &mut String) {
             DefaultValue::Absent => split_default(key.about),
             given => (key.about.to_owned(), default_of(&given)),
         };
-        let about = cell(&text(&about));
+        let about = escape_cell(&about);
         let name = key.name;
         let _ = writeln!(
             page,
@@ -93,7 +93,7 @@ fn columns(path: &str, key: &KeySpec) -> (String, String, String) {
     let section = |kind: &str| format!("[{kind}](#{})", id(&path_of(path, key)));
     let plain = |kind: &str| (kind.to_owned(), String::new(), String::new());
     match key.value {
-        ValueType::Text(form) => ("text".to_owned(), String::new(), cell(&text(form))),
+        ValueType::Text(form) => ("text".to_owned(), String::new(), escape_cell(form)),
         ValueType::Secret => plain("secret"),
         ValueType::Path => plain("path"),
         ValueType::Boolean => (
@@ -128,7 +128,7 @@ fn columns(path: &str, key: &KeySpec) -> (String, String, String) {
         ValueType::Texts(form) => (
             "list of texts".to_owned(),
             String::new(),
-            format!("each {}", cell(&text(form))),
+            format!("each {}", escape_cell(form)),
         ),
         ValueType::Map(_) => (section("section"), String::new(), String::new()),
         ValueType::WordOrMap(word, _) => (
@@ -138,7 +138,7 @@ fn columns(path: &str, key: &KeySpec) -> (String, String, String) {
         ),
         ValueType::Maps(_) => (section("list of sections"), String::new(), String::new()),
         ValueType::Named(_) => (section("sections by name"), String::new(), String::new()),
-        ValueType::Other { form, .. } => ("value".to_owned(), String::new(), cell(&text(form))),
+        ValueType::Other { form, .. } => ("value".to_owned(), String::new(), escape_cell(form)),
     }
 }
 
@@ -162,7 +162,7 @@ fn split_default(about: &str) -> (String, String) {
         return (about.to_owned(), String::new());
     };
     let (default, rest) = after.split_once(". ").unwrap_or((after, ""));
-    let default = cell(&text(default.trim_end_matches('.')));
+    let default = escape_cell(default.trim_end_matches('.'));
     (format!("{before}{rest}").trim_end().to_owned(), default)
 }
 
@@ -177,8 +177,9 @@ fn default_of(default: &DefaultValue) -> String {
     }
 }
 
-/// `plain` with what Markdown or HTML would take for markup escaped; code in backticks is left alone.
-fn text(plain: &str) -> String {
+/// `plain` with what Markdown or HTML would take for markup escaped; code in backticks stays as it is.
+#[must_use]
+pub fn escape_markdown(plain: &str) -> String {
     let parts = plain.split('`').enumerate().map(|(index, part)| {
         // Every second part is code.
         match index % 2 {
@@ -193,9 +194,10 @@ fn text(plain: &str) -> String {
     parts.collect::<Vec<_>>().join("`")
 }
 
-/// As part of a table.
-fn cell(text: &str) -> String {
-    text.replace('|', "\\|")
+/// `plain` as [`escape_markdown`] writes it, in a cell of a table.
+#[must_use]
+pub fn escape_cell(plain: &str) -> String {
+    escape_markdown(plain).replace('|', "\\|")
 }
 
 #[cfg(test)]
@@ -231,7 +233,10 @@ mod tests {
 
     #[test]
     fn markup_in_descriptions_is_escaped() {
-        assert_eq!(text("a_b *:1 `c_d` <x>"), "a\\_b \\*:1 `c_d` &lt;x>");
-        assert_eq!(cell("a|b"), "a\\|b");
+        assert_eq!(
+            escape_markdown("a_b *:1 `c_d` <x>"),
+            "a\\_b \\*:1 `c_d` &lt;x>"
+        );
+        assert_eq!(escape_cell("a|b"), "a\\|b");
     }
 }

@@ -7,7 +7,7 @@ use jetwatch_types::Size;
 
 use super::detector::{MAX_BATCH_SIZE, PRECISION};
 use super::names::{self, NAME, is_name};
-use super::redact::mask_secrets;
+use super::redact::redact;
 use super::schema::ValueType;
 use super::section::Section;
 use super::yaml::map::Map;
@@ -180,7 +180,7 @@ fn check_labels(map: &Map<'_>, detector: &Map<'_>) {
     };
     for class in classes {
         if !kept.is_empty() && !kept.contains(&class) {
-            let what = format!("detector.classes does not keep `{}`", mask_secrets(&class));
+            let what = format!("detector.classes does not keep `{}`", redact(&class));
             list.report(&what, None, Some("add it there".to_owned()));
         }
     }

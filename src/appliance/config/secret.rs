@@ -1,4 +1,4 @@
-//! Secrets: never printed, and read where the configuration says they are, each time they are needed.
+//! Secrets: never printed, and read from the configured place each time they are needed.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

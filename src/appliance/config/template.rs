@@ -211,14 +211,17 @@ impl SourceTemplate {
         self.substitute(name, values)
     }
 
-    /// An example of its sources, for their keys: they do not depend on the parameters, which vary the address alone.
+    /// An example of its sources, for their keys: they do not depend on the parameters, which vary the address only.
     #[must_use]
-    pub fn sample(&self) -> Option<SourceConfig> {
+    pub fn example_source(&self) -> Option<SourceConfig> {
         // It was tried when the file was read.
         self.example(0).ok()
     }
 
     /// The source that it gives with the first value of each parameter (0) or the last (1).
+    ///
+    /// # Errors
+    /// The keys of the source, with these values, are not accepted.
     pub(super) fn example(&self, end: usize) -> Result<SourceConfig, TemplateError> {
         let values = self.parameters.iter();
         let values = values.map(|one| (one.name.clone(), one.choices.ends()[end].clone()));

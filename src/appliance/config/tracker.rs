@@ -36,7 +36,7 @@ pub struct TrackerConfig {
     pub min_new_track_score: f32,
     /// What ByteTrack does with detections of low score; the others do not read it.
     #[key(flatten)]
-    pub low_scores: LowScores,
+    pub bytetrack: ByteTrackConfig,
 }
 
 /// ByteTrack's second stage: detections of low score that may continue a track.
@@ -44,7 +44,7 @@ pub struct TrackerConfig {
 /// With another type the keys are accepted and unused, so that the type can be changed in one line.
 #[derive(Debug, Clone, Copy, PartialEq, Section)]
 #[section(check = check_low_scores)]
-pub struct LowScores {
+pub struct ByteTrackConfig {
     /// bytetrack only: detections below this score are left out. The detector's score_threshold should be no higher than this, or there is nothing of low score to pair.
     #[key(range = 0.0..=1.0, default = 0.1)]
     pub min_score: f32,

@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::redact::mask_secrets;
+use super::redact::redact;
 use super::schema::ValueType;
 use super::section::Section;
 use super::yaml::map::Map;
@@ -54,7 +54,7 @@ pub enum SourceUri {
         /// Frames per second asked of the camera.
         fps: Option<u32>,
     },
-    /// `launch:ELEMENT ! ELEMENT`: a GStreamer fragment with one open source pad, parsed alone.
+    /// `launch:ELEMENT ! ELEMENT`: a GStreamer fragment with one open source pad, parsed on its own.
     Launch(String),
     /// `images:FOLDER`: the JPEG and PNG files of a folder, by name.
     Images(PathBuf),
@@ -104,24 +104,24 @@ pub struct SyntheticScene {
     #[key(range = 1..=1_000_000_000, unit = "frames")]
     pub frames: Option<u64>,
     /// Paced like a camera (the newest frame wins); false: as fast as frames are taken, like a file.
-    #[key(name = "realtime", value = ValueType::Boolean, default = true, read = pace)]
-    pub pace: Pace,
+    #[key(name = "realtime", value = ValueType::Boolean, default = true, read = pacing)]
+    pub pacing: Pacing,
 }
 
-fn pace(map: &Map<'_>) -> Option<Pace> {
+fn pacing(map: &Map<'_>) -> Option<Pacing> {
     Some(match map.boolean("realtime")? {
-        true => Pace::Realtime,
-        false => Pace::AsFast,
+        true => Pacing::Realtime,
+        false => Pacing::Unlimited,
     })
 }
 
 /// Who sets the speed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pace {
+pub enum Pacing {
     /// The clock, as with a camera.
     Realtime,
     /// The consumer, as with a file.
-    AsFast,
+    Unlimited,
 }
 
 impl SourceUri {
@@ -130,7 +130,7 @@ impl SourceUri {
     pub fn is_live(&self) -> bool {
         match self {
             Self::Rtsp { .. } | Self::V4l2 { .. } | Self::Csi { .. } | Self::Launch(_) => true,
-            Self::Synthetic(scene) => scene.pace == Pace::Realtime,
+            Self::Synthetic(scene) => scene.pacing == Pacing::Realtime,
             Self::File(_) | Self::Images(_) => false,
         }
     }
@@ -155,10 +155,10 @@ impl fmt::Display for SourceUri {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(path) => write!(f, "{}", path.display()),
-            Self::Rtsp { location, .. } => f.write_str(&mask_secrets(location)),
+            Self::Rtsp { location, .. } => f.write_str(&redact(location)),
             Self::V4l2 { device, .. } => write!(f, "v4l2://{}", device.display()),
             Self::Csi { sensor, .. } => write!(f, "csi://{sensor}"),
-            Self::Launch(text) => write!(f, "launch:{}", mask_secrets(text)),
+            Self::Launch(text) => write!(f, "launch:{}", redact(text)),
             Self::Images(folder) => write!(f, "images:{}", folder.display()),
             Self::Synthetic(scene) => scene.fmt(f),
         }
@@ -174,7 +174,7 @@ impl fmt::Display for SyntheticScene {
             height,
             fps,
             frames,
-            pace,
+            pacing,
         } = self;
         write!(
             f,
@@ -183,7 +183,7 @@ impl fmt::Display for SyntheticScene {
         if let Some(frames) = frames {
             write!(f, "&frames={frames}")?;
         }
-        f.write_str(if *pace == Pace::AsFast {
+        f.write_str(if *pacing == Pacing::Unlimited {
             "&realtime=false"
         } else {
             ""
@@ -203,7 +203,7 @@ impl fmt::Debug for SourceUri {
                 latency,
             } => f
                 .debug_struct("Rtsp")
-                .field("location", &mask_secrets(location))
+                .field("location", &redact(location))
                 .field("user", user)
                 .field("password", password)
                 .field("transport", transport)
@@ -234,7 +234,7 @@ impl fmt::Debug for SourceUri {
                 .field("size", size)
                 .field("fps", fps)
                 .finish(),
-            Self::Launch(text) => f.debug_tuple("Launch").field(&mask_secrets(text)).finish(),
+            Self::Launch(text) => f.debug_tuple("Launch").field(&redact(text)).finish(),
             Self::Synthetic(scene) => f.debug_tuple("Synthetic").field(scene).finish(),
         }
     }

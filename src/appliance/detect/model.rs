@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 pub use super::decoders::spec::{OutputLayout, OutputSpec};
 use super::external_data::{self, WeightsError, WeightsFile};
-use super::model_yaml;
-use jetwatch_config::{ConfigError, Document, Section, Words};
+use super::model_yaml::{self, ModelKeys};
+use jetwatch_config::{ConfigError, Document, KeySpec, Section, Words, append_tables};
 use jetwatch_files::Sha256Digest;
 use jetwatch_types::{Placement, Size};
 
@@ -178,6 +178,22 @@ impl From<ConfigError> for ModelError {
 }
 
 impl ModelSpec {
+    /// The keys of `model.yaml`.
+    pub const KEYS: &'static [KeySpec] = ModelKeys::KEYS;
+
+    /// The page of the book about the keys of `model.yaml`.
+    #[must_use]
+    pub fn reference_page() -> String {
+        let mut page = "# Keys of model.yaml\n\n\
+            This page is generated from the declarations in `src/appliance/detect/model_yaml`; do not edit it.\n\n\
+            A model folder holds a `model.yaml` and the files that it names. `configs/model.schema.json` is its JSON Schema.\n\
+            [Bring your own network](../models/own-network.md) explains the keys by example. Each layout has some of the keys\n\
+            of `output` and `output.tensors`; the others are rejected.\n"
+            .to_owned();
+        append_tables(Self::KEYS, &mut page);
+        page
+    }
+
     /// Reads `model.yaml` in `folder`, and the files of labels and anchors if it names some. All problems are reported at once.
     pub fn load(folder: &Path) -> Result<Self, ModelError> {
         let document = Document::read(&folder.join(FILE_NAME))?;

@@ -17,7 +17,7 @@ pub use self::declaration::ModelKeys;
 use self::declaration::{AxisOrder, FileKeys, InputKeys, PLANES_FORM, WEIGHTS_FORM};
 use super::external_data::{self, WeightsFile};
 use super::model::{InputElement, InputSpec, ModelFile, ModelSpec, OutputSpec};
-use jetwatch_config::{KeyValue, Map, Node, Section, Unit, mask_secrets};
+use jetwatch_config::{KeyValue, Map, Node, Section, Unit, redact};
 use jetwatch_files::Sha256Digest;
 use jetwatch_types::Size;
 
@@ -131,7 +131,7 @@ fn read_files(node: &Node<'_>, folder: &Path) -> Option<Vec<ModelFile>> {
     let expected = "a map of precisions such as `fp32: {file: NAME, sha256: DIGITS}`";
     let entries = node.entries(expected)?;
     if entries.is_empty() {
-        return node.expect(expected);
+        return node.type_error(expected);
     }
     if entries.iter().any(|(name, _)| name.trim().is_empty()) {
         return invalid(node, "a precision without a name", expected);
@@ -163,7 +163,7 @@ fn read_weights(node: &Node<'_>) -> Option<Vec<WeightsFile>> {
         .iter()
         .map(|(location, node)| {
             if !external_data::is_inside(location) {
-                let what = format!("the path `{}`", mask_secrets(location));
+                let what = format!("the path `{}`", redact(location));
                 return invalid(
                     node,
                     &what,
@@ -218,7 +218,7 @@ fn labels_of(map: &Map<'_>, read_text: FileReader<'_>) -> Option<Vec<String>> {
     let mut seen = HashSet::with_capacity(labels.len());
     if let Some(twice) = labels.iter().find(|label| !seen.insert(label.as_str())) {
         // The labels file may be any file that the key names by mistake.
-        let what = format!("`{}` given twice", mask_secrets(twice));
+        let what = format!("`{}` given twice", redact(twice));
         return invalid(&node, &what, "names that differ");
     }
     Some(labels)
@@ -231,7 +231,7 @@ fn read_covers(node: &Node<'_>, labels: &[String]) -> Option<Vec<(u16, String)>>
     let mut sound = true;
     for (label, names) in node.entries(expected)? {
         let Some(class) = labels.iter().position(|known| known == label) else {
-            let what = format!("`{}`, which is no label", mask_secrets(label));
+            let what = format!("`{}`, which is no label", redact(label));
             sound = invalid::<()>(&names, &what, expected).is_some();
             continue;
         };
@@ -240,7 +240,7 @@ fn read_covers(node: &Node<'_>, labels: &[String]) -> Option<Vec<(u16, String)>>
             if labels.iter().any(|known| known == text)
                 || covers.iter().any(|(_, known)| known == text)
             {
-                let what = format!("`{}` given twice", mask_secrets(text));
+                let what = format!("`{}` given twice", redact(text));
                 sound = invalid::<()>(&name, &what, "a name that no other class has").is_some();
                 continue;
             }
@@ -266,7 +266,7 @@ fn non_empty<'d>(node: &Node<'d>, expected: &str) -> Option<&'d str> {
     let text = node.text(expected)?;
     match is_filled(text) {
         true => Some(text),
-        false => node.expect(expected),
+        false => node.type_error(expected),
     }
 }
 
@@ -281,7 +281,7 @@ fn inside(text: &str) -> Option<PathBuf> {
 
 fn relative_path(node: &Node<'_>) -> Option<PathBuf> {
     let expected = "a path inside the model's folder, without `..`";
-    inside(node.text(expected)?).or_else(|| node.expect(expected))
+    inside(node.text(expected)?).or_else(|| node.type_error(expected))
 }
 
 /// A hash of digits in both cases.
@@ -291,7 +291,7 @@ fn sha256(text: &str) -> Option<Sha256Digest> {
 
 fn digest(node: &Node<'_>) -> Option<Sha256Digest> {
     let expected = "64 hexadecimal digits, as `sha256sum FILE` prints";
-    sha256(node.text(expected)?).or_else(|| node.expect(expected))
+    sha256(node.text(expected)?).or_else(|| node.type_error(expected))
 }
 
 /// A side of the input, a multiple of what the layout demands. A layout that is not known yet demands nothing.
@@ -309,7 +309,7 @@ fn side(map: &Map<'_>, key: &str, output: Option<&OutputSpec>) -> Option<u32> {
     if pixels.is_multiple_of(multiple) {
         Some(pixels)
     } else {
-        node.expect(&format!("a multiple of {multiple} from {min} to {max}"))
+        node.type_error(&format!("a multiple of {multiple} from {min} to {max}"))
     }
 }
 
@@ -325,7 +325,7 @@ fn three(node: &Node<'_>, range: RangeInclusive<f64>) -> Option<[f32; 3]> {
         .collect();
     match values.as_slice() {
         [a, b, c] => Some([(*a)? as f32, (*b)? as f32, (*c)? as f32]),
-        _ => node.expect(PLANES_FORM),
+        _ => node.type_error(PLANES_FORM),
     }
 }
 

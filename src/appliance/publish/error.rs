@@ -204,6 +204,9 @@ impl PublishError {
 }
 
 /// Reads the password of the MQTT user. Called at each connect, so that it can be rotated without a restart.
+///
+/// # Errors
+/// The file or the environment variable cannot be read.
 pub(super) fn read_password(credentials: &Credentials) -> Result<String, PublishError> {
     credentials
         .password

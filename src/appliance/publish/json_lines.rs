@@ -164,7 +164,7 @@ fn open(path: &Path) -> Result<FileOutput, PublishError> {
         .open(path)
         .map_err(failed)?;
     if file.metadata().map_err(failed)?.is_file() {
-        FileOutput::file(file, path).map_err(failed)
+        Ok(FileOutput::file(file, path))
     } else {
         Ok(FileOutput::pipe(file))
     }

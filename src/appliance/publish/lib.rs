@@ -6,7 +6,8 @@
 //! [`EmbeddedBroker`] is for machines without a broker, [`Subscriber`] receives messages as any MQTT client does, and
 //! [`probe`] tests one connection for `jetwatch check`.
 //!
-//! `configs/messages.schema.json` describes every message; tests compare it with the encoder's output.
+//! `configs/messages.schema.json` describes every message: [`message_schema`] makes it from the structs that are written.
+//! Tests compare it with the encoder's output.
 
 mod broker;
 mod command;
@@ -35,7 +36,7 @@ pub use reload::{ReloadProblem, ReloadState, ReloadStatus};
 pub use round_trip::round_trip;
 pub use subscribe::Subscriber;
 pub use topics::{Delivery, Topics};
-pub use wire::{Encoder, SCHEMA_VERSION, Timestamp};
+pub use wire::{Encoder, SCHEMA_VERSION, Timestamp, message_page, message_schema};
 
 use jetwatch_config::{LineRule, SceneRules, ZoneRule};
 use jetwatch_platform::SensorSnapshot;
@@ -206,7 +207,7 @@ pub struct Stats {
     pub detected_frames: u64,
     /// Frames per second through the whole pipeline since the last summary.
     pub fps: f64,
-    /// Frames per second of the network alone, summed over workers, since the last summary.
+    /// Frames per second of the network, without the rest of the pipeline, summed over workers, since the last summary.
     pub inference_fps: f64,
     /// CPU time of the process per frame since the last summary, in ms.
     pub cpu_ms_per_frame: f64,

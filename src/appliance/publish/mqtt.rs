@@ -80,7 +80,10 @@ pub struct BrokerInfo {
 }
 
 /// Connects, logs in and disconnects, each step within `limit`. Blocks for at most a few times `limit`; starts no thread
-/// that outlives it. The error names the step that failed and the remedy.
+/// that outlives it.
+///
+/// # Errors
+/// The step that failed, with the remedy.
 pub fn probe(config: &MqttConfig, limit: Duration) -> Result<BrokerInfo, PublishError> {
     let runtime = runtime("mqtt-probe")?;
     // An own client id: with the daemon's, the broker would disconnect a running daemon.
@@ -123,6 +126,10 @@ async fn send_heartbeats(heartbeat: &Heartbeat) {
     }
 }
 
+/// An async runtime for the thread `name`.
+///
+/// # Errors
+/// The operating system gives no resources for it.
 pub(super) fn runtime(name: &'static str) -> Result<tokio::runtime::Runtime, PublishError> {
     tokio::runtime::Builder::new_current_thread()
         .thread_name(name)
@@ -168,10 +175,13 @@ pub struct MqttSink {
 
 impl MqttSink {
     /// Starts the thread and returns at once: it connects in the background and retries without end. `labels` are the
-    /// model's, in the order of their class numbers. Fails only when no thread can be started.
+    /// model's, in the order of their class numbers.
     ///
     /// With [`Broker::Embedded`](jetwatch_config::Broker::Embedded) this connects to the address given there; the broker itself is started by
     /// [`EmbeddedBroker::start`](super::EmbeddedBroker::start).
+    ///
+    /// # Errors
+    /// No thread can be started.
     pub fn start(
         config: &MqttConfig,
         device: &str,
@@ -181,6 +191,9 @@ impl MqttSink {
     }
 
     /// As [`MqttSink::start`], with the thread's heartbeat among `heartbeats`. An unavailable or slow broker is no stall.
+    ///
+    /// # Errors
+    /// No thread can be started.
     pub fn start_with_heartbeat(
         config: &MqttConfig,
         device: &str,

@@ -1,8 +1,9 @@
 //! Result of a configuration reload, and its message.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::wire::Utc;
+use super::wire::{Device, Utc};
 
 /// Result of a configuration reload.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,22 +23,30 @@ pub struct ReloadStatus {
 }
 
 /// Result of a reload, as a keyword.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "reload_state")]
 pub enum ReloadState {
     /// The whole file is in effect.
     Applied,
-    /// Nothing was changed.
+    /// Nothing was changed, because of `problems`.
     Refused,
     /// The file is in effect, but some of its sources could not be stopped or started.
     Incomplete,
 }
 
 /// One problem with a reload.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(
+    rename = "reload_problem",
+    title = "Problem of a reload",
+    deny_unknown_fields
+)]
 pub struct ReloadProblem {
-    /// The file; `None` where the problem has no location in one.
+    /// The file; null where the problem has no location in one.
     pub file: Option<String>,
-    /// Its line, from 1.
+    /// The line in the file, from 1.
+    #[schemars(range(min = 1))]
     pub line: Option<usize>,
     /// The key path, such as `sources[1].uri`.
     pub key: Option<String>,
@@ -58,12 +67,12 @@ impl ReloadState {
 }
 
 impl ReloadStatus {
-    pub(super) fn body<'a>(&'a self, version: u32, device: &'a str, at: Utc) -> ReloadBody<'a> {
+    pub(super) fn body<'a>(&'a self, version: u32, device: Device<'a>, at: Utc) -> ReloadBody<'a> {
         ReloadBody {
             version,
             kind: "reload",
             device,
-            state: self.state.name(),
+            state: self.state,
             added: &self.added,
             changed: &self.changed,
             removed: &self.removed,
@@ -74,17 +83,26 @@ impl ReloadStatus {
     }
 }
 
-/// The message.
-#[derive(Serialize)]
+/// Result of a configuration reload (SIGHUP, `systemctl reload jetwatch`).
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "reload", title = "Configuration reload", deny_unknown_fields)]
 pub(super) struct ReloadBody<'a> {
+    #[schemars(schema_with = "super::wire::version")]
     version: u32,
+    #[schemars(extend("const" = "reload"))]
     kind: &'static str,
-    device: &'a str,
-    state: &'static str,
+    device: Device<'a>,
+    state: ReloadState,
+    /// Names of the added sources.
     added: &'a [String],
+    /// Names of the restarted sources, whose settings changed.
     changed: &'a [String],
+    /// Names of the removed sources.
     removed: &'a [String],
+    /// Number of unchanged sources.
     unchanged: usize,
+    /// Why it was refused, or what failed.
     problems: &'a [ReloadProblem],
+    /// When the reload ended.
     at: Utc,
 }

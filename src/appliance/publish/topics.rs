@@ -36,6 +36,68 @@ pub enum Delivery {
     AtMostOnce,
 }
 
+/// Topic of one kind of messages.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MessageTopic {
+    /// `kind` of the messages.
+    pub kind: &'static str,
+    /// Levels below `<prefix>/<device>`; `<source>` stands for the name of the source, and the other `<…>` for that of a
+    /// zone, a line or a label.
+    pub levels: &'static str,
+    /// Delivery guarantee.
+    pub delivery: Delivery,
+}
+
+const EVENT: MessageTopic = MessageTopic::new("event", "<source>/events", Delivery::AtLeastOnce);
+const DETECTIONS: MessageTopic =
+    MessageTopic::new("detections", "<source>/detections", Delivery::AtMostOnce);
+const COUNT: MessageTopic = MessageTopic::new("count", "<source>/counts/<label>", Delivery::State);
+const ANALYTICS: MessageTopic =
+    MessageTopic::new("analytics", "<source>/analytics", Delivery::AtLeastOnce);
+const ZONE: MessageTopic = MessageTopic::new("zone", "<source>/zones/<zone>", Delivery::State);
+const LINE: MessageTopic = MessageTopic::new("line", "<source>/lines/<line>", Delivery::State);
+const SOURCE: MessageTopic = MessageTopic::new("source", "<source>/status", Delivery::State);
+const DETECTOR: MessageTopic = MessageTopic::new("detector", "detector", Delivery::State);
+const THROTTLING: MessageTopic = MessageTopic::new("throttling", "throttling", Delivery::State);
+const RELOAD: MessageTopic = MessageTopic::new("reload", "reload", Delivery::State);
+const REPLY: MessageTopic = MessageTopic::new("reply", "command/reply", Delivery::AtLeastOnce);
+const STATS: MessageTopic = MessageTopic::new("stats", "stats", Delivery::AtMostOnce);
+
+/// The topics of all kinds of messages.
+pub(crate) const MESSAGE_TOPICS: [MessageTopic; 12] = [
+    EVENT, DETECTIONS, COUNT, ANALYTICS, ZONE, LINE, SOURCE, DETECTOR, THROTTLING, RELOAD, REPLY,
+    STATS,
+];
+
+impl MessageTopic {
+    const fn new(kind: &'static str, levels: &'static str, delivery: Delivery) -> Self {
+        Self {
+            kind,
+            levels,
+            delivery,
+        }
+    }
+
+    /// The topic of a message that is not about a source.
+    fn of_device(&self, base: &str) -> Arc<str> {
+        self.path(base, "", "")
+    }
+
+    /// The topic below `base`; `source` and `name` are topic levels.
+    fn path(&self, base: &str, source: &str, name: &str) -> Arc<str> {
+        let mut path = base.to_owned();
+        for part in self.levels.split('/') {
+            path.push('/');
+            path.push_str(match part {
+                "<source>" => source,
+                part if part.starts_with('<') => name,
+                part => part,
+            });
+        }
+        path.into()
+    }
+}
+
 /// The topics of one device. Each is built once and shared afterwards.
 #[derive(Debug)]
 pub struct Topics {
@@ -106,12 +168,12 @@ impl Topics {
         }
         Self {
             status: format!("{base}/status").into(),
-            detector: format!("{base}/detector").into(),
-            throttling: format!("{base}/throttling").into(),
-            reload: format!("{base}/reload").into(),
+            detector: DETECTOR.of_device(&base),
+            throttling: THROTTLING.of_device(&base),
+            reload: RELOAD.of_device(&base),
             command: format!("{base}/command").into(),
-            reply: format!("{base}/command/reply").into(),
-            stats: format!("{base}/stats").into(),
+            reply: REPLY.of_device(&base),
+            stats: STATS.of_device(&base),
             base,
             levels,
             sources: HashMap::new(),
@@ -169,37 +231,25 @@ impl Topics {
 
     /// Topic and delivery guarantee of `record`.
     pub fn resolve(&mut self, record: &Publication<'_>) -> (Arc<str>, Delivery) {
-        match record {
-            Publication::Events { source, .. } => (
-                Arc::clone(&self.source(source).events),
-                Delivery::AtLeastOnce,
-            ),
-            Publication::Frame { source, .. } => (
-                Arc::clone(&self.source(source).detections),
-                Delivery::AtMostOnce,
-            ),
-            Publication::Source { source, .. } => {
-                (Arc::clone(&self.source(source).status), Delivery::State)
+        let (topic, spec) = match record {
+            Publication::Events { source, .. } => (Arc::clone(&self.source(source).events), EVENT),
+            Publication::Frame { source, .. } => {
+                (Arc::clone(&self.source(source).detections), DETECTIONS)
             }
-            Publication::Count { source, label, .. } => {
-                (self.count(source, label), Delivery::State)
+            Publication::Source { source, .. } => (Arc::clone(&self.source(source).status), SOURCE),
+            Publication::Count { source, label, .. } => (self.count(source, label), COUNT),
+            Publication::Analytics { source, .. } => {
+                (Arc::clone(&self.source(source).analytics), ANALYTICS)
             }
-            Publication::Analytics { source, .. } => (
-                Arc::clone(&self.source(source).analytics),
-                Delivery::AtLeastOnce,
-            ),
-            Publication::Zone { source, zone, .. } => {
-                (self.rule(source, "zones", &zone.name), Delivery::State)
-            }
-            Publication::Line { source, line, .. } => {
-                (self.rule(source, "lines", &line.name), Delivery::State)
-            }
-            Publication::Detector { .. } => (Arc::clone(&self.detector), Delivery::State),
-            Publication::Throttling { .. } => (Arc::clone(&self.throttling), Delivery::State),
-            Publication::Reload { .. } => (Arc::clone(&self.reload), Delivery::State),
-            Publication::Reply { .. } => (Arc::clone(&self.reply), Delivery::AtLeastOnce),
-            Publication::Stats(_) => (Arc::clone(&self.stats), Delivery::AtMostOnce),
-        }
+            Publication::Zone { source, zone, .. } => (self.rule(source, ZONE, &zone.name), ZONE),
+            Publication::Line { source, line, .. } => (self.rule(source, LINE, &line.name), LINE),
+            Publication::Detector { .. } => (Arc::clone(&self.detector), DETECTOR),
+            Publication::Throttling { .. } => (Arc::clone(&self.throttling), THROTTLING),
+            Publication::Reload { .. } => (Arc::clone(&self.reload), RELOAD),
+            Publication::Reply { .. } => (Arc::clone(&self.reply), REPLY),
+            Publication::Stats(_) => (Arc::clone(&self.stats), STATS),
+        };
+        (topic, spec.delivery)
     }
 
     /// Removes a source; returns the topics of its counts, zones and lines, whose values are stale.
@@ -217,12 +267,12 @@ impl Topics {
     fn source(&mut self, name: &str) -> &mut SourceTopics {
         // Looked up twice, since the entry interface would need an owned key on every call.
         if !self.sources.contains_key(name) {
-            let base = format!("{}/{}", self.base, level(name));
+            let source = level(name);
             let topics = SourceTopics {
-                status: format!("{base}/status").into(),
-                events: format!("{base}/events").into(),
-                detections: format!("{base}/detections").into(),
-                analytics: format!("{base}/analytics").into(),
+                status: SOURCE.path(&self.base, &source, ""),
+                events: EVENT.path(&self.base, &source, ""),
+                detections: DETECTIONS.path(&self.base, &source, ""),
+                analytics: ANALYTICS.path(&self.base, &source, ""),
                 rules: HashMap::new(),
                 counts: HashMap::new(),
             };
@@ -234,12 +284,11 @@ impl Topics {
     }
 
     /// The topic of a zone or a line.
-    fn rule(&mut self, source: &str, kind: &str, name: &str) -> Arc<str> {
+    fn rule(&mut self, source: &str, spec: MessageTopic, name: &str) -> Arc<str> {
         if let Some(topic) = self.source(source).rules.get(name) {
             return Arc::clone(topic);
         }
-        let path = [level(source), kind.to_owned(), level(name)].join("/");
-        let topic: Arc<str> = format!("{}/{path}", self.base).into();
+        let topic = spec.path(&self.base, &level(source), &level(name));
         let known = &mut self.source(source).rules;
         known.insert(name.to_owned(), Arc::clone(&topic));
         topic
@@ -255,7 +304,7 @@ impl Topics {
         }
         let last = self.levels.get(label).cloned();
         let last = last.unwrap_or_else(|| level(label));
-        let topic: Arc<str> = format!("{}/{}/counts/{last}", self.base, level(source)).into();
+        let topic = COUNT.path(&self.base, &level(source), &last);
         self.source(source)
             .counts
             .insert(label.to_owned(), Arc::clone(&topic));

@@ -6,7 +6,9 @@
 mod analytics;
 mod body;
 mod machine;
+mod schema;
 mod value;
+mod words;
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -15,13 +17,18 @@ use self::body::{
     SourceBody, SourceStatsBody, StageBody, StatsBody, TrackBody,
 };
 use self::machine::{MachineBody, ThrottlingBody, causes};
-pub(crate) use self::value::Utc;
-use self::value::{EventId, finite, milliseconds, rounded};
+pub(crate) use self::schema::version;
+pub use self::schema::{message_page, message_schema};
+pub(crate) use self::value::{Device, Utc};
+use self::value::{
+    EventId, Label, Latency, SourceName, TrackNumber, finite, milliseconds, rounded,
+};
+use self::words::{DetectorState, ThrottlingType};
 use super::{DetectorStatus, Publication, Stats};
 use jetwatch_platform::throttling::ThrottleEvent;
-use jetwatch_types::{EventKind, FrameMeta, Size, Track, TrackEvent, TrackState};
+use jetwatch_types::{FrameMeta, Size, Track, TrackEvent};
 
-/// Version of the messages: increased when subscribers have to change; new fields alone do not count.
+/// Version of the messages: increased when subscribers have to change; new fields do not count.
 pub const SCHEMA_VERSION: u32 = 2;
 
 /// Readings of both clocks, taken once per record.
@@ -90,11 +97,11 @@ impl Encoder {
                 let body = DetectionsBody {
                     version: SCHEMA_VERSION,
                     kind: "detections",
-                    device: &self.device,
-                    source,
+                    device: Device(&self.device),
+                    source: SourceName(source),
                     frame: frame_body(frame),
                     frame_at: Utc(frame.captured_at),
-                    latency_ms: latency_ms(frame, now),
+                    latency_ms: latency(frame, now),
                     tracks: tracks
                         .iter()
                         .map(|track| self.track(track, frame.source_size))
@@ -112,9 +119,9 @@ impl Encoder {
                 let body = CountBody {
                     version: SCHEMA_VERSION,
                     kind: "count",
-                    device: &self.device,
-                    source,
-                    label,
+                    device: Device(&self.device),
+                    source: SourceName(source),
+                    label: Label(label),
                     count: *count,
                     changed_at: Utc(*at),
                 };
@@ -170,9 +177,9 @@ impl Encoder {
                 let body = SourceBody {
                     version: SCHEMA_VERSION,
                     kind: "source",
-                    device: &self.device,
-                    source,
-                    state: state.name(),
+                    device: Device(&self.device),
+                    source: SourceName(source),
+                    state: (*state).into(),
                     reason: *reason,
                     since: Utc(*at),
                 };
@@ -188,14 +195,14 @@ impl Encoder {
                 each(&buffer);
             }
             Publication::Reload { status, at } => {
-                let body = status.body(SCHEMA_VERSION, &self.device, Utc(*at));
+                let body = status.body(SCHEMA_VERSION, Device(&self.device), Utc(*at));
                 write(&mut buffer, &body);
                 each(&buffer);
             }
             Publication::Reply { reply, at } => {
                 write(
                     &mut buffer,
-                    &reply.body(SCHEMA_VERSION, &self.device, Utc(*at)),
+                    &reply.body(SCHEMA_VERSION, Device(&self.device), Utc(*at)),
                 );
                 each(&buffer);
             }
@@ -211,8 +218,8 @@ impl Encoder {
         let body = DetectorBody {
             version: SCHEMA_VERSION,
             kind: "detector",
-            device: &self.device,
-            state: "ready",
+            device: Device(&self.device),
+            state: DetectorState::Ready,
             runs: None,
             reason: None,
             elapsed_ms: None,
@@ -222,7 +229,7 @@ impl Encoder {
         };
         match status {
             DetectorStatus::EngineMissing { reason } => DetectorBody {
-                state: "engine_missing",
+                state: DetectorState::EngineMissing,
                 reason: Some(reason),
                 ..body
             },
@@ -231,7 +238,7 @@ impl Encoder {
                 progress,
                 phase,
             } => DetectorBody {
-                state: "building",
+                state: DetectorState::Building,
                 elapsed_ms: Some(whole_milliseconds(*elapsed)),
                 progress: progress.map(|share| f64::from(rounded(share, 1e3))),
                 phase: phase.as_deref(),
@@ -242,7 +249,7 @@ impl Encoder {
                 ..body
             },
             DetectorStatus::Failed { reason } => DetectorBody {
-                state: "failed",
+                state: DetectorState::Failed,
                 reason: Some(reason),
                 ..body
             },
@@ -253,9 +260,13 @@ impl Encoder {
         ThrottlingBody {
             version: SCHEMA_VERSION,
             kind: "throttling",
-            device: &self.device,
-            step: if change.began { "begin" } else { "end" },
-            cause: change.cause.kind(),
+            device: Device(&self.device),
+            step: if change.began {
+                ThrottlingType::Begin
+            } else {
+                ThrottlingType::End
+            },
+            cause: (&change.cause).into(),
             name: change.cause.name(),
             text: change.cause.to_string(),
             detail: (!change.detail.is_empty()).then_some(&change.detail),
@@ -276,19 +287,15 @@ impl Encoder {
         EventBody {
             version: SCHEMA_VERSION,
             kind: "event",
-            device: &self.device,
-            source,
-            step: match event.kind {
-                EventKind::New => "new",
-                EventKind::Update => "update",
-                EventKind::End => "end",
-            },
+            device: Device(&self.device),
+            source: SourceName(source),
+            step: event.kind.into(),
             id: EventId {
                 started_at: event.started_at,
                 source,
                 track: event.after.id,
             },
-            track_id: event.after.id.0,
+            track_id: TrackNumber(event.after.id.0),
             label: self.label(event.after.class),
             started_at: Utc(event.started_at),
             frame_at: Utc(event.frame_at),
@@ -296,7 +303,7 @@ impl Encoder {
             duration_ms: whole_milliseconds(
                 until.duration_since(event.started_at).unwrap_or_default(),
             ),
-            latency_ms: latency_ms(frame, now),
+            latency_ms: latency(frame, now),
             frame: frame_body(frame),
             before: event
                 .before
@@ -314,14 +321,9 @@ impl Encoder {
             image_size.height.max(1) as f32,
         );
         TrackBody {
-            track_id: track.id.0,
+            track_id: TrackNumber(track.id.0),
             label: self.label(track.class),
-            state: match track.state {
-                TrackState::Tentative => "tentative",
-                TrackState::Active => "active",
-                TrackState::Lost => "lost",
-                TrackState::Ended => "ended",
-            },
+            state: track.state.into(),
             score: rounded(track.score, 1e4),
             top_score: rounded(track.top_score, 1e4),
             xyxy: track.xyxy.map(|edge| rounded(edge, 10.0)),
@@ -336,17 +338,16 @@ impl Encoder {
 
     /// The label of a class. A class beyond the labels cannot come from a checked model; it is shown as such, since a
     /// message that names no class would hide the mistake.
-    fn label(&self, class: u16) -> &str {
-        self.labels
-            .get(usize::from(class))
-            .map_or("(class without label)", String::as_str)
+    fn label(&self, class: u16) -> Label<'_> {
+        let label = self.labels.get(usize::from(class));
+        Label(label.map_or("(class without label)", String::as_str))
     }
 
     fn stats<'a>(&'a self, stats: &'a Stats, now: Timestamp) -> StatsBody<'a> {
         StatsBody {
             version: SCHEMA_VERSION,
             kind: "stats",
-            device: &self.device,
+            device: Device(&self.device),
             sent_at: Utc(now.wall),
             uptime_ms: whole_milliseconds(stats.uptime),
             detected_frames: stats.detected_frames,
@@ -361,8 +362,8 @@ impl Encoder {
                 .sources
                 .iter()
                 .map(|source| SourceStatsBody {
-                    source: &source.name,
-                    state: source.state.name(),
+                    source: SourceName(&source.name),
+                    state: source.state.into(),
                     frames: source.frames,
                     dropped_frames: source.dropped,
                     reconnects: source.reconnects,
@@ -387,8 +388,9 @@ fn frame_body(frame: &FrameMeta) -> FrameBody {
     }
 }
 
-fn latency_ms(frame: &FrameMeta, now: Timestamp) -> f64 {
-    milliseconds(now.monotonic.saturating_duration_since(frame.received_at))
+fn latency(frame: &FrameMeta, now: Timestamp) -> Latency {
+    let time = now.monotonic.saturating_duration_since(frame.received_at);
+    Latency(milliseconds(time))
 }
 
 fn whole_milliseconds(time: Duration) -> u64 {

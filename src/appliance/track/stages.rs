@@ -75,9 +75,9 @@ impl AssociationStages {
         Self {
             kind: config.kind,
             min_iou: config.min_iou,
-            min_score: config.low_scores.min_score,
-            tentative_score: config.low_scores.tentative_score,
-            tentative_min_iou: config.low_scores.tentative_min_iou,
+            min_score: config.bytetrack.min_score,
+            tentative_score: config.bytetrack.tentative_score,
+            tentative_min_iou: config.bytetrack.tentative_min_iou,
         }
     }
 
@@ -133,13 +133,13 @@ impl AssociationStages {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use jetwatch_config::LowScores;
+    use jetwatch_config::ByteTrackConfig;
 
     /// Rank and least overlap for a strong and a weak detection.
     fn terms(kind: TrackerKind, state: TrackState) -> [Option<(u8, f32)>; 2] {
         let stages = AssociationStages::new(&TrackerConfig {
             min_iou: 0.2,
-            low_scores: LowScores {
+            bytetrack: ByteTrackConfig {
                 min_score: 0.1,
                 tentative_score: 0.6,
                 tentative_min_iou: 0.7,

@@ -6,7 +6,7 @@
 mod gains;
 
 use jetwatch_config::{
-    Config, DetectorConfig, Interval, MAX_BATCH_SIZE, Pace, SourceConfig, SourceUri,
+    Config, DetectorConfig, Interval, MAX_BATCH_SIZE, Pacing, SourceConfig, SourceUri,
 };
 
 pub use gains::{CpuPerFrame, Gain, compute_gains, cpu_per_frame};
@@ -174,7 +174,7 @@ impl StepConfig {
         for source in &mut self.config.sources {
             source.loop_at_end = true;
             if let SourceUri::Synthetic(scene) = &mut source.uri {
-                scene.pace = Pace::AsFast;
+                scene.pacing = Pacing::Unlimited;
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use jetwatch_config::{Config, Pace, SourceUri, SyntheticScene};
+use jetwatch_config::{Config, Pacing, SourceUri, SyntheticScene};
 use jetwatch_detect::{DetectError, DetectorFactory};
 use jetwatch_files::{Sha256Digest, Sha256Hasher};
 use jetwatch_pipeline::{PipelineError, preload_frames};
@@ -39,7 +39,7 @@ pub fn golden_frames(
             height: 720,
             fps: 1,
             frames: Some(IMAGES_PER_SCENE),
-            pace: Pace::AsFast,
+            pacing: Pacing::Unlimited,
         });
         frames.extend(preload_frames(
             &source,

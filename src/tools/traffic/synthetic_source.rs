@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use jetwatch_config::{Pace, SyntheticScene};
+use jetwatch_config::{Pacing, SyntheticScene};
 use jetwatch_resize::Resizer;
 use jetwatch_source::{
     Flow, FullImage, RateLimiter, SessionEnd, Source, SourceContext, SourceError, SyntheticOptions,
@@ -176,7 +176,7 @@ impl Source for SyntheticSource {
                 }
                 index = 0;
             }
-            if self.settings.pace == Pace::Realtime {
+            if self.settings.pacing == Pacing::Realtime {
                 if context
                     .stop
                     .wait(due.saturating_duration_since(Instant::now()))

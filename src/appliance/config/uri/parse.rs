@@ -44,7 +44,10 @@ impl UriError {
     }
 }
 
-/// Reads `text`, which is not empty; a relative path counts from `folder`. Gives at least one refusal on failure.
+/// Reads `text`, which is not empty; a relative path counts from `folder`.
+///
+/// # Errors
+/// At least one part of `text` that is not accepted.
 pub(crate) fn parse(text: &str, folder: &Path) -> Result<SourceUri, Vec<UriError>> {
     if let Some(elements) = text.strip_prefix("launch:") {
         return launch(elements).map_err(one);

@@ -26,6 +26,9 @@ pub struct Document {
 
 impl Document {
     /// Reads and parses the file at `path`, which also is the name that problems carry.
+    ///
+    /// # Errors
+    /// The file cannot be read or is not UTF-8, and as [`parse`](Self::parse).
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let unreadable = |source| ConfigError::Unreadable {
             path: path.to_owned(),
@@ -53,9 +56,12 @@ impl Document {
 
     /// Parses `text`; `label` names it in problems, and relative paths in it count from the folder of `label`.
     ///
-    /// Fails when there is no tree to read from: syntax errors, an empty file, several documents, more than 1 MiB or
-    /// more than 32 levels. Duplicate keys, anchors, aliases and tags are recorded and reported by
-    /// [`finish`](Self::finish), together with what the readers find.
+    /// Duplicate keys, anchors, aliases and tags are recorded and reported by [`finish`](Self::finish), together with what
+    /// the readers find.
+    ///
+    /// # Errors
+    /// There is no tree to read from: a syntax error, an empty file, several documents, more than 1 MiB or more than 32
+    /// levels.
     pub fn parse(label: &str, text: &str) -> Result<Self, ConfigError> {
         if text.len() > MAX_BYTES {
             return Err(too_long(label));
@@ -97,7 +103,10 @@ impl Document {
         &mut self.root
     }
 
-    /// The tree alone, without spans; or the first thing that is wrong with it.
+    /// The tree without spans.
+    ///
+    /// # Errors
+    /// Text of the first recorded problem.
     pub(crate) fn into_value(self) -> Result<YamlValue, String> {
         match self.problems.into_inner().into_iter().next() {
             Some(problem) => Err(problem.what),
@@ -122,10 +131,11 @@ impl Document {
         Path::new(&self.label).parent().unwrap_or(Path::new(""))
     }
 
-    /// Ends reading: `value` when no problem was recorded, else all of the problems.
+    /// Ends reading: `value` when no problem was recorded.
     ///
-    /// Readers give `None` exactly when they recorded a problem, so `None` without one is a bug of the caller; it
-    /// still ends as an error.
+    /// # Errors
+    /// All recorded problems. Readers give `None` exactly when they recorded a problem, so `None` without one is a bug of the
+    /// caller; it ends as an error, too.
     pub fn finish<T>(self, value: Option<T>) -> Result<T, ConfigError> {
         let problems = self.problems.into_inner();
         match value {

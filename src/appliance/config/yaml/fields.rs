@@ -14,7 +14,7 @@ impl<'d> Node<'d> {
         match self.tree() {
             YamlValue::Map(entries) => self.refuse_unknown(entries, keys.iter().copied()),
             YamlValue::Null => {}
-            _ => return self.expect("a map"),
+            _ => return self.type_error("a map"),
         }
         Some(self.clone())
     }
@@ -58,7 +58,7 @@ impl<'d> Node<'d> {
                     .map(|entry| (entry.key.as_str(), self.child(entry)))
                     .collect(),
             ),
-            _ => self.expect(expected),
+            _ => self.type_error(expected),
         }
     }
 
@@ -79,8 +79,8 @@ impl<'d> Node<'d> {
         let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
         // As `ValueType` is written: a single word is not "one of" anything.
         match words.as_slice() {
-            [word] => self.expect(word),
-            words => self.expect(&format!("one of {}", words.join(", "))),
+            [word] => self.type_error(word),
+            words => self.type_error(&format!("one of {}", words.join(", "))),
         }
     }
 

@@ -134,7 +134,7 @@ impl<'d> Map<'d> {
                 let value = node.integer(min..=max, unit)?;
                 T::try_from(value)
                     .ok()
-                    .or_else(|| node.expect(&form.to_string()))
+                    .or_else(|| node.type_error(&form.to_string()))
             }
             (None, DefaultValue::Integer(value)) => T::try_from(value).ok(),
             (None, _) => None,
@@ -153,7 +153,7 @@ impl<'d> Map<'d> {
                 Value::Integer(count) if (0..=max).contains(&count) => {
                     u32::try_from(count).ok().map(Some)
                 }
-                _ => node.expect(&form.to_string()),
+                _ => node.type_error(&form.to_string()),
             },
             (None, DefaultValue::Integer(count)) => u32::try_from(count).ok().map(Some),
             (None, _) => None,
@@ -291,7 +291,7 @@ impl<'d> Map<'d> {
                 self.invalid(name, &problem, None);
                 None
             }
-            Err(None) => self.get(name)?.expect(&self.expected(name)),
+            Err(None) => self.get(name)?.type_error(&self.expected(name)),
         }
     }
 
@@ -308,7 +308,7 @@ impl<'d> Map<'d> {
         let node = self.get(name)?;
         let items = node.items(&form.to_string())?;
         if items.is_empty() {
-            return node.expect(&form.to_string());
+            return node.type_error(&form.to_string());
         }
         Some(items.iter().filter_map(|item| item.map(keys)).collect())
     }

@@ -102,10 +102,10 @@ impl<'d> Node<'d> {
             }
             YamlValue::Integer(_) | YamlValue::Number(..) | YamlValue::Boolean(_) => {
                 let hint = "write it in quotes if that is what it is".to_owned();
-                self.refuse(Some(form.to_owned()), Some(hint));
+                self.reject(Some(form.to_owned()), Some(hint));
                 None
             }
-            _ => self.expect(form),
+            _ => self.type_error(form),
         }
     }
 
@@ -131,7 +131,7 @@ impl<'d> Node<'d> {
     pub fn boolean(&self) -> Option<bool> {
         match self.located.value {
             YamlValue::Boolean(value) => Some(value),
-            _ => self.expect(&ValueType::Boolean.to_string()),
+            _ => self.type_error(&ValueType::Boolean.to_string()),
         }
     }
 
@@ -146,7 +146,7 @@ impl<'d> Node<'d> {
                     max: *range.end(),
                     unit,
                 };
-                self.expect(&form.to_string())
+                self.type_error(&form.to_string())
             }
         }
     }
@@ -166,13 +166,13 @@ impl<'d> Node<'d> {
         let value = match self.located.value {
             YamlValue::Integer(value) => value as f64,
             YamlValue::Number(value, _) => value,
-            _ => return self.expect(&form.to_string()),
+            _ => return self.type_error(&form.to_string()),
         };
         // Not-a-number lies in no range.
         if accepts(value) {
             Some(value)
         } else {
-            self.expect(&form.to_string())
+            self.type_error(&form.to_string())
         }
     }
 
@@ -185,7 +185,7 @@ impl<'d> Node<'d> {
         };
         found
             .copied()
-            .or_else(|| self.expect(&ValueType::Words(words).to_string()))
+            .or_else(|| self.type_error(&ValueType::Words(words).to_string()))
     }
 
     /// A path; a relative one counts from the folder of the file.
@@ -193,7 +193,7 @@ impl<'d> Node<'d> {
     pub fn path_value(&self) -> Option<PathBuf> {
         let text = self.text(&ValueType::Path.to_string())?;
         if text == "~" || text.starts_with("~/") {
-            self.refuse(
+            self.reject(
                 Some(ValueType::Path.to_string()),
                 Some("`~` is not expanded: write the whole path".to_owned()),
             );
@@ -207,7 +207,7 @@ impl<'d> Node<'d> {
     pub fn items(&self, form: &str) -> Option<Vec<Self>> {
         match &self.located.value {
             YamlValue::List(items) => Some(self.nodes(items)),
-            _ => self.expect(form),
+            _ => self.type_error(form),
         }
     }
 
@@ -218,7 +218,7 @@ impl<'d> Node<'d> {
         match &self.located.value {
             YamlValue::Map(entries) => Some(Map::new(self.clone(), keys, entries)),
             YamlValue::Null => Some(Map::new(self.clone(), keys, &[])),
-            _ => self.expect(&ValueType::Map(keys).to_string()),
+            _ => self.type_error(&ValueType::Map(keys).to_string()),
         }
     }
 
@@ -231,18 +231,18 @@ impl<'d> Node<'d> {
                 Some(Map::unchecked(self.clone(), keys, entries))
             }
             YamlValue::Null => Some(Map::unchecked(self.clone(), keys, &[])),
-            _ => self.expect(&ValueType::Map(keys).to_string()),
+            _ => self.type_error(&ValueType::Map(keys).to_string()),
         }
     }
 
     /// Records that `expected` was to stand here, with what does; gives `None` for the caller to return.
-    pub fn expect<T>(&self, expected: &str) -> Option<T> {
-        self.refuse(Some(expected.to_owned()), None);
+    pub fn type_error<T>(&self, expected: &str) -> Option<T> {
+        self.reject(Some(expected.to_owned()), None);
         None
     }
 
     /// Records that the value is not accepted, quoting it without its secrets.
-    pub fn refuse(&self, expected: Option<String>, hint: Option<String>) {
+    pub fn reject(&self, expected: Option<String>, hint: Option<String>) {
         if !matches!(self.located.value, YamlValue::Refused) {
             self.report(&format!("found {}", self.found()), expected, hint);
         }

@@ -177,21 +177,21 @@ impl<'t> Builder<'t> {
             Event::SequenceStart(anchor, tag) => (YamlValue::List(self.list()?), anchor, tag),
             Event::MappingStart(anchor, tag) => (YamlValue::Map(self.map()?), anchor, tag),
             Event::Alias(_) => {
-                self.refuse(span, "an alias (`*`)", "write the value out");
+                self.reject(span, "an alias (`*`)", "write the value out");
                 (YamlValue::Refused, 0, None)
             }
             // The parser gives a node wherever one belongs; anything else would be its bug.
             _ => return Err(self.fatal(span, "not YAML: a value is missing", "")),
         };
         if anchor != 0 {
-            self.refuse(
+            self.reject(
                 span,
                 "an anchor (`&`)",
                 "write the value out where it is used",
             );
         }
         if tag.is_some() {
-            self.refuse(
+            self.reject(
                 span,
                 "a tag (`!`)",
                 "write the bare value; quote it if it begins with `!`",
@@ -231,7 +231,7 @@ impl<'t> Builder<'t> {
                 format!(".{step}")
             });
             if !matches!(event, Event::Scalar(_, _, 0, None)) {
-                self.refuse(
+                self.reject(
                     span,
                     "a key that is not plain text",
                     "write a word before the colon",
@@ -245,7 +245,7 @@ impl<'t> Builder<'t> {
                     let what = first.span.map_or("given twice".to_owned(), |(line, _)| {
                         format!("given twice, first on line {line}")
                     });
-                    self.refuse(span, &what, "keep one of them");
+                    self.reject(span, &what, "keep one of them");
                 }
                 None => entries.push(MapEntry { key, span, value }),
             }
@@ -258,7 +258,7 @@ impl<'t> Builder<'t> {
         self.fatal(span, &what, "look for brackets that are not closed")
     }
 
-    fn refuse(&mut self, span: Span, what: &str, hint: &str) {
+    fn reject(&mut self, span: Span, what: &str, hint: &str) {
         let fatal = self.fatal(span, what, hint);
         self.problems.push(*fatal);
     }

@@ -420,7 +420,7 @@ const GRIDS: &str = "a list of tensors, one for each grid";
 fn names_of(node: &Node<'_>) -> Option<Vec<String>> {
     let items = node.items(GRIDS)?;
     if items.is_empty() {
-        return node.expect(GRIDS);
+        return node.type_error(GRIDS);
     }
     let names: Vec<Option<String>> = items
         .iter()

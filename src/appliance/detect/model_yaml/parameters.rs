@@ -205,7 +205,7 @@ fn anchors_of(node: &Node<'_>, grids: usize) -> Option<Vec<Vec<[f32; 2]>>> {
             let numbers = numbers_of(list, 1.0..=8192.0, &form)?;
             match numbers.as_chunks::<2>() {
                 (pairs, []) if !pairs.is_empty() => Some(pairs.to_vec()),
-                _ => list.expect(&form),
+                _ => list.type_error(&form),
             }
         })
         .collect();
@@ -223,7 +223,7 @@ fn factors_of(node: &Node<'_>, grids: usize) -> Option<Vec<f32>> {
     if numbers.len() == grids {
         Some(numbers)
     } else {
-        node.expect(&form)
+        node.type_error(&form)
     }
 }
 

@@ -87,7 +87,7 @@ fn variances(map: &Map<'_>) -> Option<[f32; 4]> {
     let numbers = numbers_of(&node, 0.000_1..=100.0, VARIANCES_FORM)?;
     match <[f32; 4]>::try_from(numbers) {
         Ok(numbers) => Some(numbers),
-        Err(_) => node.expect(VARIANCES_FORM),
+        Err(_) => node.type_error(VARIANCES_FORM),
     }
 }
 
@@ -186,7 +186,7 @@ pub(super) const STEPS_FORM: &str =
 fn feature_maps(node: &Node<'_>) -> Option<Vec<[usize; 2]>> {
     let items = node.items(MAPS_FORM)?;
     if items.is_empty() || items.len() > 16 {
-        return node.expect(MAPS_FORM);
+        return node.type_error(MAPS_FORM);
     }
     let side = |node: &Node<'_>| usize::try_from(node.integer(1..=MAX_CELLS, Unit::None)?).ok();
     let map = |item: &Node<'_>| {
@@ -198,7 +198,7 @@ fn feature_maps(node: &Node<'_>) -> Option<Vec<[usize; 2]>> {
                 let (columns, rows) = (side(columns), side(rows));
                 Some([columns?, rows?])
             }
-            _ => item.expect(MAPS_FORM),
+            _ => item.type_error(MAPS_FORM),
         }
     };
     let maps: Vec<Option<[usize; 2]>> = items.iter().map(map).collect();

@@ -2,7 +2,7 @@
 //! restart. A file with such a difference, or with a problem, changes nothing: the running configuration always corresponds to
 //! exactly one file.
 
-use jetwatch_config::{Config, ConfigError, MAX_SOURCES, Problem, SourceChanges, SourceConfig};
+use jetwatch_config::{Config, ConfigError, MAX_SOURCES, Problem, SourceConfig, SourceDiff};
 use jetwatch_publish::{ReloadProblem, ReloadState, ReloadStatus};
 use jetwatch_telemetry as telemetry;
 
@@ -15,7 +15,7 @@ pub type ConfigLoader = Box<dyn Fn() -> Result<Config, ConfigError> + Send>;
 
 /// Replaces the configuration `running` by `config` and changes `sources` accordingly, or returns why that is not possible.
 pub(super) fn apply(config: Config, running: &mut Config, sources: &mut Sources) -> ReloadStatus {
-    let fixed = running.fixed_keys_that_differ(&config);
+    let fixed = running.restart_required_keys(&config);
     let fixed = fixed.into_iter().map(|key| needs_restart(&config, key));
     let mut problems: Vec<ReloadProblem> = fixed.collect();
     let (desired, templates) = desired_sources(sources, &config, &mut problems);
@@ -26,7 +26,7 @@ pub(super) fn apply(config: Config, running: &mut Config, sources: &mut Sources)
         return refused(problems);
     }
     let configs = sources.running().iter().map(|source| &source.config);
-    let mut changes = SourceChanges::between(configs, &desired);
+    let mut changes = SourceDiff::between(configs, &desired);
     for failed in sources
         .running()
         .iter()
@@ -35,7 +35,7 @@ pub(super) fn apply(config: Config, running: &mut Config, sources: &mut Sources)
         // Its cause may be gone by now.
         let mut desired = desired.iter();
         if let Some(source) = desired.find(|source| source.name == failed.config.name) {
-            changes.start_anew(source);
+            changes.restart(source);
         }
     }
     telemetry::start_logging(config.log.level);

@@ -202,7 +202,7 @@ pub fn unknown_labels(config: &Config, labels: &[String]) -> Vec<Problem> {
     let templates = config.source_templates.iter().enumerate();
     let templates = templates.filter_map(|(index, template)| {
         let place = format!("source_templates[{index}].source");
-        Some((place, template.sample()?))
+        Some((place, template.example_source()?))
     });
     let of_source = |(place, source): (String, SourceConfig)| {
         let problem = |(key, label): (String, String)| {

@@ -26,7 +26,10 @@ impl<O: Output> LineWriter<O> {
         }
     }
 
-    /// Writes `buffer`, which holds whole lines. On failure returns how many of them are in the output.
+    /// Writes `buffer`, which holds whole lines.
+    ///
+    /// # Errors
+    /// The number of lines that are in the output, and the error of the output.
     pub fn write(&mut self, buffer: &[u8]) -> Result<(), (u64, io::Error)> {
         if self.partial_bytes > 0 {
             self.repair().map_err(|error| (0, error))?;
@@ -59,7 +62,10 @@ impl<O: Output> LineWriter<O> {
         Err((lines as u64, error))
     }
 
-    /// Hands everything to the operating system.
+    /// Writes all buffered bytes to the operating system.
+    ///
+    /// # Errors
+    /// As the output.
     pub fn flush(&mut self) -> io::Result<()> {
         self.output.flush()
     }
@@ -82,15 +88,15 @@ pub(super) struct FileOutput {
 
 impl FileOutput {
     /// A regular file opened for appending at `path`. A last line that a crash left unfinished is ended.
-    pub fn file(mut file: File, path: &Path) -> io::Result<Self> {
+    pub fn file(mut file: File, path: &Path) -> Self {
         if !ends_with_line_break(path) {
             // On a full disk this fails, and so will the first line, which the sink reports.
             let _ = file.write_all(b"\n");
         }
-        Ok(Self {
+        Self {
             file,
             can_truncate: true,
-        })
+        }
     }
 
     /// Whether it is a regular file, whose writes return in bounded time.

@@ -1,7 +1,7 @@
 //! Decides what to do with values retained from an earlier run that ended without clearing them. Pure.
 //!
 //! A value that this run publishes anyway needs nothing. The rest belongs to removed sources and rules, or is a count of a
-//! label without detections. Values that are not certainly this program's are left alone: other programs may use the same
+//! label without detections. Values that are not certainly this program's are not changed: other programs may use the same
 //! prefix. The same holds for values of a source that another client publishes for, such as a second daemon with the same
 //! device name.
 

@@ -12,6 +12,9 @@ use crate::PublishError;
 use jetwatch_config::MqttConfig;
 
 /// TLS settings for one address of `host`. Files are read at each connect, so that a renewed certificate takes effect.
+///
+/// # Errors
+/// A file cannot be read or holds no valid PEM, or no certificate authority is trusted.
 pub(super) fn tls_config(
     config: &MqttConfig,
     host: &str,
@@ -41,14 +44,14 @@ pub(super) fn tls_config(
             tls = tls.with_root_certs(found.certs);
             if tls.client_config().is_err() {
                 // A certificate that cannot be parsed is skipped, instead of failing the whole list.
-                let alone = |certificate| {
+                let is_valid = |certificate| {
                     let tls = TlsConfig::new(address, host).with_system_roots(false);
                     tls.with_root_certs(vec![certificate])
                         .client_config()
                         .is_ok()
                 };
                 if let Some(certificates) = &mut tls.root_certs {
-                    certificates.retain(|certificate| alone(certificate.clone()));
+                    certificates.retain(|certificate| is_valid(certificate.clone()));
                 }
             }
         }

@@ -2,82 +2,123 @@
 
 use std::time::SystemTime;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::body::FrameBody;
-use super::value::{EventId, Utc};
-use super::{Encoder, SCHEMA_VERSION, Timestamp, frame_body, latency_ms, whole_milliseconds};
+use super::value::{Device, EventId, Label, Latency, SourceName, TrackNumber, Utc};
+use super::words::{AnalyticsType, SideWord};
+use super::{Encoder, SCHEMA_VERSION, Timestamp, frame_body, latency, schema, whole_milliseconds};
 use crate::AnalyticsMessage;
 use jetwatch_config::{LineRule, SceneRules, ZoneRule};
-use jetwatch_types::{AnalyticsEventKind, Crossings, FrameMeta, Side, ZoneCount};
+use jetwatch_types::{AnalyticsEventKind, Crossings, FrameMeta, ZoneCount};
 
-/// One analytics event.
-#[derive(Serialize)]
+/// A condition of a zone, a line, a direction or `stationary` became true. Analytics events about a track come after its event of type `new` and before that of type `end`.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "analytics", title = "Analytics event", deny_unknown_fields)]
 pub(super) struct AnalyticsEventBody<'a> {
+    #[schemars(schema_with = "schema::version")]
     version: u32,
+    #[schemars(extend("const" = "analytics"))]
     kind: &'static str,
-    device: &'a str,
-    source: &'a str,
+    device: Device<'a>,
+    source: SourceName<'a>,
     #[serde(rename = "type")]
-    fact: &'static str,
-    /// The zone, line or direction.
+    event_type: AnalyticsType,
+    /// Name of the zone, line or direction; null for `stationary` and `moving`, and for an object that moves in none of the directions.
     name: Option<&'a str>,
+    /// Identity of the track, as in its events; null for `overcrowding` and `overcrowding_over`.
     id: Option<EventId<'a>>,
-    track_id: Option<u64>,
-    label: Option<&'a str>,
-    /// To which side a line was crossed.
-    to: Option<&'static str>,
-    /// Objects in a zone.
+    /// Number of the track; null for `overcrowding` and `overcrowding_over`.
+    track_id: Option<TrackNumber>,
+    /// Name of the class; null for `overcrowding` and `overcrowding_over`.
+    label: Option<Label<'a>>,
+    /// The side to which a line was crossed, seen along the line from its first point; null for other types.
+    to: Option<SideWord>,
+    /// Objects in the zone, for `overcrowding` and `overcrowding_over`; null for other types.
     count: Option<u32>,
-    /// How long an object was in a zone, or has stood still.
+    /// Time in the zone (`zone_left`, `loitering`) or at rest (`stationary`), in milliseconds, in files by their own clock; null for other types.
     duration_ms: Option<u64>,
+    /// Capture time of the frame that showed it.
     at: Utc,
-    latency_ms: f64,
+    latency_ms: Latency,
     frame: FrameBody,
 }
 
-/// Objects in one zone.
-#[derive(Serialize)]
+/// Objects in a zone, published at the start and after changes, at most once in `publish.update_interval_ms`.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "zone", title = "Zone", deny_unknown_fields)]
 pub(super) struct ZoneBody<'a> {
+    #[schemars(schema_with = "schema::version")]
     version: u32,
+    #[schemars(extend("const" = "zone"))]
     kind: &'static str,
-    device: &'a str,
-    source: &'a str,
+    device: Device<'a>,
+    source: SourceName<'a>,
+    /// Name of the zone.
     zone: &'a str,
+    /// Objects in the zone.
     count: u32,
+    /// Objects in the zone by label, without labels that have not been in it since the start.
     present: Vec<ZoneCountBody<'a>>,
+    /// Minimum number of objects of a crowd; null without a threshold.
+    #[schemars(range(min = 1))]
     object_threshold: Option<u32>,
+    /// Whether the zone holds a crowd; null without a threshold.
     overcrowded: Option<bool>,
+    /// Capture time of the newest frame that is counted.
     changed_at: Utc,
 }
 
-/// Objects of one label.
-#[derive(Serialize)]
+/// Objects of one label in a zone.
+#[derive(Serialize, JsonSchema)]
+#[schemars(
+    rename = "zone_count",
+    title = "Objects of a label",
+    deny_unknown_fields
+)]
 struct ZoneCountBody<'a> {
-    label: &'a str,
+    label: Label<'a>,
+    /// Objects of this label.
     count: u32,
 }
 
-/// Crossings of one line.
-#[derive(Serialize)]
+/// Crossings of a line, published at the start and after changes, at most once in `publish.update_interval_ms`. Counts restart with the daemon: see `since`.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "line", title = "Line", deny_unknown_fields)]
 pub(super) struct LineBody<'a> {
+    #[schemars(schema_with = "schema::version")]
     version: u32,
+    #[schemars(extend("const" = "line"))]
     kind: &'static str,
-    device: &'a str,
-    source: &'a str,
+    device: Device<'a>,
+    source: SourceName<'a>,
+    /// Name of the line.
     line: &'a str,
+    /// Crossings to the left, seen along the line from its first point.
     to_left: u64,
+    /// Crossings to the right.
     to_right: u64,
+    /// Crossings by label, without labels that have not crossed.
     crossings: Vec<CrossingsBody<'a>>,
+    /// When the daemon began to count.
     since: Utc,
+    /// Capture time of the newest frame that is counted.
     changed_at: Utc,
 }
 
-/// Crossings of one label.
-#[derive(Serialize)]
+/// Crossings of a line by objects of one label.
+#[derive(Serialize, JsonSchema)]
+#[schemars(
+    rename = "crossings",
+    title = "Crossings of a label",
+    deny_unknown_fields
+)]
 struct CrossingsBody<'a> {
-    label: &'a str,
+    label: Label<'a>,
+    /// Crossings to the left.
     to_left: u64,
+    /// Crossings to the right.
     to_right: u64,
 }
 
@@ -91,70 +132,73 @@ impl Encoder {
         now: Timestamp,
     ) -> AnalyticsEventBody<'a> {
         let event = &message.event;
-        let zone = |zone: usize| rules.zones.get(zone).map(|rule| rule.name.as_str());
-        let line = |line: usize| rules.lines.get(line).map(|rule| rule.name.as_str());
+        let zone = |index: usize| rules.zones.get(index).map(|rule| rule.name.as_str());
+        let line = |index: usize| rules.lines.get(index).map(|rule| rule.name.as_str());
         let direction_name =
             |index: usize| rules.directions.get(index).map(|rule| rule.name.as_str());
-        let mut body = AnalyticsEventBody {
-            version: SCHEMA_VERSION,
-            kind: "analytics",
-            device: &self.device,
-            source,
-            fact: "",
-            name: None,
-            id: message
-                .started_at
-                .zip(event.track)
-                .map(|(started_at, track)| EventId {
-                    started_at,
-                    source,
-                    track,
-                }),
-            track_id: event.track.map(|track| track.0),
-            label: event.class.map(|class| self.label(class)),
-            to: None,
-            count: None,
-            duration_ms: None,
-            at: Utc(event.at),
-            latency_ms: latency_ms(frame, now),
-            frame: frame_body(frame),
-        };
-        let duration = |time| Some(whole_milliseconds(time));
-        (body.fact, body.name) = match event.kind {
-            AnalyticsEventKind::ZoneEntered { zone: place } => ("zone_entered", zone(place)),
-            AnalyticsEventKind::ZoneLeft { zone: place, dwell } => {
-                body.duration_ms = duration(dwell);
-                ("zone_left", zone(place))
+        let (mut count, mut duration_ms, mut side) = (None, None, None);
+        let mut lasted = |time| duration_ms = Some(whole_milliseconds(time));
+        let (event_type, name) = match event.kind {
+            AnalyticsEventKind::ZoneEntered { zone: index } => {
+                (AnalyticsType::ZoneEntered, zone(index))
             }
-            AnalyticsEventKind::Loitering { zone: place, dwell } => {
-                body.duration_ms = duration(dwell);
-                ("loitering", zone(place))
+            AnalyticsEventKind::ZoneLeft { zone: index, dwell } => {
+                lasted(dwell);
+                (AnalyticsType::ZoneLeft, zone(index))
             }
-            AnalyticsEventKind::Overcrowded { zone: place, count } => {
-                body.count = Some(count);
-                ("overcrowding", zone(place))
+            AnalyticsEventKind::Loitering { zone: index, dwell } => {
+                lasted(dwell);
+                (AnalyticsType::Loitering, zone(index))
             }
-            AnalyticsEventKind::OvercrowdingEnded { zone: place, count } => {
-                body.count = Some(count);
-                ("overcrowding_over", zone(place))
+            AnalyticsEventKind::Overcrowded {
+                zone: index,
+                count: objects,
+            } => {
+                count = Some(objects);
+                (AnalyticsType::Overcrowding, zone(index))
             }
-            AnalyticsEventKind::LineCrossed { line: place, to } => {
-                body.to = Some(match to {
-                    Side::Left => "left",
-                    Side::Right => "right",
-                });
-                ("line_crossed", line(place))
+            AnalyticsEventKind::OvercrowdingEnded {
+                zone: index,
+                count: objects,
+            } => {
+                count = Some(objects);
+                (AnalyticsType::OvercrowdingOver, zone(index))
+            }
+            AnalyticsEventKind::LineCrossed { line: index, to } => {
+                side = Some(to.into());
+                (AnalyticsType::LineCrossed, line(index))
             }
             AnalyticsEventKind::Direction { direction } => {
-                ("direction", direction.and_then(direction_name))
+                (AnalyticsType::Direction, direction.and_then(direction_name))
             }
             AnalyticsEventKind::Stationary { since } => {
-                body.duration_ms = duration(since);
-                ("stationary", None)
+                lasted(since);
+                (AnalyticsType::Stationary, None)
             }
-            AnalyticsEventKind::Moving => ("moving", None),
+            AnalyticsEventKind::Moving => (AnalyticsType::Moving, None),
         };
-        body
+        let id = message.started_at.zip(event.track);
+        AnalyticsEventBody {
+            version: SCHEMA_VERSION,
+            kind: "analytics",
+            device: Device(&self.device),
+            source: SourceName(source),
+            event_type,
+            name,
+            id: id.map(|(started_at, track)| EventId {
+                started_at,
+                source,
+                track,
+            }),
+            track_id: event.track.map(|track| TrackNumber(track.0)),
+            label: event.class.map(|class| self.label(class)),
+            to: side,
+            count,
+            duration_ms,
+            at: Utc(event.at),
+            latency_ms: latency(frame, now),
+            frame: frame_body(frame),
+        }
     }
 
     pub(super) fn zone<'a>(
@@ -172,8 +216,8 @@ impl Encoder {
         ZoneBody {
             version: SCHEMA_VERSION,
             kind: "zone",
-            device: &self.device,
-            source,
+            device: Device(&self.device),
+            source: SourceName(source),
             zone: &rule.name,
             count: present.iter().map(|class| class.count).sum(),
             present: present.iter().map(of_label).collect(),
@@ -199,8 +243,8 @@ impl Encoder {
         LineBody {
             version: SCHEMA_VERSION,
             kind: "line",
-            device: &self.device,
-            source,
+            device: Device(&self.device),
+            source: SourceName(source),
             line: &rule.name,
             to_left: crossings.iter().map(|class| class.to_left).sum(),
             to_right: crossings.iter().map(|class| class.to_right).sum(),

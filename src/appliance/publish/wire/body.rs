@@ -1,118 +1,211 @@
-//! The JSON bodies, field by field in the order of output. Their description for subscribers is
-//! `configs/messages.schema.json`.
+//! The JSON bodies, field by field in the order of output.
+//!
+//! The doc comments are descriptions for subscribers: `configs/messages.schema.json` and the reference page of the messages
+//! are made from these structs. A field has no doc comment where its type has one.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::machine::MachineBody;
-use super::value::{EventId, Utc, finite, rounded};
+use super::schema;
+use super::value::{
+    Device, EventId, Label, Latency, SourceName, TrackNumber, Utc, finite, rounded,
+};
+use super::words::{DetectorState, EventType, SourceStateWord, TrackStateWord};
 use crate::{SecondaryStats, SinkCounts};
 use jetwatch_telemetry::StageSummary;
 use jetwatch_types::Attribute;
 
 /// One step in the life of one track.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "event", title = "Event", deny_unknown_fields)]
+#[schemars(extend("allOf" = [
+    {
+        "if": { "properties": { "type": { "const": "end" } } },
+        "then": { "properties": { "ended_at": { "type": "string" } } },
+        "else": { "properties": { "ended_at": { "type": "null" } } },
+    },
+    {
+        "if": { "properties": { "type": { "const": "new" } } },
+        "then": { "properties": { "before": { "type": "null" } } },
+        "else": { "properties": { "before": { "type": "object" } } },
+    },
+]))]
 pub(super) struct EventBody<'a> {
+    #[schemars(schema_with = "schema::version")]
     pub version: u32,
+    #[schemars(extend("const" = "event"))]
     pub kind: &'static str,
-    pub device: &'a str,
-    pub source: &'a str,
+    pub device: Device<'a>,
+    pub source: SourceName<'a>,
     #[serde(rename = "type")]
-    pub step: &'static str,
+    pub step: EventType,
     pub id: EventId<'a>,
-    pub track_id: u64,
-    pub label: &'a str,
+    pub track_id: TrackNumber,
+    pub label: Label<'a>,
+    /// Capture time of the first frame with a detection of the object.
     pub started_at: Utc,
+    /// Capture time of the frame that this event is about.
     pub frame_at: Utc,
+    /// Capture time of the last frame with a detection of the object; null until the event of type `end`.
     pub ended_at: Option<Utc>,
+    /// From `started_at` to `ended_at`, or to `frame_at` while the track lasts, in milliseconds.
     pub duration_ms: u64,
-    pub latency_ms: f64,
+    pub latency_ms: Latency,
     pub frame: FrameBody,
+    /// The track in the previous event about it; null for type `new`.
     pub before: Option<TrackBody<'a>>,
+    /// The track now.
     pub after: TrackBody<'a>,
 }
 
-/// All confirmed tracks of one frame.
-#[derive(Serialize)]
+/// All confirmed tracks of one frame, active and lost; only with `publish.detections: true`.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "detections", title = "Detections", deny_unknown_fields)]
 pub(super) struct DetectionsBody<'a> {
+    #[schemars(schema_with = "schema::version")]
     pub version: u32,
+    #[schemars(extend("const" = "detections"))]
     pub kind: &'static str,
-    pub device: &'a str,
-    pub source: &'a str,
+    pub device: Device<'a>,
+    pub source: SourceName<'a>,
+    /// Capture time of the frame.
     pub frame_at: Utc,
-    pub latency_ms: f64,
+    pub latency_ms: Latency,
     pub frame: FrameBody,
+    /// The tracks.
     pub tracks: Vec<TrackBody<'a>>,
 }
 
-/// The number of active tracks of one label, in JSON lines only.
-#[derive(Serialize)]
+/// The number of active tracks of one label changed. Only as a JSON line; on MQTT the number is a bare integer.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "count", title = "Count", deny_unknown_fields)]
 pub(super) struct CountBody<'a> {
+    #[schemars(schema_with = "schema::version")]
     pub version: u32,
+    #[schemars(extend("const" = "count"))]
     pub kind: &'static str,
-    pub device: &'a str,
-    pub source: &'a str,
-    pub label: &'a str,
+    pub device: Device<'a>,
+    pub source: SourceName<'a>,
+    pub label: Label<'a>,
+    /// Active tracks now.
     pub count: usize,
+    /// Capture time of the frame that changed it.
     pub changed_at: Utc,
 }
 
 /// The state of one source.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(
+    rename = "source_state",
+    title = "State of a source",
+    deny_unknown_fields
+)]
 pub(super) struct SourceBody<'a> {
+    #[schemars(schema_with = "schema::version")]
     pub version: u32,
+    #[schemars(extend("const" = "source"))]
     pub kind: &'static str,
-    pub device: &'a str,
-    pub source: &'a str,
-    pub state: &'static str,
+    pub device: Device<'a>,
+    pub source: SourceName<'a>,
+    pub state: SourceStateWord,
+    /// Why the source is not online; null when there is no reason.
     pub reason: Option<&'a str>,
+    /// When the source entered this state.
     pub since: Utc,
 }
 
-/// Progress of the detector.
-#[derive(Serialize)]
+/// Progress of the detector while the daemon starts.
+#[derive(Serialize, JsonSchema)]
+#[schemars(
+    rename = "detector",
+    title = "State of the detector",
+    deny_unknown_fields
+)]
 pub(super) struct DetectorBody<'a> {
+    #[schemars(schema_with = "schema::version")]
     pub version: u32,
+    #[schemars(extend("const" = "detector"))]
     pub kind: &'static str,
-    pub device: &'a str,
-    pub state: &'static str,
+    pub device: Device<'a>,
+    pub state: DetectorState,
+    /// Backend, model, precision and device; null until the detector is ready.
     pub runs: Option<&'a str>,
+    /// Why the engine is missing, with the command that builds it, or why the detector failed; null otherwise.
     pub reason: Option<&'a str>,
+    /// Time since the build began, in milliseconds; null outside of a build.
     pub elapsed_ms: Option<u64>,
+    /// Completed share of the current phase of the build, 0 to 1; null where TensorRT does not report it.
+    #[schemars(range(min = 0, max = 1))]
     pub progress: Option<f64>,
+    /// Phase of the build, as TensorRT names it; null where TensorRT does not report it.
     pub phase: Option<&'a str>,
+    /// When the detector entered this state or made this progress.
     pub at: Utc,
 }
 
-/// Statistics of the daemon.
-#[derive(Serialize)]
+/// Statistics of the daemon, every `publish.stats_interval_s`. Counters count since the start of the daemon; rates are those since the previous message.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "stats", title = "Statistics", deny_unknown_fields)]
 pub(super) struct StatsBody<'a> {
+    #[schemars(schema_with = "schema::version")]
     pub version: u32,
+    #[schemars(extend("const" = "stats"))]
     pub kind: &'static str,
-    pub device: &'a str,
+    pub device: Device<'a>,
+    /// When the statistics were collected.
     pub sent_at: Utc,
+    /// Time since the start of the daemon, in milliseconds.
     pub uptime_ms: u64,
+    /// Frames that went through the network.
     pub detected_frames: u64,
+    /// Frames per second through the whole pipeline, all sources together.
+    #[schemars(range(min = 0))]
     pub fps: f64,
+    /// Frames per second of the network, without the rest of the pipeline; sum over the workers.
+    #[schemars(range(min = 0))]
     pub inference_fps: f64,
+    /// CPU time of the process per frame, in milliseconds.
+    #[schemars(range(min = 0))]
     pub cpu_ms_per_frame: f64,
+    /// Resident memory, in bytes.
     pub rss_bytes: u64,
+    /// Highest resident memory so far, in bytes.
     pub peak_rss_bytes: u64,
     pub messages: MessagesBody,
+    /// Sensors and load, read at most a quarter of a second before this message; null until the first reading.
     pub machine: Option<MachineBody<'a>>,
+    /// One for each source.
     pub sources: Vec<SourceStatsBody<'a>>,
+    /// One for each secondary network, in the order of the configuration.
     pub secondary: Vec<SecondaryBody<'a>>,
+    /// Times of the stages that have run, since the start of the daemon.
     pub stages: Vec<StageBody>,
 }
 
 /// Times of one stage.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "stage_stats", title = "Stage", deny_unknown_fields)]
 pub(super) struct StageBody {
+    /// `video_decode` and `scale`: in elements of GStreamer; `source`: receiving an image; `batch`: waiting for frames; `tensor`: writing the input; `infer`: the network; `decode`: reading its output; `track`; `publish`; `secondary_wait` and `secondary`: waiting for crops, and a batch of them through a secondary network; `render` and `encode`: drawing a recorded frame, and passing it to the encoder; `gpu_…`: inside of `infer`, by the clock of the GPU.
+    #[schemars(schema_with = "schema::stage")]
     pub stage: &'static str,
+    /// Number of runs.
+    #[schemars(range(min = 1))]
     pub count: u64,
+    /// Frames in these runs; crops for stages of secondary networks.
     pub frames: u64,
+    /// Mean, in milliseconds.
+    #[schemars(range(min = 0))]
     pub mean_ms: f64,
+    /// Median, in milliseconds.
+    #[schemars(range(min = 0))]
     pub p50_ms: f64,
+    /// 95th percentile, in milliseconds.
+    #[schemars(range(min = 0))]
     pub p95_ms: f64,
+    /// 99th percentile, in milliseconds.
+    #[schemars(range(min = 0))]
     pub p99_ms: f64,
 }
 
@@ -130,13 +223,23 @@ impl StageBody {
     }
 }
 
-/// Message counts.
-#[derive(Serialize)]
+/// Message counts, summed over the sinks: accepted = delivered + dropped + replaced + queued.
+#[derive(Serialize, JsonSchema)]
+#[schemars(
+    rename = "message_counts",
+    title = "Message counts",
+    deny_unknown_fields
+)]
 pub(super) struct MessagesBody {
+    /// Passed to a sink by the pipeline.
     pub accepted: u64,
+    /// Acknowledged by the broker, or written.
     pub delivered: u64,
+    /// Given up.
     pub dropped: u64,
+    /// Retained values that a newer one replaced before their delivery.
     pub replaced: u64,
+    /// Not delivered yet.
     pub queued: u64,
 }
 
@@ -160,52 +263,89 @@ impl From<SinkCounts> for MessagesBody {
 }
 
 /// Statistics of one source.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(
+    rename = "source_stats",
+    title = "Statistics of a source",
+    deny_unknown_fields
+)]
 pub(super) struct SourceStatsBody<'a> {
-    pub source: &'a str,
-    pub state: &'static str,
+    pub source: SourceName<'a>,
+    pub state: SourceStateWord,
+    /// Frames received.
     pub frames: u64,
+    /// Frames dropped because a newer one had arrived.
     pub dropped_frames: u64,
+    /// Number of reconnects.
     pub reconnects: u64,
+    /// Frames per second.
+    #[schemars(range(min = 0))]
     pub fps: f64,
+    /// Confirmed tracks now.
     pub tracks: usize,
+    /// Current number of frames without inference after each frame with inference.
     pub interval: u32,
+    /// Frames without inference, whose tracks were predicted.
     pub skipped_frames: u64,
 }
 
 /// The frame that a message is about.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "frame", title = "Frame", deny_unknown_fields)]
 pub(super) struct FrameBody {
+    /// Number of the frame in its source since the start of the daemon, from 0; dropped frames count.
     pub seq: u64,
+    /// Position in the media, in milliseconds; null where the source has none.
+    #[schemars(range(min = 0))]
     pub pts_ms: Option<f64>,
+    /// Width of the source's image, in pixels.
     pub width: u32,
+    /// Height of the source's image, in pixels.
     pub height: u32,
 }
 
 /// One track after one frame.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "track", title = "Track", deny_unknown_fields)]
 pub(super) struct TrackBody<'a> {
-    pub track_id: u64,
-    pub label: &'a str,
-    pub state: &'static str,
+    pub track_id: TrackNumber,
+    pub label: Label<'a>,
+    pub state: TrackStateWord,
+    /// Score of the newest matched detection, 0 to 1.
+    #[schemars(range(min = 0, max = 1))]
     pub score: f32,
+    /// Highest score so far, 0 to 1.
+    #[schemars(range(min = 0, max = 1))]
     pub top_score: f32,
+    /// Left, top, right and bottom in pixels of the source; right and bottom are exclusive.
     #[serde(rename = "box")]
     pub xyxy: [f32; 4],
+    /// Left, top, right and bottom as shares of the image's width and height, 0 to 1.
     #[serde(rename = "box_normalized")]
+    #[schemars(inner(range(min = 0, max = 1)))]
     pub normalized: [f32; 4],
+    /// Frames of the source since the first detection, including its own.
     pub age_frames: u32,
+    /// Frames with a matched detection.
     pub hits: u32,
+    /// Frames since the newest matched detection; 0 if it is in this frame.
     pub lost_frames: u32,
+    /// Results of secondary networks, by majority of several crops; empty without `secondary` in the configuration and until there is a result.
     pub attributes: Vec<AttributeBody<'a>>,
 }
 
 /// Result of a secondary network for a track.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "attribute", title = "Attribute", deny_unknown_fields)]
 pub(super) struct AttributeBody<'a> {
+    /// Name of the secondary network in the configuration.
     pub name: &'a str,
+    /// One of the labels of the secondary network.
     pub label: &'a str,
+    /// Mean score of that label over the crops that were voted on, 0 to 1; crops with another label count as 0.
+    #[schemars(range(min = 0, max = 1))]
     pub score: f32,
+    /// Newest box of a secondary detector: left, top, right and bottom in pixels of the source; null for a classifier, whose result is about the whole object.
     #[serde(rename = "box")]
     pub xyxy: Option<[f32; 4]>,
 }
@@ -224,18 +364,39 @@ impl<'a> AttributeBody<'a> {
 }
 
 /// Statistics of one secondary network.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(
+    rename = "secondary_stats",
+    title = "Statistics of a secondary network",
+    deny_unknown_fields
+)]
 pub(super) struct SecondaryBody<'a> {
+    /// Name of the network in the configuration.
     pub name: &'a str,
+    /// Mean number of eligible objects, over the frames with any.
+    #[schemars(range(min = 0))]
     pub objects_per_frame: f64,
+    /// The `batch_size` that takes all objects of such a frame at once, up to the maximum of the network.
+    #[schemars(range(min = 1))]
     pub suggested_batch_size: usize,
+    /// Crops that went through the network.
     pub crops: u64,
+    /// Runs of the network.
     pub batches: u64,
+    /// Mean number of crops in a batch.
+    #[schemars(range(min = 0))]
     pub mean_batch: f64,
+    /// Crops dropped because the queue was full.
     pub dropped_crops: u64,
+    /// Results that arrived after the end of their track.
     pub late_results: u64,
+    /// Frames whose objects got no crop because their pixels could not be kept or read.
     pub frames_without_pixels: u64,
+    /// Mean time from cutting a crop to the start of its batch, in milliseconds.
+    #[schemars(range(min = 0))]
     pub mean_wait_ms: f64,
+    /// Mean time of the network for one batch, in milliseconds.
+    #[schemars(range(min = 0))]
     pub mean_infer_ms: f64,
 }
 

@@ -1,92 +1,156 @@
 //! Sensors and load of the machine in `stats` messages, and the throttling message.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::value::{Utc, finite, rounded};
+use super::schema;
+use super::value::{Device, Utc, finite, rounded};
+use super::words::{CauseKind, EngineWord, ThrottlingType};
 use crate::MachineStats;
 use jetwatch_platform::throttling::Cause;
-use jetwatch_platform::{Cpu, Engine, EngineKind, EventCounter, Rail, Temperature};
+use jetwatch_platform::{Cpu, Engine, EventCounter, Rail, Temperature};
 
-/// Sensors and load of the machine.
-#[derive(Serialize)]
+/// Loads, clocks, temperatures and power. What a machine does not have is an empty list; a value that it does not report, or not to this user, is null. Clocks are in MHz, temperatures in degrees Celsius, voltages in mV, currents in mA, power in mW.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "machine", title = "Machine", deny_unknown_fields)]
 pub(super) struct MachineBody<'a> {
+    /// Time that the reading took, in milliseconds.
+    #[schemars(range(min = 0))]
     pub read_ms: f64,
+    /// The CPUs.
     pub cpus: Vec<CpuBody>,
+    /// GPU, memory and the other engines.
     pub engines: Vec<EngineBody<'a>>,
+    /// Thermal zones.
     pub temperatures: Vec<TemperatureBody<'a>>,
+    /// Power rails.
     pub rails: Vec<RailBody<'a>>,
+    /// Over-current counters of the chip, since the start of the machine.
     pub over_current: Vec<CounterBody<'a>>,
+    /// All active causes of throttling; empty: none.
     pub throttled_by: Vec<CauseBody<'a>>,
+    /// Number of causes of throttling that began since the start of the daemon.
     pub throttled_times: u64,
 }
 
 /// One CPU.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "cpu", title = "CPU", deny_unknown_fields)]
 pub(super) struct CpuBody {
+    /// Number, from 0.
     pub cpu: u32,
+    /// Whether it is switched on; power modes switch some off.
     pub online: bool,
+    /// Busy share of the time since the previous message, 0 to 100.
+    #[schemars(range(min = 0, max = 100))]
     pub load_percent: Option<f32>,
+    /// Clock.
+    #[schemars(range(min = 0))]
     pub mhz: Option<f64>,
+    /// Maximum clock.
+    #[schemars(range(min = 0))]
     pub max_mhz: Option<f64>,
 }
 
-/// One engine.
-#[derive(Serialize)]
+/// GPU, memory or another engine.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "engine", title = "Engine", deny_unknown_fields)]
 pub(super) struct EngineBody<'a> {
-    pub engine: EngineKind,
+    pub engine: EngineWord,
+    /// Name in the system.
     pub name: &'a str,
+    /// Load now.
+    #[schemars(range(min = 0))]
     pub load_percent: Option<f32>,
+    /// Clock.
+    #[schemars(range(min = 0))]
     pub mhz: Option<f64>,
+    /// Maximum clock.
+    #[schemars(range(min = 0))]
     pub max_mhz: Option<f64>,
+    /// Maximum clock of the hardware; a lower `max_mhz` comes from the power mode.
+    #[schemars(range(min = 0))]
     pub hardware_mhz: Option<f64>,
 }
 
 /// One thermal zone.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "temperature", title = "Temperature", deny_unknown_fields)]
 pub(super) struct TemperatureBody<'a> {
+    /// Name in the system.
     pub zone: &'a str,
+    /// Temperature; null while the measured part is off.
     pub celsius: Option<f32>,
 }
 
 /// One power rail.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "rail", title = "Power rail", deny_unknown_fields)]
 pub(super) struct RailBody<'a> {
+    /// Name in the system; VDD_IN is the whole module.
     pub rail: &'a str,
+    /// Voltage.
     pub mv: Option<u32>,
+    /// Current.
     pub ma: Option<u32>,
+    /// Power.
     pub mw: Option<u32>,
+    /// Current above which the machine throttles.
     pub limit_ma: Option<u32>,
+    /// Whether the limit is exceeded now.
     pub alarm: Option<bool>,
 }
 
-/// Events that the chip counts.
-#[derive(Serialize)]
+/// One over-current counter.
+#[derive(Serialize, JsonSchema)]
+#[schemars(
+    rename = "counter",
+    title = "Over-current counter",
+    deny_unknown_fields
+)]
 pub(super) struct CounterBody<'a> {
+    /// `oc1` to `oc6`. On Orin, 1 counts too low a voltage, 2 too high an average current, 3 too high a peak current.
     pub counter: &'a str,
+    /// Number of events.
     pub count: u64,
 }
 
-/// Causes of throttling that are active.
-#[derive(Serialize)]
+/// One cause of throttling.
+#[derive(Serialize, JsonSchema)]
+#[schemars(
+    rename = "throttled_by",
+    title = "Cause of throttling",
+    deny_unknown_fields
+)]
 pub(super) struct CauseBody<'a> {
-    pub cause: &'static str,
+    pub cause: CauseKind,
+    /// Name of the cooling device, rail or counter in the system.
     pub name: &'a str,
 }
 
-/// A cause started or ended.
-#[derive(Serialize)]
+/// A cause of throttling began or ended. A power mode with lower clocks is no throttling.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "throttling", title = "Throttling", deny_unknown_fields)]
 pub(super) struct ThrottlingBody<'a> {
+    #[schemars(schema_with = "schema::version")]
     pub version: u32,
+    #[schemars(extend("const" = "throttling"))]
     pub kind: &'static str,
-    pub device: &'a str,
+    pub device: Device<'a>,
     #[serde(rename = "type")]
-    pub step: &'static str,
-    pub cause: &'static str,
+    pub step: ThrottlingType,
+    pub cause: CauseKind,
+    /// Name of the cooling device, rail or counter in the system.
     pub name: &'a str,
+    /// The cause as a sentence.
     pub text: String,
+    /// The measurement at the begin or the end; null where there is none.
     pub detail: Option<&'a str>,
+    /// All causes of throttling that are active after this message; empty: none.
     pub throttled_by: Vec<CauseBody<'a>>,
+    /// Number of causes of throttling that began since the start of the daemon.
     pub throttled_times: u64,
+    /// When it was detected.
     pub at: Utc,
 }
 
@@ -119,7 +183,7 @@ pub(super) fn causes(causes: &[Cause]) -> Vec<CauseBody<'_>> {
     causes
         .iter()
         .map(|cause| CauseBody {
-            cause: cause.kind(),
+            cause: cause.into(),
             name: cause.name(),
         })
         .collect()
@@ -142,7 +206,7 @@ impl<'a> EngineBody<'a> {
     fn new(engine: &'a Engine) -> Self {
         let mhz = |hz: Option<u64>| hz.map(|hz| finite(hz as f64 / 1e6));
         Self {
-            engine: engine.kind,
+            engine: engine.kind.into(),
             name: &engine.name,
             load_percent: engine.load_percent.map(|load| rounded(load, 10.0)),
             mhz: mhz(engine.hz),

@@ -1,11 +1,13 @@
-//! Values as messages write them: times, identities and rounded numbers.
+//! Values as messages write them: names, times, identities and rounded numbers.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use jiff::Timestamp;
 use jiff::fmt::StdFmtWrite;
 use jiff::fmt::temporal::DateTimePrinter;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 
 use jetwatch_types::TrackId;
@@ -22,6 +24,20 @@ impl fmt::Display for Utc {
         PRINTER
             .print_timestamp(&time, StdFmtWrite(f))
             .map_err(|_| fmt::Error)
+    }
+}
+
+impl JsonSchema for Utc {
+    fn schema_name() -> Cow<'static, str> {
+        "time".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "RFC 3339, UTC, milliseconds.",
+            "type": "string",
+            "pattern": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$",
+        })
     }
 }
 
@@ -61,6 +77,46 @@ impl Serialize for EventId<'_> {
         serializer.collect_str(self)
     }
 }
+
+impl JsonSchema for EventId<'_> {
+    fn schema_name() -> Cow<'static, str> {
+        "event_id".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "Identity of the track, unique over restarts: capture time of its first frame in seconds and \
+                microseconds since 1970 (UTC), the source, and the number of the track.",
+            "type": "string",
+            "pattern": r"^[0-9]+\.[0-9]{6}-.+-[0-9]+$",
+        })
+    }
+}
+
+/// Name of the device, `device` in its configuration.
+#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
+#[schemars(rename = "device")]
+pub(crate) struct Device<'a>(pub &'a str);
+
+/// Name of the source in the configuration.
+#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
+#[schemars(rename = "source")]
+pub(super) struct SourceName<'a>(pub &'a str);
+
+/// Name of the class, as the model has it.
+#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
+#[schemars(rename = "label")]
+pub(super) struct Label<'a>(pub &'a str);
+
+/// Number of the track in its source since the start of the daemon, from 1.
+#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
+#[schemars(rename = "track_id")]
+pub(super) struct TrackNumber(#[schemars(range(min = 1))] pub u64);
+
+/// From the arrival of the frame in the daemon to the encoding of this message, in milliseconds.
+#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
+#[schemars(rename = "latency_ms")]
+pub(super) struct Latency(#[schemars(range(min = 0))] pub f64);
 
 /// `value` with as many decimals as `steps` has zeros. NaN and infinities become 0: JSON cannot represent them.
 pub(super) fn rounded(value: f32, steps: f32) -> f32 {

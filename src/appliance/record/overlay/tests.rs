@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use jetwatch_config::{Area, Line, LineRule, ZoneRule};
+use jetwatch_config::{LineRule, Polygon, Segment, ZoneRule};
 use jetwatch_types::Attributes;
 
 fn track(id: u64, state: TrackState, class: u16, xyxy: Xyxy) -> Track {
@@ -108,7 +108,7 @@ fn zones_and_lines_are_drawn_with_their_names() {
     let rules = SceneRules {
         zones: vec![ZoneRule {
             name: "yard".to_owned(),
-            area: Area::new(vec![[0.5, 0.5], [0.9, 0.5], [0.9, 0.9]]).expect("an area"),
+            area: Polygon::new(vec![[0.5, 0.5], [0.9, 0.5], [0.9, 0.9]]).expect("an area"),
             objects: Vec::new(),
             inertia_frames: 3,
             loitering: None,
@@ -116,7 +116,7 @@ fn zones_and_lines_are_drawn_with_their_names() {
         }],
         lines: vec![LineRule {
             name: "gate".to_owned(),
-            line: Line::new(&[[0.1, 0.2], [0.1, 0.8]]).expect("a line"),
+            line: Segment::new(&[[0.1, 0.2], [0.1, 0.8]]).expect("a line"),
             objects: Vec::new(),
             inertia_frames: 3,
         }],

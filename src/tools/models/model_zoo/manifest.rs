@@ -127,7 +127,7 @@ fn model(map: &Map<'_>) -> Option<String> {
     let node = map.get("model")?;
     match node.value() {
         Value::Text(text) => Some(text.to_owned()),
-        _ => node.expect(&map.expected("model")),
+        _ => node.type_error(&map.expected("model")),
     }
 }
 

@@ -3,7 +3,7 @@
 //! Scene `n` of a set has the seed `first_seed + n`, so that sets with disjoint seeds share no scene. Each scene has its own
 //! appearance and its own number of objects. Its images lie at random times of an hour, so that their traffic differs.
 
-use jetwatch_config::{Pace, SyntheticScene};
+use jetwatch_config::{Pacing, SyntheticScene};
 use jetwatch_types::{GroundTruthBox, PIXEL_BYTES, Size, SplitMix64};
 
 use crate::scene::Scene;
@@ -59,7 +59,7 @@ impl DatasetGenerator {
             height: self.size.height,
             fps: 30,
             frames: None,
-            pace: Pace::AsFast,
+            pacing: Pacing::Unlimited,
         });
         let stride = self.size.width as usize * PIXEL_BYTES;
         let mut pixels = vec![0; stride * self.size.height as usize];
@@ -127,7 +127,7 @@ mod tests {
             height: 64,
             fps: 30,
             frames: None,
-            pace: Pace::AsFast,
+            pacing: Pacing::Unlimited,
         });
         let mut pixels = vec![0; 96 * 64 * PIXEL_BYTES];
         scene.draw(image.frame, SET.size, &mut pixels, 96 * PIXEL_BYTES);

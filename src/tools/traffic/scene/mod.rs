@@ -85,7 +85,7 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// The scene with these parameters and the [`Appearance`] of its seed. `frames` and `pace` are not used here.
+    /// The scene with these parameters and the [`Appearance`] of its seed. `frames` and `pacing` are not used here.
     #[must_use]
     pub fn new(parameters: &SyntheticScene) -> Self {
         Self::with_appearance(parameters, Appearance::from_seed(parameters.seed))

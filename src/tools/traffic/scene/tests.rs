@@ -1,7 +1,7 @@
 //! Tests of internals of the scene: single objects, without shadows, props and noise.
 
 use super::*;
-use jetwatch_config::Pace;
+use jetwatch_config::Pacing;
 
 fn parameters(seed: u64, objects: u32, width: u32, height: u32) -> SyntheticScene {
     SyntheticScene {
@@ -11,7 +11,7 @@ fn parameters(seed: u64, objects: u32, width: u32, height: u32) -> SyntheticScen
         height,
         fps: 30,
         frames: None,
-        pace: Pace::AsFast,
+        pacing: Pacing::Unlimited,
     }
 }
 

@@ -11,7 +11,10 @@ use percent_encoding::percent_decode_str;
 use super::{UriError, check_escapes};
 use crate::{RtspTransport, Secret, SourceUri};
 
-/// What stands behind `scheme://`, which is kept as it is but for the credentials.
+/// Reads what stands behind `scheme://`. The location keeps all of it but the credentials.
+///
+/// # Errors
+/// The accepted form, with a hint.
 pub(crate) fn parse(scheme: &str, rest: &str) -> Result<SourceUri, UriError> {
     let form = "rtsp://USER:PASSWORD@HOST:PORT/PATH, where only HOST is needed";
     let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
@@ -56,7 +59,9 @@ pub(crate) fn parse(scheme: &str, rest: &str) -> Result<SourceUri, UriError> {
 }
 
 /// `HOST` or `HOST:PORT` of any URL; an IPv6 address stands in brackets, which the host given back no longer has.
-/// Fails with a hint.
+///
+/// # Errors
+/// A hint: what to write instead.
 pub(crate) fn split_host_port(text: &str) -> Result<(String, Option<u16>), String> {
     let (host, port) = if let Some(bracketed) = text.strip_prefix('[') {
         let (host, port) = bracketed.split_once(']').ok_or("a bracket is not closed")?;

@@ -6,7 +6,10 @@ use crate::section::{Section, from_value};
 use crate::yaml::tree::YamlValue;
 use crate::{SourceUri, SyntheticScene};
 
-/// The parameters with their defaults; each wrong one is a refusal of its own.
+/// The parameters with their defaults.
+///
+/// # Errors
+/// One for each parameter that is unknown or has a value that is not accepted.
 pub(crate) fn parse(rest: &str) -> Result<SourceUri, Vec<UriError>> {
     let (scene, query) = rest.split_once('?').unwrap_or((rest, ""));
     let mut refusals = Vec::new();
@@ -60,7 +63,7 @@ fn parameter_value(key: &KeySpec, text: &str) -> Option<YamlValue> {
 mod tests {
     use super::super::tests::{parsed, refused};
     use super::*;
-    use crate::Pace;
+    use crate::Pacing;
 
     #[test]
     fn synthetic_uri_is_parsed() {
@@ -71,7 +74,7 @@ mod tests {
             height: 360,
             fps: 30,
             frames: None,
-            pace: Pace::Realtime,
+            pacing: Pacing::Realtime,
         };
         assert_eq!(
             parsed("synthetic://traffic"),
@@ -89,7 +92,7 @@ mod tests {
             height: 4320,
             fps: 240,
             frames: Some(5),
-            pace: Pace::AsFast,
+            pacing: Pacing::Unlimited,
         };
         assert_eq!(parsed(all), SourceUri::Synthetic(scene));
         assert_eq!(

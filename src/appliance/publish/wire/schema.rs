@@ -1,0 +1,263 @@
+//! The JSON Schema of the messages, from the structs that are written, and the reference page from the schema.
+//!
+//! `configs/messages.schema.json` is [`message_schema`] and `docs/src/reference/messages.md` is [`message_page`], written to
+//! files; a test compares them. The daemon calls neither.
+
+use std::fmt::Write as _;
+
+use schemars::generate::SchemaSettings;
+use schemars::{Schema, SchemaGenerator};
+use serde_json::{Value, json};
+
+use super::SCHEMA_VERSION;
+use super::analytics::{AnalyticsEventBody, LineBody, ZoneBody};
+use super::body::{CountBody, DetectionsBody, DetectorBody, EventBody, SourceBody, StatsBody};
+use super::machine::ThrottlingBody;
+use crate::command::ReplyBody;
+use crate::reload::ReloadBody;
+use crate::topics::{Delivery, MESSAGE_TOPICS, MessageTopic};
+use jetwatch_config::{escape_cell, escape_markdown};
+use jetwatch_telemetry::Stage;
+
+/// Describes what is common to all messages.
+const ABOUT: &str = "Every JSON message that jetwatch publishes, over MQTT or as a JSON line. \
+    On MQTT, `<prefix>/<device>/status` is the plain text `online` or `offline` (retained; `offline` is also the last will), \
+    and `<prefix>/<device>/<source>/counts/<label>` is a bare integer (retained): the number of active tracks. \
+    A JSON line is one of the objects below; counts are objects of kind `count` there. \
+    A new version number means that subscribers must change; fields may be added without one.";
+
+/// The schema of every message, in JSON Schema 2020-12.
+#[must_use]
+pub fn message_schema() -> Value {
+    let settings = SchemaSettings::draft2020_12().for_serialize();
+    let mut generator = settings
+        .with_transform(schemars::transform::RecursiveTransform(remove_format))
+        .into_generator();
+    let messages = [
+        generator.subschema_for::<EventBody<'_>>(),
+        generator.subschema_for::<DetectionsBody<'_>>(),
+        generator.subschema_for::<CountBody<'_>>(),
+        generator.subschema_for::<AnalyticsEventBody<'_>>(),
+        generator.subschema_for::<ZoneBody<'_>>(),
+        generator.subschema_for::<LineBody<'_>>(),
+        generator.subschema_for::<SourceBody<'_>>(),
+        generator.subschema_for::<DetectorBody<'_>>(),
+        generator.subschema_for::<ThrottlingBody<'_>>(),
+        generator.subschema_for::<ReloadBody<'_>>(),
+        generator.subschema_for::<ReplyBody<'_>>(),
+        generator.subschema_for::<StatsBody<'_>>(),
+    ];
+    let mut definitions = generator.take_definitions(true);
+    for definition in definitions.values_mut() {
+        let kind = definition.pointer("/properties/kind/const");
+        let topic = kind.and_then(|kind| MESSAGE_TOPICS.iter().find(|topic| *kind == topic.kind));
+        if let (Some(topic), Some(Value::String(about))) =
+            (topic, definition.get_mut("description"))
+        {
+            let _ = write!(about, " {}", describe(topic));
+        }
+    }
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": format!("urn:jetwatch:messages:{SCHEMA_VERSION}"),
+        "title": format!("Messages of jetwatch, version {SCHEMA_VERSION}"),
+        "description": ABOUT,
+        "oneOf": messages,
+        "$defs": definitions,
+    })
+}
+
+/// Formats such as `uint32` are names of Rust's types; the ranges are in the schema.
+fn remove_format(schema: &mut Schema) {
+    schema.remove("format");
+}
+
+/// Topic and delivery in one sentence.
+fn describe(topic: &MessageTopic) -> String {
+    let path = topic.levels;
+    let (qos, retained) = match topic.delivery {
+        Delivery::State => (1, "retained"),
+        Delivery::AtLeastOnce => (1, "not retained"),
+        Delivery::AtMostOnce => (0, "not retained"),
+    };
+    format!("Topic `<prefix>/<device>/{path}`, QoS {qos}, {retained}.")
+}
+
+/// The version as a constant.
+pub(crate) fn version(_: &mut SchemaGenerator) -> Schema {
+    schemars::json_schema!({ "description": "Version of the messages.", "const": SCHEMA_VERSION })
+}
+
+/// The names of all stages.
+pub(super) fn stage(_: &mut SchemaGenerator) -> Schema {
+    schemars::json_schema!({ "enum": Stage::ALL.map(Stage::name) })
+}
+
+/// The page of the book about the messages.
+#[must_use]
+pub fn message_page() -> String {
+    let schema = message_schema();
+    let mut page = format!(
+        "# Messages\n\n\
+        This page is generated from the structs in `src/appliance/publish`; do not edit it.\n\
+        `configs/messages.schema.json` is the JSON Schema of the messages.\n\n\
+        {}\n\n\
+        | kind | topic below `<prefix>/<device>` | QoS | retained |\n|---|---|---|---|\n",
+        escape_markdown(ABOUT)
+    );
+    for MessageTopic {
+        kind,
+        levels,
+        delivery,
+    } in MESSAGE_TOPICS
+    {
+        let (qos, retained) = match delivery {
+            Delivery::State => (1, "yes"),
+            Delivery::AtLeastOnce => (1, "no"),
+            Delivery::AtMostOnce => (0, "no"),
+        };
+        let _ = writeln!(
+            page,
+            "| [`{kind}`](#{}) | `{levels}` | {qos} | {retained} |",
+            id(definition_of(kind))
+        );
+    }
+    let messages = schema["oneOf"].as_array().into_iter().flatten();
+    let messages: Vec<&str> = messages.filter_map(|message| reference(message)).collect();
+    let definitions = schema["$defs"].as_object().into_iter().flatten();
+    let parts = definitions
+        .filter(|(name, part)| {
+            !messages.contains(&name.as_str()) && part.get("properties").is_some()
+        })
+        .map(|(name, _)| name.as_str());
+    for name in messages.iter().copied().chain(parts) {
+        section(&schema, name, &mut page);
+    }
+    page
+}
+
+/// Name of the definition of a kind of messages.
+fn definition_of(kind: &str) -> &str {
+    // `source` is the definition of the name of a source.
+    if kind == "source" {
+        "source_state"
+    } else {
+        kind
+    }
+}
+
+/// The anchor of a definition.
+fn id(name: &str) -> String {
+    name.replace('_', "-")
+}
+
+/// Name of the definition that `schema` refers to.
+fn reference(schema: &Value) -> Option<&str> {
+    schema.get("$ref")?.as_str()?.strip_prefix("#/$defs/")
+}
+
+/// Heading, description and table of fields of the object `name`.
+fn section(schema: &Value, name: &str, page: &mut String) {
+    let definition = &schema["$defs"][name];
+    let title = definition["title"].as_str().unwrap_or(name);
+    let about = definition["description"].as_str().unwrap_or_default();
+    let _ = write!(
+        page,
+        "\n## {title} {{#{}}}\n\n{}\n\n",
+        id(name),
+        escape_markdown(about)
+    );
+    page.push_str("| field | type | description |\n|---|---|---|\n");
+    let fields = definition["required"].as_array().into_iter().flatten();
+    for field in fields.filter_map(Value::as_str) {
+        let property = &definition["properties"][field];
+        let (kind, about) = (type_of(schema, property), about_of(schema, property));
+        let _ = writeln!(page, "| `{field}` | {kind} | {about} |");
+    }
+}
+
+/// The type of a field in words, with its range; objects link to their table.
+fn type_of(schema: &Value, property: &Value) -> String {
+    if let Some(name) = reference(property) {
+        let definition = &schema["$defs"][name];
+        return match definition.get("properties") {
+            Some(_) => format!("[{name}](#{})", id(name)),
+            None => type_of(schema, definition),
+        };
+    }
+    if let Some(value) = property.get("const") {
+        return format!("`{value}`");
+    }
+    if let Some(words) = words_of(property) {
+        return words
+            .iter()
+            .map(|(word, _)| format!("`{word}`"))
+            .collect::<Vec<_>>()
+            .join(", ");
+    }
+    if let Some(choices) = property["anyOf"].as_array() {
+        let choices: Vec<_> = choices
+            .iter()
+            .map(|choice| type_of(schema, choice))
+            .collect();
+        return choices.join(" or ");
+    }
+    let types = match &property["type"] {
+        Value::Array(types) => types
+            .iter()
+            .filter_map(Value::as_str)
+            .collect::<Vec<_>>()
+            .join(" or "),
+        name => name.as_str().unwrap_or("value").to_owned(),
+    };
+    let range = match (property["minimum"].as_f64(), property["maximum"].as_f64()) {
+        (Some(min), Some(max)) => format!(", {min} to {max}"),
+        (Some(min), None) => format!(", from {min}"),
+        _ => String::new(),
+    };
+    match property.get("items") {
+        Some(items) => {
+            let count = property["minItems"]
+                .as_u64()
+                .map_or(String::new(), |count| format!("{count} × "));
+            format!("{types} of {count}{}", type_of(schema, items))
+        }
+        None => format!("{types}{range}"),
+    }
+}
+
+/// The description of a field, or of its type, with those of its words, as a cell of a table.
+fn about_of(schema: &Value, property: &Value) -> String {
+    let choices = property["anyOf"].as_array().into_iter().flatten();
+    let kind = [property].into_iter().chain(choices);
+    let kind = kind
+        .filter_map(reference)
+        .map(|name| &schema["$defs"][name])
+        .next();
+    let own = property["description"].as_str();
+    let about = own.or_else(|| kind.and_then(|kind| kind["description"].as_str()));
+    let mut about = escape_cell(about.unwrap_or_default());
+    for (word, meaning) in kind.and_then(words_of).unwrap_or_default() {
+        if let Some(meaning) = meaning {
+            let _ = write!(about, "<br>`{word}`: {}", escape_cell(meaning));
+        }
+    }
+    about
+}
+
+/// The words of a text with a fixed set of values, and their descriptions.
+fn words_of(property: &Value) -> Option<Vec<(&str, Option<&str>)>> {
+    if let Some(words) = property["enum"].as_array() {
+        return Some(
+            words
+                .iter()
+                .filter_map(Value::as_str)
+                .map(|word| (word, None))
+                .collect(),
+        );
+    }
+    let words = property["oneOf"].as_array()?.iter();
+    words
+        .map(|word| Some((word["const"].as_str()?, word["description"].as_str())))
+        .collect()
+}
