@@ -297,7 +297,7 @@ fn doctor_compares_settings_with_config() {
 fn doctor_checks_unit_and_journal() {
     let jetson = VirtualJetson::xavier_nx();
     let report = Report::of("service", &jetson.path("/"), None, None);
-    report.assert_line("unknown", "systemd", &["does not run"]);
+    report.assert_line("unknown", "systemd", &["not running"]);
     report.assert_line("unknown", "journal", &["journald does not run"]);
     fs::create_dir_all(jetson.path("/run/systemd/system")).expect("created");
     jetson.write("/run/systemd/journal/socket", "");

@@ -168,7 +168,7 @@ fn later_call_resumes_partial_download() {
         .expect_err("it breaks three times")
         .to_string();
     assert!(
-        error.contains("given up after 3 attempts") && error.contains("70000 bytes are kept"),
+        error.contains("failed after 3 attempts") && error.contains("70000 bytes are kept"),
         "{error}"
     );
     assert!(place.has_no_file() && place.part_len() == Some(70_000));
@@ -285,7 +285,7 @@ fn wrong_content_length_is_detected() {
         .fetch(&server.url(), None, Some(known))
         .expect_err("it ends early")
         .to_string();
-    assert!(error.contains("given up") && place.has_no_file(), "{error}");
+    assert!(error.contains("failed after") && place.has_no_file(), "{error}");
     // Too short: found by the hash.
     let server = serve(vec![Answer::Announced(LEN - 1)]);
     let mut place = Target::new();
@@ -377,7 +377,7 @@ fn client_errors_are_permanent_and_server_errors_are_retried() {
             .expect_err("a refusal")
             .to_string();
         assert!(
-            error.contains(&format!("answers {status}")) && error.contains(wanted),
+            error.contains(&format!("returned {status}")) && error.contains(wanted),
             "{error}"
         );
         assert_eq!(server.requests().len(), 1);
@@ -403,7 +403,7 @@ fn client_errors_are_permanent_and_server_errors_are_retried() {
         .expect_err("it does not pass")
         .to_string();
     assert!(
-        error.contains("given up after 3 attempts") && error.contains("out of order"),
+        error.contains("failed after 3 attempts") && error.contains("out of order"),
         "{error}"
     );
     assert_eq!(error.matches("http://").count(), 1, "{error}");
@@ -448,7 +448,7 @@ fn unreachable_server_is_reported() {
         .expect_err("no server listens")
         .to_string();
     assert!(
-        error.contains("given up") && error.to_lowercase().contains("refused"),
+        error.contains("failed after") && error.to_lowercase().contains("refused"),
         "{error}"
     );
     let error = Target::new()

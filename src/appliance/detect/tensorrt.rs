@@ -3,6 +3,8 @@
 //! [`TensorRtModel`] is shared by all workers: `model.yaml`, engine, GPU. Images are uploaded unchanged; on the GPU one
 //! kernel writes the input tensor. Engines come from [`engines`].
 
+mod engine_io;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,22 +14,21 @@ use parking_lot::{Mutex, MutexGuard};
 use super::decode::DecodeParams;
 use super::decoders::{DType, OutputDecoder, TensorView};
 use super::engines::{self, EngineCache, EngineSpec, EngineState, Gpu};
-use super::model::{ColorOrder, InputElement, InputSpec, ModelSpec};
+use super::model::{InputSpec, ModelSpec};
 use super::ort_session::RunShape;
 use super::postprocess::{Postprocessor, run_chunked};
-use super::signature::{self, BatchAxis, Element, TensorInfo};
+use super::signature::{self, BatchAxis};
 use super::{DetectError, Detector, check_size};
 use jetwatch_config::DetectorConfig;
-use jetwatch_nvidia::cuda::{self, Device, PixelFormat, PlaneOrder, TensorFormat};
+use jetwatch_nvidia::cuda::Device;
 pub use jetwatch_nvidia::session::LayerTime;
-use jetwatch_nvidia::session::{
-    ConstantPlan, GpuTimes, InferenceSession, InputPlan, InputSource, LetterboxRect, OutputPlan,
-    Plan,
-};
+use jetwatch_nvidia::session::{GpuTimes, InferenceSession, LetterboxRect, Plan};
 use jetwatch_nvidia::surface::{Surface, SurfaceError, SurfaceReader};
-use jetwatch_nvidia::tensorrt::{self, DataType, Engine, Runtime, TensorMode};
+use jetwatch_nvidia::tensorrt::{self, Engine, Runtime, TensorMode};
 use jetwatch_telemetry::{Recorder, Stage};
 use jetwatch_types::{Detection, Frame, Letterbox};
+
+use engine_io::{max_batch, output_shapes, session_plan, tensors_of};
 
 /// An engine that fits a model, and the GPU to run it.
 pub struct TensorRtModel {
@@ -115,19 +116,19 @@ impl TensorRtModel {
         let engine = Runtime::new(library, file.dla)?.deserialize(file.plan)?;
         let batch_size = batch_size.max(1);
         let (inputs, outputs) = (
-            side(&engine, TensorMode::Input, &spec),
-            side(&engine, TensorMode::Output, &spec),
+            tensors_of(&engine, TensorMode::Input, &spec),
+            tensors_of(&engine, TensorMode::Output, &spec),
         );
         let batch_axis = signature::check_signature(&spec, file.path, &inputs, &outputs)?;
         let slots = match batch_axis {
             BatchAxis::Dynamic => batch_size.min(max_batch(&engine, &spec)),
             BatchAxis::One => 1,
         };
-        let shapes = shapes(&engine, &spec, file.path, slots)?;
+        let shapes = output_shapes(&engine, &spec, file.path, slots)?;
         // Created once here, so that an unsupported output is reported before memory is allocated.
         signature::create_decoder(&spec, file.path, &shapes, slots)?;
         let model = Self {
-            plan: plan(&engine, &spec, &shapes, slots),
+            plan: session_plan(&engine, &spec, &shapes, slots),
             spec,
             precision: file.precision.to_owned(),
             batch_size,
@@ -359,155 +360,4 @@ fn record(recorder: &Recorder, count: usize, times: &GpuTimes) {
     for (stage, time) in stages {
         recorder.record(stage, count, time);
     }
-}
-
-/// The inputs or the outputs of the engine, for the check against `model.yaml`.
-fn side(engine: &Engine, mode: TensorMode, spec: &ModelSpec) -> Vec<TensorInfo> {
-    let of_mode = engine.tensors().filter(|info| info.mode == mode);
-    of_mode
-        .map(|info| {
-            // TensorRT before version 10 has no 64-bit integers and uses 32-bit ones instead.
-            let is_sizes = Some(&info.name) == spec.input.sizes_name.as_ref();
-            let element = match info.data_type {
-                DataType::F32 => Element::Supported(DType::F32),
-                DataType::I32 if is_sizes => Element::Supported(DType::I64),
-                DataType::I32 => Element::Supported(DType::I32),
-                DataType::I64 => Element::Supported(DType::I64),
-                DataType::U8 => Element::Uint8,
-                other => Element::Other(other.to_string()),
-            };
-            TensorInfo {
-                name: info.name.clone(),
-                tensor: Some((element, info.shape.clone())),
-            }
-        })
-        .collect()
-}
-
-/// Maximum number of images in one run of the engine.
-fn max_batch(engine: &Engine, spec: &ModelSpec) -> usize {
-    let input = engine.tensors().find(|info| info.name == spec.input.name);
-    let max = input
-        .and_then(|info| info.profile.as_ref())
-        .and_then(|[_, _, max]| max.first().copied());
-    max.and_then(|max| usize::try_from(max).ok())
-        .map_or(1, |max| max.max(1))
-}
-
-/// Type and shape of each output of the layout in a run of `slots` images. All axes but the batch axis must be fixed.
-fn shapes(
-    engine: &Engine,
-    spec: &ModelSpec,
-    path: &Path,
-    slots: usize,
-) -> Result<Vec<RunShape>, DetectError> {
-    let of = |name: &String| {
-        let info = engine.tensors().find(|info| info.name == *name);
-        let found = info.map_or(&[][..], |info| info.shape.as_slice());
-        let refuse = |expected: &str, advice: &str| DetectError::Tensor {
-            path: path.to_owned(),
-            tensor: format!("output `{name}`"),
-            found: format!("{found:?}"),
-            expected: expected.to_owned(),
-            advice: advice.to_owned(),
-        };
-        let element = match info.map(|info| info.data_type) {
-            Some(DataType::F32) => DType::F32,
-            Some(DataType::I32) => DType::I32,
-            Some(DataType::I64) => DType::I64,
-            _ => {
-                return Err(refuse(
-                    "float32, int32 or int64",
-                    "export the network with outputs in 32-bit floats",
-                ));
-            }
-        };
-        let axes = found.iter().enumerate().map(|(index, axis)| match axis {
-            -1 if index == 0 => Some(slots),
-            axis => usize::try_from(*axis).ok(),
-        });
-        let axes = axes.collect::<Option<Vec<usize>>>().ok_or_else(|| {
-            refuse(
-                "axes of known length behind that of the batch",
-                "export the network with fixed shapes, or leave its non-maximum suppression out and choose the layout of what \
-                 comes before it",
-            )
-        })?;
-        Ok(RunShape { element, axes })
-    };
-    spec.output.tensors.iter().map(of).collect()
-}
-
-/// The inputs and outputs of an execution.
-fn plan(engine: &Engine, spec: &ModelSpec, shapes: &[RunShape], slots: usize) -> Plan {
-    let InputSpec {
-        name,
-        element,
-        size,
-        color,
-        mean,
-        scale,
-        padding,
-        ..
-    } = &spec.input;
-    let tensor = TensorFormat {
-        width: size.width,
-        height: size.height,
-        element: match element {
-            InputElement::Float32 => cuda::Element::F32,
-            InputElement::Uint8 => cuda::Element::U8,
-        },
-        order: match color {
-            ColorOrder::Bgr => PlaneOrder::Bgr,
-            ColorOrder::Rgb => PlaneOrder::Rgb,
-        },
-        mean: *mean,
-        scale: *scale,
-        padding: *padding,
-    };
-    let mut constants = Vec::new();
-    if let Some(name) = &spec.input.sizes_name {
-        let numbers = [size.width, size.height];
-        let info = engine.tensors().find(|info| info.name == *name);
-        let bytes = match info.map(|info| info.data_type) {
-            Some(DataType::I32) => numbers.map(|number| number.to_ne_bytes()).concat(),
-            _ => numbers
-                .map(|number| i64::from(number).to_ne_bytes())
-                .concat(),
-        };
-        let name = name.clone();
-        constants.push(ConstantPlan { name, bytes });
-    }
-    if let Some(name) = &spec.input.scales_name {
-        let bytes = [1.0_f32; 2].map(f32::to_ne_bytes).concat();
-        let name = name.clone();
-        constants.push(ConstantPlan { name, bytes });
-    }
-    let outputs = spec.output.tensors.iter().zip(shapes);
-    Plan {
-        input: InputPlan {
-            name: name.clone(),
-            source: InputSource::Images {
-                pixels: PixelFormat::Bgrx,
-                tensor,
-            },
-        },
-        constants,
-        outputs: outputs
-            .map(|(name, shape)| OutputPlan {
-                name: name.clone(),
-                bytes_per_image: bytes_per_image(shape, slots),
-            })
-            .collect(),
-        batch: slots,
-        graphs: true,
-    }
-}
-
-fn bytes_per_image(shape: &RunShape, slots: usize) -> usize {
-    let bytes = match shape.element {
-        DType::F32 | DType::I32 => 4,
-        DType::I64 => 8,
-    };
-    shape.axes.iter().product::<usize>() / slots * bytes
 }

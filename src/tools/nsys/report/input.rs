@@ -65,7 +65,7 @@ pub(super) fn open(path: &Path, nsys: &Path) -> Result<Input, ReportError> {
             file.read_to_end(&mut bytes).map_err(read)?;
             Ok(Input::Benchmark { bytes })
         }
-        Some("json") => Err(wrong("no JSON object")),
+        Some("json") => Err(wrong("not a JSON object")),
         _ => Err(wrong("of an unknown kind")),
     }
 }
