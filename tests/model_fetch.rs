@@ -403,7 +403,7 @@ fn client_errors_are_permanent_and_server_errors_are_retried() {
         .expect_err("it does not pass")
         .to_string();
     assert!(
-        error.contains("failed after 3 attempts") && error.contains("out of order"),
+        error.contains("failed after 3 attempts") && error.contains("the server has an error"),
         "{error}"
     );
     assert_eq!(error.matches("http://").count(), 1, "{error}");
