@@ -285,7 +285,10 @@ fn wrong_content_length_is_detected() {
         .fetch(&server.url(), None, Some(known))
         .expect_err("it ends early")
         .to_string();
-    assert!(error.contains("failed after") && place.has_no_file(), "{error}");
+    assert!(
+        error.contains("failed after") && place.has_no_file(),
+        "{error}"
+    );
     // Too short: found by the hash.
     let server = serve(vec![Answer::Announced(LEN - 1)]);
     let mut place = Target::new();

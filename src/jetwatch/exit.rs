@@ -83,7 +83,7 @@ pub(super) fn report(error: &anyhow::Error) -> Exit {
             | PipelineError::SecondaryBatch { .. },
         ) => return Exit::Config,
         Some(PipelineError::Secondary { cause, .. }) => Some(cause.as_ref()),
-        Some(PipelineError::Detect(detect)) => Some(detect),
+        Some(PipelineError::Detect(detect)) => Some(detect.as_ref()),
         Some(PipelineError::Image { cause, .. }) => Some(cause.as_ref()),
         _ => None,
     };

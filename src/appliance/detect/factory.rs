@@ -91,7 +91,7 @@ pub fn load_with_progress(
     Ok(DetectorFactory {
         backend: kind,
         labels,
-        params: params,
+        params,
         batch_size: config.batch_size,
         recorder: recorder.clone(),
     })

@@ -11,7 +11,7 @@ use jetwatch_source::SourceError;
 pub enum PipelineError {
     /// The detector cannot be made, or failed.
     #[error("detector: {0}")]
-    Detect(DetectError),
+    Detect(Box<DetectError>),
     /// The detector failed on an image of a list.
     #[error("detector, on {}: {cause}", path.display())]
     Image {
@@ -101,7 +101,7 @@ pub(super) fn suggestion(near: &[String], known: &[String]) -> String {
 
 impl From<DetectError> for PipelineError {
     fn from(error: DetectError) -> Self {
-        Self::Detect(error)
+        Self::Detect(Box::new(error))
     }
 }
 

@@ -131,7 +131,7 @@ pub(super) fn of_series(results: &[PointResult]) -> String {
     // With `backend: auto` one point may have an engine and another not; their speeds then cannot be compared.
     let detectors = detectors(results);
     if detectors.len() > 1 {
-        lines.push(format!("Not all of them detected with the same:"));
+        lines.push("Not all of them detected with the same:".to_owned());
         for (detector, names) in detectors {
             lines.push(format!("  {detector}: {}", names.join(" ")));
         }

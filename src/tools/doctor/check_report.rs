@@ -2,6 +2,9 @@
 
 use std::fmt::{self, Display, Formatter};
 
+/// Called with each result.
+type OnResult = Box<dyn FnMut(&CheckResult)>;
+
 /// Collects results, and reports each one as it arrives.
 #[derive(Default)]
 pub struct CheckReport {
@@ -9,7 +12,7 @@ pub struct CheckReport {
     part: Option<&'static str>,
     failed: usize,
     results: Vec<CheckResult>,
-    on_result: Option<Box<dyn FnMut(&CheckResult)>>,
+    on_result: Option<OnResult>,
 }
 
 /// State of a result.

@@ -86,7 +86,7 @@ pub(super) fn run(config: &Config, report: &mut CheckReport) -> anyhow::Result<D
     };
     let spec = detect::model::ModelSpec::load(folder).map_err(|error| {
         // The same error and exit code as the daemon.
-        PipelineError::Detect(DetectError::Model(error))
+        PipelineError::from(DetectError::Model(error))
     })?;
     let names: Vec<&str> = spec
         .files
@@ -332,7 +332,7 @@ pub(super) fn record(
         bail!("found no model, expected one: give it with --model");
     };
     let spec = detect::model::ModelSpec::load(folder)
-        .map_err(|error| PipelineError::Detect(DetectError::Model(error)))?;
+        .map_err(|error| PipelineError::from(DetectError::Model(error)))?;
     let mut golden = Golden::new(&spec.name, "onnx");
     for file in &spec.files {
         let settings = DetectorConfig {
@@ -344,7 +344,7 @@ pub(super) fn record(
             ..config.detector.clone()
         };
         let prepared =
-            detect::load(&settings, &Recorder::default()).map_err(PipelineError::Detect)?;
+            detect::load(&settings, &Recorder::default()).map_err(PipelineError::from)?;
         let frames = golden_frames(&prepared, &synthetic_factory())?;
         let found = detections_of(&prepared, &frames)?;
         let boxes: usize = found.iter().map(Vec::len).sum();

@@ -257,7 +257,8 @@ mod tests {
 
     #[test]
     fn counts_agree_with_metrics_of_the_whole_sequence() {
-        let frames: [(&[f32], &[(u64, f32)]); 5] = [
+        type FrameBoxes<'a> = (&'a [f32], &'a [(u64, f32)]);
+        let frames: [FrameBoxes; 5] = [
             (&[0.0, 50.0], &[(7, 1.0), (8, 200.0)]),
             (CROWDED.0, &[(7, 2.0), (9, 6.0)]),
             (&[0.0, 3.0], &[]),

@@ -29,7 +29,7 @@ pub fn golden_frames(
     let mut frames = Vec::new();
     for seed in SEEDS {
         let mut source = Config::for_source("synthetic://traffic", None)
-            .map_err(|error| PipelineError::Detect(DetectError::Model(error.into())))?
+            .map_err(|error| PipelineError::from(DetectError::Model(error.into())))?
             .sources
             .remove(0);
         source.uri = SourceUri::Synthetic(SyntheticScene {

@@ -32,10 +32,13 @@ struct ScoredFrame {
     tracks: Vec<Hypothesis>,
 }
 
+/// Gives the class id of a label; `None`: the network does not have it.
+type ClassOf = Box<dyn Fn(&str) -> Option<u16>>;
+
 /// Collects the results of one scene.
 pub struct Scorer {
     scene: SyntheticScene,
-    class_of: Box<dyn Fn(&str) -> Option<u16>>,
+    class_of: ClassOf,
     frames: Arc<Mutex<Vec<ScoredFrame>>>,
 }
 

@@ -242,5 +242,9 @@ fn cpu_and_gpu_follow_the_configuration() {
         "VIC 416×234 BGRx in NVMM"
     );
     let refused = plan_conversion(&yuy2, inner, Scaling::Gpu, &all(), Memory::System);
-    assert!(refused.expect_err("not for the GPU").contains("delivers YUY2"));
+    assert!(
+        refused
+            .expect_err("not for the GPU")
+            .contains("delivers YUY2")
+    );
 }
