@@ -48,7 +48,7 @@ impl std::fmt::Debug for EmbeddedBroker {
 }
 
 impl EmbeddedBroker {
-    /// Starts listening on `command_listener` (port 0: any free one, see [`local_addr`](Self::local_addr)) and returns when clients can connect.
+    /// Starts listening on `listen` (port 0: any free one, see [`local_addr`](Self::local_addr)) and returns when clients can connect.
     ///
     /// With `credentials`, only that user with that password may connect. Without, any client may, and therefore only a
     /// loopback address is accepted.

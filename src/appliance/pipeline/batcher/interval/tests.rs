@@ -99,7 +99,7 @@ fn file_sources_have_fixed_interval() {
     assert!(!IntervalController::new(&[member(false)], 5, 1).is_due(Instant::now()));
 }
 
-/// What an [`AdaptiveInterval`] chooses second by second when `desired_sources` frames a second come and the network can do `able`.
+/// The interval that an [`AdaptiveInterval`] selects each second, for `wanted` frames/s and a network that processes `able` of them.
 fn run_controller(
     adaptive: &mut AdaptiveInterval,
     wanted: u64,
