@@ -44,6 +44,7 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("gstreamer-app", &["doctor", "nvidia", "record", "source"]),
     ("gstreamer-video", &["doctor", "nvidia", "record", "source"]),
     ("image", &["source"]),
+    ("indicatif", &["jetwatch"]),
     ("libloading", &["nvidia"]),
     ("mqtt5", &["publish"]),
     ("nvtx", &["telemetry"]),

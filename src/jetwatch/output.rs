@@ -8,6 +8,8 @@ use std::fmt::Arguments;
 use std::io::{ErrorKind, Write, stderr, stdout};
 use std::process;
 
+use super::progress;
+
 /// 128 and the number of SIGPIPE.
 const SIGPIPE_EXIT: i32 = 141;
 
@@ -30,7 +32,7 @@ macro_rules! eprintln {
 /// Prints to standard output. Ends the process when the pipe is closed, or when writing fails for another reason, such as a
 /// full disk, which is reported.
 pub(super) fn print(text: Arguments<'_>) {
-    let written = stdout().lock().write_fmt(text);
+    let written = progress::suspended(|| stdout().lock().write_fmt(text));
     match written {
         Ok(()) => {}
         Err(error) if error.kind() == ErrorKind::BrokenPipe => process::exit(SIGPIPE_EXIT),
@@ -46,5 +48,5 @@ pub(super) fn print(text: Arguments<'_>) {
 /// Prints to standard error; a failed write is ignored.
 pub(super) fn eprint(text: Arguments<'_>) {
     // There is no other place to report the failure.
-    let _ = stderr().lock().write_fmt(text);
+    let _ = progress::suspended(|| stderr().lock().write_fmt(text));
 }

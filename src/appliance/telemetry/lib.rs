@@ -13,7 +13,9 @@ mod trace;
 
 pub use heartbeat::{Heartbeat, Heartbeats};
 pub use log_dedup::{LogDedup, LogRateLimit};
-pub use logger::{LogTarget, start as start_logging, with_error_prefix};
+pub use logger::{
+    LogTarget, TerminalGuard, set_terminal_guard, start as start_logging, with_error_prefix,
+};
 pub use process::{ProcessUsage, process_usage, thread_cpu_time};
 pub use stage::{BatchRange, Range, Recorder, Span, Stage, StageSummary, Summary, name_thread};
 pub use stop_token::StopToken;

@@ -57,6 +57,17 @@ fn with_line_prefix(text: &str) -> String {
         .join("\n")
 }
 
+/// Runs the closure that it gets, once, while the terminal shows nothing but ordinary lines.
+pub type TerminalGuard = fn(&mut dyn FnMut());
+
+static TERMINAL_GUARD: OnceLock<TerminalGuard> = OnceLock::new();
+
+/// Sets what surrounds each line that is logged to the terminal from now on: a program with a progress line clears the line
+/// before and draws it again after. The first guard stays; later ones are ignored.
+pub fn set_terminal_guard(guard: TerminalGuard) {
+    let _ = TERMINAL_GUARD.set(guard);
+}
+
 struct Started {
     target: LogTarget,
     /// Most verbose level in `RUST_LOG`, where it applies.
@@ -90,16 +101,36 @@ fn install(level: LevelFilter) -> Started {
             .parse_default_env();
         let terminal = builder.build();
         let max = terminal.filter();
-        let _ = log::set_boxed_logger(Box::new(terminal));
+        let _ = log::set_boxed_logger(Box::new(Guarded(terminal)));
         Some(max)
     } else {
         let terminal = builder.filter_level(LevelFilter::Trace).build();
-        let _ = log::set_boxed_logger(Box::new(OwnTargetFilter(terminal)));
+        let _ = log::set_boxed_logger(Box::new(OwnTargetFilter(Guarded(terminal))));
         None
     };
     Started {
         target: LogTarget::Terminal,
         rust_log,
+    }
+}
+
+/// Writes records inside the [`TerminalGuard`].
+struct Guarded(env_logger::Logger);
+
+impl Log for Guarded {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        self.0.enabled(metadata)
+    }
+
+    fn log(&self, record: &Record<'_>) {
+        match TERMINAL_GUARD.get() {
+            Some(guard) if self.0.matches(record) => guard(&mut || self.0.log(record)),
+            _ => self.0.log(record),
+        }
+    }
+
+    fn flush(&self) {
+        self.0.flush();
     }
 }
 

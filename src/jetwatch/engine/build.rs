@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 
 use super::{BuildArgs, Exit, describe_layers};
-use crate::{progress, signals};
+use crate::progress::BuildProgress;
+use crate::signals;
 use jetwatch_config::{Config, DetectorConfig};
 use jetwatch_detect::DetectError;
 use jetwatch_detect::engines::{
@@ -69,9 +70,10 @@ pub(super) fn run(args: &BuildArgs) -> anyhow::Result<Exit> {
         println!("reason     {}", missing.reason);
     }
     let was_cached = Cell::new(false);
+    let progress = BuildProgress::start();
     let notify = |state: EngineState| {
         was_cached.set(matches!(state, EngineState::Ready { cached: true, .. }));
-        progress::show_build(&state);
+        progress.show(&state);
     };
     // TensorRT 8 cannot be cancelled: there the signal ends the process, which leaves no partial file either.
     let options = BuildOptions {
@@ -81,7 +83,7 @@ pub(super) fn run(args: &BuildArgs) -> anyhow::Result<Exit> {
         notify: &notify,
     };
     let stored = engines::build(&cache, &recipe, &library, device.as_ref(), options);
-    progress::clear_build();
+    drop(progress);
     let stored = stored?;
     if was_cached.get() {
         println!("found      the engine exists already; --force builds it again");
