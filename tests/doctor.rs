@@ -7,14 +7,33 @@ use crate::support::virtual_jetson as jetson;
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::LazyLock;
 
 use jetson::VirtualJetson;
 use jetson_elements::JetsonElements;
 use publish::mosquitto::Mosquitto;
 use serde_json::Value;
 use support::daemon::{Setup, wait_for_output};
+
+/// A folder with the test clip of the package. Every test process writes the same bytes to it.
+static TEST_CLIP: LazyLock<PathBuf> = LazyLock::new(|| {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("test-clip");
+    let output = make_test_clip(&folder, &[]);
+    assert!(output.status.success(), "{output:?}");
+    folder
+});
+
+/// Runs `jetwatch test-clip` with some environment variables.
+fn make_test_clip(folder: &Path, environment: &[(&str, &str)]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_jetwatch"))
+        .args(["test-clip", "--out"])
+        .arg(folder)
+        .envs(environment.iter().copied())
+        .output()
+        .expect("the binary starts")
+}
 
 /// Output of the doctor.
 struct Report {
@@ -31,6 +50,18 @@ impl Report {
         config: Option<&Path>,
         elements: Option<&JetsonElements>,
     ) -> Self {
+        let clip = parts.contains("scaling").then(|| TEST_CLIP.as_path());
+        Self::with_clip(parts, root, config, elements, clip)
+    }
+
+    /// The same with the test clip of a folder, or of `root`.
+    fn with_clip(
+        parts: &str,
+        root: &Path,
+        config: Option<&Path>,
+        elements: Option<&JetsonElements>,
+        clip: Option<&Path>,
+    ) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let json = folder.path().join("report.json");
         let mut command = Command::new(env!("CARGO_BIN_EXE_jetwatch"));
@@ -46,6 +77,9 @@ impl Report {
             .stderr(Stdio::piped());
         if let Some(config) = config {
             command.arg("--config").arg(config);
+        }
+        if let Some(clip) = clip {
+            command.arg("--test-clip").arg(clip);
         }
         if let Some(elements) = elements {
             command.envs(elements.environment());
@@ -99,8 +133,11 @@ fn doctor_runs_on_machine_without_jetson() {
     report.assert_line("unknown", "element nvvidconv", &["not a Jetson"]);
     report.assert_line("ok", "scaling by the CPU", &["ms per image"]);
     report.assert_line("unknown", "scaling by the VIC", &["not a Jetson"]);
-    // Every sample equals that of the clip.
-    report.assert_line("ok", "decoding by the CPU", &["mean difference 0.00"]);
+    report.assert_line(
+        "ok",
+        "decoding by the CPU",
+        &["12 images", "every sample as expected"],
+    );
     report.assert_line("unknown", "decoding by NVDEC", &["not a Jetson"]);
     assert_eq!(report.wrong(), Vec::<&str>::new(), "{}", report.text);
     assert_eq!(report.code, Some(0), "{}", report.text);
@@ -120,7 +157,11 @@ fn jetsons_scale_and_decode_in_hardware() {
         report.assert_line("ok", "element nvvidconv", &["bl-output (gboolean)"]);
         report.assert_line("ok", "scaling by the VIC", &["mean difference"]);
         report.assert_line("ok", "scaling by the GPU", &["mean difference"]);
-        report.assert_line("ok", "decoding by NVDEC", &["mean difference 0.00"]);
+        report.assert_line(
+            "ok",
+            "decoding by NVDEC",
+            &["12 images", "every sample as expected"],
+        );
         let of_elements = |what: &&str| what.starts_with("element") || what.contains("ing by");
         let wrong = report.wrong();
         assert!(!wrong.iter().any(of_elements), "{}", report.text);
@@ -135,6 +176,72 @@ fn jetsons_scale_and_decode_in_hardware() {
             "{work:?}"
         );
         assert!(did("NVDEC", "nvv4l2decoder"), "{work:?}");
+    }
+}
+
+#[test]
+fn missing_test_clip_is_unknown_and_a_damaged_one_is_wrong() {
+    let jetson = VirtualJetson::xavier_nx();
+    let elements = JetsonElements::new();
+    let decoders = ["decoding by the CPU", "decoding by NVDEC"];
+    let report = || Report::with_clip("scaling", &jetson.path("/"), None, Some(&elements), None);
+    let assert_lines = |state: &str, words: &[&str]| {
+        let report = report();
+        for decoder in decoders {
+            report.assert_line(state, decoder, words);
+        }
+    };
+    let remedy = "jetwatch doctor --test-clip DIR";
+    assert_lines("unknown", &["/usr/share/jetwatch", remedy]);
+
+    let (video, index) = ("test-clip.h264", "test-clip.json");
+    let path = |name: &str| jetson.path(&format!("/usr/share/jetwatch/{name}"));
+    fs::create_dir_all(path("")).expect("created");
+    for name in [video, index] {
+        fs::copy(TEST_CLIP.join(name), path(name)).expect("copied");
+    }
+    assert_lines("ok", &["every sample as expected"]);
+
+    let text = fs::read_to_string(path(index)).expect("readable");
+    let mut description: Value = serde_json::from_str(&text).expect("JSON");
+    let images = description["images"].as_array_mut().expect("a list");
+    images.swap(2, 7);
+    fs::write(path(index), description.to_string()).expect("written");
+    assert_lines("wrong", &["not the expected images: 3, 8"]);
+    fs::write(path(index), &text[..text.len() / 2]).expect("written");
+    assert_lines("wrong", &["the test clip is damaged", index]);
+    fs::write(path(index), text).expect("written");
+
+    let mut bytes = fs::read(path(video)).expect("readable");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(path(video), bytes).expect("written");
+    assert_lines("wrong", &["the test clip is damaged", video, "SHA-256"]);
+}
+
+#[test]
+fn test_clip_is_small_and_what_is_missing_for_it_is_named() {
+    let bytes = |name: &str| fs::read(TEST_CLIP.join(name)).expect("readable");
+    let video = bytes("test-clip.h264");
+    assert!((5_000..60_000).contains(&video.len()), "{}", video.len());
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let out = folder.path().join("new");
+    let empty = folder.path().to_str().expect("UTF-8");
+    let plugins = [
+        ("GST_PLUGIN_SYSTEM_PATH_1_0", empty),
+        ("GST_PLUGIN_PATH_1_0", empty),
+        ("GST_REGISTRY_1_0", &format!("{empty}/registry")),
+    ];
+    for (environment, package) in [
+        (&plugins[..], "apt-get install "),
+        (&[("PATH", empty)], "apt-get install gstreamer1.0-tools"),
+    ] {
+        let output = make_test_clip(&out, environment);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{error}");
+        assert!(error.contains("is missing; install it with"), "{error}");
+        assert!(error.contains(package), "{error}");
+        assert!(!out.exists(), "nothing is written");
     }
 }
 

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use gstreamer as gst;
 use gstreamer::prelude::*;
-use jetwatch_source::ELEMENTS;
+use jetwatch_doctor::TEST_CLIP_ELEMENTS;
+use jetwatch_source::{ELEMENTS, ElementSpec};
 
 fn elements_of_1_16() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
     listed(include_str!("golden/gstreamer-1.16-elements.txt"))
@@ -25,6 +26,11 @@ fn listed(text: &'static str) -> BTreeMap<&'static str, BTreeSet<&'static str>> 
             Some((words.next()?, words.collect()))
         })
         .collect()
+}
+
+/// The elements of the daemon and of the doctor, and those that make the test clip.
+fn all_elements() -> impl Iterator<Item = &'static ElementSpec> {
+    ELEMENTS.iter().chain(TEST_CLIP_ELEMENTS)
 }
 
 /// All Rust files below a folder.
@@ -55,7 +61,7 @@ fn quoted_after<'a>(text: &'a str, call: &str) -> Vec<&'a str> {
 #[test]
 fn element_table_is_subset_of_gstreamer_1_16() {
     let (own, of_l4t) = (elements_of_1_16(), elements_of_l4t());
-    for element in ELEMENTS {
+    for element in all_elements() {
         let known = if element.is_from_l4t() { &of_l4t } else { &own };
         let properties = known
             .get(element.name)
@@ -74,7 +80,7 @@ fn element_table_is_subset_of_gstreamer_1_16() {
 fn element_table_matches_installed_gstreamer() {
     gst::init().expect("GStreamer starts");
     // Elements of L4T exist only on a Jetson.
-    for element in ELEMENTS.iter().filter(|element| !element.is_from_l4t()) {
+    for element in all_elements().filter(|element| !element.is_from_l4t()) {
         let made = gst::ElementFactory::make(element.name)
             .build()
             .unwrap_or_else(|_| {

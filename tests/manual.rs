@@ -61,16 +61,23 @@ fn every_subcommand_has_a_manual_page_and_completions() {
 }
 
 #[test]
-fn the_hidden_command_is_not_documented() {
+fn hidden_commands_are_not_documented() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    for (name, text) in write_manual(folder.path()) {
-        assert!(!name.contains("manual"), "{name}");
-        // As Bash, Zsh and fish name a subcommand.
-        for trace in ["__manual", "'manual:", "-a \"manual\""] {
-            assert!(!text.contains(trace), "{name}: {trace}");
+    let files = write_manual(folder.path());
+    for hidden in ["manual", "test-clip"] {
+        for (name, text) in &files {
+            assert!(!name.contains(hidden), "{name}");
+            // As Bash, Zsh and fish name a subcommand.
+            for trace in [
+                format!("__{}", hidden.replace('-', "__")),
+                format!("'{hidden}:"),
+                format!("-a \"{hidden}\""),
+            ] {
+                assert!(!text.contains(&trace), "{name}: {trace}");
+            }
         }
+        assert!(!subcommands().contains(&hidden.to_owned()), "{hidden}");
     }
-    assert!(!subcommands().contains(&"manual".to_owned()));
 }
 
 #[test]

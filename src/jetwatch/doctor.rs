@@ -44,6 +44,9 @@ pub(super) struct DoctorArgs {
     /// Path of libonnxruntime.so.
     #[arg(long, value_name = "PATH")]
     onnxruntime: Option<PathBuf>,
+    /// Folder of the test clip, in place of the package's: made by `jetwatch test-clip`.
+    #[arg(long, value_name = "DIR", hide = true)]
+    test_clip: Option<PathBuf>,
     /// Record the detections of ONNX Runtime in all precisions to this file: golden.json of a model folder.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
@@ -97,6 +100,7 @@ impl DoctorArgs {
             tensorrt: self.tensorrt.clone(),
             engines: self.engines.clone(),
             onnxruntime: self.onnxruntime.clone(),
+            test_clip: self.test_clip.clone(),
         }
     }
 }

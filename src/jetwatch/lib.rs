@@ -21,6 +21,7 @@ mod report;
 mod run;
 mod signals;
 mod subscribe;
+mod test_clip;
 pub mod track;
 mod tune;
 
@@ -76,9 +77,14 @@ enum Command {
 pub fn main() -> ExitCode {
     let started = Instant::now();
     exit::abort_on_panic();
-    let matches = command().subcommand(manual::subcommand()).get_matches();
-    if let Some((manual::NAME, matches)) = matches.subcommand() {
-        return exit_code(manual::run(matches, command()));
+    let matches = command()
+        .subcommand(manual::subcommand())
+        .subcommand(test_clip::subcommand())
+        .get_matches();
+    match matches.subcommand() {
+        Some((manual::NAME, matches)) => return exit_code(manual::run(matches, command())),
+        Some((test_clip::NAME, matches)) => return exit_code(test_clip::run(matches)),
+        _ => {}
     }
     let command = Arguments::from_arg_matches(&matches)
         .unwrap_or_else(|error| error.exit())

@@ -11,6 +11,9 @@ use jetwatch_platform::{Machine, PlatformError, Process, SysRoot, SystemdUnit};
 /// Path of the package's configuration.
 pub(super) const CONFIG: &str = "/etc/jetwatch/jetwatch.yaml";
 
+/// Folder of the package's test clip.
+const TEST_CLIP: &str = "/usr/share/jetwatch";
+
 /// Input of all checks.
 pub(super) struct DoctorContext {
     /// Root of the system's files.
@@ -22,6 +25,8 @@ pub(super) struct DoctorContext {
     config_path: PathBuf,
     /// The configuration for the detector, with the given settings, or why it is not available.
     pub(super) detector: Result<Config, String>,
+    /// Folder of the test clip.
+    pub(super) test_clip: PathBuf,
     /// Whether this process runs as root.
     pub(super) is_root: bool,
     /// Running daemons.
@@ -34,6 +39,7 @@ impl DoctorContext {
         root: SysRoot,
         config: Option<PathBuf>,
         detector: Result<Config, String>,
+        test_clip: Option<PathBuf>,
     ) -> Self {
         let is_named = config.is_some();
         let config_path = config.unwrap_or_else(|| root.path(CONFIG));
@@ -43,6 +49,7 @@ impl DoctorContext {
             config: is_there.then(|| Config::load(&config_path)),
             config_path,
             detector,
+            test_clip: test_clip.unwrap_or_else(|| root.path(TEST_CLIP)),
             is_root: rustix::process::geteuid().is_root(),
             daemons: Process::running(&root, "jetwatch", "run").unwrap_or_default(),
             root,

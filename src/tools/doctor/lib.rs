@@ -17,6 +17,7 @@ mod power;
 mod profiling;
 mod service;
 mod test_clip;
+mod test_clip_writer;
 mod video;
 mod video_selftest;
 
@@ -33,6 +34,7 @@ pub use check_report::{CheckReport, CheckResult, CheckState};
 pub use checks::Check;
 pub use detector::DetectorResults;
 pub use power::desired_settings;
+pub use test_clip_writer::{TEST_CLIP_ELEMENTS, write_test_clip};
 
 use context::DoctorContext;
 
@@ -59,6 +61,8 @@ pub struct DoctorOptions {
     pub engines: Option<PathBuf>,
     /// Path of libonnxruntime.so.
     pub onnxruntime: Option<PathBuf>,
+    /// Folder of the test clip; `None`: that of the package, below `root`.
+    pub test_clip: Option<PathBuf>,
 }
 
 /// Results of the checks of the machine. As JSON: the file of `jetwatch doctor --json`.
@@ -118,6 +122,7 @@ pub fn run(
         root.clone(),
         options.config.clone(),
         detector,
+        options.test_clip.clone(),
     ));
     let mut report = CheckReport::new(on_result);
     for check in checks {

@@ -1,228 +1,225 @@
-//! A short generated H.264 video, and the images that every decoder must output for it, bit for bit.
+//! The test clip: a short H.264 video, and the SHA-256 of every image that a decoder must output for it.
 //!
-//! All macroblocks are `I_PCM` (ITU-T H.264, 7.3.5), which contain their samples uncompressed, so that no encoder is
-//! needed and there is only one correct result. Pure; `video_selftest` decodes it.
+//! H.264 defines decoding bit for bit, so all decoders output the same images. The package contains the clip, `video_selftest`
+//! decodes it, and [`write_test_clip`](super::write_test_clip) makes it.
 
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use jetwatch_files::Sha256Digest;
 use jetwatch_types::Size;
+use serde::{Deserialize, Serialize};
 
-/// Width and height of a macroblock, in samples.
-const BLOCK: u32 = 16;
+/// The video: byte stream, with an access unit delimiter before each access unit.
+pub(super) const VIDEO: &str = "test-clip.h264";
 
-/// A video of independent images.
+/// The description, a [`ClipIndex`].
+pub(super) const INDEX: &str = "test-clip.json";
+
+/// Start code and header of an access unit delimiter (ITU-T H.264, 7.3.2.4).
+const DELIMITER: [u8; 5] = [0, 0, 0, 1, 9];
+
+/// Largest width and height, in pixels.
+const MAX_SIDE: u32 = 4096;
+
+/// Content of the file [`INDEX`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ClipIndex {
+    /// Pixels in a row, even.
+    pub(super) width: u32,
+    /// Rows, even.
+    pub(super) height: u32,
+    /// Digest of the file [`VIDEO`].
+    pub(super) sha256: Sha256Digest,
+    /// Digest of each image in display order: the planes Y, U and V, one after another, without padding.
+    pub(super) images: Vec<Sha256Digest>,
+}
+
+/// A video and the digests of its images.
+#[derive(Debug, Clone)]
 pub(super) struct TestClip {
-    /// Width and height, multiples of 16.
+    /// Width and height, even.
     pub(super) size: Size,
-    /// One image each, with headers, start codes before each unit (`byte-stream`, alignment `au`).
+    /// In decoding order, one for each image.
     pub(super) access_units: Vec<Vec<u8>>,
-    /// The planes Y, U and V of each image, one after another, without padding.
-    pub(super) images: Vec<Vec<u8>>,
+    /// Digest of each image in display order, as in [`ClipIndex::images`].
+    pub(super) images: Vec<Sha256Digest>,
+}
+
+/// A clip that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum TestClipError {
+    /// The folder has none.
+    Missing(PathBuf),
+    /// A file cannot be read, or the files do not fit each other. The reason, with the file's path.
+    Damaged(String),
 }
 
 impl TestClip {
-    /// `count` images of `size`, whose sides are multiples of 16.
-    #[must_use]
-    pub(super) fn new(size: Size, count: usize) -> Self {
-        let images: Vec<Vec<u8>> = (0..count).map(|index| draw(size, index)).collect();
-        let units = images.iter().enumerate();
-        Self {
+    /// Loads the clip from its two files in `folder`.
+    ///
+    /// # Errors
+    /// A file is missing, cannot be read, or is not the one that was written.
+    pub(super) fn load(folder: &Path) -> Result<Self, TestClipError> {
+        let read = |name: &str| {
+            let path = folder.join(name);
+            fs::read(&path).map_err(|error| match error.kind() {
+                io::ErrorKind::NotFound if name == INDEX => {
+                    TestClipError::Missing(folder.to_owned())
+                }
+                _ => damaged(&path, &error.to_string()),
+            })
+        };
+        let index: ClipIndex = serde_json::from_slice(&read(INDEX)?)
+            .map_err(|error| damaged(&folder.join(INDEX), &error.to_string()))?;
+        let video = read(VIDEO)?;
+        let found = Sha256Digest::of(&video);
+        if found != index.sha256 {
+            let text = format!("its SHA-256 is {found}, expected {}", index.sha256);
+            return Err(damaged(&folder.join(VIDEO), &text));
+        }
+        Self::new(index, &video).map_err(|text| damaged(&folder.join(INDEX), &text))
+    }
+
+    /// The clip of a description and a video.
+    fn new(index: ClipIndex, video: &[u8]) -> Result<Self, String> {
+        let is_side = |side: u32| side.is_multiple_of(2) && (2..=MAX_SIDE).contains(&side);
+        let size = Size::new(index.width, index.height);
+        if !is_side(size.width) || !is_side(size.height) {
+            return Err(format!(
+                "the size is {size}, expected even numbers up to {MAX_SIDE}"
+            ));
+        }
+        let access_units = access_units(video);
+        let (units, images) = (access_units.len(), index.images.len());
+        if units != images || images == 0 {
+            return Err(format!(
+                "it lists {images} images, the video has {units} access units"
+            ));
+        }
+        Ok(Self {
             size,
-            access_units: units
-                .map(|(index, image)| access_unit(size, index, image))
-                .collect(),
-            images,
-        }
+            access_units,
+            images: index.images,
+        })
     }
 }
 
-/// Smooth shades that differ from image to image; all samples are within 16 to 235.
-pub(super) fn draw(size: Size, index: usize) -> Vec<u8> {
-    let (width, height) = (size.width as usize, size.height as usize);
-    let shade = |x: usize, width: usize| 16 + (x * 219 / width.max(1)) as u8;
-    let mut planes = Vec::with_capacity(width * height * 3 / 2);
-    for y in 0..height {
-        planes.extend((0..width).map(|x| shade((x + y + 8 * index) % (2 * width), 2 * width)));
-    }
-    for y in 0..height / 2 {
-        planes.extend((0..width / 2).map(|_| shade(y, height / 2) / 2 + 64));
-    }
-    for _ in 0..height / 2 {
-        planes.extend((0..width / 2).map(|x| shade(x, width / 2) / 2 + 64));
-    }
-    planes
+fn damaged(path: &Path, reason: &str) -> TestClipError {
+    TestClipError::Damaged(format!("{} cannot be used: {reason}", path.display()))
 }
 
-fn access_unit(size: Size, index: usize, image: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(image.len() + image.len() / 32 + 64);
-    unit(&mut bytes, 0x67, sequence(size));
-    unit(&mut bytes, 0x68, parameters());
-    unit(&mut bytes, 0x65, slice(size, index, image));
-    bytes
-}
-
-/// Appends a NAL unit: start code, header, and the payload with emulation prevention bytes.
-fn unit(bytes: &mut Vec<u8>, header: u8, payload: Vec<u8>) {
-    bytes.extend([0, 0, 0, 1, header]);
-    let mut zeros = 0;
-    for byte in payload {
-        if zeros >= 2 && byte <= 3 {
-            bytes.push(3);
-            zeros = 0;
-        }
-        zeros = if byte == 0 { zeros + 1 } else { 0 };
-        bytes.push(byte);
-    }
-}
-
-/// Sequence parameter set (7.3.2.1): baseline profile, level 4, images in decoding order.
-fn sequence(size: Size) -> Vec<u8> {
-    let mut bits = BitWriter::default();
-    bits.put(0x42, 8);
-    bits.put(0xc0, 8);
-    bits.put(40, 8);
-    for number in [0, 0, 2, 1] {
-        bits.golomb(number);
-    }
-    bits.put(0, 1);
-    bits.golomb(size.width / BLOCK - 1);
-    bits.golomb(size.height / BLOCK - 1);
-    // Frames only, direct prediction of 8×8 blocks, no cropping, no VUI.
-    bits.put(0b1100, 4);
-    bits.finish()
-}
-
-/// Picture parameter set (7.3.2.2): CAVLC, one slice group, deblocking control in the slice header.
-fn parameters() -> Vec<u8> {
-    let mut bits = BitWriter::default();
-    bits.golomb(0);
-    bits.golomb(0);
-    bits.put(0, 2);
-    for _ in 0..3 {
-        bits.golomb(0);
-    }
-    bits.put(0, 3);
-    for _ in 0..3 {
-        bits.golomb(0);
-    }
-    bits.put(0b100, 3);
-    bits.finish()
-}
-
-/// A slice that is a whole image (7.3.3, 7.3.5).
-fn slice(size: Size, index: usize, image: &[u8]) -> Vec<u8> {
-    let mut bits = BitWriter::default();
-    bits.golomb(0);
-    // All slices of the image are I slices.
-    bits.golomb(7);
-    bits.golomb(0);
-    bits.put(0, 4);
-    // Consecutive images have different numbers here (idr_pic_id).
-    bits.golomb((index % 2) as u32);
-    bits.put(0, 2);
-    bits.golomb(0);
-    // No deblocking.
-    bits.golomb(1);
-    let (width, height) = (size.width as usize, size.height as usize);
-    let (luma, chroma) = image.split_at(width * height);
-    let (blue, red) = chroma.split_at(chroma.len() / 2);
-    let side = BLOCK as usize;
-    for y in (0..height).step_by(side) {
-        for x in (0..width).step_by(side) {
-            // I_PCM.
-            bits.golomb(25);
-            bits.align();
-            bits.block(luma, width, x, y, side);
-            bits.block(blue, width / 2, x / 2, y / 2, side / 2);
-            bits.block(red, width / 2, x / 2, y / 2, side / 2);
-        }
-    }
-    bits.finish()
-}
-
-/// Bit writer, most significant bit first.
-#[derive(Default)]
-struct BitWriter {
-    bytes: Vec<u8>,
-    /// Free bits in the last byte.
-    free: u32,
-}
-
-impl BitWriter {
-    fn put(&mut self, value: u32, count: u32) {
-        for bit in (0..count).rev() {
-            if self.free == 0 {
-                self.bytes.push(0);
-                self.free = 8;
-            }
-            self.free -= 1;
-            if let Some(last) = self.bytes.last_mut() {
-                *last |= ((value >> bit & 1) as u8) << self.free;
-            }
-        }
-    }
-
-    /// An unsigned Exp-Golomb code (9.1); a signed 0 has the same code.
-    fn golomb(&mut self, value: u32) {
-        let length = 32 - (value + 1).leading_zeros();
-        self.put(0, length - 1);
-        self.put(value + 1, length);
-    }
-
-    fn align(&mut self) {
-        self.free = 0;
-    }
-
-    /// A square of samples; the writer must be at a byte boundary.
-    fn block(&mut self, plane: &[u8], stride: usize, x: usize, y: usize, side: usize) {
-        for row in y..y + side {
-            let start = row * stride + x;
-            self.bytes.extend_from_slice(&plane[start..start + side]);
-        }
-    }
-
-    /// The payload, with trailing bits: a one and zeros.
-    fn finish(mut self) -> Vec<u8> {
-        self.put(1, 1);
-        self.bytes
-    }
+/// Splits a byte stream before each access unit delimiter. Bytes before the first one are left out.
+pub(super) fn access_units(video: &[u8]) -> Vec<Vec<u8>> {
+    let mut starts: Vec<usize> = video
+        .windows(DELIMITER.len())
+        .enumerate()
+        .filter(|(_, window)| *window == DELIMITER)
+        .map(|(start, _)| start)
+        .collect();
+    starts.push(video.len());
+    starts
+        .windows(2)
+        .map(|range| video[range[0]..range[1]].to_vec())
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn numbers_are_coded_as_the_standard_has_them() {
-        let coded = |values: &[u32]| {
-            let mut bits = BitWriter::default();
-            values.iter().for_each(|value| bits.golomb(*value));
-            bits.bytes
+    /// Two access units of one byte each after the delimiter.
+    const TWO: [u8; 12] = [0, 0, 0, 1, 9, 7, 0, 0, 0, 1, 9, 8];
+
+    /// A folder with a clip of two images.
+    fn folder() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let index = ClipIndex {
+            width: 64,
+            height: 32,
+            sha256: Sha256Digest::of(&TWO),
+            images: vec![Sha256Digest::of(b"first"), Sha256Digest::of(b"second")],
         };
-        // 1 010 011 00, 100
-        assert_eq!(coded(&[0, 1, 2, 3]), [0b1010_0110, 0b0100_0000]);
-        // 25 is 000011010.
-        assert_eq!(coded(&[25]), [0b0000_1101, 0]);
+        write(&folder, &index, &TWO);
+        folder
+    }
+
+    fn write(folder: &tempfile::TempDir, index: &ClipIndex, video: &[u8]) {
+        let text = serde_json::to_vec(index).expect("JSON");
+        fs::write(folder.path().join(INDEX), text).expect("written");
+        fs::write(folder.path().join(VIDEO), video).expect("written");
+    }
+
+    fn index(folder: &tempfile::TempDir) -> ClipIndex {
+        let text = fs::read(folder.path().join(INDEX)).expect("readable");
+        serde_json::from_slice(&text).expect("JSON")
+    }
+
+    fn damage(folder: &tempfile::TempDir) -> String {
+        match TestClip::load(folder.path()).expect_err("it is damaged") {
+            TestClipError::Damaged(text) => text,
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]
-    fn no_unit_contains_a_start_code() {
-        let mut bytes = Vec::new();
-        unit(&mut bytes, 0x65, vec![0, 0, 1, 0, 0, 0, 0, 0, 3, 7]);
+    fn clip_has_one_access_unit_for_each_image() {
+        let folder = folder();
+        let clip = TestClip::load(folder.path()).expect("it is whole");
+        assert_eq!(clip.size, Size::new(64, 32));
+        assert_eq!(clip.access_units, [TWO[..6].to_vec(), TWO[6..].to_vec()]);
+        assert_eq!(clip.images, index(&folder).images);
+    }
+
+    #[test]
+    fn folder_without_a_clip_is_no_damage() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
         assert_eq!(
-            bytes,
-            [0, 0, 0, 1, 0x65, 0, 0, 3, 1, 0, 0, 3, 0, 0, 3, 0, 3, 7]
+            TestClip::load(folder.path()).expect_err("it is empty"),
+            TestClipError::Missing(folder.path().to_owned())
         );
     }
 
     #[test]
-    fn images_are_smooth_and_differ() {
-        let clip = TestClip::new(Size::new(64, 32), 2);
-        assert_eq!(clip.images[0].len(), 64 * 32 * 3 / 2);
-        assert_ne!(clip.images[0], clip.images[1]);
-        assert!(
-            clip.images
-                .iter()
-                .flatten()
-                .all(|sample| (16..=235).contains(sample))
-        );
+    fn every_flipped_byte_of_the_video_is_found() {
+        let folder = folder();
+        for position in 0..TWO.len() {
+            let mut video = TWO;
+            video[position] ^= 0x10;
+            fs::write(folder.path().join(VIDEO), video).expect("written");
+            let text = damage(&folder);
+            assert!(
+                text.contains(VIDEO) && text.contains("SHA-256"),
+                "{position}: {text}"
+            );
+        }
+        fs::remove_file(folder.path().join(VIDEO)).expect("removed");
+        assert!(damage(&folder).contains(VIDEO));
+    }
+
+    #[test]
+    fn damaged_description_is_found() {
+        let folder = folder();
+        let whole = index(&folder);
+        type Change = fn(&mut ClipIndex);
+        let cases: [(Change, &str); 4] = [
+            (|index| index.width = 63, "the size is 63"),
+            (|index| index.height = 0, "the size is 64"),
+            (|index| index.images.truncate(1), "1 images"),
+            (|index| index.images.clear(), "0 images"),
+        ];
+        for (change, expected) in cases {
+            let mut index = whole.clone();
+            change(&mut index);
+            write(&folder, &index, &TWO);
+            let text = damage(&folder);
+            assert!(text.contains(INDEX) && text.contains(expected), "{text}");
+        }
+        for text in ["", "{}", "[1, 2]", "{\"width\": 64"] {
+            fs::write(folder.path().join(INDEX), text).expect("written");
+            assert!(damage(&folder).contains(INDEX), "{text}");
+        }
     }
 }

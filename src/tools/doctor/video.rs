@@ -2,13 +2,19 @@
 
 use super::check_report::CheckReport;
 use super::context::DoctorContext;
-use super::video_selftest::{self, TestResult};
-use jetwatch_platform::VideoUnits;
+use super::test_clip::{TestClip, TestClipError};
+use super::video_selftest::{self, ScalingResult};
+use jetwatch_files::Sha256Digest;
+use jetwatch_platform::{UnitElement, VideoUnits};
 use jetwatch_source::{self as source, ELEMENTS, ElementState, inspect_element};
 
 /// Largest mean difference, over samples of 0 to 255, of a scaled image from that of the CPU: rounding and filters differ;
 /// other colors or a shifted image differ more.
 const MAX_DIFFERENCE: f64 = 4.0;
+
+/// What to do about an image that is not the expected one.
+const REMEDY: &str =
+    "compare the release of L4T with the table in the documentation, and report a bug";
 
 pub(super) fn check_elements(context: &DoctorContext, report: &mut CheckReport) {
     if let Err(error) = source::gst::init("*:1") {
@@ -61,7 +67,7 @@ pub(super) fn check_scaling(context: &DoctorContext, report: &mut CheckReport) {
     let units = VideoUnits::for_machine(&context.machine);
     let reference = video_selftest::test_scaling(None);
     match &reference {
-        Ok(outcome) => report.ok("scaling by the CPU", &speed(outcome)),
+        Ok(outcome) => report.ok("scaling by the CPU", &speed(outcome.ms_per_image)),
         Err(error) => report.failed("scaling by the CPU", error),
     }
     for (name, unit) in [("VIC", &units.vic), ("GPU", &units.gpu)] {
@@ -70,29 +76,84 @@ pub(super) fn check_scaling(context: &DoctorContext, report: &mut CheckReport) {
             (Err(reason), _) => report.unknown(&what, reason),
             (Ok(_), Err(_)) => report.unknown(&what, "there is no image to compare it with"),
             (Ok(unit), Ok(reference)) => match video_selftest::test_scaling(Some(*unit)) {
-                Ok(outcome) => compare(report, &what, &outcome, &reference.samples, MAX_DIFFERENCE),
+                Ok(outcome) => compare(report, &what, &outcome, &reference.samples),
                 Err(error) => report.failed(&what, &error),
             },
         }
     }
-    match video_selftest::test_decoding(None) {
-        Ok((outcome, wanted)) => compare(report, "decoding by the CPU", &outcome, &wanted, 0.0),
-        Err(error) => report.unknown("decoding by the CPU", &error),
-    }
+    let clip = TestClip::load(&context.test_clip);
+    check_decoding(report, "decoding by the CPU", None, &clip);
     match (&units.decoder, &units.vic) {
         (Ok(decoder), Ok(converter)) => {
-            match video_selftest::test_decoding(Some((*decoder, *converter))) {
-                Ok((outcome, wanted)) => {
-                    compare(report, "decoding by NVDEC", &outcome, &wanted, 0.0);
-                }
-                Err(error) => report.failed("decoding by NVDEC", &error),
-            }
+            let units = Some((*decoder, *converter));
+            check_decoding(report, "decoding by NVDEC", units, &clip);
         }
         (Err(reason), _) | (_, Err(reason)) => report.unknown("decoding by NVDEC", reason),
     }
 }
 
-fn compare(report: &mut CheckReport, what: &str, outcome: &TestResult, wanted: &[u8], max: f64) {
+/// Decodes the clip, and compares every image with the expected one. The decoder of the CPU may be missing, `units` may not.
+fn check_decoding(
+    report: &mut CheckReport,
+    what: &str,
+    units: Option<(UnitElement, UnitElement)>,
+    clip: &Result<TestClip, TestClipError>,
+) {
+    let clip = match clip {
+        Ok(clip) => clip,
+        Err(TestClipError::Missing(folder)) => {
+            let text = format!(
+                "there is no test clip in {}; install the package, or make one with `jetwatch test-clip --out DIR` and use it with `jetwatch doctor --test-clip DIR`",
+                folder.display()
+            );
+            report.unknown(what, &text);
+            return;
+        }
+        Err(TestClipError::Damaged(text)) => {
+            let text = format!("the test clip is damaged: {text}; install the package again");
+            report.failed(what, &text);
+            return;
+        }
+    };
+    let result = match video_selftest::test_decoding(units, clip) {
+        Ok(result) => result,
+        Err(error) if units.is_none() => {
+            report.unknown(what, &error);
+            return;
+        }
+        Err(error) => {
+            report.failed(what, &error);
+            return;
+        }
+    };
+    let text = format!(
+        "{}, {} images",
+        speed(result.ms_per_image),
+        clip.images.len()
+    );
+    match different_images(&result.images, &clip.images) {
+        None => report.ok(what, &format!("{text}, every sample as expected")),
+        Some(different) => {
+            report.failed(what, &format!("{text}: {different}; {REMEDY}"));
+        }
+    }
+}
+
+/// Which decoded images are not the expected ones, counted from 1; `None` when all are equal.
+fn different_images(found: &[Sha256Digest], expected: &[Sha256Digest]) -> Option<String> {
+    if found.len() != expected.len() {
+        let (found, expected) = (found.len(), expected.len());
+        return Some(format!("{found} images, expected {expected}"));
+    }
+    let numbers = found.iter().zip(expected).zip(1..);
+    let numbers: Vec<String> = numbers
+        .filter(|((found, expected), _)| found != expected)
+        .map(|(_, number): (_, usize)| number.to_string())
+        .collect();
+    (!numbers.is_empty()).then(|| format!("not the expected images: {}", numbers.join(", ")))
+}
+
+fn compare(report: &mut CheckReport, what: &str, outcome: &ScalingResult, wanted: &[u8]) {
     let Some(difference) = video_selftest::difference(&outcome.samples, wanted) else {
         let text = format!(
             "the image has {} samples, expected {}",
@@ -103,16 +164,36 @@ fn compare(report: &mut CheckReport, what: &str, outcome: &TestResult, wanted: &
         return;
     };
     let text = format!(
-        "{}, mean difference {difference:.2} of 255 (expected at most {max})",
-        speed(outcome)
+        "{}, mean difference {difference:.2} of 255 (expected at most {MAX_DIFFERENCE})",
+        speed(outcome.ms_per_image)
     );
-    if difference <= max {
+    if difference <= MAX_DIFFERENCE {
         report.ok(what, &text);
     } else {
-        report.failed(what, &format!("{text}: the image is not the expected one; compare the release of L4T with the table in the documentation, and report a bug"));
+        report.failed(
+            what,
+            &format!("{text}: the image is not the expected one; {REMEDY}"),
+        );
     }
 }
 
-fn speed(outcome: &TestResult) -> String {
-    format!("{:.2} ms per image, with copies", outcome.ms_per_image)
+fn speed(ms_per_image: f64) -> String {
+    format!("{ms_per_image:.2} ms per image, with copies")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_image_is_compared() {
+        let expected: Vec<_> = (0..4_u8).map(|image| Sha256Digest::of(&[image])).collect();
+        assert_eq!(different_images(&expected, &expected), None);
+        let mut found = expected.clone();
+        found.swap(0, 2);
+        let text = different_images(&found, &expected).expect("two differ");
+        assert_eq!(text, "not the expected images: 1, 3");
+        let text = different_images(&expected[1..], &expected).expect("one is missing");
+        assert_eq!(text, "3 images, expected 4");
+    }
 }

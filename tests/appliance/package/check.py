@@ -102,6 +102,14 @@ def onnxruntime_of_its_package():
         held("jetwatch doctor finds it", line.startswith("ok") and f": {libraries[0]} (" in line, line)
 
 
+def its_test_clip_is_decoded():
+    """Every image of the clip that the package installs; an emulated CPU takes too long for all of the check."""
+    if HAS_NETWORK:
+        output = run("jetwatch", "doctor", "--only", "scaling", check=False).stdout
+        line = next((line for line in output.splitlines() if " decoding by the CPU: " in line), output)
+        held("jetwatch doctor decodes the test clip as expected", line.startswith("ok") and "every sample as expected" in line, line)
+
+
 def line_of_doctor():
     """What `jetwatch doctor` prints about ONNX Runtime."""
     output = run("jetwatch", "doctor", "--only", "libraries", check=False).stdout
@@ -420,6 +428,7 @@ go_through([
     its_unit,
     its_own_configuration,
     onnxruntime_of_its_package,
+    its_test_clip_is_decoded,
     its_file_is_read_again,
     lambda: restarts("killed", lambda pid: os.kill(pid, signal.SIGKILL), "code=killed, status=9/KILL"),
     lambda: restarts("frozen", lambda pid: os.kill(pid, signal.SIGSTOP), "Watchdog timeout"),
