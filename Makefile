@@ -12,7 +12,7 @@ FUZZ_SECONDS ?= 600
 # Output folder of cargo and cross/build.
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 BINARY := $(TARGET)/release/jetwatch
-# The same program built for a short compile time, for the demo and for tests.
+# The same program built for a short compile time, for the demo.
 PROGRAM := $(TARGET)/debug/jetwatch
 # Expanded by the shell when a line runs: make would expand it before the set-up in the line above has fetched it.
 ONNXRUNTIME = $$(ls -d "$(CURDIR)"/.cache/onnxruntime/libonnxruntime.so.* 2>/dev/null | tail -n 1)
@@ -41,9 +41,9 @@ test: ## Set up and pass all tests.
 	@export ORT_DYLIB_PATH="$${ORT_DYLIB_PATH:-$(ONNXRUNTIME)}"; \
 	if cargo nextest --version >/dev/null 2>&1; then cargo nextest run --workspace --locked --config-file .ci/nextest.toml; else cargo test --workspace --locked; fi
 
-v4l2: program ## Prove the V4L2 source with a kernel's virtual camera, in QEMU (Debian, x86-64; a few minutes).
+v4l2: build ## Prove the V4L2 source with a kernel's virtual camera, in QEMU (Debian, x86-64; a few minutes).
 	@.ci/setup run onnxruntime
-	@tests/v4l2/run $(PROGRAM) $(ONNXRUNTIME)
+	@tests/v4l2/run $(BINARY) $(ONNXRUNTIME)
 
 quantize-test: ## Test the INT8 quantizer of models/ (makes a Python environment in .cache; 200 MB of packages).
 	@[ -x .cache/quantize/bin/pip ] || python3 -m venv .cache/quantize
@@ -66,9 +66,9 @@ nsys-test: ## Prove `jetwatch profile` and `report` with Nsight Systems itself, 
 	JETWATCH_TEST_NSYS=1 cargo test --locked --test tests -- nsys_report::
 	JETWATCH_TEST_NSYS=1 cargo test --locked --test tests -- nsys_profile::
 
-journald: program ## Prove the log in a real journal, under systemd in a container (needs root; half a minute).
+journald: build ## Prove the log in a real journal, under systemd in a container (needs root; half a minute).
 	@.ci/setup run onnxruntime
-	@tests/journald/run $(PROGRAM) $(ONNXRUNTIME)
+	@tests/journald/run $(BINARY) $(ONNXRUNTIME)
 
 gst118: ## Pass all tests with GStreamer 1.18, in a Debian 11 made for this (x86-64, needs root; some minutes at first).
 	@.ci/setup build

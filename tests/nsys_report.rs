@@ -188,7 +188,7 @@ fn a_profile_of_the_daemon_is_counted_as_nsys_does() {
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{error}");
     assert!(
-        error.contains("cut.nsys-rep") && error.contains("cut off"),
+        error.contains("cut.nsys-rep") && error.contains("truncated"),
         "{error}"
     );
 }
