@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use jetwatch_config::SyntheticScene;
 use jetwatch_eval::{ClearMot, ClearMotCounter, GroundTruthObject, Hypothesis};
@@ -86,7 +86,7 @@ impl Scorer {
                 class: track.class,
                 xyxy: track.xyxy,
             });
-            lock(&frames).push(ScoredFrame {
+            frames.lock().push(ScoredFrame {
                 index: (pts.as_secs_f64() * fps).round() as u64,
                 inferred: found.is_some(),
                 detections,
@@ -98,7 +98,7 @@ impl Scorer {
     /// Compares the results so far with the truth; `None` without a frame. The next call starts with no frames.
     #[must_use]
     pub fn score(&self) -> Option<Score> {
-        let frames = std::mem::take(&mut *lock(&self.frames));
+        let frames = std::mem::take(&mut *self.frames.lock());
         let mut scene = Scene::new(&self.scene);
         let (mut of_detections, mut of_tracks) =
             (ClearMotCounter::new(MIN_IOU), ClearMotCounter::new(MIN_IOU));
@@ -127,8 +127,4 @@ impl Scorer {
             tracks: of_tracks.counts(),
         })
     }
-}
-
-fn lock(frames: &Mutex<Vec<ScoredFrame>>) -> MutexGuard<'_, Vec<ScoredFrame>> {
-    frames.lock()
 }

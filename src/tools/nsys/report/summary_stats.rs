@@ -55,7 +55,7 @@ pub fn stats_by_key<K: Hash + Eq + Clone>(
         .collect()
 }
 
-/// The result of `build` for the values of each key, keys in the order of their first occurrence. `rows` is iterated twice.
+/// The result of `make` for the values of each key, keys in the order of their first occurrence. `rows` is iterated twice.
 pub fn group_by_key<K: Hash + Eq + Clone, T>(
     rows: impl Iterator<Item = (K, i64)> + Clone,
     mut make: impl FnMut(&mut [i64]) -> T,

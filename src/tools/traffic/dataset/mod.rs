@@ -10,9 +10,10 @@ use std::error::Error;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
+
+use parking_lot::Mutex;
 
 use jetwatch_source::image_codec::{self, ImageFormat};
 use jetwatch_types::Size;
@@ -135,7 +136,7 @@ pub fn write(
                 images.push((name, image.truth));
                 Ok(())
             })?;
-            let mut done = done.lock().expect("no thread panicked with it");
+            let mut done = done.lock();
             done.insert(index, images);
             on_scene(done.len() as u64);
         }
@@ -149,12 +150,7 @@ pub fn write(
         // Return the first error; the others are most likely the same.
         results.into_iter().collect()
     })?;
-    let labeled: Vec<_> = done
-        .into_inner()
-        .expect("no thread panicked with it")
-        .into_values()
-        .flatten()
-        .collect();
+    let labeled: Vec<_> = done.into_inner().into_values().flatten().collect();
     let images = labeled.len();
     let (document, objects) = describe(settings, &categories, labeled);
     jetwatch_files::write(&annotations, document.to_string().as_bytes()).map_err(|error| {
