@@ -43,13 +43,14 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("gstreamer", &["doctor", "nvidia", "record", "source"]),
     ("gstreamer-app", &["doctor", "nvidia", "record", "source"]),
     ("gstreamer-video", &["doctor", "nvidia", "record", "source"]),
-    ("image", &["source"]),
     ("indicatif", &["jetwatch"]),
+    ("jpeg-encoder", &["source"]),
     ("libloading", &["nvidia"]),
     ("mqtt5", &["publish"]),
     ("nvtx", &["telemetry"]),
     ("ort", &["detect"]),
     ("percent-encoding", &["config"]),
+    ("png", &["source"]),
     ("proc-macro2", &["config-derive"]),
     ("quote", &["config-derive"]),
     ("rusqlite", &["nsys"]),
@@ -62,6 +63,7 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("systemd-journal-logger", &["telemetry"]),
     ("tokio", &["publish"]),
     ("ureq", &["models"]),
+    ("zune-jpeg", &["source"]),
 ];
 
 /// File names without meaning.
