@@ -14,6 +14,10 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 BINARY := $(TARGET)/release/jetwatch
 # The same program built for a short compile time, for the demo.
 PROGRAM := $(TARGET)/debug/jetwatch
+# A first build is a tenth faster without incremental compilation. A folder that has been built in with it, by `cargo build` say, keeps it.
+ifeq ($(wildcard $(TARGET)/debug/incremental/*),)
+program test: export CARGO_INCREMENTAL ?= 0
+endif
 # Expanded by the shell when a line runs: make would expand it before the set-up in the line above has fetched it.
 ONNXRUNTIME = $$(ls -d "$(CURDIR)"/.cache/onnxruntime/libonnxruntime.so.* 2>/dev/null | tail -n 1)
 # The newest packages of an architecture: jetwatch, and ONNX Runtime for it.
