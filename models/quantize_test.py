@@ -347,6 +347,14 @@ class Parts(WithFolders):
             with self.assertRaisesRegex(specs.Mistake, text):
                 pictures.classes_of(categories, spec, "x")
 
+    def test_covered_categories_belong_to_the_label_that_covers_them(self):
+        spec = specs.load(self.folder().model)
+        spec = specs.Spec(**{**vars(spec), "labels": ("red", "green"), "covers": {"pink": "red", "lime": "green", "green": "red"}})
+        categories = [{"id": 1, "name": "lime"}, {"id": 2, "name": "pink"}, {"id": 3, "name": "red"}, {"id": 4, "name": "blue"}]
+        self.assertEqual(pictures.classes_of(categories, spec, "x"), {1: 1, 2: 0, 3: 0})
+        own = pictures.classes_of([{"id": 1, "name": "green"}, {"id": 2, "name": "pink"}], spec, "x")
+        self.assertEqual(own, {1: 1, 2: 0}, "a label's own category is not given away")
+
     def test_yolox_grids_are_the_rows_of_its_one_output(self):
         folder = self.folder()
         spec = specs.load(folder.model)

@@ -182,7 +182,7 @@ fn a_box_comes_back_in_source_pixels() {
         (prepared.input_size(), prepared.placement()),
         (INPUT, Placement::TopLeft)
     );
-    assert_eq!(**prepared.labels(), ["person", "car"]);
+    assert_eq!(*prepared.labels(), ["person", "car"]);
     let results = detect(&prepared, &[frame(0, 20)]).expect("it works");
     assert_box(&results[0], 20);
 }

@@ -24,6 +24,7 @@ mod documents;
 mod elements;
 mod engine;
 mod eval;
+mod groups;
 mod interval;
 mod interval_trackers;
 mod jetson_chain;

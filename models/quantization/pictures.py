@@ -68,10 +68,13 @@ def to_source(boxes, picture):
 
 
 def classes_of(categories, spec, path):
-    """Category id -> place in the model's labels. By name where every label has its category, else by order."""
-    by_name = {str(category["name"]): category["id"] for category in categories}
-    if all(label in by_name for label in spec.labels):
-        return {by_name[label]: place for place, label in enumerate(spec.labels)}
+    """Category id -> place in the model's labels. By name, or by one of the names that model.yaml's covers gives to a label,
+    where every label has a category; else by order."""
+    named = {category["id"]: str(category["name"]) for category in categories}
+    by_name = {name: name for name in named.values() if name in spec.labels}
+    by_name |= {name: spec.covers[name] for name in named.values() if name not in by_name and name in spec.covers}
+    if set(by_name.values()) == set(spec.labels):
+        return {id: spec.labels.index(by_name[name]) for id, name in named.items() if name in by_name}
     if len(categories) == len(spec.labels):
         ordered = sorted(categories, key=lambda category: category["id"])
         for place, category in enumerate(ordered):
@@ -82,7 +85,7 @@ def classes_of(categories, spec, path):
                     f"{spec.name} is called so, and other names differ: name all categories as model.yaml names its labels"
                 )
         return {category["id"]: place for place, category in enumerate(ordered)}
-    missing = [label for label in spec.labels if label not in by_name]
+    missing = [label for label in spec.labels if label not in by_name.values()]
     raise Mistake(
         f"{path} has {len(categories)} categories and {spec.name} {len(spec.labels)} labels, and no category is called "
         f"{', '.join(missing[:5])}: name the categories as model.yaml names its labels"

@@ -28,6 +28,7 @@ class Spec:
     placement: str  # top_left, center or stretch
     output: dict  # layout, name or tensors, the layout's parameters
     labels: tuple
+    covers: dict  # name in other sets of labels: the label that covers it
     nms_iou: float
     files: dict  # precision: {file, sha256}
 
@@ -91,6 +92,7 @@ def load(folder):
             labels = [line.strip() for line in file if line.strip()]
     else:
         labels = _need(document, "labels", path, "a list of names, or labels_file")
+    covers = {str(name): str(label) for label, names in (document.get("covers") or {}).items() for name in names}
     return Spec(
         folder=folder,
         name=str(_need(document, "name", path, "the model's name")),
@@ -108,6 +110,7 @@ def load(folder):
         ),
         output=dict(output),
         labels=tuple(str(label) for label in labels),
+        covers=covers,
         nms_iou=float(document.get("nms_iou", 0.45)),
         files=dict(document.get("files") or {}),
     )

@@ -28,7 +28,7 @@ pub struct TrackerConfig {
     /// Further frames for which a lost track is kept: a new one that begins at its predicted place, by its motion and size, continues it under its id.
     #[key(range = 0..=100_000, unit = "frames", default = 0)]
     pub reassociate_frames: u32,
-    /// Whether a detection of another class may continue a track.
+    /// Whether a detection of another class may continue a track. same: only of its class, or of another one of its group in detector.groups; any: of every class.
     #[key(default = "same")]
     pub class_match: ClassMatch,
     /// Detections below this score start no new track. Default: 0; bytetrack: 0.6.
@@ -142,7 +142,7 @@ pub enum Association {
 /// Which classes may be paired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Words)]
 pub enum ClassMatch {
-    /// Only the track's own class.
+    /// Only the track's own class, and the classes of its group.
     Same,
     /// Any class; the track takes the class of the newest detection.
     Any,

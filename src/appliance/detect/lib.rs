@@ -35,7 +35,7 @@ pub mod tensorrt;
 
 pub use engine_availability::{EngineAvailability, check_engines};
 pub use error::DetectError;
-pub use factory::{DetectorFactory, labels, load, load_with_progress};
+pub use factory::{DetectorFactory, classes, load, load_with_progress};
 pub use labels::{ClassFilter, suggest_labels};
 pub use tensor::check_size;
 pub use tensorrt::LayerTime;

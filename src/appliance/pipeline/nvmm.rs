@@ -15,7 +15,7 @@ pub(super) fn nvmm_reader(
     let release = machine.release?;
     match prepared.surfaces(Some(release.major)) {
         Ok(Some(surfaces)) => {
-            log::info!("pictures scaled by the VIC stay in NVMM, where the GPU reads them");
+            log::info!("images scaled by the VIC stay in NVMM, where the GPU reads them");
             Some(surfaces)
         }
         Ok(None) => None,

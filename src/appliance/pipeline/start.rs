@@ -20,6 +20,7 @@ use super::detector_status::DetectorStatusPublisher;
 use super::failure::FirstFailure;
 use super::health::ServiceNotifier;
 use super::infer::{BatchSettings, InferContext, InferWorker};
+use super::labels::{missing_group_labels, unknown_labels};
 use super::outputs::Sinks;
 use super::secondary::{
     PreparedSecondary, SecondaryInference, SecondaryWorker, WorkerContext, prepare_secondary,
@@ -28,9 +29,7 @@ use super::sources::{SourceDefaults, Sources, max_skipped, needs_gstreamer};
 use super::stats::StatsCollector;
 use super::sysmon::SystemMonitor;
 use super::threads::{ThreadGroup, spawn};
-use super::track::{
-    SourceTable, TrackInput, TrackStage, control_channel, input_channel, unknown_labels,
-};
+use super::track::{SourceTable, TrackInput, TrackStage, control_channel, input_channel};
 use super::{
     DetectorContext, Options, Pipeline, PipelineError, RECORDING_CLOSE_TIMEOUT, Threads, nvmm,
     workers,
@@ -74,7 +73,7 @@ impl Pipeline {
 
         let track_stage = TrackStage {
             sources: SourceTable::default(),
-            labels: detector.labels().to_vec(),
+            classes: Arc::clone(detector.classes()),
             sinks,
             secondary,
             batcher: Arc::clone(&batcher),
@@ -96,7 +95,8 @@ impl Pipeline {
         let defaults = SourceDefaults {
             input: detector.input_size(),
             placement: detector.placement(),
-            labels: detector.labels().to_vec(),
+            classes: Arc::clone(detector.classes()),
+            nms_iou: detector.nms_iou(),
             image_size: options.image_size,
             skipped_full_image,
             image_budget: image_budget.clone(),
@@ -285,16 +285,19 @@ impl Models {
             None => None,
         };
         let detector = Arc::new(status.load(recorder)?);
-        let unknown = unknown_labels(config, detector.labels());
+        let unknown = unknown_labels(config, detector.classes());
         if !unknown.is_empty() {
             return Err(ConfigError::new(unknown).into());
+        }
+        for missing in missing_group_labels(config, detector.classes()) {
+            log::warn!("{missing}");
         }
         // After the detector, which frees much memory on this thread's heap: the registry of GStreamer fits into it.
         if config.sources.iter().any(needs_gstreamer) {
             source::gst::init(&config.log.gst_debug)?;
         }
         // The first network that cannot work is the error; the others are logged.
-        let secondary = prepare_secondary(config, detector.labels()).map_err(|problems| {
+        let secondary = prepare_secondary(config, detector.classes()).map_err(|problems| {
             let (first, others) = *problems;
             for other in others {
                 log::error!("{other}");

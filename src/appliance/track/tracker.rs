@@ -9,9 +9,12 @@
 //! order of a detector.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use jetwatch_config::{ClassMatch, TrackerConfig, TrackerKind};
-use jetwatch_types::{Detection, Track, TrackId, TrackState, Xyxy, intersection_over_union};
+use jetwatch_types::{
+    Classes, Detection, Track, TrackId, TrackState, Xyxy, intersection_over_union,
+};
 
 use super::assignment::{Assigner, Candidate};
 use super::iou_index::IouIndex;
@@ -37,6 +40,8 @@ const MAX_BUFFER_RATIO: f32 = 1.0;
 #[derive(Debug)]
 pub struct Tracker {
     config: TrackerConfig,
+    /// Which classes count as the same one; by default each is one of its own.
+    classes: Arc<Classes>,
     stages: AssociationStages,
     model: Option<MotionModel>,
     /// Whether some frames come without inference.
@@ -68,6 +73,7 @@ impl Tracker {
     pub fn new(config: &TrackerConfig) -> Self {
         Self {
             config: config.clone(),
+            classes: Arc::default(),
             stages: AssociationStages::new(config),
             model: match config.kind {
                 TrackerKind::Iou => None,
@@ -98,6 +104,13 @@ impl Tracker {
         tracker.model = Some(MotionModel::WidthHeight);
         tracker.is_coasting = true;
         tracker
+    }
+
+    /// Treats the classes of one group as one class, so that a track continues where the network confuses them.
+    #[must_use]
+    pub fn with_classes(mut self, classes: Arc<Classes>) -> Self {
+        self.classes = classes;
+        self
     }
 
     /// Advances by a frame without inference and returns all tracks as predicted for it. Tracks move with their velocity;
@@ -233,7 +246,9 @@ impl Tracker {
             }
             for (detection, iou) in self.iou_index.query(&track.xyxy, min_iou) {
                 let found = &self.detections[detection];
-                if self.config.class_match == ClassMatch::Same && found.class != track.class {
+                if self.config.class_match == ClassMatch::Same
+                    && !self.classes.are_alike(found.class, track.class)
+                {
                     continue;
                 }
                 let Some(stage) = self.stages.stage(track.state, found.score) else {
@@ -269,7 +284,7 @@ impl Tracker {
                 let Some(stage) = self.stages.stage(track.state, found.score) else {
                     continue;
                 };
-                if found.class != track.class {
+                if !self.classes.are_alike(found.class, track.class) {
                     continue;
                 }
                 let iou = intersection_over_union(
@@ -329,8 +344,8 @@ impl Tracker {
         let mut best: Option<(f32, usize)> = None;
         for (at, (lost, lost_trajectory)) in self.tracks.iter().zip(&self.trajectories).enumerate()
         {
-            let other_class =
-                self.config.class_match == ClassMatch::Same && lost.class != new.class;
+            let other_class = self.config.class_match == ClassMatch::Same
+                && !self.classes.are_alike(lost.class, new.class);
             if lost.state != TrackState::Lost || other_class {
                 continue;
             }

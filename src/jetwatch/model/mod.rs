@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::Exit;
+use jetwatch_models::Background;
 use jetwatch_types::Size;
 
 /// Arguments of `jetwatch model`.
@@ -78,6 +79,9 @@ struct InitArgs {
     /// File with the class names, one per line, in the network's order.
     #[arg(long, value_name = "FILE")]
     labels: Option<PathBuf>,
+    /// Place of the background class among the scores of an SSD: first, last, or none where each score belongs to a class; default: none where there are as many labels as scores, else first.
+    #[arg(long, value_name = "PLACE", value_parser = parse_background)]
+    background: Option<Background>,
     /// Input size, where the network has a dynamic one.
     #[arg(long, value_name = "WIDTHxHEIGHT", value_parser = parse_size)]
     size: Option<Size>,
@@ -110,9 +114,25 @@ fn parse_size(text: &str) -> Result<Size, String> {
         })
 }
 
+/// Parses `none`.
+fn parse_background(text: &str) -> Result<Background, String> {
+    let found = Background::ALL.into_iter().find(|one| one.word() == text);
+    found.ok_or_else(|| {
+        let words = Background::ALL.map(Background::word);
+        format!("found {text:?}, expected {}", words.join(", "))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn background_is_a_place_or_none() {
+        assert_eq!(parse_background("none"), Ok(Background::None));
+        let error = parse_background("no").expect_err("no place");
+        assert_eq!(error, "found \"no\", expected first, last, none");
+    }
 
     #[test]
     fn sizes_are_width_and_height() {

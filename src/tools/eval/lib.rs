@@ -1,7 +1,7 @@
 //! Evaluation of detections and tracks: one implementation of each metric.
 //!
 //! **Detections.** [`coco::parse`] reads the bytes of an annotation file into a [`Truth`]; [`ClassMap`] maps the labels of a model
-//! to its categories. [`Evaluation::new`] compares predictions with it by the protocol that COCO publishes, so that the values are
+//! to its categories; [`merge_covered`] makes one of those that the model's `covers` gives to one label. [`Evaluation::new`] compares predictions with it by the protocol that COCO publishes, so that the values are
 //! those of COCO's own program for the same detections: average precision over ten overlaps, by size, average recall, and each
 //! class. Precision and recall at one score are added, which is how the daemon runs. [`bootstrap()`] computes how much of a
 //! figure, or of a difference between two networks, depends on the choice of images. Boxes here are `[left, top, width, height]` in
@@ -28,6 +28,7 @@ mod bootstrap;
 mod classes;
 mod clear_mot;
 pub mod coco;
+mod covered;
 mod error;
 mod evaluation;
 mod evaluator;
@@ -51,6 +52,7 @@ pub use annotations::{Category, Image, Object, Prediction, Truth, Xywh};
 pub use bootstrap::{ConfidenceIntervals, Interval, bootstrap};
 pub use classes::{ClassMap, MatchedBy};
 pub use clear_mot::{ClearMot, ClearMotCounter, GroundTruthObject, Hypothesis};
+pub use covered::{CoveredCategories, merge_covered};
 pub use error::{AccuracyError, Problem};
 pub use evaluation::{Accuracy, ClassAccuracy, Evaluation, OperatingPoint};
 pub use evaluator::{EvaluationRun, Evaluator, ImageList};

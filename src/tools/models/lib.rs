@@ -6,6 +6,7 @@
 //! [`jetwatch_detect::graph`]: the detector needs it, too. Called by `jetwatch model`, which prints the results.
 
 mod atomic_write;
+mod background;
 mod class_names;
 mod families;
 mod fetch;
@@ -17,6 +18,7 @@ mod model_yaml_template;
 mod model_yaml_template_error;
 pub mod model_zoo;
 
+pub use background::Background;
 pub use families::{FAMILIES, Family};
 pub use fetch::{FetchOptions, ModelFetch};
 pub use infer_layout::{InferredLayout, TensorRole, candidate_layouts, infer_layout};

@@ -58,6 +58,9 @@ pub struct Detr {
 
 impl Detr {
     /// A decoder for the tensors `shapes`; the number of queries is theirs.
+    ///
+    /// # Errors
+    /// The tensors are not those of the form in `parameters`, or do not have the same number of queries, or not `classes`.
     pub fn new(
         parameters: &DetrParameters,
         input: Size,

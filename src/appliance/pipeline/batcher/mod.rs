@@ -17,7 +17,7 @@ mod skip;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex};
 
 use jetwatch_config::Interval;
 use jetwatch_source::Flow;
@@ -130,7 +130,7 @@ impl Batcher {
     /// Adds a queue behind all others. Its frames skip the network at `interval`, after
     /// [`with_intervals`](Self::with_intervals); `None` when all ids are used up.
     pub(super) fn add(&self, live: bool, interval: Interval) -> Option<SourceId> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let id = u16::try_from(state.queues.len()).ok()?;
         let mut queue = SourceQueue::new(live, self.batch_size);
         // After the last frame of a run, or its stop, no source starts.
@@ -146,7 +146,7 @@ impl Batcher {
 
     /// Removes a queue that is closed and drained. Its id is not used again.
     pub fn remove(&self, source: SourceId) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.round_robin.retain(|&index| index != source.index());
         state.next = 0;
         state.intervals.remove_source(source.index());
@@ -158,13 +158,13 @@ impl Batcher {
 
     /// While `held_open`, workers wait for frames although no queue is open: sources will be added.
     pub fn hold_open(&self, held_open: bool) {
-        self.lock().held_open = held_open;
+        self.state.lock().held_open = held_open;
         self.filled.notify_all();
     }
 
     /// Whether a source delivers: a batch does not wait for one that does not.
     pub fn set_running(&self, source: SourceId, running: bool) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let queue = &mut state.queues[source.index()];
         queue.running = running;
         queue.arrivals = ArrivalEstimator::default();
@@ -183,7 +183,7 @@ impl Batcher {
     /// room.
     pub fn push(&self, frame: Frame) -> Flow {
         let index = frame.meta.source.index();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         loop {
             let queue = &mut state.queues[index];
             if !queue.open {
@@ -214,7 +214,7 @@ impl Batcher {
     /// Returns false, with an empty batch, when every queue is closed and drained.
     pub fn next_batch(&self, size: usize, timeout: Duration, batch: &mut Vec<QueuedFrame>) -> bool {
         batch.clear();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         while !state.is_finished() && (state.filling || !state.has_frames()) {
             self.filled.wait(&mut state);
         }
@@ -253,14 +253,14 @@ impl Batcher {
 
     /// No more frames are queued for this source; those that wait still leave.
     pub fn close(&self, source: SourceId) {
-        self.lock().queues[source.index()].open = false;
+        self.state.lock().queues[source.index()].open = false;
         self.filled.notify_all();
         self.emptied.notify_all();
     }
 
     /// Closes every queue.
     pub fn close_all(&self) {
-        for queue in &mut self.lock().queues {
+        for queue in &mut self.state.lock().queues {
             queue.open = false;
         }
         self.filled.notify_all();
@@ -269,7 +269,7 @@ impl Batcher {
 
     /// Closes every queue and discards what waits: for an end without draining.
     pub fn discard(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         for queue in &mut state.queues {
             queue.open = false;
             queue.frames.clear();
@@ -285,25 +285,21 @@ impl Batcher {
     /// How long frames have waited since one was last taken; `None` where none waits.
     #[must_use]
     pub fn stalled_for(&self) -> Option<Duration> {
-        self.lock().stalled_since.map(|since| since.elapsed())
+        self.state.lock().stalled_since.map(|since| since.elapsed())
     }
 
     /// Frames of this source that were replaced by newer ones.
     #[must_use]
     pub fn dropped(&self, source: SourceId) -> u64 {
-        self.lock().queues[source.index()].dropped
+        self.state.lock().queues[source.index()].dropped
     }
 
     /// Number of frames that were taken from this source, once its queue is closed and drained; `None` before.
     #[must_use]
     pub fn drained(&self, source: SourceId) -> Option<u64> {
-        let state = self.lock();
+        let state = self.state.lock();
         let queue = &state.queues[source.index()];
         (!queue.open && (queue.frames.is_empty() || state.frames_left == 0)).then_some(queue.taken)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
     }
 }
 

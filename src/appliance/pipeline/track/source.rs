@@ -13,6 +13,7 @@ use jetwatch_types::{
 
 use super::analytics::SourceAnalytics;
 use super::filter::DetectionFilter;
+use super::group_counts::GroupCounts;
 use super::reorder::ReorderBuffer;
 
 /// One entry for each id that was ever used.
@@ -73,6 +74,7 @@ pub(crate) struct TrackedSource {
     pub(crate) reorder: ReorderBuffer<PendingFrame>,
     pub(crate) tracker: Tracker,
     pub(crate) lifecycle: TrackEventGenerator,
+    pub(crate) group_counts: GroupCounts,
     /// `None` where the source has no analytics rules.
     pub(crate) analytics: Option<SourceAnalytics>,
     /// Selects the detections that are tracked.
@@ -103,6 +105,7 @@ impl TrackedSource {
             reorder: ReorderBuffer::default(),
             tracker,
             lifecycle,
+            group_counts: GroupCounts::default(),
             analytics,
             filter,
             states: VecDeque::new(),

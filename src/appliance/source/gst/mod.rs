@@ -7,6 +7,7 @@ mod camera;
 mod decode;
 mod diagnostics;
 mod dot;
+mod flush_guard;
 mod hardware;
 mod image_appsrc;
 mod introspect;
