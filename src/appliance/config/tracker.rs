@@ -34,6 +34,12 @@ pub struct TrackerConfig {
     /// Detections below this score start no new track. Default: 0; bytetrack: 0.6.
     #[key(range = 0.0..=1.0, default_with = min_new_track_score)]
     pub min_new_track_score: f32,
+    /// Share of the appearance in the similarity of a track and a detection, where both have an embedding; the rest is the overlap of their boxes.
+    #[key(range = 0.0..=1.0, default = 0.5)]
+    pub appearance_weight: f32,
+    /// Minimum cosine similarity of the embeddings of a track and a detection, where both have one; below it they are not paired.
+    #[key(range = 0.0..=1.0, default = 0.25)]
+    pub min_appearance_similarity: f32,
     /// What ByteTrack does with detections of low score; the others do not read it.
     #[key(flatten)]
     pub bytetrack: ByteTrackConfig,
