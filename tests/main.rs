@@ -7,6 +7,7 @@ mod architecture;
 mod bench;
 mod bench_ablation;
 mod bench_clocks;
+mod camera_motion;
 mod closed_pipe;
 mod commands;
 mod config_example;

@@ -40,6 +40,9 @@ pub struct TrackerConfig {
     /// Minimum cosine similarity of the embeddings of a track and a detection, where both have one; below it they are not paired.
     #[key(range = 0.0..=1.0, default = 0.25)]
     pub min_appearance_similarity: f32,
+    /// Whether the motion of the camera is estimated from the pixels of its frames, so that tracks follow it: similarity, for shifts, rotation and zoom, or off.
+    #[key(default = "off")]
+    pub camera_motion: CameraMotionModel,
     /// What ByteTrack does with detections of low score; the others do not read it.
     #[key(flatten)]
     pub bytetrack: ByteTrackConfig,
@@ -143,6 +146,15 @@ pub enum Association {
     Greedy,
     /// The assignment with the greatest total IOU.
     Optimal,
+}
+
+/// How the motion of a camera is described.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Words)]
+pub enum CameraMotionModel {
+    /// Not at all: the camera stands still.
+    Off,
+    /// As a shift, a rotation and a zoom of the whole image.
+    Similarity,
 }
 
 /// Which classes may be paired.

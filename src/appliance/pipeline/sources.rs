@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use jetwatch_config::{Config, Interval, SourceConfig, SourceUri};
+use jetwatch_config::{CameraMotionModel, Config, Interval, SourceConfig, SourceUri};
 use jetwatch_platform::Machine;
 use jetwatch_record::Overlay;
 use jetwatch_source::{
@@ -299,13 +299,17 @@ impl Sources {
         source: &SourceConfig,
     ) -> Result<TrackedSource, PipelineError> {
         let update_interval = config.publish.update_interval;
-        Ok(TrackedSource::new(
+        let tracked = TrackedSource::new(
             &source.name,
             tracker(config, source),
             TrackEventGenerator::new(update_interval),
             SourceAnalytics::new(source, &self.defaults.labels, update_interval),
             DetectionFilter::new(source, &self.defaults.labels)?,
-        ))
+        );
+        Ok(match config.tracker.camera_motion {
+            CameraMotionModel::Off => tracked,
+            CameraMotionModel::Similarity => tracked.with_camera_motion(),
+        })
     }
 
     fn source_context(

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crossbeam_channel::Sender;
 
-use jetwatch_config::{Config, ConfigError, SourceConfig};
+use jetwatch_config::{CameraMotionModel, Config, ConfigError, SourceConfig};
 use jetwatch_detect::DetectorFactory;
 use jetwatch_platform::{Machine, SysRoot};
 use jetwatch_record::{EncoderChoice, Recording};
@@ -108,7 +108,7 @@ impl Pipeline {
                 requests: Arc::new(AtomicU64::new(0)),
             },
             nvmm_reader: match options.image_size {
-                ImageSize::Network => nvmm::nvmm_reader(&detector, &machine),
+                ImageSize::Network => nvmm::nvmm_reader(config, &detector, &machine),
                 // The CPU scales them.
                 ImageSize::Source => None,
             },
@@ -152,6 +152,7 @@ impl Pipeline {
             batcher: Arc::clone(&pipeline.batcher),
             results: pipeline.inputs.clone(),
             image_budget,
+            needs_gray: config.tracker.camera_motion != CameraMotionModel::Off,
         };
         let start_threads = || {
             pipeline.start_secondary(models.secondary, contexts, &recorder, &heartbeats)?;

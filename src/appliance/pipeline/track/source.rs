@@ -6,12 +6,14 @@ use std::ops::{Index, IndexMut};
 
 use crossbeam_channel::Sender;
 
+use jetwatch_motion::GrayImage;
 use jetwatch_track::{TrackEventGenerator, Tracker};
 use jetwatch_types::{
     BudgetedImage, Detection, FrameMeta, SourceId, SourceState, Track, TrackEvent,
 };
 
 use super::analytics::SourceAnalytics;
+use super::camera::SourceCamera;
 use super::filter::DetectionFilter;
 use super::reorder::ReorderBuffer;
 
@@ -64,14 +66,36 @@ impl IndexMut<usize> for SourceTable {
     }
 }
 
-/// Metadata, detections (`None`: the frame skipped the network) and full image of one frame.
-pub(crate) type PendingFrame = (FrameMeta, Option<Vec<Detection>>, Option<BudgetedImage>);
+/// What is known of one frame before it is tracked.
+pub(crate) struct FrameResult {
+    pub(crate) meta: FrameMeta,
+    /// `None`: the frame skipped the network.
+    pub(crate) detections: Option<Vec<Detection>>,
+    /// For the motion of the camera; `None` where it is not estimated, or the CPU cannot read the image.
+    pub(crate) gray: Option<GrayImage>,
+    /// The full image, where a later step may need it.
+    pub(crate) full_image: Option<BudgetedImage>,
+}
+
+impl FrameResult {
+    /// A frame that skipped the network.
+    pub(crate) fn skipped(meta: FrameMeta, full_image: Option<BudgetedImage>) -> Self {
+        Self {
+            meta,
+            detections: None,
+            gray: None,
+            full_image,
+        }
+    }
+}
 
 /// The tracking state of one source.
 pub(crate) struct TrackedSource {
     pub(crate) name: String,
-    pub(crate) reorder: ReorderBuffer<PendingFrame>,
+    pub(crate) reorder: ReorderBuffer<FrameResult>,
     pub(crate) tracker: Tracker,
+    /// `None` where the motion of the camera is not estimated.
+    pub(crate) camera: Option<SourceCamera>,
     pub(crate) lifecycle: TrackEventGenerator,
     /// `None` where the source has no analytics rules.
     pub(crate) analytics: Option<SourceAnalytics>,
@@ -102,6 +126,7 @@ impl TrackedSource {
             name: name.to_owned(),
             reorder: ReorderBuffer::default(),
             tracker,
+            camera: None,
             lifecycle,
             analytics,
             filter,
@@ -113,5 +138,11 @@ impl TrackedSource {
             events: Vec::new(),
             visible_tracks: Vec::new(),
         }
+    }
+
+    /// Estimates the motion of the camera from now on.
+    pub(crate) fn with_camera_motion(mut self) -> Self {
+        self.camera = Some(SourceCamera::default());
+        self
     }
 }

@@ -117,8 +117,15 @@ impl TrackStageFixture {
             score: 0.9,
             xyxy: [10.0, 10.0, 40.0, 40.0],
         };
-        self.stage
-            .on_frame_result(order, (meta, Some(vec![found]), None));
+        self.stage.on_frame_result(
+            order,
+            FrameResult {
+                meta,
+                detections: Some(vec![found]),
+                gray: None,
+                full_image: None,
+            },
+        );
     }
 
     /// Changes the state of the source, as its thread does.
