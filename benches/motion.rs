@@ -53,7 +53,7 @@ fn frames(size: Size) -> Vec<(Frame, Vec<Xyxy>)> {
                 full_image: None,
                 truth: Vec::new(),
             };
-            let boxes = scene.truth(index).iter().map(|object| object.xyxy);
+            let boxes = scene.truth(index).into_iter().map(|object| object.xyxy);
             (frame, boxes.collect())
         })
         .collect()

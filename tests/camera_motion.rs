@@ -89,7 +89,7 @@ fn score(seed: u64, shake: u32, frames: &[Value]) -> Metrics {
 fn total(shake: u32, interval: u32, tracker: &str) -> (f64, f64, u64) {
     let mut sum = Metrics::default();
     for seed in [21, 22, 23] {
-        sum += score(seed, shake, &run(seed, shake, interval, tracker));
+        sum += &score(seed, shake, &run(seed, shake, interval, tracker));
     }
     (sum.mota(), sum.idf1(), sum.switches())
 }

@@ -3,6 +3,7 @@
 mod support;
 
 mod accuracy;
+mod appearance;
 mod architecture;
 mod bench;
 mod bench_ablation;

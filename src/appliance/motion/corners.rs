@@ -8,7 +8,7 @@ use crate::pyramid::Plane;
 const BUCKET_SIDE: usize = 10;
 
 /// Distance of corners from the edges, in pixels: a patch and its gradients are inside.
-const BORDER: usize = 5;
+const BORDER: usize = 7;
 
 /// Half of the side of the window in which contrast is measured.
 const RADIUS: usize = 2;

@@ -2,7 +2,7 @@
 
 use jetwatch_types::{Similarity, Xyxy};
 
-use crate::coarse_shift::coarse_shift;
+use crate::coarse_shift::CoarseShift;
 use crate::corners::CornerDetector;
 use crate::fit::{Pair, RobustFit};
 use crate::flow::follow;
@@ -27,10 +27,10 @@ pub struct CameraMotion {
     before: Pyramid,
     after: Pyramid,
     content: [usize; 4],
+    coarse_shift: CoarseShift,
     detector: CornerDetector,
     corners: Vec<[f32; 2]>,
     pairs: Vec<Pair>,
-    counted: Vec<(usize, usize)>,
     fit: RobustFit,
 }
 
@@ -90,12 +90,11 @@ impl CameraMotion {
         let (before, after) = (self.before.planes(), self.after.planes());
         let smallest = before.len() - 1;
         let factor = 1 << smallest;
-        let [x, y] = coarse_shift(
+        let [x, y] = self.coarse_shift.find(
             &before[smallest],
             &after[smallest],
             self.detector.masked(),
             (factor, before[0].width),
-            &mut self.counted,
         );
         let expected = [x * factor as f32, y * factor as f32];
         // From here on the mask is that of this frame.

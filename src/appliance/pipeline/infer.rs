@@ -17,6 +17,7 @@ use jetwatch_types::{BudgetedImage, Detection, Frame, FrameMeta, ImageBudget};
 use super::PipelineError;
 use super::batcher::{Batcher, QueuedFrame};
 use super::options::{DetectorContext, DetectorDecorator};
+use super::secondary::PendingResult;
 use super::track::{FrameResult, TrackInput};
 use super::workers::DetectorWorker;
 
@@ -41,11 +42,32 @@ pub(super) struct InferContext {
     /// Size of the images that sources deliver.
     pub(super) image_size: ImageSize,
     pub(super) batcher: Arc<Batcher>,
-    pub(super) results: Sender<TrackInput>,
+    pub(super) results: ResultQueue,
     /// Limits the images kept for later stages; `None` where no stage needs them.
     pub(super) image_budget: Option<ImageBudget>,
     /// Whether the tracking stage estimates the motion of the cameras.
     pub(super) needs_gray: bool,
+}
+
+/// Where results go.
+#[derive(Clone)]
+pub(super) enum ResultQueue {
+    /// To the tracking stage.
+    Track(Sender<TrackInput>),
+    /// To the network for the appearance of detections, and from there to the tracking stage.
+    Appearance(Sender<PendingResult>),
+}
+
+impl ResultQueue {
+    /// Sends the result with this place in the order of its source; false where its receivers have ended.
+    fn send(&self, order: u64, result: FrameResult) -> bool {
+        match self {
+            Self::Track(results) => results
+                .send(TrackInput::Detections { order, result })
+                .is_ok(),
+            Self::Appearance(results) => results.send((order, result)).is_ok(),
+        }
+    }
 }
 
 /// One inference worker.
@@ -131,13 +153,11 @@ fn run_worker(
             let result = FrameResult {
                 meta,
                 detections: Some(detections),
+                embeddings: Vec::new(),
                 gray,
                 full_image,
             };
-            if results
-                .send(TrackInput::Detections { order, result })
-                .is_err()
-            {
+            if !results.send(order, result) {
                 return Ok(());
             }
         }

@@ -31,6 +31,11 @@ impl Appearance {
         }
     }
 
+    /// The mean direction; `None` before the first embedding.
+    pub(super) fn vector(&self) -> Option<&[f32]> {
+        (!self.0.is_empty()).then_some(&self.0)
+    }
+
     /// Cosine similarity with an embedding, -1 to 1; `None` when either is missing or they cannot be compared.
     pub(super) fn similarity(&self, embedding: &[f32]) -> Option<f32> {
         if self.0.is_empty() || self.0.len() != embedding.len() {

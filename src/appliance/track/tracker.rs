@@ -252,6 +252,13 @@ impl Tracker {
         &self.creation_ids
     }
 
+    /// Mean direction of the embeddings of one of [`tracks`](Self::tracks), a vector of length 1; `None` without an embedding.
+    #[must_use]
+    pub fn embedding(&self, id: TrackId) -> Option<&[f32]> {
+        let index = self.tracks.iter().position(|track| track.id == id)?;
+        self.appearances.get(index)?.vector()
+    }
+
     /// Stores the detections with a sufficient score, best first, and their embeddings.
     fn sort(&mut self, detections: &[Detection], embeddings: &[Option<Arc<[f32]>>]) {
         let min_score = self.stages.min_detection_score();

@@ -1,6 +1,8 @@
 //! Selects the detections of one source after inference, by score and class. The detector does not distinguish sources, as one
 //! batch has frames of several.
 
+use std::sync::Arc;
+
 use jetwatch_config::SourceConfig;
 use jetwatch_detect::{ClassFilter, DetectError};
 use jetwatch_types::Detection;
@@ -24,10 +26,19 @@ impl DetectionFilter {
         })
     }
 
-    /// Removes the other detections; the order stays.
-    pub(crate) fn apply(&self, detections: &mut Vec<Detection>) {
-        detections
-            .retain(|found| found.score >= self.min_score && self.classes.accepts(found.class));
+    /// Removes the other detections and their embeddings, of which there is one for each detection or none at all; the order stays.
+    pub(crate) fn apply(
+        &self,
+        detections: &mut Vec<Detection>,
+        embeddings: &mut Vec<Option<Arc<[f32]>>>,
+    ) {
+        let keeps =
+            |found: &Detection| found.score >= self.min_score && self.classes.accepts(found.class);
+        if !embeddings.is_empty() {
+            let mut kept = detections.iter().map(&keeps);
+            embeddings.retain(|_| kept.next().unwrap_or(false));
+        }
+        detections.retain(keeps);
     }
 }
 
@@ -55,7 +66,11 @@ mod tests {
         let all = vec![found(0, 0.9), found(1, 0.4), found(2, 0.6), found(0, 0.5)];
         let kept = |keys: &str| {
             let mut left = all.clone();
-            filter(keys).expect("known labels").apply(&mut left);
+            let embedding = |found: &Detection| Some(Arc::from([found.score]));
+            let mut embeddings = left.iter().map(embedding).collect();
+            let filter = filter(keys).expect("known labels");
+            filter.apply(&mut left, &mut embeddings);
+            assert_eq!(embeddings, left.iter().map(embedding).collect::<Vec<_>>());
             left.iter()
                 .map(|one| (one.class, one.score))
                 .collect::<Vec<(u16, f32)>>()

@@ -9,7 +9,10 @@ use crossbeam_channel::{Receiver, Sender, never, select_biased};
 use jetwatch_publish::{Sink, SinkCounts};
 use jetwatch_record::{Overlay, Recording, RecordingEnd};
 use jetwatch_telemetry::{Heartbeat, Level, Recorder, Stage, StopToken};
-use jetwatch_types::{Detection, EventKind, FrameMeta, SourceId, SourceState, Track, TrackState};
+use jetwatch_track::Tracker;
+use jetwatch_types::{
+    Detection, EventKind, FrameMeta, SourceId, SourceState, Track, TrackEvent, TrackState,
+};
 
 mod analytics;
 mod camera;
@@ -55,6 +58,8 @@ pub(super) struct TrackStage {
     pub(super) recorder: Recorder,
     pub(super) stats_interval: Duration,
     pub(super) every_frame: bool,
+    /// Whether events of type new and end carry the embedding of the track.
+    pub(super) output_embedding: bool,
     pub(super) frame_callback: Option<FrameCallback>,
     pub(super) recording: Option<Recording>,
     pub(super) observer: Option<Arc<dyn PipelineObserver>>,
@@ -210,6 +215,7 @@ impl TrackStage {
         let FrameResult {
             meta,
             mut detections,
+            mut embeddings,
             gray,
             full_image,
         } = frame;
@@ -223,17 +229,25 @@ impl TrackStage {
             {
                 source.tracker.compensate(&motion);
             }
-            let tracks = match &mut detections {
+            match &mut detections {
                 Some(detections) => {
-                    source.filter.apply(detections);
-                    source.tracker.update(detections)
+                    source.filter.apply(detections, &mut embeddings);
+                    source
+                        .tracker
+                        .update_with_embeddings(detections, &embeddings);
                 }
-                None => source.tracker.coast(),
-            };
+                None => {
+                    source.tracker.coast();
+                }
+            }
+            let tracks = source.tracker.tracks();
             if let (Some(camera), Some(_)) = (&mut source.camera, &detections) {
                 camera.set_tracks(tracks);
             }
             source.lifecycle.step(&meta, tracks, &mut source.events);
+            if self.output_embedding {
+                add_embeddings(&source.tracker, &mut source.events);
+            }
             if let Some(analytics) = &mut source.analytics {
                 analytics.step(&meta, tracks, &source.lifecycle, &source.events);
             }
@@ -388,6 +402,9 @@ impl TrackStage {
         };
         source.tracker.finish();
         source.lifecycle.finish(&mut source.events);
+        if self.output_embedding {
+            add_embeddings(&source.tracker, &mut source.events);
+        }
         if let Some(analytics) = &mut source.analytics {
             analytics.finish(&source.lifecycle, &source.events);
         }
@@ -413,6 +430,15 @@ impl TrackStage {
                 .map(|sink| sink.close(SINK_CLOSE_TIMEOUT))
                 .sum(),
             recording: self.recording.map(Recording::close),
+        }
+    }
+}
+
+/// Adds the embeddings of the tracks to their first and last events.
+fn add_embeddings(tracker: &Tracker, events: &mut [TrackEvent]) {
+    for event in events {
+        if event.kind != EventKind::Update {
+            event.embedding = tracker.embedding(event.after.id).map(Arc::from);
         }
     }
 }

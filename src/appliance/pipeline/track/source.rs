@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::ops::{Index, IndexMut};
+use std::sync::Arc;
 
 use crossbeam_channel::Sender;
 
@@ -71,6 +72,8 @@ pub(crate) struct FrameResult {
     pub(crate) meta: FrameMeta,
     /// `None`: the frame skipped the network.
     pub(crate) detections: Option<Vec<Detection>>,
+    /// One for each detection, where their appearance is computed; else empty.
+    pub(crate) embeddings: Vec<Option<Arc<[f32]>>>,
     /// For the motion of the camera; `None` where it is not estimated, or the CPU cannot read the image.
     pub(crate) gray: Option<GrayImage>,
     /// The full image, where a later step may need it.
@@ -83,6 +86,7 @@ impl FrameResult {
         Self {
             meta,
             detections: None,
+            embeddings: Vec::new(),
             gray: None,
             full_image,
         }

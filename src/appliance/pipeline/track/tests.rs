@@ -83,6 +83,7 @@ impl TrackStageFixture {
             recorder,
             stats_interval: Duration::from_secs(60),
             every_frame: false,
+            output_embedding: false,
             frame_callback: None,
             recording: None,
             observer: None,
@@ -122,6 +123,7 @@ impl TrackStageFixture {
             FrameResult {
                 meta,
                 detections: Some(vec![found]),
+                embeddings: Vec::new(),
                 gray: None,
                 full_image: None,
             },
