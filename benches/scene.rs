@@ -15,6 +15,7 @@ fn scene(seed: u64, objects: u32) -> Scene {
         height: 360,
         fps: 30,
         frames: None,
+        shake: 0,
         pacing: Pacing::Unlimited,
     })
 }

@@ -14,6 +14,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("pipeline", 3),
     ("source", 2),
     ("detect", 2),
+    ("motion", 2),
     ("track", 2),
     ("analytics", 2),
     ("record", 2),

@@ -572,6 +572,26 @@ fn conflicting_secondary_networks_are_rejected() {
             "[{name: a, model: m, on: {clases: [car]}}]",
             "secondary[0].on.clases: unknown key; did you mean `classes`?",
         ),
+        (
+            "[{name: a, model: m}]\ntracker: {appearance: b}",
+            "f.yaml:7: tracker.appearance: there is no secondary network of this name; known here: a",
+        ),
+        (
+            "[{name: a, model: m}]\ntracker: {output_embedding: true}",
+            "f.yaml:7: tracker.output_embedding: nothing computes embeddings; name a secondary network in tracker.appearance",
+        ),
+        (
+            "[{name: a, model: m}, {name: b, model: m, on: {secondary: a}}]\ntracker: {appearance: b}",
+            "secondary[1].on: tracker.appearance names this network, which runs before there are tracks; remove `on.secondary`",
+        ),
+        (
+            "[{name: a, model: m}, {name: b, model: m, on: {secondary: a}}]\ntracker: {appearance: a}",
+            "secondary[1].on: `a` gives embeddings for tracker.appearance, and no objects; run on tracked objects",
+        ),
+        (
+            "[{name: a, model: m}]\ntracker: {camera_motion: affine}",
+            "f.yaml:7: tracker.camera_motion: found \"affine\", expected one of off, similarity",
+        ),
         ("[]", "secondary: found an empty list"),
     ];
     for (networks, wanted) in cases {

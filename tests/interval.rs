@@ -59,6 +59,7 @@ fn score(frames: &[Value]) -> ClearMot {
         height: 180,
         fps: 30,
         frames: Some(FRAMES),
+        shake: 0,
         pacing: Pacing::Unlimited,
     });
     let mut counter = ClearMotCounter::new(0.5);

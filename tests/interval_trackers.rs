@@ -58,6 +58,7 @@ fn truth(seed: u64) -> Vec<Vec<GroundTruthBox>> {
         height: 360,
         fps: 30,
         frames: Some(FRAMES),
+        shake: 0,
         pacing: Pacing::Unlimited,
     });
     (0..FRAMES).map(|index| scene.truth(index)).collect()

@@ -30,7 +30,7 @@ fn ten_sources_restarted_hundred_times_do_not_leak() {
             let uri = match index % 3 {
                 0 => SourceUri::File(clip.clone()),
                 1 => SourceUri::Launch("videotestsrc is-live=true ! video/x-raw,width=160,height=120,framerate=100/1 ! identity".to_owned()),
-                _ => SourceUri::Synthetic(SyntheticScene { seed: index, objects: 4, width: 160, height: 120, fps: 100, frames: None, pacing: Pacing::Realtime }),
+                _ => SourceUri::Synthetic(SyntheticScene { seed: index, objects: 4, width: 160, height: 120, fps: 100, frames: None, shake: 0, pacing: Pacing::Realtime }),
             };
             let mut config = config(uri);
             config.name = format!("cam{index}");

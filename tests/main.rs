@@ -3,10 +3,12 @@
 mod support;
 
 mod accuracy;
+mod appearance;
 mod architecture;
 mod bench;
 mod bench_ablation;
 mod bench_clocks;
+mod camera_motion;
 mod closed_pipe;
 mod commands;
 mod config_example;

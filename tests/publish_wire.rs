@@ -131,6 +131,8 @@ fn messages() -> Vec<Value> {
         ..frame(8)
     };
     let events = [EventKind::New, EventKind::Update, EventKind::End].map(|kind| event(kind, 3));
+    let mut with_embedding = events.clone();
+    with_embedding[0].embedding = Some([0.6, -0.8].into());
     let tracks = [
         track(3),
         jetwatch_types::Track {
@@ -150,7 +152,7 @@ fn messages() -> Vec<Value> {
         Publication::Events {
             source: "cam",
             frame: &without_pts,
-            events: &events,
+            events: &with_embedding,
         },
         Publication::Frame {
             source: "cam",
@@ -438,6 +440,11 @@ fn events_carry_identity_times_and_boxes() {
     assert_eq!(
         (&new["before"], &end["after"]["state"]),
         (&Value::Null, &json!("ended"))
+    );
+    assert_eq!(new.get("embedding"), None, "only where it was requested");
+    assert_eq!(
+        messages[3]["embedding"].to_string(),
+        r#"{"vector":[0.6,-0.8]}"#
     );
 }
 

@@ -77,6 +77,7 @@ fn trajectories(seed: u64) -> BTreeMap<u32, (String, Vec<f32>)> {
         height: 180,
         fps: 30,
         frames: Some(FRAMES),
+        shake: 0,
         pacing: Pacing::Unlimited,
     });
     let mut ways: BTreeMap<u32, (String, Vec<f32>)> = BTreeMap::new();

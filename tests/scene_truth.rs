@@ -16,6 +16,7 @@ fn parameters(seed: u64, objects: u32) -> SyntheticScene {
         height: 360,
         fps: 30,
         frames: None,
+        shake: 0,
         pacing: Pacing::Unlimited,
     }
 }

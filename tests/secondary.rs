@@ -85,6 +85,7 @@ fn brightness(lines: &[Value]) -> BTreeMap<u64, Vec<f32>> {
         height: SIZE.height,
         fps: 30,
         frames: Some(FRAMES),
+        shake: 0,
         pacing: Pacing::Unlimited,
     });
     let stride = SIZE.width as usize * PIXEL_BYTES;

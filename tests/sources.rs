@@ -96,6 +96,7 @@ fn full_images_are_delivered_when_requested() {
         height: 180,
         fps: 30,
         frames: Some(10),
+        shake: 0,
         pacing: jetwatch_config::Pacing::Unlimited,
     };
     assert_eq!(with_full_images(SourceUri::Synthetic(scene)).len(), 10);
@@ -468,6 +469,7 @@ fn a_synthetic_scene_has_truth_and_ends_after_its_frames() {
         height: 360,
         fps: 30,
         frames: Some(40),
+        shake: 0,
         pacing: jetwatch_config::Pacing::Unlimited,
     };
     let (frames, result) =

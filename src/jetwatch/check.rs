@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 
-use jetwatch_config::{Broker, Config, SourceConfig, SourceUri};
+use jetwatch_config::{Broker, CameraMotionModel, Config, SourceConfig, SourceUri};
 use jetwatch_detect::{self as detect, DetectorFactory};
 use jetwatch_doctor::CheckReport;
 use jetwatch_pipeline as pipeline;
@@ -69,7 +69,7 @@ pub(super) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
         let context = CheckContext {
             surfaces: prepared
                 .as_ref()
-                .and_then(|prepared| check_surfaces(prepared, &machine, &mut lines)),
+                .and_then(|prepared| check_surfaces(&config, prepared, &machine, &mut lines)),
             machine,
         };
         if let Some(prepared) = &prepared {
@@ -98,6 +98,12 @@ fn check_detector(config: &Config, report: &mut CheckReport) -> Option<DetectorF
         Ok(prepared)
     });
     match prepared {
+        Ok(prepared) if pipeline::gives_embeddings(&prepared) => {
+            let model = prepared.model().to_owned();
+            let error = pipeline::PipelineError::DetectorEmbeddings { model };
+            report.failed("detector", &error.to_string());
+            None
+        }
         Ok(prepared) => {
             let text = format!(
                 "{}, {} labels, loaded in {} ms",
@@ -144,11 +150,19 @@ struct CheckContext {
 
 /// Whether the detector reads a Jetson's images in NVMM directly; no output on other machines.
 fn check_surfaces(
+    config: &Config,
     prepared: &DetectorFactory,
     machine: &Machine,
     report: &mut CheckReport,
 ) -> Option<Arc<NvmmReader>> {
     let release = machine.release?;
+    if config.tracker.camera_motion != CameraMotionModel::Off {
+        report.ok(
+            "images",
+            "copied out of NVMM: tracker.camera_motion reads them on the CPU",
+        );
+        return None;
+    }
     match prepared.surfaces(Some(release.major)) {
         Ok(Some(surfaces)) => {
             report.ok("images", "read by the GPU in NVMM, without a copy");

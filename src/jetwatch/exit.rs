@@ -80,7 +80,10 @@ pub(super) fn report(error: &anyhow::Error) -> Exit {
         Some(
             PipelineError::Config(_)
             | PipelineError::SecondaryClass { .. }
-            | PipelineError::SecondaryBatch { .. },
+            | PipelineError::SecondaryBatch { .. }
+            | PipelineError::AppearanceLayout { .. }
+            | PipelineError::UnusedEmbeddings { .. }
+            | PipelineError::DetectorEmbeddings { .. },
         ) => return Exit::Config,
         Some(PipelineError::Secondary { cause, .. }) => Some(cause.as_ref()),
         Some(PipelineError::Detect(detect)) => Some(detect.as_ref()),

@@ -132,6 +132,9 @@ fn check(map: &Map<'_>) {
     if let Some(templates) = map.list("source_templates") {
         template_rules::check(&templates, detector.as_ref());
     }
+    if let (Some(networks), Some(tracker)) = (map.list("secondary"), map.section("tracker")) {
+        secondary::check_appearance(&networks, &tracker);
+    }
 }
 
 fn check_count(map: &Map<'_>, count: usize) {

@@ -19,7 +19,7 @@ pub struct SecondaryConfig {
     /// Name of the network in attributes and statistics; unique, also when case is ignored.
     #[key(text = NAME, check = is_name)]
     pub name: String,
-    /// Model folder with its model.yaml: a classifier (layout softmax, logits or sigmoid) or a detector.
+    /// Model folder with its model.yaml: a classifier (layout softmax, logits or sigmoid), a detector, or, for tracker.appearance, a network for embeddings.
     pub model: PathBuf,
     /// Which of the model's files to use. Default: as for the detector.
     #[key(text = PRECISION)]
@@ -101,6 +101,49 @@ pub(super) fn resolve(networks: &mut [SecondaryConfig], maps: &[Map<'_>], detect
     // The lists differ in length only after a problem.
     for (network, parent) in networks.iter_mut().zip(parents) {
         network.on = parent.flatten();
+    }
+}
+
+/// Records what does not hold between the networks and `tracker.appearance`.
+pub(super) fn check_appearance(maps: &[Map<'_>], tracker: &Map<'_>) {
+    let Some(wanted) = tracker.text("appearance") else {
+        if tracker.boolean("output_embedding") == Some(true) && !tracker.has("appearance") {
+            let hint = "name a secondary network in tracker.appearance";
+            tracker.invalid(
+                "output_embedding",
+                "nothing computes embeddings",
+                Some(hint),
+            );
+        }
+        return;
+    };
+    let of_name = |map: &&Map<'_>| map.text("name").as_deref() == Some(&wanted);
+    let Some(network) = maps.iter().find(of_name) else {
+        let known: Vec<String> = maps.iter().filter_map(|map| map.text("name")).collect();
+        let hint = match known.is_empty() {
+            true => "add it to the list `secondary`".to_owned(),
+            false => format!("known here: {}", known.join(", ")),
+        };
+        let what = "there is no secondary network of this name";
+        tracker.invalid("appearance", what, Some(&hint));
+        return;
+    };
+    let parent_of = |map: &Map<'_>| OnKeys::from_map(&map.section("on")?)?.secondary;
+    if parent_of(network).is_some() {
+        let what = "tracker.appearance names this network, which runs before there are tracks";
+        let hint = "remove `on.secondary`";
+        network.invalid("on", what, Some(hint));
+    }
+    for map in maps {
+        if parent_of(map).as_ref() == Some(&wanted) {
+            let what =
+                format!("`{wanted}` gives embeddings for tracker.appearance, and no objects");
+            map.invalid(
+                "on",
+                &what,
+                Some("run on tracked objects or on another network"),
+            );
+        }
     }
 }
 

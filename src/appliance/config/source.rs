@@ -26,7 +26,7 @@ pub struct SourceConfig {
     /// Name of the source in topics and messages; unique, also when case is ignored.
     #[key(text = NAME, check = is_name)]
     pub name: String,
-    /// What to open: a path or file://, rtsp:// or rtsps://, v4l2:///dev/video0, csi://0, launch:ELEMENTS, images:FOLDER (its JPEG and PNG files), or synthetic://traffic with the parameters seed, objects, width, height, fps, frames, realtime.
+    /// What to open: a path or file://, rtsp:// or rtsps://, v4l2:///dev/video0, csi://0, launch:ELEMENTS, images:FOLDER (its JPEG and PNG files), or synthetic://traffic with the parameters seed, objects, width, height, fps, frames, shake, realtime.
     #[key(text = URI_FORMS, read = camera_keys::uri)]
     pub uri: SourceUri,
     /// Start over at the end. Files, and synthetic scenes with `frames`.

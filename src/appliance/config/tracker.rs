@@ -34,6 +34,21 @@ pub struct TrackerConfig {
     /// Detections below this score start no new track. Default: 0; bytetrack: 0.6.
     #[key(range = 0.0..=1.0, default_with = min_new_track_score)]
     pub min_new_track_score: f32,
+    /// The secondary network whose embeddings tell objects apart by their appearance (ReID); its layout is embedding. It runs on every detection, before detections and tracks are paired. Default: none.
+    #[key(text = "the name of a secondary network")]
+    pub appearance: Option<String>,
+    /// Share of the appearance in the similarity of a track and a detection, where both have an embedding; the rest is the overlap of their boxes.
+    #[key(range = 0.0..=1.0, default = 0.5)]
+    pub appearance_weight: f32,
+    /// Minimum cosine similarity of the embeddings of a track and a detection, where both have one; below it they are not paired.
+    #[key(range = 0.0..=1.0, default = 0.25)]
+    pub min_appearance_similarity: f32,
+    /// Whether the motion of the camera is estimated from the pixels of its frames, so that tracks follow it: similarity, for shifts, rotation and zoom, or off.
+    #[key(default = "off")]
+    pub camera_motion: CameraMotionModel,
+    /// Whether events of type new and end carry the embedding of the track; needs appearance.
+    #[key(default = false)]
+    pub output_embedding: bool,
     /// What ByteTrack does with detections of low score; the others do not read it.
     #[key(flatten)]
     pub bytetrack: ByteTrackConfig,
@@ -137,6 +152,15 @@ pub enum Association {
     Greedy,
     /// The assignment with the greatest total IOU.
     Optimal,
+}
+
+/// How the motion of a camera is described.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Words)]
+pub enum CameraMotionModel {
+    /// Not at all: the camera stands still.
+    Off,
+    /// As a shift, a rotation and a zoom of the whole image.
+    Similarity,
 }
 
 /// Which classes may be paired.

@@ -103,6 +103,9 @@ pub struct SyntheticScene {
     /// Frames until the end. Default: endless.
     #[key(range = 1..=1_000_000_000, unit = "frames")]
     pub frames: Option<u64>,
+    /// Largest shift of a camera that shakes, along each axis; it also turns and zooms a little. 0: a still camera.
+    #[key(range = 0..=200, unit = "pixels", default = 0)]
+    pub shake: u32,
     /// Paced like a camera (the newest frame wins); false: as fast as frames are taken, like a file.
     #[key(name = "realtime", value = ValueType::Boolean, default = true, read = pacing)]
     pub pacing: Pacing,
@@ -174,6 +177,7 @@ impl fmt::Display for SyntheticScene {
             height,
             fps,
             frames,
+            shake,
             pacing,
         } = self;
         write!(
@@ -182,6 +186,9 @@ impl fmt::Display for SyntheticScene {
         )?;
         if let Some(frames) = frames {
             write!(f, "&frames={frames}")?;
+        }
+        if *shake > 0 {
+            write!(f, "&shake={shake}")?;
         }
         f.write_str(if *pacing == Pacing::Unlimited {
             "&realtime=false"

@@ -73,6 +73,12 @@ impl Decoder {
         }));
         decoded
     }
+
+    /// The vector in `tensors`, the output of one image; `None` where the layout has none.
+    #[must_use]
+    pub fn embedding<'t>(&self, tensors: &[TensorView<'t>]) -> Option<&'t [f32]> {
+        self.output_decoder.embedding(tensors)
+    }
 }
 
 #[cfg(test)]

@@ -40,6 +40,8 @@ pub use labels::{ClassFilter, suggest_labels};
 pub use tensor::check_size;
 pub use tensorrt::LayerTime;
 
+use std::sync::Arc;
+
 use jetwatch_types::{Detection, Frame, Xyxy};
 
 /// Finds objects in batches of frames. Implementations: TensorRT, ONNX Runtime, and scripted from ground truth.
@@ -56,6 +58,11 @@ pub trait Detector {
         batch: &[Frame],
         results: &mut Vec<Vec<Detection>>,
     ) -> Result<(), DetectError>;
+
+    /// The embeddings of the frames of the last batch, in its order: vectors of length 1. Empty for layouts with boxes or labels.
+    fn embeddings(&self) -> &[Arc<[f32]>] {
+        &[]
+    }
 }
 
 /// A box that the network proposes, before suppression.

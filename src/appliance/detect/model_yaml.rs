@@ -24,7 +24,7 @@ use jetwatch_types::Size;
 /// Sides of the networks that jetwatch runs, in pixels.
 const SIDES: RangeInclusive<i64> = 32..=4096;
 
-/// Sides of classifiers, which look at small crops.
+/// Sides of classifiers and of networks for embeddings, which look at small crops.
 const CLASSIFIER_SIDES: RangeInclusive<i64> = 8..=4096;
 
 /// Maximum number of labels: classes travel as `u16`, and no detector of this family has more.
@@ -49,7 +49,13 @@ pub(super) fn read_spec(
         .get("input")
         .and_then(|node| node.map(InputKeys::KEYS))
         .and_then(|map| read_input(&map, output.as_ref()));
-    let labels = labels_of(&map, read_text);
+    let gives_labels = output
+        .as_ref()
+        .is_none_or(|output| !output.layout.is_embedding());
+    let labels = match gives_labels {
+        true => labels_of(&map, read_text),
+        false => no_labels(&map),
+    };
     let covers = match (map.get("covers"), &labels) {
         (None, _) => Some(Vec::new()),
         (Some(node), Some(labels)) => read_covers(&node, labels),
@@ -179,6 +185,20 @@ fn read_weights(node: &Node<'_>) -> Option<Vec<WeightsFile>> {
     weights.into_iter().collect()
 }
 
+/// The empty list; recorded where labels are given.
+fn no_labels(map: &Map<'_>) -> Option<Vec<String>> {
+    for key in ["labels", "labels_file", "covers"] {
+        if let Some(node) = map.get(key) {
+            return invalid(
+                &node,
+                "given with the layout embedding",
+                "no labels: the network gives a vector",
+            );
+        }
+    }
+    Some(Vec::new())
+}
+
 fn labels_of(map: &Map<'_>, read_text: FileReader<'_>) -> Option<Vec<String>> {
     let (node, labels) = match (map.get("labels"), map.get("labels_file")) {
         (Some(node), None) => {
@@ -297,8 +317,9 @@ fn digest(node: &Node<'_>) -> Option<Sha256Digest> {
 /// A side of the input, a multiple of what the layout demands. A layout that is not known yet demands nothing.
 fn side(map: &Map<'_>, key: &str, output: Option<&OutputSpec>) -> Option<u32> {
     let multiple = output.map_or(1, |output| output.layout.side_multiple());
-    let is_classifier = output.is_some_and(|output| output.layout.classifier().is_some());
-    let sides = if is_classifier {
+    let has_no_boxes = output
+        .is_some_and(|output| output.layout.classifier().is_some() || output.layout.is_embedding());
+    let sides = if has_no_boxes {
         CLASSIFIER_SIDES
     } else {
         SIDES

@@ -5,7 +5,7 @@
 //! by [`ort_library`].
 
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use ort::environment::Environment;
 use ort::value::{Outlet, TensorElementType, ValueType};
@@ -265,9 +265,14 @@ impl Detector for OnnxDetector {
         results: &mut Vec<Vec<Detection>>,
     ) -> Result<(), DetectError> {
         let (max_frames, slots) = (self.batch_size, self.session.slots());
+        self.postprocessor.begin_batch();
         run_chunked(batch, results, max_frames, slots, |frames, results| {
             self.run(frames, results)
         })
+    }
+
+    fn embeddings(&self) -> &[Arc<[f32]>] {
+        self.postprocessor.embeddings()
     }
 }
 

@@ -1,5 +1,7 @@
 //! Postprocessing for all runtimes: splits a batch into runs and turns the outputs of a run into detections per frame.
 
+use std::sync::Arc;
+
 use super::DetectError;
 use super::decode::{DecodeParams, Decoder};
 use super::decoders::spec::MAX_TENSORS;
@@ -14,6 +16,8 @@ pub(super) struct Postprocessor {
     /// Names of the outputs in the layout's order.
     tensors: Vec<String>,
     labels: usize,
+    /// One for each frame of the batch, where the layout gives embeddings.
+    embeddings: Vec<Arc<[f32]>>,
 }
 
 impl Postprocessor {
@@ -27,7 +31,18 @@ impl Postprocessor {
             decoder: Decoder::new(output_decoder, params),
             tensors: spec.output.tensors.clone(),
             labels: spec.labels.len(),
+            embeddings: Vec::new(),
         }
+    }
+
+    /// Forgets the embeddings of the batch before.
+    pub(super) fn begin_batch(&mut self) {
+        self.embeddings.clear();
+    }
+
+    /// The embeddings of the frames that were processed since [`begin_batch`](Self::begin_batch), each of length 1.
+    pub(super) fn embeddings(&self) -> &[Arc<[f32]>] {
+        &self.embeddings
     }
 
     /// Replaces `results` by the detections of `frames`, in source pixels. `letterboxes` has one entry per frame. `outputs`
@@ -52,9 +67,25 @@ impl Postprocessor {
             }
             let decoded = self.decoder.decode(parts, letterbox, detections);
             check_values(&decoded, parts, &frame.meta, &self.tensors, self.labels)?;
+            if let Some(vector) = self.decoder.embedding(parts) {
+                self.embeddings.push(unit_vector(vector));
+            }
         }
         Ok(())
     }
+}
+
+/// The vector scaled to length 1; zeros stay zeros.
+fn unit_vector(vector: &[f32]) -> Arc<[f32]> {
+    let square: f64 = vector.iter().map(|value| f64::from(*value).powi(2)).sum();
+    let factor = match square > 0.0 {
+        true => square.sqrt().recip(),
+        false => 0.0,
+    };
+    vector
+        .iter()
+        .map(|value| (f64::from(*value) * factor) as f32)
+        .collect()
 }
 
 /// Splits a batch of 1 to `max_frames` frames into runs of at most `slots` frames. Calls `run` for each, with the lists for
@@ -127,4 +158,16 @@ fn check_values(
         });
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vectors_get_length_one() {
+        assert_eq!(*unit_vector(&[3.0, -4.0]), [0.6, -0.8]);
+        assert_eq!(*unit_vector(&[0.0, 0.0]), [0.0, 0.0]);
+        assert_eq!(*unit_vector(&[1e30, 0.0]), [1.0, 0.0]);
+    }
 }

@@ -315,9 +315,14 @@ impl Detector for TensorRtDetector {
         results: &mut Vec<Vec<Detection>>,
     ) -> Result<(), DetectError> {
         let (max_frames, slots) = (self.batch_size, self.slots);
+        self.postprocessor.begin_batch();
         run_chunked(batch, results, max_frames, slots, |frames, results| {
             self.run(frames, results)
         })
+    }
+
+    fn embeddings(&self) -> &[Arc<[f32]>] {
+        self.postprocessor.embeddings()
     }
 }
 

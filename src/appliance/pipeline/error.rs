@@ -56,6 +56,36 @@ pub enum PipelineError {
         /// The model's name.
         model: String,
     },
+    /// The network for the appearance of detections gives no embeddings.
+    #[error(
+        "tracker.appearance: the secondary network `{name}` ({model}) gives no embeddings; its model.yaml needs `layout: embedding` in output"
+    )]
+    AppearanceLayout {
+        /// Its name in the configuration.
+        name: String,
+        /// The model's name.
+        model: String,
+    },
+    /// A secondary network gives embeddings that nothing reads.
+    #[error(
+        "{key} ({name}): {model} gives embeddings and no labels; name it in tracker.appearance"
+    )]
+    UnusedEmbeddings {
+        /// Its key in the configuration.
+        key: String,
+        /// Its name.
+        name: String,
+        /// The model's name.
+        model: String,
+    },
+    /// The detector gives embeddings.
+    #[error(
+        "detector.model: {model} gives embeddings and no boxes; add it to the list `secondary` and name it in tracker.appearance"
+    )]
+    DetectorEmbeddings {
+        /// The model's name.
+        model: String,
+    },
     /// A sink cannot be started.
     #[error("publish: {0}")]
     Publish(PublishError),

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::Sender;
 
 use jetwatch_detect::{DetectError, Detector, DetectorFactory};
+use jetwatch_motion::GrayReducer;
 use jetwatch_source::ImageSize;
 use jetwatch_telemetry::{Heartbeat, Level, Stage};
 use jetwatch_types::{BudgetedImage, Detection, Frame, FrameMeta, ImageBudget};
@@ -16,7 +17,8 @@ use jetwatch_types::{BudgetedImage, Detection, Frame, FrameMeta, ImageBudget};
 use super::PipelineError;
 use super::batcher::{Batcher, QueuedFrame};
 use super::options::{DetectorContext, DetectorDecorator};
-use super::track::TrackInput;
+use super::secondary::PendingResult;
+use super::track::{FrameResult, TrackInput};
 use super::workers::DetectorWorker;
 
 /// How batches are formed.
@@ -40,9 +42,32 @@ pub(super) struct InferContext {
     /// Size of the images that sources deliver.
     pub(super) image_size: ImageSize,
     pub(super) batcher: Arc<Batcher>,
-    pub(super) results: Sender<TrackInput>,
+    pub(super) results: ResultQueue,
     /// Limits the images kept for later stages; `None` where no stage needs them.
     pub(super) image_budget: Option<ImageBudget>,
+    /// Whether the tracking stage estimates the motion of the cameras.
+    pub(super) needs_gray: bool,
+}
+
+/// Where results go.
+#[derive(Clone)]
+pub(super) enum ResultQueue {
+    /// To the tracking stage.
+    Track(Sender<TrackInput>),
+    /// To the network for the appearance of detections, and from there to the tracking stage.
+    Appearance(Sender<PendingResult>),
+}
+
+impl ResultQueue {
+    /// Sends the result with this place in the order of its source; false where its receivers have ended.
+    fn send(&self, order: u64, result: FrameResult) -> bool {
+        match self {
+            Self::Track(results) => results
+                .send(TrackInput::Detections { order, result })
+                .is_ok(),
+            Self::Appearance(results) => results.send((order, result)).is_ok(),
+        }
+    }
 }
 
 /// One inference worker.
@@ -89,7 +114,8 @@ fn run_worker(
     let mut batch: Vec<Frame> = Vec::with_capacity(size);
     let mut pending: Vec<(u64, FrameMeta)> = Vec::with_capacity(size);
     let mut detections: Vec<Vec<Detection>> = Vec::with_capacity(size);
-    let mut full_images = Vec::with_capacity(size);
+    let mut images = Vec::with_capacity(size);
+    let mut reducer = context.needs_gray.then(GrayReducer::default);
     loop {
         heartbeat.idle();
         let mut batch_range = recorder.batch(Level::Detect, size);
@@ -116,17 +142,22 @@ fn run_worker(
         // Images return to their pool before this thread may wait for the tracking stage, but for the limited number that later
         // stages need.
         let keep = |frame| keep_full_image(image_budget.as_ref()?, frame, *image_size);
-        full_images.extend(batch.drain(..).map(keep));
+        images.extend(batch.drain(..).map(|frame| {
+            let gray = reducer.as_mut().and_then(|reducer| reducer.reduce(&frame));
+            (gray, keep(frame))
+        }));
         let results_of_batch = pending.drain(..).zip(detections.drain(..));
-        for (((order, meta), detections), full_image) in results_of_batch.zip(full_images.drain(..))
+        for (((order, meta), detections), (gray, full_image)) in
+            results_of_batch.zip(images.drain(..))
         {
-            let result = TrackInput::Detections {
-                order,
+            let result = FrameResult {
                 meta,
-                detections,
+                detections: Some(detections),
+                embeddings: Vec::new(),
+                gray,
                 full_image,
             };
-            if results.send(result).is_err() {
+            if !results.send(order, result) {
                 return Ok(());
             }
         }

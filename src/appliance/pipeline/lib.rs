@@ -55,7 +55,7 @@ pub use options::{
 pub use outputs::{embedded_broker, start_sinks};
 pub use preload::preload_frames;
 pub use report::{RunReport, SourceReport};
-pub use secondary::{PreparedSecondary, all_networks, prepare_secondary};
+pub use secondary::{PreparedSecondary, all_networks, gives_embeddings, prepare_secondary};
 pub use sources::needs_gstreamer;
 pub use threads::{join, spawn};
 pub use track::{FrameCallback, SINK_CLOSE_TIMEOUT};
@@ -98,6 +98,8 @@ pub struct Pipeline {
 struct Threads {
     /// Inference workers.
     workers: ThreadGroup,
+    /// Workers of the network for the appearance of detections; they end after the inference workers.
+    appearance: ThreadGroup,
     track: JoinHandle<TrackStageReport>,
     /// Workers of the secondary networks; they end after the tracking stage.
     secondary: ThreadGroup,
@@ -160,6 +162,7 @@ impl Pipeline {
         self.threads.monitors.join(&mut joiner);
         self.batcher.close_all();
         self.threads.workers.join(&mut joiner);
+        self.threads.appearance.join(&mut joiner);
         if let Some(observer) = &self.observer {
             observer.workers_ended();
         }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use jetwatch_config::{Config, Interval, SourceConfig, SourceUri};
+use jetwatch_config::{CameraMotionModel, Config, Interval, SourceConfig, SourceUri};
 use jetwatch_platform::Machine;
 use jetwatch_record::Overlay;
 use jetwatch_source::{
@@ -302,13 +302,17 @@ impl Sources {
     ) -> Result<TrackedSource, PipelineError> {
         let update_interval = config.publish.update_interval;
         let classes = &self.defaults.classes;
-        Ok(TrackedSource::new(
+        let tracked = TrackedSource::new(
             &source.name,
             tracker(config, source).with_classes(Arc::clone(classes)),
             TrackEventGenerator::new(update_interval),
             SourceAnalytics::new(source, classes, update_interval),
             DetectionFilter::new(source, classes, self.defaults.nms_iou)?,
-        ))
+        );
+        Ok(match config.tracker.camera_motion {
+            CameraMotionModel::Off => tracked,
+            CameraMotionModel::Similarity => tracked.with_camera_motion(),
+        })
     }
 
     fn source_context(

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
-use crossbeam_channel::Sender;
+use crossbeam_channel::{Sender, bounded};
 
-use jetwatch_config::{Config, ConfigError, SourceConfig};
+use jetwatch_config::{CameraMotionModel, Config, ConfigError, SourceConfig};
 use jetwatch_detect::DetectorFactory;
 use jetwatch_platform::{Machine, SysRoot};
 use jetwatch_record::{EncoderChoice, Recording};
@@ -19,11 +19,12 @@ use super::control::Control;
 use super::detector_status::DetectorStatusPublisher;
 use super::failure::FirstFailure;
 use super::health::ServiceNotifier;
-use super::infer::{BatchSettings, InferContext, InferWorker};
+use super::infer::{BatchSettings, InferContext, InferWorker, ResultQueue};
 use super::labels::{missing_group_labels, unknown_labels};
 use super::outputs::Sinks;
 use super::secondary::{
-    PreparedSecondary, SecondaryInference, SecondaryWorker, WorkerContext, prepare_secondary,
+    AppearanceContext, AppearanceWorker, PreparedSecondary, SecondaryInference, SecondaryWorker,
+    WorkerContext, gives_embeddings, prepare_secondary, take_appearance,
 };
 use super::sources::{SourceDefaults, Sources, max_skipped, needs_gstreamer};
 use super::stats::StatsCollector;
@@ -69,7 +70,14 @@ impl Pipeline {
             Arc::clone(&batcher),
             recorder.clone(),
         );
-        let stats = Arc::new(stats.with_secondary(secondary.counters()));
+        let appearance = models.appearance.map(|network| {
+            let (jobs, queue) = bounded(max_in_flight(config));
+            let context = AppearanceContext::new(&network, queue, inputs.clone());
+            (network, context, jobs)
+        });
+        let mut counters = secondary.counters();
+        counters.extend(appearance.iter().map(|(_, context, _)| context.counters()));
+        let stats = Arc::new(stats.with_secondary(counters));
 
         let track_stage = TrackStage {
             sources: SourceTable::default(),
@@ -81,6 +89,7 @@ impl Pipeline {
             recorder: recorder.clone(),
             stats_interval: config.publish.stats_interval,
             every_frame: config.publish.detections,
+            output_embedding: config.tracker.output_embedding,
             frame_callback: options.frame_callback,
             recording,
             observer: options.observer.clone(),
@@ -108,7 +117,7 @@ impl Pipeline {
                 requests: Arc::new(AtomicU64::new(0)),
             },
             nvmm_reader: match options.image_size {
-                ImageSize::Network => nvmm::nvmm_reader(&detector, &machine),
+                ImageSize::Network => nvmm::nvmm_reader(config, &detector, &machine),
                 // The CPU scales them.
                 ImageSize::Source => None,
             },
@@ -124,6 +133,7 @@ impl Pipeline {
             control: Control::new(config, options.config_loader, control_messages),
             threads: Threads {
                 workers: ThreadGroup::default(),
+                appearance: ThreadGroup::default(),
                 track,
                 secondary: ThreadGroup::default(),
                 monitors: ThreadGroup::default(),
@@ -150,17 +160,28 @@ impl Pipeline {
             },
             image_size: options.image_size,
             batcher: Arc::clone(&pipeline.batcher),
-            results: pipeline.inputs.clone(),
+            results: match &appearance {
+                Some((_, _, jobs)) => ResultQueue::Appearance(jobs.clone()),
+                None => ResultQueue::Track(pipeline.inputs.clone()),
+            },
             image_budget,
+            needs_gray: config.tracker.camera_motion != CameraMotionModel::Off,
         };
         let start_threads = || {
             pipeline.start_secondary(models.secondary, contexts, &recorder, &heartbeats)?;
+            if let Some((network, context, jobs)) = appearance {
+                // The workers end once the inference workers have dropped theirs.
+                drop(jobs);
+                pipeline.start_appearance(network, &context, &recorder, &heartbeats)?;
+            }
             pipeline.start_workers(config, &infer, &heartbeats)?;
             pipeline.sources.start(config)?;
             pipeline.control.start_listener(pipeline.broker.as_ref())?;
             pipeline.start_monitors(config, &options.root, machine, &heartbeats)
         };
-        match start_threads() {
+        let started = start_threads();
+        drop(infer);
+        match started {
             Ok(()) => Ok(pipeline),
             Err(error) => Err(pipeline.abort(error)),
         }
@@ -201,6 +222,30 @@ impl Pipeline {
             workers::start(&mut self.threads.secondary, network_workers, &self.failure)?;
         }
         Ok(())
+    }
+
+    /// Starts the workers of the network for the appearance of detections.
+    fn start_appearance(
+        &mut self,
+        network: PreparedSecondary,
+        context: &AppearanceContext,
+        recorder: &Recorder,
+        heartbeats: &Heartbeats,
+    ) -> Result<(), PipelineError> {
+        let network = Arc::new(network);
+        let worker = |index| {
+            let name = thread_names::secondary(network.name(), index);
+            let worker = AppearanceWorker {
+                index,
+                network: Arc::clone(&network),
+                context: context.clone(),
+                recorder: recorder.clone(),
+                heartbeat: heartbeats.register(&name),
+            };
+            (name, worker)
+        };
+        let network_workers = (0..network.workers()).map(worker).collect();
+        workers::start(&mut self.threads.appearance, network_workers, &self.failure)
     }
 
     /// Starts the inference workers.
@@ -265,6 +310,8 @@ impl Pipeline {
 struct Models {
     detector: Arc<DetectorFactory>,
     secondary: Vec<PreparedSecondary>,
+    /// The network for the appearance of detections.
+    appearance: Option<PreparedSecondary>,
     /// `None` where nothing is recorded.
     encoder: Option<EncoderChoice>,
 }
@@ -285,6 +332,10 @@ impl Models {
             None => None,
         };
         let detector = Arc::new(status.load(recorder)?);
+        if gives_embeddings(&detector) {
+            let model = detector.model().to_owned();
+            return Err(PipelineError::DetectorEmbeddings { model });
+        }
         let unknown = unknown_labels(config, detector.classes());
         if !unknown.is_empty() {
             return Err(ConfigError::new(unknown).into());
@@ -297,7 +348,7 @@ impl Models {
             source::gst::init(&config.log.gst_debug)?;
         }
         // The first network that cannot work is the error; the others are logged.
-        let secondary = prepare_secondary(config, detector.classes()).map_err(|problems| {
+        let mut secondary = prepare_secondary(config, detector.classes()).map_err(|problems| {
             let (first, others) = *problems;
             for other in others {
                 log::error!("{other}");
@@ -306,6 +357,7 @@ impl Models {
         })?;
         Ok(Self {
             detector,
+            appearance: take_appearance(config, &mut secondary),
             secondary,
             encoder,
         })
@@ -364,7 +416,17 @@ fn image_budget(config: &Config, records: bool, options: &Options) -> Option<Ima
     if !records && config.secondary.is_empty() {
         return None;
     }
-    let in_flight = max_in_flight(config);
+    let mut in_flight = max_in_flight(config);
+    if config.tracker.appearance.is_some() {
+        // As many wait for the network for the appearance, and one is with each of its workers.
+        in_flight += max_in_flight(config);
+        in_flight += config
+            .secondary
+            .iter()
+            .map(|network| network.workers)
+            .max()
+            .unwrap_or(0);
+    }
     let budget = match (options.overflow, records) {
         (OverflowPolicy::Drop, true) => {
             Recording::image_budget(in_flight + max_skipped(config), in_flight)

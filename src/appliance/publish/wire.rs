@@ -13,8 +13,8 @@ mod words;
 use std::time::{Duration, Instant, SystemTime};
 
 use self::body::{
-    AttributeBody, CountBody, DetectionsBody, DetectorBody, EventBody, FrameBody, GroupCountBody,
-    SecondaryBody, SourceBody, SourceStatsBody, StageBody, StatsBody, TrackBody,
+    AttributeBody, CountBody, DetectionsBody, DetectorBody, EmbeddingBody, EventBody, FrameBody,
+    GroupCountBody, SecondaryBody, SourceBody, SourceStatsBody, StageBody, StatsBody, TrackBody,
 };
 use self::machine::{MachineBody, ThrottlingBody, causes};
 pub(crate) use self::schema::version;
@@ -329,6 +329,10 @@ impl Encoder {
                 .as_ref()
                 .map(|track| self.track(track, frame.source_size)),
             after: self.track(&event.after, frame.source_size),
+            embedding: event
+                .embedding
+                .as_deref()
+                .map(|vector| EmbeddingBody { vector }),
         }
     }
 

@@ -200,6 +200,7 @@ impl TrackEventGenerator {
             started_at,
             frame_at: at,
             ended_at: None,
+            embedding: None,
         }
     }
 
@@ -267,6 +268,7 @@ impl Published {
             started_at: self.started_at,
             frame_at: at,
             ended_at: (kind == EventKind::End).then_some(self.last_matched_at),
+            embedding: None,
         }
     }
 }

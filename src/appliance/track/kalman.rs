@@ -4,7 +4,7 @@
 //! diagonal. The filter of seven or eight values therefore splits into four filters of two, a value and its rate, with the
 //! same result and no matrices. [`Tracker`](super::Tracker) keeps one for each track.
 
-use jetwatch_types::Xyxy;
+use jetwatch_types::{Similarity, Xyxy};
 
 /// The values that describe a box, and their noise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,6 +120,34 @@ impl KalmanBox {
         let measured = measure(self.model, xyxy);
         for ((axis, measured), variance) in self.axes.iter_mut().zip(measured).zip(variance) {
             axis.correct(measured, variance);
+        }
+    }
+
+    /// Moves the estimate into the coordinates of an image that `motion` maps the previous one to. The two positions keep
+    /// independent errors, which is exact without rotation.
+    pub(super) fn transform(&mut self, motion: &Similarity) {
+        let scale = motion.scale();
+        let [x, y, third, fourth] = &mut self.axes;
+        [x.value, y.value] = motion.point([x.value, y.value]);
+        [x.rate, y.rate] = motion.direction([x.rate, y.rate]);
+        let scales = match self.model {
+            MotionModel::AreaAspect => [scale * scale, 1.0],
+            MotionModel::AspectHeight => [1.0, scale],
+            MotionModel::WidthHeight => [scale, scale],
+        };
+        for (axis, scale) in [third, fourth].into_iter().zip(scales) {
+            axis.value *= scale;
+            axis.rate *= scale;
+        }
+        for (axis, scale) in self
+            .axes
+            .iter_mut()
+            .zip([scale, scale, scales[0], scales[1]])
+        {
+            let square = scale * scale;
+            axis.value_variance *= square;
+            axis.covariance *= square;
+            axis.rate_variance *= square;
         }
     }
 

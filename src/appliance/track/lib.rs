@@ -22,6 +22,7 @@
 //! Ids are assigned at confirmation, from 1, so that published ids have no gaps for false detections that
 //! last two frames; until then a track has [`UNCONFIRMED`]. With `max_lost_frames: 0` an Active track becomes Ended at once.
 
+mod appearance;
 mod assignment;
 mod events;
 mod hungarian;

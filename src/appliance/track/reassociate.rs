@@ -5,7 +5,7 @@
 //! of the height, that of velocities 1/160 of it per frame (Wojke and others, 2017, `kalman_filter.py`). A pair is accepted
 //! when the squared Mahalanobis distance is within the 95 % quantile for three independent values.
 
-use jetwatch_types::Xyxy;
+use jetwatch_types::{Similarity, Xyxy};
 
 /// Standard deviation of a position or a height, as a share of the height.
 const POSITION_STD: f32 = 1.0 / 20.0;
@@ -68,6 +68,18 @@ impl Trajectory {
     /// Adds `frames` to the age, when the track takes over the age of an older one.
     pub(super) fn shift_age(&mut self, frames: u32) {
         self.last_matched_age = self.last_matched_age.saturating_add(frames);
+    }
+
+    /// Moves the trajectory into the coordinates of an image that `motion` maps the previous one to.
+    pub(super) fn transform(&mut self, motion: &Similarity) {
+        for (middle, height) in [&mut self.first, &mut self.last] {
+            *middle = motion
+                .point(middle.map(f64::from))
+                .map(|value| value as f32);
+            *height *= motion.scale() as f32;
+        }
+        let velocity = motion.direction(self.velocity.map(f64::from));
+        self.velocity = velocity.map(|value| value as f32);
     }
 
     /// Squared Mahalanobis distance between the first observation of `newer` and the position predicted for it by this

@@ -13,9 +13,10 @@ use std::sync::Arc;
 
 use jetwatch_config::{ClassMatch, TrackerConfig, TrackerKind};
 use jetwatch_types::{
-    Classes, Detection, Track, TrackId, TrackState, Xyxy, intersection_over_union,
+    Classes, Detection, Similarity, Track, TrackId, TrackState, Xyxy, intersection_over_union,
 };
 
+use super::appearance::Appearance;
 use super::assignment::{Assigner, Candidate};
 use super::iou_index::IouIndex;
 use super::kalman::{KalmanBox, MotionModel, Visibility};
@@ -51,6 +52,10 @@ pub struct Tracker {
     frames_since_update: u32,
     /// The frame's detections in an order that does not depend on the detector.
     detections: Vec<Detection>,
+    /// Their places in what the detector gave.
+    order: Vec<usize>,
+    /// Their embeddings, in the same order; empty when there are none.
+    embeddings: Vec<Option<Arc<[f32]>>>,
     /// Index of their boxes.
     iou_index: IouIndex,
     /// All tracks in the order of their first detection. Ended ones stay until the next call, so that they are reported once.
@@ -61,6 +66,8 @@ pub struct Tracker {
     kalman_boxes: Vec<KalmanBox>,
     /// Trajectory of each track; empty when lost tracks are not reassociated.
     trajectories: Vec<Trajectory>,
+    /// Smoothed embedding of each track.
+    appearances: Vec<Appearance>,
     next_creation_id: u64,
     next_id: u64,
     candidates: Vec<Candidate>,
@@ -84,11 +91,14 @@ impl Tracker {
             frames_before_update: 0,
             frames_since_update: 0,
             detections: Vec::new(),
+            order: Vec::new(),
+            embeddings: Vec::new(),
             iou_index: IouIndex::default(),
             tracks: Vec::new(),
             creation_ids: Vec::new(),
             kalman_boxes: Vec::new(),
             trajectories: Vec::new(),
+            appearances: Vec::new(),
             next_creation_id: 0,
             next_id: 1,
             candidates: Vec::new(),
@@ -133,8 +143,22 @@ impl Tracker {
     /// The box of a matched track is that of its detection with IOU, and the filter's estimate with the other kinds. The box
     /// of a lost track is its last one, or the predicted one.
     pub fn update(&mut self, detections: &[Detection]) -> &[Track] {
+        self.update_with_embeddings(detections, &[])
+    }
+
+    /// Like [`update`](Self::update), with the appearance of the detections: one entry for each detection, in the same order,
+    /// `None` where it was not computed. Entries that are left out count as `None`.
+    ///
+    /// Where a track and a detection both have an embedding, their cosine similarity counts with
+    /// [`appearance_weight`](TrackerConfig::appearance_weight). Embeddings need no particular length; all of one network have
+    /// the same number of values.
+    pub fn update_with_embeddings(
+        &mut self,
+        detections: &[Detection],
+        embeddings: &[Option<Arc<[f32]>>],
+    ) -> &[Track] {
         self.remove_where(|track| track.state == TrackState::Ended);
-        self.sort(detections);
+        self.sort(detections, embeddings);
         self.predict();
         self.frames_before_update = std::mem::take(&mut self.frames_since_update);
         self.find_candidates();
@@ -152,6 +176,9 @@ impl Tracker {
             match detection {
                 Some(detection) => {
                     on_match(track, &self.detections[*detection]);
+                    if let Some(Some(embedding)) = self.embeddings.get(*detection) {
+                        self.appearances[index].observe(embedding);
+                    }
                     if let Some(path) = self.trajectories.get_mut(index) {
                         path.observe(&track.xyxy, track.age_frames);
                     }
@@ -165,7 +192,9 @@ impl Tracker {
                 None => on_miss(track, self.config.most_lost_frames()),
             }
         }
-        for (detection, track) in self.detections.iter().zip(&pairing.track_of_detection) {
+        for (index, (detection, track)) in
+            (self.detections.iter().zip(&pairing.track_of_detection)).enumerate()
+        {
             if track.is_none() && detection.score >= self.config.min_new_track_score {
                 self.tracks.push(start(detection));
                 self.creation_ids.push(self.next_creation_id);
@@ -173,6 +202,11 @@ impl Tracker {
                     self.model
                         .map(|model| KalmanBox::new(model, &detection.xyxy)),
                 );
+                let mut appearance = Appearance::default();
+                if let Some(Some(embedding)) = self.embeddings.get(index) {
+                    appearance.observe(embedding);
+                }
+                self.appearances.push(appearance);
                 if self.config.reassociate_frames > 0 {
                     self.trajectories.push(Trajectory::new(&detection.xyxy));
                 }
@@ -183,6 +217,24 @@ impl Tracker {
         self.remove_where(|track| track.state == TrackState::Ended && track.id == UNCONFIRMED);
         self.confirm();
         &self.tracks
+    }
+
+    /// Compensates the motion of the camera before the next [`update`](Self::update) or [`coast`](Self::coast): `motion` maps
+    /// the image of the previous frame to that of the next one. Boxes, estimated motion and trajectories of all tracks are moved
+    /// with it. A transform that is not finite is ignored.
+    pub fn compensate(&mut self, motion: &Similarity) {
+        if !motion.is_finite() || *motion == Similarity::IDENTITY {
+            return;
+        }
+        for track in &mut self.tracks {
+            track.xyxy = motion.xyxy(&track.xyxy);
+        }
+        for kalman_box in &mut self.kalman_boxes {
+            kalman_box.transform(motion);
+        }
+        for trajectory in &mut self.trajectories {
+            trajectory.transform(motion);
+        }
     }
 
     /// Ends all tracks at the end of the source and returns those that had been confirmed, now [`TrackState::Ended`].
@@ -210,16 +262,31 @@ impl Tracker {
         &self.creation_ids
     }
 
-    /// Stores the detections with a sufficient score, best first.
-    fn sort(&mut self, detections: &[Detection]) {
+    /// Mean direction of the embeddings of one of [`tracks`](Self::tracks), a vector of length 1; `None` without an embedding.
+    #[must_use]
+    pub fn embedding(&self, id: TrackId) -> Option<&[f32]> {
+        let index = self.tracks.iter().position(|track| track.id == id)?;
+        self.appearances.get(index)?.vector()
+    }
+
+    /// Stores the detections with a sufficient score, best first, and their embeddings.
+    fn sort(&mut self, detections: &[Detection], embeddings: &[Option<Arc<[f32]>>]) {
         let min_score = self.stages.min_detection_score();
-        self.detections.clear();
-        self.detections.extend(
-            detections
-                .iter()
-                .filter(|detection| min_score.is_none_or(|min| detection.score >= min)),
+        self.order.clear();
+        self.order.extend(
+            (0..detections.len())
+                .filter(|index| min_score.is_none_or(|min| detections[*index].score >= min)),
         );
-        self.detections.sort_unstable_by(canonical);
+        self.order
+            .sort_unstable_by(|a, b| canonical(&detections[*a], &detections[*b]));
+        self.detections.clear();
+        self.detections
+            .extend(self.order.iter().map(|index| detections[*index]));
+        self.embeddings.clear();
+        if !embeddings.is_empty() {
+            let of = |index: &usize| embeddings.get(*index).cloned().flatten();
+            self.embeddings.extend(self.order.iter().map(of));
+        }
     }
 
     /// Moves every track to its predicted box in this frame.
@@ -254,6 +321,11 @@ impl Tracker {
                 let Some(stage) = self.stages.stage(track.state, found.score) else {
                     continue;
                 };
+                let appearance =
+                    appearance_similarity(&self.appearances[index], &self.embeddings, detection);
+                if appearance.is_some_and(|it| it < self.config.min_appearance_similarity) {
+                    continue;
+                }
                 let iou = match stage.similarity {
                     SimilarityKind::Iou => iou,
                     SimilarityKind::IouTimesScore => iou * found.score.clamp(0.0, 1.0),
@@ -263,7 +335,11 @@ impl Tracker {
                         rank: stage.rank,
                         track: index,
                         detection,
-                        iou: stage.weight(iou),
+                        iou: with_appearance(
+                            stage.weight(iou),
+                            appearance,
+                            self.config.appearance_weight,
+                        ),
                     });
                 }
             }
@@ -284,7 +360,11 @@ impl Tracker {
                 let Some(stage) = self.stages.stage(track.state, found.score) else {
                     continue;
                 };
-                if !self.classes.are_alike(found.class, track.class) {
+                let appearance =
+                    appearance_similarity(&self.appearances[index], &self.embeddings, detection);
+                if !self.classes.are_alike(found.class, track.class)
+                    || appearance.is_some_and(|it| it < self.config.min_appearance_similarity)
+                {
                     continue;
                 }
                 let iou = intersection_over_union(
@@ -296,7 +376,11 @@ impl Tracker {
                         rank: stage.rank.saturating_add(BUFFERED_IOU_RANK),
                         track: index,
                         detection,
-                        iou: stage.weight(iou),
+                        iou: with_appearance(
+                            stage.weight(iou),
+                            appearance,
+                            self.config.appearance_weight,
+                        ),
                     });
                 }
             }
@@ -354,6 +438,10 @@ impl Tracker {
             else {
                 continue;
             };
+            let appearance = self.appearances[at].similarity_to(&self.appearances[index]);
+            if appearance.is_some_and(|it| it < self.config.min_appearance_similarity) {
+                continue;
+            }
             // Among equals, the older one.
             if best.is_none_or(|(least, _)| distance < least) {
                 best = Some((distance, at));
@@ -374,6 +462,10 @@ impl Tracker {
         track.hits = track.hits.saturating_add(hits);
         track.top_score = track.top_score.max(top_score);
         track.attributes = attributes;
+        let appearance = std::mem::take(&mut self.appearances[lost]);
+        if self.appearances[new] == Appearance::default() {
+            self.appearances[new] = appearance;
+        }
         // The trajectory continues with the age of the joined track.
         self.trajectories[new].shift_age(age.saturating_sub(track.age_frames));
         track.age_frames = age;
@@ -389,6 +481,7 @@ impl Tracker {
             if retained != index {
                 self.tracks.swap(retained, index);
                 self.creation_ids.swap(retained, index);
+                self.appearances.swap(retained, index);
                 if self.model.is_some() {
                     self.kalman_boxes.swap(retained, index);
                 }
@@ -402,7 +495,24 @@ impl Tracker {
         self.creation_ids.truncate(retained);
         self.kalman_boxes.truncate(retained);
         self.trajectories.truncate(retained);
+        self.appearances.truncate(retained);
     }
+}
+
+/// Cosine similarity of a track and a detection, where both have an embedding.
+fn appearance_similarity(
+    track: &Appearance,
+    embeddings: &[Option<Arc<[f32]>>],
+    detection: usize,
+) -> Option<f32> {
+    track.similarity(embeddings.get(detection)?.as_deref()?)
+}
+
+/// The weight of a pair by its overlap and its appearance.
+fn with_appearance(overlap: f32, appearance: Option<f32>, share: f32) -> f32 {
+    appearance.map_or(overlap, |it| {
+        (1.0 - share) * overlap + share * it.clamp(f32::EPSILON, 1.0)
+    })
 }
 
 /// A box enlarged on each side by this share of its width and height.

@@ -1,5 +1,6 @@
 //! Track events: the changes of a track that are published to subscribers.
 
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::Track;
@@ -30,4 +31,7 @@ pub struct TrackEvent {
     pub frame_at: SystemTime,
     /// Capture time of the last frame in which the object was detected; `Some` only for [`EventKind::End`].
     pub ended_at: Option<SystemTime>,
+    /// Mean direction of the embeddings of the track's detections, a vector of length 1; `Some` only for [`EventKind::New`] and
+    /// [`EventKind::End`], where it was requested.
+    pub embedding: Option<Arc<[f32]>>,
 }

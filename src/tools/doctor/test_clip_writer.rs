@@ -142,6 +142,7 @@ fn frames() -> Vec<u8> {
         height: SIZE.height,
         fps: 30,
         frames: None,
+        shake: 0,
         pacing: Pacing::Unlimited,
     });
     let row = SIZE.width as usize * 4;

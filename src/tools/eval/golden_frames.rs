@@ -39,6 +39,7 @@ pub fn golden_frames(
             height: 720,
             fps: 1,
             frames: Some(IMAGES_PER_SCENE),
+            shake: 0,
             pacing: Pacing::Unlimited,
         });
         frames.extend(preload_frames(

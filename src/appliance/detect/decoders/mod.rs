@@ -13,6 +13,7 @@ pub mod darknet;
 pub mod darknet_grids;
 pub mod detectnet_v2;
 pub mod detr;
+pub mod embedding;
 pub mod fastestdet;
 pub mod fcos;
 #[cfg(test)]
@@ -123,5 +124,10 @@ pub trait OutputDecoder: Debug + Send {
     /// Whether boxes of one object may overlap, so that they need non-maximum suppression.
     fn needs_suppression(&self) -> bool {
         true
+    }
+
+    /// The vector of the image, where the layout is [`embedding`].
+    fn embedding<'t>(&self, _tensors: &[TensorView<'t>]) -> Option<&'t [f32]> {
+        None
     }
 }

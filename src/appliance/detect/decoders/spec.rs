@@ -8,6 +8,7 @@ use super::darknet::Darknet;
 use super::darknet_grids::{DarknetGrids, DarknetGridsParameters};
 use super::detectnet_v2::{DetectNetParameters, DetectNetV2};
 use super::detr::{Detr, DetrParameters};
+use super::embedding::Embedding;
 use super::fastestdet::FastestDet;
 use super::fcos::{Fcos, FcosParameters};
 use super::gfl::{Gfl, GflParameters};
@@ -66,6 +67,8 @@ pub enum OutputLayout {
     Ssd(SsdParameters),
     /// See [`classifier`](super::classifier).
     Classifier(ClassifierScores),
+    /// See [`embedding`](super::embedding).
+    Embedding,
 }
 
 impl OutputLayout {
@@ -98,6 +101,7 @@ impl OutputLayout {
             Self::FastestDet => Box::new(FastestDet::new(input, classes, shapes)?),
             Self::Ssd(parameters) => Box::new(Ssd::new(parameters, input, classes, shapes)?),
             Self::Classifier(scores) => Box::new(Classifier::new(*scores, input, classes, shapes)?),
+            Self::Embedding => Box::new(Embedding::new(shapes)?),
         })
     }
 
@@ -117,7 +121,8 @@ impl OutputLayout {
             | Self::Gfl(_)
             | Self::PicoDetNms
             | Self::Ssd(_)
-            | Self::Classifier(_) => 1,
+            | Self::Classifier(_)
+            | Self::Embedding => 1,
         }
     }
 
@@ -128,6 +133,12 @@ impl OutputLayout {
             Self::Classifier(scores) => Some(*scores),
             _ => None,
         }
+    }
+
+    /// Whether the output is one vector for the whole image, and no label or box.
+    #[must_use]
+    pub const fn is_embedding(&self) -> bool {
+        matches!(self, Self::Embedding)
     }
 
     /// Whether the output has one row per object, so that its length differs from image to image. Such a network

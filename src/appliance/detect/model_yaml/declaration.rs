@@ -26,7 +26,7 @@ pub struct ModelKeys {
     /// The output tensors.
     #[key(value = ValueType::Map(OutputKeys::KEYS), required, read = elsewhere)]
     pub(super) output: (),
-    /// Names of the classes in the network's order. Either these or labels_file.
+    /// Names of the classes in the network's order. Either these or labels_file; neither with the layout embedding.
     #[key(value = ValueType::Texts("a name; quote it if it is a number"), read = elsewhere)]
     #[expect(dead_code, reason = "declared only")]
     pub(super) labels: Option<()>,

@@ -49,6 +49,7 @@ pub(super) enum Family {
     Softmax,
     Logits,
     Sigmoid,
+    Embedding,
 }
 
 /// The forms of a family's tensors, and its other keys.
@@ -225,6 +226,12 @@ const LAYOUTS: &[Layout] = &[
     Layout {
         name: "sigmoid",
         family: Family::Sigmoid,
+        tensor_forms: &[TensorForm::Name],
+        keys: &[],
+    },
+    Layout {
+        name: "embedding",
+        family: Family::Embedding,
         tensor_forms: &[TensorForm::Name],
         keys: &[],
     },

@@ -43,6 +43,7 @@ pub(super) fn read_parameters(
         Family::Softmax => Some(OutputLayout::Classifier(ClassifierScores::Softmax)),
         Family::Logits => Some(OutputLayout::Classifier(ClassifierScores::Logits)),
         Family::Sigmoid => Some(OutputLayout::Classifier(ClassifierScores::Sigmoid)),
+        Family::Embedding => Some(OutputLayout::Embedding),
     }
 }
 

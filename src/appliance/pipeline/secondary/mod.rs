@@ -10,6 +10,7 @@
 //! full is dropped and counted, and a result counts for its track whenever it arrives. So the primary detector is never delayed.
 //! Each network has threads of its own.
 
+mod appearance;
 mod counters;
 mod crop;
 mod network;
@@ -33,8 +34,10 @@ use self::crop::Crop;
 use self::network::{InFlightToken, Network};
 use self::votes::{Vote, Votes};
 
+pub(super) use self::appearance::{AppearanceContext, AppearanceWorker, PendingResult};
 pub(super) use self::counters::NamedCounters;
-pub use self::prepare::{PreparedSecondary, all_networks, prepare_secondary};
+pub(super) use self::prepare::take_appearance;
+pub use self::prepare::{PreparedSecondary, all_networks, gives_embeddings, prepare_secondary};
 pub(super) use self::worker::{SecondaryWorker, WorkerContext};
 
 /// Batches of crops that may wait for a network.

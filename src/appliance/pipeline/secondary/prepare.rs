@@ -10,6 +10,8 @@ use jetwatch_types::Classes;
 
 /// A secondary network that can run.
 pub struct PreparedSecondary {
+    /// Its place in the list of the configuration.
+    index: usize,
     pub(super) config: SecondaryConfig,
     pub(super) prepared: DetectorFactory,
     /// For each class of the parent, whether it is accepted; empty: all are.
@@ -34,6 +36,11 @@ impl PreparedSecondary {
     /// Loads the detector of a worker; called on its thread.
     pub(crate) fn make_detector(&self, worker: usize) -> Result<Box<dyn Detector>, DetectError> {
         self.prepared.create(worker)
+    }
+
+    /// The error of the pipeline for an error of this network.
+    pub(crate) fn error(&self, cause: DetectError) -> PipelineError {
+        failed(self.index, &self.config, cause)
     }
 
     /// Number of workers.
@@ -70,11 +77,12 @@ pub fn prepare_secondary(
     if let Some(first) = problems.next() {
         return Err(Box::new((first, problems.collect())));
     }
-    let prepared = config.secondary.iter().zip(opened).zip(accepted);
+    let prepared = networks().zip(opened).zip(accepted);
     Ok(prepared
-        .filter_map(|((config, prepared), classes)| {
+        .filter_map(|(((index, config), prepared), classes)| {
             let prepared = prepared?;
             Some(PreparedSecondary {
+                index,
                 config: config.clone(),
                 max_batch: if prepared.runs_single_frames() {
                     1
@@ -111,7 +119,57 @@ fn open(
             model: prepared.model().to_owned(),
         });
     }
+    check_layout(config, index, network, &prepared)?;
     Ok(prepared)
+}
+
+/// Only the network for the appearance gives embeddings.
+fn check_layout(
+    config: &Config,
+    index: usize,
+    network: &SecondaryConfig,
+    prepared: &DetectorFactory,
+) -> Result<(), PipelineError> {
+    let is_wanted = config.tracker.appearance.as_deref() == Some(network.name.as_str());
+    match (is_wanted, gives_embeddings(prepared)) {
+        (true, false) => Err(PipelineError::AppearanceLayout {
+            name: network.name.clone(),
+            model: prepared.model().to_owned(),
+        }),
+        (false, true) => Err(PipelineError::UnusedEmbeddings {
+            key: format!("secondary[{index}]"),
+            name: network.name.clone(),
+            model: prepared.model().to_owned(),
+        }),
+        (true, true) | (false, false) => Ok(()),
+    }
+}
+
+/// Whether the output of a network is a vector.
+#[must_use]
+pub fn gives_embeddings(prepared: &DetectorFactory) -> bool {
+    let spec = prepared.spec();
+    spec.is_some_and(|spec| spec.output.layout.is_embedding())
+}
+
+/// Takes the network that `tracker.appearance` names out of `networks`, which are all of `config`.
+pub(crate) fn take_appearance(
+    config: &Config,
+    networks: &mut Vec<PreparedSecondary>,
+) -> Option<PreparedSecondary> {
+    let wanted = config.tracker.appearance.as_deref()?;
+    let place = networks
+        .iter()
+        .position(|network| network.name() == wanted)?;
+    let network = networks.remove(place);
+    for other in networks {
+        // None runs on it: the configuration was checked.
+        other.config.on = other
+            .config
+            .on
+            .map(|on| if on > place { on - 1 } else { on });
+    }
+    Some(network)
 }
 
 /// The settings of all networks of `config`, each as a detector of its own: the primary one, then the secondary ones.

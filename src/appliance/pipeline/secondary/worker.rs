@@ -11,6 +11,7 @@ use jetwatch_resize::{Filter, Resizer};
 use jetwatch_telemetry::{Heartbeat, Level, Recorder, Stage};
 use jetwatch_types::{Detection, Frame, FrameMeta, Image, Letterbox, PIXEL_BYTES, PixelPool};
 
+use super::crop::Crop;
 use super::network::Network;
 use super::votes::Vote;
 use super::{CropJob, PreparedSecondary, SecondaryResult};
@@ -56,11 +57,7 @@ impl DetectorWorker for SecondaryWorker {
     }
 
     fn error(&self, cause: DetectError) -> PipelineError {
-        PipelineError::Secondary {
-            key: format!("secondary[{}]", self.context.index),
-            name: self.network.name().to_owned(),
-            cause: Box::new(cause),
-        }
+        self.network.error(cause)
     }
 }
 
@@ -141,27 +138,15 @@ impl WorkerContext {
 
     /// A crop as a frame of its own, scaled for the network.
     fn frame(&self, job: &CropJob, resizer: &mut Resizer) -> Frame {
-        let source_size = job.crop.source_size();
-        let inner = Letterbox::new(source_size, self.network.input, self.network.placement).inner;
-        let stride = inner.width as usize * PIXEL_BYTES;
-        let mut scaled = self.pool.acquire(stride * inner.height as usize);
-        let (pixels, size) = job.crop.pixels();
-        resizer.scale(pixels, size, inner, Filter::Triangle, scaled.as_mut());
-        Frame {
-            meta: FrameMeta {
-                source: job.source,
-                seq: job.seq,
-                pts: None,
-                captured_at: SystemTime::UNIX_EPOCH,
-                received_at: job.queued_at,
-                source_size,
-            },
-            crop: None,
-            image: Image::new(inner, stride, Box::new(scaled))
-                .expect("the memory was taken for this size"),
-            full_image: None,
-            truth: Vec::new(),
-        }
+        let meta = FrameMeta {
+            source: job.source,
+            seq: job.seq,
+            pts: None,
+            captured_at: SystemTime::UNIX_EPOCH,
+            received_at: job.queued_at,
+            source_size: job.crop.source_size(),
+        };
+        scaled_frame(&job.crop, &self.network, meta, &self.pool, resizer)
     }
 
     /// The detections in a crop as votes: the best one of each class, which comes first.
@@ -205,5 +190,32 @@ impl WorkerContext {
             }
             child.counters.eligible(objects);
         }
+    }
+}
+
+/// A crop as a frame of its own, scaled for `network`; `meta` is that of the frame which it was cut out of.
+pub(super) fn scaled_frame(
+    crop: &Crop,
+    network: &Network,
+    meta: FrameMeta,
+    pool: &PixelPool,
+    resizer: &mut Resizer,
+) -> Frame {
+    let source_size = crop.source_size();
+    let inner = Letterbox::new(source_size, network.input, network.placement).inner;
+    let stride = inner.width as usize * PIXEL_BYTES;
+    let mut scaled = pool.acquire(stride * inner.height as usize);
+    let (pixels, size) = crop.pixels();
+    resizer.scale(pixels, size, inner, Filter::Triangle, scaled.as_mut());
+    Frame {
+        meta: FrameMeta {
+            source_size,
+            ..meta
+        },
+        crop: None,
+        image: Image::new(inner, stride, Box::new(scaled))
+            .expect("the memory was taken for this size"),
+        full_image: None,
+        truth: Vec::new(),
     }
 }

@@ -36,28 +36,45 @@ impl DetectionFilter {
     }
 
     /// Removes the other detections, and those that overlap a better one of another label of their group: one object that
-    /// the network took for two. The order, best first, stays.
-    pub(crate) fn apply(&self, detections: &mut Vec<Detection>) {
-        detections
-            .retain(|found| found.score >= self.min_score && self.filter.accepts(found.class));
-        if self.classes.groups().is_empty() {
-            return;
-        }
+    /// the network took for two. Their embeddings, of which there is one for each detection or none at all, go with them.
+    /// The order, best first, stays.
+    pub(crate) fn apply(
+        &self,
+        detections: &mut Vec<Detection>,
+        embeddings: &mut Vec<Option<Arc<[f32]>>>,
+    ) {
+        let has_embeddings = !embeddings.is_empty();
         let mut kept = 0;
         for index in 0..detections.len() {
             let found = detections[index];
-            let repeats = |better: &Detection| {
+            if !self.selects(&found) || self.repeats_one_of(&detections[..kept], &found) {
+                continue;
+            }
+            // The elements up to `kept` were already compared, so nothing is lost.
+            detections[kept] = found;
+            if has_embeddings {
+                embeddings.swap(kept, index);
+            }
+            kept += 1;
+        }
+        detections.truncate(kept);
+        if has_embeddings {
+            embeddings.truncate(kept);
+        }
+    }
+
+    fn selects(&self, found: &Detection) -> bool {
+        found.score >= self.min_score && self.filter.accepts(found.class)
+    }
+
+    /// Whether one of `better` is of another label of the same group, and overlaps.
+    fn repeats_one_of(&self, better: &[Detection], found: &Detection) -> bool {
+        !self.classes.groups().is_empty()
+            && better.iter().any(|better| {
                 better.class != found.class
                     && self.classes.are_alike(better.class, found.class)
                     && intersection_over_union(&better.xyxy, &found.xyxy) > self.nms_iou
-            };
-            if !detections[..kept].iter().any(repeats) {
-                // The elements up to `kept` were already compared, so nothing is lost.
-                detections[kept] = found;
-                kept += 1;
-            }
-        }
-        detections.truncate(kept);
+            })
     }
 }
 
@@ -90,7 +107,11 @@ mod tests {
         let all = vec![found(0, 0.9), found(1, 0.4), found(2, 0.6), found(0, 0.5)];
         let kept = |keys: &str| {
             let mut left = all.clone();
-            filter(keys).expect("known labels").apply(&mut left);
+            let embedding = |found: &Detection| Some(Arc::from([found.score]));
+            let mut embeddings = left.iter().map(embedding).collect();
+            let filter = filter(keys).expect("known labels");
+            filter.apply(&mut left, &mut embeddings);
+            assert_eq!(embeddings, left.iter().map(embedding).collect::<Vec<_>>());
             left.iter()
                 .map(|one| (one.class, one.score))
                 .collect::<Vec<(u16, f32)>>()
@@ -122,7 +143,19 @@ mod tests {
         ];
         let kept = |keys: &str| {
             let mut left = all.clone();
-            filter(keys).expect("known names").apply(&mut left);
+            let mut embeddings = left
+                .iter()
+                .map(|found| Some(Arc::from([found.score])))
+                .collect();
+            filter(keys)
+                .expect("known names")
+                .apply(&mut left, &mut embeddings);
+            let scores: Vec<_> = embeddings
+                .iter()
+                .flatten()
+                .map(|it: &Arc<[f32]>| it[0])
+                .collect();
+            assert_eq!(scores, left.iter().map(|it| it.score).collect::<Vec<_>>());
             left.iter()
                 .map(|one| (one.class, one.score))
                 .collect::<Vec<(u16, f32)>>()

@@ -7,9 +7,9 @@ use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use jetwatch_platform::throttling::ThrottleEvent;
 use jetwatch_publish::{ReloadStatus, Reply};
 use jetwatch_record::Overlay;
-use jetwatch_types::{BudgetedImage, Detection, FrameMeta, OverflowPolicy, SourceId, SourceState};
+use jetwatch_types::{BudgetedImage, FrameMeta, OverflowPolicy, SourceId, SourceState};
 
-use super::TrackedSource;
+use super::{FrameResult, TrackedSource};
 use crate::secondary::SecondaryResult;
 
 /// Inputs that may wait, where their number is limited.
@@ -21,13 +21,7 @@ const CONTROL_DEPTH: usize = 64;
 /// What must stay in order with the frames.
 pub(crate) enum TrackInput {
     /// An inference worker has the detections of a frame.
-    Detections {
-        order: u64,
-        meta: FrameMeta,
-        detections: Vec<Detection>,
-        /// The full image, where a later step may need it.
-        full_image: Option<BudgetedImage>,
-    },
+    Detections { order: u64, result: FrameResult },
     /// A frame that skipped the network.
     Skipped {
         order: u64,

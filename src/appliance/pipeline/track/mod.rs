@@ -9,12 +9,13 @@ use crossbeam_channel::{Receiver, Sender, never, select_biased};
 use jetwatch_publish::{Sink, SinkCounts};
 use jetwatch_record::{Overlay, Recording, RecordingEnd};
 use jetwatch_telemetry::{Heartbeat, Level, Recorder, Stage, StopToken};
+use jetwatch_track::Tracker;
 use jetwatch_types::{
-    BudgetedImage, Classes, Detection, EventKind, FrameMeta, SourceId, SourceState, Track,
-    TrackState,
+    Classes, Detection, EventKind, FrameMeta, SourceId, SourceState, Track, TrackEvent, TrackState,
 };
 
 mod analytics;
+mod camera;
 mod filter;
 mod group_counts;
 mod messages;
@@ -26,8 +27,7 @@ pub(super) use analytics::SourceAnalytics;
 pub(super) use filter::DetectionFilter;
 pub(super) use messages::{ControlMessage, TrackInput, control_channel, input_channel};
 use publishing::publish;
-use source::PendingFrame;
-pub(super) use source::{SourceTable, TrackedSource};
+pub(super) use source::{FrameResult, SourceTable, TrackedSource};
 
 use super::batcher::Batcher;
 use super::options::PipelineObserver;
@@ -58,6 +58,8 @@ pub(super) struct TrackStage {
     pub(super) recorder: Recorder,
     pub(super) stats_interval: Duration,
     pub(super) every_frame: bool,
+    /// Whether events of type new and end carry the embedding of the track.
+    pub(super) output_embedding: bool,
     pub(super) frame_callback: Option<FrameCallback>,
     pub(super) recording: Option<Recording>,
     pub(super) observer: Option<Arc<dyn PipelineObserver>>,
@@ -127,17 +129,12 @@ impl TrackStage {
     /// Processes one input; breaks after the last.
     fn process(&mut self, input: TrackInput, inputs: &Receiver<TrackInput>) -> ControlFlow<()> {
         match input {
-            TrackInput::Detections {
-                order,
-                meta,
-                detections,
-                full_image,
-            } => self.on_frame_result(order, (meta, Some(detections), full_image)),
+            TrackInput::Detections { order, result } => self.on_frame_result(order, result),
             TrackInput::Skipped {
                 order,
                 meta,
                 full_image,
-            } => self.on_frame_result(order, (meta, None, full_image)),
+            } => self.on_frame_result(order, FrameResult::skipped(meta, full_image)),
             TrackInput::SecondaryResult(result) => self.on_secondary_result(result),
             TrackInput::SourceAdded {
                 id,
@@ -166,18 +163,15 @@ impl TrackStage {
         ControlFlow::Continue(())
     }
 
-    fn on_frame_result(&mut self, order: u64, frame: PendingFrame) {
-        let id = frame.0.source;
+    fn on_frame_result(&mut self, order: u64, frame: FrameResult) {
+        let id = frame.meta.source;
         let mut due = Vec::new();
         let reorder = &mut self.sources[id.index()].reorder;
         let first = reorder.next();
         reorder.push(order, frame, |item| due.push(item));
-        for (given, (meta, mut detections, full_image)) in (first..).zip(due) {
+        for (given, frame) in (first..).zip(due) {
             self.publish_states(id, given);
-            if let Some(detections) = &mut detections {
-                self.sources[id.index()].filter.apply(detections);
-            }
-            self.process_frame(meta, detections.as_deref(), full_image);
+            self.process_frame(frame);
         }
         self.publish_states(id, self.sources[id.index()].reorder.next());
         self.end_if_drained(id);
@@ -217,22 +211,43 @@ impl TrackStage {
     }
 
     /// Processes one frame of a source; without detections it skipped the network.
-    fn process_frame(
-        &mut self,
-        meta: FrameMeta,
-        detections: Option<&[Detection]>,
-        full_image: Option<BudgetedImage>,
-    ) {
+    fn process_frame(&mut self, frame: FrameResult) {
+        let FrameResult {
+            meta,
+            mut detections,
+            mut embeddings,
+            gray,
+            full_image,
+        } = frame;
         let recorder = self.recorder.clone();
         let batch_range = recorder.batch(Level::Track, 1);
         let source = &mut self.sources[meta.source.index()];
         {
             let _range = recorder.range_with_payload(Stage::Track, 1, meta.seq);
-            let tracks = match detections {
-                Some(detections) => source.tracker.update(detections),
-                None => source.tracker.coast(),
-            };
+            if let (Some(camera), Some(detections)) = (&mut source.camera, &detections)
+                && let Some(motion) = camera.estimate(gray.as_ref(), detections)
+            {
+                source.tracker.compensate(&motion);
+            }
+            match &mut detections {
+                Some(detections) => {
+                    source.filter.apply(detections, &mut embeddings);
+                    source
+                        .tracker
+                        .update_with_embeddings(detections, &embeddings);
+                }
+                None => {
+                    source.tracker.coast();
+                }
+            }
+            let tracks = source.tracker.tracks();
+            if let (Some(camera), Some(_)) = (&mut source.camera, &detections) {
+                camera.set_tracks(tracks);
+            }
             source.lifecycle.step(&meta, tracks, &mut source.events);
+            if self.output_embedding {
+                add_embeddings(&source.tracker, &mut source.events);
+            }
             if let Some(analytics) = &mut source.analytics {
                 analytics.step(&meta, tracks, &source.lifecycle, &source.events);
             }
@@ -252,7 +267,7 @@ impl TrackStage {
                 .attach_attributes(meta.source, &mut source.visible_tracks);
         }
         if let Some(callback) = &mut self.frame_callback {
-            callback(&meta, detections, &source.visible_tracks);
+            callback(&meta, detections.as_deref(), &source.visible_tracks);
         }
         {
             let _range = recorder.range_with_payload(Stage::Publish, 1, meta.seq);
@@ -379,11 +394,17 @@ impl TrackStage {
 
     fn end_tracks(&mut self, id: SourceId) {
         let source = &mut self.sources[id.index()];
+        if let Some(camera) = &mut source.camera {
+            camera.reset();
+        }
         let Some(meta) = source.last_meta.take() else {
             return;
         };
         source.tracker.finish();
         source.lifecycle.finish(&mut source.events);
+        if self.output_embedding {
+            add_embeddings(&source.tracker, &mut source.events);
+        }
         if let Some(analytics) = &mut source.analytics {
             analytics.finish(&source.lifecycle, &source.events);
         }
@@ -409,6 +430,15 @@ impl TrackStage {
                 .map(|sink| sink.close(SINK_CLOSE_TIMEOUT))
                 .sum(),
             recording: self.recording.map(Recording::close),
+        }
+    }
+}
+
+/// Adds the embeddings of the tracks to their first and last events.
+fn add_embeddings(tracker: &Tracker, events: &mut [TrackEvent]) {
+    for event in events {
+        if event.kind != EventKind::Update {
+            event.embedding = tracker.embedding(event.after.id).map(Arc::from);
         }
     }
 }

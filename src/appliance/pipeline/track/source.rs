@@ -3,15 +3,18 @@
 
 use std::collections::VecDeque;
 use std::ops::{Index, IndexMut};
+use std::sync::Arc;
 
 use crossbeam_channel::Sender;
 
+use jetwatch_motion::GrayImage;
 use jetwatch_track::{TrackEventGenerator, Tracker};
 use jetwatch_types::{
     BudgetedImage, Detection, FrameMeta, SourceId, SourceState, Track, TrackEvent,
 };
 
 use super::analytics::SourceAnalytics;
+use super::camera::SourceCamera;
 use super::filter::DetectionFilter;
 use super::group_counts::GroupCounts;
 use super::reorder::ReorderBuffer;
@@ -65,14 +68,39 @@ impl IndexMut<usize> for SourceTable {
     }
 }
 
-/// Metadata, detections (`None`: the frame skipped the network) and full image of one frame.
-pub(crate) type PendingFrame = (FrameMeta, Option<Vec<Detection>>, Option<BudgetedImage>);
+/// What is known of one frame before it is tracked.
+pub(crate) struct FrameResult {
+    pub(crate) meta: FrameMeta,
+    /// `None`: the frame skipped the network.
+    pub(crate) detections: Option<Vec<Detection>>,
+    /// One for each detection, where their appearance is computed; else empty.
+    pub(crate) embeddings: Vec<Option<Arc<[f32]>>>,
+    /// For the motion of the camera; `None` where it is not estimated, or the CPU cannot read the image.
+    pub(crate) gray: Option<GrayImage>,
+    /// The full image, where a later step may need it.
+    pub(crate) full_image: Option<BudgetedImage>,
+}
+
+impl FrameResult {
+    /// A frame that skipped the network.
+    pub(crate) fn skipped(meta: FrameMeta, full_image: Option<BudgetedImage>) -> Self {
+        Self {
+            meta,
+            detections: None,
+            embeddings: Vec::new(),
+            gray: None,
+            full_image,
+        }
+    }
+}
 
 /// The tracking state of one source.
 pub(crate) struct TrackedSource {
     pub(crate) name: String,
-    pub(crate) reorder: ReorderBuffer<PendingFrame>,
+    pub(crate) reorder: ReorderBuffer<FrameResult>,
     pub(crate) tracker: Tracker,
+    /// `None` where the motion of the camera is not estimated.
+    pub(crate) camera: Option<SourceCamera>,
     pub(crate) lifecycle: TrackEventGenerator,
     pub(crate) group_counts: GroupCounts,
     /// `None` where the source has no analytics rules.
@@ -104,6 +132,7 @@ impl TrackedSource {
             name: name.to_owned(),
             reorder: ReorderBuffer::default(),
             tracker,
+            camera: None,
             lifecycle,
             group_counts: GroupCounts::default(),
             analytics,
@@ -116,5 +145,11 @@ impl TrackedSource {
             events: Vec::new(),
             visible_tracks: Vec::new(),
         }
+    }
+
+    /// Estimates the motion of the camera from now on.
+    pub(crate) fn with_camera_motion(mut self) -> Self {
+        self.camera = Some(SourceCamera::default());
+        self
     }
 }

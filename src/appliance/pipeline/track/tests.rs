@@ -84,6 +84,7 @@ impl TrackStageFixture {
             recorder,
             stats_interval: Duration::from_secs(60),
             every_frame: false,
+            output_embedding: false,
             frame_callback: None,
             recording: None,
             observer: None,
@@ -118,8 +119,16 @@ impl TrackStageFixture {
             score: 0.9,
             xyxy: [10.0, 10.0, 40.0, 40.0],
         };
-        self.stage
-            .on_frame_result(order, (meta, Some(vec![found]), None));
+        self.stage.on_frame_result(
+            order,
+            FrameResult {
+                meta,
+                detections: Some(vec![found]),
+                embeddings: Vec::new(),
+                gray: None,
+                full_image: None,
+            },
+        );
     }
 
     /// Changes the state of the source, as its thread does.

@@ -59,6 +59,17 @@ pub(super) struct EventBody<'a> {
     pub before: Option<TrackBody<'a>>,
     /// The track now.
     pub after: TrackBody<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub embedding: Option<EmbeddingBody<'a>>,
+}
+
+/// Appearance of the object, to compare it with others; only with `tracker.output_embedding: true`, in events of type `new` and `end`.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "embedding", title = "Embedding", deny_unknown_fields)]
+pub(super) struct EmbeddingBody<'a> {
+    /// Mean of the network's vectors for the object, scaled to length 1. The scalar product of two of them is their cosine similarity.
+    #[schemars(length(min = 2))]
+    pub vector: &'a [f32],
 }
 
 /// All confirmed tracks of one frame, active and lost; only with `publish.detections: true`.

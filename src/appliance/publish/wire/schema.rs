@@ -172,8 +172,13 @@ fn section(schema: &Value, name: &str, page: &mut String) {
         escape_markdown(about)
     );
     page.push_str("| field | type | description |\n|---|---|---|\n");
-    let fields = definition["required"].as_array().into_iter().flatten();
-    for field in fields.filter_map(Value::as_str) {
+    let required = definition["required"].as_array().into_iter().flatten();
+    let required: Vec<&str> = required.filter_map(Value::as_str).collect();
+    let properties = definition["properties"].as_object().into_iter().flatten();
+    let optional = properties
+        .map(|(field, _)| field.as_str())
+        .filter(|field| !required.contains(field));
+    for field in required.iter().copied().chain(optional) {
         let property = &definition["properties"][field];
         let (kind, about) = (type_of(schema, property), about_of(schema, property));
         let _ = writeln!(page, "| `{field}` | {kind} | {about} |");

@@ -4,6 +4,7 @@ use super::*;
 use jetwatch_config::{Association, TrackerKind};
 use jetwatch_types::{LabelGroup, Xyxy};
 
+mod motion;
 mod reassociation;
 
 fn config() -> TrackerConfig {

@@ -59,6 +59,7 @@ impl DatasetGenerator {
             height: self.size.height,
             fps: 30,
             frames: None,
+            shake: 0,
             pacing: Pacing::Unlimited,
         });
         let stride = self.size.width as usize * PIXEL_BYTES;
@@ -127,6 +128,7 @@ mod tests {
             height: 64,
             fps: 30,
             frames: None,
+            shake: 0,
             pacing: Pacing::Unlimited,
         });
         let mut pixels = vec![0; 96 * 64 * PIXEL_BYTES];

@@ -30,6 +30,7 @@ mod raster;
 mod rider;
 mod rng;
 mod shadow;
+mod shake;
 mod street;
 #[cfg(test)]
 mod tests;
@@ -56,6 +57,7 @@ use prop::Prop;
 use raster::{Raster, Scratch};
 use rng::Rng;
 use shadow::draw_shadow;
+use shake::Shake;
 use street::Street;
 use traffic::Traffic;
 use truck::Truck;
@@ -82,6 +84,8 @@ pub struct Scene {
     scratch: Scratch,
     objects: Vec<SceneObject>,
     visibility: VisibilityBuffer,
+    /// `None` for a still camera.
+    shake: Option<Shake>,
 }
 
 impl Scene {
@@ -134,6 +138,12 @@ impl Scene {
             scratch: Scratch::default(),
             objects: Vec::new(),
             visibility,
+            shake: Shake::new(
+                size,
+                seed,
+                f64::from(parameters.fps.max(1)),
+                parameters.shake,
+            ),
         }
     }
 
@@ -198,6 +208,9 @@ impl Scene {
                 truth.extend(truth_box(object, part, entry, &self.camera, self.size));
             }
         }
+        if let Some(shake) = &self.shake {
+            shake.move_truth(frame, truth);
+        }
     }
 
     /// Draws this frame as `BGRx` into `target.height` rows of `stride` bytes.
@@ -210,6 +223,19 @@ impl Scene {
     ///
     /// `stride` is below `target.width * 4`, or `pixels` is too short for the rows.
     pub fn draw(&mut self, frame: u64, target: Size, pixels: &mut [u8], stride: usize) {
+        let Some(mut shake) = self.shake.take() else {
+            return self.draw_still(frame, target, pixels, stride);
+        };
+        if target.width > 0 && target.height > 0 {
+            let (size, canvas) = shake.canvas(target);
+            self.draw_still(frame, size, canvas, size.width as usize * PIXEL_BYTES);
+            shake.draw(frame, target, pixels, stride);
+        }
+        self.shake = Some(shake);
+    }
+
+    /// Draws this frame as a still camera sees it.
+    fn draw_still(&mut self, frame: u64, target: Size, pixels: &mut [u8], stride: usize) {
         if target.width == 0 || target.height == 0 {
             return;
         }

@@ -11,6 +11,7 @@ fn parameters(seed: u64, objects: u32, width: u32, height: u32) -> SyntheticScen
         height,
         fps: 30,
         frames: None,
+        shake: 0,
         pacing: Pacing::Unlimited,
     }
 }

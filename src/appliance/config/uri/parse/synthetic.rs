@@ -74,6 +74,7 @@ mod tests {
             height: 360,
             fps: 30,
             frames: None,
+            shake: 0,
             pacing: Pacing::Realtime,
         };
         assert_eq!(
@@ -84,7 +85,7 @@ mod tests {
             parsed("synthetic://traffic?"),
             SourceUri::Synthetic(default)
         );
-        let all = "synthetic://traffic?seed=9&objects=0&width=16&height=4320&fps=240&frames=5&realtime=false";
+        let all = "synthetic://traffic?seed=9&objects=0&width=16&height=4320&fps=240&frames=5&shake=12&realtime=false";
         let scene = SyntheticScene {
             seed: 9,
             objects: 0,
@@ -92,6 +93,7 @@ mod tests {
             height: 4320,
             fps: 240,
             frames: Some(5),
+            shake: 12,
             pacing: Pacing::Unlimited,
         };
         assert_eq!(parsed(all), SourceUri::Synthetic(scene));

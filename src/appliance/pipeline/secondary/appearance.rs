@@ -1,0 +1,186 @@
+//! Appearance of detections: the network that `tracker.appearance` names computes an embedding of each detection, before the tracking
+//! stage sees the frame.
+//!
+//! ```text
+//!   detect-N ── results of frames ──► sgie-NAME-N ── the same, with embeddings ──► track
+//!               bounded queue          crops in batches                           restores the order
+//! ```
+//!
+//! Without the option the inference workers send their results to the tracking stage directly. With it they wait when the queue is full,
+//! so that frames of live sources are dropped before the detector and not after it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender};
+
+use jetwatch_detect::{DetectError, Detector};
+use jetwatch_resize::Resizer;
+use jetwatch_telemetry::{Heartbeat, Level, Recorder, Stage};
+use jetwatch_types::{Frame, FrameMeta, Image, PixelPool};
+
+use super::counters::NamedCounters;
+use super::crop::Crop;
+use super::network::Network;
+use super::prepare::PreparedSecondary;
+use super::worker::scaled_frame;
+use crate::PipelineError;
+use crate::track::{FrameResult, TrackInput};
+use crate::workers::DetectorWorker;
+
+/// A result on its way to the network, with its place in the order of its source.
+pub(crate) type PendingResult = (u64, FrameResult);
+
+/// What the workers of the network need. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct AppearanceContext {
+    network: Arc<Network>,
+    pool: PixelPool,
+    jobs: Receiver<PendingResult>,
+    results: Sender<TrackInput>,
+}
+
+impl AppearanceContext {
+    /// For a network that takes frames from `jobs`.
+    pub(crate) fn new(
+        prepared: &PreparedSecondary,
+        jobs: Receiver<PendingResult>,
+        results: Sender<TrackInput>,
+    ) -> Self {
+        Self {
+            network: Arc::new(Network::new(prepared)),
+            pool: PixelPool::default(),
+            jobs,
+            results,
+        }
+    }
+
+    /// Name and counters of the network.
+    pub(crate) fn counters(&self) -> NamedCounters {
+        (
+            Arc::clone(&self.network.name),
+            Arc::clone(&self.network.counters),
+        )
+    }
+}
+
+/// One worker of the network.
+pub(crate) struct AppearanceWorker {
+    /// Index among the workers of the network.
+    pub(crate) index: usize,
+    pub(crate) network: Arc<PreparedSecondary>,
+    pub(crate) context: AppearanceContext,
+    pub(crate) recorder: Recorder,
+    pub(crate) heartbeat: Heartbeat,
+}
+
+impl DetectorWorker for AppearanceWorker {
+    fn load(&self) -> Result<Box<dyn Detector>, DetectError> {
+        self.network.make_detector(self.index)
+    }
+
+    fn run(&self, detector: Box<dyn Detector>) -> Result<(), DetectError> {
+        let mut embedder = Embedder {
+            detector,
+            context: &self.context,
+            recorder: &self.recorder,
+            resizer: Resizer::default(),
+            frames: Vec::with_capacity(self.context.network.batch_size),
+            unused: Vec::new(),
+        };
+        loop {
+            self.heartbeat.idle();
+            let Ok((order, mut result)) = self.context.jobs.recv() else {
+                return Ok(());
+            };
+            self.heartbeat.busy();
+            embedder.embed(&mut result)?;
+            let message = TrackInput::Detections { order, result };
+            if self.context.results.send(message).is_err() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn error(&self, cause: DetectError) -> PipelineError {
+        self.network.error(cause)
+    }
+}
+
+/// The network of one worker, and its memory.
+struct Embedder<'w> {
+    detector: Box<dyn Detector>,
+    context: &'w AppearanceContext,
+    recorder: &'w Recorder,
+    resizer: Resizer,
+    frames: Vec<Frame>,
+    /// The network has no detections.
+    unused: Vec<Vec<jetwatch_types::Detection>>,
+}
+
+impl Embedder<'_> {
+    /// Sets the embeddings of those detections of a frame that the network accepts.
+    fn embed(&mut self, result: &mut FrameResult) -> Result<(), DetectError> {
+        let network = &self.context.network;
+        let detections = result.detections.as_deref().unwrap_or_default();
+        result.embeddings.clear();
+        result.embeddings.resize(detections.len(), None);
+        let accepted = detections.iter().enumerate().filter(|(_, found)| {
+            network.accepts(found.class) && network.is_large_enough(&found.xyxy)
+        });
+        let accepted: Vec<usize> = accepted.map(|(index, _)| index).collect();
+        network.counters.eligible(accepted.len());
+        if accepted.is_empty() {
+            return Ok(());
+        }
+        let Some(image) = result.full_image.as_deref() else {
+            network.counters.without_pixels();
+            return Ok(());
+        };
+        for places in accepted.chunks(network.batch_size.max(1)) {
+            let _whole = self.recorder.batch(Level::Secondary, places.len());
+            let _range = self.recorder.range(Stage::Secondary, places.len());
+            let started = Instant::now();
+            self.frames.clear();
+            let mut shown = Vec::with_capacity(places.len());
+            for &place in places {
+                let xyxy = &detections[place].xyxy;
+                // A box outside of the image has no pixels.
+                if let Some(frame) =
+                    self.context
+                        .frame(&result.meta, image, xyxy, &mut self.resizer)
+                {
+                    self.frames.push(frame);
+                    shown.push(place);
+                }
+            }
+            if shown.is_empty() {
+                continue;
+            }
+            self.detector.detect(&self.frames, &mut self.unused)?;
+            for (place, embedding) in shown.iter().zip(self.detector.embeddings()) {
+                result.embeddings[*place] = Some(Arc::clone(embedding));
+            }
+            network
+                .counters
+                .batch(shown.len(), Duration::ZERO, started.elapsed());
+        }
+        self.frames.clear();
+        Ok(())
+    }
+}
+
+impl AppearanceContext {
+    /// The crop of a box as a frame of its own, scaled for the network.
+    fn frame(
+        &self,
+        meta: &FrameMeta,
+        image: &Image,
+        xyxy: &jetwatch_types::Xyxy,
+        resizer: &mut Resizer,
+    ) -> Option<Frame> {
+        let network = &self.network;
+        let crop = Crop::from_image(image, meta.source_size, xyxy, network.margin, &self.pool)?;
+        Some(scaled_frame(&crop, network, *meta, &self.pool, resizer))
+    }
+}
