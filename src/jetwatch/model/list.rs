@@ -38,9 +38,7 @@ pub(super) fn run(args: &ListArgs) -> anyhow::Result<Exit> {
         ("TITLE", Align::Left),
     ]);
     for entry in &entries {
-        let size = entry
-            .bytes
-            .map_or_else(|| "unknown".to_owned(), megabytes);
+        let size = entry.bytes.map_or_else(|| "unknown".to_owned(), megabytes);
         let measured = |value: fn(&Measured) -> String| {
             entry
                 .measured

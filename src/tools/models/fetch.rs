@@ -160,6 +160,7 @@ impl ModelFetch {
             let request = RegistryDownload {
                 entry: &self.entry,
                 package,
+                index: &model_zoo::index_url(),
                 url: self.url.as_deref(),
                 cache: cache.as_deref().unwrap_or(&self.folder),
                 path: &self.path,

@@ -9,7 +9,7 @@ use jetwatch_config::Section;
 use jetwatch_files::Sha256Digest;
 use jetwatch_types::Size;
 
-use super::index::{find_file, index_url};
+use super::index::find_file;
 use super::wheel::read_member;
 use super::{Download, DownloadResult, Entry, FetchError, Progress, RetryPolicy, download};
 use crate::paddle::{Conversion, ConvertedOutput, convert};
@@ -83,6 +83,8 @@ pub struct RegistryDownload<'a> {
     pub entry: &'a Entry,
     /// The wheel of the entry.
     pub package: &'a RegistryPackage,
+    /// Address of the package index.
+    pub index: &'a str,
     /// Address of the wheel; `None`: where the package index has it.
     pub url: Option<&'a str>,
     /// Where the wheel is kept.
@@ -131,7 +133,7 @@ pub fn fetch_and_convert(
             None => {
                 let scratch = request.cache.join(format!("{}.html", package.wheel));
                 let file = (package.package.as_str(), package.wheel.as_str());
-                find_file(&index_url(), file, &scratch, policy, on_progress)?
+                find_file(request.index, file, &scratch, policy, on_progress)?
             }
         };
         let wanted = Download {
