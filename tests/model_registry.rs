@@ -73,12 +73,24 @@ fn weights() -> Weights {
         class_bias: vec![1.0, 2.5],
         object: values(JOINED, 11),
         object_bias: vec![1.5],
-        sides: values(BOX * JOINED, 12).iter().map(|value| value / 10.0).collect(),
-        sides_bias: (0..BOX).map(|bin| if bin % 8 == 0 { 4.0 } else { 0.0 }).collect(),
+        sides: values(BOX * JOINED, 12)
+            .iter()
+            .map(|value| value / 10.0)
+            .collect(),
+        sides_bias: (0..BOX)
+            .map(|bin| if bin % 8 == 0 { 4.0 } else { 0.0 })
+            .collect(),
     }
 }
 
-fn conv(network: &mut PaddleNetwork, input: &str, (weight, bias): (&str, Option<&str>), output: &str, kind: &str, stride: u64) {
+fn conv(
+    network: &mut PaddleNetwork,
+    input: &str,
+    (weight, bias): (&str, Option<&str>),
+    output: &str,
+    kind: &str,
+    stride: u64,
+) {
     let groups = if kind == "conv2d" { 1 } else { FEATURES as u64 };
     let plain = format!("{output}.plain");
     let raw = bias.map_or(output, |_| plain.as_str());
@@ -97,7 +109,12 @@ fn conv(network: &mut PaddleNetwork, input: &str, (weight, bias): (&str, Option<
     );
     if let Some(bias) = bias {
         let inputs: [(&str, &[&str]); 2] = [("X", &[raw]), ("Y", &[bias])];
-        network.operator("elementwise_add", &inputs, ("Out", output), &[("axis", Value::Whole(1))]);
+        network.operator(
+            "elementwise_add",
+            &inputs,
+            ("Out", output),
+            &[("axis", Value::Whole(1))],
+        );
     }
 }
 
@@ -135,7 +152,10 @@ fn network() -> PaddleNetwork {
             ("Variance", &["bn_variance"]),
         ],
         ("Y", "normal"),
-        &[("epsilon", Value::Float(1e-3)), ("data_layout", Value::Text("NCHW"))],
+        &[
+            ("epsilon", Value::Float(1e-3)),
+            ("data_layout", Value::Text("NCHW")),
+        ],
     );
     let mut on = |kind: &str, inputs: &[&str], output: &str, attributes: &[(&str, Value<'_>)]| {
         let inputs: Vec<(&str, &[&str])> = match (kind, inputs) {
@@ -153,35 +173,115 @@ fn network() -> PaddleNetwork {
         "hard_swish",
         &["normal"],
         "features",
-        &[("offset", Value::Float(3.0)), ("threshold", Value::Float(6.0)), ("scale", Value::Float(6.0))],
+        &[
+            ("offset", Value::Float(3.0)),
+            ("threshold", Value::Float(6.0)),
+            ("scale", Value::Float(6.0)),
+        ],
     );
     on(
         "pool2d",
         &["features"],
         "pooled",
-        &[("pooling_type", Value::Text("avg")), ("adaptive", Value::Flag(true)), ("ksize", Value::Wholes(&[1, 1]))],
+        &[
+            ("pooling_type", Value::Text("avg")),
+            ("adaptive", Value::Flag(true)),
+            ("ksize", Value::Wholes(&[1, 1])),
+        ],
     );
-    conv(&mut network, "features", ("depth", Some("depth_bias")), "deep", "depthwise_conv2d", 2);
-    conv(&mut network, "pooled", ("a_gate", Some("a_gate_bias")), "gate_in", "conv2d", 1);
-    let mut on = |kind: &str, inputs: &[(&str, &[&str])], output: &str, attributes: &[(&str, Value<'_>)]| {
-        network.operator(kind, inputs, ("Out", output), attributes);
-    };
+    conv(
+        &mut network,
+        "features",
+        ("depth", Some("depth_bias")),
+        "deep",
+        "depthwise_conv2d",
+        2,
+    );
+    conv(
+        &mut network,
+        "pooled",
+        ("a_gate", Some("a_gate_bias")),
+        "gate_in",
+        "conv2d",
+        1,
+    );
+    let mut on =
+        |kind: &str, inputs: &[(&str, &[&str])], output: &str, attributes: &[(&str, Value<'_>)]| {
+            network.operator(kind, inputs, ("Out", output), attributes);
+        };
     on("relu", &[("X", &["deep"])], "coarse", &[]);
-    on("hard_sigmoid", &[("X", &["gate_in"])], "gate", &[("slope", Value::Float(0.25)), ("offset", Value::Float(0.4))]);
-    on("elementwise_mul", &[("X", &["features"]), ("Y", &["gate"])], "gated", &[]);
-    on("nearest_interp_v2", &[("X", &["coarse"])], "fine", &[("scale", Value::Floats(&[2.0, 2.0]))]);
-    on("elementwise_add", &[("X", &["fine"]), ("Y", &["gated"])], "sum", &[]);
-    on("concat", &[("X", &["gated", "sum"])], "joined", &[("axis", Value::Whole(1))]);
-    conv(&mut network, "joined", ("class", Some("class_bias")), "class_in", "conv2d", 1);
-    conv(&mut network, "joined", ("object", Some("object_bias")), "object_in", "conv2d", 1);
-    conv(&mut network, "joined", ("sides", Some("sides_bias")), "box", "conv2d", 1);
-    let mut on = |kind: &str, inputs: &[(&str, &[&str])], output: &str, attributes: &[(&str, Value<'_>)]| {
-        network.operator(kind, inputs, ("Out", output), attributes);
-    };
+    on(
+        "hard_sigmoid",
+        &[("X", &["gate_in"])],
+        "gate",
+        &[("slope", Value::Float(0.25)), ("offset", Value::Float(0.4))],
+    );
+    on(
+        "elementwise_mul",
+        &[("X", &["features"]), ("Y", &["gate"])],
+        "gated",
+        &[],
+    );
+    on(
+        "nearest_interp_v2",
+        &[("X", &["coarse"])],
+        "fine",
+        &[("scale", Value::Floats(&[2.0, 2.0]))],
+    );
+    on(
+        "elementwise_add",
+        &[("X", &["fine"]), ("Y", &["gated"])],
+        "sum",
+        &[],
+    );
+    on(
+        "concat",
+        &[("X", &["gated", "sum"])],
+        "joined",
+        &[("axis", Value::Whole(1))],
+    );
+    conv(
+        &mut network,
+        "joined",
+        ("class", Some("class_bias")),
+        "class_in",
+        "conv2d",
+        1,
+    );
+    conv(
+        &mut network,
+        "joined",
+        ("object", Some("object_bias")),
+        "object_in",
+        "conv2d",
+        1,
+    );
+    conv(
+        &mut network,
+        "joined",
+        ("sides", Some("sides_bias")),
+        "box",
+        "conv2d",
+        1,
+    );
+    let mut on =
+        |kind: &str, inputs: &[(&str, &[&str])], output: &str, attributes: &[(&str, Value<'_>)]| {
+            network.operator(kind, inputs, ("Out", output), attributes);
+        };
     on("sigmoid", &[("X", &["class_in"])], "class_p", &[]);
     on("sigmoid", &[("X", &["object_in"])], "object_p", &[]);
-    on("elementwise_mul", &[("X", &["class_p"]), ("Y", &["object_p"])], "product", &[]);
-    on("scale", &[("X", &["product"])], "scaled", &[("scale", Value::Float(0.81)), ("bias", Value::Float(1e-3))]);
+    on(
+        "elementwise_mul",
+        &[("X", &["class_p"]), ("Y", &["object_p"])],
+        "product",
+        &[],
+    );
+    on(
+        "scale",
+        &[("X", &["product"])],
+        "scaled",
+        &[("scale", Value::Float(0.81)), ("bias", Value::Float(1e-3))],
+    );
     on("sqrt", &[("X", &["scaled"])], "score", &[]);
     // What comes after is left out.
     on("erf", &[("X", &["score"])], "end", &[]);
@@ -194,7 +294,11 @@ fn expected(gray: f64) -> ([f64; CLASSES], [f64; 4]) {
     let layer = |weights: &[f32], bias: &[f32], inputs: &[f64]| -> Vec<f64> {
         let rows = weights.chunks(inputs.len()).enumerate();
         rows.map(|(row, weights)| {
-            let sum: f64 = weights.iter().zip(inputs).map(|(w, x)| f64::from(*w) * x).sum();
+            let sum: f64 = weights
+                .iter()
+                .zip(inputs)
+                .map(|(w, x)| f64::from(*w) * x)
+                .sum();
             sum + bias.get(row).map_or(0.0, |bias| f64::from(*bias))
         })
         .collect()
@@ -218,7 +322,8 @@ fn expected(gray: f64) -> ([f64; CLASSES], [f64; 4]) {
         .map(|(x, gate)| x * (0.25 * gate + 0.4).clamp(0.0, 1.0))
         .collect();
     let fine = (0..FEATURES).map(|channel| {
-        (features[channel] * f64::from(w.depth[channel]) + f64::from(w.depth_bias[channel])).max(0.0)
+        (features[channel] * f64::from(w.depth[channel]) + f64::from(w.depth_bias[channel]))
+            .max(0.0)
     });
     let sum: Vec<f64> = fine.zip(&gated).map(|(a, b)| a + b).collect();
     let joined = [gated, sum].concat();
@@ -228,9 +333,9 @@ fn expected(gray: f64) -> ([f64; CLASSES], [f64; 4]) {
     let sides = layer(&w.sides, &w.sides_bias, &joined);
     let distances = [0, 1, 2, 3].map(|side| {
         let bins = sides[side * 8..][..8].iter().map(|value| value.exp());
-        let (weighted, total) = bins
-            .enumerate()
-            .fold((0.0, 0.0), |(sum, total), (bin, p)| (sum + bin as f64 * p, total + p));
+        let (weighted, total) = bins.enumerate().fold((0.0, 0.0), |(sum, total), (bin, p)| {
+            (sum + bin as f64 * p, total + p)
+        });
         8.0 * weighted / total
     });
     (scores, distances)
@@ -271,7 +376,9 @@ impl Registry {
             ("tiny/LICENSE", b"the terms\n"),
         ]);
         let files = FileServer::start(wheel.clone(), "\"w\"", answers);
-        let link = files.url().replace("models/net.onnx", "files/tiny_net-1.0-py3-none-any.whl");
+        let link = files
+            .url()
+            .replace("models/net.onnx", "files/tiny_net-1.0-py3-none-any.whl");
         let page = format!(
             "<!DOCTYPE html><a href=\"tiny_net-0.9-py3-none-any.whl\">old</a><a href=\"{link}#sha256=0\">new</a>"
         );
@@ -320,7 +427,10 @@ fn network_of_a_wheel_becomes_a_model_folder() {
     assert!(!registry.path().exists(), "another hash is never written");
     let requests = registry.files.requests();
     assert!(requests[1].contains("range: bytes=1000-"), "{requests:?}");
-    assert!(requests[0].starts_with("get /files/tiny_net-1.0"), "{requests:?}");
+    assert!(
+        requests[0].starts_with("get /files/tiny_net-1.0"),
+        "{requests:?}"
+    );
     assert!(registry.index.requests()[0].starts_with("get /models/net.onnx/tiny-net/ "));
 
     let entry = manifest(&registry.wheel, hash);
@@ -331,22 +441,36 @@ fn network_of_a_wheel_becomes_a_model_folder() {
     let read = |name: &str| fs::read_to_string(folder.join(name)).expect("it is there");
     assert_eq!(read("LICENSE"), "the terms\n");
     let notice = read("NOTICE");
-    assert!(notice.contains("Tiny_Net 1.0") && notice.contains("Made by the test"), "{notice}");
+    assert!(
+        notice.contains("Tiny_Net 1.0") && notice.contains("Made by the test"),
+        "{notice}"
+    );
 
     fs::write(folder.join("model.yaml"), entry.model_yaml(hash)).expect("written");
     let detected = detect(&folder, 120);
     let Some(mut detected) = detected else { return };
-    detected.sort_by(|a, b| (a.xyxy[1], a.xyxy[0]).partial_cmp(&(b.xyxy[1], b.xyxy[0])).expect("finite"));
+    detected.sort_by(|a, b| {
+        (a.xyxy[1], a.xyxy[0])
+            .partial_cmp(&(b.xyxy[1], b.xyxy[0]))
+            .expect("finite")
+    });
     let (scores, [left, top, right, bottom]) = expected(1.2);
     let class = usize::from(scores[1] > scores[0]);
     assert_eq!(detected.len(), 4, "{detected:?}");
     for (cell, detection) in detected.iter().enumerate() {
         let (x, y) = (4.0 + 8.0 * (cell % 2) as f64, 4.0 + 8.0 * (cell / 2) as f64);
-        let wanted = [x - left, y - top, x + right, y + bottom].map(|edge| edge.clamp(0.0, f64::from(SIDE)));
+        let wanted =
+            [x - left, y - top, x + right, y + bottom].map(|edge| edge.clamp(0.0, f64::from(SIDE)));
         assert_eq!(usize::from(detection.class), class);
-        assert!((f64::from(detection.score) - scores[class]).abs() < 1e-5, "{detection:?}, expected {scores:?}");
+        assert!(
+            (f64::from(detection.score) - scores[class]).abs() < 1e-5,
+            "{detection:?}, expected {scores:?}"
+        );
         for (edge, wanted) in detection.xyxy.iter().zip(wanted) {
-            assert!((f64::from(*edge) - wanted).abs() < 1e-3, "{detection:?}, expected {wanted}");
+            assert!(
+                (f64::from(*edge) - wanted).abs() < 1e-3,
+                "{detection:?}, expected {wanted}"
+            );
         }
     }
 }
@@ -376,7 +500,8 @@ fn detect(folder: &Path, gray: u8) -> Option<Vec<Detection>> {
             source_size: size,
         },
         crop: None,
-        image: Image::new(size, stride, Box::new(vec![gray; stride * SIDE as usize])).expect("large enough"),
+        image: Image::new(size, stride, Box::new(vec![gray; stride * SIDE as usize]))
+            .expect("large enough"),
         full_image: None,
         truth: Vec::new(),
     };
@@ -390,7 +515,12 @@ fn detect(folder: &Path, gray: u8) -> Option<Vec<Detection>> {
 fn missing_links_and_damaged_wheels_are_reported() {
     let registry = Registry::start(vec![Answer::File]);
     let hash = registry.converted();
-    let text = |entry: &Entry| registry.fetch(entry).expect_err("something is missing").to_string();
+    let text = |entry: &Entry| {
+        registry
+            .fetch(entry)
+            .expect_err("something is missing")
+            .to_string()
+    };
     let changed = |change: &dyn Fn(&mut Entry)| {
         let mut entry = manifest(&registry.wheel, hash);
         change(&mut entry);
@@ -401,7 +531,10 @@ fn missing_links_and_damaged_wheels_are_reported() {
         package.wheel = "tiny_net-2.0-py3-none-any.whl".to_owned();
     });
     let error = text(&other);
-    assert!(error.contains("found no link to tiny_net-2.0") && error.contains("PIP_INDEX_URL"), "{error}");
+    assert!(
+        error.contains("found no link to tiny_net-2.0") && error.contains("PIP_INDEX_URL"),
+        "{error}"
+    );
     let other = changed(&|entry| {
         entry.registry.as_mut().expect("it has one").program = "tiny/gone".to_owned();
     });
@@ -416,7 +549,10 @@ fn missing_links_and_damaged_wheels_are_reported() {
         entry.registry.as_mut().expect("it has one").outputs[0].variable = "end".to_owned();
     });
     let error = text(&other);
-    assert!(error.contains("`erf`") && error.contains("not supported"), "{error}");
+    assert!(
+        error.contains("`erf`") && error.contains("not supported"),
+        "{error}"
+    );
     let other = changed(&|entry| {
         entry.registry.as_mut().expect("it has one").width = 24;
     });
@@ -461,7 +597,9 @@ fn printed(output: &Output) -> String {
 fn unreachable_address_leads_to_the_package_and_wrong_wheels_are_refused() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let files = FileServer::start(vec![1; 1000], "\"w\"", vec![Answer::File]);
-    let link = files.url().replace("net.onnx", "paddlelabel_ml-1.0.0-py3-none-any.whl");
+    let link = files
+        .url()
+        .replace("net.onnx", "paddlelabel_ml-1.0.0-py3-none-any.whl");
     let page = format!("<a href='{link}'>x</a>").into_bytes();
     let index = FileServer::start(page, "\"i\"", vec![Answer::File]);
     let output = jetwatch(folder.path(), &index.url(), &["model", "fetch"]);
@@ -469,28 +607,53 @@ fn unreachable_address_leads_to_the_package_and_wrong_wheels_are_refused() {
     assert!(!output.status.success(), "{text}");
     assert!(text.contains("picodet_s: https://paddledet."), "{text}");
     assert!(text.contains("fetching picodet_s_lcnet instead"), "{text}");
-    assert!(text.contains(&format!("picodet_s_lcnet: PyPI paddlelabel-ml 1.0.0 (index {})", index.url())), "{text}");
-    assert!(text.contains("found 1000 bytes, expected 67196952"), "{text}");
-    assert!(!folder.path().join("models/picodet_s_lcnet/model.yaml").exists());
+    assert!(
+        text.contains(&format!(
+            "picodet_s_lcnet: PyPI paddlelabel-ml 1.0.0 (index {})",
+            index.url()
+        )),
+        "{text}"
+    );
+    assert!(
+        text.contains("found 1000 bytes, expected 67196952"),
+        "{text}"
+    );
+    assert!(
+        !folder
+            .path()
+            .join("models/picodet_s_lcnet/model.yaml")
+            .exists()
+    );
 }
 
 #[test]
 fn demo_without_a_network_for_real_video_says_what_to_expect() {
-    if Path::new("/usr/share/jetwatch/models").exists() || Path::new("/var/lib/jetwatch/models").exists() {
+    if Path::new("/usr/share/jetwatch/models").exists()
+        || Path::new("/var/lib/jetwatch/models").exists()
+    {
         eprintln!("skipped: jetwatch is installed on this machine, with networks");
         return;
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
     let demo = ["demo", "--source", "missing.mp4", "--duration", "1s"];
     let text = printed(&jetwatch(folder.path(), &refused(), &demo));
-    assert!(text.contains("none could be fetched") && text.contains("--model"), "{text}");
+    assert!(
+        text.contains("none could be fetched") && text.contains("--model"),
+        "{text}"
+    );
 
     fs::create_dir(folder.path().join("models")).expect("created");
     let network = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/street-nano");
     std::os::unix::fs::symlink(network, folder.path().join("models/street-nano")).expect("a link");
     let text = printed(&jetwatch(folder.path(), &refused(), &demo));
-    assert!(text.contains("street-nano is a test network for drawn scenes"), "{text}");
-    assert!(text.contains("Detector: ONNX Runtime with models/street-nano."), "{text}");
+    assert!(
+        text.contains("street-nano is a test network for drawn scenes"),
+        "{text}"
+    );
+    assert!(
+        text.contains("Detector: ONNX Runtime with models/street-nano."),
+        "{text}"
+    );
 }
 
 /// The real package, its conversion, and the accuracy of another conversion of the same network.
@@ -530,7 +693,10 @@ fn published_network_is_converted_and_as_accurate_as_another_conversion() {
         let lines: Vec<String> = yaml
             .lines()
             .map(|line| match line.contains("fp32: {file:") {
-                true => format!("  fp32: {{file: {name}.onnx, sha256: {}}}", Sha256Digest::of(&onnx)),
+                true => format!(
+                    "  fp32: {{file: {name}.onnx, sha256: {}}}",
+                    Sha256Digest::of(&onnx)
+                ),
                 false => line.to_owned(),
             })
             .collect();
@@ -538,7 +704,10 @@ fn published_network_is_converted_and_as_accurate_as_another_conversion() {
         fs::write(reference.join(format!("{name}.onnx")), onnx).expect("written");
         fs::copy(model.join("labels.txt"), reference.join("labels.txt")).expect("copied");
         let (own, other) = (accuracy(&data, &model), accuracy(&data, &reference));
-        assert!((own - other).abs() < 0.002, "{name}: AP {own}, expected {other}");
+        assert!(
+            (own - other).abs() < 0.002,
+            "{name}: AP {own}, expected {other}"
+        );
     }
 }
 

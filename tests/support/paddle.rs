@@ -42,9 +42,13 @@ impl PaddleNetwork {
                 Value::Whole(value) => attribute.number(3, *value),
                 Value::Float(value) => float(&mut attribute, 4, *value),
                 Value::Text(value) => attribute.text(5, value),
-                Value::Wholes(values) => values.iter().for_each(|value| attribute.number(6, *value)),
+                Value::Wholes(values) => {
+                    values.iter().for_each(|value| attribute.number(6, *value))
+                }
                 Value::Floats(values) => {
-                    values.iter().for_each(|value| float(&mut attribute, 7, *value));
+                    values
+                        .iter()
+                        .for_each(|value| float(&mut attribute, 7, *value));
                 }
                 Value::Flag(value) => attribute.number(10, u64::from(*value)),
             }
@@ -101,7 +105,9 @@ impl PaddleNetwork {
 fn named(parameter: &str, variables: &[&str]) -> Message {
     let mut message = Message::default();
     message.text(1, parameter);
-    variables.iter().for_each(|variable| message.text(2, variable));
+    variables
+        .iter()
+        .for_each(|variable| message.text(2, variable));
     message
 }
 

@@ -94,7 +94,7 @@ pub enum FetchError {
     #[error(transparent)]
     Wheel(#[from] WheelError),
     /// The network of the package cannot be converted.
-    #[error("the network of the package cannot be converted: {0}")]
+    #[error(transparent)]
     Conversion(#[from] PaddleError),
     /// The converted network is not the one that was verified.
     #[error(

@@ -210,7 +210,7 @@ fn notice(entry: &Entry, package: &RegistryPackage) -> String {
     let _ = writeln!(text, "{}: {}", entry.file, entry.title);
     let _ = writeln!(
         text,
-        "Made by {}. Licence: {}, see LICENSE.",
+        "Made by {}. Licence: {}.",
         package.authors, entry.license
     );
     let _ = writeln!(

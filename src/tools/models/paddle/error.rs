@@ -29,7 +29,9 @@ pub enum PaddleError {
         expected: &'static str,
     },
     /// An operator, or a use of one, that is not known here.
-    #[error("operator `{operator}` with the output `{output}`: {reason}")]
+    #[error(
+        "the network cannot be converted: operator `{operator}` with the output `{output}`: {reason}"
+    )]
     Operator {
         /// Paddle's name of the operator.
         operator: String,

@@ -261,14 +261,10 @@ fn needed<'a>(
     weights: &BTreeMap<&str, Weight>,
     conversion: &'a Conversion,
 ) -> Result<Vec<&'a Operator<'a>>, PaddleError> {
-    let mut writers = BTreeMap::new();
+    let mut writers: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (index, operator) in program.operators.iter().enumerate() {
-        if let Some(output) = operator.output()
-            && writers.insert(output, index).is_some()
-        {
-            return Err(operator.error(
-                "its output is written by two operators, expected a program without reuse",
-            ));
+        if let Some(output) = operator.output() {
+            writers.entry(output).or_default().push(index);
         }
     }
     let mut needed = BTreeSet::new();
@@ -283,8 +279,15 @@ fn needed<'a>(
         if weights.contains_key(variable) {
             continue;
         }
-        let index = writers.get(variable);
-        let index = *index.ok_or_else(|| missing(variable, "an operator that writes it"))?;
+        let index = match writers.get(variable).map(|found| found.as_slice()) {
+            None | Some([]) => return Err(missing(variable, "an operator that writes it")),
+            Some([index]) => *index,
+            Some([index, ..]) => {
+                return Err(program.operators[*index].error(
+                    "its output is written by two operators, expected a program without reuse",
+                ));
+            }
+        };
         if needed.insert(index) {
             wanted.extend(program.operators[index].variables());
         }
