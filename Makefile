@@ -4,8 +4,11 @@ SHELL := /bin/bash
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
 # `make demo SOURCE=video.mp4 MODEL=folder DURATION=60s` takes any source and model; an empty MODEL= runs the pipeline without a network.
+# Without MODEL=, the drawn scene has street-nano, and a video or camera a network that the program fetches once.
 SOURCE ?=
-MODEL ?= models/street-nano
+ifeq ($(origin MODEL),undefined)
+MODEL := $(if $(filter-out synthetic:%,$(SOURCE)),,models/street-nano)
+endif
 DURATION ?= 20s
 # `make fuzz FUZZ_SECONDS=60` fuzzes each target for a minute.
 FUZZ_SECONDS ?= 600

@@ -41,6 +41,7 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("cudarc", &["nvidia"]),
     ("env_logger", &["telemetry"]),
     ("fast_image_resize", &["resize"]),
+    ("flate2", &["models"]),
     ("gstreamer", &["doctor", "nvidia", "record", "source"]),
     ("gstreamer-app", &["doctor", "nvidia", "record", "source"]),
     ("gstreamer-video", &["doctor", "nvidia", "record", "source"]),

@@ -36,6 +36,7 @@ mod manual;
 mod model_classifiers;
 mod model_fetch;
 mod model_inspect;
+mod model_registry;
 mod mqtt_retained;
 mod mqtt_unresponsive_broker;
 mod nsys_profile;

@@ -12,6 +12,7 @@ mod doctor;
 mod engine;
 mod eval;
 mod exit;
+mod first_model;
 mod manual;
 mod model;
 mod profile;

@@ -1,6 +1,6 @@
 //! `jetwatch model`: fetches and inspects networks, and creates model folders.
 
-mod fetch;
+pub(crate) mod fetch;
 mod init;
 mod inspect;
 mod list;
@@ -24,7 +24,8 @@ pub(super) struct ModelArgs {
 enum Command {
     /// List the networks of the catalogue.
     List(ListArgs),
-    /// Fetch a network of the catalogue into a model folder; interrupted downloads resume, length and hash are verified.
+    /// Fetch a network of the catalogue into a model folder; interrupted downloads resume, length and hash are verified, and
+    /// networks of Python packages are converted.
     Fetch(FetchArgs),
     /// Inspect an ONNX file, and report the runtimes that support it.
     Inspect(InspectArgs),
@@ -41,12 +42,12 @@ struct ListArgs {
 
 #[derive(Debug, Args)]
 struct FetchArgs {
-    /// Name in the catalogue.
-    name: String,
+    /// Name in the catalogue; by default that of the network for a first video.
+    name: Option<String>,
     /// The model folder; by default models/NAME.
     #[arg(long, value_name = "DIR")]
     into: Option<PathBuf>,
-    /// Fetch the same file from another address, such as a local mirror.
+    /// Fetch the same file from another address, such as a local mirror; of a network out of a package, the wheel.
     #[arg(long, value_name = "URL")]
     from: Option<String>,
     /// Accept a file without a hash in the catalogue.

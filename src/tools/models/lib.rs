@@ -2,7 +2,7 @@
 //!
 //! [`inspect()`] summarizes an ONNX file, checks it against the runtimes ([`lint()`]) and infers its output layout from shapes and
 //! names ([`candidate_layouts`]). [`create_folder`] writes the file and a `model.yaml` ([`ModelYamlTemplate`]) into a model folder.
-//! [`ModelFetch`] downloads a network of the [catalogue](model_zoo) into one. The ONNX reader itself is
+//! [`ModelFetch`] downloads a network of the [catalogue](model_zoo) into one; [`paddle`] converts those of PaddlePaddle. The ONNX reader itself is
 //! [`jetwatch_detect::graph`]: the detector needs it, too. Called by `jetwatch model`, which prints the results.
 
 mod atomic_write;
@@ -17,10 +17,11 @@ mod lint;
 mod model_yaml_template;
 mod model_yaml_template_error;
 pub mod model_zoo;
+pub mod paddle;
 
 pub use background::Background;
 pub use families::{FAMILIES, Family};
-pub use fetch::{FetchOptions, ModelFetch};
+pub use fetch::{FIRST_MODEL, FetchOptions, ModelFetch};
 pub use infer_layout::{InferredLayout, TensorRole, candidate_layouts, infer_layout};
 pub use init::{CreatedFolder, InitOptions, create_folder};
 pub use inspect::{Inspection, inspect};

@@ -9,7 +9,7 @@ mod compatibility;
 mod external_data;
 mod onnx_proto;
 mod producer;
-mod protobuf;
+pub mod protobuf;
 mod quantization;
 mod summary;
 
