@@ -66,7 +66,9 @@ pub use section::{KeyValue, ListItem, Parsed, Section, Words};
 pub use section::{assert_all_optional, count_keys, defaults, join_keys};
 pub use source::{DecoderChoice, MAX_SOURCES, Scaling, SourceConfig};
 pub use template::{Choices, CommandsConfig, SourceTemplate, TemplateError, TemplateParameter};
-pub use tracker::{Association, ByteTrackConfig, ClassMatch, TrackerConfig, TrackerKind};
+pub use tracker::{
+    Association, ByteTrackConfig, ClassMatch, OcSortConfig, TrackerConfig, TrackerKind,
+};
 pub use tune::{ClockTuning, TuneConfig};
 pub use uri::{Pacing, RtspTransport, SourceUri, SyntheticScene, V4l2Format};
 pub use yaml::document::Document;
