@@ -160,6 +160,10 @@ fn track_command_and_demo_compute_the_same_mota() {
             "{kind:?}"
         );
         assert_eq!(counts.mota(), Some(of_files.mota()), "{kind:?}");
-        assert!(of_files.mota() > 0.3 && of_files.mota() < 0.95, "{kind:?}: {}", of_files.mota());
+        assert!(
+            of_files.mota() > 0.3 && of_files.mota() < 0.95,
+            "{kind:?}: {}",
+            of_files.mota()
+        );
     }
 }

@@ -13,8 +13,8 @@ use jetwatch_config::{
 };
 use jetwatch_eval::io::{is_dash, write};
 use jetwatch_eval::{
-    MotSequence, TentativeFrames, TrackingMetric, grid_search, metrics_table,
-    track_with_interval, write_tracks,
+    MotSequence, TentativeFrames, TrackingMetric, grid_search, metrics_table, track_with_interval,
+    write_tracks,
 };
 
 use super::output::print;
@@ -178,8 +178,7 @@ pub fn run(args: &TrackArgs) -> Result<()> {
         .collect::<Result<Vec<_>>>()?;
     let mut tracks = Vec::with_capacity(sequences.len());
     for (index, sequence) in sequences.iter().enumerate() {
-        let rows =
-            track_with_interval(&sequence.detections, &config, tentative, args.interval);
+        let rows = track_with_interval(&sequence.detections, &config, tentative, args.interval);
         if let Some(out) = args.out.get(index) {
             write(out, &write_tracks(&rows))
                 .with_context(|| format!("cannot write tracks to {}", out.display()))?;
@@ -406,8 +405,14 @@ mod tests {
             (["--min-iou", "nan"], "expected a number above 0, at most 1"),
             (["--min-score", "inf"], "expected a number, such as 0.5"),
             (["--probation-frames", "0"], "0 is not in 1.."),
-            (["--probation-evidence", "11"], "expected a number from 0 to 10"),
-            (["--momentum-weight", "-0.1"], "expected a number from 0 to 1"),
+            (
+                ["--probation-evidence", "11"],
+                "expected a number from 0 to 10",
+            ),
+            (
+                ["--momentum-weight", "-0.1"],
+                "expected a number from 0 to 1",
+            ),
             (
                 ["--association", "best"],
                 "[possible values: greedy, optimal]",

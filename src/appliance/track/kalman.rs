@@ -124,7 +124,11 @@ impl KalmanBox {
             axis.value *= scale;
             axis.rate *= scale;
         }
-        for (axis, scale) in self.axes.iter_mut().zip([scale, scale, scales[0], scales[1]]) {
+        for (axis, scale) in self
+            .axes
+            .iter_mut()
+            .zip([scale, scale, scales[0], scales[1]])
+        {
             let square = scale * scale;
             axis.value_variance *= square;
             axis.covariance *= square;

@@ -118,7 +118,12 @@ impl Observations {
 
 /// Unit vector from the middle of one box to that of another; `None` when they coincide.
 fn direction(from: &Xyxy, to: &Xyxy) -> Option<[f32; 2]> {
-    let middle = |xyxy: &Xyxy| [f32::midpoint(xyxy[0], xyxy[2]), f32::midpoint(xyxy[1], xyxy[3])];
+    let middle = |xyxy: &Xyxy| {
+        [
+            f32::midpoint(xyxy[0], xyxy[2]),
+            f32::midpoint(xyxy[1], xyxy[3]),
+        ]
+    };
     let (a, b) = (middle(from), middle(to));
     let (x, y) = (b[0] - a[0], b[1] - a[1]);
     let length = x.hypot(y);

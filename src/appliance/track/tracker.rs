@@ -368,14 +368,15 @@ impl Tracker {
             if lost.state != TrackState::Lost || other_class {
                 continue;
             }
-            let appearance =
-                (memory.appearance).similarity_to(&self.memories[index].appearance);
+            let appearance = (memory.appearance).similarity_to(&self.memories[index].appearance);
             if appearance.is_some_and(|it| it < self.config.min_appearance_similarity) {
                 continue;
             }
-            let Some(distance) = memory.trajectory.as_ref().and_then(|path| {
-                path.distance(lost.age_frames, trajectory, new.age_frames)
-            }) else {
+            let Some(distance) = memory
+                .trajectory
+                .as_ref()
+                .and_then(|path| path.distance(lost.age_frames, trajectory, new.age_frames))
+            else {
                 continue;
             };
             // Among equals, the older one.

@@ -291,10 +291,7 @@ mod tests {
             lines[5].starts_with("gain +") && lines[5].contains("95 % interval +0.00 to"),
             "{text}"
         );
-        assert!(
-            lines[6].starts_with("by all of them: --min-iou"),
-            "{text}"
-        );
+        assert!(lines[6].starts_with("by all of them: --min-iou"), "{text}");
         assert!(lines[6].ends_with("--max-lost-frames 5"), "{text}");
     }
 }

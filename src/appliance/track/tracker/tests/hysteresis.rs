@@ -78,7 +78,11 @@ fn a_new_object_of_lower_scores_than_the_published_ones_waits_longer() {
         assert_eq!(wait(kind, 1.25, 0.9), Some(4), "{kind:?}: average");
         let below = wait(kind, 1.25, 0.75).expect("it is published");
         assert!((7..=10).contains(&below), "{kind:?}: {below}");
-        assert_eq!(wait(kind, 0.0, 0.75), Some(3), "{kind:?}: scores do not matter");
+        assert_eq!(
+            wait(kind, 0.0, 0.75),
+            Some(3),
+            "{kind:?}: scores do not matter"
+        );
     }
 }
 

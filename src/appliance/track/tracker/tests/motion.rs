@@ -25,8 +25,16 @@ fn a_jump_of_the_camera_keeps_ids_when_it_is_compensated() {
                 tracker.compensate(&Similarity::shift(150.0, 40.0));
             }
             let [left, top, right, bottom] = square(10.0).xyxy;
-            let moved = found(0, 0.9, [left + 150.0, top + 40.0, right + 150.0, bottom + 40.0]);
-            let newest = tracker.update(&[moved]).iter().map(|track| track.id.0).max();
+            let moved = found(
+                0,
+                0.9,
+                [left + 150.0, top + 40.0, right + 150.0, bottom + 40.0],
+            );
+            let newest = tracker
+                .update(&[moved])
+                .iter()
+                .map(|track| track.id.0)
+                .max();
             assert_eq!(newest, Some(expected), "{kind:?}");
         }
     }
@@ -48,7 +56,10 @@ fn the_velocity_is_turned_and_scaled_with_the_image() {
     let after = tracker.coast()[0].xyxy;
     // 5 pixels to the right became 10 down.
     assert!((after[0] - before[0]).abs() < 0.5, "{before:?} {after:?}");
-    assert!((after[1] - before[1] - 10.0).abs() < 0.5, "{before:?} {after:?}");
+    assert!(
+        (after[1] - before[1] - 10.0).abs() < 0.5,
+        "{before:?} {after:?}"
+    );
     assert!((after[3] - after[1] - 200.0).abs() < 2.0, "{after:?}");
 }
 
@@ -131,7 +142,10 @@ fn embeddings_follow_their_detections_when_these_are_sorted() {
     let similarities = [&one, &other].map(|embedding| {
         let embedding = embedding.as_deref().expect("given");
         // The best score is the first track.
-        tracker.memories[0].appearance.similarity(embedding).expect("known")
+        tracker.memories[0]
+            .appearance
+            .similarity(embedding)
+            .expect("known")
     });
     assert!(similarities[1] > similarities[0]);
 }
