@@ -2,8 +2,6 @@
 
 use super::*;
 
-const KINDS: [TrackerKind; 3] = [TrackerKind::Iou, TrackerKind::Sort, TrackerKind::ByteTrack];
-
 fn confident(x: f32) -> Detection {
     Detection {
         score: 0.9,
@@ -119,7 +117,7 @@ fn a_different_appearance_is_another_object() {
     let config = TrackerConfig {
         probation_frames: 1,
         min_appearance_similarity: 0.6,
-        ..TrackerConfig::new(TrackerKind::Iou)
+        ..config()
     };
     let [one, other] = looks();
     for (second, expected) in [(one.clone(), 1), (None, 1), (other, 2)] {
@@ -134,7 +132,7 @@ fn a_different_appearance_is_another_object() {
 fn embeddings_follow_their_detections_when_these_are_sorted() {
     let config = TrackerConfig {
         probation_frames: 1,
-        ..TrackerConfig::new(TrackerKind::Iou)
+        ..config()
     };
     let [one, other] = looks();
     let weak = found(0, 0.3, [0.0, 0.0, 10.0, 10.0]);
@@ -144,7 +142,10 @@ fn embeddings_follow_their_detections_when_these_are_sorted() {
     let similarities = [&one, &other].map(|embedding| {
         let embedding = embedding.as_deref().expect("given");
         // The best score is the first track.
-        tracker.appearances[0].similarity(embedding).expect("known")
+        tracker.memories[0]
+            .appearance
+            .similarity(embedding)
+            .expect("known")
     });
     assert!(similarities[1] > similarities[0]);
 }
