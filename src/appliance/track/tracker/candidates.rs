@@ -43,7 +43,6 @@ impl Tracker {
             self.iou_index.build(&self.detections);
         }
         let min_iou = self.stages.min_similarity();
-        let is_observation_centric = self.config.kind == TrackerKind::OcSort;
         for (index, (track, memory)) in self.tracks.iter().zip(&self.memories).enumerate() {
             if track.lost_frames > self.config.max_lost_frames {
                 // Kept for re-association only.
@@ -66,8 +65,8 @@ impl Tracker {
                     continue;
                 }
                 let mut weight = stage.weight(similarity);
-                if is_observation_centric {
-                    let momentum = memory.observations.momentum(&found.xyxy);
+                if let Some(observations) = self.observations.get(index) {
+                    let momentum = observations.momentum(&found.xyxy);
                     weight += self.config.ocsort.momentum_weight * momentum * found.score;
                     weight = weight.max(f32::EPSILON);
                 }
@@ -83,7 +82,7 @@ impl Tracker {
                 });
             }
         }
-        if is_observation_centric {
+        if self.config.kind == TrackerKind::OcSort {
             self.find_recovery_candidates();
         }
         if self.is_coasting {
@@ -91,17 +90,27 @@ impl Tracker {
         }
     }
 
-    /// Lists pairs of detections with the last observed boxes of confirmed tracks: an object that stopped, or did not move as
-    /// predicted while it was hidden.
+    /// Lists pairs of detections with the last observed boxes of confirmed tracks that have no pair by their predicted box: an
+    /// object that stopped, or did not move as predicted while it was hidden.
     fn find_recovery_candidates(&mut self) {
         let min_iou = self.config.ocsort.recovery_min_iou;
         let ratio = self.buffer_ratio();
+        // The candidates so far are sorted by their tracks.
+        let mut predicted = 0;
+        let count = self.candidates.len();
         for (index, (track, memory)) in self.tracks.iter().zip(&self.memories).enumerate() {
+            let first = predicted;
+            while predicted < count && self.candidates[predicted].track == index {
+                predicted += 1;
+            }
+            if predicted > first {
+                continue;
+            }
             let is_confirmed = matches!(track.state, TrackState::Active | TrackState::Lost);
             if !is_confirmed || track.lost_frames > self.config.max_lost_frames {
                 continue;
             }
-            let last = enlarge(memory.observations.last(), ratio);
+            let last = enlarge(self.observations[index].last(), ratio);
             for (detection, iou) in self.iou_index.query(&last, min_iou) {
                 let found = &self.detections[detection];
                 if !may_continue(&self.config, &self.classes, track.class, found.class)
