@@ -132,7 +132,7 @@ fn check_lists_labels_of_groups_that_the_model_lacks() {
     let output = finish(&mut setup.command("check"));
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(0), "{printed}");
-    let wanted = "jetwatch.yaml:10: detector.groups.vehicle: the model has no label `truk`; did you mean truck?";
+    let wanted = "jetwatch.yaml:9: detector.groups.vehicle: the model has no label `truk`; did you mean truck?";
     assert!(printed.contains(wanted), "{printed}");
 }
 

@@ -40,7 +40,7 @@ pub struct DetectorConfig {
     /// Labels to keep, or names of groups. Default: all.
     #[key(text = "a label of the model")]
     pub classes: Vec<String>,
-    /// Names for several labels each, such as `vehicle: [car, bus, truck]`. A name stands for its labels wherever a label may be given, objects of one group are one class to the tracker, and counts are published for each group as well. A network need not have all labels of a group. Default: none.
+    /// Names for several labels each, such as `vehicle: [car, bus, truck]`. A name stands for its labels wherever a label may be given. Labels of one group are one class to the suppression of overlapping boxes and to the tracker, and counts are published for each group as well. A network need not have all labels of a group. Default: none.
     pub groups: Vec<LabelGroup>,
     /// Maximum number of frames in one batch.
     #[key(range = 1..=MAX_BATCH_SIZE, unit = "frames", default = 1)]

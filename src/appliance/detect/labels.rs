@@ -146,8 +146,8 @@ mod tests {
         assert!(error.contains("did you mean vehicle?"), "{error}");
         let cases = [
             (
-                group("pet", &["cats", "dog"]),
-                "detector.groups.pet: the model has none of its labels (cats, dog), expected at least one; \
+                group("pet", &["kitten", "hamster"]),
+                "detector.groups.pet: the model has none of its labels (kitten, hamster), expected at least one; \
                  the model's 3 labels are in its model.yaml",
             ),
             (

@@ -1,5 +1,4 @@
-//! RT-DETR, D-FINE and similar: a fixed number of queries, each one object or none, without suppression. Pure; the only
-//! code that knows these layouts.
+//! RT-DETR, D-FINE and similar: a fixed number of queries, each one object or none, without suppression. Pure.
 //!
 //! Exports differ in how much postprocessing they contain, for `Q` queries and `C` classes:
 //!

@@ -1,19 +1,19 @@
-//! Tells the log bridge when a pipeline flushes. Called by [`session`](super::session).
+//! Tells the log bridge when a pipeline ends or flushes. Called by [`session`](super::session) and [`scaler`](super::scaler).
 //!
-//! A pipeline that is stopped or sought gives its decoder no more buffers. libav reports that as an error, without an element by
-//! which the source could be found; so it is known only that some pipeline flushes.
+//! A pipeline that refuses frames, is stopped, or is sought gives its decoder no more buffers. libav reports that as an error,
+//! without an element by which the source could be found; so it is known only that some pipeline ends or flushes.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Number of pipelines that flush now.
+/// Number of pipelines that end or flush now.
 static FLUSHING: AtomicUsize = AtomicUsize::new(0);
 
-/// Held while a pipeline flushes. Both calls that flush, a change to NULL and a flushing seek, wait for the streaming threads,
-/// so that what these log comes before the end of the guard.
+/// Held while a pipeline flushes, and from the first frame that it refuses until it is gone. Both calls that flush, a change to
+/// NULL and a flushing seek, wait for the streaming threads, so that what these log comes before the end of the guard.
 pub(super) struct FlushGuard(());
 
 impl FlushGuard {
-    /// Begins a flush, which ends with the guard.
+    /// Begins an end or a flush, which lasts as long as the guard.
     pub(super) fn begin() -> Self {
         FLUSHING.fetch_add(1, Ordering::SeqCst);
         Self(())
@@ -26,7 +26,7 @@ impl Drop for FlushGuard {
     }
 }
 
-/// Whether a pipeline flushes now.
+/// Whether a pipeline ends or flushes now.
 pub(super) fn is_flushing() -> bool {
     FLUSHING.load(Ordering::SeqCst) > 0
 }

@@ -22,6 +22,7 @@ use jetwatch_telemetry::{Level, Stage};
 use jetwatch_types::{Frame, FrameMeta, Region};
 
 use super::diagnostics::SessionDiagnostics;
+use super::flush_guard::FlushGuard;
 use super::hardware::VideoHardware;
 use super::sample::SampleReader;
 use super::scaler_elements::{AttachPoints, NVMM, ScalerElements, format_of};
@@ -178,7 +179,7 @@ pub(super) fn add(
         caps_info,
         skip_probe,
         stall_monitor: Arc::clone(&stall_monitor),
-        stopped: false,
+        refusing: None,
         reader: SampleReader::new(context, diagnostics),
         pending: tee.as_ref().map(|_| PendingFrame::default()),
     };
@@ -321,8 +322,8 @@ struct AppSinkHandler {
     caps_info: Arc<Mutex<CapsInfo>>,
     skip_probe: Option<SkipProbe>,
     stall_monitor: Arc<StallMonitor>,
-    /// No more frames are accepted; buffers that a decoder still pushes are refused.
-    stopped: bool,
+    /// Set once no more frames are accepted: buffers that a decoder still pushes are refused, and it gets no new ones.
+    refusing: Option<FlushGuard>,
     reader: SampleReader,
     /// Present when full images are requested.
     pending: Option<PendingFrame>,
@@ -346,7 +347,7 @@ impl Default for PendingFrame {
 impl AppSinkHandler {
     fn on_sample(&mut self, sink: &gst_app::AppSink) -> Result<gst::FlowSuccess, gst::FlowError> {
         let sample = sink.pull_sample().map_err(|_| gst::FlowError::Eos)?;
-        if self.stopped {
+        if self.refusing.is_some() {
             return Err(gst::FlowError::Eos);
         }
         let meta = self.meta(&sample);
@@ -375,7 +376,7 @@ impl AppSinkHandler {
         sink: &gst_app::AppSink,
     ) -> Result<gst::FlowSuccess, gst::FlowError> {
         let sample = sink.pull_sample().map_err(|_| gst::FlowError::Eos)?;
-        if self.stopped {
+        if self.refusing.is_some() {
             return Err(gst::FlowError::Eos);
         }
         let Some(pending) = &mut self.pending else {
@@ -412,7 +413,7 @@ impl AppSinkHandler {
         match flow {
             Flow::Continue => Ok(gst::FlowSuccess::Ok),
             Flow::Stop => {
-                self.stopped = true;
+                self.refusing = Some(FlushGuard::begin());
                 Err(gst::FlowError::Eos)
             }
         }
