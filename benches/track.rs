@@ -107,11 +107,12 @@ impl Scene {
     }
 }
 
-const TRACKERS: [(&str, TrackerKind, Association); 4] = [
+const TRACKERS: [(&str, TrackerKind, Association); 5] = [
     ("iou greedy", TrackerKind::Iou, Association::Greedy),
     ("iou optimal", TrackerKind::Iou, Association::Optimal),
     ("sort", TrackerKind::Sort, Association::Optimal),
     ("bytetrack", TrackerKind::ByteTrack, Association::Optimal),
+    ("ocsort", TrackerKind::OcSort, Association::Optimal),
 ];
 
 /// With enough lost frames that all trackers have the same number of tracks.

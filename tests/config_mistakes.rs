@@ -111,7 +111,7 @@ fn defaults_are_the_documented_ones() {
         (tracker.association, tracker.class_match),
         (Association::Greedy, ClassMatch::Same)
     );
-    assert_eq!((tracker.min_iou, tracker.min_new_track_score), (0.3, 0.0));
+    assert_eq!((tracker.min_iou, tracker.min_new_track_score), (0.2, 0.6));
     assert_eq!((tracker.probation_frames, tracker.max_lost_frames), (3, 30));
 
     let publish = &config.publish;
@@ -407,6 +407,7 @@ fn defaults_of_the_tracker_depend_on_its_type() {
         ("iou", TrackerKind::Iou),
         ("sort", TrackerKind::Sort),
         ("bytetrack", TrackerKind::ByteTrack),
+        ("ocsort", TrackerKind::OcSort),
     ] {
         assert_eq!(
             tracker(&format!("type: {word}")),

@@ -160,7 +160,12 @@ fn every_fourth_frame_is_enough_for_every_tracker() {
             (truth, found)
         })
         .collect();
-    for kind in [TrackerKind::Iou, TrackerKind::Sort, TrackerKind::ByteTrack] {
+    for kind in [
+        TrackerKind::Iou,
+        TrackerKind::Sort,
+        TrackerKind::ByteTrack,
+        TrackerKind::OcSort,
+    ] {
         let (mut all, mut fourth) = (0.0, 0.0);
         for (truth, found) in &scenes {
             all += mota(truth, found, kind, 1, 0) / scenes.len() as f64;

@@ -32,7 +32,12 @@ fn frame(at: u64) -> Vec<Detection> {
 #[test]
 fn trackers_do_not_allocate_in_steady_state() {
     let _counting = dhat::Profiler::builder().testing().build();
-    for kind in [TrackerKind::Iou, TrackerKind::Sort, TrackerKind::ByteTrack] {
+    for kind in [
+        TrackerKind::Iou,
+        TrackerKind::Sort,
+        TrackerKind::ByteTrack,
+        TrackerKind::OcSort,
+    ] {
         for association in [Association::Greedy, Association::Optimal] {
             for (carries, reassociate_frames) in [(false, 0), (false, 20), (true, 0), (true, 20)] {
                 let config = TrackerConfig {

@@ -61,10 +61,22 @@ fn track_options_change_output() {
         folder.path().join("tracks.txt"),
     );
     fs::write(&detections, WALK).expect("the folder is writable");
-    let cases: [(&[&str], usize); 4] = [
+    let cases: [(&[&str], usize); 6] = [
         (&["--tentative-frames", "omit"], 1),
-        (&["--probation-frames", "1"], 4),
-        (&["--probation-frames", "1", "--min-score", "0.5"], 3),
+        (&["--probation-frames", "1"], 3),
+        (&["--probation-frames", "1", "--min-new-track-score", "0"], 4),
+        (
+            &[
+                "--probation-frames",
+                "1",
+                "--min-new-track-score",
+                "0",
+                "--min-score",
+                "0.5",
+            ],
+            3,
+        ),
+        (&["--probation-frames", "1", "--interval", "1"], 3),
         (
             &[
                 "--probation-frames",

@@ -42,7 +42,8 @@ fn config() -> impl Strategy<Value = TrackerConfig> {
     let kind = prop_oneof![
         Just(TrackerKind::Iou),
         Just(TrackerKind::Sort),
-        Just(TrackerKind::ByteTrack)
+        Just(TrackerKind::ByteTrack),
+        Just(TrackerKind::OcSort)
     ];
     let association = prop_oneof![Just(Association::Greedy), Just(Association::Optimal)];
     let class_match = prop_oneof![Just(ClassMatch::Same), Just(ClassMatch::Any)];
@@ -61,6 +62,7 @@ fn config() -> impl Strategy<Value = TrackerConfig> {
             probation_frames,
             max_lost_frames,
             reassociate_frames,
+            min_new_track_score: 0.4,
             ..TrackerConfig::new(kind)
         },
     )

@@ -8,10 +8,12 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 
-use jetwatch_config::{Association, ByteTrackConfig, ClassMatch, TrackerConfig, TrackerKind};
+use jetwatch_config::{
+    Association, ByteTrackConfig, ClassMatch, OcSortConfig, TrackerConfig, TrackerKind,
+};
 use jetwatch_eval::io::{is_dash, write};
 use jetwatch_eval::{
-    MotSequence, TentativeFrames, TrackingMetric, grid_search, metrics_table, track_offline,
+    MotSequence, TentativeFrames, TrackingMetric, grid_search, metrics_table, track_with_interval,
     write_tracks,
 };
 
@@ -44,12 +46,12 @@ pub struct TrackArgs {
     #[arg(long, value_enum, default_value_t = TrackerArg::Iou)]
     pub tracker: TrackerArg,
 
-    /// Assignment of detections to tracks [default: greedy; sort and bytetrack: optimal]
+    /// Assignment of detections to tracks [default: iou: greedy; others: optimal]
     #[arg(long, value_enum)]
     pub association: Option<AssociationArg>,
 
     /// Minimum intersection over union of a detection and the predicted box of a track, above 0 to 1; bytetrack
-    /// multiplies it with the score [default: 0.3; bytetrack: 0.2]
+    /// multiplies it with the score [default: iou: 0.2; others: 0.25]
     #[arg(long, value_name = "IOU", value_parser = parse_iou)]
     pub min_iou: Option<f32>,
 
@@ -57,7 +59,12 @@ pub struct TrackArgs {
     #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u32).range(1..))]
     pub probation_frames: Option<u32>,
 
-    /// Frames without a detection before a track ends [default: 30; sort: 1]
+    /// Number of average detections that each of these frames stands for: a new track of lower scores is confirmed later; 0: the
+    /// scores do not matter [default: 1.25]
+    #[arg(long, value_name = "COUNT", value_parser = parse_evidence)]
+    pub probation_evidence: Option<f32>,
+
+    /// Frames without a detection before a track ends [default: 30]
     #[arg(long, value_name = "FRAMES")]
     pub max_lost_frames: Option<u32>,
 
@@ -65,21 +72,34 @@ pub struct TrackArgs {
     #[arg(long, value_name = "FRAMES")]
     pub reassociate_frames: Option<u32>,
 
-    /// Ignore detections below this score, on the scale of the file's scores [default: none; bytetrack: 0.1]
+    /// Ignore detections below this score, on the scale of the file's scores [default: none; bytetrack and ocsort: 0.1]
     #[arg(long, value_name = "SCORE", value_parser = parse_score, allow_negative_numbers = true)]
     pub min_score: Option<f32>,
 
-    /// Start no track from a detection below this score [default: none; bytetrack: 0.6]
+    /// Start no track from a detection below this score, on the scale of the file's scores [default: 0.6]
     #[arg(long, value_name = "SCORE", value_parser = parse_score, allow_negative_numbers = true)]
     pub min_new_track_score: Option<f32>,
 
-    /// bytetrack: match detections below this score in a second stage, with active tracks only [default: 0.5]
+    /// bytetrack and ocsort: match detections below this score in a second stage [default: 0.7]
     #[arg(long, value_name = "SCORE", value_parser = parse_score, allow_negative_numbers = true)]
     pub tentative_score: Option<f32>,
 
-    /// bytetrack: minimum intersection over union in the second stage, above 0 to 1 [default: 0.5]
+    /// bytetrack and ocsort: minimum intersection over union in the second stage, above 0 to 1 [default: 0.5]
     #[arg(long, value_name = "IOU", value_parser = parse_iou)]
     pub tentative_min_iou: Option<f32>,
+
+    /// ocsort: weight of the direction in the similarity of a track and a detection [default: 0.1]
+    #[arg(long, value_name = "WEIGHT", value_parser = parse_share)]
+    pub momentum_weight: Option<f32>,
+
+    /// ocsort: minimum intersection over union of a detection and the last observed box of a track [default: 0.5]
+    #[arg(long, value_name = "IOU", value_parser = parse_iou)]
+    pub recovery_min_iou: Option<f32>,
+
+    /// Frames to skip after each frame with inference: their detections are not used, and tracks are predicted, as with
+    /// detector.interval
+    #[arg(long, value_name = "FRAMES", default_value_t = 0)]
+    pub interval: u32,
 
     /// Let detections of any class continue a track
     #[arg(long)]
@@ -99,6 +119,8 @@ pub enum TrackerArg {
     Sort,
     /// The same, with weak detections in a second stage
     Bytetrack,
+    /// The same, with the last observations of a track
+    Ocsort,
 }
 
 /// Values of `--association`.
@@ -156,7 +178,7 @@ pub fn run(args: &TrackArgs) -> Result<()> {
         .collect::<Result<Vec<_>>>()?;
     let mut tracks = Vec::with_capacity(sequences.len());
     for (index, sequence) in sequences.iter().enumerate() {
-        let rows = track_offline(&sequence.detections, &config, tentative);
+        let rows = track_with_interval(&sequence.detections, &config, tentative, args.interval);
         if let Some(out) = args.out.get(index) {
             write(out, &write_tracks(&rows))
                 .with_context(|| format!("cannot write tracks to {}", out.display()))?;
@@ -202,9 +224,18 @@ fn check(args: &TrackArgs) -> Result<()> {
         "--search holds out one sequence at a time, so it needs two or more; {sequences} is given"
     );
     ensure!(
-        args.tracker == TrackerArg::Bytetrack
+        args.search.is_none() || args.interval == 0,
+        "--search tracks with every frame, so it excludes --interval"
+    );
+    ensure!(
+        matches!(args.tracker, TrackerArg::Bytetrack | TrackerArg::Ocsort)
             || (args.tentative_score.is_none() && args.tentative_min_iou.is_none()),
-        "--tentative-score and --tentative-min-iou need --tracker bytetrack"
+        "--tentative-score and --tentative-min-iou need --tracker bytetrack or ocsort"
+    );
+    ensure!(
+        args.tracker == TrackerArg::Ocsort
+            || (args.momentum_weight.is_none() && args.recovery_min_iou.is_none()),
+        "--momentum-weight and --recovery-min-iou need --tracker ocsort"
     );
     Ok(())
 }
@@ -214,11 +245,12 @@ fn tracker_config(args: &TrackArgs) -> TrackerConfig {
         TrackerArg::Iou => TrackerKind::Iou,
         TrackerArg::Sort => TrackerKind::Sort,
         TrackerArg::Bytetrack => TrackerKind::ByteTrack,
+        TrackerArg::Ocsort => TrackerKind::OcSort,
     });
     // Scores in files can be on any scale: a minimum score of 0 is not the same as none.
     let any = match defaults.kind {
         TrackerKind::Iou | TrackerKind::Sort => f32::NEG_INFINITY,
-        TrackerKind::ByteTrack => defaults.min_new_track_score,
+        TrackerKind::ByteTrack | TrackerKind::OcSort => defaults.bytetrack.min_score,
     };
     TrackerConfig {
         association: match args.association {
@@ -228,6 +260,9 @@ fn tracker_config(args: &TrackArgs) -> TrackerConfig {
         },
         min_iou: args.min_iou.unwrap_or(defaults.min_iou),
         probation_frames: args.probation_frames.unwrap_or(defaults.probation_frames),
+        probation_evidence: args
+            .probation_evidence
+            .unwrap_or(defaults.probation_evidence),
         max_lost_frames: args.max_lost_frames.unwrap_or(defaults.max_lost_frames),
         reassociate_frames: args
             .reassociate_frames
@@ -237,15 +272,25 @@ fn tracker_config(args: &TrackArgs) -> TrackerConfig {
         } else {
             ClassMatch::Same
         },
-        min_new_track_score: args.min_new_track_score.unwrap_or(any),
+        min_new_track_score: args
+            .min_new_track_score
+            .unwrap_or(defaults.min_new_track_score),
         bytetrack: ByteTrackConfig {
-            min_score: args.min_score.unwrap_or(defaults.bytetrack.min_score),
+            min_score: args.min_score.unwrap_or(any),
             tentative_score: args
                 .tentative_score
                 .unwrap_or(defaults.bytetrack.tentative_score),
             tentative_min_iou: args
                 .tentative_min_iou
                 .unwrap_or(defaults.bytetrack.tentative_min_iou),
+        },
+        ocsort: OcSortConfig {
+            momentum_weight: args
+                .momentum_weight
+                .unwrap_or(defaults.ocsort.momentum_weight),
+            recovery_min_iou: args
+                .recovery_min_iou
+                .unwrap_or(defaults.ocsort.recovery_min_iou),
         },
         ..defaults
     }
@@ -257,6 +302,22 @@ fn parse_iou(text: &str) -> Result<f32, String> {
         .ok()
         .filter(|value| *value > 0.0 && *value <= 1.0);
     accepted.ok_or_else(|| "expected a number above 0, at most 1".to_owned())
+}
+
+fn parse_share(text: &str) -> Result<f32, String> {
+    let accepted = text
+        .parse()
+        .ok()
+        .filter(|value| (0.0..=1.0).contains(value));
+    accepted.ok_or_else(|| "expected a number from 0 to 1".to_owned())
+}
+
+fn parse_evidence(text: &str) -> Result<f32, String> {
+    let accepted = text
+        .parse()
+        .ok()
+        .filter(|value| (0.0..=10.0).contains(value));
+    accepted.ok_or_else(|| "expected a number from 0 to 10".to_owned())
 }
 
 fn parse_score(text: &str) -> Result<f32, String> {
@@ -288,10 +349,8 @@ mod tests {
     #[test]
     fn track_defaults_equal_daemon_defaults() {
         let args = parse(&[]).expect("both files are given");
-        let wanted = TrackerConfig {
-            min_new_track_score: f32::NEG_INFINITY,
-            ..TrackerConfig::new(TrackerKind::Iou)
-        };
+        let mut wanted = TrackerConfig::new(TrackerKind::Iou);
+        wanted.bytetrack.min_score = f32::NEG_INFINITY;
         assert_eq!(tracker_config(&args), wanted);
         let args = parse(&["--tracker", "bytetrack"]).expect("a tracker");
         assert_eq!(
@@ -306,25 +365,30 @@ mod tests {
 
     #[test]
     fn every_option_reaches_tracker_config() {
-        let options = "--association optimal --min-iou 0.5 --probation-frames 1 --max-lost-frames 0 --reassociate-frames 5 --min-score -1.5 \
-                       --min-new-track-score 0.6 --match-any-class --tentative-frames omit --tracker bytetrack \
-                       --tentative-score 0.4 --tentative-min-iou 0.7";
+        let options = "--association optimal --min-iou 0.5 --probation-frames 1 --probation-evidence 2 --max-lost-frames 0 --reassociate-frames 5 --min-score -1.5 \
+                       --min-new-track-score 0.5 --match-any-class --tentative-frames omit --tracker ocsort \
+                       --tentative-score 0.4 --tentative-min-iou 0.7 --momentum-weight 0.3 --recovery-min-iou 0.6";
         let args = parse(&options.split_whitespace().collect::<Vec<_>>())
             .expect("all options are well formed");
         let wanted = TrackerConfig {
             association: Association::Optimal,
             min_iou: 0.5,
             probation_frames: 1,
+            probation_evidence: 2.0,
             max_lost_frames: 0,
             reassociate_frames: 5,
             class_match: ClassMatch::Any,
-            min_new_track_score: 0.6,
+            min_new_track_score: 0.5,
             bytetrack: ByteTrackConfig {
                 min_score: -1.5,
                 tentative_score: 0.4,
                 tentative_min_iou: 0.7,
             },
-            ..TrackerConfig::new(TrackerKind::ByteTrack)
+            ocsort: OcSortConfig {
+                momentum_weight: 0.3,
+                recovery_min_iou: 0.6,
+            },
+            ..TrackerConfig::new(TrackerKind::OcSort)
         };
         assert_eq!(tracker_config(&args), wanted);
         assert_eq!(
@@ -341,6 +405,14 @@ mod tests {
             (["--min-iou", "nan"], "expected a number above 0, at most 1"),
             (["--min-score", "inf"], "expected a number, such as 0.5"),
             (["--probation-frames", "0"], "0 is not in 1.."),
+            (
+                ["--probation-evidence", "11"],
+                "expected a number from 0 to 10",
+            ),
+            (
+                ["--momentum-weight", "-0.1"],
+                "expected a number from 0 to 1",
+            ),
             (
                 ["--association", "best"],
                 "[possible values: greedy, optimal]",
@@ -377,7 +449,15 @@ mod tests {
             ),
             (
                 "--tracker sort --tentative-score 0.5",
-                "--tentative-score and --tentative-min-iou need --tracker bytetrack",
+                "--tentative-score and --tentative-min-iou need --tracker bytetrack or ocsort",
+            ),
+            (
+                "--tracker bytetrack --momentum-weight 0.5",
+                "--momentum-weight and --recovery-min-iou need --tracker ocsort",
+            ),
+            (
+                "--detections b.txt --metrics a.gt --metrics b.gt --out o.txt --search mota --interval 3",
+                "--search tracks with every frame, so it excludes --interval",
             ),
         ];
         for (options, wanted) in cases {

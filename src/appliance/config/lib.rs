@@ -67,7 +67,8 @@ pub use section::{assert_all_optional, count_keys, defaults, join_keys};
 pub use source::{DecoderChoice, MAX_SOURCES, Scaling, SourceConfig};
 pub use template::{Choices, CommandsConfig, SourceTemplate, TemplateError, TemplateParameter};
 pub use tracker::{
-    Association, ByteTrackConfig, CameraMotionModel, ClassMatch, TrackerConfig, TrackerKind,
+    Association, ByteTrackConfig, CameraMotionModel, ClassMatch, OcSortConfig, TrackerConfig,
+    TrackerKind,
 };
 pub use tune::{ClockTuning, TuneConfig};
 pub use uri::{Pacing, RtspTransport, SourceUri, SyntheticScene, V4l2Format};

@@ -1,6 +1,5 @@
-//! `tracker`: which tracker, and its settings with the defaults that each one's authors gave. Only the probation is the
-//! same for all: ByteTrack's authors confirm a track in its second frame, but what is published should not depend on the
-//! tracker.
+//! `tracker`: which tracker, and its settings. The defaults are those that carry over between sequences and networks; the
+//! page "Trackers" of the book has the figures.
 
 use super::Words;
 use super::section::{KeyValue, Section, from_value};
@@ -10,20 +9,23 @@ use super::yaml::tree::YamlValue;
 /// A tracker with its settings, in DeepStream's vocabulary.
 #[derive(Debug, Clone, PartialEq, Section)]
 pub struct TrackerConfig {
-    /// Which tracker: iou compares with the last box; sort predicts boxes at constant velocity by a Kalman filter; bytetrack does that too and lets detections of low score continue a track.
+    /// Which tracker: iou compares with the last box; sort predicts boxes at constant velocity by a Kalman filter; bytetrack does that too and pairs detections of low score after the others; ocsort also uses the last observed boxes of a track: their direction, and where it was seen last.
     #[key(name = "type", default = "iou")]
     pub kind: TrackerKind,
-    /// How detections and tracks are paired: greedy, best pair first, or optimal, with the greatest total IOU. Default: greedy; sort and bytetrack: optimal.
+    /// How detections and tracks are paired: greedy, best pair first, or optimal, with the greatest total IOU. Default: greedy; sort, bytetrack and ocsort: optimal.
     #[key(default_with = association)]
     pub association: Association,
-    /// Minimum IOU of a pair; bytetrack takes the IOU times the score. Default: 0.3; bytetrack: 0.2.
+    /// Minimum IOU of a pair; bytetrack takes the IOU times the score. Default: 0.2; sort, bytetrack and ocsort: 0.25.
     #[key(range = 0.0..=1.0, exclusive_min, default_with = min_iou)]
     pub min_iou: f32,
-    /// Frames in which a new object must be matched before it is published.
+    /// Frames in which a new object must be matched before it is published; 1: it is published at once.
     #[key(range = 1..=1000, unit = "frames", default = 3)]
     pub probation_frames: u32,
-    /// Frames for which a published track may be missed before it ends. Default: 30; sort: 1.
-    #[key(range = 0..=100_000, unit = "frames", default_with = max_lost_frames)]
+    /// How many average detections each frame of the probation stands for. Detections of published tracks are the average; those of lower score count less, so that a new object of low scores waits longer. 0: the scores do not matter.
+    #[key(range = 0.0..=10.0, default = 1.25)]
+    pub probation_evidence: f32,
+    /// Frames for which a published track may be missed before it ends.
+    #[key(range = 0..=100_000, unit = "frames", default = 30)]
     pub max_lost_frames: u32,
     /// Further frames for which a lost track is kept: a new one that begins at its predicted place, by its motion and size, continues it under its id.
     #[key(range = 0..=100_000, unit = "frames", default = 0)]
@@ -31,8 +33,8 @@ pub struct TrackerConfig {
     /// Whether a detection of another class may continue a track.
     #[key(default = "same")]
     pub class_match: ClassMatch,
-    /// Detections below this score start no new track. Default: 0; bytetrack: 0.6.
-    #[key(range = 0.0..=1.0, default_with = min_new_track_score)]
+    /// Detections below this score start no new track. Weaker ones, down to the detector's score_threshold and min_score, continue a track: what keeps an object is less than what starts it.
+    #[key(range = 0.0..=1.0, default = 0.6)]
     pub min_new_track_score: f32,
     /// The secondary network whose embeddings tell objects apart by their appearance (ReID); its layout is embedding. It runs on every detection, before detections and tracks are paired. Default: none.
     #[key(text = "the name of a secondary network")]
@@ -49,26 +51,40 @@ pub struct TrackerConfig {
     /// Whether events of type new and end carry the embedding of the track; needs appearance.
     #[key(default = false)]
     pub output_embedding: bool,
-    /// What ByteTrack does with detections of low score; the others do not read it.
+    /// Detections of low score.
     #[key(flatten)]
     pub bytetrack: ByteTrackConfig,
+    /// What OC-SORT does with the observations of a track; the others do not read it.
+    #[key(flatten)]
+    pub ocsort: OcSortConfig,
 }
 
-/// ByteTrack's second stage: detections of low score that may continue a track.
+/// Detections of low score, and ByteTrack's second stage for them.
 ///
-/// With another type the keys are accepted and unused, so that the type can be changed in one line.
+/// With another type the keys of the second stage are accepted and unused, so that the type can be changed in one line.
 #[derive(Debug, Clone, Copy, PartialEq, Section)]
 #[section(check = check_low_scores)]
 pub struct ByteTrackConfig {
-    /// bytetrack only: detections below this score are left out. The detector's score_threshold should be no higher than this, or there is nothing of low score to pair.
-    #[key(range = 0.0..=1.0, default = 0.1)]
+    /// Detections below this score are left out. The detector's score_threshold should be no higher than this, or there is nothing of low score to pair. Default: 0; bytetrack and ocsort: 0.1.
+    #[key(range = 0.0..=1.0, default_with = min_score)]
     pub min_score: f32,
-    /// bytetrack only: detections below this score are paired after the others, and only with tracks seen in the frame before.
-    #[key(range = 0.0..=1.0, default = 0.5)]
+    /// bytetrack and ocsort: detections below this score are paired after the others.
+    #[key(range = 0.0..=1.0, default = 0.7)]
     pub tentative_score: f32,
-    /// bytetrack only: minimum IOU of such a detection and a track.
+    /// bytetrack and ocsort: minimum IOU of such a detection and a track.
     #[key(range = 0.0..=1.0, exclusive_min, default = 0.5)]
     pub tentative_min_iou: f32,
+}
+
+/// OC-SORT's use of observations (Cao and others, 2023).
+#[derive(Debug, Clone, Copy, PartialEq, Section)]
+pub struct OcSortConfig {
+    /// ocsort only: weight of the direction in the similarity of a track and a detection; 0: directions do not matter.
+    #[key(range = 0.0..=1.0, default = 0.1)]
+    pub momentum_weight: f32,
+    /// ocsort only: minimum IOU of a detection and the last observed box of a track, for pairs that are left.
+    #[key(range = 0.0..=1.0, exclusive_min, default = 0.5)]
+    pub recovery_min_iou: f32,
 }
 
 fn check_low_scores(map: &Map<'_>) {
@@ -95,6 +111,8 @@ pub enum TrackerKind {
     Sort,
     /// The same with detections of low score in a second stage (Zhang and others, 2022).
     ByteTrack,
+    /// The same with the last observations of a track: momentum, recovery and re-update (Cao and others, 2023).
+    OcSort,
 }
 
 /// With a type that is none, the other keys are still read.
@@ -105,28 +123,21 @@ fn kind(map: &Map<'_>) -> TrackerKind {
 fn association(map: &Map<'_>) -> Association {
     match kind(map) {
         TrackerKind::Iou => Association::Greedy,
-        TrackerKind::Sort | TrackerKind::ByteTrack => Association::Optimal,
+        TrackerKind::Sort | TrackerKind::ByteTrack | TrackerKind::OcSort => Association::Optimal,
     }
 }
 
 fn min_iou(map: &Map<'_>) -> f32 {
     match kind(map) {
-        TrackerKind::Iou | TrackerKind::Sort => 0.3,
-        TrackerKind::ByteTrack => 0.2,
+        TrackerKind::Iou => 0.2,
+        TrackerKind::Sort | TrackerKind::ByteTrack | TrackerKind::OcSort => 0.25,
     }
 }
 
-fn max_lost_frames(map: &Map<'_>) -> u32 {
-    match kind(map) {
-        TrackerKind::Iou | TrackerKind::ByteTrack => 30,
-        TrackerKind::Sort => 1,
-    }
-}
-
-fn min_new_track_score(map: &Map<'_>) -> f32 {
+fn min_score(map: &Map<'_>) -> f32 {
     match kind(map) {
         TrackerKind::Iou | TrackerKind::Sort => 0.0,
-        TrackerKind::ByteTrack => 0.6,
+        TrackerKind::ByteTrack | TrackerKind::OcSort => 0.1,
     }
 }
 

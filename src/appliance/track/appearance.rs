@@ -82,7 +82,10 @@ mod tests {
         assert_eq!(appearance.similarity(&[1.0, 0.0]), Some(1.0));
         appearance.observe(&[0.0, 7.0]);
         let similarity = appearance.similarity(&[1.0, 0.0]).expect("both are known");
-        assert!((similarity - 0.9 / 0.82_f32.sqrt()).abs() < 1e-6, "{similarity}");
+        assert!(
+            (similarity - 0.9 / 0.82_f32.sqrt()).abs() < 1e-6,
+            "{similarity}"
+        );
         let mut other = Appearance::default();
         assert_eq!(appearance.similarity_to(&other), None);
         other.observe(&[1.0, 0.0]);

@@ -106,6 +106,12 @@ impl Assigner {
         }
         &self.pairing
     }
+
+    /// Result of the last [`assign`](Self::assign).
+    #[must_use]
+    pub fn pairing(&self) -> &Pairing {
+        &self.pairing
+    }
 }
 
 impl Assigner {

@@ -1,4 +1,4 @@
-//! Predicts boxes: a constant-velocity Kalman filter, in the two forms published with SORT and ByteTrack.
+//! Predicts boxes: a constant-velocity Kalman filter, in the forms published with SORT and BoT-SORT.
 //!
 //! In both, the measured values of a box (center and size) are independent of each other in the model, and the noise is
 //! diagonal. The filter of seven or eight values therefore splits into four filters of two, a value and its rate, with the
@@ -9,10 +9,9 @@ use jetwatch_types::{Similarity, Xyxy};
 /// The values that describe a box, and their noise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MotionModel {
-    /// SORT: center, area and aspect; the aspect has no rate. Noises are in pixels.
+    /// SORT: center, area and aspect; the aspect has no rate. Noises are in pixels, but only their ratios matter, so that boxes
+    /// of every size are smoothed alike.
     AreaAspect,
-    /// ByteTrack, after DeepSORT: center, aspect and height. Noises are shares of the height.
-    AspectHeight,
     /// BoT-SORT: center, width and height. Horizontal noises are shares of the width, vertical ones of the height. A box
     /// that is gradually uncovered in one direction, at the image's edge or behind another object, changes its aspect at a
     /// steady rate, which the other forms cannot predict through frames without inference.
@@ -40,18 +39,16 @@ struct Axis {
 /// Per axis: variance of the value and variance of its rate.
 type Noise = [(f64, f64); 4];
 
-/// SORT's initial variances, process noise per frame, and measurement noise.
+/// SORT's initial variances, process noise per frame, and measurement noise. The area's process noise is 2 instead of 1: on
+/// public sequences the boxes of objects that come nearer lag less.
 const AREA_START: Noise = [(10.0, 1e4), (10.0, 1e4), (10.0, 1e4), (10.0, 0.0)];
-const AREA_FRAME: Noise = [(1.0, 0.01), (1.0, 0.01), (1.0, 1e-4), (1.0, 0.0)];
+const AREA_FRAME: Noise = [(1.0, 0.01), (1.0, 0.01), (2.0, 1e-4), (1.0, 0.0)];
 const AREA_MEASURED: [f64; 4] = [1.0, 1.0, 10.0, 10.0];
 
-/// ByteTrack's standard deviations: of positions and of rates as shares of the height, of the aspect and its rate, and of
-/// the measured aspect. The initial ones are twice those of the position and ten times those of the rate.
+/// BoT-SORT's standard deviations of positions and rates, as shares of a side. The initial ones are twice those of the
+/// position and ten times those of the rate.
 const POSITION_SHARE: f64 = 1.0 / 20.0;
 const RATE_SHARE: f64 = 1.0 / 160.0;
-const ASPECT: f64 = 1e-2;
-const ASPECT_RATE: f64 = 1e-5;
-const ASPECT_MEASURED: f64 = 1e-1;
 
 impl KalmanBox {
     /// A box detected for the first time, with velocity 0.
@@ -59,7 +56,6 @@ impl KalmanBox {
         let measured = measure(model, xyxy);
         let noise = match model {
             MotionModel::AreaAspect => AREA_START,
-            MotionModel::AspectHeight => height_noise(measured[3], 2.0, 10.0),
             MotionModel::WidthHeight => sides_noise(measured[2], measured[3], 2.0, 10.0),
         };
         let axis = |index: usize| Axis {
@@ -75,17 +71,11 @@ impl KalmanBox {
         }
     }
 
-    /// Advances by one frame. The size of a box that is not visible does not change at its last rate, as in ByteTrack: when
-    /// an object walks behind another, only its visible part shrinks.
+    /// Advances by one frame. With widths and heights, the size of a box that is not visible does not change at its last
+    /// rate, as in ByteTrack: when an object walks behind another, only its visible part shrinks.
     pub(super) fn predict(&mut self, visibility: Visibility) {
         let noise = match self.model {
             MotionModel::AreaAspect => AREA_FRAME,
-            MotionModel::AspectHeight => {
-                if visibility == Visibility::Hidden {
-                    self.axes[3].rate = 0.0;
-                }
-                height_noise(self.axes[3].value, 1.0, 1.0)
-            }
             MotionModel::WidthHeight => {
                 if visibility == Visibility::Hidden {
                     self.axes[2].rate = 0.0;
@@ -107,10 +97,6 @@ impl KalmanBox {
     pub(super) fn correct(&mut self, xyxy: &Xyxy) {
         let variance = match self.model {
             MotionModel::AreaAspect => AREA_MEASURED,
-            MotionModel::AspectHeight => {
-                let position = (POSITION_SHARE * self.axes[3].value).powi(2);
-                [position, position, ASPECT_MEASURED.powi(2), position]
-            }
             MotionModel::WidthHeight => {
                 let across = (POSITION_SHARE * self.axes[2].value).powi(2);
                 let down = (POSITION_SHARE * self.axes[3].value).powi(2);
@@ -132,14 +118,17 @@ impl KalmanBox {
         [x.rate, y.rate] = motion.direction([x.rate, y.rate]);
         let scales = match self.model {
             MotionModel::AreaAspect => [scale * scale, 1.0],
-            MotionModel::AspectHeight => [1.0, scale],
             MotionModel::WidthHeight => [scale, scale],
         };
         for (axis, scale) in [third, fourth].into_iter().zip(scales) {
             axis.value *= scale;
             axis.rate *= scale;
         }
-        for (axis, scale) in self.axes.iter_mut().zip([scale, scale, scales[0], scales[1]]) {
+        for (axis, scale) in self
+            .axes
+            .iter_mut()
+            .zip([scale, scale, scales[0], scales[1]])
+        {
             let square = scale * scale;
             axis.value_variance *= square;
             axis.covariance *= square;
@@ -155,7 +144,6 @@ impl KalmanBox {
                 let width = (third * fourth).max(0.0).sqrt();
                 (width, if width > 0.0 { third / width } else { 0.0 })
             }
-            MotionModel::AspectHeight => (third * fourth, fourth),
             MotionModel::WidthHeight => (third, fourth),
         };
         [
@@ -201,24 +189,11 @@ fn measure(model: MotionModel, xyxy: &Xyxy) -> [f64; 4] {
     let (x, y) = (left + width / 2.0, top + height / 2.0);
     match model {
         MotionModel::AreaAspect => [x, y, width * height, width / height],
-        MotionModel::AspectHeight => [x, y, width / height, height],
         MotionModel::WidthHeight => [x, y, width, height],
     }
 }
 
-/// ByteTrack's variances for a box of this height, with factors on the standard deviations.
-fn height_noise(height: f64, position_factor: f64, rate_factor: f64) -> Noise {
-    let position = (position_factor * POSITION_SHARE * height).powi(2);
-    let rate = (rate_factor * RATE_SHARE * height).powi(2);
-    [
-        (position, rate),
-        (position, rate),
-        (ASPECT.powi(2), ASPECT_RATE.powi(2)),
-        (position, rate),
-    ]
-}
-
-/// The same, with horizontal noise from the width.
+/// BoT-SORT's variances for a box of these sides, with factors on the standard deviations.
 fn sides_noise(width: f64, height: f64, position_factor: f64, rate_factor: f64) -> Noise {
     let [across, down] = [width, height].map(|side| {
         let position = (position_factor * POSITION_SHARE * side).powi(2);
@@ -232,11 +207,7 @@ fn sides_noise(width: f64, height: f64, position_factor: f64, rate_factor: f64) 
 mod tests {
     use super::*;
 
-    const MODELS: [MotionModel; 3] = [
-        MotionModel::AreaAspect,
-        MotionModel::AspectHeight,
-        MotionModel::WidthHeight,
-    ];
+    const MODELS: [MotionModel; 2] = [MotionModel::AreaAspect, MotionModel::WidthHeight];
 
     /// A box of 40 × 80 whose left edge is at `x`.
     fn at(x: f32) -> Xyxy {

@@ -8,8 +8,9 @@
 //! The terms are DeepStream's, with `Lost` for its shadow tracking:
 //!
 //! ```text
-//!   detection without a track,                matched in
-//!   score ≥ min_new_track_score               probation_frames frames                 not matched
+//!                                             matched in
+//!   detection without a track,                probation_frames frames,
+//!   score ≥ min_new_track_score               with enough evidence                    not matched
 //!  ───────────────────────────► Tentative ───────────────────────────► Active ◄───────────────────────► Lost
 //!                                   │        (assigns the id)             │           matched again        │
 //!                                   │ not matched                         │                                │ not matched in more than
@@ -19,15 +20,19 @@
 //!                                                                              reported once, then removed
 //! ```
 //!
+//! What starts a track is more than what keeps it: a detection below `min_new_track_score` continues tracks and starts none.
+//!
 //! Ids are assigned at confirmation, from 1, so that published ids have no gaps for false detections that
 //! last two frames; until then a track has [`UNCONFIRMED`]. With `max_lost_frames: 0` an Active track becomes Ended at once.
 
 mod appearance;
 mod assignment;
 mod events;
+mod evidence;
 mod hungarian;
 mod iou_index;
 mod kalman;
+mod observations;
 mod reassociate;
 mod sparse_assignment;
 mod stages;

@@ -73,7 +73,9 @@ impl Trajectory {
     /// Moves the trajectory into the coordinates of an image that `motion` maps the previous one to.
     pub(super) fn transform(&mut self, motion: &Similarity) {
         for (middle, height) in [&mut self.first, &mut self.last] {
-            *middle = motion.point(middle.map(f64::from)).map(|value| value as f32);
+            *middle = motion
+                .point(middle.map(f64::from))
+                .map(|value| value as f32);
             *height *= motion.scale() as f32;
         }
         let velocity = motion.direction(self.velocity.map(f64::from));

@@ -1,23 +1,27 @@
-//! Association stages: which tracks and detections may be paired, in which order. The three trackers differ most here.
+//! Association stages: which tracks and detections may be paired, in which order. The trackers differ most here.
 //!
-//! | rank | IOU       | SORT | ByteTrack                                     |
-//! |------|-----------|------|-----------------------------------------------|
-//! | 0    | active    | all  | active, strong detections, IOU times score    |
-//! | 1    | lost      |      | lost, strong detections, IOU times score      |
-//! | 2    | tentative |      | active, weak detections, IOU                  |
-//! | 3    |           |      | tentative, strong detections, IOU times score |
+//! | rank | IOU, SORT | ByteTrack                                       | OC-SORT                       |
+//! |------|-----------|-------------------------------------------------|-------------------------------|
+//! | 0    | active    | active, strong detections, IOU times score      | active, strong detections     |
+//! | 1    | lost      | lost, strong detections, IOU times score        | lost, strong detections       |
+//! | 2    | tentative | active, weak detections, IOU                    | active, weak detections       |
+//! | 3    |           | tentative, strong detections, IOU times score   | tentative, strong detections  |
+//! | 4    |           | lost and tentative, weak detections, IOU        | lost and tentative, weak ones |
 //!
-//! The IOU tracker orders by state, which its plain form does not: without a prediction, the stale box of a lost track must
-//! not take a detection from an active track, nor a false new track from either. ByteTrack's authors associate active and
-//! lost tracks together. Here lost tracks come after active ones, for the same reason: the longer an object was not
-//! detected, the less reliable its predicted box.
+//! Their authors associate active and lost tracks together. Here lost tracks come after active ones: the longer an object
+//! was not detected, the less reliable its box, which must not take the detection of an active track. ByteTrack's authors
+//! pair weak detections with active tracks only. Here they may also continue the others, last: a network whose scores are
+//! all low would otherwise have no tracks.
 
 use jetwatch_config::{TrackerConfig, TrackerKind};
 use jetwatch_types::TrackState;
 
-/// Minimum overlap at which ByteTrack accepts a second detection for a track with one detection; its authors' value. Above
-/// the minimum of other pairs, since a track without velocity is predicted at its old position.
+/// Minimum overlap at which a tentative track is continued; ByteTrack's value. Above the minimum of other pairs, since a
+/// track without velocity is predicted at its old position. The IOU tracker, which predicts nothing, has no such difference.
 const TENTATIVE_MIN_IOU: f32 = 0.3;
+
+/// Share of the minimum overlap that is enough for a lost track of ByteTrack, whose prediction is less exact.
+const LOST_MIN_IOU_SHARE: f32 = 0.8;
 
 /// Association rules of one tracker.
 #[derive(Debug, Clone, Copy)]
@@ -81,52 +85,67 @@ impl AssociationStages {
         }
     }
 
-    /// Detections below this score are ignored; `None`: all are used.
-    pub(super) fn min_detection_score(&self) -> Option<f32> {
-        (self.kind == TrackerKind::ByteTrack).then_some(self.min_score)
+    /// Detections below this score are ignored.
+    pub(super) fn min_detection_score(&self) -> f32 {
+        self.min_score
     }
 
     /// Smallest overlap at which any stage pairs.
     pub(super) fn min_similarity(&self) -> f32 {
         match self.kind {
             TrackerKind::Iou | TrackerKind::Sort => self.min_iou,
-            TrackerKind::ByteTrack => self.min_iou.min(self.tentative_min_iou),
+            TrackerKind::ByteTrack | TrackerKind::OcSort => {
+                (LOST_MIN_IOU_SHARE * self.min_iou).min(self.tentative_min_iou)
+            }
         }
     }
 
     /// Stage for a track in this state and a detection with this score; `None` when they may not be paired.
     pub(super) fn stage(&self, state: TrackState, score: f32) -> Option<AssociationStage> {
-        let by_iou = |rank| AssociationStage {
-            rank,
-            similarity: SimilarityKind::Iou,
-            min_similarity: self.min_iou,
-            weight_kind: match self.kind {
-                TrackerKind::Iou | TrackerKind::Sort => WeightKind::Full,
-                TrackerKind::ByteTrack => WeightKind::AboveThreshold,
-            },
+        let has_second_stage = match self.kind {
+            TrackerKind::Iou | TrackerKind::Sort => false,
+            TrackerKind::ByteTrack | TrackerKind::OcSort => true,
         };
-        let by_score = |rank| AssociationStage {
-            similarity: SimilarityKind::IouTimesScore,
-            ..by_iou(rank)
+        let is_weak = has_second_stage && score < self.tentative_score;
+        let by_byte_track = self.kind == TrackerKind::ByteTrack;
+        let weight_kind = match by_byte_track {
+            true => WeightKind::AboveThreshold,
+            false => WeightKind::Full,
         };
-        let is_weak = score < self.tentative_score;
-        match (self.kind, state) {
-            (_, TrackState::Ended) => None,
-            (TrackerKind::Iou, TrackState::Active) | (TrackerKind::Sort, _) => Some(by_iou(0)),
-            (TrackerKind::Iou, TrackState::Lost) => Some(by_iou(1)),
-            (TrackerKind::Iou, TrackState::Tentative) => Some(by_iou(2)),
-            (TrackerKind::ByteTrack, TrackState::Active) if is_weak => Some(AssociationStage {
+        if is_weak {
+            return Some(AssociationStage {
+                rank: match state {
+                    TrackState::Active => 2,
+                    TrackState::Lost | TrackState::Tentative => 4,
+                    TrackState::Ended => return None,
+                },
+                similarity: SimilarityKind::Iou,
                 min_similarity: self.tentative_min_iou,
-                ..by_iou(2)
-            }),
-            (TrackerKind::ByteTrack, _) if is_weak => None,
-            (TrackerKind::ByteTrack, TrackState::Active) => Some(by_score(0)),
-            (TrackerKind::ByteTrack, TrackState::Lost) => Some(by_score(1)),
-            (TrackerKind::ByteTrack, TrackState::Tentative) => Some(AssociationStage {
-                min_similarity: self.min_iou.max(TENTATIVE_MIN_IOU),
-                ..by_score(3)
-            }),
+                weight_kind,
+            });
         }
+        let (rank, min_similarity) = match state {
+            TrackState::Active => (0, self.min_iou),
+            TrackState::Lost if by_byte_track => (1, LOST_MIN_IOU_SHARE * self.min_iou),
+            TrackState::Lost => (1, self.min_iou),
+            TrackState::Tentative => (
+                if has_second_stage { 3 } else { 2 },
+                match self.kind {
+                    TrackerKind::Iou => self.min_iou,
+                    _ => self.min_iou.max(TENTATIVE_MIN_IOU),
+                },
+            ),
+            TrackState::Ended => return None,
+        };
+        Some(AssociationStage {
+            rank,
+            similarity: match by_byte_track {
+                true => SimilarityKind::IouTimesScore,
+                false => SimilarityKind::Iou,
+            },
+            min_similarity,
+            weight_kind,
+        })
     }
 }
 
@@ -157,24 +176,27 @@ mod tests {
     #[test]
     fn each_track_state_and_score_has_its_stage() {
         use TrackState::{Active, Ended, Lost, Tentative};
-        use TrackerKind::{ByteTrack, Iou, Sort};
-        let both = |rank| [Some((rank, 0.2)); 2];
+        use TrackerKind::{ByteTrack, Iou, OcSort, Sort};
+        let both = |rank, min| [Some((rank, min)); 2];
         let cases = [
-            (Iou, Active, both(0)),
-            (Iou, Lost, both(1)),
-            (Iou, Tentative, both(2)),
-            (Sort, Active, both(0)),
-            (Sort, Lost, both(0)),
-            (Sort, Tentative, both(0)),
+            (Iou, Active, both(0, 0.2)),
+            (Iou, Lost, both(1, 0.2)),
+            (Iou, Tentative, both(2, 0.2)),
+            (Sort, Active, both(0, 0.2)),
+            (Sort, Lost, both(1, 0.2)),
+            (Sort, Tentative, both(2, 0.3)),
             (ByteTrack, Active, [Some((0, 0.2)), Some((2, 0.7))]),
-            (ByteTrack, Lost, [Some((1, 0.2)), None]),
-            (ByteTrack, Tentative, [Some((3, 0.3)), None]),
-            (Iou, Ended, [None; 2]),
-            (Sort, Ended, [None; 2]),
-            (ByteTrack, Ended, [None; 2]),
+            (ByteTrack, Lost, [Some((1, 0.8 * 0.2)), Some((4, 0.7))]),
+            (ByteTrack, Tentative, [Some((3, 0.3)), Some((4, 0.7))]),
+            (OcSort, Active, [Some((0, 0.2)), Some((2, 0.7))]),
+            (OcSort, Lost, [Some((1, 0.2)), Some((4, 0.7))]),
+            (OcSort, Tentative, [Some((3, 0.3)), Some((4, 0.7))]),
         ];
         for (kind, state, expected) in cases {
             assert_eq!(terms(kind, state), expected, "{kind:?} {state:?}");
+        }
+        for kind in [Iou, Sort, ByteTrack, OcSort] {
+            assert_eq!(terms(kind, Ended), [None; 2], "{kind:?}");
         }
     }
 

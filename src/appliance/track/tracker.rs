@@ -1,9 +1,10 @@
-//! One source's tracker: IOU, SORT or ByteTrack behind one constructor. Detections in, tracks out, frame by frame.
+//! One source's tracker: IOU, SORT, ByteTrack or OC-SORT behind one constructor. Detections in, tracks out, frame by frame.
 //!
-//! The three kinds share one list of tracks, the track states and the assignment. They differ in three points: the box that a
-//! track is expected to have (its last one, or a prediction by the Kalman filter), which pairs are candidates at which rank
-//! (association stages), and which box is reported. The pipeline calls [`Tracker::update`] for every frame of one source with
-//! inference, in order, frames without detections too, and [`Tracker::coast`] for skipped frames.
+//! The kinds share one list of tracks, the track states and the assignment. They differ in the box that a track is expected
+//! to have (its last one, or a prediction by the Kalman filter), in which pairs are candidates at which rank (association
+//! stages), in the use of past observations, and in which box is reported. The pipeline calls [`Tracker::update`] for every
+//! frame of one source with inference, in order, frames without detections too, and [`Tracker::coast`] for skipped frames.
+//! `candidates` in the folder of this file lists the pairs.
 //!
 //! The order of the detections in a frame has no influence: they are sorted first, so that ids do not depend on the output
 //! order of a detector.
@@ -12,32 +13,23 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use jetwatch_config::{ClassMatch, TrackerConfig, TrackerKind};
-use jetwatch_types::{
-    Detection, Similarity, Track, TrackId, TrackState, Xyxy, intersection_over_union,
-};
+use jetwatch_types::{Detection, Similarity, Track, TrackId, TrackState};
 
 use super::appearance::Appearance;
 use super::assignment::{Assigner, Candidate};
+use super::evidence::{MeanEvidence, evidence};
 use super::iou_index::IouIndex;
 use super::kalman::{KalmanBox, MotionModel, Visibility};
+use super::observations::Observations;
 use super::reassociate::Trajectory;
-use super::stages::{AssociationStages, SimilarityKind};
+use super::stages::AssociationStages;
+
+mod candidates;
 
 /// Id of a track that has none yet, because it is [`TrackState::Tentative`].
 pub const UNCONFIRMED: TrackId = TrackId(0);
 
-/// Score from which one detection is enough to publish an object, once its probation is over: ByteTrack's value for new tracks.
-const CONFIRM_SCORE: f32 = 0.6;
-
-/// Rank of pairs that overlap only after both boxes are enlarged: after all others.
-const BUFFERED_IOU_RANK: u8 = 8;
-
-/// How much they are enlarged, as in buffered IOU (C-BIoU): on each side by a quarter of their width and height per frame
-/// since the last match, which is that paper's half for every second frame, and at most by the whole.
-const BUFFER_RATIO: f32 = 0.25;
-const MAX_BUFFER_RATIO: f32 = 1.0;
-
-/// Tracks the objects of one source. Allocates only when a frame holds more than any before.
+/// Tracks the objects of one source. Allocates only when a frame holds more than any before, and for embeddings.
 #[derive(Debug)]
 pub struct Tracker {
     config: TrackerConfig,
@@ -45,31 +37,42 @@ pub struct Tracker {
     model: Option<MotionModel>,
     /// Whether some frames come without inference.
     is_coasting: bool,
-    /// Frames without inference before the last frame with inference, and since then.
-    frames_before_update: u32,
-    frames_since_update: u32,
+    /// Frames without inference since the last frame with inference.
+    skipped_frames: u32,
     /// The frame's detections in an order that does not depend on the detector.
     detections: Vec<Detection>,
     /// Their places in what the detector gave.
     order: Vec<usize>,
     /// Their embeddings, in the same order; empty when there are none.
     embeddings: Vec<Option<Arc<[f32]>>>,
-    /// Index of their boxes.
+    /// The detections with enlarged boxes; empty when boxes are compared as they are.
+    enlarged: Vec<Detection>,
+    /// Index of the boxes to compare.
     iou_index: IouIndex,
     /// All tracks in the order of their first detection. Ended ones stay until the next call, so that they are reported once.
     tracks: Vec<Track>,
     /// Creation id of each track.
     creation_ids: Vec<u64>,
-    /// Kalman filter of each track; empty when nothing is predicted.
-    kalman_boxes: Vec<KalmanBox>,
-    /// Trajectory of each track; empty when lost tracks are not reassociated.
-    trajectories: Vec<Trajectory>,
-    /// Smoothed embedding of each track.
-    appearances: Vec<Appearance>,
+    /// What is known of each track beyond what is reported.
+    memories: Vec<Memory>,
     next_creation_id: u64,
     next_id: u64,
+    mean_evidence: MeanEvidence,
     candidates: Vec<Candidate>,
     assigner: Assigner,
+}
+
+/// What is known of one track beyond what is reported.
+#[derive(Debug)]
+struct Memory {
+    /// `None` when nothing is predicted.
+    motion: Option<KalmanBox>,
+    /// `None` when lost tracks are not reassociated.
+    trajectory: Option<Trajectory>,
+    observations: Observations,
+    appearance: Appearance,
+    /// Sum over the detections of a tentative track.
+    evidence: f32,
 }
 
 impl Tracker {
@@ -81,47 +84,48 @@ impl Tracker {
             stages: AssociationStages::new(config),
             model: match config.kind {
                 TrackerKind::Iou => None,
-                TrackerKind::Sort => Some(MotionModel::AreaAspect),
-                TrackerKind::ByteTrack => Some(MotionModel::AspectHeight),
+                TrackerKind::Sort | TrackerKind::ByteTrack | TrackerKind::OcSort => {
+                    Some(MotionModel::AreaAspect)
+                }
             },
             is_coasting: false,
-            frames_before_update: 0,
-            frames_since_update: 0,
+            skipped_frames: 0,
             detections: Vec::new(),
             order: Vec::new(),
             embeddings: Vec::new(),
+            enlarged: Vec::new(),
             iou_index: IouIndex::default(),
             tracks: Vec::new(),
             creation_ids: Vec::new(),
-            kalman_boxes: Vec::new(),
-            trajectories: Vec::new(),
-            appearances: Vec::new(),
+            memories: Vec::new(),
             next_creation_id: 0,
             next_id: 1,
+            mean_evidence: MeanEvidence::default(),
             candidates: Vec::new(),
             assigner: Assigner::new(config.association),
         }
     }
 
     /// A tracker that also predicts tracks in frames without detections: for sources with skipped frames. All kinds,
-    /// including [`iou`](TrackerKind::Iou), then predict width and height independently.
+    /// including [`iou`](TrackerKind::Iou), then predict.
     #[must_use]
     pub fn with_coasting(config: &TrackerConfig) -> Self {
         let mut tracker = Self::new(config);
-        tracker.model = Some(MotionModel::WidthHeight);
+        tracker.model = Some(tracker.model.unwrap_or(MotionModel::WidthHeight));
         tracker.is_coasting = true;
         tracker
     }
 
     /// Advances by a frame without inference and returns all tracks as predicted for it. Tracks move with their velocity;
-    /// none is lost, found or ended, and only [`age_frames`](Track::age_frames) counts the frame. A tentative track whose
-    /// detection had a score of 0.6 or more may end its probation.
+    /// none is lost, found or ended, and only [`age_frames`](Track::age_frames) counts the frame. The probation of a
+    /// tentative track may end, as if its last detection had been repeated.
     pub fn coast(&mut self) -> &[Track] {
         self.remove_where(|track| track.state == TrackState::Ended);
         self.predict();
-        self.frames_since_update = self.frames_since_update.saturating_add(1);
-        for track in &mut self.tracks {
+        self.skipped_frames = self.skipped_frames.saturating_add(1);
+        for (track, memory) in self.tracks.iter_mut().zip(&mut self.memories) {
             track.age_frames = track.age_frames.saturating_add(1);
+            memory.evidence += evidence(track.score);
         }
         self.confirm();
         &self.tracks
@@ -150,59 +154,56 @@ impl Tracker {
         self.remove_where(|track| track.state == TrackState::Ended);
         self.sort(detections, embeddings);
         self.predict();
-        self.frames_before_update = std::mem::take(&mut self.frames_since_update);
         self.find_candidates();
-        if self.is_coasting {
-            self.find_buffered_candidates();
-        }
         let pairing = self.assigner.assign(
             &mut self.candidates,
             self.tracks.len(),
             self.detections.len(),
         );
-        for (index, detection) in pairing.detection_of_track.iter().enumerate() {
-            let track = &mut self.tracks[index];
+        let is_observation_centric = self.config.kind == TrackerKind::OcSort;
+        let tracks = self.tracks.iter_mut().zip(&mut self.memories);
+        for ((track, memory), detection) in tracks.zip(&pairing.detection_of_track) {
             track.age_frames = track.age_frames.saturating_add(1);
-            match detection {
-                Some(detection) => {
-                    on_match(track, &self.detections[*detection]);
-                    if let Some(Some(embedding)) = self.embeddings.get(*detection) {
-                        self.appearances[index].observe(embedding);
-                    }
-                    if let Some(path) = self.trajectories.get_mut(index) {
-                        path.observe(&track.xyxy, track.age_frames);
-                    }
-                    if let Some(motion) = self.kalman_boxes.get_mut(index) {
-                        motion.correct(&track.xyxy);
-                        if self.config.kind != TrackerKind::Iou {
-                            track.xyxy = motion.xyxy();
-                        }
-                    }
+            let Some(index) = *detection else {
+                on_miss(track, self.config.most_lost_frames());
+                continue;
+            };
+            let detection = &self.detections[index];
+            if track.state == TrackState::Tentative {
+                memory.evidence += evidence(detection.score);
+            } else {
+                self.mean_evidence.observe(detection.score);
+            }
+            on_match(track, detection);
+            if let Some(Some(embedding)) = self.embeddings.get(index) {
+                memory.appearance.observe(embedding);
+            }
+            if let Some(path) = &mut memory.trajectory {
+                path.observe(&detection.xyxy, track.age_frames);
+            }
+            if let Some(motion) = &mut memory.motion {
+                if is_observation_centric
+                    && let Some(reupdated) =
+                        (memory.observations).reupdated(&detection.xyxy, track.age_frames)
+                {
+                    *motion = reupdated;
                 }
-                None => on_miss(track, self.config.most_lost_frames()),
+                motion.correct(&detection.xyxy);
+                if self.config.kind != TrackerKind::Iou {
+                    track.xyxy = motion.xyxy();
+                }
+            }
+            if is_observation_centric {
+                let motion = memory.motion.as_ref();
+                (memory.observations).observe(&detection.xyxy, track.age_frames, motion);
             }
         }
-        for (index, (detection, track)) in
-            (self.detections.iter().zip(&pairing.track_of_detection)).enumerate()
-        {
-            if track.is_none() && detection.score >= self.config.min_new_track_score {
-                self.tracks.push(start(detection));
-                self.creation_ids.push(self.next_creation_id);
-                self.kalman_boxes.extend(
-                    self.model
-                        .map(|model| KalmanBox::new(model, &detection.xyxy)),
-                );
-                let mut appearance = Appearance::default();
-                if let Some(Some(embedding)) = self.embeddings.get(index) {
-                    appearance.observe(embedding);
-                }
-                self.appearances.push(appearance);
-                if self.config.reassociate_frames > 0 {
-                    self.trajectories.push(Trajectory::new(&detection.xyxy));
-                }
-                self.next_creation_id += 1;
+        for index in 0..self.detections.len() {
+            if self.assigner.pairing().track_of_detection[index].is_none() {
+                self.start(index);
             }
         }
+        self.skipped_frames = 0;
         // A tentative track was never published, so its end is not reported either.
         self.remove_where(|track| track.state == TrackState::Ended && track.id == UNCONFIRMED);
         self.confirm();
@@ -210,20 +211,21 @@ impl Tracker {
     }
 
     /// Compensates the motion of the camera before the next [`update`](Self::update) or [`coast`](Self::coast): `motion` maps
-    /// the image of the previous frame to that of the next one. Boxes, estimated motion and trajectories of all tracks are moved
-    /// with it. A transform that is not finite is ignored.
+    /// the image of the previous frame to that of the next one. Boxes, estimated motion, observations and trajectories of all
+    /// tracks are moved with it. A transform that is not finite is ignored.
     pub fn compensate(&mut self, motion: &Similarity) {
         if !motion.is_finite() || *motion == Similarity::IDENTITY {
             return;
         }
-        for track in &mut self.tracks {
+        for (track, memory) in self.tracks.iter_mut().zip(&mut self.memories) {
             track.xyxy = motion.xyxy(&track.xyxy);
-        }
-        for kalman_box in &mut self.kalman_boxes {
-            kalman_box.transform(motion);
-        }
-        for trajectory in &mut self.trajectories {
-            trajectory.transform(motion);
+            memory.observations.transform(motion);
+            if let Some(kalman_box) = &mut memory.motion {
+                kalman_box.transform(motion);
+            }
+            if let Some(trajectory) = &mut memory.trajectory {
+                trajectory.transform(motion);
+            }
         }
     }
 
@@ -256,16 +258,15 @@ impl Tracker {
     #[must_use]
     pub fn embedding(&self, id: TrackId) -> Option<&[f32]> {
         let index = self.tracks.iter().position(|track| track.id == id)?;
-        self.appearances.get(index)?.vector()
+        self.memories.get(index)?.appearance.vector()
     }
 
     /// Stores the detections with a sufficient score, best first, and their embeddings.
     fn sort(&mut self, detections: &[Detection], embeddings: &[Option<Arc<[f32]>>]) {
         let min_score = self.stages.min_detection_score();
         self.order.clear();
-        self.order.extend((0..detections.len()).filter(|index| {
-            min_score.is_none_or(|min| detections[*index].score >= min)
-        }));
+        self.order
+            .extend((0..detections.len()).filter(|index| detections[*index].score >= min_score));
         self.order
             .sort_unstable_by(|a, b| canonical(&detections[*a], &detections[*b]));
         self.detections.clear();
@@ -280,7 +281,10 @@ impl Tracker {
 
     /// Moves every track to its predicted box in this frame.
     fn predict(&mut self) {
-        for (track, motion) in self.tracks.iter_mut().zip(&mut self.kalman_boxes) {
+        for (track, memory) in self.tracks.iter_mut().zip(&mut self.memories) {
+            let Some(motion) = &mut memory.motion else {
+                continue;
+            };
             motion.predict(if track.state == TrackState::Lost {
                 Visibility::Hidden
             } else {
@@ -290,98 +294,59 @@ impl Tracker {
         }
     }
 
-    /// Lists all pairs that may be associated.
-    fn find_candidates(&mut self) {
-        self.candidates.clear();
-        self.iou_index.build(&self.detections);
-        let min_iou = self.stages.min_similarity();
-        for (index, track) in self.tracks.iter().enumerate() {
-            if track.lost_frames > self.config.max_lost_frames {
-                // Kept for re-association only.
-                continue;
-            }
-            for (detection, iou) in self.iou_index.query(&track.xyxy, min_iou) {
-                let found = &self.detections[detection];
-                if self.config.class_match == ClassMatch::Same && found.class != track.class {
-                    continue;
-                }
-                let Some(stage) = self.stages.stage(track.state, found.score) else {
-                    continue;
-                };
-                let appearance = appearance_similarity(&self.appearances[index], &self.embeddings, detection);
-                if appearance.is_some_and(|it| it < self.config.min_appearance_similarity) {
-                    continue;
-                }
-                let iou = match stage.similarity {
-                    SimilarityKind::Iou => iou,
-                    SimilarityKind::IouTimesScore => iou * found.score.clamp(0.0, 1.0),
-                };
-                if iou >= stage.min_similarity {
-                    self.candidates.push(Candidate {
-                        rank: stage.rank,
-                        track: index,
-                        detection,
-                        iou: with_appearance(stage.weight(iou), appearance, self.config.appearance_weight),
-                    });
-                }
-            }
+    /// Starts a track with the detection at `index`, if its score is sufficient.
+    fn start(&mut self, index: usize) {
+        let detection = &self.detections[index];
+        if detection.score < self.config.min_new_track_score {
+            return;
         }
-    }
-
-    /// Lists pairs of detections with tracks that were detected once, whose velocity is unknown: between two frames with
-    /// inference a small object moves farther than its own size. They overlap when both are enlarged, and rank last.
-    fn find_buffered_candidates(&mut self) {
-        for (index, track) in self.tracks.iter().enumerate() {
-            // Without skipped frames in between, a box moves little from one frame to the next.
-            let has_velocity = track.hits > 1 || track.age_frames < 2;
-            if has_velocity || track.state == TrackState::Lost {
-                continue;
-            }
-            let ratio = (BUFFER_RATIO * track.age_frames as f32).min(MAX_BUFFER_RATIO);
-            for (detection, found) in self.detections.iter().enumerate() {
-                let Some(stage) = self.stages.stage(track.state, found.score) else {
-                    continue;
-                };
-                let appearance = appearance_similarity(&self.appearances[index], &self.embeddings, detection);
-                if found.class != track.class
-                    || appearance.is_some_and(|it| it < self.config.min_appearance_similarity)
-                {
-                    continue;
-                }
-                let iou = intersection_over_union(
-                    &enlarge(&track.xyxy, ratio),
-                    &enlarge(&found.xyxy, ratio),
-                );
-                if iou >= stage.min_similarity {
-                    self.candidates.push(Candidate {
-                        rank: stage.rank.saturating_add(BUFFERED_IOU_RANK),
-                        track: index,
-                        detection,
-                        iou: with_appearance(stage.weight(iou), appearance, self.config.appearance_weight),
-                    });
-                }
-            }
+        let motion = self.model.map(|it| KalmanBox::new(it, &detection.xyxy));
+        let mut appearance = Appearance::default();
+        if let Some(Some(embedding)) = self.embeddings.get(index) {
+            appearance.observe(embedding);
         }
+        self.memories.push(Memory {
+            trajectory: (self.config.reassociate_frames > 0)
+                .then(|| Trajectory::new(&detection.xyxy)),
+            observations: Observations::new(&detection.xyxy, motion.as_ref()),
+            motion,
+            appearance,
+            evidence: evidence(detection.score),
+        });
+        self.tracks.push(Track {
+            id: UNCONFIRMED,
+            state: TrackState::Tentative,
+            class: detection.class,
+            score: detection.score,
+            top_score: detection.score,
+            xyxy: detection.xyxy,
+            age_frames: 1,
+            hits: 1,
+            lost_frames: 0,
+            attributes: Default::default(),
+        });
+        self.creation_ids.push(self.next_creation_id);
+        self.next_creation_id += 1;
     }
 
     /// Confirms tentative tracks that have passed their probation and assigns their ids.
     ///
     /// A tentative track was matched in every frame with inference, so its age counts: with skipped frames in between, a new
-    /// object is published little later than without. One detection is enough only with a high score.
+    /// object is published little later than without. One detection is enough only if its score is at least average.
     fn confirm(&mut self) {
         let min_frames = self.config.probation_frames;
+        let mean = self.mean_evidence.get();
+        let min_evidence = match min_frames {
+            1 => 0.0,
+            _ => min_frames as f32 * self.config.probation_evidence * mean,
+        };
         let mut has_reassociated = false;
         for index in 0..self.tracks.len() {
-            let track = &self.tracks[index];
-            let is_sure = self.is_coasting && track.score >= CONFIRM_SCORE;
-            // An object first detected in this frame appeared in one of the skipped frames before, on average in the middle.
-            let head_start = if track.hits == 1 {
-                self.frames_before_update / 2
-            } else {
-                0
-            };
-            let age = track.age_frames.saturating_add(head_start);
-            let has_passed = age >= min_frames && (is_sure || track.hits >= min_frames.min(2));
+            let (track, memory) = (&self.tracks[index], &self.memories[index]);
+            let is_sure = self.is_coasting && evidence(track.score) >= mean;
+            let has_passed = track.age_frames >= min_frames
+                && (is_sure || track.hits >= min_frames.min(2))
+                && memory.evidence >= min_evidence;
             if track.state != TrackState::Tentative || !has_passed {
                 continue;
             }
@@ -401,24 +366,26 @@ impl Tracker {
 
     /// Index of the lost track that most likely is the same object as the new one at `index`.
     fn find_lost_match(&self, index: usize) -> Option<usize> {
-        let (new, trajectory) = (&self.tracks[index], self.trajectories.get(index)?);
+        let new = &self.tracks[index];
+        let trajectory = self.memories[index].trajectory.as_ref()?;
         let mut best: Option<(f32, usize)> = None;
-        for (at, (lost, lost_trajectory)) in self.tracks.iter().zip(&self.trajectories).enumerate()
-        {
+        for (at, (lost, memory)) in self.tracks.iter().zip(&self.memories).enumerate() {
             let other_class =
                 self.config.class_match == ClassMatch::Same && lost.class != new.class;
             if lost.state != TrackState::Lost || other_class {
                 continue;
             }
-            let Some(distance) =
-                lost_trajectory.distance(lost.age_frames, trajectory, new.age_frames)
-            else {
-                continue;
-            };
-            let appearance = self.appearances[at].similarity_to(&self.appearances[index]);
+            let appearance = (memory.appearance).similarity_to(&self.memories[index].appearance);
             if appearance.is_some_and(|it| it < self.config.min_appearance_similarity) {
                 continue;
             }
+            let Some(distance) = memory
+                .trajectory
+                .as_ref()
+                .and_then(|path| path.distance(lost.age_frames, trajectory, new.age_frames))
+            else {
+                continue;
+            };
             // Among equals, the older one.
             if best.is_none_or(|(least, _)| distance < least) {
                 best = Some((distance, at));
@@ -439,12 +406,17 @@ impl Tracker {
         track.hits = track.hits.saturating_add(hits);
         track.top_score = track.top_score.max(top_score);
         track.attributes = attributes;
-        let appearance = std::mem::take(&mut self.appearances[lost]);
-        if self.appearances[new] == Appearance::default() {
-            self.appearances[new] = appearance;
+        let appearance = std::mem::take(&mut self.memories[lost].appearance);
+        let memory = &mut self.memories[new];
+        if memory.appearance == Appearance::default() {
+            memory.appearance = appearance;
         }
-        // The trajectory continues with the age of the joined track.
-        self.trajectories[new].shift_age(age.saturating_sub(track.age_frames));
+        // What was observed continues with the age of the joined track.
+        let older = age.saturating_sub(track.age_frames);
+        memory.observations.shift_age(older);
+        if let Some(trajectory) = &mut memory.trajectory {
+            trajectory.shift_age(older);
+        }
         track.age_frames = age;
     }
 
@@ -458,44 +430,14 @@ impl Tracker {
             if retained != index {
                 self.tracks.swap(retained, index);
                 self.creation_ids.swap(retained, index);
-                self.appearances.swap(retained, index);
-                if self.model.is_some() {
-                    self.kalman_boxes.swap(retained, index);
-                }
-                if !self.trajectories.is_empty() {
-                    self.trajectories.swap(retained, index);
-                }
+                self.memories.swap(retained, index);
             }
             retained += 1;
         }
         self.tracks.truncate(retained);
         self.creation_ids.truncate(retained);
-        self.kalman_boxes.truncate(retained);
-        self.trajectories.truncate(retained);
-        self.appearances.truncate(retained);
+        self.memories.truncate(retained);
     }
-}
-
-/// Cosine similarity of a track and a detection, where both have an embedding.
-fn appearance_similarity(
-    track: &Appearance,
-    embeddings: &[Option<Arc<[f32]>>],
-    detection: usize,
-) -> Option<f32> {
-    track.similarity(embeddings.get(detection)?.as_deref()?)
-}
-
-/// The weight of a pair by its overlap and its appearance.
-fn with_appearance(overlap: f32, appearance: Option<f32>, share: f32) -> f32 {
-    appearance.map_or(overlap, |it| {
-        (1.0 - share) * overlap + share * it.clamp(f32::EPSILON, 1.0)
-    })
-}
-
-/// A box enlarged on each side by this share of its width and height.
-fn enlarge([left, top, right, bottom]: &Xyxy, ratio: f32) -> Xyxy {
-    let (across, down) = ((right - left) * ratio, (bottom - top) * ratio);
-    [left - across, top - down, right + across, bottom + down]
 }
 
 /// Best score first; equal ones by class, then by their edges.
@@ -508,22 +450,6 @@ fn canonical(a: &Detection, b: &Detection) -> Ordering {
         .total_cmp(&a.score)
         .then_with(|| a.class.cmp(&b.class))
         .then_with(by_edges)
-}
-
-/// A new track in its first frame.
-fn start(detection: &Detection) -> Track {
-    Track {
-        id: UNCONFIRMED,
-        state: TrackState::Tentative,
-        class: detection.class,
-        score: detection.score,
-        top_score: detection.score,
-        xyxy: detection.xyxy,
-        age_frames: 1,
-        hits: 1,
-        lost_frames: 0,
-        attributes: Default::default(),
-    }
 }
 
 /// Updates a track that was matched in this frame.

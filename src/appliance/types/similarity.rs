@@ -154,7 +154,8 @@ mod tests {
 
     #[test]
     fn inverse_and_composition_cancel() {
-        let motion = Similarity::about([320.0, 180.0], 1.1, 0.05).then(&Similarity::shift(3.0, 7.0));
+        let motion =
+            Similarity::about([320.0, 180.0], 1.1, 0.05).then(&Similarity::shift(3.0, 7.0));
         let back = motion.inverse().expect("the scale is above 0");
         for point in [[0.0, 0.0], [640.0, 360.0], [-3.0, 99.5]] {
             assert_near(back.point(motion.point(point)), point);

@@ -1,11 +1,12 @@
 //! Grid search for tracker settings with leave-one-out cross-validation.
 //!
 //! Each sequence is held out in turn, and its result is that of the settings that are best on the others: settings scored on
-//! their own training data look too good. Score thresholds are not searched, since they depend on the detector. Called by
-//! `jetwatch track --search`.
+//! their own training data look too good. The 95 % interval of the gain is over the choice of sequences: they are drawn with
+//! replacement, again and again. Called by `jetwatch track --search`.
 
-use jetwatch_config::{Association, TrackerConfig};
+use jetwatch_config::TrackerConfig;
 use jetwatch_tables::{Align, TextTable};
+use jetwatch_types::{SplitMix64, quantile};
 
 use crate::mot_metrics::Metrics;
 use crate::mot_sequence::MotSequence;
@@ -35,6 +36,8 @@ pub struct GridSearch {
     pub given: f64,
     /// Value over all sequences, each with the settings chosen without it.
     pub chosen: f64,
+    /// 95 % interval of `chosen − given` over the choice of sequences.
+    pub gain: (f64, f64),
     /// The best settings on all sequences.
     pub best: TrackerConfig,
 }
@@ -53,10 +56,14 @@ pub struct HeldOut {
 }
 
 /// The candidates in addition to the given settings.
-const MIN_IOUS: [f32; 5] = [0.1, 0.2, 0.3, 0.4, 0.5];
-const PROBATIONS: [u32; 4] = [1, 2, 3, 5];
-const MAX_LOST_FRAMES: [u32; 6] = [0, 1, 5, 15, 30, 60];
-const ASSOCIATIONS: [Association; 2] = [Association::Greedy, Association::Optimal];
+const MIN_IOUS: [f32; 4] = [0.15, 0.2, 0.25, 0.3];
+const PROBATIONS: [u32; 2] = [3, 5];
+const PROBATION_EVIDENCES: [f32; 3] = [0.0, 1.25, 2.0];
+const MAX_LOST_FRAMES: [u32; 3] = [1, 5, 30];
+const MIN_NEW_TRACK_SCORES: [f32; 3] = [0.0, 0.6, 0.8];
+
+/// Number of times that the sequences are drawn for an interval.
+const DRAWS: usize = 2000;
 
 impl TrackingMetric {
     fn value(self, metrics: &Metrics) -> f64 {
@@ -96,10 +103,12 @@ pub fn grid_search(
         })
         .collect();
     let (mut before, mut after) = (Metrics::default(), Metrics::default());
+    let mut pairs = Vec::with_capacity(sequences.len());
     let held_out = sequences.iter().enumerate().map(|(index, sequence)| {
         let chosen = best(&tried, Some(index), metric);
         before += &tried[0][index];
         after += &tried[chosen][index];
+        pairs.push((&tried[0][index], &tried[chosen][index]));
         HeldOut {
             name: sequence.name.clone(),
             given: metric.value(&tried[0][index]),
@@ -107,10 +116,12 @@ pub fn grid_search(
             settings: settings[chosen].clone(),
         }
     });
+    let held_out = held_out.collect();
     GridSearch {
         metric,
         tried: settings.len(),
-        held_out: held_out.collect(),
+        held_out,
+        gain: gain_interval(&pairs, metric),
         given: metric.value(&before),
         chosen: metric.value(&after),
         best: settings[best(&tried, None, metric)].clone(),
@@ -139,12 +150,34 @@ impl GridSearch {
         }
         table.push(["all".to_owned(), percent(self.given), percent(self.chosen)]);
         format!(
-            "{} settings, chosen by the {} of the other sequences:\n{table}\nby all of them: {}\n",
+            "{} settings, chosen by the {} of the other sequences:\n{table}\ngain {:+.2} points, 95 % interval {:+.2} to \
+             {:+.2}\nby all of them: {}\n",
             self.tried,
             self.metric.name(),
+            100.0 * (self.chosen - self.given),
+            100.0 * self.gain.0,
+            100.0 * self.gain.1,
             options(&self.best),
         )
     }
+}
+
+/// 95 % interval of the second minus the first over sequences that are drawn with replacement. The same for the same input.
+fn gain_interval(pairs: &[(&Metrics, &Metrics)], metric: TrackingMetric) -> (f64, f64) {
+    let mut random = SplitMix64::new(1);
+    let mut gains: Vec<f64> = (0..DRAWS)
+        .map(|_| {
+            let (mut before, mut after) = (Metrics::default(), Metrics::default());
+            for _ in pairs {
+                let (given, chosen) = pairs[(random.next_u64() % pairs.len() as u64) as usize];
+                before += given;
+                after += chosen;
+            }
+            metric.value(&after) - metric.value(&before)
+        })
+        .collect();
+    gains.sort_by(f64::total_cmp);
+    (quantile(&gains, 0.025), quantile(&gains, 0.975))
 }
 
 /// Index of the settings that are best on all sequences but the one held out; the first of equal ones, so that the given
@@ -171,19 +204,22 @@ fn best(tried: &[Vec<Metrics>], held_out: Option<usize>, metric: TrackingMetric)
 /// The given settings, then all others.
 fn settings(given: &TrackerConfig) -> Vec<TrackerConfig> {
     let mut settings = vec![given.clone()];
-    for association in ASSOCIATIONS {
-        for min_iou in MIN_IOUS {
-            for probation_frames in PROBATIONS {
-                for max_lost_frames in MAX_LOST_FRAMES {
-                    let other = TrackerConfig {
-                        association,
-                        min_iou,
-                        probation_frames,
-                        max_lost_frames,
-                        ..given.clone()
-                    };
-                    if other != *given {
-                        settings.push(other);
+    for min_iou in MIN_IOUS {
+        for probation_frames in PROBATIONS {
+            for probation_evidence in PROBATION_EVIDENCES {
+                for min_new_track_score in MIN_NEW_TRACK_SCORES {
+                    for max_lost_frames in MAX_LOST_FRAMES {
+                        let other = TrackerConfig {
+                            min_iou,
+                            probation_frames,
+                            probation_evidence,
+                            min_new_track_score,
+                            max_lost_frames,
+                            ..given.clone()
+                        };
+                        if other != *given {
+                            settings.push(other);
+                        }
                     }
                 }
             }
@@ -194,13 +230,13 @@ fn settings(given: &TrackerConfig) -> Vec<TrackerConfig> {
 
 /// The searched settings as the command's options.
 fn options(config: &TrackerConfig) -> String {
-    let association = match config.association {
-        Association::Greedy => "greedy",
-        Association::Optimal => "optimal",
-    };
     format!(
-        "--association {association} --min-iou {} --probation-frames {} --max-lost-frames {}",
-        config.min_iou, config.probation_frames, config.max_lost_frames
+        "--min-iou {} --probation-frames {} --probation-evidence {} --min-new-track-score {} --max-lost-frames {}",
+        config.min_iou,
+        config.probation_frames,
+        config.probation_evidence,
+        config.min_new_track_score,
+        config.max_lost_frames
     )
 }
 
@@ -243,18 +279,19 @@ mod tests {
         )
         .to_text();
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines.len(), 6, "{text}");
+        assert_eq!(lines.len(), 7, "{text}");
         assert!(
-            lines[0].starts_with("240 settings, chosen by the IDF1"),
+            lines[0].starts_with("217 settings, chosen by the IDF1"),
             "{text}"
         );
         assert!(lines[2].ends_with("--max-lost-frames 0"), "{text}");
         assert!(lines[3].ends_with("--max-lost-frames 5"), "{text}");
         assert!(lines[3].starts_with("whole     100.00  100.00"), "{text}");
         assert!(
-            lines[5].starts_with("by all of them: --association"),
+            lines[5].starts_with("gain +") && lines[5].contains("95 % interval +0.00 to"),
             "{text}"
         );
-        assert!(lines[5].ends_with("--max-lost-frames 5"), "{text}");
+        assert!(lines[6].starts_with("by all of them: --min-iou"), "{text}");
+        assert!(lines[6].ends_with("--max-lost-frames 5"), "{text}");
     }
 }

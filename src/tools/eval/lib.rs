@@ -64,5 +64,5 @@ pub use mot_format::{MotDetection, MotError, NO_CLASS, TrackRow, parse_detection
 pub use mot_metrics::Metrics;
 pub use mot_sequence::MotSequence;
 pub use mot_truth::{TruthRow, parse_truth};
-pub use offline::{TentativeFrames, track_offline};
+pub use offline::{TentativeFrames, track_offline, track_with_interval};
 pub use report::{ClassPair, Difference, Network, Report, Unreadable};

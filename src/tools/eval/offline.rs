@@ -28,24 +28,51 @@ pub fn track_offline(
     config: &TrackerConfig,
     tentative: TentativeFrames,
 ) -> Vec<TrackRow> {
-    let mut tracker = Tracker::new(config);
+    track_with_interval(detections, config, tentative, 0)
+}
+
+/// The same with inference in every `interval + 1`-th frame only, beginning with frame 1: the detections of the frames in
+/// between are not used, and tracks are predicted. A row then is a track in a frame, predicted or detected, that was matched
+/// in the newest frame with inference. 0: all frames.
+#[must_use]
+pub fn track_with_interval(
+    detections: &[MotDetection],
+    config: &TrackerConfig,
+    tentative: TentativeFrames,
+    interval: u32,
+) -> Vec<TrackRow> {
+    let mut tracker = match interval {
+        0 => Tracker::new(config),
+        _ => Tracker::with_coasting(config),
+    };
     let mut rows = Vec::new();
     let mut held = HashMap::new();
     let mut found: Vec<Detection> = Vec::new();
     let mut frame = 0;
+    let mut step = |frame: u32, found: &[Detection]| {
+        let is_skipped = interval > 0 && (frame - 1) % (interval.saturating_add(1)) != 0;
+        let is_empty = match is_skipped {
+            true => tracker.coast().is_empty(),
+            false => tracker.update(found).is_empty(),
+        };
+        // Without skipped frames a track is seen in frames with its detection only.
+        if !found.is_empty() || interval > 0 {
+            collect(&tracker, frame, tentative, &mut held, &mut rows);
+        }
+        is_empty
+    };
     for of_frame in detections.chunk_by(|a, b| a.frame == b.frame) {
         let Some(first) = of_frame.first() else {
             continue;
         };
         // Once the last track has ended, further empty frames change nothing: a gap of millions of frames costs nothing.
-        while frame + 1 < first.frame && !tracker.update(&[]).is_empty() {
+        while frame + 1 < first.frame && !step(frame + 1, &[]) {
             frame += 1;
         }
         frame = first.frame;
         found.clear();
         found.extend(of_frame.iter().map(|detection| detection.detection));
-        tracker.update(&found);
-        collect(&tracker, frame, tentative, &mut held, &mut rows);
+        step(frame, &found);
     }
     rows.sort_by_key(|row: &TrackRow| (row.frame, row.id));
     rows
@@ -97,6 +124,7 @@ mod tests {
     fn config() -> TrackerConfig {
         TrackerConfig {
             max_lost_frames: 2,
+            min_new_track_score: 0.0,
             ..TrackerConfig::new(TrackerKind::Iou)
         }
     }
@@ -156,6 +184,24 @@ mod tests {
             TentativeFrames::Restored,
         );
         assert_eq!(far.len(), 3, "and millions take no time");
+    }
+
+    #[test]
+    fn frames_between_two_with_inference_are_predicted() {
+        let detections: Vec<MotDetection> = (1..=41).map(|frame| at(frame, frame as f32)).collect();
+        let rows = track_with_interval(&detections, &config(), TentativeFrames::Restored, 3);
+        let frames: Vec<u32> = rows.iter().map(|row| row.frame).collect();
+        assert_eq!(frames, (1..=41).collect::<Vec<_>>());
+        for row in &rows[20..] {
+            let error = row.xyxy[0] - row.frame as f32;
+            assert!(row.id.0 == 1 && error.abs() < 2.0, "{row:?}");
+        }
+        // What was detected in skipped frames is not used.
+        let every_fourth: Vec<MotDetection> = (detections.iter().copied())
+            .filter(|detection| detection.frame % 4 == 1)
+            .collect();
+        let same = track_with_interval(&every_fourth, &config(), TentativeFrames::Restored, 3);
+        assert_eq!(rows, same);
     }
 
     #[test]

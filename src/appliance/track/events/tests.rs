@@ -54,6 +54,7 @@ fn kinds(events: &[TrackEvent]) -> Vec<(EventKind, u64)> {
 fn one_track_has_a_new_update_and_end_event() {
     let config = TrackerConfig {
         max_lost_frames: 1,
+        min_new_track_score: 0.0,
         ..TrackerConfig::new(TrackerKind::Iou)
     };
     let mut tracker = Tracker::new(&config);

@@ -2,8 +2,6 @@
 
 use super::*;
 
-const KINDS: [TrackerKind; 3] = [TrackerKind::Iou, TrackerKind::Sort, TrackerKind::ByteTrack];
-
 fn confident(x: f32) -> Detection {
     Detection {
         score: 0.9,
@@ -27,8 +25,16 @@ fn a_jump_of_the_camera_keeps_ids_when_it_is_compensated() {
                 tracker.compensate(&Similarity::shift(150.0, 40.0));
             }
             let [left, top, right, bottom] = square(10.0).xyxy;
-            let moved = found(0, 0.9, [left + 150.0, top + 40.0, right + 150.0, bottom + 40.0]);
-            let newest = tracker.update(&[moved]).iter().map(|track| track.id.0).max();
+            let moved = found(
+                0,
+                0.9,
+                [left + 150.0, top + 40.0, right + 150.0, bottom + 40.0],
+            );
+            let newest = tracker
+                .update(&[moved])
+                .iter()
+                .map(|track| track.id.0)
+                .max();
             assert_eq!(newest, Some(expected), "{kind:?}");
         }
     }
@@ -50,7 +56,10 @@ fn the_velocity_is_turned_and_scaled_with_the_image() {
     let after = tracker.coast()[0].xyxy;
     // 5 pixels to the right became 10 down.
     assert!((after[0] - before[0]).abs() < 0.5, "{before:?} {after:?}");
-    assert!((after[1] - before[1] - 10.0).abs() < 0.5, "{before:?} {after:?}");
+    assert!(
+        (after[1] - before[1] - 10.0).abs() < 0.5,
+        "{before:?} {after:?}"
+    );
     assert!((after[3] - after[1] - 200.0).abs() < 2.0, "{after:?}");
 }
 
@@ -108,7 +117,7 @@ fn a_different_appearance_is_another_object() {
     let config = TrackerConfig {
         probation_frames: 1,
         min_appearance_similarity: 0.6,
-        ..TrackerConfig::new(TrackerKind::Iou)
+        ..config()
     };
     let [one, other] = looks();
     for (second, expected) in [(one.clone(), 1), (None, 1), (other, 2)] {
@@ -123,7 +132,7 @@ fn a_different_appearance_is_another_object() {
 fn embeddings_follow_their_detections_when_these_are_sorted() {
     let config = TrackerConfig {
         probation_frames: 1,
-        ..TrackerConfig::new(TrackerKind::Iou)
+        ..config()
     };
     let [one, other] = looks();
     let weak = found(0, 0.3, [0.0, 0.0, 10.0, 10.0]);
@@ -133,7 +142,10 @@ fn embeddings_follow_their_detections_when_these_are_sorted() {
     let similarities = [&one, &other].map(|embedding| {
         let embedding = embedding.as_deref().expect("given");
         // The best score is the first track.
-        tracker.appearances[0].similarity(embedding).expect("known")
+        tracker.memories[0]
+            .appearance
+            .similarity(embedding)
+            .expect("known")
     });
     assert!(similarities[1] > similarities[0]);
 }

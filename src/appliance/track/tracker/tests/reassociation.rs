@@ -13,7 +13,7 @@ fn behind(hidden: usize) -> Vec<Vec<Detection>> {
 
 #[test]
 fn an_object_that_reappears_after_occlusion_keeps_its_id() {
-    for kind in [TrackerKind::Iou, TrackerKind::Sort, TrackerKind::ByteTrack] {
+    for kind in KINDS {
         let config_with = |reassociate_frames| TrackerConfig {
             max_lost_frames: 2,
             reassociate_frames,
