@@ -48,7 +48,7 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("libloading", &["nvidia"]),
     ("mqtt5", &["publish"]),
     ("nvtx", &["telemetry"]),
-    ("ort", &["detect"]),
+    ("ort", &["detect", "nvidia"]),
     ("percent-encoding", &["config"]),
     ("proc-macro2", &["config-derive"]),
     ("quote", &["config-derive"]),
