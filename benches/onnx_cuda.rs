@@ -26,10 +26,12 @@ use ort::session::{IoBinding, Session};
 use ort::value::{DynValue, Tensor, ValueType};
 use serde_json::{Value, json};
 
-/// Batches and workers of the detector.
-const LOADS: [(usize, usize); 7] = [(1, 1), (1, 2), (8, 2), (16, 2), (16, 4), (32, 4), (32, 8)];
-/// The load whose figure counts, and the one of the comparison with the CPU.
-const FULL_LOAD: (usize, usize) = (32, 8);
+/// Batch and number of workers.
+type Load = (usize, usize);
+/// Loads of the detector.
+const LOADS: [Load; 7] = [(1, 1), (1, 2), (8, 2), (16, 2), (16, 4), (32, 4), (32, 8)];
+/// Loads of models after the first.
+const FURTHER_LOADS: [Load; 2] = [(1, 1), (16, 2)];
 /// Images of the drawn street, all different.
 const IMAGES: usize = 64;
 const SOURCE: Size = Size::new(1280, 720);
@@ -71,8 +73,13 @@ fn main() {
     };
     let time = Duration::from_secs_f64(seconds);
     let mut reports = Vec::new();
-    for folder in &folders {
-        match measure(&environment, folder, time) {
+    for (index, folder) in folders.iter().enumerate() {
+        let loads = if index == 0 {
+            &LOADS[..]
+        } else {
+            &FURTHER_LOADS
+        };
+        match measure(&environment, folder, loads, time) {
             Ok(report) => reports.push(report),
             Err(error) => {
                 eprintln!("{}: {error}", folder.display());
@@ -84,12 +91,19 @@ fn main() {
     println!("{report:#}");
 }
 
-fn measure(environment: &Environment, folder: &Path, time: Duration) -> Result<Value, Failure> {
+/// The figures of one model. The last of `loads` is the full one, whose batch and workers the plain loops have.
+fn measure(
+    environment: &Environment,
+    folder: &Path,
+    loads: &[Load],
+    time: Duration,
+) -> Result<Value, Failure> {
+    let full = loads[loads.len() - 1];
     let spec = ModelSpec::load(folder)?;
     let frames = frames(&spec);
     let mut accuracy = Vec::new();
     let cpu = detections(&spec, &frames, OnnxProvider::Cpu, 1)?;
-    for batch in [1, FULL_LOAD.0] {
+    for batch in [1, full.0] {
         let gpu = detections(&spec, &frames, OnnxProvider::Cuda, batch)?;
         let same = agreement(&cpu, &gpu);
         eprintln!("{}: batch {batch}: {same}", spec.name);
@@ -104,19 +118,14 @@ fn measure(environment: &Environment, folder: &Path, time: Duration) -> Result<V
         channels_last: true,
         ..default
     };
-    let graphs = PlainOptions {
-        graphs: true,
-        ..default
-    };
     let plain_loads = [
         ((1, 1), default),
         ((1, 2), default),
-        ((FULL_LOAD.0, 1), default),
-        ((FULL_LOAD.0, 4), default),
-        (FULL_LOAD, default),
-        (FULL_LOAD, heuristic),
-        (FULL_LOAD, channels_last),
-        (FULL_LOAD, graphs),
+        ((full.0, 1), default),
+        ((full.0, full.1.div_ceil(2)), default),
+        (full, default),
+        (full, heuristic),
+        (full, channels_last),
     ];
     let mut plain = Vec::new();
     for (load, options) in plain_loads {
@@ -127,14 +136,14 @@ fn measure(environment: &Environment, folder: &Path, time: Duration) -> Result<V
             spec.name
         );
         plain.push(json!({
-            "batch": batch, "sessions": sessions, "frames_per_s": rate, "graphs": options.graphs,
+            "batch": batch, "sessions": sessions, "frames_per_s": rate,
             "heuristic": options.is_heuristic, "channels_last": options.channels_last,
         }));
     }
     let mut detectors = Vec::new();
-    for load in LOADS {
-        let (batch, workers) = load;
-        let (rate, opened) = detector_rate(&spec, &frames, load, time)?;
+    for load in loads {
+        let (batch, workers) = *load;
+        let (rate, opened) = detector_rate(&spec, &frames, *load, time)?;
         eprintln!(
             "{}: detector, batch {batch}, {workers} workers: {rate:.0} frames/s, opened in {opened:.1} s",
             spec.name
@@ -186,7 +195,7 @@ fn frames(spec: &ModelSpec) -> Vec<Frame> {
 fn load(
     spec: &ModelSpec,
     provider: OnnxProvider,
-    (batch_size, workers): (usize, usize),
+    (batch_size, workers): Load,
 ) -> Result<OnnxModel, Failure> {
     let settings = SessionSettings {
         threads: 1,
@@ -275,7 +284,7 @@ fn iou(a: [f32; 4], b: [f32; 4]) -> f32 {
 fn detector_rate(
     spec: &ModelSpec,
     frames: &[Frame],
-    (batch, workers): (usize, usize),
+    (batch, workers): Load,
     time: Duration,
 ) -> Result<(f64, f64), Failure> {
     let begin = Instant::now();
@@ -333,15 +342,12 @@ fn on_threads<T>(
 struct PlainOptions {
     is_heuristic: bool,
     channels_last: bool,
-    /// Whether ONNX Runtime records its runs as CUDA graphs.
-    graphs: bool,
 }
 
 impl PlainOptions {
     const DEFAULT: Self = Self {
         is_heuristic: false,
         channels_last: false,
-        graphs: false,
     };
 }
 
@@ -350,7 +356,7 @@ impl PlainOptions {
 fn plain_loop(
     environment: &Environment,
     spec: &ModelSpec,
-    (batch, workers): (usize, usize),
+    (batch, workers): Load,
     options: PlainOptions,
     time: Duration,
 ) -> Result<f64, Failure> {
@@ -377,8 +383,7 @@ fn plain_session(
     };
     let cuda = ep::CUDA::default()
         .with_conv_algorithm_search(search)
-        .with_prefer_nhwc(options.channels_last)
-        .with_cuda_graph(options.graphs);
+        .with_prefer_nhwc(options.channels_last);
     let session = open_session(environment, cuda, bytes)?;
     let memory = MemoryInfo::new(
         AllocationDevice::CUDA,

@@ -34,7 +34,7 @@ use jetwatch_nvidia::session::{InferenceSession, LetterboxRect, Plan, SessionErr
 use jetwatch_telemetry::Recorder;
 use jetwatch_types::PIXEL_BYTES;
 
-use probe::{Probe, are_close, networks, noise, run_sizes};
+use probe::{Probe, are_close, network_for, noise, run_sizes};
 
 /// Why a network cannot run in this way.
 #[derive(Debug, thiserror::Error)]
@@ -69,8 +69,10 @@ pub(super) struct CudaModel {
     device: Arc<Device>,
     environment: Environment,
     options: ProviderOptions,
-    /// The network for each number of images, ascending.
-    networks: Vec<(usize, Vec<u8>)>,
+    /// The network's file.
+    bytes: Vec<u8>,
+    /// Numbers of images of the sessions, ascending.
+    sizes: Vec<usize>,
     tensors: Vec<OnnxTensor>,
     plan: Plan,
     /// Types and shapes of the outputs of a run of one image, in the layout's order.
@@ -109,7 +111,8 @@ impl CudaModel {
                 cpu_layers: false,
                 threads: settings.threads,
             },
-            networks: networks(spec, bytes, &run_sizes(batch_size))?,
+            bytes,
+            sizes: run_sizes(batch_size),
         };
         let found = match probe.open() {
             Ok(found) => found,
@@ -120,12 +123,12 @@ impl CudaModel {
             }
             Err(error) => return Err(error),
         };
-        let (options, networks) = (probe.options, probe.networks);
-        let slots = networks.last().map_or(1, |(slots, _)| *slots);
-        let sizes = gpu_plan::long_sizes(spec.input.size);
+        let (options, sizes) = (probe.options, probe.sizes);
+        let slots = sizes.last().copied().unwrap_or(1);
+        let input_sizes = gpu_plan::long_sizes(spec.input.size);
         let plan = Plan {
             batch: slots,
-            ..gpu_plan::image_plan(spec, sizes, &found.shapes, 1)
+            ..gpu_plan::image_plan(spec, input_sizes, &found.shapes, 1)
         };
         let model = Self {
             tensors: tensors(spec, &found.shapes),
@@ -134,7 +137,8 @@ impl CudaModel {
             device,
             environment: environment.clone(),
             options,
-            networks,
+            bytes: bytes.to_vec(),
+            sizes,
             plan,
             shapes: found.shapes,
             batch_axis: match is_open || slots > 1 {
@@ -184,15 +188,15 @@ impl CudaModel {
             None => {
                 let (device, options) = (&self.device, self.options);
                 let mut network = OnnxNetwork::new(device, &self.environment, options)?;
-                for (slots, bytes) in &self.networks {
-                    network.add(*slots, bytes)?;
+                for slots in &self.sizes {
+                    network.add(*slots, &network_for(&self.spec, &self.bytes, *slots)?)?;
                 }
                 network
             }
         };
         let mut execution = network.session(&self.plan, self.tensors.clone())?;
         self.write_noise(&mut execution)?;
-        let sizes = self.networks.iter().rev().map(|(slots, _)| *slots);
+        let sizes = self.sizes.iter().rev().copied();
         let mut outputs = Vec::new();
         for slots in sizes.clone() {
             execution.run(slots)?;

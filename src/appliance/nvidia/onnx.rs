@@ -15,6 +15,7 @@ use std::sync::Arc;
 use ort::AsPointer;
 use ort::environment::Environment;
 use ort::ep::{self, ExecutionProviderDispatch};
+use ort::logging::LogLevel;
 use ort::memory::{AllocationDevice, AllocatorType, MemoryInfo, MemoryType};
 use ort::session::builder::GraphOptimizationLevel;
 use ort::session::{IoBinding, NoSelectedOutputs, RunOptions, Session};
@@ -116,6 +117,8 @@ impl OnnxNetwork {
             .with_inter_threads(1)?
             .with_intra_op_spinning(false)?
             .with_memory_pattern(false)?
+            // Every failure comes back as an error, and the caller has another way.
+            .with_log_level(LogLevel::Fatal)?
             .with_execution_providers(self.providers(is_double))?;
         if !self.options.cpu_layers && !is_double {
             builder = builder.with_config_entry("session.disable_cpu_ep_fallback", "1")?;
@@ -160,7 +163,9 @@ impl OnnxNetwork {
         let Some(FixedSession { session, .. }) = found else {
             return Err(ort::Error::new(format!("no session for {slots} images")));
         };
-        let computed = session.run(inputs)?;
+        let mut options = RunOptions::new()?;
+        options.set_log_level(LogLevel::Fatal)?;
+        let computed = session.run_with_options(inputs, &options)?;
         let copy = |name: &String| {
             let value = computed
                 .get(name)

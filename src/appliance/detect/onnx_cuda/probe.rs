@@ -10,7 +10,7 @@ use ort::value::{DynValue, Tensor, TensorElementType};
 
 use super::NotOnGpu;
 use crate::decoders::DType;
-use crate::graph::{self, Malformed};
+use crate::graph;
 use crate::model::{InputElement, ModelSpec};
 use crate::ort_session::RunShape;
 use crate::tensor::CHANNELS;
@@ -35,8 +35,10 @@ pub(super) struct Probe<'a> {
     /// Whether the file leaves the number of images open.
     pub(super) is_open: bool,
     pub(super) options: ProviderOptions,
-    /// The network for each number of images, ascending from 1.
-    pub(super) networks: Vec<(usize, Vec<u8>)>,
+    /// The network's file.
+    pub(super) bytes: &'a [u8],
+    /// Numbers of images, ascending from 1.
+    pub(super) sizes: Vec<usize>,
 }
 
 /// A network that was opened and run.
@@ -51,14 +53,14 @@ impl Probe<'_> {
     /// something else, it stays at one image.
     pub(super) fn open(&mut self) -> Result<Opened, NotOnGpu> {
         let opened = self.open_single()?;
-        if self.networks.len() == 1 {
+        if self.sizes.len() == 1 {
             return Ok(opened.0);
         }
         match self.open_larger(opened) {
             Ok(opened) => Ok(opened),
             Err(reason) => {
                 log::info!("the network takes one frame at a time on the GPU: {reason}");
-                self.networks.truncate(1);
+                self.sizes.truncate(1);
                 Ok(self.open_single()?.0)
             }
         }
@@ -68,8 +70,8 @@ impl Probe<'_> {
     fn open_single(&self) -> Result<(Opened, [Vec<OnnxOutput>; 2]), NotOnGpu> {
         let (device, options) = (self.device, self.options);
         let mut network = OnnxNetwork::new(device, self.environment, options)?;
-        let (slots, bytes) = &self.networks[0];
-        let (inputs, outputs) = network.add(*slots, bytes)?;
+        let bytes = network_for(self.spec, self.bytes, 1)?;
+        let (inputs, outputs) = network.add(1, &bytes)?;
         let (inputs, outputs) = (onnx::tensors(inputs), onnx::tensors(outputs));
         signature::check_signature(self.spec, self.path, &inputs, &outputs)?;
         let names = &self.spec.output.tensors;
@@ -86,9 +88,11 @@ impl Probe<'_> {
         &self,
         (mut opened, single): (Opened, [Vec<OnnxOutput>; 2]),
     ) -> Result<Opened, String> {
-        for (slots, bytes) in &self.networks[1..] {
+        for slots in &self.sizes[1..] {
             let text = |error: ort::Error| error.to_string();
-            opened.network.add(*slots, bytes).map_err(text)?;
+            let bytes =
+                network_for(self.spec, self.bytes, *slots).map_err(|error| error.to_string())?;
+            opened.network.add(*slots, &bytes).map_err(text)?;
             let images: Vec<usize> = (0..*slots).map(|slot| slot % 2).collect();
             let inputs = inputs_of(self.spec, &images).map_err(text)?;
             let names = &self.spec.output.tensors;
@@ -129,22 +133,18 @@ pub(super) fn run_sizes(batch_size: usize) -> Vec<usize> {
     sizes
 }
 
-/// The network for each of `sizes`.
-pub(super) fn networks(
+/// The network in `bytes` for `slots` images.
+pub(super) fn network_for(
     spec: &ModelSpec,
     bytes: &[u8],
-    sizes: &[usize],
-) -> Result<Vec<(usize, Vec<u8>)>, NotOnGpu> {
+    slots: usize,
+) -> Result<Vec<u8>, NotOnGpu> {
     let further = [&spec.input.sizes_name, &spec.input.scales_name];
     let further = further.into_iter().flatten().map(String::as_str);
     let inputs: Vec<&str> = std::iter::once(spec.input.name.as_str())
         .chain(further)
         .collect();
-    sizes
-        .iter()
-        .map(|slots| Ok((*slots, graph::with_batch(bytes, &inputs, *slots)?)))
-        .collect::<Result<_, Malformed>>()
-        .map_err(NotOnGpu::File)
+    graph::with_batch(bytes, &inputs, slots).map_err(NotOnGpu::File)
 }
 
 /// Types and shapes of `outputs`.
