@@ -50,7 +50,7 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("libloading", &["nvidia"]),
     ("mqtt5", &["publish"]),
     ("nvtx", &["telemetry"]),
-    ("ort", &["detect"]),
+    ("ort", &["detect", "nvidia"]),
     ("percent-encoding", &["config"]),
     ("png", &["source"]),
     ("proc-macro2", &["config-derive"]),

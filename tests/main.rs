@@ -17,6 +17,7 @@ mod config_mistakes;
 mod detect_layouts_others;
 mod detect_layouts_yolo;
 mod detect_onnx;
+mod detect_onnx_cuda;
 mod detect_onnx_files;
 mod detect_onnx_outputs;
 mod detect_tensorrt;

@@ -287,7 +287,9 @@ fn is_installation(error: &CudaError) -> bool {
         | CudaError::NoDevice
         | CudaError::NoSuchDevice { .. }
         | CudaError::Ptx { .. } => true,
-        CudaError::OutOfMemory { .. } | CudaError::Call { .. } => false,
+        CudaError::OutOfMemory { .. } | CudaError::HostCallInGraph | CudaError::Call { .. } => {
+            false
+        }
     }
 }
 

@@ -297,6 +297,13 @@ impl DetectorFactory {
         let (params, recorder) = (self.params.clone(), self.recorder.clone());
         match &self.backend {
             LoadedBackend::Onnx(model) => {
+                if let Some(detector) = model.gpu_detector(&params, &recorder) {
+                    let detector = detector?;
+                    if worker == 0 {
+                        self.warn_about_single_frame_runs(detector.frames_per_run());
+                    }
+                    return Ok(Box::new(detector));
+                }
                 let detector = model.detector(params, recorder)?;
                 // Logged once, not by every worker.
                 if worker == 0 {

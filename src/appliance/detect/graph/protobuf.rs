@@ -224,15 +224,24 @@ impl<'a> Fields<'a> {
 
 /// What stands before the value of a field of `len` bytes: its number and that length.
 pub(super) fn field_header(number: u64, len: usize) -> Vec<u8> {
-    let mut head = Vec::with_capacity(12);
-    for mut value in [number << 3 | 2, len as u64] {
+    varints(&[number << 3 | 2, len as u64])
+}
+
+/// A field that holds a whole number.
+pub(super) fn number_field(number: u64, value: u64) -> Vec<u8> {
+    varints(&[number << 3, value])
+}
+
+fn varints(values: &[u64]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(12);
+    for mut value in values.iter().copied() {
         while value >= 0x80 {
-            head.push(value as u8 | 0x80);
+            bytes.push(value as u8 | 0x80);
             value >>= 7;
         }
-        head.push(value as u8);
+        bytes.push(value as u8);
     }
-    head
+    bytes
 }
 
 #[cfg(test)]
