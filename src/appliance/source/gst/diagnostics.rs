@@ -11,6 +11,7 @@ pub(super) struct SessionDiagnostics {
     notes: Mutex<Vec<String>>,
     rejection: Mutex<Option<String>>,
     zero_copy_disabled: AtomicBool,
+    own_scaling: Mutex<Option<String>>,
 }
 
 impl SessionDiagnostics {
@@ -56,6 +57,16 @@ impl SessionDiagnostics {
     /// Whether [`disable_zero_copy`](Self::disable_zero_copy) was called.
     pub(super) fn is_zero_copy_disabled(&self) -> bool {
         self.zero_copy_disabled.load(Ordering::Relaxed)
+    }
+
+    /// Sets the work of jetwatch itself between decoder and sink, as text; `None`: elements do it.
+    pub(super) fn set_own_scaling(&self, work: Option<String>) {
+        *self.own_scaling.lock() = work;
+    }
+
+    /// The work of jetwatch itself, if any.
+    pub(super) fn own_scaling(&self) -> Option<String> {
+        self.own_scaling.lock().clone()
     }
 
     /// The reason set by [`reject`](Self::reject), if any.

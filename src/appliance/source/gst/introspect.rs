@@ -25,8 +25,15 @@ pub(super) fn plan(
     found: &[(gst::Element, Vec<PlanStep>)],
     launch: &BuiltPipeline,
 ) -> ProcessingPlan {
+    let own_step = launch.diagnostics.own_scaling().map(|detail| PlanStep {
+        kind: StepKind::Scale,
+        unit: VideoUnit::Cpu,
+        element: "jetwatch".to_owned(),
+        detail,
+    });
+    let of_elements = found.iter().flat_map(|(_, steps)| steps.clone());
     ProcessingPlan {
-        steps: found.iter().flat_map(|(_, steps)| steps.clone()).collect(),
+        steps: of_elements.chain(own_step).collect(),
         notes: launch.diagnostics.notes(),
     }
 }
