@@ -33,8 +33,8 @@ fn sampled(plane: Plane<'_>, from: Size, to: Size, column: u32, row: u32) -> i32
     (between(left) * (256 - weight) + between(left + 1) * weight) / 256
 }
 
-/// The upper 16 bits of a product, as defined.
-fn product(value: i32, factor: f64) -> i32 {
+/// The upper 16 bits of the product of a factor and a number both of whose bytes are the difference of `value` from 128.
+fn rounded_product(value: i32, factor: f64) -> i32 {
     let byte = (value ^ 0x80) as u8;
     let number = i16::from_le_bytes([byte, byte]);
     (i32::from(number) * (factor * 256.0).round_ties_even() as i32) >> 16
@@ -43,7 +43,7 @@ fn product(value: i32, factor: f64) -> i32 {
 #[test]
 fn i420_scaler_matches_naive_reference() {
     let sizes = [
-        (Size::new(48, 36), Size::new(41, 31)),
+        (Size::new(48, 36), Size::new(41, 29)),
         (Size::new(97, 61), Size::new(33, 17)),
         (Size::new(64, 48), Size::new(64, 30)),
         (Size::new(64, 48), Size::new(40, 48)),
@@ -91,17 +91,20 @@ fn i420_scaler_matches_naive_reference() {
                 let at =
                     |plane: usize| sampled(planes[plane], chroma, chroma_size(to), x / 2, y / 2);
                 let (u, v) = (at(1), at(2));
-                let luma = product(sampled(planes[0], from, to, x, y), luma);
+                let luma = rounded_product(sampled(planes[0], from, to, x, y), luma);
                 let limit = |sum: i32| (sum + 128).clamp(0, 255) as u8;
                 let expected = [
-                    limit(luma + product(u, 2.0 * (1.0 - colors.blue) * spread)),
+                    limit(luma + rounded_product(u, 2.0 * (1.0 - colors.blue) * spread)),
                     limit(
-                        luma + product(
+                        luma + rounded_product(
                             u,
                             -2.0 * (1.0 - colors.blue) * colors.blue / green * spread,
-                        ) + product(v, -2.0 * (1.0 - colors.red) * colors.red / green * spread),
+                        ) + rounded_product(
+                            v,
+                            -2.0 * (1.0 - colors.red) * colors.red / green * spread,
+                        ),
                     ),
-                    limit(luma + product(v, 2.0 * (1.0 - colors.red) * spread)),
+                    limit(luma + rounded_product(v, 2.0 * (1.0 - colors.red) * spread)),
                     255,
                 ];
                 assert_eq!(
@@ -109,21 +112,6 @@ fn i420_scaler_matches_naive_reference() {
                     "{from} to {to} at {x},{y}, full range {full_range}"
                 );
             }
-        }
-    }
-}
-
-#[test]
-fn factor_equals_the_upper_half_of_the_product() {
-    for fixed in -600_i16..600 {
-        let factor = Factor::new(f64::from(fixed) / 256.0);
-        for value in 0..256 {
-            let found = i32::from(factor.times(value as i16 - 128));
-            assert_eq!(
-                found,
-                product(value, f64::from(fixed) / 256.0),
-                "{fixed} times {value}"
-            );
         }
     }
 }

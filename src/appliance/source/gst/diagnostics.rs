@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
+use super::own_scaling::OwnScaling;
+
 /// Diagnostics of one session.
 #[derive(Debug, Default)]
 pub(super) struct SessionDiagnostics {
@@ -11,7 +13,7 @@ pub(super) struct SessionDiagnostics {
     notes: Mutex<Vec<String>>,
     rejection: Mutex<Option<String>>,
     zero_copy_disabled: AtomicBool,
-    own_scaling: Mutex<Option<String>>,
+    own_scaling: Mutex<Option<OwnScaling>>,
 }
 
 impl SessionDiagnostics {
@@ -59,14 +61,14 @@ impl SessionDiagnostics {
         self.zero_copy_disabled.load(Ordering::Relaxed)
     }
 
-    /// Sets the work of jetwatch itself between decoder and sink, as text; `None`: elements do it.
-    pub(super) fn set_own_scaling(&self, work: Option<String>) {
-        *self.own_scaling.lock() = work;
+    /// Sets what jetwatch itself scales; `None`: elements do it.
+    pub(super) fn set_own_scaling(&self, scaling: Option<OwnScaling>) {
+        *self.own_scaling.lock() = scaling;
     }
 
-    /// The work of jetwatch itself, if any.
-    pub(super) fn own_scaling(&self) -> Option<String> {
-        self.own_scaling.lock().clone()
+    /// What jetwatch itself scales, if anything.
+    pub(super) fn own_scaling(&self) -> Option<OwnScaling> {
+        *self.own_scaling.lock()
     }
 
     /// The reason set by [`reject`](Self::reject), if any.

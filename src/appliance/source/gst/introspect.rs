@@ -14,6 +14,7 @@ use jetwatch_platform::VideoUnit;
 use jetwatch_types::{Crop, Size};
 
 use super::build::BuiltPipeline;
+use super::own_scaling::OwnScaling;
 use super::scaler::SINK;
 use super::scaler_elements::format_of;
 
@@ -25,12 +26,7 @@ pub(super) fn plan(
     found: &[(gst::Element, Vec<PlanStep>)],
     launch: &BuiltPipeline,
 ) -> ProcessingPlan {
-    let own_step = launch.diagnostics.own_scaling().map(|detail| PlanStep {
-        kind: StepKind::Scale,
-        unit: VideoUnit::Cpu,
-        element: "jetwatch".to_owned(),
-        detail,
-    });
+    let own_step = launch.diagnostics.own_scaling().map(OwnScaling::step);
     let of_elements = found.iter().flat_map(|(_, steps)| steps.clone());
     ProcessingPlan {
         steps: of_elements.chain(own_step).collect(),

@@ -11,6 +11,7 @@ use gstreamer_video::{
 };
 
 use crate::convert_plan::{ConvertStep, Memory};
+use crate::plan::{PlanStep, StepKind};
 use jetwatch_platform::VideoUnit;
 use jetwatch_resize::{I420Scaler, Plane, YuvColors};
 use jetwatch_types::{Image, PIXEL_BYTES, PixelPool, Size};
@@ -71,9 +72,17 @@ impl OwnScaling {
         I420Scaler::new(self.from, self.to, self.colors)
     }
 
-    /// The work, as text.
-    pub(super) fn describe(&self) -> String {
-        format!("{} I420 to {} BGRx", self.from, self.to)
+    /// The work as a step of the processing plan.
+    pub(super) fn step(self) -> PlanStep {
+        PlanStep {
+            kind: match self.from == self.to {
+                true => StepKind::Color,
+                false => StepKind::Scale,
+            },
+            unit: VideoUnit::Cpu,
+            element: "jetwatch".to_owned(),
+            detail: format!("{} I420 to {} BGRx", self.from, self.to),
+        }
     }
 }
 
@@ -182,3 +191,6 @@ pub(super) fn accept_padding(sink: &gst::Pad) {
         gst::PadProbeReturn::Handled
     });
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,8 @@
 //!
 //! `entry → steps → appsink`, with no queue in between: all of it runs on the thread that pushes the decoded buffer. The source
 //! size in the newest caps at the entry is therefore exactly that of the buffer that arrives at the sink, also when the
-//! resolution changes within a stream. [`plan_conversion`] selects the steps when the caps arrive.
+//! resolution changes within a stream. [`plan_crop_conversion`] selects the steps when the caps arrive; where
+//! [`own_scaling`] does their work, there are none.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -293,8 +294,7 @@ impl CapsHandler {
         if let Some(sink) = self.attach_points.sink.upgrade() {
             sink.set_property("caps", own_scaling::accepted_caps(own_scaling.is_some()));
         }
-        let described = own_scaling.map(|scaling| scaling.describe());
-        self.diagnostics.set_own_scaling(described);
+        self.diagnostics.set_own_scaling(own_scaling);
         match own_scaling {
             Some(_) => self.elements.bypass(&self.attach_points)?,
             None => self.elements.reconfigure(plan.steps, &self.attach_points)?,
