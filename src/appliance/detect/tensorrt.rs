@@ -74,9 +74,9 @@ impl TensorRtModel {
         config: &DetectorConfig,
         notify: &dyn Fn(EngineState),
     ) -> Result<Self, DetectError> {
-        // The driver first: most machines without TensorRT lack it too, and this check is faster.
-        let device = engines::device()?;
+        // The library first: without it there is no use for the driver, which takes 4 MiB of memory once it is opened.
         let library = engines::open_library(config.tensorrt.library.as_deref())?;
+        let device = engines::device()?;
         let engine_spec = EngineSpec::new(config, &spec, &library, Gpu::from_device(&device))?;
         let settings = &config.tensorrt;
         let cache = EngineCache::new(&settings.engines);

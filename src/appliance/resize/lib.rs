@@ -1,7 +1,11 @@
-//! Scaling of `BGRx` images on the CPU, with vector instructions where the CPU has them (AVX2, NEON).
+//! Scaling of images on the CPU to `BGRx`, with vector instructions where the CPU has them (AVX2, NEON).
 //!
 //! For what the hardware scalers of a platform do not serve: crops for secondary networks, which are small, many and all of
-//! different size, and sources without a GStreamer pipeline.
+//! different size, and sources without a GStreamer pipeline. [`I420Scaler`] scales what video decoders on the CPU deliver.
+
+mod i420;
+
+pub use i420::{I420Scaler, Plane, YuvColors};
 
 use fast_image_resize::images::TypedImage;
 use fast_image_resize::pixels::U8x4;

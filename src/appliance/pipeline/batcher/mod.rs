@@ -35,6 +35,10 @@ const LIVE_DEPTH: usize = 1;
 /// Frames that the queue of a file keeps beyond one batch: two workers that ask at the same time need not wait for the decoder.
 const FILE_SLACK: usize = 2;
 
+/// Free places in the queue of a file at which its waiting reader goes on. Each time it interrupts a worker where the cores are
+/// full, so it decodes two frames at a time.
+const FILE_RESUME: usize = 2;
+
 /// A frame on its way to a worker, with its place in its source's order.
 #[derive(Debug)]
 pub struct QueuedFrame {
@@ -180,16 +184,17 @@ impl Batcher {
     }
 
     /// Queues a frame of a source. In a full queue of a live source it replaces the oldest; for a file it blocks until there is
-    /// room.
+    /// room for two.
     pub fn push(&self, frame: Frame) -> Flow {
         let index = frame.meta.source.index();
         let mut state = self.state.lock();
+        let mut places = 1;
         loop {
             let queue = &mut state.queues[index];
             if !queue.open {
                 return Flow::Stop;
             }
-            if queue.frames.len() < queue.depth {
+            if queue.frames.len() + places <= queue.depth {
                 break;
             }
             if queue.live {
@@ -198,6 +203,7 @@ impl Batcher {
                 break;
             }
             self.emptied.wait(&mut state);
+            places = FILE_RESUME;
         }
         let now = Instant::now();
         state.queues[index].arrivals.observe(now);
@@ -226,7 +232,7 @@ impl Batcher {
         }
         state.filling = true;
         state.fill(size, batch);
-        self.emptied.notify_all();
+        self.resume_readers(&state);
         let deadline = Instant::now() + timeout;
         while batch.len() < size {
             let now = Instant::now();
@@ -238,16 +244,16 @@ impl Batcher {
             };
             self.filled.wait_for(&mut state, until - now);
             state.fill(size, batch);
-            self.emptied.notify_all();
+            self.resume_readers(&state);
         }
         state.filling = false;
         state.batches_left -= 1;
         if state.batches_left == 0 {
             state.end();
+            self.resume_readers(&state);
         }
         self.unlock_and_forward(state);
         self.filled.notify_all();
-        self.emptied.notify_all();
         true
     }
 
@@ -300,6 +306,16 @@ impl Batcher {
         let state = self.state.lock();
         let queue = &state.queues[source.index()];
         (!queue.open && (queue.frames.is_empty() || state.frames_left == 0)).then_some(queue.taken)
+    }
+
+    /// Wakes the readers of files that wait for room, when there is enough for one of them or none is needed any more.
+    fn resume_readers(&self, state: &State) {
+        let may_resume =
+            |queue: &SourceQueue| !queue.open || queue.frames.len() + FILE_RESUME <= queue.depth;
+        let mut files = state.queues.iter().filter(|queue| !queue.live);
+        if files.any(may_resume) {
+            self.emptied.notify_all();
+        }
     }
 }
 

@@ -13,6 +13,7 @@ mod image_appsrc;
 mod introspect;
 mod log_bridge;
 mod messages;
+mod own_scaling;
 mod predict_plan;
 mod sample;
 mod scaler;
