@@ -26,12 +26,16 @@ class Network:
     def __init__(self, model, daemon, threads):
         self.model, self.daemon, self.spec, self.threads = model, daemon, daemon.spec, threads
         self.session = session(model, 1)
-        inputs = {entry.name for entry in self.session.get_inputs()}
+        types = {entry.name: entry.type for entry in self.session.get_inputs()}
+        inputs = set(types)
         outputs = {entry.name for entry in self.session.get_outputs()}
         if inputs != set(self.spec.inputs):
             raise Mistake(
                 f"{self.spec.path}: input names {', '.join(self.spec.inputs)}, but the network's inputs are {', '.join(sorted(inputs))}"
             )
+        wanted = {"float32": "tensor(float)", "uint8": "tensor(uint8)"}[self.spec.element]
+        if types[self.spec.input_name] != wanted:
+            raise Mistake(f"{self.spec.path}: input.type is {self.spec.element}, but the network takes {types[self.spec.input_name]}")
         for name in self.spec.outputs:
             if name not in outputs:
                 known = ", ".join(sorted(outputs))

@@ -85,11 +85,11 @@ class Measure:
         else:
             said.append(
                 f"Promise: up to {promised:.2f} points of {self.what} may be lost on pictures like these (the lowest lower end of the 95 % "
-                f"intervals), more than the budget of {budget:g}, which the figures themselves keep: {self.figures(result)}; more than "
-                f"{self.pictures} pictures narrow the intervals."
+                f"intervals), more than the budget of {budget:g}; measured: {self.figures(result)}. More than {self.pictures} pictures "
+                "narrow the intervals."
                 if result["within_budget"]
-                else f"Promise: none; up to {promised:.2f} points of {self.what} may be lost, and the figures themselves are beyond the "
-                f"budget of {budget:g}: {self.figures(result)}."
+                else f"Promise: none; up to {promised:.2f} points of {self.what} may be lost, and what was measured is beyond the budget of "
+                f"{budget:g} too: {self.figures(result)}."
             )
         return said
 

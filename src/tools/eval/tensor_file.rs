@@ -28,6 +28,9 @@ const IMAGE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Alignment of the numbers in a file of NumPy.
 const ALIGNMENT: usize = 64;
 
+/// The state of an image that the source has neither delivered nor rejected.
+const NOT_DECODED: &str = "no image was decoded";
+
 /// Size in pixels of each image, in the order of the files; the reason as text where an image cannot be read, whose tensor
 /// is then zeros.
 pub type ImageSizes = Vec<Result<Size, String>>;
@@ -75,8 +78,12 @@ pub fn write_tensors(
             name: format!("source-{}", images.name),
             cause,
         })?;
-    handle.join().map_err(PipelineError::Source)?;
+    let ended = handle.join();
     let mut target = target.lock();
+    // Where no image can be read, the source fails as a whole; each image has its own reason then.
+    if !target.sizes.iter().all(|size| matches!(size, Err(reason) if reason != NOT_DECODED)) {
+        ended.map_err(PipelineError::Source)?;
+    }
     if let Some(error) = target.failure.take() {
         return Err(error).with_context(|| format!("cannot write {}", out.display()));
     }
@@ -118,7 +125,7 @@ impl Target {
         file.set_len(header_len + (images * len * width) as u64)?;
         let mut file = BufWriter::new(file);
         file.write_all(&header)?;
-        let missing = || Err("no image was decoded".to_owned());
+        let missing = || Err(NOT_DECODED.to_owned());
         Ok(Self {
             file,
             header_len,
@@ -233,5 +240,12 @@ mod tests {
         let right = spec.input.size.width as usize - 1;
         assert!(near(number(0, right), f32::from(spec.input.padding)));
         assert_eq!(number(1, 0), 0.0);
+
+        let nothing = [folder.path().join("missing.jpg")];
+        let sizes = write_tensors(&model, nothing.into(), &out).expect("a list of reasons");
+        assert!(
+            matches!(&sizes[..], [Err(reason)] if reason.contains("No such file")),
+            "{sizes:?}"
+        );
     }
 }
