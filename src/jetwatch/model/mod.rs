@@ -1,9 +1,11 @@
-//! `jetwatch model`: fetches and inspects networks, and creates model folders.
+//! `jetwatch model`: fetches and inspects networks, creates model folders, and serves image processing to other programs.
 
+mod decode;
 pub(crate) mod fetch;
 mod init;
 mod inspect;
 mod list;
+mod preprocess;
 
 use std::path::PathBuf;
 
@@ -31,6 +33,10 @@ enum Command {
     Inspect(InspectArgs),
     /// Create a model folder for an ONNX file, with a description of detected and assumed properties.
     Init(InitArgs),
+    /// Write images as input tensors of a network, processed as in the daemon, to a NumPy file.
+    Preprocess(PreprocessArgs),
+    /// Decode output tensors from standard input as in the daemon; models/quantize.py uses it.
+    Decode(DecodeArgs),
 }
 
 #[derive(Debug, Args)]
@@ -91,6 +97,26 @@ struct InitArgs {
     force: bool,
 }
 
+#[derive(Debug, Args)]
+struct PreprocessArgs {
+    /// Model folder with its model.yaml.
+    #[arg(long, value_name = "DIR")]
+    model: PathBuf,
+    /// File with the path of an image (JPEG, PNG) in each line; `-` is standard input.
+    #[arg(long, value_name = "FILE")]
+    list: PathBuf,
+    /// The file for the array [images, 3, height, width] (.npy).
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+}
+
+#[derive(Debug, Args)]
+struct DecodeArgs {
+    /// Model folder with its model.yaml; its networks are not opened.
+    #[arg(long, value_name = "DIR")]
+    model: PathBuf,
+}
+
 /// Runs the subcommand.
 pub(super) fn run(args: &ModelArgs) -> anyhow::Result<Exit> {
     match &args.command {
@@ -98,6 +124,8 @@ pub(super) fn run(args: &ModelArgs) -> anyhow::Result<Exit> {
         Command::Fetch(args) => fetch::run(args),
         Command::Inspect(args) => inspect::run(args),
         Command::Init(args) => init::run(args),
+        Command::Preprocess(args) => preprocess::run(args),
+        Command::Decode(args) => decode::run(args),
     }
 }
 
