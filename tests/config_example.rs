@@ -145,7 +145,7 @@ fn comments_have_margins_defaults_and_line_breaks() {
         "{text}"
     );
     for wanted in [
-        "continue a track. Default: iou.\n  type: sort\n",
+        "where it was seen last. Default: iou.\n  type: sort\n",
         "\n  # Whether a detection of another class may continue a track. One of same, any.\n  #class_match: same\n",
         "\n    # Areas of the image in which objects are counted. Default: none.\n    #zones:\n    #  # Its name",
     ] {
