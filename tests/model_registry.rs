@@ -344,8 +344,8 @@ fn expected(gray: f64) -> ([f64; CLASSES], [f64; 4]) {
 /// The manifest of the network in a wheel of these bytes.
 fn manifest(wheel: &[u8], network: Sha256Digest) -> Entry {
     let text = format!(
-        "title: a small network\nfile: tiny.onnx\nsha256: {network}\nverified: by the test\nlicense: Apache-2.0\nlabels: coco80\n\
-         registry:\n  package: Tiny_Net\n  version: 1.0\n  wheel: tiny_net-1.0-py3-none-any.whl\n  wheel_bytes: {}\n  wheel_sha256: {}\n  \
+        "title: a small network\nfile: tiny.onnx\nsha256: '{network}'\nverified: by the test\nlicense: Apache-2.0\nlabels: coco80\n\
+         registry:\n  package: Tiny_Net\n  version: '1.0'\n  wheel: tiny_net-1.0-py3-none-any.whl\n  wheel_bytes: {}\n  wheel_sha256: '{}'\n  \
          program: tiny/model.pdmodel\n  parameters: tiny/model.pdiparams\n  license_file: tiny/LICENSE\n  authors: the test\n  \
          input: image\n  width: {SIDE}\n  height: {SIDE}\n  outputs:\n    - {{name: scores_8, variable: score}}\n    \
          - {{name: boxes_8, variable: box}}\n\
@@ -574,6 +574,7 @@ fn jetwatch(folder: &Path, index: &str, arguments: &[&str]) -> Output {
         .env_remove("XDG_CACHE_HOME")
         .env("HOME", folder)
         .env("HTTPS_PROXY", refused())
+        .env("NO_PROXY", "127.0.0.1")
         .env("PIP_INDEX_URL", index)
         .output()
         .expect("it runs")
