@@ -52,10 +52,10 @@ v4l2: build ## Prove the V4L2 source with a kernel's virtual camera, in QEMU (De
 	@.ci/setup run onnxruntime
 	@tests/v4l2/run $(BINARY) $(ONNXRUNTIME)
 
-quantize-test: ## Test the INT8 quantizer of models/ (makes a Python environment in .cache; 200 MB of packages).
+quantize-test: program ## Test the INT8 quantizer of models/ (makes a Python environment in .cache; 200 MB of packages).
 	@[ -x .cache/quantize/bin/pip ] || python3 -m venv .cache/quantize
 	@.cache/quantize/bin/pip install --quiet --disable-pip-version-check --require-hashes -r models/requirements-test.txt
-	@.cache/quantize/bin/python -B models/quantize_test.py
+	@JETWATCH="$(abspath $(PROGRAM))" .cache/quantize/bin/python -B models/quantize_test.py
 
 tensorrt-test: ## Prove the calls into TensorRT without a GPU: NVIDIA's real libraries, and doubles of its classes (x86-64; 190 MB of packages).
 	@.ci/setup build onnxruntime tensorrt doubles
