@@ -134,7 +134,7 @@ pub(crate) struct Geometry {
 
 impl Geometry {
     /// A point in gray pixels, where the center of the first pixel is at 0.5, as one in source pixels.
-    pub(crate) fn to_source(&self, [x, y]: [f32; 2]) -> [f32; 2] {
+    pub(crate) fn to_source(self, [x, y]: [f32; 2]) -> [f32; 2] {
         [
             self.origin[0] + x * self.per_pixel[0],
             self.origin[1] + y * self.per_pixel[1],
@@ -142,7 +142,7 @@ impl Geometry {
     }
 
     /// A box in source pixels as one in gray pixels.
-    pub(crate) fn to_gray(&self, xyxy: &Xyxy) -> Xyxy {
+    pub(crate) fn to_gray(self, xyxy: &Xyxy) -> Xyxy {
         let x = |v: f32| (v - self.origin[0]) / self.per_pixel[0];
         let y = |v: f32| (v - self.origin[1]) / self.per_pixel[1];
         [x(xyxy[0]), y(xyxy[1]), x(xyxy[2]), y(xyxy[3])]
