@@ -125,18 +125,19 @@ impl CornerDetector {
             let row = &plane.pixels[(y - 1) * width..][..3 * width];
             let (upper, rest) = row.split_at(width);
             let (middle, lower) = rest.split_at(width);
-            let at = y * width;
-            let (xx, xy, yy) = (
-                &mut xx[at..][..width],
-                &mut xy[at..][..width],
-                &mut yy[at..][..width],
-            );
-            for x in 1..width - 1 {
-                let gx = (middle[x + 1] - middle[x - 1]) * 0.5;
-                let gy = (lower[x] - upper[x]) * 0.5;
-                xx[x] = gx * gx;
-                xy[x] = gx * gy;
-                yy[x] = gy * gy;
+            let inner = y * width + 1..(y + 1) * width - 1;
+            let products = (xx[inner.clone()].iter_mut())
+                .zip(&mut xy[inner.clone()])
+                .zip(&mut yy[inner]);
+            let across = middle.iter().zip(&middle[2..]);
+            let down = upper[1..].iter().zip(&lower[1..]);
+            for (((xx, xy), yy), ((left, right), (above, below))) in products.zip(across.zip(down))
+            {
+                let gx = (right - left) * 0.5;
+                let gy = (below - above) * 0.5;
+                *xx = gx * gx;
+                *xy = gx * gy;
+                *yy = gy * gy;
             }
         }
     }

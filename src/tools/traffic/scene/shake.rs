@@ -123,23 +123,23 @@ impl Shake {
                     (x as f64 + 0.5) * to_source[0],
                     (y as f64 + 0.5) * to_source[1],
                 ]);
-                let mut place = [0_usize; 2];
-                let mut part = [0.0_f32; 2];
-                for axis in 0..2 {
-                    let at = (point[axis] * to_canvas[axis] - 0.5)
-                        .clamp(0.0, f64::from(last[axis]) + 1.0);
-                    place[axis] = (at as usize).min(last[axis] as usize);
-                    part[axis] = (at - place[axis] as f64) as f32;
-                }
-                let start = place[1] * row_bytes + place[0] * PIXEL_BYTES;
+                let on_axis = |axis: usize| {
+                    let most = f64::from(last[axis]) + 1.0;
+                    let at = (point[axis] * to_canvas[axis] - 0.5).clamp(0.0, most);
+                    let place = (at as usize).min(last[axis] as usize);
+                    (place, (at - place as f64) as f32)
+                };
+                let ((column, right_part), (line, lower_part)) = (on_axis(0), on_axis(1));
+                let start = line * row_bytes + column * PIXEL_BYTES;
                 let upper = &self.canvas[start..start + 2 * PIXEL_BYTES];
                 let lower = &self.canvas[start + row_bytes..start + row_bytes + 2 * PIXEL_BYTES];
                 for (channel, value) in pixel.iter_mut().enumerate() {
                     let mix = |line: &[u8]| {
                         let (left, right) = (line[channel], line[channel + PIXEL_BYTES]);
-                        f32::from(left) * (1.0 - part[0]) + f32::from(right) * part[0]
+                        f32::from(left) * (1.0 - right_part) + f32::from(right) * right_part
                     };
-                    *value = (mix(upper) * (1.0 - part[1]) + mix(lower) * part[1] + 0.5) as u8;
+                    *value =
+                        (mix(upper) * (1.0 - lower_part) + mix(lower) * lower_part + 0.5) as u8;
                 }
             }
         }
