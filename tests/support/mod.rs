@@ -13,6 +13,7 @@ pub mod onnx_file;
 pub mod onnx_graph;
 pub mod onnx_message;
 pub mod paddle;
+pub mod paddle_detector;
 pub mod publish;
 pub mod rtsp;
 pub mod tensorrt;

@@ -9,6 +9,9 @@ const IR_VERSION: u64 = 7;
 /// The operator set: the newest that TensorRT 8.5 reads completely.
 const OPSET: u64 = 13;
 
+/// Producer as other converters of Paddle write it; the inference of layouts tells PicoDet from NanoDet by it.
+const PRODUCER: &str = "PaddlePaddle";
+
 /// Name of the first axis of inputs and outputs.
 const BATCH: &str = "batch";
 
@@ -60,7 +63,8 @@ impl Encoder {
 pub(super) fn write(network: &Network, conversion: &Conversion) -> Vec<u8> {
     let mut model = Encoder::default();
     model.number(1, IR_VERSION);
-    model.text(2, "jetwatch");
+    model.text(2, PRODUCER);
+    model.text(3, "converted by jetwatch");
     model.message(7, |graph| write_graph(graph, network, conversion));
     model.message(8, |opset| {
         opset.text(1, "");
