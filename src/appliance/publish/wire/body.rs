@@ -221,7 +221,7 @@ pub(super) struct StatsBody<'a> {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "stage_stats", title = "Stage", deny_unknown_fields)]
 pub(super) struct StageBody {
-    /// `video_decode` and `scale`: in elements of GStreamer; `source`: receiving an image; `batch`: waiting for frames; `tensor`: writing the input; `infer`: the network; `decode`: reading its output; `track`; `publish`; `secondary_wait` and `secondary`: waiting for crops, and a batch of them through a secondary network; `render` and `encode`: drawing a recorded frame, and passing it to the encoder; `gpu_…`: inside of `infer`, by the clock of the GPU.
+    /// `video_decode` and `scale`: in elements of GStreamer, or scaling inside of `source`; `source`: receiving an image; `batch`: waiting for frames; `tensor`: writing the input; `infer`: the network; `decode`: reading its output; `track`; `publish`; `secondary_wait` and `secondary`: waiting for crops, and a batch of them through a secondary network; `render` and `encode`: drawing a recorded frame, and passing it to the encoder; `gpu_…`: inside of `infer`, by the clock of the GPU.
     #[schemars(schema_with = "schema::stage")]
     pub stage: &'static str,
     /// Number of runs.
