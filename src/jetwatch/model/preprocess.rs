@@ -14,8 +14,8 @@ use super::{Exit, PreprocessArgs};
 /// Writes the tensors, and prints a line of JSON for each image. Unreadable images are reported there and are no failure.
 pub(super) fn run(args: &PreprocessArgs) -> anyhow::Result<Exit> {
     telemetry::start_logging(log::LevelFilter::Warn);
-    let list = io::read(&args.list)
-        .with_context(|| format!("cannot read {}", args.list.display()))?;
+    let list =
+        io::read(&args.list).with_context(|| format!("cannot read {}", args.list.display()))?;
     let lines = list.lines().filter(|line| !line.is_empty());
     let files: Arc<[PathBuf]> = lines.map(PathBuf::from).collect();
     ensure!(

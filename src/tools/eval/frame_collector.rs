@@ -74,11 +74,10 @@ pub fn collect_frames(
     );
     context.image_size = ImageSize::Source;
     context.synthetic.clone_from(&options.synthetic);
-    let handle =
-        source::start(options.source, context).map_err(|cause| PipelineError::Thread {
-            name: format!("source-{}", options.source.name),
-            cause,
-        })?;
+    let handle = source::start(options.source, context).map_err(|cause| PipelineError::Thread {
+        name: format!("source-{}", options.source.name),
+        cause,
+    })?;
     while !handle.is_finished() {
         progress(collector.state.lock().files.len().min(options.count));
         std::thread::sleep(POLL_INTERVAL);
@@ -291,7 +290,10 @@ mod tests {
             let end = frames - chosen[chosen.len() - 1];
             let (most, least) = (gaps.clone().max(), gaps.min());
             // No part of the file is left out: neither between two images nor at the end.
-            assert!(most.is_none_or(|most| most * 2 <= frames + 2), "{frames}: {chosen:?}");
+            assert!(
+                most.is_none_or(|most| most * 2 <= frames + 2),
+                "{frames}: {chosen:?}"
+            );
             assert!(end * 2 <= frames + 2, "{frames}: {chosen:?}");
             assert!(least.is_none_or(|least| least > 0), "{frames}: {chosen:?}");
         }

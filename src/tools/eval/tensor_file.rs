@@ -81,7 +81,11 @@ pub fn write_tensors(
     let ended = handle.join();
     let mut target = target.lock();
     // Where no image can be read, the source fails as a whole; each image has its own reason then.
-    if !target.sizes.iter().all(|size| matches!(size, Err(reason) if reason != NOT_DECODED)) {
+    if !target
+        .sizes
+        .iter()
+        .all(|size| matches!(size, Err(reason) if reason != NOT_DECODED))
+    {
         ended.map_err(PipelineError::Source)?;
     }
     if let Some(error) = target.failure.take() {
