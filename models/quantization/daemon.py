@@ -45,7 +45,6 @@ class Daemon:
 
     def __init__(self, folder, binary=None):
         self.folder, self.binary, self.lock = folder, find(binary), threading.Lock()
-        self.errors = None
         try:
             self.process = subprocess.Popen(
                 [self.binary, "model", "decode", "--model", folder],

@@ -13,7 +13,7 @@ from .spec import Mistake
 # Candidates whose score in either network is at least this count for the drift: the rest is background to both.
 NOTICED = 0.1
 # Candidates below this score are not asked for: most of them are background, and there are thousands.
-LEAST_SCORE = 0.02
+MIN_SCORE = 0.02
 # The drift of a picture in which the daemon would stop because of an invalid number: more than any other.
 BROKEN = 4.0
 # Pairs of runs, and runs in each, when two networks are compared by time.
@@ -47,7 +47,7 @@ class Network:
 
     def candidates(self, picture, values):
         """(records, header) of all candidates in the outputs `values`, before suppression."""
-        return self.daemon.decode(values, (picture.width, picture.height), LEAST_SCORE, 1.0, self.spec.max_detections, True)
+        return self.daemon.decode(values, (picture.width, picture.height), MIN_SCORE, 1.0, self.spec.max_detections, True)
 
     def over(self, some, function):
         """`function` of each picture, several at a time, in order. The runtime lets go of Python's lock while it works."""

@@ -42,7 +42,7 @@ WORTH = 0.01
 # Levels of drift, highest first. Networks that keep a point of AP lie around 0.1.
 LEVELS = (0.09, 0.065, 0.05, 0.035)
 # Share of the multiplications that must be in 8 bits for a level to be of use.
-LEAST_SHARE = 0.5
+MIN_SHARE = 0.5
 # Where the lower ends keep no budget: the share of it that the figures themselves may take.
 MARGIN = 0.5
 BOOTSTRAP_ROUNDS = 1000
@@ -274,7 +274,7 @@ def point_loss(*measured):
 def taken(rounds, budget):
     """(round, whether it ends the search), of the rounds so far, highest level first: the first whose lower ends keep the
     budget; else the first whose figures keep a share of it; else the one that loses least in its worst figure."""
-    of_use = [entry for entry in rounds if entry["share"] >= LEAST_SHARE] or rounds[:1]
+    of_use = [entry for entry in rounds if entry["share"] >= MIN_SHARE] or rounds[:1]
     for entry in of_use:
         if lower_end(*_figures(entry)) <= budget:
             return entry, True
@@ -375,7 +375,7 @@ class CrossFit:
                 f"[{held['interval_points'][0]:+.2f}, {held['interval_points'][1]:+.2f}], {written['difference_points']:+.2f} of the "
                 f"network chosen on all, {100 * entry['share']:.0f} % of the multiplications in 8 bits"
             )
-            if taken(rounds, budget)[1] or entry["share"] < LEAST_SHARE:
+            if taken(rounds, budget)[1] or entry["share"] < MIN_SHARE:
                 break
         best, _ = taken(rounds, budget)
         levels = {place: self.level_by_others(place, rounds) for place in range(len(self.parts))}
