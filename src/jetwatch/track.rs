@@ -410,7 +410,7 @@ mod tests {
                 "expected a number from 0 to 10",
             ),
             (
-                ["--momentum-weight", "-0.1"],
+                ["--momentum-weight", "1.1"],
                 "expected a number from 0 to 1",
             ),
             (
