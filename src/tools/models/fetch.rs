@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
+use jetwatch_config::redact;
 use jetwatch_detect::model::{FILE_NAME, ModelSpec};
 use jetwatch_files::Sha256Digest;
 
@@ -108,16 +109,17 @@ impl ModelFetch {
         &self.entry
     }
 
-    /// Where the file comes from: an address, or a package of PyPI.
+    /// Where the file comes from: an address, or a package of PyPI. Without passwords.
     #[must_use]
     pub fn origin(&self) -> String {
-        match (&self.url, &self.entry.registry) {
+        let origin = match (&self.url, &self.entry.registry) {
             (None, Some(_)) => {
                 format!("{} (index {})", self.entry.origin(), model_zoo::index_url())
             }
             (Some(url), Some(_)) => format!("{}, fetched from {url}", self.entry.origin()),
             (url, None) => url.clone().unwrap_or_else(|| self.entry.origin()),
-        }
+        };
+        redact(&origin)
     }
 
     /// The model of the catalogue to fetch when this one's address cannot be reached; none where an address was given.

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use jetwatch_config::redact;
 use jetwatch_files::Sha256Digest;
 
 use super::wheel::WheelError;
@@ -12,7 +13,7 @@ use crate::paddle::PaddleError;
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
     /// The server rejects the request.
-    #[error("{url}: the server returned {status}, expected 200: {}", meaning(*status))]
+    #[error("{}: the server returned {status}, expected 200: {}", redact(url), meaning(*status))]
     Status {
         /// The address.
         url: String,
@@ -21,8 +22,9 @@ pub enum FetchError {
     },
     /// The server has a file of another length.
     #[error(
-        "{url}: found {found} bytes, expected {expected}: the file was replaced, or a proxy answered with its own page; nothing \
-         was kept"
+        "{}: found {found} bytes, expected {expected}: the file was replaced, or a proxy answered with its own page; nothing \
+         was kept",
+        redact(url)
     )]
     Length {
         /// The address.
@@ -34,8 +36,9 @@ pub enum FetchError {
     },
     /// The bytes are not those of the file.
     #[error(
-        "{url}: found SHA-256 {found}, expected {expected}: the file was damaged in transit or replaced; nothing was kept; try \
-         again, and if the hash stays the same do not use the file"
+        "{}: found SHA-256 {found}, expected {expected}: the file was damaged in transit or replaced; nothing was kept; try \
+         again, and if the hash stays the same do not use the file",
+        redact(url)
     )]
     Hash {
         /// The address.
@@ -46,7 +49,7 @@ pub enum FetchError {
         expected: Sha256Digest,
     },
     /// All attempts failed.
-    #[error("{url}: failed after {attempts} attempts: {reason}{}", kept(*part_bytes))]
+    #[error("{}: failed after {attempts} attempts: {reason}{}", redact(url), kept(*part_bytes))]
     RetriesExhausted {
         /// The address.
         url: String,
@@ -58,7 +61,7 @@ pub enum FetchError {
         part_bytes: u64,
     },
     /// The address, the proxy's address or the TLS connection is wrong: another attempt cannot help.
-    #[error("{url}: {reason}")]
+    #[error("{}: {reason}", redact(url))]
     Rejected {
         /// The address.
         url: String,
@@ -81,8 +84,9 @@ pub enum FetchError {
     },
     /// The package index has no such file.
     #[error(
-        "{url}: found no link to {file}; check the index that pip is configured with (PIP_INDEX_URL), or give the file's address \
-         with --from"
+        "{}: found no link to {file}; check the index that pip is configured with (PIP_INDEX_URL), or give the file's address \
+         with --from",
+        redact(url)
     )]
     NotInIndex {
         /// Address of the project's page.
@@ -163,6 +167,19 @@ fn advice(error: &io::Error) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn errors_show_no_password_of_an_index() {
+        let error = FetchError::NotInIndex {
+            url: "https://user:secret@mirror.example/simple/x/".to_owned(),
+            file: "x.whl".to_owned(),
+        };
+        let text = error.to_string();
+        assert!(
+            text.contains("mirror.example") && !text.contains("secret"),
+            "{text}"
+        );
+    }
 
     #[test]
     fn fetch_errors_include_advice() {

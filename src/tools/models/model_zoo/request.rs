@@ -3,6 +3,7 @@
 use std::io::{self, Read};
 use std::time::Duration;
 
+use jetwatch_config::redact;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use ureq::{Agent, Body, Timeout};
 
@@ -131,7 +132,7 @@ pub(super) fn attempt(
             .to_string();
             // The last error already contains the address.
             let text = text
-                .strip_prefix(url)
+                .strip_prefix(&redact(url))
                 .unwrap_or(&text)
                 .trim_start_matches(": ");
             return Err(AttemptError::Transient(text.to_owned(), asked));
