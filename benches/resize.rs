@@ -1,4 +1,4 @@
-//! Scaling a crop on the CPU, by size of the crop and of the result.
+//! Scaling a crop on the CPU, by size of the crop and of the result; and scaling and converting the `I420` images of video decoders.
 //!
 //! ```text
 //! cargo bench --bench resize
@@ -7,7 +7,7 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use jetwatch_resize::{Filter, Resizer};
+use jetwatch_resize::{Filter, I420Scaler, Plane, Resizer, YuvColors};
 use jetwatch_types::{PIXEL_BYTES, Size};
 
 const CASES: [(Size, Size); 4] = [
@@ -32,5 +32,43 @@ fn resize(criterion: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, resize);
+const VIDEO: [(Size, Size); 2] = [
+    (Size::new(480, 360), Size::new(416, 312)),
+    (Size::new(1920, 1080), Size::new(416, 234)),
+];
+
+fn i420(criterion: &mut Criterion) {
+    let bt709 = YuvColors {
+        red: 0.2126,
+        blue: 0.0722,
+        full_range: false,
+    };
+    for (from, to) in VIDEO {
+        let (width, height) = (from.width as usize, from.height as usize);
+        let plane = |stride: usize, rows: usize| -> Vec<u8> {
+            (0..stride * rows)
+                .map(|at| (at * 7919 % 251) as u8)
+                .collect()
+        };
+        let (luma, chroma) = (plane(width, height), plane(width / 2, height / 2));
+        let chroma = Plane {
+            bytes: &chroma,
+            stride: width / 2,
+        };
+        let luma = Plane {
+            bytes: &luma,
+            stride: width,
+        };
+        let mut scaler = I420Scaler::new(from, to, bt709).expect("a supported size");
+        let mut result = vec![0; to.width as usize * to.height as usize * PIXEL_BYTES];
+        criterion.bench_function(&format!("i420_{from}_to_{to}"), |bencher| {
+            bencher.iter(|| {
+                scaler.scale(black_box([luma, chroma, chroma]), &mut result);
+                black_box(&mut result);
+            });
+        });
+    }
+}
+
+criterion_group!(benches, resize, i420);
 criterion_main!(benches);

@@ -264,14 +264,14 @@ impl Group {
             let offset = usize::from(offset);
             *pair = u32::from(window[offset]) | u32::from(window[offset + 1]) << 16;
         }
-        let (lefts, rights) = (
-            pairs.map(|pair| pair as u16),
-            pairs.map(|pair| (pair >> 16) as u16),
-        );
-        let columns = lefts.into_iter().zip(rights).zip(self.weights);
-        for (result, ((left, right), weight)) in result.iter_mut().zip(columns) {
-            let mean = |left: u16, right: u16| left * (256 - weight) + right * weight;
-            let (first, second) = (mean(left & 0xff, right & 0xff), mean(left >> 8, right >> 8));
+        let (mut lefts, mut rights) = ([0_u16; GROUP], [0_u16; GROUP]);
+        for ((left, right), &pair) in lefts.iter_mut().zip(&mut rights).zip(&pairs) {
+            (*left, *right) = (pair as u16, (pair >> 16) as u16);
+        }
+        let columns = lefts.iter().zip(&rights).zip(&self.weights);
+        for (result, ((&left, &right), &weight)) in result.iter_mut().zip(columns) {
+            let first = (left & 0xff) * (256 - weight) + (right & 0xff) * weight;
+            let second = (left >> 8) * (256 - weight) + (right >> 8) * weight;
             *result = first >> 8 | second & 0xff00;
         }
     }
