@@ -135,8 +135,8 @@ impl OnnxNetwork {
         if is_double {
             return vec![cpu];
         }
-        // The provider's own settings: a heuristic search is 7 % slower and opens in a tenth of the time, channels last are 5 to
-        // 20 % faster, with twice the rounding error, and open in up to 5 times as long.
+        // The provider's own settings: a heuristic search is 10 % slower; channels last are a few percent faster, but open in up
+        // to 5 times as long.
         let cuda = ep::CUDA::default();
         // SAFETY: every session that is opened with it is dropped before the stream: in `self` and in `BoundSession`, and no
         // session, nor a value that keeps one alive, leaves them.
