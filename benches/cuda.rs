@@ -437,7 +437,7 @@ fn workers(make: Make<'_>, count: usize, time: Duration) -> Result<Value, Sessio
         "frames_per_s_of_the_network_alone": pure,
         "share": rate / pure,
         "cpu_ms_per_frame": sum(|(_, _, cpu, _)| *cpu),
-        "of_which_writing_pictures": sum(|(_, _, _, writing)| *writing),
+        "of_which_writing_images": sum(|(_, _, _, writing)| *writing),
         "network_ms": network * 1e3,
     }))
 }

@@ -5,6 +5,7 @@ Needs paho-mqtt 2 (`pip install paho-mqtt`). It subscribes with QoS 1: after a r
 again, so a message may arrive twice. A track event is identified by `id`, `type` and `frame.seq`.
 
     <prefix>/<device>/<source>/counts/<label>   an integer, retained: active tracks of this label
+    <prefix>/<device>/<source>/groups/<group>   the same for a group of labels, where the configuration has some
     <prefix>/<device>/<source>/events           JSON: one step of a track (new, update, end)
     <prefix>/<device>/<source>/analytics        JSON: zones, lines, directions, objects at rest
 """
@@ -13,7 +14,12 @@ import sys
 
 import paho.mqtt.client as mqtt
 
-FILTERS = [("jetwatch/+/+/counts/+", 1), ("jetwatch/+/+/events", 1), ("jetwatch/+/+/analytics", 1)]
+FILTERS = [
+    ("jetwatch/+/+/counts/+", 1),
+    ("jetwatch/+/+/groups/+", 1),
+    ("jetwatch/+/+/events", 1),
+    ("jetwatch/+/+/analytics", 1),
+]
 
 
 def on_connect(client, userdata, flags, reason, properties):
@@ -24,7 +30,7 @@ def on_connect(client, userdata, flags, reason, properties):
 def on_message(client, userdata, message):
     levels = message.topic.split("/")
     device, source = levels[1], levels[2]
-    if levels[3] == "counts":
+    if levels[3] in ("counts", "groups"):
         # An empty payload clears the retained value: the source was removed.
         count = int(message.payload) if message.payload else None
         print(f"{device} {source}: {levels[4]} = {count}")

@@ -1,40 +1,54 @@
 #!/usr/bin/env python3
-"""Makes an INT8 network of a float detector, keeps its average precision within a budget, and proves it.
+"""Makes an INT8 network of a float detector, and says how much accuracy it may lose.
 
     python3 -m venv venv && venv/bin/pip install -r models/requirements.txt
-    venv/bin/python models/quantize.py --model models/yolox_nano --images PICTURES --annotations coco.json --out int8.onnx
+    venv/bin/python models/quantize.py --model models/NAME --pictures DIR --out models/NAME --update-model-yaml
+    venv/bin/python models/quantize.py --model models/NAME --images DIR --annotations coco.json --out int8.onnx
 
 Symmetric 8-bit activations, weights for each channel, Q and DQ as TensorRT 8.5 and newer read them (--target tensorrt), or
 what ONNX Runtime's CPU kernels run (--target cpu). Layers that ruin the accuracy stay in float: they are found by
-measurement, and the finding is judged by cross-validation on pictures that it has not seen. The pictures calibrate and
-judge; the annotations (COCO JSON) only judge. Use pictures like those the camera will give, 100 or more.
+measurement, and the finding is judged on pictures that it has not seen. Use 100 pictures or more, like those that the
+camera gives; `jetwatch calibrate --source URI --out DIR` collects some.
 
-Exit codes: 0 within the budget; 1 no choice keeps it (nothing is written, the culprits are named); 2 something given is wrong.
+With annotations (COCO JSON) the measure is average precision. With --pictures alone the float network is the teacher: the
+measure is the agreement of the INT8 network with what the float network finds. The pictures are scaled and the outputs
+decoded by the jetwatch binary, so that every layout of model.yaml can be quantized.
+
+Exit codes: 0 the network is written; 1 no choice keeps the budget (nothing is written, the culprits are named); 2 something
+given is wrong.
 """
 import argparse
 import json
 import os
 import sys
+import tempfile
 import time
 
 SOME_CULPRITS = 12
+# Below this number of pictures a warning says that they are few.
+FEW_PICTURES = 100
+# Points that may be lost: of average precision, and of the agreement with the float network.
+BUDGET, AGREEMENT_BUDGET = 1.0, 10.0
 
 
 def arguments(given):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", required=True, metavar="DIR", help="model folder with a model.yaml")
-    parser.add_argument("--images", required=True, metavar="DIR", help="folder of the pictures")
-    parser.add_argument("--annotations", required=True, metavar="JSON", help="COCO file that names pictures and boxes")
+    parser.add_argument("--pictures", metavar="DIR", help="folder of pictures without annotations: the float network is the teacher")
+    parser.add_argument("--images", metavar="DIR", help="folder of the pictures that --annotations names")
+    parser.add_argument("--annotations", metavar="JSON", help="COCO file that names pictures and boxes")
     parser.add_argument("--out", required=True, metavar="FILE|DIR", help="where the INT8 network goes")
+    parser.add_argument("--jetwatch", metavar="FILE", help="the jetwatch binary (default: JETWATCH, PATH, or target/ of this checkout)")
     parser.add_argument("--onnx", metavar="FILE", help="the float network (default: what model.yaml names for --precision)")
     parser.add_argument("--precision", default="fp32", help="entry of model.yaml's files to start from (default: fp32)")
     parser.add_argument("--method", default="all", help="minmax, entropy, percentile, mse, or all (default): the best for each tensor")
-    parser.add_argument("--budget", type=float, default=1.0, help="points of AP (0..100) that may be lost (default: 1.0)")
-    parser.add_argument("--folds", type=int, default=2, help="parts of the pictures for cross-validation (default: 2)")
+    parser.add_argument("--budget", type=float, metavar="POINTS", help=(
+        f"what may be lost, of 100: of AP (default: {BUDGET}), or with --pictures of the agreement (default: {AGREEMENT_BUDGET})"))
+    parser.add_argument("--folds", type=int, default=2, help="parts of the pictures, each judged by a choice made on the others (default: 2)")
     parser.add_argument("--target", default="tensorrt", choices=("tensorrt", "cpu"), help="who runs it (default: tensorrt)")
     parser.add_argument("--opset", type=int, default=13, choices=range(13, 18), help="13 to 17 (default: 13)")
     parser.add_argument("--calibration-images", type=int, default=32, metavar="N", help="at most N of a fold's pictures calibrate")
-    parser.add_argument("--limit", type=int, metavar="N", help="use the first N pictures only")
+    parser.add_argument("--limit", type=int, metavar="N", help="use N pictures only: the first ones, without annotations at equal distances")
     parser.add_argument("--seed", type=int, default=1, help="of folds, of calibration pictures and of the bootstrap")
     parser.add_argument("--score-threshold", type=float, default=0.01, help="lowest score that AP counts (default: 0.01)")
     parser.add_argument("--nms-iou", type=float, help="overlap of suppression (default: model.yaml's; COCO's figures use 0.65)")
@@ -71,14 +85,23 @@ class Progress:
 
 
 def checked(given, spec, mistake, methods):
-    """(path of the network to write, path of the report, methods)."""
+    """(path of the network to write, path of the report, methods, budget)."""
     method_names = methods if given.method == "all" else (given.method,)
     if not set(method_names) <= set(methods):
         raise mistake(f"--method is {given.method}, expected {', '.join(methods)} or all")
     if given.folds < 2:
         raise mistake(f"--folds is {given.folds}, expected 2 or more: one part chooses, the others judge")
-    if given.budget <= 0:
-        raise mistake(f"--budget is {given.budget}, expected points of AP above 0, such as 1.0")
+    if given.pictures and (given.images or given.annotations):
+        raise mistake("--pictures is given with --images or --annotations: give pictures without annotations, or both of the others")
+    if not given.pictures and not (given.images and given.annotations):
+        raise mistake("found neither --pictures nor both of --images and --annotations: name the pictures")
+    if not given.pictures and spec.classifier:
+        raise mistake(f"{spec.path} is a classifier, of which no boxes are known: use --pictures with pictures of single objects")
+    budget = given.budget
+    if budget is None:
+        budget = AGREEMENT_BUDGET if given.pictures else BUDGET
+    if budget <= 0:
+        raise mistake(f"--budget is {budget}, expected points above 0, such as 1.0")
     out = given.out
     if os.path.isdir(out) or out.endswith(os.sep):
         suffix = "int8" if given.target == "tensorrt" else "int8_cpu"
@@ -86,65 +109,101 @@ def checked(given, spec, mistake, methods):
     os.makedirs(os.path.dirname(os.path.abspath(out)), exist_ok=True)
     if given.update_model_yaml and os.path.dirname(os.path.abspath(out)) != os.path.abspath(given.model):
         raise mistake(f"--update-model-yaml names files of {given.model}, but --out is {out}: write into that folder")
-    return out, given.report or os.path.splitext(out)[0] + ".report.json", method_names
+    return out, given.report or os.path.splitext(out)[0] + ".report.json", method_names, budget
 
 
 def main(given=None):
     given = arguments(given)
     try:
-        from quantization import calibration, graph, layouts, pictures, qdq, report, search
-        from quantization import spec as specs
+        from quantization import daemon as daemons
+        from quantization.spec import Mistake
+        import onnx, onnxruntime  # noqa: E401, F401
     except ImportError as error:
         print(
             f"quantize: {error}: make a virtual environment and `pip install -r models/requirements.txt` into it", file=sys.stderr
         )
         return 2
-    progress = Progress(given.quiet)
     try:
-        spec = specs.load(given.model)
-        out, report_path, methods = checked(given, spec, specs.Mistake, calibration.METHODS)
-        decoder = layouts.Decoder(spec)
-        source = given.onnx or spec.file(given.precision)
-        folded, unfolded, said = graph.prepare(source, given.opset)
-        progress.say(f"{source}: " + "; ".join(said))
-        layers = graph.layers(folded)
-        if not layers:
-            raise specs.Mistake(f"{source} has no convolution or matrix product with constant weights: nothing to quantize")
-        some = pictures.load(given.images, given.annotations, spec, given.limit)
-        if len(some) < 2 * given.folds:
-            raise specs.Mistake(f"{given.annotations} names {len(some)} pictures, expected at least {2 * given.folds}: 100 or more are a measure")
-        settings = search.Settings(
-            methods=methods,
-            target=given.target,
-            budget=given.budget,
-            score_threshold=given.score_threshold,
-            nms_iou=spec.nms_iou if given.nms_iou is None else given.nms_iou,
-            calibration_pictures=given.calibration_images,
-            seed=given.seed,
-            threads=given.threads,
-            reduce_range=given.reduce_range,
-            correct_biases=not given.no_bias_correction,
-        )
-        judge = search.Judge(folded, layers, spec, decoder, settings, progress.step, progress.say)
-        final, model, whole, result = search.cross_validated(judge, some, given.folds)
-        faults = qdq.faults(model, given.target)
-        if faults:
-            raise specs.Mistake(f"the network written from {source} would be refused: {'; '.join(faults)}")
-    except specs.Mistake as mistake:
+        with daemons.Daemon(given.model, given.jetwatch) as daemon, tempfile.TemporaryDirectory(prefix="quantize-") as work:
+            return quantize(given, daemon, work)
+    except Mistake as mistake:
         print(f"quantize: {mistake}", file=sys.stderr)
         return 2
 
-    eight = [layer for layer in layers if layer.name not in final.floats]
-    share = sum(layer.macs for layer in eight) / max(sum(layer.macs for layer in layers), 1)
-    print(f"\n{spec.name}: {len(eight)} of {len(layers)} layers in 8 bits ({100 * share:.0f} % of the multiplications), {final.variant}\n")
-    rows = [(f"all layers, {methods[0]}, nothing chosen", result["naive"])]
-    rows += [
-        (f"fold {place + 1}: {fold['layers_in_float']} in float, {fold['variant']}", fold["held_out"])
-        for place, fold in enumerate(result["cross_validated"]["folds"])
-    ]
-    rows += [("cross-validated (held-out pictures)", result["cross_validated"]), ("the network written, all pictures", result["all"])]
-    print(report.comparison(rows) + "\n")
-    print(report.culprits(layers, whole, final.floats, max(SOME_CULPRITS, len(final.floats))) + "\n")
+
+def read_pictures(given, daemon, work, progress):
+    """The pictures, with what is annotated or, later, taught."""
+    from quantization import pictures
+    from quantization.spec import Mistake
+
+    if given.pictures:
+        some = pictures.load_unlabelled(daemon, given.pictures, work, progress.say, given.limit)
+    else:
+        some = pictures.load(daemon, given.images, given.annotations, work, given.limit)
+    if len(some) < 2 * given.folds:
+        where = given.pictures or given.annotations
+        raise Mistake(f"{where} has {len(some)} pictures, expected at least {2 * given.folds}: {FEW_PICTURES} or more are a measure")
+    return some
+
+
+def quantize(given, daemon, work):
+    """Searches, writes, prints. Exit code."""
+    from quantization import calibration, graph, network, pictures, qdq, report, search
+    from quantization.spec import Mistake
+
+    progress, spec, warnings = Progress(given.quiet), daemon.spec, []
+    out, report_path, methods, budget = checked(given, spec, Mistake, calibration.METHODS)
+    source = given.onnx or spec.file(given.precision)
+    folded, unfolded, said = graph.prepare(source, given.opset, spec)
+    progress.say(f"{source}: " + "; ".join(said))
+    layers = graph.layers(folded)
+    if not layers:
+        raise Mistake(f"{source} has no convolution or matrix product with constant weights: nothing to quantize")
+    some = read_pictures(given, daemon, work, progress)
+    if len(some) < FEW_PICTURES:
+        warnings.append(
+            f"{len(some)} pictures are few: with fewer than {FEW_PICTURES} a network that loses more than is measured is not "
+            "noticed; take more pictures like those of your cameras"
+        )
+        print(f"quantize: warning: {warnings[-1]}", file=sys.stderr)
+    settings = search.Settings(
+        methods=methods,
+        target=given.target,
+        budget=budget,
+        score_threshold=given.score_threshold,
+        nms_iou=spec.nms_iou if given.nms_iou is None else given.nms_iou,
+        labelled=not given.pictures,
+        calibration_pictures=given.calibration_images,
+        seed=given.seed,
+        threads=given.threads,
+        reduce_range=given.reduce_range,
+        correct_biases=not given.no_bias_correction,
+    )
+    judge = search.Judge(folded, layers, daemon, settings, progress.step, progress.say)
+    if given.pictures:
+        taught = pictures.teach(some, judge.found_by_float(some), spec.score_threshold)
+        progress.say(f"the float network finds {taught} boxes with a score of {spec.score_threshold:g} or more")
+        if not taught:
+            raise Mistake(f"the float network finds nothing in the pictures of {given.pictures}: give pictures that show what it detects")
+    fitted = search.CrossFit(judge, some, given.folds)
+    final, net, result = fitted.run()
+    model = net.model
+    faults = qdq.faults(model, given.target)
+    if faults:
+        raise Mistake(f"the network written from {source} would be refused: {'; '.join(faults)}")
+    speed = None
+    if given.target == "cpu":
+        float_ms, int8_ms, ratio = network.compare_speed(judge.float_network, net, some[0])
+        speed = {"float_ms": float_ms, "int8_ms": int8_ms, "ratio": ratio, "threads": 1}
+
+    share = judge.share(final.floats)
+    eight = len(layers) - len(final.floats)
+    measure = report.Measure(not given.pictures, spec, len(some), budget)
+    print(f"\n{spec.name}: {eight} of {len(layers)} layers in 8 bits ({100 * share:.0f} % of the multiplications), {final.variant}\n")
+    print(measure.comparison(result, methods[0]) + "\n")
+    print(report.culprits(layers, fitted.whole, final.floats, max(SOME_CULPRITS, len(final.floats))) + "\n")
+    sentences = measure.sentences(result) + ([report.speed(speed)] if speed else [])
+    print("\n".join(sentences) + "\n")
 
     data = model.SerializeToString()
     document = {
@@ -152,6 +211,9 @@ def main(given=None):
         "source": {"file": os.path.basename(source), "changes": said},
         "target": given.target,
         "settings": {**vars(settings), "methods": list(methods), "folds": given.folds, "pictures": len(some)},
+        "conclusions": sentences,
+        "warnings": warnings,
+        "speed": speed,
         "variant": final.variant,
         "layers": len(layers),
         "layers_in_float": final.floats,
@@ -161,8 +223,8 @@ def main(given=None):
         "faults": faults,
         **result,
         "sensitivity": [
-            {"layer": name, "drift": drift, "sqnr_db": decibels, "own_error": whole.errors.get(name)}
-            for name, (drift, decibels) in sorted(whole.suspects().items(), key=lambda item: -item[1][0])
+            {"layer": name, "drift": drift, "sqnr_db": decibels, "own_error": fitted.whole.errors.get(name)}
+            for name, (drift, decibels) in sorted(fitted.whole.suspects().items(), key=lambda item: -item[1][0])
         ],
     }
     if result["within_budget"]:
@@ -172,29 +234,24 @@ def main(given=None):
         if given.cache:
             # The cache is for the float file itself, whose tensors have the names from before folding.
             names = calibration.tensors_to_watch(unfolded)
-            network = search.network.Network(unfolded, spec, decoder, given.threads)
-            histograms = calibration.Histograms.collect(network, names, whole.calibration, progress.step)
+            unfolded_network = network.Network(unfolded, daemon, given.threads)
+            histograms = calibration.Histograms.collect(unfolded_network, names, fitted.whole.calibration, progress.step)
             method = final.variant.split("+")[0]
             ranges = histograms.ranges("entropy" if method == "mixed" else method, True)
             count = report.write_cache(given.cache, ranges, report.inputs_of_floats_only(layers, set(final.floats)))
             print(f"{given.cache}: scales of {count} tensors for TensorRT 8 (implicit quantization of {os.path.basename(source)})")
         if given.update_model_yaml:
             precision = given.as_precision or ("int8" if given.target == "tensorrt" else "int8_cpu")
-            try:
-                report.update_model_yaml(spec, precision, os.path.basename(out), report.sha256(data))
-            except specs.Mistake as mistake:
-                print(f"quantize: {mistake}", file=sys.stderr)
-                return 2
+            report.update_model_yaml(spec, precision, os.path.basename(out), report.sha256(data))
             print(f"{spec.path}: files.{precision} names it")
     with open(report_path, "w", encoding="utf-8") as file:
         json.dump(document, file, indent=1)
         file.write("\n")
     if not result["within_budget"]:
-        held, last = result["cross_validated"]["difference_points"], result["all"]["difference_points"]
         print(
-            f"quantize: no choice loses at most {given.budget} points of AP: {held:+.2f} on held-out pictures, {last:+.2f} on all; "
-            f"nothing was written but {report_path}. The layers at the top of the table are the culprits: give more pictures that "
-            "look like the camera's, another --method, or a larger --budget",
+            f"quantize: no choice loses at most {budget:g} points of {measure.what}: {measure.figures(result)}; nothing was written but "
+            f"{report_path}. The layers at the top of the table are the culprits: give more pictures that look like the "
+            "camera's, another --method, or a larger --budget",
             file=sys.stderr,
         )
         return 1

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Tests of models/quantize.py on networks and pictures made here: `python models/quantize_test.py` (needs requirements.txt).
+"""Tests of models/quantize.py on networks and pictures made here: `python models/quantize_test.py` (needs requirements-test.txt
+and the jetwatch binary: JETWATCH, PATH or target/).
 
 The network finds bright cells of 8x8 pixels: a convolution sums each cell's colors, two others make scores and boxes of
 layout fcos. In `ruined` ones a channel a thousand times as large as the others lies in the tensor that the two others read,
@@ -21,20 +22,29 @@ try:
     from onnx import TensorProto, helper, numpy_helper
     from PIL import Image
 except ImportError as error:
-    print(f"skipped: {error}: pip install -r models/requirements.txt")
+    print(f"skipped: {error}: pip install -r models/requirements-test.txt")
     sys.exit(0)
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import quantize  # noqa: E402
-from quantization import accuracy, calibration, errors, graph, layouts, network, pictures, qdq, report, search  # noqa: E402
+from quantization import accuracy, calibration, daemon, errors, graph, network, pictures, qdq, report, search  # noqa: E402
 from quantization import spec as specs  # noqa: E402
+
+try:
+    BINARY = daemon.find()
+except specs.Mistake as mistake:
+    print(f"skipped: {mistake}")
+    sys.exit(0)
 
 SIDE, CELL = 64, 8
 COUNT = 24
 
 
-def network_file(path, ruined="", opset=11):
-    """Pixels (0..255) -> cell sums with BatchNorm, Identity, ReLU -> scores [2, 8, 8] and distances [4, 8, 8]."""
+def network_file(path, ruined="", opset=11, layout="fcos"):
+    """Pixels (0..255) -> cell sums with BatchNorm, Identity, ReLU -> scores [2, 8, 8] and distances [4, 8, 8].
+
+    Layout fastestdet: one tensor [7, 8, 8] of objectness, four numbers of the box, and the classes. Layout softmax: the
+    classes of the whole picture, [2]."""
     rng = np.random.default_rng(3)
     channels = 6
     cell = np.zeros((channels, 3, CELL, CELL), np.float32)
@@ -43,14 +53,14 @@ def network_file(path, ruined="", opset=11):
     bias = np.zeros(channels, np.float32)
     if ruined:
         cell[5], bias[5] = 1.0 / 255, 2000
-    distance = np.full((4, channels, 1, 1), 1e-8, np.float32)
+    distance = np.full((8 if layout == "detectnet_v2" else 4, channels, 1, 1), 1e-8, np.float32)
     if ruined == "both":
         distance[:, :2] = 0.5
     score = np.zeros((2, channels, 1, 1), np.float32)
     score[0, 0] = score[1, 1] = 20
     weights = {
         "cell": cell, "cell_bias": bias, "score": score, "score_bias": np.full(2, -10, np.float32),
-        "distance": distance, "distance_bias": np.full(4, 0.0 if ruined == "both" else 0.5, np.float32),
+        "distance": distance, "distance_bias": np.full(len(distance), 0.0 if ruined == "both" else 0.5, np.float32),
         "gain": np.ones(channels, np.float32), "shift": np.zeros(channels, np.float32),
         "mean": np.zeros(channels, np.float32), "variance": np.ones(channels, np.float32) - np.float32(1e-5),
     }
@@ -65,10 +75,20 @@ def network_file(path, ruined="", opset=11):
     ]
     value = helper.make_tensor_value_info
     grid = SIDE // CELL
+    if layout == "softmax":
+        nodes[5:] = [
+            helper.make_node("GlobalAveragePool", ["logits"], ["means"], "pool"),
+            helper.make_node("Flatten", ["means"], ["flat"], "flatten"),
+            helper.make_node("Softmax", ["flat"], ["scores"], "softmax"),
+        ]
     inputs = [value("images", TensorProto.FLOAT, [1, 3, SIDE, SIDE])]
     # As exporters of IR 3 did: the weights are inputs too.
     inputs += [value(name, TensorProto.FLOAT, list(array.shape)) for name, array in weights.items()]
     outputs = [value("scores", TensorProto.FLOAT, [1, 2, grid, grid]), value("boxes", TensorProto.FLOAT, [1, 4, grid, grid])]
+    if layout == "softmax":
+        outputs = [value("scores", TensorProto.FLOAT, [1, 2])]
+    if layout == "detectnet_v2":
+        outputs[1] = value("boxes", TensorProto.FLOAT, [1, 8, grid, grid])
     made = helper.make_graph(nodes, "cells", inputs, outputs, [numpy_helper.from_array(a, n) for n, a in weights.items()])
     model = helper.make_model(made, opset_imports=[helper.make_opsetid("", opset)], ir_version=6)
     onnx.save(model, path)
@@ -77,20 +97,28 @@ def network_file(path, ruined="", opset=11):
 class Folder:
     """A model folder, pictures and annotations in a temporary folder."""
 
-    def __init__(self, ruined="", scale=1.0, layout="fcos", element="float32"):
+    def __init__(self, ruined="", scale=1.0, layout="fcos", element="float32", covers=""):
         self.handle = tempfile.TemporaryDirectory()
         self.path = self.handle.name
         self.model = os.path.join(self.path, "model")
         os.mkdir(self.model)
-        network_file(os.path.join(self.model, "net.onnx"), ruined)
+        network_file(os.path.join(self.model, "net.onnx"), ruined, layout=layout)
+        with open(os.path.join(self.model, "net.onnx"), "rb") as file:
+            digest = report.sha256(file.read())
+        output = {
+            "fcos": "tensors: {scores: [scores], boxes: [boxes]}",
+            "detectnet_v2": "tensors: {scores: scores, boxes: boxes}, box_norm: 8, offset: 4",
+            "softmax": "name: scores",
+        }[layout]
+        normalization = "" if element == "uint8" else f" scale: {scale},"
         text = (
             "# A comment that stays.\nname: cells\n"
-            f"input: {{name: images, type: {element}, width: {SIDE}, height: {SIDE}, color: rgb, scale: {scale},"
+            f"input: {{name: images, type: {element}, width: {SIDE}, height: {SIDE}, color: rgb,{normalization}"
             " letterbox: {value: 0, placement: top_left}}\n"
-            f"output: {{layout: {layout}, tensors: {{scores: [scores], boxes: [boxes]}}}}\n"
+            f"output: {{layout: {layout}, {output}}}\n"
             "license: {spdx: CC0-1.0, source: made by a test}\n"
-            "files:\n  fp32: {file: net.onnx, sha256: " + "0" * 64 + "}\n"
-            "labels: [red, green]\n"
+            "files:\n  fp32: {file: net.onnx, sha256: " + digest + "}\n"
+            "labels: [red, green]\n" + covers
         )
         with open(os.path.join(self.model, "model.yaml"), "w", encoding="utf-8") as file:
             file.write(text)
@@ -111,10 +139,11 @@ class Folder:
         with open(self.annotations, "w", encoding="utf-8") as file:
             json.dump({"images": images, "annotations": boxes, "categories": categories}, file)
 
-    def run(self, *more):
+    def run(self, *more, labelled=True):
         """(exit code, stdout, stderr) of the tool."""
         out, err = io.StringIO(), io.StringIO()
-        given = ["--model", self.model, "--images", self.path, "--annotations", self.annotations, "--threads", "2"]
+        given = ["--model", self.model, "--threads", "2"]
+        given += ["--images", self.path, "--annotations", self.annotations] if labelled else ["--pictures", self.path]
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             code = quantize.main([*given, *more])
         return code, out.getvalue(), err.getvalue()
@@ -139,10 +168,17 @@ class TheTool(WithFolders):
         self.assertAlmostEqual(result["naive"]["float_ap"], 1.0, places=3)
         self.assertLess(result["naive"]["int8_ap"], 0.5, "the network was to collapse")
         self.assertEqual(result["layers_in_float"], ["score"])
-        self.assertGreater(result["cross_validated"]["int8_ap"], 0.99)
+        self.assertGreater(result["held_out"]["int8_ap"], 0.99)
+        self.assertGreater(result["level_by_others"]["int8_ap"], 0.99)
+        self.assertTrue(result["bound_kept"])
+        self.assertEqual(len(result["warnings"]), 1)
+        self.assertIn("24 pictures are few", result["warnings"][0])
         self.assertGreater(result["all"]["int8_ap"], 0.99)
         self.assertEqual(result["sensitivity"][0]["layer"], "score")
-        self.assertIn("cross-validated", said)
+        self.assertIn("unseen pictures (all folds as one set)", said)
+        self.assertIn("Promise: at most ", said)
+        self.assertIn("is not the mean of the folds", said)
+        self.assertNotIn("Speed: ", said, "only the CPU's kernels are measured here")
         written = onnx.load(out)
         onnx.checker.check_model(written)
         self.assertEqual(qdq.faults(written, "tensorrt"), [])
@@ -173,8 +209,9 @@ class TheTool(WithFolders):
     def test_eight_bits_for_the_cpu_keep_the_accuracy(self):
         folder = self.folder()
         out = os.path.join(folder.path, "cpu.onnx")
-        code, _, err = folder.run("--out", out, "--target", "cpu", "--opset", "15", "--method", "minmax", "--quiet")
+        code, said, err = folder.run("--out", out, "--target", "cpu", "--opset", "15", "--method", "minmax", "--quiet")
         self.assertEqual(code, 0, err)
+        self.assertRegex(said, r"Speed: (float|INT8) is faster on this machine \(one thread: [0-9.]+ ms in float, [0-9.]+ ms in INT8")
         written = onnx.load(out)
         self.assertEqual(qdq.faults(written, "cpu"), [])
         arrays = {tensor.name: numpy_helper.to_array(tensor) for tensor in written.graph.initializer}
@@ -188,23 +225,68 @@ class TheTool(WithFolders):
         out = os.path.join(folder.path, "int8.onnx")
         code, said, err = folder.run("--out", out, "--quiet")
         self.assertEqual(code, 1, err)
-        self.assertIn("no choice loses at most 1.0 points", err)
+        self.assertIn("no choice loses at most 1 points", err)
         self.assertIn("cells", said)
         self.assertFalse(os.path.exists(out))
+
+    def test_layouts_are_those_of_the_daemon(self):
+        folder = self.folder(layout="detectnet_v2", ruined="score")
+        code, _, err = folder.run("--out", os.path.join(folder.path, "int8.onnx"), "--method", "minmax", "--quiet")
+        self.assertEqual(code, 0, err)
+        with open(os.path.join(folder.path, "int8.report.json"), encoding="utf-8") as file:
+            result = json.load(file)
+        self.assertAlmostEqual(result["naive"]["float_ap"], 1.0, places=3)
+        self.assertEqual(result["layers_in_float"], ["score"])
+
+    def test_without_annotations_the_float_network_is_the_teacher(self):
+        for layout in ("fcos", "softmax"):
+            folder = self.folder(layout=layout)
+            code, said, err = folder.run("--out", os.path.join(folder.path, "int8.onnx"), "--method", "minmax", labelled=False)
+            self.assertEqual(code, 0, err)
+            self.assertIn("Agreement: the AP of the INT8 network when the float network's boxes", said)
+            with open(os.path.join(folder.path, "int8.report.json"), encoding="utf-8") as file:
+                result = json.load(file)
+            self.assertAlmostEqual(result["held_out"]["float_ap"], 1.0)
+            self.assertGreater(result["held_out"]["int8_ap"], 0.95)
+            self.assertEqual(result["settings"]["budget"], quantize.AGREEMENT_BUDGET)
+
+    def test_pictures_that_cannot_be_read_are_left_out_without_annotations_only(self):
+        folder = self.folder()
+        with open(os.path.join(folder.path, "00.png"), "w", encoding="utf-8") as file:
+            file.write("no picture")
+        out = os.path.join(folder.path, "int8.onnx")
+        code, _, err = folder.run("--out", out)
+        self.assertEqual(code, 2)
+        self.assertIn("00.png, which", err)
+        code, _, err = folder.run("--out", out, "--method", "minmax", labelled=False)
+        self.assertEqual(code, 0, err)
+        self.assertRegex(err, "left out .*00.png: ")
 
     def test_what_is_wrong_is_said(self):
         folder = self.folder()
         out = os.path.join(folder.path, "int8.onnx")
-        other = self.folder(layout="ssd")
         of_bytes = self.folder(element="uint8")
+        classifier = self.folder(layout="softmax")
+        empty = tempfile.TemporaryDirectory()
+        self.addCleanup(empty.cleanup)
+        broken = self.folder()
+        with open(os.path.join(broken.model, "model.yaml"), "a", encoding="utf-8") as file:
+            file.write("color: blue\n")
+        nothing = ["--out", out, "--images", folder.path]
         cases = [
             (folder.run("--out", out, "--method", "guess"), "--method is guess, expected minmax"),
             (folder.run("--out", out, "--folds", "1"), "--folds is 1, expected 2 or more"),
+            (folder.run("--out", out, "--budget", "0"), "--budget is 0.0, expected points above 0"),
             (folder.run("--out", out, "--precision", "int4"), "has no precision `int4` (it has fp32)"),
-            (folder.run("--out", out, "--limit", "3"), "names 3 pictures, expected at least 4"),
+            (folder.run("--out", out, "--limit", "3"), "has 3 pictures, expected at least 4"),
             (folder.run("--out", out, "--update-model-yaml"), "--update-model-yaml names files of"),
-            (of_bytes.run("--out", out), "input.type is 'uint8', expected float32"),
-            (other.run("--out", out), "output.layout is ssd, whose accuracy cannot be measured here"),
+            (folder.run("--out", out, "--pictures", folder.path), "--pictures is given with --images or --annotations"),
+            (folder.run(*nothing, labelled=False), "--pictures is given with --images or --annotations"),
+            (folder.run("--out", out, "--jetwatch", "/nowhere/jetwatch"), "--jetwatch is /nowhere/jetwatch, which is no program"),
+            (folder.run("--out", out, "--pictures", empty.name, labelled=False), "`jetwatch calibrate --source URI --out"),
+            (of_bytes.run("--out", out), "input.type is uint8, but the network takes tensor(float)"),
+            (classifier.run("--out", out), "is a classifier, of which no boxes are known: use --pictures"),
+            (broken.run("--out", out), "color"),
         ]
         for (code, _, err), text in cases:
             self.assertEqual(code, 2, err)
@@ -213,12 +295,13 @@ class TheTool(WithFolders):
 
 class Parts(WithFolders):
     def judge(self, folder, target="tensorrt"):
-        spec = specs.load(folder.model)
-        folded, unfolded, _ = graph.prepare(spec.file("fp32"), 13)
-        settings = search.Settings(("minmax",), target, 1.0, 0.01, 0.45, 8, 1, 2)
+        served = daemon.Daemon(folder.model)
+        self.addCleanup(served.__exit__)
+        folded, _, _ = graph.prepare(served.spec.file("fp32"), 13, served.spec)
+        settings = search.Settings(("minmax",), target, 1.0, 0.01, 0.45, True, 8, 1, 2)
         quiet = lambda *_: None  # noqa: E731
-        judge = search.Judge(folded, graph.layers(folded), spec, layouts.Decoder(spec), settings, quiet, quiet)
-        return judge, pictures.load(folder.path, folder.annotations, spec)
+        judge = search.Judge(folded, graph.layers(folded), served, settings, quiet, quiet)
+        return judge, pictures.load(served, folder.path, folder.annotations, folder.path)
 
     def test_extremes_are_those_of_onnxruntime(self):
         from onnxruntime.quantization.calibrate import CalibrationDataReader, MinMaxCalibrater
@@ -234,7 +317,7 @@ class Parts(WithFolders):
 
             def get_next(self):
                 picture = next(self.rest, None)
-                return None if picture is None else {"images": pictures.tensor([picture], judge.spec)}
+                return None if picture is None else pictures.feed(picture, judge.spec)
 
         with tempfile.TemporaryDirectory() as work:
             path = os.path.join(work, "net.onnx")
@@ -286,7 +369,7 @@ class Parts(WithFolders):
         plain = judge.writer.write(["score"], ranges)
         means = {}
         for name, model in (("float", judge.float_network.model), ("plain", plain), ("corrected", corrected)):
-            probe = network.Network(model, judge.spec, judge.decoder, 1).probe(["logits"])
+            probe = network.Network(model, judge.daemon, 1).probe(["logits"])
             means[name] = np.mean([probe(picture)["logits"].mean((0, 2, 3)) for picture in some[:8]], 0)
         self.assertGreater(np.abs(means["plain"] - means["float"]).max(), 0.01)
         np.testing.assert_allclose(means["corrected"], means["float"], atol=1e-4)
@@ -320,26 +403,50 @@ class Parts(WithFolders):
                 tensor.CopyFrom(numpy_helper.from_array(np.float32(0), "bright_scale"))
         self.assertIn("bright_scale is not a positive number", qdq.faults(model, "tensorrt"))
 
-    def test_letterboxes_are_those_of_the_daemon(self):
+    def test_tensors_and_boxes_are_those_of_the_daemon(self):
         folder = self.folder()
-        spec = specs.load(folder.model)
-        for source, size, placement, expected in [
-            ((480, 360), (416, 416), "top_left", (0, 0, 416, 312)),
-            ((1920, 1080), (416, 416), "center", (0, 91, 416, 234)),
-            ((1080, 1920), (640, 384), "center", (212, 0, 216, 384)),
-            ((100, 50), (64, 64), "stretch", (0, 0, 64, 64)),
-        ]:
-            other = specs.Spec(**{**vars(spec), "width": size[0], "height": size[1], "placement": placement})
-            self.assertEqual(pictures.inner_size(*source, other), expected)
+        judge, some = self.judge(folder)
+        for picture in some[:4]:
+            with Image.open(os.path.join(folder.path, picture.name)) as opened:
+                np.testing.assert_array_equal(picture.tensor[0], np.asarray(opened.convert("RGB")).transpose(2, 0, 1))
+        found = judge.found_by_float(some[:4])
+        for picture, (boxes, scores, classes) in zip(some[:4], found):
+            self.assertGreaterEqual(len(boxes), 4)
+            best = {tuple(np.rint(box).astype(int)) + (int(name),) for box, name in zip(boxes[:4], classes[:4])}
+            truth = {tuple(box.astype(int)) + (int(name),) for box, name in zip(picture.boxes, picture.classes)}
+            self.assertEqual(best, truth)
+            self.assertTrue((np.diff(scores) <= 0).all())
 
+    def test_drift_compares_places_or_the_nearest_of_a_list(self):
+        def records(*rows):
+            made = np.zeros(len(rows), daemon.RECORD)
+            for place, (cell, name, score, box) in enumerate(rows):
+                made[place] = (cell, name, score, box)
+            return made
+
+        cells, objects = {"cells": True, "invalid": None}, {"cells": False, "invalid": None}
+        box, half = [0, 0, 10, 10], [0, 0, 10, 5]
+        float_ones = records((3, 0, 0.9, box), (7, 1, 0.05, box))
+        self.assertEqual(network.drift((float_ones, cells), (float_ones, cells)), 0.0)
+        moved = records((9, 0, 0.02, half), (3, 0, 0.7, half))
+        self.assertAlmostEqual(network.drift((float_ones, cells), (moved, cells)), 0.2 + 0.5, places=6)
+        gone = records((7, 1, 0.05, box))
+        self.assertAlmostEqual(network.drift((float_ones, cells), (gone, cells)), 0.9 + 1.0, places=6)
+        # In a list the row says nothing; a class of its own has no neighbor.
+        self.assertAlmostEqual(network.drift((float_ones, objects), (moved, objects)), 0.7, places=6)
+        other = records((3, 1, 0.9, box))
+        self.assertAlmostEqual(network.drift((float_ones, objects), (other, objects)), (1.9 + 0.85) / 2, places=6)
+        self.assertEqual(network.drift((float_ones, cells), (moved, {"cells": True, "invalid": "a number"})), network.BROKEN)
 
     def test_categories_go_by_name_or_by_order_but_not_by_both(self):
-        folder = self.folder()
-        spec = specs.load(folder.model)
+        spec = self.judge(self.folder())[0].spec
         by_name = pictures.classes_of([{"id": 9, "name": "green"}, {"id": 4, "name": "red"}, {"id": 1, "name": "blue"}], spec, "x")
         self.assertEqual(by_name, {4: 0, 9: 1})
         by_order = pictures.classes_of([{"id": 9, "name": "lime"}, {"id": 4, "name": "red"}], spec, "x")
         self.assertEqual(by_order, {4: 0, 9: 1})
+        covering = self.judge(self.folder(covers="covers: {green: [lime, olive]}\n"))[0].spec
+        categories = [{"id": number, "name": name} for number, name in enumerate(["olive", "blue", "red", "lime", "green"])]
+        self.assertEqual(pictures.classes_of(categories, covering, "x"), {0: 1, 2: 0, 3: 1, 4: 1})
         for categories, text in [
             ([{"id": 1, "name": "green"}, {"id": 2, "name": "rouge"}], "category green comes as number 0"),
             ([{"id": 1, "name": "blue"}], "has 1 categories and cells 2 labels"),
@@ -347,49 +454,40 @@ class Parts(WithFolders):
             with self.assertRaisesRegex(specs.Mistake, text):
                 pictures.classes_of(categories, spec, "x")
 
-    def test_yolox_grids_are_the_rows_of_its_one_output(self):
-        folder = self.folder()
-        spec = specs.load(folder.model)
-        rng = np.random.default_rng(2)
-        grids = [rng.normal(0, 1, (7, SIDE // s, SIDE // s)).astype(np.float32) for s in (8, 16, 32)]
-        rows = np.concatenate([grid.reshape(7, -1).T for grid in grids])
-        one, several = layouts.yolox({"output": rows}, spec), layouts.yolox({"grids": grids}, spec)
-        for a, b in zip(one, several):
-            np.testing.assert_array_equal(a, b)
-        x, y, w, h, objectness, _, second = rows[64 + 6]  # Stride 16, column 2, row 1.
-        box = [(x + 2) * 16 - np.exp(w) * 8, (y + 1) * 16 - np.exp(h) * 8, (x + 2) * 16 + np.exp(w) * 8, (y + 1) * 16 + np.exp(h) * 8]
-        np.testing.assert_allclose(one[0][64 + 6], box, rtol=1e-5)
-        self.assertAlmostEqual(float(one[1][64 + 6, 1]), float(objectness * second), places=6)
-
 
 class TheLevel(unittest.TestCase):
     """Which level of drift is taken, by what was lost at each."""
 
     @staticmethod
     def rounds(*losses):
-        """Rounds that lost these points: (held out, network to write or None), highest level first."""
-        made = []
-        for held, written in losses:
-            made.append({"level": 1 / (1 + len(made)), "difference_points": -held})
-            if written is not None:
-                made[-1]["written"] = {"difference_points": -written}
-        return made
+        """Rounds of (points lost, half of the interval's width, share in 8 bits), highest level first."""
+        return [
+            {
+                "level": 1 / (1 + place),
+                "share": share,
+                "held_out": {"difference_points": -lost, "interval_points": [-lost - half, -lost + half]},
+                "written": {"difference_points": 0.0, "interval_points": [-half, half]},
+            }
+            for place, (lost, half, share) in enumerate(losses)
+        ]
 
-    def test_both_figures_keep_the_budget_and_one_with_the_mean_a_margin(self):
-        at_the_edge, unlucky, in_the_mean, unmeasured = (0.1, 0.81), (1.01, 0.1), (0.95, 0.7), (1.5, None)
-        for first in (at_the_edge, unlucky, in_the_mean, unmeasured):
-            self.assertFalse(search.taken(self.rounds(first), 1.0)[1], first)
-            rounds = self.rounds(first, (1.0, 0.6), (0.1, 0.1))
-            entry, is_last = search.taken(rounds, 1.0)
-            self.assertIs(entry, rounds[1], first)
-            self.assertTrue(is_last)
-        self.assertTrue(search.taken(self.rounds(at_the_edge), 1.1)[1], "a larger budget takes it")
+    def test_the_first_whose_lower_ends_keep_the_budget_ends_the_search(self):
+        rounds = self.rounds((0.5, 0.8, 1.0), (0.2, 0.7, 0.9), (0.0, 0.1, 0.8))
+        self.assertEqual(search.taken(rounds, 1.0), (rounds[1], True))
+        self.assertEqual(search.taken(rounds[:1], 1.0), (rounds[0], False))
+        self.assertAlmostEqual(search.lower_end(rounds[1]["held_out"], rounds[1]["written"]), 0.9)
 
-    def test_without_a_margin_the_least_loss_is_taken(self):
-        rounds = self.rounds((3.0, None), (0.9, 0.95), (0.2, 0.9), (0.85, 0.99))
-        self.assertEqual(search.taken(rounds, 1.0), (rounds[2], False))
-        rounds = self.rounds((3.0, None), (1.2, None), (1.4, None))
+    def test_without_a_bound_the_figures_keep_a_share_of_the_budget(self):
+        rounds = self.rounds((0.8, 2.0, 1.0), (0.4, 2.0, 0.9), (0.1, 2.0, 0.8))
         self.assertEqual(search.taken(rounds, 1.0), (rounds[1], False))
+        rounds = self.rounds((3.0, 2.0, 1.0), (0.8, 2.0, 0.9), (0.9, 2.0, 0.8))
+        self.assertEqual(search.taken(rounds, 1.0), (rounds[1], False))
+
+    def test_a_network_that_is_mostly_float_is_of_no_use(self):
+        rounds = self.rounds((0.8, 2.0, 0.9), (0.0, 0.1, 0.3))
+        self.assertEqual(search.taken(rounds, 1.0), (rounds[0], False))
+        only = self.rounds((0.0, 0.1, 0.3))
+        self.assertEqual(search.taken(only, 1.0), (only[0], True))
 
 
 class Precision(unittest.TestCase):
@@ -398,8 +496,7 @@ class Precision(unittest.TestCase):
     def picture(self, name, boxes, classes, crowd=None):
         boxes = np.array(boxes, float).reshape(-1, 4)
         crowd = np.zeros(len(boxes), bool) if crowd is None else np.array(crowd, bool)
-        areas = np.prod(boxes[:, 2:] - boxes[:, :2], 1)
-        return pictures.Picture(name, 100, 100, boxes, np.array(classes, int), crowd, areas, None, None)
+        return pictures.Picture(name, 100, 100, boxes, np.array(classes, int), crowd, None)
 
     def test_by_hand(self):
         truth = self.picture("a", [[0, 0, 10, 10], [50, 50, 60, 60]], [0, 0])

@@ -41,16 +41,18 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("cudarc", &["nvidia"]),
     ("env_logger", &["telemetry"]),
     ("fast_image_resize", &["resize"]),
+    ("flate2", &["models"]),
     ("gstreamer", &["doctor", "nvidia", "record", "source"]),
     ("gstreamer-app", &["doctor", "nvidia", "record", "source"]),
     ("gstreamer-video", &["doctor", "nvidia", "record", "source"]),
-    ("image", &["source"]),
     ("indicatif", &["jetwatch"]),
+    ("jpeg-encoder", &["source"]),
     ("libloading", &["nvidia"]),
     ("mqtt5", &["publish"]),
     ("nvtx", &["telemetry"]),
-    ("ort", &["detect"]),
+    ("ort", &["detect", "nvidia"]),
     ("percent-encoding", &["config"]),
+    ("png", &["source"]),
     ("proc-macro2", &["config-derive"]),
     ("quote", &["config-derive"]),
     ("rusqlite", &["nsys"]),
@@ -63,6 +65,7 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("systemd-journal-logger", &["telemetry"]),
     ("tokio", &["publish"]),
     ("ureq", &["models"]),
+    ("zune-jpeg", &["source"]),
 ];
 
 /// File names without meaning.

@@ -138,15 +138,16 @@ fn comments_of_the_example_are_the_descriptions_of_its_keys() {
 
 #[test]
 fn comments_have_margins_defaults_and_line_breaks() {
-    let given = "# Free text.\n\n# Old.\ntracker:\n  type: sort\n  #class_match: same\nsources:\n  - name: a\n    #zones:\n    #  - name: b\n";
+    let given = "# Free text.\n\n# Old.\ntracker:\n  type: sort\n  #class_match: same\ndetector:\n  #onnx_provider: auto\nsources:\n  - name: a\n    #zones:\n    #  - name: b\n";
     let text = with_declared_comments(given);
     assert!(
         text.starts_with("# Free text.\n\n# How detections become tracks.\ntracker:\n"),
         "{text}"
     );
     for wanted in [
-        "continue a track. Default: iou.\n  type: sort\n",
-        "\n  # Whether a detection of another class may continue a track. One of same, any.\n  #class_match: same\n",
+        "where it was seen last. Default: iou.\n  type: sort\n",
+        "in detector.groups; any: of every class.\n  #class_match: same\n",
+        "cuda: the GPU or an error. One of auto, cpu, cuda.\n  #onnx_provider: auto\n",
         "\n    # Areas of the image in which objects are counted. Default: none.\n    #zones:\n    #  # Its name",
     ] {
         assert!(text.contains(wanted), "no {wanted} in\n{text}");

@@ -496,6 +496,39 @@ fn invalid_scene_rules_are_rejected_with_position() {
     assert_eq!(report(&text).lines().next(), Some(wanted));
 }
 
+#[test]
+fn name_of_a_group_stands_for_its_labels_in_every_list() {
+    let text = |kept: &str, named: &str| {
+        format!(
+            "sources:\n  - name: a\n    uri: /v.mp4\n    classes: [{named}]\n    zones: [{{name: z, coordinates: '0,0,1,0,1,1', objects: [{named}]}}]\ndetector:\n  model: /m\n  classes: [{kept}]\n  groups: {{vehicle: [car, bus]}}\nsecondary: [{{name: s, model: /s, on: {{classes: [{named}]}}}}]\n"
+        )
+    };
+    for (kept, named) in [
+        ("vehicle", "car"),
+        ("vehicle, person", "vehicle"),
+        ("bus", "vehicle"),
+        ("person, car", "vehicle, person"),
+    ] {
+        let config = loaded(&text(kept, named));
+        assert_eq!(config.detector.groups[0].name, "vehicle");
+        assert_eq!(config.detector.groups[0].labels, ["car", "bus"]);
+    }
+    let reported = report(&text("person, car", "bus"));
+    for wanted in [
+        "f.yaml:4: sources[0].classes: `bus` is not in detector.classes",
+        "f.yaml:5: sources[0].zones[0].objects: `bus` is not among detector.classes",
+        "f.yaml:10: secondary[0].on.classes: detector.classes does not keep `bus`",
+    ] {
+        assert!(reported.contains(wanted), "{reported}");
+    }
+    let reported = report(&text("person", "vehicle"));
+    assert!(
+        reported.contains("sources[0].classes: `vehicle` is not in detector.classes"),
+        "{reported}"
+    );
+    assert!(loaded(MINIMAL).detector.groups.is_empty());
+}
+
 /// A file with these secondary networks.
 fn with_secondary(networks: &str) -> String {
     format!("{MINIMAL}secondary: {networks}\n")

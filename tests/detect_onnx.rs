@@ -20,14 +20,14 @@ use jetwatch_types::{
 use onnx_file::TinyNetwork;
 use sha2::{Digest, Sha256};
 
-const INPUT: Size = Size::new(96, 64);
-const CELLS: usize = 126;
-const ROW: usize = 7;
+pub(crate) const INPUT: Size = Size::new(96, 64);
+pub(crate) const CELLS: usize = 126;
+pub(crate) const ROW: usize = 7;
 /// Size of the sources of these tests; 96×54 in the input.
 const SOURCE: Size = Size::new(384, 216);
 
 /// Whether there is a library; prints a message if not.
-fn library_is_missing() -> bool {
+pub(crate) fn library_is_missing() -> bool {
     let missing = env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty());
     if missing {
         eprintln!("skipped: ORT_DYLIB_PATH is not set");
@@ -37,7 +37,7 @@ fn library_is_missing() -> bool {
 
 /// A network with one box: cell 13 of stride 8 (column 1, row 1), 32×16 pixels around 12,12; class 1, score 0.72. Its
 /// center moves right by one cell for every 10 of the image's mean.
-fn one_box(batch: Option<i64>) -> TinyNetwork {
+pub(crate) fn one_box(batch: Option<i64>) -> TinyNetwork {
     let mut rows = vec![0.0; CELLS * ROW];
     rows[13 * ROW..14 * ROW].copy_from_slice(&[
         0.5,
@@ -61,7 +61,7 @@ fn one_box(batch: Option<i64>) -> TinyNetwork {
     }
 }
 
-fn folder_with(bytes: &[u8]) -> tempfile::TempDir {
+pub(crate) fn folder_with(bytes: &[u8]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
     fs::write(folder.path().join("tiny.onnx"), bytes).expect("written");
     let digest = Sha256::digest(bytes)
@@ -82,7 +82,7 @@ fn folder_with(bytes: &[u8]) -> tempfile::TempDir {
     folder
 }
 
-fn config(folder: &Path) -> DetectorConfig {
+pub(crate) fn config(folder: &Path) -> DetectorConfig {
     DetectorConfig {
         workers: 1,
         ..Config::for_source("synthetic://traffic", folder.to_str())
@@ -96,7 +96,7 @@ fn prepared(config: &DetectorConfig) -> DetectorFactory {
 }
 
 /// A frame whose every color is `gray`.
-fn frame(seq: u64, gray: u8) -> Frame {
+pub(crate) fn frame(seq: u64, gray: u8) -> Frame {
     let inner = Letterbox::new(SOURCE, INPUT, Placement::TopLeft).inner;
     let pixels = vec![gray; (inner.width * inner.height) as usize * PIXEL_BYTES];
     with_picture(seq, SOURCE, inner, pixels)
@@ -138,7 +138,7 @@ fn wanted(gray: u8) -> [f32; 4] {
     ]
 }
 
-fn assert_box(found: &[Detection], gray: u8) {
+pub(crate) fn assert_box(found: &[Detection], gray: u8) {
     let wanted = wanted(gray);
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!(found[0].class, 1);
@@ -182,7 +182,7 @@ fn a_box_comes_back_in_source_pixels() {
         (prepared.input_size(), prepared.placement()),
         (INPUT, Placement::TopLeft)
     );
-    assert_eq!(**prepared.labels(), ["person", "car"]);
+    assert_eq!(*prepared.labels(), ["person", "car"]);
     let results = detect(&prepared, &[frame(0, 20)]).expect("it works");
     assert_box(&results[0], 20);
 }

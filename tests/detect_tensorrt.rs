@@ -753,8 +753,8 @@ fn doctor_detects_diverging_detector() {
     // All recorded boxes moved by half a cell.
     let text = fs::read_to_string(&golden).expect("it was written");
     let mut moved: Value = serde_json::from_str(&text).expect("JSON");
-    for picture in moved["sets"][0]["pictures"].as_array_mut().expect("a list") {
-        for detection in picture["detections"].as_array_mut().expect("a list") {
+    for image in moved["sets"][0]["images"].as_array_mut().expect("a list") {
+        for detection in image["detections"].as_array_mut().expect("a list") {
             for edge in [2, 4] {
                 let place = detection[edge].as_f64().expect("a number") + 160.0;
                 detection[edge] = place.into();
@@ -771,7 +771,7 @@ fn doctor_detects_diverging_detector() {
     );
 
     let mut other: Value = serde_json::from_str(&text).expect("JSON");
-    for image in other["sets"][0]["pictures"].as_array_mut().expect("a list") {
+    for image in other["sets"][0]["images"].as_array_mut().expect("a list") {
         image["sha256"] = "0".repeat(64).into();
     }
     fs::write(&golden, other.to_string()).expect("written");
@@ -866,7 +866,7 @@ fn jetson_images_reach_network_without_copy() {
     };
     let (found, printed) = jetson.run(BUILDING, &[]);
     assert!(
-        printed.contains("pictures scaled by the VIC stay in NVMM"),
+        printed.contains("images scaled by the VIC stay in NVMM"),
         "{printed}"
     );
     assert_same(&found, &wanted, "in place");

@@ -287,7 +287,7 @@ fn calibration_uses_images_then_cache() {
         let mut few = bench.build(&["--batch", "8", "--calibration-images"]);
         let text = ends(few.arg(&pictures), 1);
         assert!(
-            text.contains("found 5 pictures that can be read, expected at least 8"),
+            text.contains("found 5 images that can be read, expected at least 8"),
             "{text}"
         );
     }

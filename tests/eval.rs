@@ -101,6 +101,13 @@ impl Case {
         fs::write(folder.join("model.yaml"), yaml).expect("written");
     }
 
+    /// Gives the model's `covers`.
+    fn cover(&self, covers: &str) {
+        let path = self.path("model/model.yaml");
+        let yaml = fs::read_to_string(&path).expect("it was written");
+        fs::write(&path, format!("covers: {covers}\n{yaml}")).expect("written");
+    }
+
     fn annotate(&self, annotations: &Value) {
         fs::write(self.path("truth.json"), annotations.to_string()).expect("written");
     }
@@ -209,11 +216,11 @@ fn two_precisions_are_evaluated_and_compared() {
     assert_eq!(classes.len(), 3);
     assert_eq!(
         classes[1],
-        json!({"label": "car", "category": "Car", "category_id": 3})
+        json!({"label": "car", "category": "Car", "category_id": 3, "covers": []})
     );
     assert_eq!(
         classes[2],
-        json!({"label": null, "category": "tram", "category_id": 9})
+        json!({"label": null, "category": "tram", "category_id": 9, "covers": []})
     );
     let text = stdout(&output);
     for part in [
@@ -238,6 +245,42 @@ fn two_precisions_are_evaluated_and_compared() {
         assert!((side - expected).abs() < 1e-3, "{found}");
     }
     assert!(case.path("found.int8.json").exists());
+}
+
+#[test]
+fn categories_that_a_label_covers_are_evaluated_as_one() {
+    if library_is_missing() {
+        return;
+    }
+    let case = Case::new();
+    case.cover("{car: [lorry, tram]}");
+    let mut truth = annotations();
+    truth["categories"][0]["name"] = "lorry".into();
+    truth["annotations"][1]["category_id"] = 9.into();
+    case.annotate(&truth);
+    let found = case.path("found.json").display().to_string();
+    let output = case.eval(&["--detections-out", &found]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let report = case.report();
+    let network = &report["networks"][0];
+    // As with one category for all three objects: two of them are found.
+    assert_near(&network["ap"], 67.0 / 101.0);
+    assert_eq!(
+        ["right", "wrong", "missed"].map(|key| network[key].as_u64()),
+        [Some(2), Some(1), Some(1)]
+    );
+    let classes = report["classes"].as_array().expect("a list");
+    assert_eq!(classes.len(), 2, "{report}");
+    assert_eq!(
+        classes[1],
+        json!({"label": "car", "category": "car", "category_id": 3, "covers": ["lorry", "tram"]})
+    );
+    let text = stdout(&output);
+    let wanted = "Covered by a label of the model: car = lorry + tram";
+    assert!(text.contains(wanted), "{text}");
+    let found = read(&case.path("found.json"));
+    let mut found = found.as_array().expect("a list").iter();
+    assert!(found.all(|entry| entry["category_id"] == 3));
 }
 
 #[test]

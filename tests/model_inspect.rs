@@ -531,6 +531,16 @@ fn failed_init_reports_error_and_leaves_no_file() {
     );
     refused(
         &tiny().bytes(),
+        &["--background", "none"],
+        "--background is given, but the layout is yolox",
+    );
+    refused(
+        &tiny().bytes(),
+        &["--background", "no"],
+        "expected first, last, none",
+    );
+    refused(
+        &tiny().bytes(),
         &["--size", "64x64"],
         "found --size 64×64, expected 96×64",
     );

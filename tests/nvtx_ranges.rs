@@ -225,7 +225,7 @@ fn drawn_frames_have_nvtx_ranges() {
         let (stats, Counts { text, pushed, .. }) = count(&setup, &["--record", video]);
         let recording = &stats["recording"];
         assert!(recording["frames"].as_u64() > Some(0), "{recording}");
-        for (name, counted) in [("render", "frames"), ("encode", "pictures")] {
+        for (name, counted) in [("render", "frames"), ("encode", "images")] {
             assert_eq!(pushed[name], recording[counted], "{name}: {text}");
             assert_eq!(stage(&stats, name)["count"], recording[counted], "{stats}");
         }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use jetwatch_publish::{Encoder, MqttSink, Publication, Sink};
 use jetwatch_telemetry::{process_usage, thread_cpu_time};
-use jetwatch_types::EventKind;
+use jetwatch_types::{Classes, EventKind};
 use support::mosquitto::Mosquitto;
 use support::records::{TEST_TIMEOUT, event, frame};
 
@@ -55,7 +55,7 @@ fn twenty_thousand_events_arrive_at_the_full_rate_and_at_two_thousand_a_second()
             closing.elapsed().as_secs_f64() * 1e3,
         );
     }
-    let mut encoder = Encoder::new("dev", &["person".to_owned()]);
+    let mut encoder = Encoder::new("dev", &Classes::new(&["person".to_owned()], &[]));
     let (record, meta) = ([event(EventKind::Update, 1)], frame(1));
     let (before, mut bytes) = (thread_cpu_time(), 0);
     for _ in 0..EVENTS {

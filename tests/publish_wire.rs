@@ -18,8 +18,8 @@ use jetwatch_publish::{
 };
 use jetwatch_types::SourceState;
 use jetwatch_types::{
-    AnalyticsEvent, AnalyticsEventKind, Attribute, Attributes, Crossings, EventKind, Side, TrackId,
-    ZoneCount,
+    AnalyticsEvent, AnalyticsEventKind, Attribute, Attributes, Classes, Crossings, EventKind,
+    LabelGroup, Side, TrackId, ZoneCount,
 };
 use jsonschema::Validator;
 use serde_json::{Value, json};
@@ -119,7 +119,12 @@ fn attributes() -> Attributes {
 
 fn messages() -> Vec<Value> {
     let labels = ["person".to_owned(), "traffic light".to_owned()];
-    let mut encoder = Encoder::new("gate", &labels);
+    let signal = LabelGroup {
+        name: "signal".to_owned(),
+        labels: labels[1..].to_vec(),
+    };
+    let classes = Classes::new(&labels, &[signal]);
+    let mut encoder = Encoder::new("gate", &classes);
     let meta = frame(7);
     let without_pts = jetwatch_types::FrameMeta {
         pts: None,
@@ -162,6 +167,12 @@ fn messages() -> Vec<Value> {
         Publication::Count {
             source: "cam",
             label: "traffic light",
+            count: 2,
+            at: at(7),
+        },
+        Publication::GroupCount {
+            source: "cam",
+            group: "signal",
             count: 2,
             at: at(7),
         },
@@ -292,7 +303,7 @@ fn messages() -> Vec<Value> {
 fn every_message_fits_the_schema() {
     let validator = validator();
     let messages = messages();
-    assert_eq!(messages.len(), 40);
+    assert_eq!(messages.len(), 41);
     for message in &messages {
         let problems: Vec<String> = validator
             .iter_errors(message)
@@ -308,6 +319,7 @@ fn every_message_fits_the_schema() {
         "event",
         "detections",
         "count",
+        "group_count",
         "analytics",
         "zone",
         "line",
@@ -320,6 +332,31 @@ fn every_message_fits_the_schema() {
             "no message of kind {kind}"
         );
     }
+}
+
+#[test]
+fn messages_have_groups_besides_labels() {
+    let messages = messages();
+    let of_kind = |kind: &str| -> Vec<&Value> {
+        let messages = messages.iter();
+        messages.filter(|message| message["kind"] == kind).collect()
+    };
+    assert_eq!(of_kind("group_count")[0]["group"], "signal");
+    let event = of_kind("event")[0];
+    assert_eq!(
+        [&event["label"], &event["group"], &event["after"]["group"]],
+        [&json!("person"), &Value::Null, &Value::Null]
+    );
+    let tracks = &of_kind("detections")[0]["tracks"];
+    assert_eq!(tracks[1]["group"], "signal");
+    let analytics = of_kind("analytics");
+    assert_eq!(analytics[0]["group"], "signal");
+    let groups = json!([{ "group": "signal", "count": 2 }]);
+    assert_eq!(of_kind("zone")[0]["groups"], groups);
+    // A person, who is in no group, has crossed as well.
+    let groups = json!([{ "group": "signal", "to_left": 2, "to_right": 5 }]);
+    let line = of_kind("line")[0];
+    assert_eq!((&line["groups"], &line["to_left"]), (&groups, &json!(4)));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The quantizer of `models/`: runs its tests in Python, on networks and images that they create.
 //!
-//! Needs Python with the packages of `models/requirements.txt`: `make quantize-test` makes such an environment, and
+//! Needs Python with the packages of `models/requirements-test.txt`: `make quantize-test` makes such an environment, and
 //! `JETWATCH_QUANTIZE_PYTHON` may name another. Without one the test is skipped with a message.
 
 use std::env;
@@ -20,7 +20,12 @@ fn python() -> PathBuf {
 #[test]
 fn quantize_script_tests_pass() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/quantize_test.py");
-    let run = match Command::new(python()).arg("-B").arg(&script).output() {
+    let run = match Command::new(python())
+        .arg("-B")
+        .arg(&script)
+        .env("JETWATCH", env!("CARGO_BIN_EXE_jetwatch"))
+        .output()
+    {
         Ok(run) => run,
         Err(error) => {
             eprintln!("skipped: {} does not start: {error}", python().display());

@@ -64,7 +64,10 @@ fn track_options_change_output() {
     let cases: [(&[&str], usize); 6] = [
         (&["--tentative-frames", "omit"], 1),
         (&["--probation-frames", "1"], 3),
-        (&["--probation-frames", "1", "--min-new-track-score", "0"], 4),
+        (
+            &["--probation-frames", "1", "--min-new-track-score", "0"],
+            4,
+        ),
         (
             &[
                 "--probation-frames",

@@ -2,15 +2,13 @@
 detections of a picture), in numpy, and the paired bootstrap over pictures.
 
 Checked against pycocotools 2.0.11 by quantize_test.py; it is not needed at run time. Sizes of objects
-(small, medium, large) are not told apart: budgets are about the whole."""
+(small, medium, large) are not told apart: budgets are about the whole. Suppression is the daemon's own."""
 import numpy as np
 
 IOUS = np.linspace(0.5, 0.95, 10)
 # Compared to the last bit: 7 of 20 does not reach the point 0.35000000000000003, here as in COCO's own code.
 RECALLS = np.linspace(0, 1, 101)
 MAX_DETECTIONS = 100
-# Boxes of one picture that suppression looks at, best first.
-MAX_CANDIDATES = 1000
 
 
 def overlaps(a, b):
@@ -21,25 +19,6 @@ def overlaps(a, b):
     area_a = np.prod(np.clip(a[:, 2:] - a[:, :2], 0, None), 1)
     area_b = np.prod(np.clip(b[:, 2:] - b[:, :2], 0, None), 1)
     return both, area_a, area_b
-
-
-def detections(boxes, scores, threshold, iou):
-    """Greedy suppression within a class: (boxes, scores, classes), best first. A cell gives its best class, as in the daemon."""
-    classes = scores.argmax(1)
-    best = scores[np.arange(len(scores)), classes]
-    usable = np.isfinite(boxes).all(1) & np.isfinite(best) & (best >= threshold)
-    kept = np.flatnonzero(usable)
-    kept = kept[np.argsort(-best[kept], kind="stable")][:MAX_CANDIDATES]
-    boxes, best, classes = boxes[kept].astype(np.float64), best[kept], classes[kept]
-    both, area, _ = overlaps(boxes, boxes)
-    union = area[:, None] + area[None, :] - both
-    covers = (both > iou * union) & (classes[:, None] == classes[None, :])
-    alive = area > 0
-    for index in range(len(boxes)):
-        if alive[index]:
-            alive[index + 1 :] &= ~covers[index, index + 1 :]
-    stay = np.flatnonzero(alive)[:MAX_DETECTIONS]
-    return boxes[stay], best[stay], classes[stay]
 
 
 def _match(boxes, truth, crowd):

@@ -100,7 +100,18 @@ def _clean(model, opset, path):
     return onnx.shape_inference.infer_shapes(model)
 
 
-def prepare(path, opset):
+def _set_sides(model, spec):
+    """Gives the picture's input its width and height where the network leaves them open: layers are counted and calibrated
+    for them. The batch axis stays as it is."""
+    for entry in model.graph.input:
+        dims = entry.type.tensor_type.shape.dim
+        if entry.name == spec.input_name and len(dims) == 4:
+            for dim, side in zip(list(dims)[1:], (3, spec.height, spec.width)):
+                if not dim.dim_value:
+                    dim.dim_value = side
+
+
+def prepare(path, opset, spec):
     """(folded model, model before folding, sentences that say what was changed). Both have `opset`."""
     try:
         model = onnx.load(path)
@@ -113,6 +124,7 @@ def prepare(path, opset):
     if already:
         raise Mistake(f"{path} is quantized already ({', '.join(sorted(already))}): give the float network")
     dropped = _drop_weight_inputs(model)
+    _set_sides(model, spec)
     model.ir_version = max(model.ir_version, 4)  # From 4 on, weights need not be inputs.
     unfolded = _convert(model, opset, path)
     unfolded = _clean(unfolded, opset, path)

@@ -1,14 +1,16 @@
-"""A COCO annotation file and its pictures as input tensors, laid out as src/appliance/types/geometry.rs and src/appliance/detect/tensor.rs do.
+"""Pictures as input tensors, written by the daemon, with what is known to be in them: from a COCO file, or what the float
+network finds in them.
 
-Pictures are kept as 8-bit letterboxed planes (0.5 MiB at 416x416) and normalized when they are asked for."""
+The tensors lie in one file that is mapped into memory, not read (2 MiB a picture at 416x416)."""
 import json
 import os
 from dataclasses import dataclass
 
 import numpy as np
-from PIL import Image
 
 from .spec import Mistake
+
+EXTENSIONS = (".jpg", ".jpeg", ".png")
 
 
 @dataclass
@@ -21,57 +23,27 @@ class Picture:
     boxes: np.ndarray  # [n, 4]
     classes: np.ndarray  # [n], places in the model's labels
     crowd: np.ndarray  # [n], bool: a region of many, neither to be found nor wrong to find
-    areas: np.ndarray  # [n]
-    planes: np.ndarray  # [height, width, 3] uint8 in the network's color order, letterboxed
-    inner: tuple  # (left, top, width, height) of the scaled picture in the input
+    tensor: np.ndarray  # [1, 3, height, width] as the network takes it
 
 
-def inner_size(width, height, spec):
-    """(left, top, width, height) of a source picture in the input, in integers as the daemon computes them."""
-    if spec.placement == "stretch":
-        return 0, 0, spec.width, spec.height
-    if spec.width * height <= spec.height * width:
-        inner_width, inner_height = spec.width, max(1, height * spec.width // width)
-    else:
-        inner_width, inner_height = max(1, width * spec.height // height), spec.height
-    if spec.placement == "top_left":
-        return 0, 0, inner_width, inner_height
-    return (spec.width - inner_width) // 2, (spec.height - inner_height) // 2, inner_width, inner_height
-
-
-def letterbox(image, spec):
-    """A PIL picture as ([height, width, 3] uint8 in the network's color order, inner)."""
-    image = image.convert("RGB")
-    left, top, width, height = inner_size(image.width, image.height, spec)
-    scaled = np.asarray(image.resize((width, height), Image.BILINEAR))
-    if spec.color == "bgr":
-        scaled = scaled[:, :, ::-1]
-    planes = np.full((spec.height, spec.width, 3), spec.padding, np.uint8)
-    planes[top : top + height, left : left + width] = scaled
-    return planes, (left, top, width, height)
-
-
-def tensor(pictures, spec):
-    """[n, 3, height, width] float32 as the network wants it."""
-    stacked = np.stack([picture.planes for picture in pictures]).transpose(0, 3, 1, 2).astype(np.float32)
-    mean = np.array(spec.mean, np.float32).reshape(1, 3, 1, 1)
-    scale = np.array(spec.scale, np.float32).reshape(1, 3, 1, 1)
-    return np.ascontiguousarray((stacked - mean) * scale)
-
-
-def to_source(boxes, picture):
-    """Boxes in input pixels as boxes in source pixels, clipped to the picture."""
-    left, top, width, height = picture.inner
-    factor = np.array([picture.width / width, picture.height / height] * 2)
-    moved = (boxes - np.array([left, top] * 2)) * factor
-    return np.clip(moved, 0, np.array([picture.width, picture.height] * 2))
+def feed(picture, spec):
+    """Input name -> value, all that the network takes for one picture."""
+    given = {spec.input_name: picture.tensor}
+    if spec.sizes_name:
+        given[spec.sizes_name] = np.array([[spec.width, spec.height]], np.int64)
+    if spec.scales_name:
+        given[spec.scales_name] = np.ones((1, 2), np.float32)
+    return given
 
 
 def classes_of(categories, spec, path):
-    """Category id -> place in the model's labels. By name where every label has its category, else by order."""
-    by_name = {str(category["name"]): category["id"] for category in categories}
-    if all(label in by_name for label in spec.labels):
-        return {by_name[label]: place for place, label in enumerate(spec.labels)}
+    """Category id -> place in the model's labels. By name where every label has its category, itself or by what it covers, else
+    by order."""
+    names = spec.class_names()
+    by_name = {category["id"]: names[str(category["name"])] for category in categories if str(category["name"]) in names}
+    missing = [label for place, label in enumerate(spec.labels) if place not in by_name.values()]
+    if not missing:
+        return by_name
     if len(categories) == len(spec.labels):
         ordered = sorted(categories, key=lambda category: category["id"])
         for place, category in enumerate(ordered):
@@ -82,15 +54,22 @@ def classes_of(categories, spec, path):
                     f"{spec.name} is called so, and other names differ: name all categories as model.yaml names its labels"
                 )
         return {category["id"]: place for place, category in enumerate(ordered)}
-    missing = [label for label in spec.labels if label not in by_name]
     raise Mistake(
         f"{path} has {len(categories)} categories and {spec.name} {len(spec.labels)} labels, and no category is called "
-        f"{', '.join(missing[:5])}: name the categories as model.yaml names its labels"
+        f"{', '.join(missing[:5])}: name the categories as model.yaml names its labels, or name theirs below `covers`"
     )
 
 
-def load(folder, annotations, spec, most=None):
-    """Reads the pictures that `annotations` names, in the order of their names. At most `most` of them."""
+def _tensors(daemon, paths, work):
+    """For each path its tensor [1, 3, height, width] and its (width, height), or the reason as text."""
+    array, sizes = daemon.preprocess(paths, os.path.join(work, "tensors.npy"))
+    return [(array[place : place + 1], size) for place, size in enumerate(sizes)]
+
+
+def load(daemon, folder, annotations, work, most=None):
+    """Reads the pictures that `annotations` names, in the order of their names. At most `most` of them. `work`: a
+    folder for the tensors, which must live as long as the pictures."""
+    spec = daemon.spec
     try:
         with open(annotations, encoding="utf-8") as file:
             document = json.load(file)
@@ -103,32 +82,57 @@ def load(folder, annotations, spec, most=None):
     known = {}
     for entry in document["annotations"]:
         known.setdefault(entry["image_id"], []).append(entry)
-    images = sorted(document["images"], key=lambda image: image["file_name"])
+    images = sorted(document["images"], key=lambda image: image["file_name"])[:most]
+    paths = [os.path.join(folder, image["file_name"]) for image in images]
     pictures = []
-    for image in images[:most]:
-        path = os.path.join(folder, image["file_name"])
-        try:
-            with Image.open(path) as opened:
-                planes, inner = letterbox(opened, spec)
-                width, height = opened.size
-        except OSError as error:
-            raise Mistake(f"cannot read {path}, which {annotations} names: {error}: is --images the right folder?") from error
+    for image, path, (tensor, size) in zip(images, paths, _tensors(daemon, paths, work) if paths else []):
+        if isinstance(size, str):
+            raise Mistake(f"cannot read {path}, which {annotations} names: {size}: is --images the right folder?")
         entries = [entry for entry in known.get(image["id"], []) if entry["category_id"] in places]
         xywh = np.array([entry["bbox"] for entry in entries], np.float64).reshape(-1, 4)
-        boxes = np.concatenate([xywh[:, :2], xywh[:, :2] + xywh[:, 2:]], 1)
         pictures.append(
             Picture(
                 name=image["file_name"],
-                width=width,
-                height=height,
-                boxes=boxes,
+                width=size[0],
+                height=size[1],
+                boxes=np.concatenate([xywh[:, :2], xywh[:, :2] + xywh[:, 2:]], 1),
                 classes=np.array([places[entry["category_id"]] for entry in entries], np.int64),
                 crowd=np.array([bool(entry.get("iscrowd", 0)) for entry in entries], bool),
-                areas=xywh[:, 2] * xywh[:, 3],
-                planes=planes,
-                inner=inner,
+                tensor=tensor,
             )
         )
     if sum(len(picture.boxes) for picture in pictures) == 0:
         raise Mistake(f"{annotations} has no box of any class of {spec.name}: accuracy cannot be measured on it")
     return pictures
+
+
+def load_unlabelled(daemon, folder, work, say, most=None):
+    """Reads the JPEG and PNG files of `folder`, by name, with nothing known of them yet. With more than `most`, as many at equal
+    distances. Those that cannot be read are left out, which `say` is told."""
+    try:
+        names = sorted(name for name in os.listdir(folder) if name.lower().endswith(EXTENSIONS))
+    except OSError as error:
+        raise Mistake(f"cannot read {folder}: {error.strerror}: --pictures takes a folder of JPEG and PNG files") from error
+    if not names:
+        raise Mistake(f"{folder} has no JPEG or PNG file: `jetwatch calibrate --source URI --out {folder}` collects some")
+    if most and most < len(names):
+        names = [names[place * len(names) // most] for place in range(most)]
+    paths = [os.path.join(folder, name) for name in names]
+    nothing = np.zeros((0, 4)), np.zeros(0, np.int64), np.zeros(0, bool)
+    pictures = []
+    for name, path, (tensor, size) in zip(names, paths, _tensors(daemon, paths, work)):
+        if isinstance(size, str):
+            say(f"left out {path}: {size}")
+            continue
+        pictures.append(Picture(name, *size, *nothing, tensor))
+    return pictures
+
+
+def teach(pictures, found, threshold):
+    """Takes what the float network found with a score of at least `threshold` as what is known of the pictures. `found`: for each
+    picture (boxes, scores, classes). Returns the number of boxes."""
+    for picture, (boxes, scores, classes) in zip(pictures, found):
+        sure = scores >= threshold
+        picture.boxes, picture.classes = boxes[sure].astype(np.float64), classes[sure].astype(np.int64)
+        picture.crowd = np.zeros(int(sure.sum()), bool)
+    return sum(len(picture.boxes) for picture in pictures)

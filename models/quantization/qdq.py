@@ -295,6 +295,6 @@ def faults(model, target):
     inputs = {entry.name for entry in model.graph.input}
     said.extend(f"weight {name} is listed as an input" for name in inputs & set(arrays))
     for entry in model.graph.input:
-        if entry.type.tensor_type.elem_type != TensorProto.FLOAT:
-            said.append(f"input {entry.name} is not float")
+        if entry.type.tensor_type.elem_type not in (TensorProto.FLOAT, TensorProto.UINT8, TensorProto.INT64):
+            said.append(f"input {entry.name} is of a type that the daemon does not give")
     return said

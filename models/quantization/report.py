@@ -25,21 +25,81 @@ def table(rows, heads):
     return "\n".join(lines)
 
 
-def comparison(rows):
-    """`rows`: (title, result of search.paired)."""
-    cells = [
-        (
-            title,
-            result["pictures"],
-            f"{result['float_ap']:.4f}",
-            f"{result['int8_ap']:.4f}",
-            f"{result['int8_ap'] / result['float_ap']:.3f}" if result["float_ap"] else "-",
-            f"{result['difference_points']:+.2f}",
-            f"[{result['interval_points'][0]:+.2f}, {result['interval_points'][1]:+.2f}]",
+class Measure:
+    """What was measured, in words: average precision by annotations, or agreement with the float network."""
+
+    def __init__(self, labelled, spec, pictures, budget):
+        self.labelled, self.spec, self.pictures, self.budget = labelled, spec, pictures, budget
+        self.what = "average precision" if labelled else "agreement"
+
+    def comparison(self, result, naive):
+        """The table of all comparisons in `result` of search.CrossFit.run."""
+        held = result["held_out"]
+        rows = [(f"all layers, {naive}, nothing chosen", result["naive"])]
+        rows += [
+            (f"  fold {place + 1}: {fold['layers_in_float']} in float, {fold['variant']}", fold["held_out"])
+            for place, fold in enumerate(held["folds"])
+        ]
+        rows += [
+            ("unseen pictures (all folds as one set)", held),
+            ("the same, each fold's level by the others", result["level_by_others"]),
+            ("the network written, its own pictures", result["all"]),
+        ]
+        cells = [
+            (
+                title,
+                row["pictures"],
+                f"{row['float_ap']:.4f}",
+                f"{row['int8_ap']:.4f}",
+                f"{row['difference_points']:+.2f}",
+                f"[{row['interval_points'][0]:+.2f}, {row['interval_points'][1]:+.2f}]",
+            )
+            for title, row in rows
+        ]
+        kind = "AP" if self.labelled else "agreement"
+        return table(cells, ["", "pictures", f"float {kind}", f"INT8 {kind}", "points", "95 % interval"])
+
+    def figures(self, result):
+        held, last = result["held_out"]["difference_points"], result["all"]["difference_points"]
+        return f"{held:+.2f} on unseen pictures, {last:+.2f} of the network written"
+
+    def sentences(self, result):
+        """What the figures say, for the terminal and the report."""
+        said = []
+        if not self.labelled:
+            said.append(
+                f"Agreement: the AP of the INT8 network when the float network's boxes with a score of {self.spec.score_threshold:g} or more "
+                "count as true. It says how much changes, not whether for better or worse: the loss of accuracy is usually a "
+                "small part of it."
+            )
+        said.append(
+            "A fold's network is chosen and calibrated on the other folds. AP ranks all boxes of a set of pictures together, so that of all folds "
+            "as one set is not the mean of the folds."
         )
-        for title, result in rows
-    ]
-    return table(cells, ["", "pictures", "float AP", "INT8 AP", "ratio", "points", "95 % interval"])
+        promised, budget = result["promised_points"], self.budget
+        if result["bound_kept"]:
+            said.append(
+                f"Promise: at most {promised:.2f} points of {self.what} are lost on pictures like these (the lowest lower end of the 95 % "
+                f"intervals); the budget of {budget:g} is kept."
+            )
+        else:
+            said.append(
+                f"Promise: up to {promised:.2f} points of {self.what} may be lost on pictures like these (the lowest lower end of the 95 % "
+                f"intervals), more than the budget of {budget:g}; measured: {self.figures(result)}. More than {self.pictures} pictures "
+                "narrow the intervals."
+                if result["within_budget"]
+                else f"Promise: none; up to {promised:.2f} points of {self.what} may be lost, and what was measured is beyond the budget of "
+                f"{budget:g} too: {self.figures(result)}."
+            )
+        return said
+
+
+def speed(measured):
+    """One sentence about the times of network.compare_speed."""
+    times = f"{measured['float_ms']:.2f} ms in float, {measured['int8_ms']:.2f} ms in INT8, {measured['ratio']:.2f} times the speed"
+    if measured["ratio"] < 1:
+        return f"Speed: float is faster on this machine (one thread: {times}): keep the float network here, or measure with `jetwatch bench`."
+    return f"Speed: INT8 is faster on this machine (one thread: {times})."
 
 
 def culprits(layers, whole, floats, count):

@@ -1,16 +1,18 @@
 """Which layers stay in float: chosen by measurement, and the choice itself judged on pictures it has not seen.
 
-On a set of pictures: variants (how ranges are cut, biases corrected or not) compete by the drift of detections; with the
+On a set of pictures: variants (how ranges are cut, biases corrected or not) compete by the drift of candidates; with the
 best of them, the drift when each suspect alone is in 8 bits gives their order; suspects go to float, worst first, until
 the drift is below a level; then large layers in float are tried in 8 bits again.
 
 Drift decides here and not average precision, which over some dozens of pictures scatters by a point: the best of many
-tries would be the luckiest. Precision sets the level: in two-fold cross-validation the whole choice, calibration included,
-is made on one half and judged on the other, and the other way round; the network to write is chosen with the same level
-on all pictures. The highest level is taken at which both keep the budget, and that network and the mean of both figures
-keep it with a margin: either figure alone is lucky at times, and a network at the edge of its budget is over it on the
-next pictures. So one number is picked by the pictures that judge, out of a short list; the figures of all levels tried are
-in the report.
+tries would be the luckiest. Precision sets the level, one number out of a short list, by cross-fitting: the whole choice,
+calibration included, is made on all folds but one and judged on that one, in turn; the network to write is chosen with
+the same level on all pictures. The highest level is taken at which the lower ends of both 95 % intervals keep the budget.
+Where no level does, too few pictures or too much noise allow no such promise: then the highest level is taken at which both
+figures themselves keep a share of the budget, and the promise is what the lower ends say.
+
+The level was picked by the pictures that judge. How much luck is in that shows a second figure: the level of each fold
+picked by the other folds alone. The promise is the lowest of the three lower ends.
 """
 from dataclasses import dataclass, field
 
@@ -22,25 +24,27 @@ from .spec import Mistake
 # How many suspects are in float, step by step.
 STEPS = (0, 1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 256)
 # Pictures on which one suspect's drift is measured: their order settles early, the number of runs is suspects times this.
-DRIFT_PICTURES = 6
+DRIFT_PICTURES = 4
 # Pictures on which the variants compete by drift; there are few of them, and they lie close together.
-VARIANT_PICTURES = 12
+VARIANT_PICTURES = 8
 # Pictures over which a layer's own error is averaged; each gives hundreds of numbers for every channel.
-ERROR_PICTURES = 10
+ERROR_PICTURES = 8
 # Share of the layers that are in float while variants compete: where one layer ruins all, no variant shows its worth.
 WORST_SHARE = 0.05
 # Layers whose drift is measured, those with the largest errors of their own: a layer that rounds well ruins nothing. On the
-# CPU all: what lies between two chosen layers is rounded too, and no error of one layer tells of that.
-SUSPECTS = {"tensorrt": 40, "cpu": None}
+# CPU more: what lies between two chosen layers is rounded too, of which an error of one layer tells less.
+SUSPECTS = {"tensorrt": 40, "cpu": 64}
+# Share of the multiplications that is added to that of each layer when its drift is weighed with its cost.
+SMALL_SHARE = 0.002
 # Float layers that are tried in 8 bits again, largest first, if they are worth this share of all multiplications.
-SECOND_CHANCES = 20
+SECOND_CHANCES = 5
 WORTH = 0.01
 # Levels of drift, highest first. Networks that keep a point of AP lie around 0.1.
-LEVELS = (0.25, 0.2, 0.16, 0.13, 0.115, 0.1, 0.09, 0.08, 0.075, 0.07, 0.065, 0.06, 0.055, 0.05, 0.045, 0.04, 0.03, 0.02, 0.01)
-# Share of the budget that the network which is written may lose, and that it and the held-out pictures may lose in the mean:
-# stopping at the first level that does it favors luck a little. The held-out figure alone scatters more, since each fold
-# chooses and calibrates on a part of the pictures: it need only keep the budget.
-MARGIN = 0.8
+LEVELS = (0.09, 0.065, 0.05, 0.035)
+# Share of the multiplications that must be in 8 bits for a level to be of use.
+MIN_SHARE = 0.5
+# Where the lower ends keep no budget: the share of it that the figures themselves may take.
+MARGIN = 0.5
 BOOTSTRAP_ROUNDS = 1000
 
 
@@ -51,6 +55,7 @@ class Settings:
     budget: float  # points of AP, 0..100
     score_threshold: float
     nms_iou: float
+    labelled: bool  # whether the boxes are annotations, not what the float network found
     calibration_pictures: int
     seed: int
     threads: int
@@ -79,6 +84,8 @@ class Fold:
             raise Mistake(
                 f"the float network finds nothing in the pictures of {name} (AP 0): do the annotations belong to the pictures, "
                 "their categories to the labels, and model.yaml to the network?"
+                if judge.settings.labelled
+                else f"the float network finds nothing in the pictures of {name}: give pictures that show what it detects"
             )
         count = min(judge.settings.calibration_pictures, len(some))
         chosen = np.random.default_rng(judge.settings.seed).permutation(len(some))[:count]
@@ -89,6 +96,7 @@ class Fold:
         self.variants = self._variants()
         self.sample = self.calibration[:VARIANT_PICTURES]
         self.sample_raw = judge.float_network.over(self.sample, judge.float_network.raw)
+        self.sample_candidates = [judge.float_network.candidates(*pair) for pair in zip(self.sample, self.sample_raw)]
         self.drifts, self.order, self.tried = None, None, {}
 
     def _variants(self):
@@ -117,10 +125,10 @@ class Fold:
     def drift(self, chosen, variant, most):
         """(drift, decibels) of the network with the layers `chosen` in 8 bits, over `most` pictures of the sample."""
         net = self.judge.network(chosen, self.variants[variant])
-        raws = list(zip(self.sample_raw, net.over(self.sample[:most], net.raw)))
-        decode = self.judge.decoder.decode
-        drifts = [network.drift(decode(a), decode(b)) for a, b in raws]
-        return float(np.mean(drifts)), float(np.mean([network.signal_to_noise(a, b) for a, b in raws]))
+        raws = net.over(self.sample[:most], net.raw)
+        moved = [net.candidates(*pair) for pair in zip(self.sample, raws)]
+        drifts = [network.drift(*pair) for pair in zip(self.sample_candidates, moved)]
+        return float(np.mean(drifts)), float(np.mean([network.signal_to_noise(*pair) for pair in zip(self.sample_raw, raws)]))
 
     def rank(self):
         """The variants, best first: by drift with the layers in float whose own errors are worst."""
@@ -159,7 +167,10 @@ class Fold:
     def choose(self, level):
         """The choice with the fewest layers in float whose drift is at most `level`, or the one with the least drift."""
         variant, drifts, judge = self.rank()[0], self.suspects(), self.judge
-        order = sorted(drifts, key=lambda name: -drifts[name][0])
+        macs = {layer.name: layer.macs for layer in judge.writer.layers}
+        total = max(sum(macs.values()), 1)
+        # Large layers in float cost the most speed: of two that drift alike the smaller one goes first.
+        order = sorted(drifts, key=lambda name: -drifts[name][0] / np.sqrt(macs[name] / total + SMALL_SHARE))
         order += [name for name in self.by_own_error() if name not in drifts]
         steps = []
 
@@ -180,8 +191,7 @@ class Fold:
                 break
         else:
             return min(tried, key=lambda choice: choice.drift)
-        macs = {layer.name: layer.macs for layer in judge.writer.layers}
-        worth = [name for name in best.floats if macs[name] >= WORTH * sum(macs.values())]
+        worth = [name for name in best.floats if macs[name] >= WORTH * total]
         for name in sorted(worth, key=lambda name: -macs[name])[:SECOND_CHANCES]:
             again = attempt([other for other in best.floats if other != name])
             if again.drift <= level:
@@ -197,16 +207,21 @@ class Fold:
 class Judge:
     """Builds and measures networks; what all folds share."""
 
-    def __init__(self, model, layers, spec, decoder, settings, progress, say):
+    def __init__(self, model, layers, daemon, settings, progress, say):
         """`progress(what, done, of)` is called often, `say(sentence)` where something was measured."""
-        self.spec, self.decoder, self.settings, self.progress, self.say = spec, decoder, settings, progress, say
+        self.daemon, self.spec, self.settings, self.progress, self.say = daemon, daemon.spec, settings, progress, say
         self.writer = qdq.Writer(model, layers, settings.target, settings.reduce_range)
-        self.float_network = network.Network(model, spec, decoder, settings.threads)
+        self.float_network = network.Network(model, daemon, settings.threads)
         self.float_found = {}
 
     def network(self, chosen, variant):
         """The network with the layers `chosen` (names) in 8 bits; `variant`: (ranges, corrections)."""
-        return network.Network(self.writer.write(chosen, *variant), self.spec, self.decoder, self.settings.threads)
+        return network.Network(self.writer.write(chosen, *variant), self.daemon, self.settings.threads)
+
+    def share(self, floats):
+        """Share of the multiplications in 8 bits when the layers `floats` (names) are in float."""
+        total = sum(layer.macs for layer in self.writer.layers)
+        return sum(layer.macs for layer in self.writer.layers if layer.name not in floats) / max(total, 1)
 
     def found(self, net, some):
         return net.found(some, self.settings.score_threshold, self.settings.nms_iou)
@@ -214,12 +229,16 @@ class Judge:
     def matches(self, found, some):
         return accuracy.Matches(found, some, len(self.spec.labels))
 
-    def float_matches(self, some):
-        """The float network's matches. Each picture is run once."""
+    def found_by_float(self, some):
+        """What the float network finds. Each picture is run once."""
         missing = [picture for picture in some if picture.name not in self.float_found]
         for picture, found in zip(missing, self.found(self.float_network, missing)):
             self.float_found[picture.name] = found
-        return self.matches([self.float_found[picture.name] for picture in some], some)
+        return [self.float_found[picture.name] for picture in some]
+
+    def float_matches(self, some):
+        """The float network's matches."""
+        return self.matches(self.found_by_float(some), some)
 
 
 def folds_of(some, count, seed):
@@ -242,86 +261,138 @@ def paired(reference, other, seed):
     }
 
 
-def losses(entry):
-    """Points of AP that a round lost: (on held-out pictures, by the network to write or None if that was not measured)."""
-    written = entry.get("written")
-    return -entry["difference_points"], written and -written["difference_points"]
+def lower_end(*measured):
+    """Points of AP that may be lost: the lowest of the lower ends of the intervals, 0 or more."""
+    return max(0.0, *(-entry["interval_points"][0] for entry in measured))
+
+
+def point_loss(*measured):
+    """The largest loss of the figures themselves, in points."""
+    return max(-entry["difference_points"] for entry in measured)
 
 
 def taken(rounds, budget):
-    """(round, whether it ends the search), of the rounds so far, highest level first: the first that keeps the budget as
-    MARGIN says; else the one that loses least in its worse figure, of those with both figures if there are any."""
-    measured = [entry for entry in rounds if "written" in entry]
-    for entry in measured:
-        held, written = losses(entry)
-        if held <= budget and max(written, (held + written) / 2) <= MARGIN * budget:
+    """(round, whether it ends the search), of the rounds so far, highest level first: the first whose lower ends keep the
+    budget; else the first whose figures keep a share of it; else the one that loses least in its worst figure."""
+    of_use = [entry for entry in rounds if entry["share"] >= MIN_SHARE] or rounds[:1]
+    for entry in of_use:
+        if lower_end(*_figures(entry)) <= budget:
             return entry, True
-    return min(measured or rounds, key=lambda entry: max(loss for loss in losses(entry) if loss is not None)), False
+    for entry in of_use:
+        if point_loss(*_figures(entry)) <= MARGIN * budget:
+            return entry, False
+    return min(of_use, key=lambda entry: point_loss(*_figures(entry))), False
 
 
-def cross_validated(judge, some, fold_count):
-    """(choice on all pictures, its network, the fold of all pictures, results as a dict). The level is the one that
-    `taken` names; `within_budget` is false when not even that keeps the budget."""
-    settings = judge.settings
-    parts = folds_of(some, fold_count, settings.seed)
-    # A fold is chosen on all parts but its own and judged on its own.
-    training = [[p for other in parts if other is not part for p in other] for part in parts]
-    folds = [Fold(judge, pictures, f"fold {place + 1}") for place, pictures in enumerate(training)]
-    whole = Fold(judge, some, "all")
-    # The order of suspects for the final choice is the mean of what the folds measured, each on its own pictures.
-    whole.drifts = _mean_drifts([fold.suspects() for fold in folds])
-    names = [layer.name for layer in judge.writer.layers]
-    naive_matches = judge.matches(judge.found(judge.network(names, whole.variants[settings.methods[0]]), some), some)
-    result = {"naive": paired(whole.reference, naive_matches, settings.seed), "rounds": []}
-    held_pictures = sum(parts, [])
-    reference = judge.float_matches(held_pictures)
-    judged, written = {}, {}
+def _figures(entry):
+    return [entry[key] for key in ("held_out", "written") if key in entry]
 
-    def written_at(level):
-        """The network to write if this were the level, measured once."""
-        choice = whole.choose(level)
-        if choice.floats not in written:
-            net = whole.build(choice)
-            measured = paired(whole.reference, judge.matches(judge.found(net, some), some), settings.seed)
-            written[choice.floats] = (choice, net.model, measured)
-        return written[choice.floats]
 
-    for level in LEVELS:
-        choices = [fold.choose(level) for fold in folds]
-        if all((place, choice.floats) in judged for place, choice in enumerate(choices)):
-            continue  # The same networks as one level above.
+class CrossFit:
+    """Folds, the rounds measured on them, and what they say."""
+
+    def __init__(self, judge, some, fold_count):
+        self.judge, self.some, self.settings = judge, some, judge.settings
+        self.parts = folds_of(some, fold_count, self.settings.seed)
+        # A fold is chosen on all parts but its own and judged on its own.
+        training = [[p for other in self.parts if other is not part for p in other] for part in self.parts]
+        self.folds = [Fold(judge, pictures, f"fold {place + 1}") for place, pictures in enumerate(training)]
+        self.whole = Fold(judge, some, "all")
+        # The order of suspects for the final choice is the mean of what the folds measured, each on its own pictures.
+        self.whole.drifts = _mean_drifts([fold.suspects() for fold in self.folds])
+        self.judged, self.written, self.choices = {}, {}, {}
+
+    def naive(self):
+        """All layers with the first method."""
+        names = [layer.name for layer in self.judge.writer.layers]
+        net = self.judge.network(names, self.whole.variants[self.settings.methods[0]])
+        found = self.judge.found(net, self.some)
+        return paired(self.whole.reference, self.judge.matches(found, self.some), self.settings.seed)
+
+    def fold_found(self, place, level):
+        """What the choice of fold `place` at `level` finds in the part that it has not seen; None where it was not measured."""
+        return self.judged.get((place, self.choices[place, level].floats))
+
+    def measure(self, level):
+        """The round of `level`, or None if it gives the same networks as one above."""
+        choices = [fold.choose(level) for fold in self.folds]
+        self.choices.update({(place, level): choice for place, choice in enumerate(choices)})
+        if all((place, choice.floats) in self.judged for place, choice in enumerate(choices)):
+            return None
         of_folds = []
-        for place, (fold, choice, part) in enumerate(zip(folds, choices, parts)):
-            if (place, choice.floats) not in judged:
-                judged[place, choice.floats] = judge.found(fold.build(choice), part)
-            matches = judge.matches(judged[place, choice.floats], part)
+        for place, (fold, choice, part) in enumerate(zip(self.folds, choices, self.parts)):
+            if (place, choice.floats) not in self.judged:
+                self.judged[place, choice.floats] = self.judge.found(fold.build(choice), part)
             of_folds.append(
                 {
                     "variant": choice.variant,
                     "layers_in_float": len(choice.floats),
                     "drift": choice.drift,
-                    "held_out": paired(judge.float_matches(part), matches, settings.seed),
+                    "held_out": self.compare({place: level}),
                 }
             )
-        found = sum((judged[place, choice.floats] for place, choice in enumerate(choices)), [])
-        held = paired(reference, judge.matches(found, held_pictures), settings.seed)
-        entry = {"level": level, **held, "folds": of_folds}
-        if losses(entry)[0] <= settings.budget:
-            choice, _, measured = written_at(level)
-            entry["written"] = {"layers_in_float": len(choice.floats), **measured}
-        result["rounds"].append(entry)
-        judge.say(
-            f"drift at most {level}: {held['difference_points']:+.2f} points on held-out pictures "
-            f"[{held['interval_points'][0]:+.2f}, {held['interval_points'][1]:+.2f}]"
-            + (f", {entry['written']['difference_points']:+.2f} of the network chosen on all" if "written" in entry else "")
-        )
-        if taken(result["rounds"], settings.budget)[1]:
-            break
-    best, _ = taken(result["rounds"], settings.budget)
-    final, model, result["all"] = written_at(best["level"])
-    result["cross_validated"] = best
-    result["within_budget"] = all(-result[key]["difference_points"] <= settings.budget for key in ("cross_validated", "all"))
-    return final, model, whole, result
+        choice = self.whole.choose(level)
+        if choice.floats not in self.written:
+            net = self.whole.build(choice)
+            matches = self.judge.matches(self.judge.found(net, self.some), self.some)
+            self.written[choice.floats] = (choice, net, paired(self.whole.reference, matches, self.settings.seed))
+        return {
+            "level": level,
+            "share": self.judge.share(choice.floats),
+            "layers_in_float": len(choice.floats),
+            "held_out": self.compare(dict.fromkeys(range(len(self.parts)), level)),
+            "written": self.written[choice.floats][2],
+            "folds": of_folds,
+        }
+
+    def compare(self, levels):
+        """The paired comparison on the parts `levels` (place -> level), each judged by the choice that has not seen it."""
+        pictures = sum((self.parts[place] for place in levels), [])
+        found = sum((self.fold_found(place, level) for place, level in levels.items()), [])
+        return paired(self.judge.float_matches(pictures), self.judge.matches(found, pictures), self.settings.seed)
+
+    def level_by_others(self, place, rounds):
+        """The level that the held-out pictures of all folds but `place` pick."""
+        others = [
+            {"level": entry["level"], "share": entry["share"],
+             "held_out": self.compare({fold: entry["level"] for fold in range(len(self.parts)) if fold != place})}
+            for entry in rounds
+        ]
+        return taken(others, self.settings.budget)[0]["level"]
+
+    def run(self):
+        """(choice on all pictures, its network, results as a dict)."""
+        budget, rounds = self.settings.budget, []
+        naive = self.naive()
+        for level in LEVELS:
+            entry = self.measure(level)
+            if entry is None:
+                continue
+            rounds.append(entry)
+            held, written = entry["held_out"], entry["written"]
+            self.judge.say(
+                f"drift at most {level}: {held['difference_points']:+.2f} points on held-out pictures "
+                f"[{held['interval_points'][0]:+.2f}, {held['interval_points'][1]:+.2f}], {written['difference_points']:+.2f} of the "
+                f"network chosen on all, {100 * entry['share']:.0f} % of the multiplications in 8 bits"
+            )
+            if taken(rounds, budget)[1] or entry["share"] < MIN_SHARE:
+                break
+        best, _ = taken(rounds, budget)
+        levels = {place: self.level_by_others(place, rounds) for place in range(len(self.parts))}
+        by_others = self.compare(levels)
+        final, net, written = self.written[self.whole.choose(best["level"]).floats]
+        promise = lower_end(best["held_out"], written, by_others)
+        return final, net, {
+            "naive": naive,
+            "rounds": rounds,
+            "held_out": {**best["held_out"], "level": best["level"], "folds": best["folds"]},
+            "level_by_others": {**by_others, "levels": list(levels.values())},
+            "all": written,
+            "promised_points": promise,
+            "bound_kept": promise <= budget,
+            # Either figure alone is unlucky at times: only both together say that the budget cannot be kept.
+            "within_budget": promise <= budget or min(point_loss(best["held_out"]), point_loss(written)) <= budget,
+        }
 
 
 def _mean_drifts(drifts):

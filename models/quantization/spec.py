@@ -1,9 +1,6 @@
-"""model.yaml as the quantizer needs it. The daemon's own reader (src/appliance/detect/model_yaml.rs) is the strict one: this one
-checks only what it uses, so that a model folder has one judge."""
+"""A model folder as the daemon reads it: `jetwatch model decode` gives the checked values of model.yaml."""
 import os
 from dataclasses import dataclass
-
-import yaml
 
 FILE_NAME = "model.yaml"
 
@@ -19,27 +16,51 @@ class Spec:
     folder: str
     name: str
     input_name: str
+    element: str  # float32 or uint8
     width: int  # pixels
     height: int  # pixels
-    color: str  # bgr or rgb
-    mean: tuple  # three numbers, subtracted from 0..255 in the order of the planes
-    scale: tuple  # three numbers, multiplied after that
-    padding: int  # value of the letterbox, 0..255, before mean and scale
-    placement: str  # top_left, center or stretch
-    output: dict  # layout, name or tensors, the layout's parameters
+    sizes_name: str  # input that takes width and height, or None
+    scales_name: str  # input that takes the scale of the picture, or None
+    outputs: tuple  # names of the tensors in the order of the layout
+    classifier: bool  # whether each class is a box over the whole picture
     labels: tuple
+    covers: tuple  # (class, further name of it)
+    score_threshold: float
     nms_iou: float
-    files: dict  # precision: {file, sha256}
+    max_detections: int
+    files: dict  # precision: path
+
+    @classmethod
+    def of(cls, folder, greeting):
+        """From the first line of `jetwatch model decode`."""
+        given = greeting["input"]
+        return cls(
+            folder=folder,
+            name=greeting["name"],
+            input_name=given["name"],
+            element=given["element"],
+            width=given["width"],
+            height=given["height"],
+            sizes_name=given["sizes_name"],
+            scales_name=given["scales_name"],
+            outputs=tuple(greeting["outputs"]),
+            classifier=greeting["classifier"],
+            labels=tuple(greeting["labels"]),
+            covers=tuple((place, name) for place, name in greeting["covers"]),
+            score_threshold=greeting["score_threshold"],
+            nms_iou=greeting["nms_iou"],
+            max_detections=greeting["max_detections"],
+            files={entry["precision"]: entry["path"] for entry in greeting["files"]},
+        )
 
     def file(self, precision):
         """Path of the network in `precision`."""
-        entry = self.files.get(precision)
-        if entry is None:
+        path = self.files.get(precision)
+        if path is None:
             known = " or ".join(self.files) or "none"
             raise Mistake(
                 f"{self.path}: files has no precision `{precision}` (it has {known}): add it, or name one with --precision"
             )
-        path = os.path.join(self.folder, entry["file"])
         if not os.path.isfile(path):
             raise Mistake(
                 f"{path} does not exist, but {FILE_NAME} names it: fetch it (README.md in the model's folder says where "
@@ -51,63 +72,11 @@ class Spec:
     def path(self):
         return os.path.join(self.folder, FILE_NAME)
 
+    @property
+    def inputs(self):
+        """Names of all inputs."""
+        return [name for name in (self.input_name, self.sizes_name, self.scales_name) if name]
 
-def _three(value, where):
-    numbers = value if isinstance(value, list) else [value] * 3
-    if len(numbers) != 3 or not all(isinstance(n, (int, float)) for n in numbers):
-        raise Mistake(f"{where} is {value!r}, expected one number or a list of three")
-    return tuple(float(n) for n in numbers)
-
-
-def _need(mapping, key, where, expected):
-    if not isinstance(mapping, dict) or key not in mapping:
-        raise Mistake(f"{where} lacks `{key}`, expected {expected}: see the other folders below models/")
-    return mapping[key]
-
-
-def _one_of(value, allowed, where):
-    if value not in allowed:
-        raise Mistake(f"{where} is {value!r}, expected {' or '.join(allowed)}")
-    return value
-
-
-def load(folder):
-    """Reads `folder`/model.yaml."""
-    path = os.path.join(folder, FILE_NAME)
-    try:
-        with open(path, encoding="utf-8") as file:
-            document = yaml.safe_load(file)
-    except OSError as error:
-        raise Mistake(f"cannot read {path}: {error.strerror}: --model takes a folder that holds a {FILE_NAME}") from error
-    except yaml.YAMLError as error:
-        raise Mistake(f"{path} is not YAML: {error}") from error
-    given = _need(document, "input", path, "a map that describes the input tensor")
-    letterbox = _need(given, "letterbox", f"{path}: input", "a map with value and placement")
-    _one_of(given.get("type", "float32"), ("float32",), f"{path}: input.type")
-    output = _need(document, "output", path, "a map that describes the output tensors")
-    _need(output, "layout", f"{path}: output", "the name of a layout")
-    if "labels_file" in document:
-        with open(os.path.join(folder, document["labels_file"]), encoding="utf-8") as file:
-            labels = [line.strip() for line in file if line.strip()]
-    else:
-        labels = _need(document, "labels", path, "a list of names, or labels_file")
-    return Spec(
-        folder=folder,
-        name=str(_need(document, "name", path, "the model's name")),
-        input_name=str(_need(given, "name", f"{path}: input", "the tensor's name in the network")),
-        width=int(_need(given, "width", f"{path}: input", "pixels")),
-        height=int(_need(given, "height", f"{path}: input", "pixels")),
-        color=_one_of(_need(given, "color", f"{path}: input", "bgr or rgb"), ("bgr", "rgb"), f"{path}: input.color"),
-        mean=_three(given.get("mean", 0.0), f"{path}: input.mean"),
-        scale=_three(given.get("scale", 1.0), f"{path}: input.scale"),
-        padding=int(_need(letterbox, "value", f"{path}: input.letterbox", "0 to 255")),
-        placement=_one_of(
-            _need(letterbox, "placement", f"{path}: input.letterbox", "top_left, center or stretch"),
-            ("top_left", "center", "stretch"),
-            f"{path}: input.letterbox.placement",
-        ),
-        output=dict(output),
-        labels=tuple(str(label) for label in labels),
-        nms_iou=float(document.get("nms_iou", 0.45)),
-        files=dict(document.get("files") or {}),
-    )
+    def class_names(self):
+        """Name -> class: the labels, and what they cover."""
+        return {**{name: place for place, name in self.covers}, **{name: place for place, name in enumerate(self.labels)}}

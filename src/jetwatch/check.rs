@@ -73,8 +73,11 @@ pub(super) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
             machine,
         };
         if let Some(prepared) = &prepared {
-            for unknown in pipeline::unknown_labels(&config, prepared.labels()) {
+            for unknown in pipeline::unknown_labels(&config, prepared.classes()) {
                 lines.failed("labels", &unknown.to_string());
+            }
+            for missing in pipeline::missing_group_labels(&config, prepared.classes()) {
+                lines.unknown("labels", &missing.to_string());
             }
         }
         for source in &config.sources {
@@ -120,7 +123,7 @@ fn check_detector(config: &Config, report: &mut CheckReport) -> Option<DetectorF
 
 /// Checks that the secondary networks can be opened, and fit their parent detectors.
 fn check_secondary(config: &Config, prepared: &DetectorFactory, report: &mut CheckReport) {
-    match pipeline::prepare_secondary(config, prepared.labels()) {
+    match pipeline::prepare_secondary(config, prepared.classes()) {
         Ok(networks) => {
             for network in networks {
                 report.ok(

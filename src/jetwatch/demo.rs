@@ -15,7 +15,7 @@ use jetwatch_publish::Subscriber;
 use jetwatch_telemetry as telemetry;
 use jetwatch_traffic::{Score, Scorer, synthetic_factory};
 
-use super::{Exit, parse_duration, progress, run, signals};
+use super::{Exit, first_model, parse_duration, progress, run, signals};
 
 /// The default scene.
 const SCENE: &str = "synthetic://traffic?seed=1&objects=8&width=640&height=360&fps=30";
@@ -32,7 +32,8 @@ pub(super) struct DemoArgs {
     /// Any source: a video file, rtsp://…, v4l2:///dev/video0, synthetic://…
     #[arg(long, default_value = SCENE)]
     source: String,
-    /// Model folder with its model.yaml; without one, ground truth of a synthetic source replaces the network.
+    /// Model folder with its model.yaml. Without one, a video or camera gets a network of the catalogue, which is fetched if it
+    /// is not on this machine, and a synthetic source its ground truth.
     #[arg(long, value_name = "DIR")]
     model: Option<String>,
     /// Stop after this time, such as 20s or 5m.
@@ -45,8 +46,13 @@ pub(super) struct DemoArgs {
 
 /// Runs the pipeline with an embedded broker and a subscriber.
 pub(super) fn run(args: &DemoArgs, started: Instant) -> anyhow::Result<Exit> {
-    let mut config = Config::for_source(&args.source, args.model.as_deref())?;
     telemetry::start_logging(log::LevelFilter::Warn);
+    let model = match &args.model {
+        Some(model) => Some(model.clone()),
+        None if is_synthetic(&args.source) => None,
+        None => Some(first_model::choose()?.to_string_lossy().into_owned()),
+    };
+    let mut config = Config::for_source(&args.source, model.as_deref())?;
     config.publish.update_interval = UPDATE_INTERVAL;
     config.detector.interval = Interval::Frames(args.interval);
     config.publish.stats_interval = Duration::from_secs(5);
@@ -55,9 +61,8 @@ pub(super) fn run(args: &DemoArgs, started: Instant) -> anyhow::Result<Exit> {
             listen: free_address(),
         };
     }
-    print_intro(&config, args);
-    let scorer = match args
-        .model
+    print_intro(&config, args, model.as_deref());
+    let scorer = match model
         .as_deref()
         .filter(|_| config.detector.backend != Backend::Scripted)
     {
@@ -170,7 +175,13 @@ fn scene_of(config: &Config) -> Option<&SyntheticScene> {
     }
 }
 
-fn print_intro(config: &Config, args: &DemoArgs) {
+/// Whether the source draws its images itself: then it has ground truth.
+fn is_synthetic(source: &str) -> bool {
+    let scheme = source.trim_start().get(..10);
+    scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("synthetic:"))
+}
+
+fn print_intro(config: &Config, args: &DemoArgs, model: Option<&str>) {
     let source = config.sources.first().map(|source| &source.uri);
     match source {
         Some(SourceUri::Synthetic(scene)) => println!(
@@ -189,7 +200,7 @@ fn print_intro(config: &Config, args: &DemoArgs) {
     } else {
         println!(
             "Detector: ONNX Runtime with {}.",
-            args.model.as_deref().unwrap_or("the configured model")
+            model.unwrap_or("the configured model")
         );
     }
     println!();
@@ -323,9 +334,14 @@ fn print_score(score: &Score) {
 fn print_next_steps(config: &Config) {
     println!();
     println!("Next:");
-    println!("  your own video    make demo SOURCE=video.mp4 MODEL=folder");
     println!(
-        "  a camera          make demo SOURCE=v4l2:///dev/video0 MODEL=folder    (or rtsp://user:password@host/path)"
+        "  your own video    make demo SOURCE=video.mp4                          (with a network that it fetches)"
+    );
+    println!(
+        "  a camera          make demo SOURCE=v4l2:///dev/video0                 (or rtsp://user:password@host/path)"
+    );
+    println!(
+        "  another network   make demo SOURCE=video.mp4 MODEL=folder             (jetwatch model list)"
     );
     println!(
         "  as a daemon       jetwatch run --config configs/jetwatch.yaml         (the file explains every key)"
@@ -345,6 +361,12 @@ fn print_next_steps(config: &Config) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_synthetic_sources_need_no_network() {
+        assert!(is_synthetic(SCENE) && is_synthetic(" Synthetic://traffic"));
+        assert!(!is_synthetic("video.mp4") && !is_synthetic("synthetic"));
+    }
 
     #[test]
     fn event_summary_is_one_line() {

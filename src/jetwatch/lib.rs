@@ -5,6 +5,7 @@
 mod output;
 
 mod bench;
+mod calibrate;
 mod check;
 mod dataset;
 mod demo;
@@ -12,6 +13,7 @@ mod doctor;
 mod engine;
 mod eval;
 mod exit;
+mod first_model;
 mod manual;
 mod model;
 mod profile;
@@ -70,6 +72,8 @@ enum Command {
     Track(track::TrackArgs),
     /// Write labeled images of the built-in street scene, for training and evaluation.
     Dataset(dataset::DatasetArgs),
+    /// Write frames of a camera or video as images, for INT8 calibration.
+    Calibrate(calibrate::CalibrateArgs),
 }
 
 /// Parses the command line, runs the subcommand, and returns the process's exit code.
@@ -117,6 +121,7 @@ pub fn main() -> ExitCode {
         Command::Tune(args) => tune::run(&args),
         Command::Track(args) => track::run(&args).map(|()| Exit::Success),
         Command::Dataset(args) => dataset::run(&args),
+        Command::Calibrate(args) => calibrate::run(&args),
     };
     exit_code(result)
 }

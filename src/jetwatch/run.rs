@@ -135,7 +135,7 @@ pub(super) fn finish(outcome: Outcome, stats: Option<&Path>) -> anyhow::Result<E
     }
     if let Some(recorded) = &report.recording {
         log::info!(
-            frames = recorded.frames, dropped = recorded.dropped, pictures = recorded.pictures;
+            frames = recorded.frames, dropped = recorded.dropped, images = recorded.images;
             "recorded to {} by {}",
             recorded.path.display(), recorded.encoder
         );

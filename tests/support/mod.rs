@@ -12,6 +12,8 @@ pub mod nsys_export;
 pub mod onnx_file;
 pub mod onnx_graph;
 pub mod onnx_message;
+pub mod paddle;
+pub mod paddle_detector;
 pub mod publish;
 pub mod rtsp;
 pub mod tensorrt;

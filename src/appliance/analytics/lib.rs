@@ -20,8 +20,8 @@ use std::time::{Duration, SystemTime};
 
 use jetwatch_config::{Point, SceneRules};
 use jetwatch_types::{
-    AnalyticsEvent, AnalyticsEventKind, Crossings, FrameMeta, Size, Track, TrackId, TrackState,
-    ZoneCount,
+    AnalyticsEvent, AnalyticsEventKind, Classes, Crossings, FrameMeta, Size, Track, TrackId,
+    TrackState, ZoneCount,
 };
 
 use self::clock::AnalyticsClock;
@@ -68,11 +68,11 @@ struct Object {
 }
 
 impl Analytics {
-    /// Creates the state of a scene without objects. `labels` are the network's, indexed by class. A class name of a rule that
-    /// is not in it never matches.
+    /// Creates the state of a scene without objects. `classes` are the network's. A name in a rule that is neither a label nor a
+    /// group never matches.
     #[must_use]
-    pub fn new(rules: &SceneRules, labels: &[String]) -> Self {
-        let objects = |names: &[String]| Objects::new(names, labels);
+    pub fn new(rules: &SceneRules, classes: &Classes) -> Self {
+        let objects = |names: &[String]| Objects::new(names, classes);
         Self {
             zone_objects: rules.zones.iter().map(|r| objects(&r.objects)).collect(),
             line_objects: rules.lines.iter().map(|r| objects(&r.objects)).collect(),
@@ -256,10 +256,11 @@ impl Analytics {
 }
 
 impl Objects {
-    fn new(names: &[String], labels: &[String]) -> Self {
-        let class = |label: &String| labels.iter().position(|other| other == label);
-        let classes = names.iter().filter_map(class).map(|class| class as u16);
-        Self((!names.is_empty()).then(|| classes.collect()))
+    fn new(names: &[String], classes: &Classes) -> Self {
+        // There are at most 10 000 labels.
+        let all = 0..classes.labels().len() as u16;
+        let is_named = |class: &u16| names.iter().any(|name| classes.includes(name, *class));
+        Self((!names.is_empty()).then(|| all.filter(is_named).collect()))
     }
 
     fn include(&self, class: u16) -> bool {

@@ -13,6 +13,7 @@ use jetwatch_types::{Side, SourceId, Xyxy};
 use super::*;
 
 mod course;
+mod groups;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -55,10 +56,9 @@ fn rules() -> SceneRules {
     }
 }
 
-fn labels() -> Vec<String> {
-    ["bicycle", "bus", "car", "person"]
-        .map(str::to_owned)
-        .into()
+fn classes() -> Classes {
+    let labels = ["bicycle", "bus", "car", "person"].map(str::to_owned);
+    Classes::new(&labels, &[])
 }
 
 /// One frame per second, of 100 × 100 pixels.
@@ -92,7 +92,7 @@ fn track(id: u64, x: f32, y: f32) -> Track {
 
 /// The analytics events of one object along its trajectory, with their seconds.
 fn walk(rules: &SceneRules, positions: &[(f32, f32)]) -> Vec<(u64, AnalyticsEventKind)> {
-    let mut scene = Analytics::new(rules, &labels());
+    let mut scene = Analytics::new(rules, &classes());
     let mut events = Vec::new();
     for (second, (x, y)) in positions.iter().enumerate() {
         scene.step(&meta(second as u64), &[track(1, *x, *y)], &mut events);
@@ -190,7 +190,7 @@ fn an_object_cut_off_by_the_image_edge_is_in_the_zones_that_reach_it() {
         [100.0, 100.0, 100.0, 100.0],
         [105.0, y, 115.0, 120.0],
     ] {
-        let mut scene = Analytics::new(&whole, &labels());
+        let mut scene = Analytics::new(&whole, &classes());
         let mut events = Vec::new();
         for second in 0..4 {
             let cut = Track {
@@ -206,7 +206,7 @@ fn an_object_cut_off_by_the_image_edge_is_in_the_zones_that_reach_it() {
 
 #[test]
 fn zones_are_counted_by_class_and_report_overcrowding() {
-    let mut scene = Analytics::new(&zones(), &labels());
+    let mut scene = Analytics::new(&zones(), &classes());
     let mut events = Vec::new();
     let other = Track {
         class: 1,
@@ -250,7 +250,7 @@ fn zones_are_counted_by_class_and_report_overcrowding() {
 
 #[test]
 fn overcrowding_ends_when_source_ends() {
-    let mut scene = Analytics::new(&zones(), &labels());
+    let mut scene = Analytics::new(&zones(), &classes());
     let mut events = Vec::new();
     let both = [track(1, 60.0, 50.0), track(2, 80.0, 50.0)];
     (0..4).for_each(|second| scene.step(&meta(second), &both, &mut events));
@@ -289,7 +289,7 @@ fn line_crossing_has_direction_and_ignores_paths_around_line_end() {
     ];
     assert_eq!(walk(&lines, &around), []);
 
-    let mut scene = Analytics::new(&lines, &labels());
+    let mut scene = Analytics::new(&lines, &classes());
     let mut events = Vec::new();
     for (second, x) in [40.0, 60.0, 60.0, 40.0, 40.0, 60.0, 60.0]
         .into_iter()
@@ -307,7 +307,7 @@ fn line_crossing_has_direction_and_ignores_paths_around_line_end() {
 
 #[test]
 fn analytics_clock_does_not_run_backwards() {
-    let mut scene = Analytics::new(&zones(), &labels());
+    let mut scene = Analytics::new(&zones(), &classes());
     let mut events = Vec::new();
     for second in [100, 101, 40, 41, 102, 103] {
         scene.step(&meta(second), &[track(1, 60.0, 50.0)], &mut events);
@@ -335,7 +335,7 @@ fn rules_apply_only_to_their_objects() {
     if let Some(rule) = &mut scene_rules.stationary {
         rule.objects = vec!["bus".to_owned()];
     }
-    let mut scene = Analytics::new(&scene_rules, &labels());
+    let mut scene = Analytics::new(&scene_rules, &classes());
     let mut events = Vec::new();
     for second in 0..12 {
         let x = if second < 2 { 40.0 } else { 60.0 };
@@ -402,7 +402,7 @@ proptest! {
         let mut rules = rules();
         rules.zones[0].inertia_frames = inertia;
         rules.lines[0].inertia_frames = inertia;
-        let mut scene = Analytics::new(&rules, &labels());
+        let mut scene = Analytics::new(&rules, &classes());
         let mut events = Vec::new();
         for (second, tracks) in frames.iter().enumerate() {
             scene.step(&meta(second as u64), tracks, &mut events);
@@ -453,14 +453,14 @@ proptest! {
             events
         };
         prop_assert_eq!(
-            run(&mut Analytics::new(&rules(), &labels())),
-            run(&mut Analytics::new(&rules(), &labels()))
+            run(&mut Analytics::new(&rules(), &classes())),
+            run(&mut Analytics::new(&rules(), &classes()))
         );
     }
     #[test]
     fn analytics_do_not_depend_on_track_order(frames in frames(), turns in any::<u64>()) {
         let mut events = [Vec::new(), Vec::new()];
-        let mut scenes = [(); 2].map(|()| Analytics::new(&rules(), &labels()));
+        let mut scenes = [(); 2].map(|()| Analytics::new(&rules(), &classes()));
         for (second, tracks) in frames.iter().enumerate() {
             let mut turned = tracks.clone();
             turned.rotate_left((turns >> (second % 32)) as usize % 3);

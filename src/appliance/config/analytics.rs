@@ -5,7 +5,10 @@
 
 use std::time::Duration;
 
+use jetwatch_types::Classes;
+
 use super::geometry::{Polygon, Segment};
+use super::groups::KeptLabels;
 use super::names::{self, NAME, is_name};
 use super::section::Section;
 use super::yaml::map::Map;
@@ -46,7 +49,7 @@ pub struct ZoneRule {
     /// As many objects as this are a crowd. Default: not reported.
     #[key(range = 1..=10_000, unit = "objects")]
     pub object_threshold: Option<u32>,
-    /// Labels of the objects that it is about. Default: all.
+    /// Labels, or names of groups, of the objects that it is about. Default: all.
     #[key(text = "a label")]
     pub objects: Vec<String>,
 }
@@ -71,7 +74,7 @@ pub struct LineRule {
     /// Consecutive frames in which an object must be on the other side before it has crossed.
     #[key(range = 1..=1000, unit = "frames", default = 3)]
     pub inertia_frames: u32,
-    /// Labels of the objects that it is about. Default: all.
+    /// Labels, or names of groups, of the objects that it is about. Default: all.
     #[key(text = "a label")]
     pub objects: Vec<String>,
 }
@@ -107,7 +110,7 @@ pub struct StationaryRule {
     /// Consecutive frames in which it must have moved before it is no longer at rest.
     #[key(range = 1..=1000, unit = "frames", default = 3)]
     pub inertia_frames: u32,
-    /// Labels of the objects that it is about. Default: all.
+    /// Labels, or names of groups, of the objects that it is about. Default: all.
     #[key(text = "a label")]
     pub objects: Vec<String>,
 }
@@ -163,15 +166,12 @@ fn check_overlaps(map: &Map<'_>) {
 
 /// Records rules about objects that the detector is configured to drop: they would never be true.
 pub(super) fn check_objects(sources: &[Map<'_>], detector: &Map<'_>) {
-    if !detector.has("classes") {
-        return;
-    }
-    let Some(kept) = detector.texts("classes").filter(|kept| !kept.is_empty()) else {
+    let Some(kept) = KeptLabels::of(detector) else {
         return;
     };
     let check = |map: &Map<'_>| {
         for label in map.texts("objects").into_iter().flatten() {
-            if !kept.contains(&label) {
+            if !kept.keeps(&label) {
                 let what = format!("`{label}` is not among detector.classes");
                 let hint = "add it there, or leave it out here";
                 map.invalid("objects", &what, Some(hint));
@@ -204,10 +204,10 @@ impl SceneRules {
             && self.stationary.is_none()
     }
 
-    /// Objects of the rules that are not among a network's labels, each with its key path below the source:
+    /// Objects of the rules that are neither labels of a network nor groups, each with its key path below the source:
     /// `zones[1].objects`. The labels are known only once the model is.
     #[must_use]
-    pub fn unknown_objects(&self, labels: &[String]) -> Vec<(String, &str)> {
+    pub fn unknown_objects(&self, classes: &Classes) -> Vec<(String, &str)> {
         let zones = self.zones.iter().map(|rule| &rule.objects);
         let lines = self.lines.iter().map(|rule| &rule.objects);
         let keys = zones.enumerate().map(|rule| ("zones", rule));
@@ -220,7 +220,7 @@ impl SceneRules {
         let single = stationary.map(|label| ("stationary.objects".to_owned(), label));
         listed
             .chain(single)
-            .filter(|(_, label)| !labels.contains(label))
+            .filter(|(_, label)| !classes.contains(label))
             .map(|(path, label)| (path, label.as_str()))
             .collect()
     }
@@ -248,12 +248,12 @@ mod tests {
             }),
             ..SceneRules::default()
         };
-        let labels = ["person".to_owned(), "car".to_owned()];
+        let classes = Classes::new(&["person".to_owned(), "car".to_owned()], &[]);
         let wanted = [
             ("lines[0].objects".to_owned(), "persons"),
             ("stationary.objects".to_owned(), "ship"),
         ];
-        assert_eq!(rules.unknown_objects(&labels), wanted);
+        assert_eq!(rules.unknown_objects(&classes), wanted);
         assert!(!rules.is_empty() && SceneRules::default().is_empty());
     }
 }

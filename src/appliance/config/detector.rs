@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use jetwatch_types::LabelGroup;
+
 use super::schema::{DefaultValue, ValueType};
 use super::section::{KeyValue, Section};
 use super::yaml::map::Map;
@@ -35,9 +37,11 @@ pub struct DetectorConfig {
     /// Boxes that overlap a better one of their class by more than this IOU are dropped. Default: the model's own.
     #[key(range = 0.0..=1.0)]
     pub nms_iou: Option<f32>,
-    /// Labels to keep. Default: all.
+    /// Labels to keep, or names of groups. Default: all.
     #[key(text = "a label of the model")]
     pub classes: Vec<String>,
+    /// Names for several labels each, such as `vehicle: [car, bus, truck]`. A name stands for its labels wherever a label may be given. Labels of one group are one class to the suppression of overlapping boxes and to the tracker, and counts are published for each group as well. A network need not have all labels of a group. Default: none.
+    pub groups: Vec<LabelGroup>,
     /// Maximum number of frames in one batch.
     #[key(range = 1..=MAX_BATCH_SIZE, unit = "frames", default = 1)]
     pub batch_size: usize,

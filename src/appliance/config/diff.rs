@@ -82,7 +82,7 @@ impl Config {
     }
 }
 
-fn keys_of_detector(now: &DetectorConfig, then: &DetectorConfig) -> [(&'static str, bool); 14] {
+fn keys_of_detector(now: &DetectorConfig, then: &DetectorConfig) -> [(&'static str, bool); 15] {
     [
         ("detector.backend", now.backend == then.backend),
         ("detector.model", now.model == then.model),
@@ -93,6 +93,7 @@ fn keys_of_detector(now: &DetectorConfig, then: &DetectorConfig) -> [(&'static s
         ),
         ("detector.nms_iou", now.nms_iou == then.nms_iou),
         ("detector.classes", now.classes == then.classes),
+        ("detector.groups", now.groups == then.groups),
         ("detector.batch_size", now.batch_size == then.batch_size),
         (
             "detector.batch_timeout_ms",
@@ -164,8 +165,9 @@ mod tests {
     #[test]
     fn restart_required_keys_are_listed() {
         let before = config(&source("a", ""), "");
-        let cases: [(&str, &[&str]); 6] = [
+        let cases: [(&str, &[&str]); 7] = [
             ("", &[]),
+            ("  groups: {vehicle: [car]}\n", &["detector.groups"]),
             ("log:\n  level: debug\n", &[]),
             ("tune:\n  clocks: max\n", &[]),
             ("  batch_size: 4\n", &["detector.batch_size"]),

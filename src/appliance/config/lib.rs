@@ -17,6 +17,7 @@ mod detector;
 mod diff;
 mod error;
 mod geometry;
+mod groups;
 mod json_schema;
 mod key_spans;
 mod load;

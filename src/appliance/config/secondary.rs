@@ -6,6 +6,7 @@ use std::time::Duration;
 use jetwatch_types::Size;
 
 use super::detector::{MAX_BATCH_SIZE, PRECISION};
+use super::groups::KeptLabels;
 use super::names::{self, NAME, is_name};
 use super::redact::redact;
 use super::schema::ValueType;
@@ -64,7 +65,7 @@ struct OnKeys {
     /// Run on the findings of this other network: on the boxes of a detector, or on the objects to which a classifier gives one of the classes. Default: on tracked objects.
     #[key(text = "the name of another secondary network")]
     secondary: Option<String>,
-    /// Labels of the objects. Default: all.
+    /// Labels of the objects, or names of the detector's groups. Default: all.
     #[key(text = "a label of the detector or of that other network")]
     classes: Vec<String>,
 }
@@ -214,7 +215,9 @@ fn check_circles(maps: &[Map<'_>], names: &[Option<String>], parents: &[Option<O
 
 /// Records labels that the detector finds but does not keep.
 fn check_labels(map: &Map<'_>, detector: &Map<'_>) {
-    let kept = detector.texts("classes").unwrap_or_default();
+    let Some(kept) = KeptLabels::of(detector) else {
+        return;
+    };
     let Some(on) = map.section("on") else {
         return;
     };
@@ -222,7 +225,7 @@ fn check_labels(map: &Map<'_>, detector: &Map<'_>) {
         return;
     };
     for class in classes {
-        if !kept.is_empty() && !kept.contains(&class) {
+        if !kept.keeps(&class) {
             let what = format!("detector.classes does not keep `{}`", redact(&class));
             list.report(&what, None, Some("add it there".to_owned()));
         }

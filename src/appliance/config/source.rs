@@ -7,6 +7,7 @@ use jetwatch_types::Region;
 use super::analytics::SceneRules;
 use super::camera_keys::{self, CsiKeys, LocalCameraKeys, RtspKeys, V4l2Keys};
 use super::detector::Interval;
+use super::groups::KeptLabels;
 use super::names::{self, NAME, is_name};
 use super::roi::parse_region;
 use super::section::{KeyValue, Section};
@@ -60,7 +61,7 @@ pub struct SourceConfig {
     /// Detections of this source below this score are dropped, after the network: it can be stricter than detector.score_threshold, not weaker. Default: the detector's.
     #[key(range = 0.0..=1.0)]
     pub score_threshold: Option<f32>,
-    /// Labels of this source to keep, of those that the detector gives. Default: all of them.
+    /// Labels of this source to keep, or names of groups, of those that the detector gives. Default: all of them.
     #[key(text = "a label of the model")]
     pub classes: Vec<String>,
     /// Frames that skip the network after each one that goes through it, or adaptive. Default: detector.interval.
@@ -206,7 +207,7 @@ pub(super) fn check_names(maps: &[Map<'_>]) {
 /// What a source keeps of the detections must be something that the detector gives.
 pub(super) fn check_filters(maps: &[Map<'_>], detector: &Map<'_>) {
     let least = detector.number("score_threshold");
-    let given = detector.texts("classes").unwrap_or_default();
+    let kept = KeptLabels::of(detector);
     for map in maps {
         if let (Some(own), Some(least)) = (map.number("score_threshold"), least)
             && own < least
@@ -223,7 +224,7 @@ pub(super) fn check_filters(maps: &[Map<'_>], detector: &Map<'_>) {
         let labels = map.texts("classes").unwrap_or_default();
         for label in labels
             .iter()
-            .filter(|label| !given.is_empty() && !given.contains(label))
+            .filter(|label| kept.as_ref().is_some_and(|kept| !kept.keeps(label)))
         {
             let what = format!(
                 "`{label}` is not in detector.classes, which leaves it out for every source"

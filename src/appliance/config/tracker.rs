@@ -30,7 +30,7 @@ pub struct TrackerConfig {
     /// Further frames for which a lost track is kept: a new one that begins at its predicted place, by its motion and size, continues it under its id.
     #[key(range = 0..=100_000, unit = "frames", default = 0)]
     pub reassociate_frames: u32,
-    /// Whether a detection of another class may continue a track.
+    /// Whether a detection of another class may continue a track. same: only of its class, or of another one of its group in detector.groups; any: of every class.
     #[key(default = "same")]
     pub class_match: ClassMatch,
     /// Detections below this score start no new track. Weaker ones, down to the detector's score_threshold and min_score, continue a track: what keeps an object is less than what starts it.
@@ -177,7 +177,7 @@ pub enum CameraMotionModel {
 /// Which classes may be paired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Words)]
 pub enum ClassMatch {
-    /// Only the track's own class.
+    /// Only the track's own class, and the classes of its group.
     Same,
     /// Any class; the track takes the class of the newest detection.
     Any,

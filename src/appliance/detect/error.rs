@@ -60,6 +60,22 @@ pub enum DetectError {
         /// Number of labels of the model.
         count: usize,
     },
+    /// A group in `detector.groups` of which the model has no label.
+    #[error(
+        "detector.groups.{group}: the model has none of its labels ({}), expected at least one; {}",
+        labels.join(", "),
+        suggestion(near, *count)
+    )]
+    EmptyGroup {
+        /// Name of the group.
+        group: String,
+        /// Its labels.
+        labels: Vec<String>,
+        /// Similar labels of the model.
+        near: Vec<String>,
+        /// Number of labels of the model.
+        count: usize,
+    },
     /// ONNX Runtime refuses the network.
     #[error(
         "{} cannot load {}: {reason}; the network may be damaged, or need a newer ONNX Runtime",
@@ -230,6 +246,7 @@ impl DetectError {
             | Self::Runtime(_)
             | Self::NoRuntime { .. }
             | Self::UnknownClass { .. }
+            | Self::EmptyGroup { .. }
             | Self::Load { .. }
             | Self::NoCudaProvider { .. }
             | Self::Tensor { .. }
@@ -270,7 +287,9 @@ fn is_installation(error: &CudaError) -> bool {
         | CudaError::NoDevice
         | CudaError::NoSuchDevice { .. }
         | CudaError::Ptx { .. } => true,
-        CudaError::OutOfMemory { .. } | CudaError::Call { .. } => false,
+        CudaError::OutOfMemory { .. } | CudaError::HostCallInGraph | CudaError::Call { .. } => {
+            false
+        }
     }
 }
 

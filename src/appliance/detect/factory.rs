@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::decode::DecodeParams;
 use super::engines::EngineState;
+use super::labels::grouped;
 use super::model::ModelSpec;
 use super::onnx::{OnnxModel, SessionSettings};
 use super::scripted::{self, ScriptedDetector};
@@ -13,14 +14,14 @@ use super::{ClassFilter, DetectError, Detector};
 use jetwatch_config::{Backend, DetectorConfig, ScriptedConfig};
 use jetwatch_nvidia::surface::SurfaceReader;
 use jetwatch_telemetry::Recorder;
-use jetwatch_types::{Frame, Placement, Size};
+use jetwatch_types::{Classes, Frame, Placement, Size};
 
 /// A checked detector configuration, from which each worker makes its own [`Detector`].
 ///
 /// It holds one open network per worker until the workers take them.
 pub struct DetectorFactory {
     backend: LoadedBackend,
-    labels: Arc<[String]>,
+    classes: Arc<Classes>,
     params: DecodeParams,
     batch_size: usize,
     recorder: Recorder,
@@ -55,13 +56,13 @@ pub fn load_with_progress(
     recorder: &Recorder,
     notify: &dyn Fn(EngineState),
 ) -> Result<DetectorFactory, DetectError> {
-    let (kind, labels, [score_threshold, nms_iou], max_detections) =
+    let (kind, classes, [score_threshold, nms_iou], max_detections) =
         match (config.backend, &config.model) {
             (Backend::Scripted, _) => {
-                let labels: Arc<[String]> = scripted::LABELS.map(str::to_owned).into();
+                let classes = grouped(&scripted::LABELS.map(str::to_owned), &config.groups)?;
                 (
                     LoadedBackend::Scripted(config.scripted.clone()),
-                    labels,
+                    classes,
                     [0.0, 1.0],
                     usize::MAX,
                 )
@@ -70,8 +71,8 @@ pub fn load_with_progress(
             (backend, Some(folder)) => {
                 let spec = ModelSpec::load(folder)?;
                 // Checked before the file is read and hashed, so that a wrong label is reported at once.
-                ClassFilter::new(&spec.labels, &config.classes)?;
-                let labels = spec.labels.clone().into();
+                let classes = grouped(&spec.labels, &config.groups)?;
+                ClassFilter::with_groups(&classes, &config.classes)?;
                 let own = [spec.score_threshold, spec.nms_iou];
                 let max_detections = spec.max_detections;
                 let kind = match backend {
@@ -79,34 +80,35 @@ pub fn load_with_progress(
                     Backend::Onnx => onnx(spec, config)?,
                     _ => auto_backend(spec, config, notify)?,
                 };
-                (kind, labels, own, max_detections)
+                (kind, classes, own, max_detections)
             }
         };
     let params = DecodeParams {
         score_threshold: config.score_threshold.unwrap_or(score_threshold),
         nms_iou: config.nms_iou.unwrap_or(nms_iou),
         max_detections,
-        filter: ClassFilter::new(&labels, &config.classes)?,
+        filter: ClassFilter::with_groups(&classes, &config.classes)?,
     };
     Ok(DetectorFactory {
         backend: kind,
-        labels,
+        classes: Arc::new(classes),
         params,
         batch_size: config.batch_size,
         recorder: recorder.clone(),
     })
 }
 
-/// Labels that the detector of `config` will have, by [`Detection::class`](jetwatch_types::Detection::class).
+/// Classes that the detector of `config` will have.
 ///
 /// # Errors
-/// The configuration names no model, or its `model.yaml` cannot be read.
-pub fn labels(config: &DetectorConfig) -> Result<Vec<String>, DetectError> {
-    match (config.backend, &config.model) {
-        (Backend::Scripted, _) => Ok(scripted::LABELS.map(str::to_owned).into()),
-        (_, None) => Err(DetectError::NoModel),
-        (_, Some(folder)) => Ok(ModelSpec::load(folder)?.labels),
-    }
+/// The configuration names no model, its `model.yaml` cannot be read, or it has none of the labels of a group.
+pub fn classes(config: &DetectorConfig) -> Result<Classes, DetectError> {
+    let labels = match (config.backend, &config.model) {
+        (Backend::Scripted, _) => scripted::LABELS.map(str::to_owned).into(),
+        (_, None) => return Err(DetectError::NoModel),
+        (_, Some(folder)) => ModelSpec::load(folder)?.labels,
+    };
+    grouped(&labels, &config.groups)
 }
 
 fn onnx(spec: ModelSpec, config: &DetectorConfig) -> Result<LoadedBackend, DetectError> {
@@ -161,10 +163,22 @@ fn auto_backend(
 }
 
 impl DetectorFactory {
+    /// Labels and groups of the classes.
+    #[must_use]
+    pub fn classes(&self) -> &Arc<Classes> {
+        &self.classes
+    }
+
     /// Names of the classes, by [`Detection::class`](jetwatch_types::Detection::class).
     #[must_use]
-    pub fn labels(&self) -> &Arc<[String]> {
-        &self.labels
+    pub fn labels(&self) -> &[String] {
+        self.classes.labels()
+    }
+
+    /// IOU above which the lower-scored of two boxes of one class is dropped, 0 to 1.
+    #[must_use]
+    pub fn nms_iou(&self) -> f32 {
+        self.params.nms_iou
     }
 
     /// Size of the network's input in pixels. Sources scale their images for it.
@@ -283,6 +297,13 @@ impl DetectorFactory {
         let (params, recorder) = (self.params.clone(), self.recorder.clone());
         match &self.backend {
             LoadedBackend::Onnx(model) => {
+                if let Some(detector) = model.gpu_detector(&params, &recorder) {
+                    let detector = detector?;
+                    if worker == 0 {
+                        self.warn_about_single_frame_runs(detector.frames_per_run());
+                    }
+                    return Ok(Box::new(detector));
+                }
                 let detector = model.detector(params, recorder)?;
                 // Logged once, not by every worker.
                 if worker == 0 {
@@ -365,6 +386,7 @@ mod tests {
             score_threshold: None,
             nms_iou: None,
             classes: Vec::new(),
+            groups: Vec::new(),
             batch_size: 1,
             batch_timeout: Duration::from_millis(10),
             interval: Interval::Frames(0),

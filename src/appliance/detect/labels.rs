@@ -1,6 +1,7 @@
 //! Filters classes by label, and suggests labels for unknown ones. Pure.
 
 use super::DetectError;
+use jetwatch_types::{Classes, LabelGroup};
 
 /// The classes to keep, from the labels in `detector.classes`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,21 +16,31 @@ impl ClassFilter {
     /// # Errors
     /// A label is not in `labels`. The error lists similar ones.
     pub fn new(labels: &[String], wanted: &[String]) -> Result<Self, DetectError> {
+        Self::with_groups(&Classes::new(labels, &[]), wanted)
+    }
+
+    /// As [`new`](Self::new); `wanted` may also have names of groups, which keep all of their labels.
+    ///
+    /// # Errors
+    /// A name is neither a label nor a group. The error lists similar ones.
+    pub fn with_groups(classes: &Classes, wanted: &[String]) -> Result<Self, DetectError> {
         if wanted.is_empty() {
             return Ok(Self {
                 accepted: Box::default(),
             });
         }
-        let unknown = |label: &String| !labels.contains(label);
-        if let Some(label) = wanted.iter().find(|label| unknown(label)) {
+        if let Some(name) = wanted.iter().find(|name| !classes.contains(name)) {
             return Err(DetectError::UnknownClass {
-                label: label.clone(),
-                near: suggest_labels(labels, label),
-                count: labels.len(),
+                label: name.clone(),
+                near: suggest_labels(&classes.names(), name),
+                count: classes.labels().len(),
             });
         }
+        let is_wanted = |class| wanted.iter().any(|name| classes.includes(name, class));
+        // There are at most 10 000 labels.
+        let count = classes.labels().len() as u16;
         Ok(Self {
-            accepted: labels.iter().map(|label| wanted.contains(label)).collect(),
+            accepted: (0..count).map(is_wanted).collect(),
         })
     }
 
@@ -41,6 +52,32 @@ impl ClassFilter {
             .copied()
             .unwrap_or(self.accepted.is_empty())
     }
+}
+
+/// The classes of a network with these labels and the configured `groups`.
+///
+/// # Errors
+/// The network has none of the labels of a group. The error lists similar ones.
+pub(super) fn grouped(labels: &[String], groups: &[LabelGroup]) -> Result<Classes, DetectError> {
+    let is_known = |group: &LabelGroup| labels.iter().any(|label| group.includes(label));
+    let Some(group) = groups.iter().find(|group| !is_known(group)) else {
+        return Ok(Classes::new(labels, groups));
+    };
+    let mut near: Vec<String> = Vec::new();
+    for wanted in &group.labels {
+        for label in suggest_labels(labels, wanted) {
+            if !near.contains(&label) {
+                near.push(label);
+            }
+        }
+    }
+    near.truncate(3);
+    Err(DetectError::EmptyGroup {
+        group: group.name.clone(),
+        labels: group.labels.clone(),
+        near,
+        count: labels.len(),
+    })
 }
 
 /// At most three labels similar to `wanted`, nearest first.
@@ -87,6 +124,42 @@ mod tests {
             [0, 1, 2, 3].map(|class| filter.accepts(class)),
             [true, false, true, false]
         );
+    }
+
+    #[test]
+    fn group_keeps_all_its_labels_and_a_group_without_any_is_an_error() {
+        let group = |name: &str, labels: &[&str]| LabelGroup {
+            name: name.to_owned(),
+            labels: names(labels),
+        };
+        let labels = names(&["person", "car", "bus"]);
+        let groups = [group("vehicle", &["car", "bus", "motorcycle"])];
+        let classes = grouped(&labels, &groups).expect("it has two of them");
+        let filter = ClassFilter::with_groups(&classes, &names(&["vehicle"])).expect("a group");
+        assert_eq!(
+            [0, 1, 2].map(|class| filter.accepts(class)),
+            [false, true, true]
+        );
+        let error = ClassFilter::with_groups(&classes, &names(&["vehicles"]))
+            .expect_err("neither label nor group")
+            .to_string();
+        assert!(error.contains("did you mean vehicle?"), "{error}");
+        let cases = [
+            (
+                group("pet", &["kitten", "hamster"]),
+                "detector.groups.pet: the model has none of its labels (kitten, hamster), expected at least one; \
+                 the model's 3 labels are in its model.yaml",
+            ),
+            (
+                group("people", &["persons", "pedestrian"]),
+                "detector.groups.people: the model has none of its labels (persons, pedestrian), expected at least one; \
+                 did you mean person?",
+            ),
+        ];
+        for (group, wanted) in cases {
+            let error = grouped(&labels, &[group]).expect_err(wanted).to_string();
+            assert_eq!(error, wanted);
+        }
     }
 
     #[test]

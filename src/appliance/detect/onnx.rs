@@ -13,7 +13,9 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::decode::DecodeParams;
 use super::decoders::{DType, OutputDecoder, TensorView};
+use super::gpu_detector::GpuDetector;
 use super::model::{InputSpec, ModelFile, ModelSpec};
+use super::onnx_cuda::CudaModel;
 use super::ort_session::{self, OrtSession, Provider};
 use super::postprocess::{Postprocessor, run_chunked};
 use super::shared_model::SharedModel;
@@ -36,6 +38,8 @@ pub struct OnnxModel {
     settings: SessionSettings,
     /// Set when the network is opened for the first time.
     batch_axis: OnceLock<BatchAxis>,
+    /// Set when everything around the network runs on the GPU, too; the sessions here are then unused.
+    gpu: Option<CudaModel>,
     /// Open sessions that no worker has taken yet, with the decoders of their outputs.
     ready: Mutex<Vec<(OrtSession, Box<dyn OutputDecoder>)>>,
 }
@@ -88,8 +92,24 @@ impl OnnxModel {
             provider,
             settings,
             batch_axis: OnceLock::new(),
+            gpu: None,
             ready: Mutex::default(),
         };
+        if wants_cuda && (has_cuda || Device::open(0).is_ok_and(|device| device.is_double())) {
+            let path = file.path.clone();
+            match CudaModel::open(&environment, &spec, path, &bytes, &settings, workers) {
+                Ok(gpu) => {
+                    // The GPU's sessions read their own copies of the network.
+                    let mut on_gpu = model(Provider::Cuda, SharedModel::unoptimized(Vec::new()));
+                    on_gpu.batch_axis = OnceLock::from(gpu.batch_axis());
+                    on_gpu.gpu = Some(gpu);
+                    return Ok(on_gpu);
+                }
+                Err(reason) => log::info!(
+                    "images are converted on the CPU and copied for every run of the CUDA provider: {reason}"
+                ),
+            }
+        }
         if wants_cuda {
             let on_gpu = model(Provider::Cuda, SharedModel::unoptimized(bytes.clone()));
             match on_gpu.open_all(workers) {
@@ -152,6 +172,18 @@ impl OnnxModel {
     #[must_use]
     pub fn runs_single_frames(&self) -> bool {
         self.batch_axis.get() == Some(&BatchAxis::One)
+    }
+
+    /// Takes an execution whose tensors stay on the GPU; `None` when the network does not run like that. Beyond the number of
+    /// workers that the model was loaded for, another one is opened.
+    pub fn gpu_detector(
+        &self,
+        params: &DecodeParams,
+        recorder: &Recorder,
+    ) -> Option<Result<GpuDetector, DetectError>> {
+        let gpu = self.gpu.as_ref()?;
+        let detector = gpu.detector(params.clone(), recorder.clone());
+        Some(detector.map_err(|error| load_error(&self.file, &self.library, &error)))
     }
 
     /// Takes an open session. Beyond the number of workers that the model was loaded for, another one is opened.
@@ -276,7 +308,7 @@ impl Detector for OnnxDetector {
     }
 }
 
-fn load_error(file: &ModelFile, library: &Path, error: &ort::Error) -> DetectError {
+fn load_error(file: &ModelFile, library: &Path, error: &dyn std::fmt::Display) -> DetectError {
     DetectError::Load {
         path: file.path.clone(),
         library: library.to_owned(),
@@ -296,7 +328,7 @@ fn infer_error(batch: usize, error: &ort::Error) -> DetectError {
 }
 
 /// The inputs or the outputs of the network as ONNX Runtime reports them.
-fn tensors(outlets: &[Outlet]) -> Vec<TensorInfo> {
+pub(super) fn tensors(outlets: &[Outlet]) -> Vec<TensorInfo> {
     let element = |ty: &TensorElementType| match ty {
         TensorElementType::Float32 => Element::Supported(DType::F32),
         TensorElementType::Int32 => Element::Supported(DType::I32),

@@ -7,28 +7,28 @@ mod engine_io;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 
 use super::decode::DecodeParams;
-use super::decoders::{DType, OutputDecoder, TensorView};
+use super::decoders::OutputDecoder;
 use super::engines::{self, EngineCache, EngineSpec, EngineState, Gpu};
-use super::model::{InputSpec, ModelSpec};
+use super::gpu_detector::{self, GpuDetector};
+use super::model::ModelSpec;
 use super::ort_session::RunShape;
-use super::postprocess::{Postprocessor, run_chunked};
+use super::postprocess::Postprocessor;
 use super::signature::{self, BatchAxis};
-use super::{DetectError, Detector, check_size};
+use super::{DetectError, gpu_plan};
 use jetwatch_config::DetectorConfig;
 use jetwatch_nvidia::cuda::Device;
 pub use jetwatch_nvidia::session::LayerTime;
-use jetwatch_nvidia::session::{GpuTimes, InferenceSession, LetterboxRect, Plan};
-use jetwatch_nvidia::surface::{Surface, SurfaceError, SurfaceReader};
+use jetwatch_nvidia::session::{InferenceSession, Plan};
+use jetwatch_nvidia::surface::{SurfaceError, SurfaceReader};
 use jetwatch_nvidia::tensorrt::{self, Engine, Runtime, TensorMode};
-use jetwatch_telemetry::{Recorder, Stage};
-use jetwatch_types::{Detection, Frame, Letterbox};
+use jetwatch_telemetry::Recorder;
+use jetwatch_types::Frame;
 
-use engine_io::{max_batch, output_shapes, session_plan, tensors_of};
+use engine_io::{max_batch, output_shapes, sizes_bytes, tensors_of};
 
 /// An engine that fits a model, and the GPU to run it.
 pub struct TensorRtModel {
@@ -74,9 +74,9 @@ impl TensorRtModel {
         config: &DetectorConfig,
         notify: &dyn Fn(EngineState),
     ) -> Result<Self, DetectError> {
-        // The driver first: most machines without TensorRT lack it too, and this check is faster.
-        let device = engines::device()?;
+        // The library first: without it there is no use for the driver, which takes 4 MiB of memory once it is opened.
         let library = engines::open_library(config.tensorrt.library.as_deref())?;
+        let device = engines::device()?;
         let engine_spec = EngineSpec::new(config, &spec, &library, Gpu::from_device(&device))?;
         let settings = &config.tensorrt;
         let cache = EngineCache::new(&settings.engines);
@@ -128,7 +128,7 @@ impl TensorRtModel {
         // Created once here, so that an unsupported output is reported before memory is allocated.
         signature::create_decoder(&spec, file.path, &shapes, slots)?;
         let model = Self {
-            plan: session_plan(&engine, &spec, &shapes, slots),
+            plan: gpu_plan::image_plan(&spec, sizes_bytes(&engine, &spec), &shapes, slots),
             spec,
             precision: file.precision.to_owned(),
             batch_size,
@@ -197,19 +197,21 @@ impl TensorRtModel {
         &self,
         params: DecodeParams,
         recorder: Recorder,
-    ) -> Result<TensorRtDetector, DetectError> {
+    ) -> Result<GpuDetector, DetectError> {
         let execution = self.acquire()?;
         let output_decoder = self.create_decoder()?;
-        Ok(TensorRtDetector {
+        let kinds = self.shapes.iter().map(|shape| shape.element).collect();
+        let postprocessor = Postprocessor::new(&self.spec, output_decoder, params);
+        let input = self.spec.input.clone();
+        let batch_size = self.batch_size;
+        Ok(GpuDetector::new(
             execution,
-            kinds: self.shapes.iter().map(|shape| shape.element).collect(),
-            postprocessor: Postprocessor::new(&self.spec, output_decoder, params),
-            letterboxes: Vec::with_capacity(self.slots),
-            input: self.spec.input.clone(),
-            slots: self.slots,
-            batch_size: self.batch_size,
+            kinds,
+            postprocessor,
+            input,
+            batch_size,
             recorder,
-        })
+        ))
     }
 
     fn create_decoder(&self) -> Result<Box<dyn OutputDecoder>, DetectError> {
@@ -229,7 +231,7 @@ impl TensorRtModel {
         let mut execution = self.acquire()?;
         execution.measure_layers()?;
         for frame in frames.iter().cycle().take(runs) {
-            write(&self.spec.input, &mut execution, 0, frame)?;
+            gpu_detector::write(&self.spec.input, &mut execution, 0, frame)?;
             execution.run(1)?;
         }
         Ok(execution.layer_times())
@@ -256,113 +258,8 @@ impl TensorRtModel {
     }
 }
 
-/// Runs one worker's execution.
-pub struct TensorRtDetector {
-    execution: InferenceSession,
-    /// Types of the outputs in the layout's order.
-    kinds: Vec<DType>,
-    postprocessor: Postprocessor,
-    /// Letterboxes of the frames of the current run.
-    letterboxes: Vec<Letterbox>,
-    input: InputSpec,
-    slots: usize,
-    batch_size: usize,
-    recorder: Recorder,
-}
-
-impl TensorRtDetector {
-    /// Runs the engine once for at most `slots` frames.
-    fn run(&mut self, frames: &[Frame], results: &mut [Vec<Detection>]) -> Result<(), DetectError> {
-        let Self {
-            execution,
-            kinds,
-            postprocessor,
-            letterboxes,
-            input,
-            recorder,
-            ..
-        } = self;
-        letterboxes.clear();
-        {
-            let _range = recorder.range(Stage::Tensor, frames.len());
-            for (index, frame) in frames.iter().enumerate() {
-                letterboxes.push(write(input, execution, index, frame)?);
-            }
-        }
-        {
-            let _range = recorder.range(Stage::Infer, frames.len());
-            let times = execution.run(frames.len())?;
-            record(recorder, frames.len(), &times);
-        }
-        let _range = recorder.range(Stage::Decode, frames.len());
-        let mut outputs = [TensorView::F32(&[]); super::decoders::spec::MAX_TENSORS];
-        let outputs = &mut outputs[..kinds.len()];
-        for (index, (output, kind)) in outputs.iter_mut().zip(kinds.iter()).enumerate() {
-            *output = match kind {
-                DType::F32 => TensorView::F32(execution.output_f32(index)),
-                DType::I32 => TensorView::I32(execution.output_i32(index)),
-                DType::I64 => TensorView::I64(execution.output_i64(index)),
-            };
-        }
-        postprocessor.process(frames, letterboxes, outputs, results)
-    }
-}
-
-impl Detector for TensorRtDetector {
-    fn detect(
-        &mut self,
-        batch: &[Frame],
-        results: &mut Vec<Vec<Detection>>,
-    ) -> Result<(), DetectError> {
-        let (max_frames, slots) = (self.batch_size, self.slots);
-        self.postprocessor.begin_batch();
-        run_chunked(batch, results, max_frames, slots, |frames, results| {
-            self.run(frames, results)
-        })
-    }
-
-    fn embeddings(&self) -> &[Arc<[f32]>] {
-        self.postprocessor.embeddings()
-    }
-}
-
-/// Uploads a frame's image into slot `index`, or binds it in place, and returns its letterbox in the tensor.
-fn write(
-    input: &InputSpec,
-    execution: &mut InferenceSession,
-    index: usize,
-    frame: &Frame,
-) -> Result<Letterbox, DetectError> {
-    let letterbox = check_size(frame, input.size, input.placement)?;
-    let inner = LetterboxRect {
-        width: letterbox.inner.width,
-        height: letterbox.inner.height,
-        left: letterbox.left,
-        top: letterbox.top,
-    };
-    match frame.image.handle::<Surface>() {
-        Some(surface) => execution.bind_surface(index, inner, surface.clone())?,
-        None => execution.upload_image(index, inner, |row| frame.image.row(row))?,
-    }
-    Ok(letterbox)
-}
-
 /// Whether an NVIDIA profiler receives NVTX ranges: it sets the path of its library before the process starts.
 fn is_profiled() -> bool {
     let names = ["NVTX_INJECTION64_PATH", "NVTX_INJECTION32_PATH"];
     names.iter().any(|name| std::env::var_os(name).is_some())
-}
-
-/// Records the GPU times of a run of `count` frames.
-fn record(recorder: &Recorder, count: usize, times: &GpuTimes) {
-    let Some(stages) = &times.stages else { return };
-    let stages: [(Stage, Duration); 4] = [
-        (Stage::GpuCopyIn, stages.copy_in),
-        (Stage::GpuTensor, stages.preprocess),
-        (Stage::GpuNetwork, stages.network),
-        (Stage::GpuCopyOut, stages.copy_out),
-    ];
-    for (stage, time) in stages {
-        recorder.record(stage, count, time);
-    }
 }

@@ -5,6 +5,7 @@
 //! - [`tensorrt`]: TensorRT 8.5 to 11 and TensorRT-RTX, whose C++ objects are called through tables of their virtual methods.
 //! - [`cuda`]: the GPU: memory, streams, graphs, and the kernel that converts images to tensors.
 //! - [`session`]: one worker's inference session on the GPU, for any network.
+//! - [`onnx`]: ONNX Runtime's CUDA provider as the network of such a session.
 //! - [`surface`]: images in NVMM, the memory of Jetson's video engines, read by the GPU without a copy.
 //! - [`loopback`]: a network that returns its input, to test and measure all of that.
 
@@ -12,6 +13,7 @@
 
 pub mod cuda;
 pub mod loopback;
+pub mod onnx;
 pub mod session;
 mod shared_library;
 pub mod surface;

@@ -22,7 +22,7 @@ pub use timing::{GpuTimes, LayerTime, StageTimes};
 
 pub(crate) use enqueue::Enqueue;
 
-use super::cuda::{CudaError, Device};
+use super::cuda::{CudaError, Device, Stream};
 use super::surface::Surface;
 use contexts::ContextPool;
 use submission::Submission;
@@ -45,13 +45,24 @@ impl InferenceSession {
         plan: &Plan,
     ) -> Result<Self, SessionError> {
         plan.check()?;
-        let submission = Submission::new(device, plan)?;
+        Self::in_stream(Arc::new(Stream::new(device)?), network, plan)
+    }
+
+    /// As [`new`](Self::new) with all work in `stream`, which nothing else uses.
+    pub(crate) fn in_stream(
+        stream: Arc<Stream>,
+        network: Box<dyn Enqueue>,
+        plan: &Plan,
+    ) -> Result<Self, SessionError> {
+        plan.check()?;
+        let device = Arc::clone(stream.device());
+        let submission = Submission::new(stream, plan)?;
         Ok(Self {
             contexts: ContextPool::new(network, &submission, plan.graphs)?,
             submission,
             batch: plan.batch,
             count: 0,
-            device: Arc::clone(device),
+            device,
         })
     }
 
@@ -199,6 +210,17 @@ impl InferenceSession {
     #[must_use]
     pub fn output_i64(&self, tensor: usize) -> &[i64] {
         as_numbers(self.output(tensor))
+    }
+
+    /// Whether the next run of `count` images is one launch of a CUDA graph.
+    #[must_use]
+    pub fn is_recorded(&self, count: usize) -> bool {
+        self.contexts.is_recorded(count)
+    }
+
+    /// Makes all further runs go call by call instead of as graphs.
+    pub fn stop_recording(&mut self) {
+        self.contexts.eager();
     }
 
     /// Shows each layer of the network as an NVTX range in a profiler.

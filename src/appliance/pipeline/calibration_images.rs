@@ -132,7 +132,7 @@ impl CalibrationInput for CalibrationImages {
         self.end()?;
         if self.delivered == 0 {
             return Err(format!(
-                "found {written} pictures that can be read, expected at least {}, one batch; give a folder with some hundred JPEG or \
+                "found {written} images that can be read, expected at least {}, one batch; give a folder with some hundred JPEG or \
                  PNG files that look like what the cameras see",
                 self.batch
             ));
@@ -208,7 +208,7 @@ mod tests {
         let mut input = CalibrationImages::start(folder.path(), &spec, 2).expect("it starts");
         let error = input.next_batch().expect_err("one is too few");
         assert!(
-            error.starts_with("found 1 pictures that can be read, expected at least 2"),
+            error.starts_with("found 1 images that can be read, expected at least 2"),
             "{error}"
         );
         let gone = folder.path().join("gone");

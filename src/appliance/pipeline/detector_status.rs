@@ -62,7 +62,7 @@ impl<'c> DetectorStatusPublisher<'c> {
     pub(super) fn into_sinks(self, detector: &DetectorFactory) -> Result<Sinks, PipelineError> {
         let mut sinks = match self.sinks.into_inner() {
             Some(sinks) => sinks,
-            None => Sinks::start(self.config, detector.labels(), self.heartbeats)?,
+            None => Sinks::start(self.config, detector.classes(), self.heartbeats)?,
         };
         sinks.publish(&DetectorStatus::Ready {
             runs: detector.describe(),
@@ -126,8 +126,8 @@ impl<'c> DetectorStatusPublisher<'c> {
     fn publish(&self, status: &DetectorStatus) {
         let mut sinks = self.sinks.borrow_mut();
         if sinks.is_none() {
-            let labels = detect::labels(&self.config.detector).unwrap_or_default();
-            match Sinks::start(self.config, &labels, self.heartbeats) {
+            let classes = detect::classes(&self.config.detector).unwrap_or_default();
+            match Sinks::start(self.config, &classes, self.heartbeats) {
                 Ok(started) => *sinks = Some(started),
                 // The start reports the error once the detector is loaded.
                 Err(error) => log::debug!("the engine's state cannot be published yet: {error}"),

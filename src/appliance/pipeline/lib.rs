@@ -17,6 +17,7 @@ mod error;
 mod failure;
 mod health;
 mod infer;
+mod labels;
 mod nvmm;
 mod options;
 mod outputs;
@@ -47,6 +48,7 @@ pub use batcher::{Batcher, QueuedFrame};
 pub use calibration_images::CalibrationImages;
 pub use control::ConfigLoader;
 pub use error::PipelineError;
+pub use labels::{missing_group_labels, unknown_labels};
 pub use options::{
     DetectorContext, DetectorDecorator, HandlerDecorator, Options, Outcome, PipelineObserver,
 };
@@ -56,7 +58,7 @@ pub use report::{RunReport, SourceReport};
 pub use secondary::{PreparedSecondary, all_networks, gives_embeddings, prepare_secondary};
 pub use sources::needs_gstreamer;
 pub use threads::{join, spawn};
-pub use track::{FrameCallback, SINK_CLOSE_TIMEOUT, unknown_labels};
+pub use track::{FrameCallback, SINK_CLOSE_TIMEOUT};
 
 use control::Control;
 use failure::FirstFailure;

@@ -21,7 +21,7 @@ pub(super) fn nvmm_reader(
     }
     match prepared.surfaces(Some(release.major)) {
         Ok(Some(surfaces)) => {
-            log::info!("pictures scaled by the VIC stay in NVMM, where the GPU reads them");
+            log::info!("images scaled by the VIC stay in NVMM, where the GPU reads them");
             Some(surfaces)
         }
         Ok(None) => None,

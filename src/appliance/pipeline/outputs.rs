@@ -7,6 +7,7 @@ use jetwatch_publish::{
     DetectorStatus, EmbeddedBroker, JsonLinesSink, MqttSink, Publication, Sink,
 };
 use jetwatch_telemetry::Heartbeats;
+use jetwatch_types::Classes;
 
 use super::PipelineError;
 
@@ -20,11 +21,11 @@ impl Sinks {
     /// Starts the broker and the sinks of the configuration.
     pub(super) fn start(
         config: &Config,
-        labels: &[String],
+        classes: &Classes,
         heartbeats: &Heartbeats,
     ) -> Result<Self, PipelineError> {
         let broker = embedded_broker(config)?;
-        let sinks = start_sinks(config, labels, broker.as_ref(), heartbeats)?;
+        let sinks = start_sinks(config, classes, broker.as_ref(), heartbeats)?;
         Ok(Self { sinks, broker })
     }
 
@@ -63,7 +64,7 @@ pub fn embedded_broker(config: &Config) -> Result<Option<EmbeddedBroker>, Pipeli
 /// A sink cannot be started.
 pub fn start_sinks(
     config: &Config,
-    labels: &[String],
+    classes: &Classes,
     broker: Option<&EmbeddedBroker>,
     heartbeats: &Heartbeats,
 ) -> Result<Vec<Box<dyn Sink>>, PipelineError> {
@@ -73,7 +74,7 @@ pub fn start_sinks(
         sinks.push(Box::new(MqttSink::start_with_heartbeat(
             &mqtt,
             &config.device,
-            labels,
+            classes,
             heartbeats,
         )?));
     }
@@ -81,7 +82,7 @@ pub fn start_sinks(
         sinks.push(Box::new(JsonLinesSink::start_with_heartbeat(
             json_lines,
             &config.device,
-            labels,
+            classes,
             heartbeats,
         )?));
     }

@@ -19,7 +19,7 @@ use jetwatch_source::{
 };
 use jetwatch_telemetry::{Heartbeats, Recorder, StopToken};
 use jetwatch_track::{TrackEventGenerator, Tracker};
-use jetwatch_types::{ImageBudget, OverflowPolicy, Placement, Size, SourceId};
+use jetwatch_types::{Classes, ImageBudget, OverflowPolicy, Placement, Size, SourceId};
 
 use super::PipelineError;
 use super::batcher::Batcher;
@@ -58,7 +58,9 @@ pub(super) struct SourceDefaults {
     /// Size of the network's input, in pixels.
     pub(super) input: Size,
     pub(super) placement: Placement,
-    pub(super) labels: Vec<String>,
+    pub(super) classes: Arc<Classes>,
+    /// IOU above which the detector drops one of two boxes of a class.
+    pub(super) nms_iou: f32,
     pub(super) image_size: ImageSize,
     /// The full image of skipped frames.
     pub(super) skipped_full_image: FullImage,
@@ -110,9 +112,9 @@ impl Sources {
         &self.running
     }
 
-    /// The labels of the detector.
-    pub(super) fn labels(&self) -> &[String] {
-        &self.defaults.labels
+    /// The labels of the detector and their groups.
+    pub(super) fn classes(&self) -> &Classes {
+        &self.defaults.classes
     }
 
     /// DOT graphs of the sources.
@@ -162,7 +164,7 @@ impl Sources {
             id,
             source: Box::new(tracked_source),
             overlay: Box::new(
-                Overlay::new(&self.defaults.labels)
+                Overlay::new(self.defaults.classes.labels())
                     .with_rules(&source.rules)
                     .with_roi(source.roi),
             ),
@@ -299,12 +301,13 @@ impl Sources {
         source: &SourceConfig,
     ) -> Result<TrackedSource, PipelineError> {
         let update_interval = config.publish.update_interval;
+        let classes = &self.defaults.classes;
         let tracked = TrackedSource::new(
             &source.name,
-            tracker(config, source),
+            tracker(config, source).with_classes(Arc::clone(classes)),
             TrackEventGenerator::new(update_interval),
-            SourceAnalytics::new(source, &self.defaults.labels, update_interval),
-            DetectionFilter::new(source, &self.defaults.labels)?,
+            SourceAnalytics::new(source, classes, update_interval),
+            DetectionFilter::new(source, classes, self.defaults.nms_iou)?,
         );
         Ok(match config.tracker.camera_motion {
             CameraMotionModel::Off => tracked,

@@ -20,6 +20,7 @@ use super::detector_status::DetectorStatusPublisher;
 use super::failure::FirstFailure;
 use super::health::ServiceNotifier;
 use super::infer::{BatchSettings, InferContext, InferWorker, ResultQueue};
+use super::labels::{missing_group_labels, unknown_labels};
 use super::outputs::Sinks;
 use super::secondary::{
     AppearanceContext, AppearanceWorker, PreparedSecondary, SecondaryInference, SecondaryWorker,
@@ -29,9 +30,7 @@ use super::sources::{SourceDefaults, Sources, max_skipped, needs_gstreamer};
 use super::stats::StatsCollector;
 use super::sysmon::SystemMonitor;
 use super::threads::{ThreadGroup, spawn};
-use super::track::{
-    SourceTable, TrackInput, TrackStage, control_channel, input_channel, unknown_labels,
-};
+use super::track::{SourceTable, TrackInput, TrackStage, control_channel, input_channel};
 use super::{
     DetectorContext, Options, Pipeline, PipelineError, RECORDING_CLOSE_TIMEOUT, Threads, nvmm,
     workers,
@@ -82,7 +81,7 @@ impl Pipeline {
 
         let track_stage = TrackStage {
             sources: SourceTable::default(),
-            labels: detector.labels().to_vec(),
+            classes: Arc::clone(detector.classes()),
             sinks,
             secondary,
             batcher: Arc::clone(&batcher),
@@ -105,7 +104,8 @@ impl Pipeline {
         let defaults = SourceDefaults {
             input: detector.input_size(),
             placement: detector.placement(),
-            labels: detector.labels().to_vec(),
+            classes: Arc::clone(detector.classes()),
+            nms_iou: detector.nms_iou(),
             image_size: options.image_size,
             skipped_full_image,
             image_budget: image_budget.clone(),
@@ -336,16 +336,19 @@ impl Models {
             let model = detector.model().to_owned();
             return Err(PipelineError::DetectorEmbeddings { model });
         }
-        let unknown = unknown_labels(config, detector.labels());
+        let unknown = unknown_labels(config, detector.classes());
         if !unknown.is_empty() {
             return Err(ConfigError::new(unknown).into());
+        }
+        for missing in missing_group_labels(config, detector.classes()) {
+            log::warn!("{missing}");
         }
         // After the detector, which frees much memory on this thread's heap: the registry of GStreamer fits into it.
         if config.sources.iter().any(needs_gstreamer) {
             source::gst::init(&config.log.gst_debug)?;
         }
         // The first network that cannot work is the error; the others are logged.
-        let mut secondary = prepare_secondary(config, detector.labels()).map_err(|problems| {
+        let mut secondary = prepare_secondary(config, detector.classes()).map_err(|problems| {
             let (first, others) = *problems;
             for other in others {
                 log::error!("{other}");

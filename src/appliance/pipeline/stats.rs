@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use jetwatch_platform::SensorSnapshot;
 use jetwatch_platform::throttling::Cause;
@@ -133,14 +133,15 @@ impl StatsCollector {
 
     /// Adds a source; sources are added in the order of their ids.
     pub(super) fn add_source(&self, name: &str, counters: Arc<SourceCounters>) {
-        self.lock()
+        self.state
+            .lock()
             .sources
             .push(Source::new(name.to_owned(), counters));
     }
 
     /// Removes a source from the messages.
     pub(super) fn remove_source(&self, id: SourceId) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let source = &mut state.sources[id.index()];
         source.is_removed = true;
         source.state = SourceState::Ended;
@@ -151,7 +152,7 @@ impl StatsCollector {
     pub(super) fn frame_done(&self, meta: &FrameMeta, tracks: usize, skipped: bool) {
         let now = Instant::now();
         let latency = now.saturating_duration_since(meta.received_at);
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.frames += 1;
         state.skipped += u64::from(skipped);
         state.first_frame_at.get_or_insert(meta.received_at);
@@ -186,7 +187,7 @@ impl StatsCollector {
 
     /// Events were published.
     pub(super) fn add_events(&self, count: usize) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.events += count as u64;
         state.first_event_at.get_or_insert_with(Instant::now);
     }
@@ -199,7 +200,7 @@ impl StatsCollector {
         throttled_times: u64,
         read_in: Duration,
     ) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let base = match state.machine.take() {
             Some((_, base)) => base,
             None => Arc::clone(&readings),
@@ -216,7 +217,7 @@ impl StatsCollector {
 
     /// The state of a source changed.
     pub(super) fn source_state(&self, id: SourceId, new: SourceState) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let source = &mut state.sources[id.index()];
         source.state = new;
         if new != SourceState::Online {
@@ -226,14 +227,14 @@ impl StatsCollector {
 
     /// For each source: whether its first frame was processed, or none will be.
     pub(super) fn first_frames(&self) -> Vec<bool> {
-        let sources = &self.lock().sources;
+        let sources = &self.state.lock().sources;
         let is_done = |source: &Source| source.done > 0 || source.state == SourceState::Ended;
         sources.iter().map(is_done).collect()
     }
 
     /// The numbers since the last call, for a `stats` message; begins a new interval.
     pub(super) fn stats(&self, messages: SinkCounts) -> Stats {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let stats = self.collect(&state, messages);
         state.interval = self.snapshot(&state);
         if let Some((machine, base)) = &mut state.machine {
@@ -247,7 +248,7 @@ impl StatsCollector {
 
     /// The numbers since the last `stats` message, without beginning a new interval.
     pub(super) fn progress(&self) -> Stats {
-        self.collect(&self.lock(), SinkCounts::default())
+        self.collect(&self.state.lock(), SinkCounts::default())
     }
 
     fn collect(&self, state: &State, messages: SinkCounts) -> Stats {
@@ -289,7 +290,7 @@ impl StatsCollector {
 
     /// The whole run after the warm-up.
     pub(super) fn report(&self, messages: SinkCounts) -> RunReport {
-        let state = self.lock();
+        let state = self.state.lock();
         let now = self.snapshot(&state);
         let end = state.last_frame_at.unwrap_or(now.at).max(state.base.at);
         let seconds = end.duration_since(state.base.at).as_secs_f64();
@@ -377,10 +378,6 @@ impl StatsCollector {
             to.inferred.saturating_sub(from.inferred),
             (to.infer_ms - from.infer_ms).max(0.0) / 1e3,
         ) * self.workers as f64
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::{PublishError, Subscriber, Topics};
 use jetwatch_config::MqttConfig;
+use jetwatch_types::Classes;
 
 /// Interval between connection attempts.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
@@ -31,7 +32,7 @@ impl CommandListener {
         device: &str,
         on_payload: impl Fn(Vec<u8>) + Send + 'static,
     ) -> Result<Self, PublishError> {
-        let topic = Topics::new(&config.prefix, device, &[])
+        let topic = Topics::new(&config.prefix, device, &Classes::default())
             .command()
             .to_owned();
         let (config, stop) = (config.clone(), Arc::new(AtomicBool::new(false)));

@@ -16,12 +16,13 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, bounded};
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex};
 
 use self::line_writer::{FileOutput, LineWriter, Output};
 use super::{Encoder, Publication, PublishError, Sink, SinkCounts, Timestamp};
 use jetwatch_config::JsonLinesConfig;
 use jetwatch_telemetry::{self as telemetry, Heartbeat, Heartbeats, thread_names};
+use jetwatch_types::Classes;
 
 /// Lines queued for the disk before the oldest are dropped: about 10 MB of events.
 const QUEUE_LINES: usize = 10_000;
@@ -68,10 +69,15 @@ impl JsonLinesSink {
         device: &str,
         labels: &[String],
     ) -> Result<Self, PublishError> {
-        Self::start_with_heartbeat(config, device, labels, &Heartbeats::default())
+        Self::start_with_heartbeat(
+            config,
+            device,
+            &Classes::new(labels, &[]),
+            &Heartbeats::default(),
+        )
     }
 
-    /// As [`JsonLinesSink::start`], with the thread's heartbeat among `heartbeats`: a disk that does not respond is a stall, a
+    /// As [`JsonLinesSink::start`], with groups of labels, and the thread's heartbeat among `heartbeats`: a disk that does not respond is a stall, a
     /// pipe without a reader is not.
     ///
     /// # Errors
@@ -79,7 +85,7 @@ impl JsonLinesSink {
     pub fn start_with_heartbeat(
         config: &JsonLinesConfig,
         device: &str,
-        labels: &[String],
+        classes: &Classes,
         heartbeats: &Heartbeats,
     ) -> Result<Self, PublishError> {
         let (output, name) = match &config.path {
@@ -97,14 +103,14 @@ impl JsonLinesSink {
         let heartbeat = output
             .is_regular()
             .then(|| heartbeats.register("json-lines"));
-        Self::start_with(output, name, device, labels, heartbeat)
+        Self::start_with(output, name, device, classes, heartbeat)
     }
 
     fn start_with(
         output: impl Output + Send + 'static,
         name: String,
         device: &str,
-        labels: &[String],
+        classes: &Classes,
         heartbeat: Option<Heartbeat>,
     ) -> Result<Self, PublishError> {
         let shared = Arc::new(Shared::default());
@@ -128,7 +134,7 @@ impl JsonLinesSink {
                 source,
             })?;
         Ok(Self {
-            encoder: Encoder::new(device, labels),
+            encoder: Encoder::new(device, classes),
             shared,
             thread: Some(thread),
             ended,
@@ -136,7 +142,7 @@ impl JsonLinesSink {
     }
 
     fn shut_down(&mut self, deadline: Duration) {
-        self.shared.lock().closing = true;
+        self.shared.state.lock().closing = true;
         self.shared.changed.notify_all();
         let Some(thread) = self.thread.take() else {
             return;
@@ -144,7 +150,7 @@ impl JsonLinesSink {
         // The thread never sends: the channel disconnects when the thread ends.
         if self.ended.recv_timeout(deadline) == Err(crossbeam_channel::RecvTimeoutError::Timeout) {
             log::warn!(thread = "json-lines"; "did not stop within {:.1} s; abandoned", deadline.as_secs_f32());
-            let mut state = self.shared.lock();
+            let mut state = self.shared.state.lock();
             state.drop_queue();
             return;
         }
@@ -172,7 +178,7 @@ fn open(path: &Path) -> Result<FileOutput, PublishError> {
 
 impl Sink for JsonLinesSink {
     fn publish(&mut self, record: &Publication<'_>) {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         self.encoder.encode(record, Timestamp::now(), |json| {
             state.accepted += 1;
             if state.closed_by_reader {
@@ -193,7 +199,7 @@ impl Sink for JsonLinesSink {
     }
 
     fn counts(&self) -> SinkCounts {
-        let state = self.shared.lock();
+        let state = self.shared.state.lock();
         SinkCounts {
             accepted: state.accepted,
             delivered: state.delivered,
@@ -204,7 +210,7 @@ impl Sink for JsonLinesSink {
     }
 
     fn is_closed_by_reader(&self) -> bool {
-        self.shared.lock().closed_by_reader
+        self.shared.state.lock().closed_by_reader
     }
 
     fn close(mut self: Box<Self>, deadline: Duration) -> SinkCounts {
@@ -218,12 +224,6 @@ impl Drop for JsonLinesSink {
         if self.thread.is_some() {
             self.shut_down(Duration::from_millis(500));
         }
-    }
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
     }
 }
 
@@ -253,7 +253,7 @@ impl<O: Output> Writer<O> {
             self.heartbeat.iter().for_each(Heartbeat::busy);
             let result = self.lines.write(&buffer);
             self.heartbeat.iter().for_each(Heartbeat::idle);
-            let mut state = shared.lock();
+            let mut state = shared.state.lock();
             let count = std::mem::take(&mut state.writing);
             match result {
                 Ok(()) => {
@@ -284,7 +284,7 @@ impl<O: Output> Writer<O> {
     /// Waits for lines and takes what fits one write. Returns false when the sink is closed and the queue is empty.
     fn next_batch(&self, buffer: &mut Vec<u8>) -> bool {
         buffer.clear();
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         while state.queue.is_empty() {
             if state.closing {
                 return false;
@@ -319,7 +319,7 @@ impl<O: Output> Writer<O> {
                 );
             }
         }
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         let is_open = |state: &mut State| !state.closing;
         let changed = &self.shared.changed;
         changed.wait_while_for(&mut state, is_open, RETRY_WAIT);

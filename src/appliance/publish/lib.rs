@@ -78,6 +78,17 @@ pub enum Publication<'a> {
         /// Capture time of the frame that changed it.
         at: SystemTime,
     },
+    /// The number of active tracks of one group of labels changed.
+    GroupCount {
+        /// Name of the source.
+        source: &'a str,
+        /// Name of the group.
+        group: &'a str,
+        /// Active tracks now.
+        count: usize,
+        /// Capture time of the frame that changed it.
+        at: SystemTime,
+    },
     /// Analytics events of one frame of one source.
     Analytics {
         /// Name of the source.

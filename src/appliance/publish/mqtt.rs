@@ -42,6 +42,7 @@ use super::{
 };
 use jetwatch_config::MqttConfig;
 use jetwatch_telemetry::{self as telemetry, Heartbeat, Heartbeats, thread_names};
+use jetwatch_types::Classes;
 
 /// Part of the closing deadline reserved for the disconnect and for the end of the thread.
 const SHUTDOWN_RESERVE: Duration = Duration::from_millis(200);
@@ -187,20 +188,25 @@ impl MqttSink {
         device: &str,
         labels: &[String],
     ) -> Result<Self, PublishError> {
-        Self::start_with_heartbeat(config, device, labels, &Heartbeats::default())
+        Self::start_with_heartbeat(
+            config,
+            device,
+            &Classes::new(labels, &[]),
+            &Heartbeats::default(),
+        )
     }
 
-    /// As [`MqttSink::start`], with the thread's heartbeat among `heartbeats`. An unavailable or slow broker is no stall.
+    /// As [`MqttSink::start`], with groups of labels, and the thread's heartbeat among `heartbeats`. An unavailable or slow broker is no stall.
     ///
     /// # Errors
     /// No thread can be started.
     pub fn start_with_heartbeat(
         config: &MqttConfig,
         device: &str,
-        labels: &[String],
+        classes: &Classes,
         heartbeats: &Heartbeats,
     ) -> Result<Self, PublishError> {
-        let topics = Topics::new(&config.prefix, device, labels);
+        let topics = Topics::new(&config.prefix, device, classes);
         let mut outbox = Outbox::new(config.queue_messages);
         // Set first, so that it is sent first on every connection.
         outbox.set_internal_state(Message {
@@ -238,7 +244,7 @@ impl MqttSink {
             })?;
         Ok(Self {
             shared,
-            encoder: Encoder::new(device, labels),
+            encoder: Encoder::new(device, classes),
             topics,
             present: HashSet::new(),
             is_cleanup_pending: false,
@@ -280,6 +286,14 @@ impl MqttSink {
                     count: 0,
                     at: SystemTime::now(),
                 }),
+                Cleanup::ZeroGroupCount { source, group } => {
+                    self.publish(&Publication::GroupCount {
+                        source: &source,
+                        group: &group,
+                        count: 0,
+                        at: SystemTime::now(),
+                    });
+                }
                 Cleanup::MarkEnded { source } => {
                     self.publish(&Publication::Source {
                         source: &source,
@@ -333,7 +347,9 @@ impl Sink for MqttSink {
         };
         match record {
             // A bare integer, as Frigate and Home Assistant's sensors have it.
-            Publication::Count { count, .. } => push(count.to_string().as_bytes()),
+            Publication::Count { count, .. } | Publication::GroupCount { count, .. } => {
+                push(count.to_string().as_bytes())
+            }
             _ => self.encoder.encode(record, Timestamp::now(), push),
         }
         // Without a connection the thread does not wait for messages; a new connection checks for them first.

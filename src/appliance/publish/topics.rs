@@ -15,6 +15,7 @@
 //! <prefix>/<device>/<source>/zones/<zone> JSON, kind `zone`                               retained, QoS 1
 //! <prefix>/<device>/<source>/lines/<line> JSON, kind `line`                               retained, QoS 1
 //! <prefix>/<device>/<source>/counts/<label> number of active tracks, a bare integer       retained, QoS 1
+//! <prefix>/<device>/<source>/groups/<group> the same for a group of labels                retained, QoS 1
 //! ```
 //!
 //! In a topic, a label's blanks and the characters that MQTT reserves (`/`, `+`, `#`) become `_`. A label that would share
@@ -24,6 +25,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::Publication;
+use jetwatch_types::Classes;
 
 /// Delivery guarantee of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +44,7 @@ pub(crate) struct MessageTopic {
     /// `kind` of the messages.
     pub kind: &'static str,
     /// Levels below `<prefix>/<device>`; `<source>` stands for the name of the source, and the other `<…>` for that of a
-    /// zone, a line or a label.
+    /// zone, a line, a label or a group.
     pub levels: &'static str,
     /// Delivery guarantee.
     pub delivery: Delivery,
@@ -52,6 +54,8 @@ const EVENT: MessageTopic = MessageTopic::new("event", "<source>/events", Delive
 const DETECTIONS: MessageTopic =
     MessageTopic::new("detections", "<source>/detections", Delivery::AtMostOnce);
 const COUNT: MessageTopic = MessageTopic::new("count", "<source>/counts/<label>", Delivery::State);
+const GROUP_COUNT: MessageTopic =
+    MessageTopic::new("group_count", "<source>/groups/<group>", Delivery::State);
 const ANALYTICS: MessageTopic =
     MessageTopic::new("analytics", "<source>/analytics", Delivery::AtLeastOnce);
 const ZONE: MessageTopic = MessageTopic::new("zone", "<source>/zones/<zone>", Delivery::State);
@@ -64,8 +68,19 @@ const REPLY: MessageTopic = MessageTopic::new("reply", "command/reply", Delivery
 const STATS: MessageTopic = MessageTopic::new("stats", "stats", Delivery::AtMostOnce);
 
 /// The topics of all kinds of messages.
-pub(crate) const MESSAGE_TOPICS: [MessageTopic; 12] = [
-    EVENT, DETECTIONS, COUNT, ANALYTICS, ZONE, LINE, SOURCE, DETECTOR, THROTTLING, RELOAD, REPLY,
+pub(crate) const MESSAGE_TOPICS: [MessageTopic; 13] = [
+    EVENT,
+    DETECTIONS,
+    COUNT,
+    GROUP_COUNT,
+    ANALYTICS,
+    ZONE,
+    LINE,
+    SOURCE,
+    DETECTOR,
+    THROTTLING,
+    RELOAD,
+    REPLY,
     STATS,
 ];
 
@@ -111,6 +126,8 @@ pub struct Topics {
     stats: Arc<str>,
     /// Last topic level of each known label.
     levels: HashMap<String, String>,
+    /// Names of the groups, which are topic levels.
+    groups: Vec<String>,
     sources: HashMap<String, SourceTopics>,
 }
 
@@ -136,6 +153,13 @@ pub(super) enum RetainedTopic<'t> {
         /// The label, as the model has it.
         label: &'t str,
     },
+    /// A count of a group.
+    GroupCount {
+        /// The name of its source.
+        source: &'t str,
+        /// Its name; `None`: the configuration has no such group.
+        group: Option<&'t str>,
+    },
 }
 
 #[derive(Debug)]
@@ -147,16 +171,17 @@ struct SourceTopics {
     /// By the name of the rule, which is unique among a source's.
     rules: HashMap<String, Arc<str>>,
     counts: HashMap<String, Arc<str>>,
+    groups: HashMap<String, Arc<str>>,
 }
 
 impl Topics {
-    /// Topics below `<prefix>/<device>` for a model with these labels. `prefix` may have several levels; it was checked with the configuration.
+    /// Topics below `<prefix>/<device>` for a model with these classes. `prefix` may have several levels; it was checked with the configuration.
     #[must_use]
-    pub fn new(prefix: &str, device: &str, labels: &[String]) -> Self {
+    pub fn new(prefix: &str, device: &str, classes: &Classes) -> Self {
         let base = format!("{prefix}/{}", level(device));
         let mut reserved: HashSet<String> = HashSet::new();
         let mut levels = HashMap::new();
-        for label in labels {
+        for label in classes.labels() {
             if levels.contains_key(label) {
                 continue;
             }
@@ -176,6 +201,7 @@ impl Topics {
             stats: STATS.of_device(&base),
             base,
             levels,
+            groups: classes.groups().to_vec(),
             sources: HashMap::new(),
         }
     }
@@ -194,8 +220,8 @@ impl Topics {
 
     /// Filters for all topics of sources with retained values; other topics match them, too.
     #[must_use]
-    pub(super) fn retained_filters(&self) -> [String; 4] {
-        ["+/+", "+/counts/+", "+/zones/+", "+/lines/+"]
+    pub(super) fn retained_filters(&self) -> [String; 5] {
+        ["+/+", "+/counts/+", "+/groups/+", "+/zones/+", "+/lines/+"]
             .map(|levels| format!("{}/{levels}", self.base))
     }
 
@@ -225,6 +251,11 @@ impl Topics {
                 let (label, _) = self.levels.iter().find(|(_, level)| *level == last)?;
                 Some(RetainedTopic::Count { source, label })
             }
+            [source, "groups", last] => {
+                let group = self.groups.iter().find(|group| *group == last);
+                let group = group.map(String::as_str);
+                Some(RetainedTopic::GroupCount { source, group })
+            }
             _ => None,
         }
     }
@@ -238,6 +269,9 @@ impl Topics {
             }
             Publication::Source { source, .. } => (Arc::clone(&self.source(source).status), SOURCE),
             Publication::Count { source, label, .. } => (self.count(source, label), COUNT),
+            Publication::GroupCount { source, group, .. } => {
+                (self.group_count(source, group), GROUP_COUNT)
+            }
             Publication::Analytics { source, .. } => {
                 (Arc::clone(&self.source(source).analytics), ANALYTICS)
             }
@@ -252,7 +286,7 @@ impl Topics {
         (topic, spec.delivery)
     }
 
-    /// Removes a source; returns the topics of its counts, zones and lines, whose values are stale.
+    /// Removes a source; returns the topics of its counts, groups, zones and lines, whose values are stale.
     pub fn remove_source(&mut self, source: &str) -> impl Iterator<Item = Arc<str>> {
         let topics = self.sources.remove(source);
         let values = |topics: SourceTopics| {
@@ -260,6 +294,7 @@ impl Topics {
                 .rules
                 .into_values()
                 .chain(topics.counts.into_values())
+                .chain(topics.groups.into_values())
         };
         topics.into_iter().flat_map(values)
     }
@@ -275,6 +310,7 @@ impl Topics {
                 analytics: ANALYTICS.path(&self.base, &source, ""),
                 rules: HashMap::new(),
                 counts: HashMap::new(),
+                groups: HashMap::new(),
             };
             self.sources.insert(name.to_owned(), topics);
         }
@@ -308,6 +344,16 @@ impl Topics {
         self.source(source)
             .counts
             .insert(label.to_owned(), Arc::clone(&topic));
+        topic
+    }
+
+    fn group_count(&mut self, source: &str, group: &str) -> Arc<str> {
+        if let Some(topic) = self.source(source).groups.get(group) {
+            return Arc::clone(topic);
+        }
+        let topic = GROUP_COUNT.path(&self.base, &level(source), &level(group));
+        let known = &mut self.source(source).groups;
+        known.insert(group.to_owned(), Arc::clone(&topic));
         topic
     }
 }
@@ -360,7 +406,7 @@ mod tests {
             "zones",
         ];
         let labels: Vec<String> = labels.iter().map(|&label| label.to_owned()).collect();
-        let mut topics = Topics::new("jetwatch", "gate", &labels);
+        let mut topics = Topics::new("jetwatch", "gate", &Classes::new(&labels, &[]));
         let expected = [
             "person",
             "traffic_light",
@@ -395,7 +441,7 @@ mod tests {
 
     #[test]
     fn each_record_has_its_topic_and_delivery() {
-        let mut topics = Topics::new("site/jetwatch", "a+b", &[]);
+        let mut topics = Topics::new("site/jetwatch", "a+b", &Classes::default());
         assert_eq!(&**topics.status(), "site/jetwatch/a_b/status");
         let state = Publication::Source {
             source: "cam",
@@ -407,6 +453,20 @@ mod tests {
             topics.resolve(&state),
             ("site/jetwatch/a_b/cam/status".into(), Delivery::State)
         );
+        let group = Publication::GroupCount {
+            source: "cam",
+            group: "vehicle",
+            count: 2,
+            at: SystemTime::UNIX_EPOCH,
+        };
+        let wanted: Arc<str> = "site/jetwatch/a_b/cam/groups/vehicle".into();
+        for _ in ["built", "from the cache"] {
+            assert_eq!(
+                topics.resolve(&group),
+                (Arc::clone(&wanted), Delivery::State)
+            );
+        }
+        assert!(topics.remove_source("cam").any(|topic| topic == wanted));
         let stats = Stats::default();
         let (topic, delivery) = topics.resolve(&Publication::Stats(&stats));
         assert_eq!(

@@ -14,19 +14,19 @@ use std::time::{Duration, Instant, SystemTime};
 
 use self::body::{
     AttributeBody, CountBody, DetectionsBody, DetectorBody, EmbeddingBody, EventBody, FrameBody,
-    SecondaryBody, SourceBody, SourceStatsBody, StageBody, StatsBody, TrackBody,
+    GroupCountBody, SecondaryBody, SourceBody, SourceStatsBody, StageBody, StatsBody, TrackBody,
 };
 use self::machine::{MachineBody, ThrottlingBody, causes};
 pub(crate) use self::schema::version;
 pub use self::schema::{message_page, message_schema};
 pub(crate) use self::value::{Device, Utc};
 use self::value::{
-    EventId, Label, Latency, SourceName, TrackNumber, finite, milliseconds, rounded,
+    EventId, Group, Label, Latency, SourceName, TrackNumber, finite, milliseconds, rounded,
 };
 use self::words::{DetectorState, ThrottlingType};
 use super::{DetectorStatus, Publication, Stats};
 use jetwatch_platform::throttling::ThrottleEvent;
-use jetwatch_types::{FrameMeta, Size, Track, TrackEvent};
+use jetwatch_types::{Classes, FrameMeta, Size, Track, TrackEvent};
 
 /// Version of the messages: increased when subscribers have to change; new fields do not count.
 pub const SCHEMA_VERSION: u32 = 2;
@@ -55,17 +55,17 @@ impl Timestamp {
 #[derive(Debug)]
 pub struct Encoder {
     device: String,
-    labels: Vec<String>,
+    classes: Classes,
     buffer: Vec<u8>,
 }
 
 impl Encoder {
-    /// An encoder for a device whose model has these labels, in the order of their class numbers.
+    /// An encoder for a device whose model has these classes.
     #[must_use]
-    pub fn new(device: &str, labels: &[String]) -> Self {
+    pub fn new(device: &str, classes: &Classes) -> Self {
         Self {
             device: device.to_owned(),
-            labels: labels.to_vec(),
+            classes: classes.clone(),
             buffer: Vec::with_capacity(2048),
         }
     }
@@ -122,6 +122,24 @@ impl Encoder {
                     device: Device(&self.device),
                     source: SourceName(source),
                     label: Label(label),
+                    count: *count,
+                    changed_at: Utc(*at),
+                };
+                write(&mut buffer, &body);
+                each(&buffer);
+            }
+            Publication::GroupCount {
+                source,
+                group,
+                count,
+                at,
+            } => {
+                let body = GroupCountBody {
+                    version: SCHEMA_VERSION,
+                    kind: "group_count",
+                    device: Device(&self.device),
+                    source: SourceName(source),
+                    group: Group(group),
                     count: *count,
                     changed_at: Utc(*at),
                 };
@@ -297,6 +315,7 @@ impl Encoder {
             },
             track_id: TrackNumber(event.after.id.0),
             label: self.label(event.after.class),
+            group: self.group(event.after.class),
             started_at: Utc(event.started_at),
             frame_at: Utc(event.frame_at),
             ended_at: event.ended_at.map(Utc),
@@ -327,6 +346,7 @@ impl Encoder {
         TrackBody {
             track_id: TrackNumber(track.id.0),
             label: self.label(track.class),
+            group: self.group(track.class),
             state: track.state.into(),
             score: rounded(track.score, 1e4),
             top_score: rounded(track.top_score, 1e4),
@@ -343,8 +363,12 @@ impl Encoder {
     /// The label of a class. A class beyond the labels cannot come from a checked model; it is shown as such, since a
     /// message that names no class would hide the mistake.
     fn label(&self, class: u16) -> Label<'_> {
-        let label = self.labels.get(usize::from(class));
-        Label(label.map_or("(class without label)", String::as_str))
+        Label(self.classes.label(class).unwrap_or("(class without label)"))
+    }
+
+    /// The group of a class.
+    fn group(&self, class: u16) -> Option<Group<'_>> {
+        self.classes.group(class).map(Group)
     }
 
     fn stats<'a>(&'a self, stats: &'a Stats, now: Timestamp) -> StatsBody<'a> {

@@ -51,7 +51,7 @@ pub struct RecordingReport {
     /// Frames not drawn because the recording was behind or had failed, or because their source had gone offline.
     pub dropped: u64,
     /// Images in the file: one per frame, or fewer when several sources share them.
-    pub pictures: u64,
+    pub images: u64,
 }
 
 /// Result of a recording.
@@ -215,7 +215,7 @@ impl Recording {
                 encoder: self.choice.encoder.element,
                 frames: drawn.frames,
                 dropped: self.offered - drawn.frames,
-                pictures: drawn.images,
+                images: drawn.images,
             },
             failure: drawn.failure,
         }

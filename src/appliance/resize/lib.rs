@@ -1,9 +1,13 @@
-//! Scaling of `BGRx` images on the CPU, with vector instructions where the CPU has them (AVX2, NEON).
+//! Scaling of images on the CPU to `BGRx`, with vector instructions where the CPU has them (AVX2, NEON).
 //!
 //! For what the hardware scalers of a platform do not serve: crops for secondary networks, which are small, many and all of
-//! different size, and sources without a GStreamer pipeline.
+//! different size, and sources without a GStreamer pipeline. [`I420Scaler`] scales what video decoders on the CPU deliver.
 
-use fast_image_resize::images::{TypedImage, TypedImageRef};
+mod i420;
+
+pub use i420::{I420Scaler, Plane, YuvColors};
+
+use fast_image_resize::images::TypedImage;
 use fast_image_resize::pixels::U8x4;
 use fast_image_resize::{FilterType, ResizeAlg, ResizeOptions};
 use jetwatch_types::{Crop, Image, PIXEL_BYTES, Size};
@@ -22,7 +26,7 @@ pub enum Filter {
 #[derive(Debug, Default)]
 pub struct Resizer {
     scaler: fast_image_resize::Resizer,
-    /// Rows of a part without what lies between them.
+    /// The pixels to scale, in rows without padding.
     packed: Vec<u8>,
 }
 
@@ -38,7 +42,9 @@ impl Resizer {
         filter: Filter,
         result: &mut [u8],
     ) {
-        scale_packed(&mut self.scaler, pixels, from, to, filter, result);
+        self.packed.clear();
+        self.packed.extend_from_slice(pixels);
+        self.scale_packed(from, to, filter, result);
     }
 
     /// Scales the part `part` of `image` to `to`, in packed rows.
@@ -59,53 +65,41 @@ impl Resizer {
         for y in part.top..part.top + part.size.height {
             self.packed.extend_from_slice(&image.row(y)[row.clone()]);
         }
-        scale_packed(
-            &mut self.scaler,
-            &self.packed,
-            part.size,
-            to,
-            filter,
-            result,
+        self.scale_packed(part.size, to, filter, result);
+    }
+
+    /// Scales `packed`.
+    fn scale_packed(&mut self, from: Size, to: Size, filter: Filter, result: &mut [u8]) {
+        assert!(
+            byte_len(from) > 0 && byte_len(to) > 0,
+            "scaling from {from} to {to}: expected at least one pixel"
         );
+        assert_eq!(self.packed.len(), byte_len(from), "bytes of the image");
+        assert_eq!(result.len(), byte_len(to), "bytes of the result");
+        if from == to {
+            result.copy_from_slice(&self.packed);
+            return;
+        }
+        let algorithm = match filter {
+            Filter::Triangle => ResizeAlg::Convolution(FilterType::Bilinear),
+            Filter::Bilinear => ResizeAlg::Interpolation(FilterType::Bilinear),
+        };
+        // The fourth byte is no alpha channel.
+        let options = ResizeOptions::new().resize_alg(algorithm).use_alpha(false);
+        // Both images, and the library's own between them, are of one type, so that its code is compiled once: a second type for the
+        // source doubles the time of compiling this crate and adds 0.2 MB to the program. That is why the pixels are copied.
+        let source = TypedImage::<U8x4>::from_buffer(from.width, from.height, &mut self.packed)
+            .expect("the length is checked above");
+        let mut target = TypedImage::<U8x4>::from_buffer(to.width, to.height, result)
+            .expect("the length is checked above");
+        self.scaler
+            .resize_typed(&source, &mut target, &options)
+            .expect("the whole image is scaled");
     }
 }
 
 fn byte_len(size: Size) -> usize {
     size.width as usize * size.height as usize * PIXEL_BYTES
-}
-
-fn scale_packed(
-    scaler: &mut fast_image_resize::Resizer,
-    pixels: &[u8],
-    from: Size,
-    to: Size,
-    filter: Filter,
-    result: &mut [u8],
-) {
-    assert!(
-        byte_len(from) > 0 && byte_len(to) > 0,
-        "scaling from {from} to {to}: expected at least one pixel"
-    );
-    assert_eq!(pixels.len(), byte_len(from), "bytes of the image");
-    assert_eq!(result.len(), byte_len(to), "bytes of the result");
-    if from == to {
-        result.copy_from_slice(pixels);
-        return;
-    }
-    let algorithm = match filter {
-        Filter::Triangle => ResizeAlg::Convolution(FilterType::Bilinear),
-        Filter::Bilinear => ResizeAlg::Interpolation(FilterType::Bilinear),
-    };
-    // The fourth byte is no alpha channel.
-    let options = ResizeOptions::new().resize_alg(algorithm).use_alpha(false);
-    // Of one type of pixels, so that no code for other types is compiled.
-    let source = TypedImageRef::<U8x4>::from_buffer(from.width, from.height, pixels)
-        .expect("the length is checked above");
-    let mut target = TypedImage::<U8x4>::from_buffer(to.width, to.height, result)
-        .expect("the length is checked above");
-    scaler
-        .resize_typed(&source, &mut target, &options)
-        .expect("the whole image is scaled");
 }
 
 #[cfg(test)]

@@ -20,9 +20,10 @@ pub enum Stage {
     /// A coded image in a video decoder, from its input to its output. Decoders work on
     /// several at a time, so these spans overlap.
     VideoDecode,
-    /// A decoded image in the elements that scale and convert it, on the CPU, GPU or VIC.
+    /// A decoded image in the elements that scale and convert it, on the CPU, GPU or VIC, or scaled and converted by jetwatch
+    /// inside [`Source`](Self::Source).
     Scale,
-    /// Mapping a decoded, scaled image from GStreamer, or drawing a synthetic one.
+    /// Mapping a decoded image from GStreamer, with its scaling where no element does that, or drawing a synthetic one.
     Source,
     /// Waiting for frames until a batch is full or its timeout passes.
     Batch,

@@ -16,7 +16,11 @@ const HALF_WEIGHT_COUNT: f32 = 20.0;
 
 /// Evidence of one detection. 0 for a score of 0 or below, or NaN.
 pub(super) fn evidence(score: f32) -> f32 {
-    let score = score.max(0.0).min(MAX_SCORE);
+    let score = if score > 0.0 {
+        score.min(MAX_SCORE)
+    } else {
+        0.0
+    };
     -(1.0 - score).ln() * score * score
 }
 

@@ -12,8 +12,8 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use jetwatch_config::{ClassMatch, TrackerConfig, TrackerKind};
-use jetwatch_types::{Detection, Similarity, Track, TrackId, TrackState};
+use jetwatch_config::{TrackerConfig, TrackerKind};
+use jetwatch_types::{Classes, Detection, Similarity, Track, TrackId, TrackState};
 
 use super::appearance::Appearance;
 use super::assignment::{Assigner, Candidate};
@@ -33,6 +33,8 @@ pub const UNCONFIRMED: TrackId = TrackId(0);
 #[derive(Debug)]
 pub struct Tracker {
     config: TrackerConfig,
+    /// Which classes count as the same one; by default each is one of its own.
+    classes: Arc<Classes>,
     stages: AssociationStages,
     model: Option<MotionModel>,
     /// Whether some frames come without inference.
@@ -55,6 +57,8 @@ pub struct Tracker {
     creation_ids: Vec<u64>,
     /// What is known of each track beyond what is reported.
     memories: Vec<Memory>,
+    /// Last observations of each track; empty but for OC-SORT.
+    observations: Vec<Observations>,
     next_creation_id: u64,
     next_id: u64,
     mean_evidence: MeanEvidence,
@@ -69,7 +73,6 @@ struct Memory {
     motion: Option<KalmanBox>,
     /// `None` when lost tracks are not reassociated.
     trajectory: Option<Trajectory>,
-    observations: Observations,
     appearance: Appearance,
     /// Sum over the detections of a tentative track.
     evidence: f32,
@@ -81,6 +84,7 @@ impl Tracker {
     pub fn new(config: &TrackerConfig) -> Self {
         Self {
             config: config.clone(),
+            classes: Arc::default(),
             stages: AssociationStages::new(config),
             model: match config.kind {
                 TrackerKind::Iou => None,
@@ -98,6 +102,7 @@ impl Tracker {
             tracks: Vec::new(),
             creation_ids: Vec::new(),
             memories: Vec::new(),
+            observations: Vec::new(),
             next_creation_id: 0,
             next_id: 1,
             mean_evidence: MeanEvidence::default(),
@@ -114,6 +119,13 @@ impl Tracker {
         tracker.model = Some(tracker.model.unwrap_or(MotionModel::WidthHeight));
         tracker.is_coasting = true;
         tracker
+    }
+
+    /// Treats the classes of one group as one class, so that a track continues where the network confuses them.
+    #[must_use]
+    pub fn with_classes(mut self, classes: Arc<Classes>) -> Self {
+        self.classes = classes;
+        self
     }
 
     /// Advances by a frame without inference and returns all tracks as predicted for it. Tracks move with their velocity;
@@ -160,9 +172,10 @@ impl Tracker {
             self.tracks.len(),
             self.detections.len(),
         );
-        let is_observation_centric = self.config.kind == TrackerKind::OcSort;
         let tracks = self.tracks.iter_mut().zip(&mut self.memories);
-        for ((track, memory), detection) in tracks.zip(&pairing.detection_of_track) {
+        for (at, ((track, memory), detection)) in
+            tracks.zip(&pairing.detection_of_track).enumerate()
+        {
             track.age_frames = track.age_frames.saturating_add(1);
             let Some(index) = *detection else {
                 on_miss(track, self.config.most_lost_frames());
@@ -181,21 +194,18 @@ impl Tracker {
             if let Some(path) = &mut memory.trajectory {
                 path.observe(&detection.xyxy, track.age_frames);
             }
+            let observations = self.observations.get_mut(at);
             if let Some(motion) = &mut memory.motion {
-                if is_observation_centric
-                    && let Some(reupdated) =
-                        (memory.observations).reupdated(&detection.xyxy, track.age_frames)
-                {
-                    *motion = reupdated;
-                }
+                let reupdated = (observations.as_ref())
+                    .and_then(|it| it.reupdated(&detection.xyxy, track.age_frames));
+                *motion = reupdated.unwrap_or(*motion);
                 motion.correct(&detection.xyxy);
                 if self.config.kind != TrackerKind::Iou {
                     track.xyxy = motion.xyxy();
                 }
             }
-            if is_observation_centric {
-                let motion = memory.motion.as_ref();
-                (memory.observations).observe(&detection.xyxy, track.age_frames, motion);
+            if let Some(observations) = observations {
+                observations.observe(&detection.xyxy, track.age_frames, memory.motion.as_ref());
             }
         }
         for index in 0..self.detections.len() {
@@ -219,13 +229,15 @@ impl Tracker {
         }
         for (track, memory) in self.tracks.iter_mut().zip(&mut self.memories) {
             track.xyxy = motion.xyxy(&track.xyxy);
-            memory.observations.transform(motion);
             if let Some(kalman_box) = &mut memory.motion {
                 kalman_box.transform(motion);
             }
             if let Some(trajectory) = &mut memory.trajectory {
                 trajectory.transform(motion);
             }
+        }
+        for observations in &mut self.observations {
+            observations.transform(motion);
         }
     }
 
@@ -305,10 +317,13 @@ impl Tracker {
         if let Some(Some(embedding)) = self.embeddings.get(index) {
             appearance.observe(embedding);
         }
+        if self.config.kind == TrackerKind::OcSort {
+            self.observations
+                .push(Observations::new(&detection.xyxy, motion.as_ref()));
+        }
         self.memories.push(Memory {
             trajectory: (self.config.reassociate_frames > 0)
                 .then(|| Trajectory::new(&detection.xyxy)),
-            observations: Observations::new(&detection.xyxy, motion.as_ref()),
             motion,
             appearance,
             evidence: evidence(detection.score),
@@ -371,7 +386,7 @@ impl Tracker {
         let mut best: Option<(f32, usize)> = None;
         for (at, (lost, memory)) in self.tracks.iter().zip(&self.memories).enumerate() {
             let other_class =
-                self.config.class_match == ClassMatch::Same && lost.class != new.class;
+                !candidates::may_continue(&self.config, &self.classes, lost.class, new.class);
             if lost.state != TrackState::Lost || other_class {
                 continue;
             }
@@ -413,7 +428,9 @@ impl Tracker {
         }
         // What was observed continues with the age of the joined track.
         let older = age.saturating_sub(track.age_frames);
-        memory.observations.shift_age(older);
+        if let Some(observations) = self.observations.get_mut(new) {
+            observations.shift_age(older);
+        }
         if let Some(trajectory) = &mut memory.trajectory {
             trajectory.shift_age(older);
         }
@@ -431,12 +448,16 @@ impl Tracker {
                 self.tracks.swap(retained, index);
                 self.creation_ids.swap(retained, index);
                 self.memories.swap(retained, index);
+                if !self.observations.is_empty() {
+                    self.observations.swap(retained, index);
+                }
             }
             retained += 1;
         }
         self.tracks.truncate(retained);
         self.creation_ids.truncate(retained);
         self.memories.truncate(retained);
+        self.observations.truncate(retained);
     }
 }
 

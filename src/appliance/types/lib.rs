@@ -7,6 +7,7 @@
 mod analytics_event;
 mod attribute;
 mod backoff;
+mod classes;
 mod detection;
 mod event;
 mod frame;
@@ -26,6 +27,7 @@ mod track;
 pub use analytics_event::{AnalyticsEvent, AnalyticsEventKind, Crossings, Side, ZoneCount};
 pub use attribute::{Attribute, Attributes};
 pub use backoff::Backoff;
+pub use classes::{Classes, LabelGroup};
 pub use detection::{Detection, Xyxy, area, intersection_over_union};
 pub use event::{EventKind, TrackEvent};
 pub use frame::{Frame, FrameMeta, GroundTruthBox, Image, PIXEL_BYTES};

@@ -1,7 +1,11 @@
-//! `jetwatch model fetch`: downloads a network of the catalogue into a model folder.
+//! `jetwatch model fetch`: fetches a network of the catalogue into a model folder.
 
-use jetwatch_models::model_zoo::Progress;
-use jetwatch_models::{FetchOptions, ModelFetch};
+use std::path::{Path, PathBuf};
+
+use jetwatch_detect::model::ModelSpec;
+use jetwatch_files::Sha256Digest;
+use jetwatch_models::model_zoo::{Progress, RetryPolicy};
+use jetwatch_models::{FIRST_MODEL, FetchOptions, ModelFetch};
 use jetwatch_telemetry as telemetry;
 
 use super::{Exit, FetchArgs};
@@ -10,39 +14,66 @@ use crate::progress::DownloadProgress;
 /// Fetches the file, then completes the folder, and prints what was verified.
 pub(super) fn run(args: &FetchArgs) -> anyhow::Result<Exit> {
     telemetry::start_logging(log::LevelFilter::Warn);
-    let fetch = ModelFetch::new(&FetchOptions {
-        name: &args.name,
+    let fetched = fetch(&FetchOptions {
+        name: args.name.as_deref().unwrap_or(FIRST_MODEL),
         folder: args.into.as_deref(),
+        parent: Path::new("models"),
         url: args.from.as_deref(),
         accept_unverified: args.accept_unverified,
         force: args.force,
+        retry: RetryPolicy::default(),
     })?;
+    println!("to use it: detector.model: {}", fetched.folder.display());
+    Ok(Exit::Success)
+}
+
+/// A complete model folder.
+pub(crate) struct FetchedModel {
+    /// The folder.
+    pub(crate) folder: PathBuf,
+}
+
+/// Fetches a network and completes its folder; where its address cannot be reached, the network that stands in for it. Prints what was
+/// fetched and verified.
+pub(crate) fn fetch(options: &FetchOptions<'_>) -> anyhow::Result<FetchedModel> {
+    let fetch = ModelFetch::new(options)?;
+    println!("{}: {}", fetch.entry().name, fetch.origin());
+    match (fetch.download(&mut show_progress()), fetch.fallback()) {
+        (Ok(result), _) => complete(&fetch, result.sha256, result.was_present),
+        (Err(error), Some(name)) if error.is_unavailable() => {
+            println!("{error}; fetching {name} instead, the same kind of network");
+            self::fetch(&FetchOptions { name, ..*options })
+        }
+        (Err(error), _) => Err(error.into()),
+    }
+}
+
+fn complete(
+    fetch: &ModelFetch,
+    sha256: Sha256Digest,
+    was_present: bool,
+) -> anyhow::Result<FetchedModel> {
     let entry = fetch.entry();
-    println!("{}: {}", entry.name, fetch.url());
-    let fetched = fetch.download(&mut show_progress())?;
-    let what = if fetched.was_present {
-        "exists already"
-    } else {
-        "fetched"
+    let what = match (was_present, &entry.registry) {
+        (true, _) => "exists already",
+        (false, None) => "fetched",
+        (false, Some(_)) => "fetched and converted",
     };
-    println!(
-        "{what}: {}, SHA-256 {}",
-        fetch.path().display(),
-        fetched.sha256
-    );
+    println!("{what}: {}, SHA-256 {sha256}", fetch.path().display());
     match &entry.sha256 {
         Some(_) => println!("the hash matches the catalogue: {}", entry.verified),
         None => println!(
             "NOT VERIFIED: the catalogue has no hash for this file; compare the hash above with another source"
         ),
     }
-    let spec = fetch.complete(fetched.sha256)?;
+    let spec: ModelSpec = fetch.complete(sha256)?;
     println!(
         "license: {} ({}); read the terms there",
         spec.license.spdx, spec.license.source
     );
-    println!("to use it: detector.model: {}", fetch.folder().display());
-    Ok(Exit::Success)
+    Ok(FetchedModel {
+        folder: fetch.folder().to_owned(),
+    })
 }
 
 /// Shows what has arrived, and prints why and how long a failed download waits.

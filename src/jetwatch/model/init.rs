@@ -13,6 +13,7 @@ pub(super) fn run(args: &InitArgs) -> anyhow::Result<Exit> {
         folder: args.out.as_deref(),
         layout: args.layout.as_deref(),
         labels: args.labels.as_deref(),
+        background: args.background,
         size: args.size,
         force: args.force,
     })?;

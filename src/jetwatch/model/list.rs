@@ -3,7 +3,8 @@
 use serde_json::json;
 
 use super::{Exit, ListArgs};
-use jetwatch_models::model_zoo;
+use jetwatch_models::FIRST_MODEL;
+use jetwatch_models::model_zoo::{self, Entry, Measured};
 use jetwatch_tables::{Align, TextTable};
 
 /// Prints a table, or JSON.
@@ -15,7 +16,12 @@ pub(super) fn run(args: &ListArgs) -> anyhow::Result<Exit> {
             .map(|entry| {
                 json!({
                     "name": entry.name, "title": entry.title, "file": entry.file, "url": entry.url, "bytes": entry.bytes,
-                    "sha256": entry.sha256, "verified": entry.verified, "license": entry.license,
+                    "sha256": entry.sha256, "verified": entry.verified, "license": entry.license, "fallback": entry.fallback,
+                    "package": entry.registry.as_ref().map(|package| json!({
+                        "name": package.package, "version": package.version, "wheel": package.wheel,
+                        "bytes": package.wheel_bytes, "sha256": package.wheel_sha256,
+                    })),
+                    "measured": entry.measured.as_ref().map(|measured| json!({ "ap": measured.ap, "ms": measured.ms })),
                 })
             })
             .collect();
@@ -25,28 +31,69 @@ pub(super) fn run(args: &ListArgs) -> anyhow::Result<Exit> {
     let mut table = TextTable::new(&[
         ("NAME", Align::Left),
         ("SIZE", Align::Right),
+        ("AP", Align::Right),
+        ("MS", Align::Right),
         ("LICENSE", Align::Left),
+        ("FROM", Align::Left),
         ("TITLE", Align::Left),
     ]);
     for entry in &entries {
-        let size = entry.bytes.map_or_else(
-            || "unknown".to_owned(),
-            |bytes| format!("{:.1} MB", bytes as f64 / 1e6),
-        );
+        let size = entry.bytes.map_or_else(|| "unknown".to_owned(), megabytes);
+        let measured = |value: fn(&Measured) -> String| {
+            entry
+                .measured
+                .as_ref()
+                .map_or_else(|| "-".to_owned(), value)
+        };
         let hash = if entry.sha256.is_some() {
             ""
         } else {
             " (hash unknown: --accept-unverified)"
         };
-        let what = format!("{}{hash}", entry.title);
-        table.push([&entry.name, &size, &entry.license, &what]);
+        table.push([
+            &entry.name,
+            &size,
+            &measured(|measured| format!("{:.3}", measured.ap)),
+            &measured(|measured| format!("{:.1}", measured.ms)),
+            &entry.license,
+            &origin(entry),
+            &format!("{}{hash}", entry.title),
+        ]);
     }
     println!("{table}");
     println!(
-        "\nThese files are not part of jetwatch. `jetwatch model fetch NAME` downloads one from its authors into models/NAME;"
+        "\nThese files are not part of jetwatch. `jetwatch model fetch NAME` fetches one into models/NAME and verifies it; without \
+         NAME, the network\nfor a first video: {FIRST_MODEL}, or {} where only package indexes can be reached. The license is that of \
+         the authors.",
+        entries
+            .iter()
+            .find(|entry| entry.name == FIRST_MODEL)
+            .and_then(|entry| entry.fallback.as_deref())
+            .unwrap_or("none")
     );
     println!(
-        "the license is that of their repository. --json lists the addresses of the files and the origin of their hashes."
+        "AP: on 128 images of COCO. MS: per image on one x86-64 core with AVX-512. Both measured by the project; `-`: not measured. \
+         --json lists\naddresses and the origin of hashes."
     );
     Ok(Exit::Success)
+}
+
+/// Host of the address, or the package and the length of its download.
+fn origin(entry: &Entry) -> String {
+    if let Some(package) = &entry.registry {
+        return format!(
+            "{} ({} download)",
+            entry.origin(),
+            megabytes(package.wheel_bytes)
+        );
+    }
+    let origin = entry.origin();
+    let host = origin
+        .split_once("://")
+        .and_then(|(_, rest)| rest.split('/').next());
+    host.unwrap_or(&origin).to_owned()
+}
+
+fn megabytes(bytes: u64) -> String {
+    format!("{:.1} MB", bytes as f64 / 1e6)
 }

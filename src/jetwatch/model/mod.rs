@@ -1,15 +1,18 @@
-//! `jetwatch model`: fetches and inspects networks, and creates model folders.
+//! `jetwatch model`: fetches and inspects networks, creates model folders, and serves image processing to other programs.
 
-mod fetch;
+mod decode;
+pub(crate) mod fetch;
 mod init;
 mod inspect;
 mod list;
+mod preprocess;
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
 use super::Exit;
+use jetwatch_models::Background;
 use jetwatch_types::Size;
 
 /// Arguments of `jetwatch model`.
@@ -23,12 +26,17 @@ pub(super) struct ModelArgs {
 enum Command {
     /// List the networks of the catalogue.
     List(ListArgs),
-    /// Fetch a network of the catalogue into a model folder; interrupted downloads resume, length and hash are verified.
+    /// Fetch a network of the catalogue into a model folder; interrupted downloads resume, length and hash are verified, and
+    /// networks of Python packages are converted.
     Fetch(FetchArgs),
     /// Inspect an ONNX file, and report the runtimes that support it.
     Inspect(InspectArgs),
     /// Create a model folder for an ONNX file, with a description of detected and assumed properties.
     Init(InitArgs),
+    /// Write images as input tensors of a network, processed as in the daemon, to a NumPy file.
+    Preprocess(PreprocessArgs),
+    /// Decode output tensors from standard input as in the daemon; models/quantize.py uses it.
+    Decode(DecodeArgs),
 }
 
 #[derive(Debug, Args)]
@@ -40,12 +48,12 @@ struct ListArgs {
 
 #[derive(Debug, Args)]
 struct FetchArgs {
-    /// Name in the catalogue.
-    name: String,
+    /// Name in the catalogue; by default that of the network for a first video.
+    name: Option<String>,
     /// The model folder; by default models/NAME.
     #[arg(long, value_name = "DIR")]
     into: Option<PathBuf>,
-    /// Fetch the same file from another address, such as a local mirror.
+    /// Fetch the same file from another address, such as a local mirror; of a network out of a package, the wheel.
     #[arg(long, value_name = "URL")]
     from: Option<String>,
     /// Accept a file without a hash in the catalogue.
@@ -78,12 +86,35 @@ struct InitArgs {
     /// File with the class names, one per line, in the network's order.
     #[arg(long, value_name = "FILE")]
     labels: Option<PathBuf>,
+    /// Place of the background class among the scores of an SSD: first, last, or none where each score belongs to a class; default: none where there are as many labels as scores, else first.
+    #[arg(long, value_name = "PLACE", value_parser = parse_background)]
+    background: Option<Background>,
     /// Input size, where the network has a dynamic one.
     #[arg(long, value_name = "WIDTHxHEIGHT", value_parser = parse_size)]
     size: Option<Size>,
     /// Replace existing files.
     #[arg(long)]
     force: bool,
+}
+
+#[derive(Debug, Args)]
+struct PreprocessArgs {
+    /// Model folder with its model.yaml.
+    #[arg(long, value_name = "DIR")]
+    model: PathBuf,
+    /// File with the path of an image (JPEG, PNG) in each line; `-` is standard input.
+    #[arg(long, value_name = "FILE")]
+    list: PathBuf,
+    /// The file for the array [images, 3, height, width] (.npy).
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+}
+
+#[derive(Debug, Args)]
+struct DecodeArgs {
+    /// Model folder with its model.yaml; its networks are not opened.
+    #[arg(long, value_name = "DIR")]
+    model: PathBuf,
 }
 
 /// Runs the subcommand.
@@ -93,6 +124,8 @@ pub(super) fn run(args: &ModelArgs) -> anyhow::Result<Exit> {
         Command::Fetch(args) => fetch::run(args),
         Command::Inspect(args) => inspect::run(args),
         Command::Init(args) => init::run(args),
+        Command::Preprocess(args) => preprocess::run(args),
+        Command::Decode(args) => decode::run(args),
     }
 }
 
@@ -110,9 +143,25 @@ fn parse_size(text: &str) -> Result<Size, String> {
         })
 }
 
+/// Parses `none`.
+fn parse_background(text: &str) -> Result<Background, String> {
+    let found = Background::ALL.into_iter().find(|one| one.word() == text);
+    found.ok_or_else(|| {
+        let words = Background::ALL.map(Background::word);
+        format!("found {text:?}, expected {}", words.join(", "))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn background_is_a_place_or_none() {
+        assert_eq!(parse_background("none"), Ok(Background::None));
+        let error = parse_background("no").expect_err("no place");
+        assert_eq!(error, "found \"no\", expected first, last, none");
+    }
 
     #[test]
     fn sizes_are_width_and_height() {

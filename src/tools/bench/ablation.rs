@@ -43,7 +43,7 @@ pub enum AblationStep {
     Int8,
 }
 
-/// What is known of the models and of the machine.
+/// Properties of the models and of the machine.
 #[derive(Debug, Clone, Default)]
 pub struct Capabilities {
     /// Precisions of the primary network; `None`: there is no network.
@@ -77,7 +77,7 @@ pub struct StepConfig {
 }
 
 impl AblationStep {
-    /// All of them, upwards.
+    /// All steps, in order.
     pub const ALL: [Self; 6] = [
         Self::Naive,
         Self::Queues,
@@ -169,7 +169,7 @@ impl AblationStep {
 }
 
 impl StepConfig {
-    /// Sources give frames as fast as they are taken, and without an end, where they can.
+    /// Sources provide frames as fast as these are consumed, and without end where possible.
     fn normalize_sources(&mut self) {
         for source in &mut self.config.sources {
             source.loop_at_end = true;
@@ -273,7 +273,7 @@ impl StepConfig {
                 AblationStep::Int8 => capabilities.int8(known),
                 _ => known.iter().any(|known| known == FP32).then_some(FP32),
             };
-            // One that lacks it runs as it is configured, in all steps.
+            // A network without this precision runs as configured in all steps.
             if let Some(wanted) = wanted {
                 network.precision = Some(wanted.to_owned());
             }
@@ -288,7 +288,7 @@ impl StepConfig {
             }
             return;
         }
-        // What follows the load of live sources does not skip frames here, where sources wait.
+        // The adaptive interval follows the load of live sources; here sources wait, so it would skip no frame.
         let fixed = |interval: Interval| match interval {
             Interval::Frames(0) | Interval::Adaptive => Interval::Frames(INTERVAL),
             fixed @ Interval::Frames(_) => fixed,
@@ -304,12 +304,12 @@ impl StepConfig {
     }
 }
 
-/// Whether a source is a scene of our own.
+/// Whether a source is a synthetic scene.
 fn is_synthetic(source: &SourceConfig) -> bool {
     matches!(source.uri, SourceUri::Synthetic(_))
 }
 
-/// The whole network, for the steps before the last; where that is not all, why.
+/// The unquantized network, for the steps before the last; and the reason where there is none.
 fn fp32(detector: &mut DetectorConfig, has_fp32: bool) -> Vec<String> {
     detector.tensorrt.calibration = None;
     if !has_fp32 {
@@ -328,7 +328,7 @@ fn is_int8(precision: Option<&str>) -> bool {
     precision.is_some_and(|precision| precision.starts_with(INT8))
 }
 
-/// The network of the last step; where it is not in INT8, why.
+/// The network of the last step; and the reason where it is not in INT8.
 fn int8(
     detector: &mut DetectorConfig,
     given: &DetectorConfig,

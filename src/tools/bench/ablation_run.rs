@@ -1,4 +1,4 @@
-//! The ablation as it runs: the gain of each common optimization on this machine, with this configuration.
+//! Runs the ablation: the gain of each common optimization on this machine, with this configuration.
 //!
 //! Each step is a run of the whole pipeline in a separate process, as every run of a series is; this file configures one
 //! step in that process, and collects all of them in the first one.
@@ -39,7 +39,7 @@ pub(super) struct StepRun {
 }
 
 impl StepRun {
-    /// What `step` runs of `config`. What it records goes to `folder`.
+    /// The part of `config` that `step` runs. Recordings are written to `folder`.
     pub(super) fn new(step: AblationStep, config: &Config, folder: &Path) -> anyhow::Result<Self> {
         let path = folder.join(RECORDING);
         let mut capabilities = capabilities(config)?;
@@ -213,7 +213,7 @@ fn precisions(folder: &Path) -> anyhow::Result<Vec<String>> {
     Ok(files.map(|file| file.precision.clone()).collect())
 }
 
-/// Passes to `warn`, before anything runs, what the ablation cannot show; fails where the last step would have too few frames.
+/// Warns, before anything runs, about effects that the ablation cannot show; fails where the last step would have too few frames.
 pub(super) fn check_prerequisites(
     args: &BenchOptions,
     config: &Config,
@@ -251,7 +251,7 @@ pub(super) fn check_prerequisites(
     Ok(())
 }
 
-/// Writes `ablation.json`: what each step gained.
+/// Writes `ablation.json`: the gain of each step.
 pub(super) fn write_result(
     args: &BenchOptions,
     results: &[PointResult],
@@ -281,7 +281,7 @@ pub(super) fn write_result(
     })
 }
 
-/// Where the time of a step went, and its notes, from its first run without an error.
+/// Stage times and notes of a step, from its first run without an error.
 fn summary(point: &PointResult) -> anyhow::Result<(Vec<CpuPerFrame>, Vec<String>)> {
     let Some(run) = point.runs.iter().find(|run| run.error.is_none()) else {
         return Ok((Vec::new(), Vec::new()));

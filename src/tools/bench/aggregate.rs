@@ -1,13 +1,13 @@
-//! `benchmark_mean.json`: what several processes measured side by side, each number as the mean of theirs.
+//! `benchmark_mean.json`: the mean of each number over several concurrent processes.
 
 use serde_json::{Map, Value, json};
 
 use super::BenchmarkError;
 
-/// Joins the `benchmark.json` of each process. Ranges that only some of them have are the means over those.
+/// Averages the `benchmark.json` of each process. The mean of a range that some processes lack is over the others.
 ///
 /// # Errors
-/// One of them lacks what [`document`](super::document) writes.
+/// One of them lacks a key that [`document`](super::document) writes.
 pub fn mean(documents: &[Value], meta: Value) -> Result<Value, BenchmarkError> {
     let part = |name: &'static str| -> Result<Value, BenchmarkError> {
         let parts: Option<Vec<&Value>> = documents.iter().map(|each| each.get(name)).collect();
@@ -18,7 +18,7 @@ pub fn mean(documents: &[Value], meta: Value) -> Result<Value, BenchmarkError> {
     };
     let data = part("data")?;
     Ok(json!({
-        // Older versions of CV-CUDA's script name it in the first way.
+        // Older versions of CV-CUDA's script use the first name.
         "mean_all_batches": data,
         "mean_data": part("mean_data")?,
         "data_mean_all_procs": data,
@@ -41,7 +41,7 @@ fn average(values: &[&Value]) -> Value {
     }
     let maps: Vec<&Map<String, Value>> = values.iter().filter_map(|v| v.as_object()).collect();
     if maps.is_empty() {
-        // Words, such as units, are alike in all of them.
+        // Texts, such as units, are the same in all of them.
         return values.first().map_or(Value::Null, |first| (*first).clone());
     }
     let mut joined = Map::new();

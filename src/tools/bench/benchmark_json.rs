@@ -1,9 +1,9 @@
 //! `benchmark.json` in the layout of CV-CUDA's benchmark script, with the keys of its older and of its newer versions.
 //!
-//! `data` nests the ranges of every batch, `mean_data` (older) and `data_stats_minus_warmup` (newer) describe them per level
-//! without the warm-up, `meta` describes where it was measured. Times are in ms with four decimals. Beyond those keys: `ranges` has
-//! what both lack (99th percentiles, numbers with the warm-up, throughput), and every leaf has `busy_time`, the CPU time of
-//! its thread, next to `cpu_time`, which is the time on the thread's timeline.
+//! `data` nests the ranges of every batch. `mean_data` (older) and `data_stats_minus_warmup` (newer) have their statistics per
+//! level without the warm-up. `meta` has the conditions of the measurement. Times are in ms with four decimals. Two keys are additions: `ranges`
+//! has 99th percentiles, statistics with the warm-up, and throughput; every leaf has `busy_time`, the CPU time of its thread,
+//! next to `cpu_time`, the elapsed time.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use jetwatch_telemetry::Stage;
 
 use super::{Batch, LevelStats, Statistics, Times, TraceStats};
 
-/// The name at the root of the ranges.
+/// Name of the root range.
 pub const ROOT: &str = "jetwatch";
 
-/// The whole document. `meta` is an object; what the layout needs in it is added.
+/// The whole document. `meta` is an object; the keys that the layout requires are added to it.
 #[must_use]
 pub fn document(stats: &TraceStats, meta: Value) -> Value {
     let mut levels = Map::new();
@@ -48,7 +48,7 @@ pub fn document(stats: &TraceStats, meta: Value) -> Value {
     })
 }
 
-/// The root's own numbers: from the first batch's beginning to the last one's end; its items are those of the pipeline's last level.
+/// Values of the root range: from the start of the first batch to the end of the last; its items are those of the pipeline's last level.
 fn root_range(stats: &TraceStats) -> Map<String, Value> {
     let batches = || stats.levels.iter().flat_map(|run| &run.batches);
     let began = batches().map(|batch| batch.started).min();
@@ -70,7 +70,7 @@ fn root_range(stats: &TraceStats) -> Map<String, Value> {
     leaf(&times)
 }
 
-/// One level: its batches by their numbers, and its sums.
+/// One level: its batches by number, and their sums.
 fn level(run: &LevelStats) -> Value {
     let sum = |batches: &[Batch]| Times {
         items: items(batches),
@@ -103,7 +103,7 @@ fn items(batches: &[Batch]) -> usize {
     batches.iter().map(|batch| batch.times.items).sum()
 }
 
-/// A batch with its stages; what ran on the GPU stands inside of the network's range.
+/// A batch with its stages; work on the GPU is inside the range of the network.
 fn nested(batch: &Batch) -> Map<String, Value> {
     let mut tree = leaf(&batch.times);
     let (gpu, cpu): (Vec<Stage>, Vec<Stage>) =
@@ -137,7 +137,7 @@ fn leaf(times: &Times) -> Map<String, Value> {
         .collect()
 }
 
-/// The union of the batches' trees, every number described over the batches that have it.
+/// The union of the trees of all batches; the statistics of a number are over the batches that have it.
 fn describe_batches(batches: &[Batch]) -> Value {
     let trees: Vec<Value> = batches.iter().map(|batch| nested(batch).into()).collect();
     describe(&trees.iter().collect::<Vec<_>>())
@@ -190,7 +190,7 @@ fn fields(statistics: &Statistics) -> Map<String, Value> {
         .collect()
 }
 
-/// What a time means in batches or frames per second; the least time gives the most of them.
+/// A time as batches or frames per second; the minimum of the time is the maximum of the rate.
 fn throughput(key: &str, times: &Statistics) -> Option<Value> {
     let unit = match key {
         "cpu_time" | "gpu_time" => "batches_per_second",

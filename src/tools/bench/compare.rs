@@ -1,4 +1,4 @@
-//! Two configurations in turns, and whether repeated runs can be trusted, by the rules of the benchmark tool hyperfine.
+//! Comparison of two configurations in alternating runs, and checks of repeated runs by the rules of the benchmark tool hyperfine.
 
 use serde::Serialize;
 
@@ -11,11 +11,11 @@ const OUTLIER: f64 = 14.826 * 0.674_490_759;
 /// Repeated runs whose speeds vary by more than this share of their mean are noisy.
 const NOISY: f64 = 0.05;
 
-/// What is wrong with repeated runs of one thing.
+/// A problem with repeated runs of one configuration.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Noise {
-    /// The first run was an outlier: something was cold.
+    /// The first run was an outlier: caches were cold.
     SlowFirstRun,
     /// Some runs, numbered from 1, were outliers.
     Outliers(Vec<usize>),
@@ -24,7 +24,7 @@ pub enum Noise {
 }
 
 impl Noise {
-    /// What is wrong with runs at these speeds, in the order in which they ran. Fewer than three are not judged.
+    /// Problems with runs at these speeds, in the order of the runs. Fewer than three runs are not checked.
     #[must_use]
     pub fn detect(speeds: &[f64]) -> Vec<Self> {
         let Some(statistics) = Statistics::from_values(speeds).filter(|found| found.count >= 3)
@@ -36,7 +36,7 @@ impl Noise {
             .map(|speed| (speed - statistics.median).abs())
             .collect();
         let deviation = Statistics::from_values(&distances).map_or(0.0, |found| found.median);
-        // Runs that are all alike but one have no deviation: any distance that can be seen is far then.
+        // The median absolute deviation is 0 where all runs but one are equal; then any visible distance is an outlier.
         let deviation = deviation.max(statistics.median.abs() * 1e-3);
         let is_outlier = |distance: f64| 0.674_490_759 * distance / deviation > OUTLIER;
         let outliers: Vec<usize> = (1..)
@@ -82,9 +82,9 @@ impl Noise {
 /// Two configurations, run in turns.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
-    /// Speed of the second configuration over that of the first, for each pair of runs that stood side by side.
+    /// Speed of the second configuration divided by that of the first, for each pair of consecutive runs.
     pub ratios: Vec<f64>,
-    /// Their description.
+    /// Statistics of these ratios.
     pub statistics: Statistics,
     /// Whether even the middle two thirds of the pairs, 16th to 84th percentile, lie on one side of 1.
     pub is_clear: bool,

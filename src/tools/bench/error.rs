@@ -3,7 +3,7 @@
 /// Why a benchmark has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchmarkError {
-    /// The warm-up took every batch.
+    /// No batch is left after the warm-up.
     #[error(
         "no batch is left to measure: {batches} ran, and the warm-up drops {warmup} at the front and {warmup} at the end; run more of them (--batches, --frames or --duration, or a longer source) or drop fewer (--warmup)"
     )]
@@ -13,10 +13,10 @@ pub enum BenchmarkError {
         /// Batches that the warm-up drops at each end.
         warmup: usize,
     },
-    /// What was given to `--sweep` is no key with values.
+    /// A value of `--sweep` is not a key with values.
     #[error("--sweep {text}: expected KEY=VALUE,VALUE…, such as detector.batch_size=1,2,4")]
     InvalidAxis {
-        /// What was given.
+        /// The value.
         text: String,
     },
     /// One key was given twice.
@@ -25,10 +25,10 @@ pub enum BenchmarkError {
         /// The key.
         key: String,
     },
-    /// A `benchmark.json` of a process is not what was written.
+    /// The `benchmark.json` of a process has an unexpected form.
     #[error("the results of the processes cannot be joined: {what} is missing or of another kind")]
     InvalidDocument {
-        /// What.
+        /// The key.
         what: &'static str,
     },
 }

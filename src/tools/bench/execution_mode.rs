@@ -21,16 +21,16 @@ const BATCHES_IN_FLIGHT: usize = 3;
 /// be less work.
 const CROP_BATCHES: usize = 2;
 
-/// How a pipeline runs. The default is the daemon's way.
+/// Execution mode of a pipeline. The default is that of the daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ExecutionMode {
-    /// How frames follow each other.
+    /// Concurrency of the frames.
     pub backpressure: Backpressure,
     /// Where images are scaled to the size of the network.
     pub scale_at: ScaleAt,
 }
 
-/// How frames follow each other through the pipeline.
+/// Concurrency of the frames in the pipeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Backpressure {
     /// Queues between the threads; the recording and secondary networks drop what they cannot keep up with.

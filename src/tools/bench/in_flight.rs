@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex};
 
 use jetwatch_pipeline::PipelineObserver;
 use jetwatch_source::{Flow, FrameHandler, ProcessingPlan};
@@ -32,7 +32,7 @@ struct Counts {
     crops: usize,
     /// Images that are kept for drawing.
     full_images: usize,
-    /// Every frame is admitted: the run ends.
+    /// The run ends: every frame is admitted.
     is_open: bool,
 }
 
@@ -49,7 +49,7 @@ impl InFlightLimit {
 
     /// Waits until a frame may enter, then passes it to `push`.
     fn acquire(&self, frame: Frame, push: impl FnOnce(Frame) -> Flow) -> Flow {
-        let mut counts = self.lock();
+        let mut counts = self.counts.lock();
         while !counts.is_open && self.is_full(&counts) {
             self.changed.wait(&mut counts);
         }
@@ -67,7 +67,7 @@ impl InFlightLimit {
     fn drain(&self, timeout: Duration) {
         let is_busy = |counts: &mut Counts| counts.full_images > 0 || counts.crops > 0;
         self.changed
-            .wait_while_for(&mut self.lock(), is_busy, timeout);
+            .wait_while_for(&mut self.counts.lock(), is_busy, timeout);
     }
 
     fn is_full(&self, counts: &Counts) -> bool {
@@ -77,12 +77,8 @@ impl InFlightLimit {
     }
 
     fn change(&self, change: impl FnOnce(&mut Counts)) {
-        change(&mut self.lock());
+        change(&mut self.counts.lock());
         self.changed.notify_all();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Counts> {
-        self.counts.lock()
     }
 }
 
@@ -156,7 +152,7 @@ mod tests {
     use jetwatch_types::Size;
 
     fn is_full(limit: &InFlightLimit) -> bool {
-        limit.is_full(&limit.lock())
+        limit.is_full(&limit.counts.lock())
     }
 
     fn frame() -> Frame {
@@ -199,7 +195,7 @@ mod tests {
     #[test]
     fn drain_returns_when_images_and_crops_are_done() {
         let limit = InFlightLimit::new(2, 4);
-        // One that no worker takes any more.
+        // No worker takes this frame any more.
         limit.acquire(frame(), |_| Flow::Continue);
         limit.full_images_changed(1);
         limit.frame_processed(1);
@@ -249,6 +245,6 @@ mod tests {
         assert_eq!(handler.frame(frame()), Flow::Continue);
         assert!(handler.should_skip(SourceId(0)));
         assert_eq!(*inner.0.lock(), (1, 1));
-        assert_eq!(limit.lock().frames, 1);
+        assert_eq!(limit.counts.lock().frames, 1);
     }
 }

@@ -40,7 +40,7 @@ pub struct Speed {
 /// One run.
 #[derive(Debug)]
 pub struct SingleRun {
-    /// As it was written.
+    /// The document as written.
     pub document: Value,
     /// The speeds of the document.
     pub speed: Speed,
@@ -98,7 +98,7 @@ fn write_run(
     })
 }
 
-/// Nothing that a daemon uses at the same time is touched: its broker, its client's name, its files.
+/// Changes the configuration so that a daemon that runs at the same time is not disturbed: broker, client id and files.
 fn isolate(config: &mut Config, folder: &Path) {
     if let Some(mqtt) = &mut config.publish.mqtt {
         mqtt.broker = Broker::Embedded {
@@ -226,10 +226,10 @@ fn set_speeds(speed: &mut Speed, stats: &TraceStats, config: &Config) {
     speed.batches = detect.map(|level| level.batches.len() as u64);
 }
 
-/// Makes the folder and writes a file to it as a trial, so that a run does not fail at its end.
+/// Creates the folder and writes a test file, so that a run does not fail at its end.
 ///
 /// # Errors
-/// Nothing can be written to it.
+/// The folder is not writable.
 pub fn prepare_folder(folder: &Path) -> anyhow::Result<()> {
     let trial = folder.join(".trial");
     fs::create_dir_all(folder)
@@ -243,7 +243,7 @@ pub fn prepare_folder(folder: &Path) -> anyhow::Result<()> {
         })
 }
 
-/// Writes beside the file first, so that a reader never sees half of it.
+/// Writes a temporary file first, so that a reader never sees an incomplete file.
 pub(super) fn write(path: &Path, document: &Value) -> anyhow::Result<()> {
     let text = serde_json::to_string_pretty(document)? + "\n";
     jetwatch_files::write(path, text.as_bytes()).with_context(|| {

@@ -34,11 +34,11 @@ pub struct RunPlan<'a> {
 
 /// One configuration.
 struct Point {
-    /// Name of its folder and in tables; empty where there is one point only.
+    /// Name of its folder, also in tables; empty for a single point.
     name: String,
     config: Option<PathBuf>,
     settings: Vec<(String, String)>,
-    /// The step of the ablation that it is.
+    /// The step of the ablation, if it is one.
     step: Option<AblationStep>,
 }
 
@@ -91,7 +91,7 @@ pub struct SeriesResult {
     pub table: String,
     /// The file that holds the document.
     pub path: PathBuf,
-    /// A sentence where runs failed.
+    /// A summary of failed runs.
     pub failure: Option<String>,
 }
 
@@ -106,7 +106,7 @@ pub fn end_with_parent() -> anyhow::Result<()> {
 
 impl<'a> RunPlan<'a> {
     /// The runs that `args` ask for; `None`: a single one, which needs no process of its own. Every point's configuration
-    /// is read here, so that nothing runs before all are right. `warn` receives what an ablation cannot show.
+    /// is read here, so that nothing runs before all are valid. `warn` receives the limits of an ablation on this machine.
     ///
     /// # Errors
     /// A configuration or `--sweep` is wrong, or the steps of an ablation cannot run.
@@ -228,7 +228,7 @@ impl<'a> RunPlan<'a> {
             return None;
         };
         self.args.compare.as_ref()?;
-        // A pair of which one failed is left out.
+        // Pairs with a failed run are left out.
         let pairs = first.runs.iter().zip(&second.runs);
         let pairs = pairs.filter_map(|(first, second)| Some((first.fps?, second.fps?)));
         let (first, second): (Vec<f64>, Vec<f64>) = pairs.unzip();
@@ -306,7 +306,7 @@ impl<'a> RunPlan<'a> {
                     1 => folder.to_owned(),
                     _ => folder.join(format!("proc_{process}_gpu_{gpu}")),
                 };
-                // The result of an earlier call must not be read as that of this one.
+                // The result of an earlier call must not be used for this one.
                 let _ = fs::remove_file(own.join(FILE));
                 let is_on_one_core = point.step.is_some_and(AblationStep::is_on_one_core);
                 let mut command = command(&ChildRun {

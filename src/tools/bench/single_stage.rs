@@ -16,7 +16,9 @@ use jetwatch_publish::Publication;
 use jetwatch_source::{self as source, Flow, FrameHandler, SourceContext, SyntheticFactory};
 use jetwatch_telemetry::{Heartbeats, Level, Recorder, Stage, StopToken, Trace};
 use jetwatch_track::{TrackEventGenerator, Tracker};
-use jetwatch_types::{Detection, Frame, FrameMeta, Size, SourceId, Track, TrackEvent, TrackState};
+use jetwatch_types::{
+    Classes, Detection, Frame, FrameMeta, Size, SourceId, Track, TrackEvent, TrackState,
+};
 
 /// Interval at which sources are checked for their end.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
@@ -36,7 +38,7 @@ pub enum BenchStage {
     Publish,
 }
 
-/// How long a stage runs: until one of these is reached.
+/// Limits of a run; it ends with the first one that is reached.
 pub struct RunLimit {
     frames: AtomicU64,
     until: Option<Duration>,
@@ -113,7 +115,7 @@ pub fn bench_stage(
         ),
         BenchStage::Publish => {
             let detected = DetectedFrames::collect(config, &prepared, preload, synthetic)?;
-            detected.publish(config, prepared.labels(), &budget, &recorder)
+            detected.publish(config, prepared.classes(), &budget, &recorder)
         }
     }
 }
@@ -323,13 +325,13 @@ impl DetectedFrames {
     fn publish(
         &self,
         config: &Config,
-        labels: &[String],
+        classes: &Classes,
         budget: &RunLimit,
         recorder: &Recorder,
     ) -> Result<u64, PipelineError> {
         // Kept until the sinks are closed.
         let broker = embedded_broker(config)?;
-        let mut sinks = start_sinks(config, labels, broker.as_ref(), &Heartbeats::default())?;
+        let mut sinks = start_sinks(config, classes, broker.as_ref(), &Heartbeats::default())?;
         let output = self.track_output(config);
         let source = &config.sources[0].name;
         let (started, mut done) = (Instant::now(), 0);

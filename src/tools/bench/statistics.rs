@@ -1,25 +1,25 @@
-//! What a row of numbers is described by. The definitions are those of numpy, as CV-CUDA's benchmark script uses them.
+//! Summary statistics of a list of numbers, defined as in numpy, which CV-CUDA's benchmark script uses.
 
 use serde::Serialize;
 
 use jetwatch_types::{mean, quantile, standard_deviation};
 
-/// Describes at least one number, all in one unit.
+/// Summary statistics of at least one number, in the unit of the numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Statistics {
-    /// How many.
+    /// Number of values.
     pub count: usize,
     /// Mean.
     pub mean: f64,
-    /// Standard deviation of the numbers themselves (divided by their count, not by one less).
+    /// Population standard deviation: the divisor is the number of values.
     pub std: f64,
     /// Median.
     pub median: f64,
-    /// Least.
+    /// Minimum.
     pub min: f64,
-    /// Greatest.
+    /// Maximum.
     pub max: f64,
-    /// 16th percentile. Percentiles lie between two numbers in proportion.
+    /// 16th percentile. Percentiles are interpolated linearly between two values.
     pub percentile_16: f64,
     /// 84th percentile.
     pub percentile_84: f64,
@@ -30,7 +30,7 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// Describes `numbers`; `None` when there is none.
+    /// The statistics of `numbers`; `None` for an empty list.
     #[must_use]
     pub fn from_values(numbers: &[f64]) -> Option<Self> {
         let mut sorted = numbers.to_vec();
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn values_equal_hand_computed_ones() {
-        // Deviations from the mean 5: -3 -1 -1 -1 0 0 2 4; their squares sum up to 32.
+        // Deviations from the mean of 5: -3 -1 -1 -1 0 0 2 4. The sum of their squares is 32.
         let found =
             Statistics::from_values(&[9.0, 4.0, 2.0, 5.0, 4.0, 7.0, 5.0, 4.0]).expect("numbers");
         assert_eq!(found.count, 8);
@@ -70,7 +70,7 @@ mod tests {
         close(found.median, 4.5);
         close(found.min, 2.0);
         close(found.max, 9.0);
-        // Places among 0 to 7: 1.12, 5.88, 6.65, 6.93 of 2 4 4 4 5 5 7 9.
+        // Positions 1.12, 5.88, 6.65 and 6.93 in 2 4 4 4 5 5 7 9, counted from 0.
         close(found.percentile_16, 4.0);
         close(found.percentile_84, 5.0 + 2.0 * 0.88);
         close(found.percentile_95, 7.0 + 2.0 * 0.65);

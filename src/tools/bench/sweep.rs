@@ -1,4 +1,4 @@
-//! Sweeps: keys of the configuration with the values that they take in turns, and all combinations of them.
+//! Sweeps: keys of the configuration with lists of values, and all combinations of these.
 
 use super::BenchmarkError;
 
@@ -7,7 +7,7 @@ use super::BenchmarkError;
 pub struct Axis {
     /// Path of the key, such as `detector.workers`, or its last part alone.
     pub key: String,
-    /// At least one value, as they would stand in the file.
+    /// At least one value, each as written in the file.
     pub values: Vec<String>,
 }
 
@@ -15,7 +15,7 @@ impl Axis {
     /// Reads `KEY=VALUE,VALUE…`. A value that holds a comma stands in brackets or quotes: `uri="a,b",c`.
     ///
     /// # Errors
-    /// There is no key, or an empty value.
+    /// The key or a value is empty.
     pub fn read(text: &str) -> Result<Self, BenchmarkError> {
         let no_axis = || BenchmarkError::InvalidAxis {
             text: text.to_owned(),
@@ -57,7 +57,7 @@ fn split(values: &str) -> Vec<String> {
 /// is one combination, an empty one.
 ///
 /// # Errors
-/// A key stands in two axes.
+/// Two axes have the same key.
 pub fn cartesian(axes: &[Axis]) -> Result<Vec<Vec<(String, String)>>, BenchmarkError> {
     for (index, axis) in axes.iter().enumerate() {
         if axes[..index].iter().any(|other| other.key == axis.key) {

@@ -1,4 +1,4 @@
-//! The conditions of a benchmark: the machine, its throttling meanwhile, versions, and the configuration.
+//! The conditions of a benchmark: the machine, throttling during the run, versions, and the configuration.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ const LIBRARIES: [&str; 7] = [
     "libnvbufsurface",
 ];
 
-/// Reads the sensors of the machine while something is measured.
+/// Reads the sensors of the machine during a measurement.
 pub(super) struct SystemObserver {
     root: SysRoot,
     machine: Machine,
@@ -80,7 +80,7 @@ impl SystemObserver {
         let settings = &args.settings;
         self.stop.stop();
         if let Some(thread) = self.thread {
-            // A panic was logged; what was read before it is kept.
+            // A panic was logged; the readings before it are kept.
             let _ = thread.join();
         }
         let after = SensorSnapshot::read(&self.root, &self.machine);
@@ -129,7 +129,7 @@ impl SystemObserver {
     }
 }
 
-/// The libraries that make the difference, by the names of their files, which say their versions.
+/// The libraries that affect the speed, by the names of their files, which contain the versions.
 fn libraries() -> Vec<String> {
     let names = open_libraries();
     let names = names.iter().filter_map(|path| path.file_name()?.to_str());
@@ -142,12 +142,11 @@ fn libraries() -> Vec<String> {
     names.filter(known).map(str::to_owned).collect()
 }
 
-/// A number that is the same only for the same configuration: SHA-256 of the file or of the words in its place, and of the
-/// keys that were set beside it.
+/// SHA-256 of the configuration: of the file, or of the arguments that replace it, and of the keys set on the command line.
 fn hash(args: &BenchOptions) -> String {
     let mut hash = Sha256Hasher::default();
     match &args.config {
-        // It was read a moment ago; when it is gone now, the words below are what is left.
+        // The file was read before; if it was deleted since, only the arguments below are hashed.
         Some(file) => hash.update(std::fs::read(file).unwrap_or_default()),
         None => {
             for words in [&args.source, &args.model].into_iter().flatten() {

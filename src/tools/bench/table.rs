@@ -10,7 +10,7 @@ use jetwatch_tables::{Align, TextTable};
 use super::series::PointResult;
 use super::{Comparison, Gain};
 
-/// The ranges of a `benchmark.json`, its speeds, and what limits them.
+/// The ranges of a `benchmark.json`, its speeds, and their limit.
 #[must_use]
 pub fn run_table(document: &Value, speed: &Speed) -> String {
     let mut lines = Vec::new();
@@ -153,7 +153,7 @@ fn detectors(results: &[PointResult]) -> BTreeMap<&str, Vec<&str>> {
     detectors
 }
 
-/// A row for each step: its speed, its gain over the step before, and where its time went.
+/// A row for each step: its speed, its gain over the step before, and its longest stages.
 pub(super) fn of_ablation(steps: &[Gain]) -> String {
     let mut table = TextTable::new(&[
         ("step", Align::Left),
@@ -196,7 +196,7 @@ pub(super) fn of_ablation(steps: &[Gain]) -> String {
             continue;
         }
         lines.extend(step.notes.iter().map(|note| format!("  {note}")));
-        // The noise of fewer rounds is not known.
+        // The variance of fewer rounds is unknown.
         let noisy = |gain: &&Comparison| gain.ratios.len() >= 3 && !gain.is_clear;
         if step.gain.as_ref().filter(noisy).is_some() {
             lines.push("  the difference from the step before is within the noise".to_owned());

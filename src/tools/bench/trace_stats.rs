@@ -12,20 +12,20 @@ use super::{BenchmarkError, Statistics};
 /// A run: the levels that had batches.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TraceStats {
-    /// In the order of [`Level::ALL_TABLES`].
+    /// In the order of [`Level::ALL`].
     pub levels: Vec<LevelStats>,
 }
 
 /// The batches of one level.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LevelStats {
-    /// Which.
+    /// The level.
     pub level: Level,
-    /// Batches that are dropped at the front. Levels that work on single frames drop as many frames as the detector does.
+    /// Batches that are discarded at the start. Levels that work on single frames discard as many frames as the detector does.
     pub dropped_front: usize,
-    /// Batches that are dropped at the end.
+    /// Batches that are discarded at the end.
     pub dropped_back: usize,
-    /// All of them in the order of their numbers.
+    /// All batches, by number.
     pub batches: Vec<Batch>,
 }
 
@@ -34,18 +34,18 @@ pub struct LevelStats {
 pub struct Batch {
     /// When it began, since the trace was made.
     pub started: Duration,
-    /// Its own times.
+    /// Times of the whole batch.
     pub times: Times,
-    /// Times of the stages in it, by the stage's place in [`Stage::ALL_TABLES`].
+    /// Times of the stages in it, by the stage's place in [`Stage::ALL`].
     pub stages: BTreeMap<usize, Times>,
 }
 
-/// Times of one range; of several of one stage in one batch, their sum.
+/// Times of one range, or the sum over the ranges of one stage in one batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Times {
     /// Frames.
     pub items: usize,
-    /// How long it took on its thread's timeline.
+    /// Elapsed time.
     pub wall: Duration,
     /// CPU time of its thread in it.
     pub busy: Duration,
@@ -119,8 +119,7 @@ impl TraceStats {
         self.levels.iter().find(|run| run.level == level)
     }
 
-    /// Frames per second from one end of the pipeline to the other, without the warm-up: of the last pipeline level that was
-    /// measured.
+    /// Frames per second of the whole pipeline without the warm-up, at the last pipeline level that was measured.
     #[must_use]
     pub fn fps(&self) -> f64 {
         let Some(run) = self.levels.iter().rfind(|run| !run.level.is_asynchronous()) else {
@@ -128,7 +127,7 @@ impl TraceStats {
         };
         let measured = run.without_warmup();
         let ended = measured.iter().map(Batch::ended).max();
-        // From the end of the warm-up: results come in bursts, and a burst's own beginning is too late.
+        // From the end of the warm-up: results arrive in bursts, and the start of the first burst is too late.
         let warm = run.batches[..run.dropped_front]
             .iter()
             .map(Batch::ended)
@@ -144,7 +143,7 @@ impl TraceStats {
         per_second(items, time)
     }
 
-    /// Frames per second that the networks alone would do: frames per second inside them, times the workers. `None`: none ran.
+    /// Frames per second of the networks without the rest of the pipeline: frames per second of inference times workers. `None`: none ran.
     #[must_use]
     pub fn inference_fps(&self, workers: usize) -> Option<f64> {
         let numbers = RangeStats::from_times(
@@ -212,7 +211,7 @@ impl Batch {
     fn add(&mut self, stage: Stage, times: Times) {
         self.stages.entry(stage as usize).or_default().add(times);
         if stage.is_on_gpu() {
-            // The GPU works inside of the network's range, which is in the batch.
+            // Times of the GPU are inside the range of the network, which is in the batch.
             let infer = self.stages.entry(Stage::Infer as usize).or_default();
             infer.gpu += times.gpu;
             self.times.gpu += times.gpu;
@@ -230,7 +229,7 @@ impl Times {
 }
 
 impl LevelStats {
-    /// How many batches at the front began before `began`, and how many at the end ended after `ended`.
+    /// Number of batches at the start that began before `began`, and of those at the end that ended after `ended`.
     fn count_outside(&self, began: Duration, ended: Duration) -> (usize, usize) {
         let is_early = |batch: &&Batch| batch.started < began;
         let is_late = |batch: &&Batch| batch.ended() > ended;
@@ -249,8 +248,8 @@ impl LevelStats {
     }
 }
 
-/// Sets what each level drops: the detector `warmup` batches at both ends, the others of the pipeline the frames that were in
-/// those, and what is next to it the batches that did not lie between them.
+/// Sets the batches that each level discards: `warmup` batches of the detector at both ends, the frames of those batches in the other levels
+/// of the pipeline, and in levels outside of it the batches that are not between them.
 fn drop_warmup(levels: &mut [LevelStats], warmup: usize, batch_size: usize) {
     let detect = levels.iter().find(|run| run.level == Level::Detect);
     let frames = |batches: &mut dyn Iterator<Item = &Batch>| -> usize {
@@ -289,7 +288,7 @@ fn per_second(items: usize, time: Duration) -> f64 {
     }
 }
 
-/// The numbers of one range of the pipeline.
+/// Statistics of one range of the pipeline.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
     /// `level` or `level/stage`.
@@ -300,14 +299,14 @@ pub struct Row {
     pub minus_warmup: RangeStats,
 }
 
-/// What the batches of one range took, in ms.
+/// Times of the batches of one range, in ms.
 #[derive(Debug, Clone, Serialize)]
 pub struct RangeStats {
     /// Batches that had this range.
     pub batches: usize,
     /// Frames in them.
     pub items: usize,
-    /// Time on the thread's timeline.
+    /// Elapsed time.
     pub cpu_time: Statistics,
     /// The same, per frame.
     pub cpu_time_per_item: Statistics,
@@ -317,7 +316,7 @@ pub struct RangeStats {
     pub gpu_time: Option<Statistics>,
     /// The same, per frame.
     pub gpu_time_per_item: Option<Statistics>,
-    /// Frames per second of one thread that would do nothing else; by the GPU's time where only it was measured.
+    /// Frames per second of a thread that runs only this range; by the time of the GPU where only that was measured.
     pub throughput: f64,
 }
 

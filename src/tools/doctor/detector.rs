@@ -109,6 +109,7 @@ pub(super) fn run(config: &Config, report: &mut CheckReport) -> anyhow::Result<D
         precision: Some(precision.clone()),
         score_threshold: Some(GOLDEN_SCORE),
         classes: Vec::new(),
+        groups: Vec::new(),
         ..config.detector.clone()
     };
     let tensorrt = load(settings(Backend::TensorRt), "tensorrt", report);
@@ -341,6 +342,7 @@ pub(super) fn record(
             precision: Some(file.precision.clone()),
             score_threshold: Some(GOLDEN_SCORE),
             classes: Vec::new(),
+            groups: Vec::new(),
             ..config.detector.clone()
         };
         let prepared =

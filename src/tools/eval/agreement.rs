@@ -50,7 +50,6 @@ impl ConfidentBoxes {
 #[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize)]
 pub struct Agreement {
     /// Images compared.
-    #[serde(rename = "pictures")]
     pub images: u64,
     /// Confident boxes of the first side.
     pub first: ConfidentBoxes,

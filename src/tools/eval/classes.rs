@@ -3,7 +3,8 @@
 //! Names are compared without case, and with `_` and `-` as spaces: `Traffic_light` is `traffic light`. It is enough that
 //! every name of one side is found on the other: a model of eighty classes can be evaluated on five, and one of five on
 //! eighty. Where names differ, as COCO's `motorcycle` and the older `motorbike` do, the order decides, if the
-//! counts agree and no common name has a different position.
+//! counts agree and no common name has a different position. Categories that the model's `covers` names were merged before, by
+//! [`merge_covered`](super::merge_covered).
 
 use super::{AccuracyError, Category};
 
@@ -97,7 +98,7 @@ impl ClassMap {
 }
 
 /// A name in normalized form.
-fn normalized(name: &str) -> String {
+pub(super) fn normalized(name: &str) -> String {
     name.trim().to_lowercase().replace(['_', '-'], " ")
 }
 

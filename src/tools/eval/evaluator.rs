@@ -262,7 +262,7 @@ impl ResultTable {
 }
 
 /// Index of an image in the list.
-fn image_index(meta: &FrameMeta) -> usize {
+pub(crate) fn image_index(meta: &FrameMeta) -> usize {
     meta.pts.map_or(0, |pts| pts.as_secs() as usize)
 }
 

@@ -26,8 +26,8 @@ pub struct Golden {
 pub struct GoldenSet {
     /// The precision.
     pub precision: String,
-    /// The images in order.
-    #[serde(rename = "pictures")]
+    /// The images in order. Version 0.1.0 wrote them as `pictures`.
+    #[serde(alias = "pictures")]
     pub images: Vec<GoldenImage>,
 }
 

@@ -1,7 +1,7 @@
 //! Evaluation of detections and tracks: one implementation of each metric.
 //!
 //! **Detections.** [`coco::parse`] reads the bytes of an annotation file into a [`Truth`]; [`ClassMap`] maps the labels of a model
-//! to its categories. [`Evaluation::new`] compares predictions with it by the protocol that COCO publishes, so that the values are
+//! to its categories; [`merge_covered`] makes one of those that the model's `covers` gives to one label. [`Evaluation::new`] compares predictions with it by the protocol that COCO publishes, so that the values are
 //! those of COCO's own program for the same detections: average precision over ten overlaps, by size, average recall, and each
 //! class. Precision and recall at one score are added, which is how the daemon runs. [`bootstrap()`] computes how much of a
 //! figure, or of a difference between two networks, depends on the choice of images. Boxes here are `[left, top, width, height]` in
@@ -17,6 +17,9 @@
 //! [`agreement()`] compares two detectors with each other; [`Golden`] is a file with the detections of one of them in
 //! [`golden_frames()`]. `jetwatch doctor` uses both.
 //!
+//! [`write_tensors`] writes images as input tensors of a network, and [`collect_frames`] writes frames of a source as images: both for
+//! `models/quantize.py`.
+//!
 //! **Tracks.** [`parse_detections`] and [`parse_truth`] read MOTChallenge's text format; [`track_offline`] runs the daemon's tracker on
 //! a file of detections. [`Metrics`] scores whole sequences with CLEAR MOT, IDF1 and HOTA, and [`ClearMotCounter`] counts CLEAR MOT frame
 //! by frame. [`grid_search()`] tries tracker settings. `jetwatch track` calls them.
@@ -28,10 +31,12 @@ mod bootstrap;
 mod classes;
 mod clear_mot;
 pub mod coco;
+mod covered;
 mod error;
 mod evaluation;
 mod evaluator;
 mod fields;
+mod frame_collector;
 mod golden;
 mod golden_frames;
 mod grid_search;
@@ -45,15 +50,18 @@ mod mot_sequence;
 mod mot_truth;
 mod offline;
 mod report;
+mod tensor_file;
 
 pub use agreement::{Agreement, ConfidentBoxes, MatchCriteria, agreement};
 pub use annotations::{Category, Image, Object, Prediction, Truth, Xywh};
 pub use bootstrap::{ConfidenceIntervals, Interval, bootstrap};
 pub use classes::{ClassMap, MatchedBy};
 pub use clear_mot::{ClearMot, ClearMotCounter, GroundTruthObject, Hypothesis};
+pub use covered::{CoveredCategories, merge_covered};
 pub use error::{AccuracyError, Problem};
 pub use evaluation::{Accuracy, ClassAccuracy, Evaluation, OperatingPoint};
 pub use evaluator::{EvaluationRun, Evaluator, ImageList};
+pub use frame_collector::{CollectOptions, collect_frames};
 pub use golden::{Golden, GoldenError, GoldenImage, GoldenSet};
 pub use golden_frames::{GOLDEN_SCORE, detections_of, golden_frames, image_hash};
 pub use grid_search::{GridSearch, HeldOut, TrackingMetric, grid_search};
@@ -66,3 +74,4 @@ pub use mot_sequence::MotSequence;
 pub use mot_truth::{TruthRow, parse_truth};
 pub use offline::{TentativeFrames, track_offline, track_with_interval};
 pub use report::{ClassPair, Difference, Network, Report, Unreadable};
+pub use tensor_file::{ImageSizes, write_tensors};

@@ -21,6 +21,7 @@ use crate::annotations::{Prediction, Truth};
 use crate::bootstrap::bootstrap;
 use crate::classes::ClassMap;
 use crate::coco;
+use crate::covered::{CoveredCategories, merge_covered};
 use crate::evaluation::Evaluation;
 use crate::evaluator::{EvaluationRun, Evaluator, ImageList};
 use crate::report::{self, Report};
@@ -63,6 +64,7 @@ pub struct ModelEvaluator {
     spec: ModelSpec,
     truth: Truth,
     classes: ClassMap,
+    covered: Vec<CoveredCategories>,
     precisions: Vec<String>,
     score_threshold: f32,
     images: ImageList,
@@ -77,9 +79,10 @@ impl ModelEvaluator {
     /// # Errors
     /// A file cannot be read, labels and categories do not match, or the annotations list no image.
     pub fn new(options: &EvalOptions<'_>) -> anyhow::Result<Self> {
-        let truth = read_annotations(options.annotations)?;
+        let annotated = read_annotations(options.annotations)?;
         let spec = ModelSpec::load(options.model)
             .map_err(|error| PipelineError::from(DetectError::from(error)))?;
+        let (truth, covered) = merge_covered(annotated, &spec.labels, &spec.covers);
         let classes = ClassMap::new(&spec.labels, &truth.categories).with_context(|| {
             format!(
                 "{} and {}",
@@ -106,6 +109,7 @@ impl ModelEvaluator {
             spec,
             truth,
             classes,
+            covered,
             images,
         })
     }
@@ -138,7 +142,7 @@ impl ModelEvaluator {
     }
 
     /// The detections of each precision in COCO's result format, with the file for each: `path`, or `PATH.PRECISION.json` for
-    /// several precisions.
+    /// several precisions. A label that covers several categories has the id of one of them.
     ///
     /// # Errors
     /// A number cannot be written as JSON.
@@ -208,7 +212,7 @@ impl ModelEvaluator {
                 .count(),
             unreadable: report::unreadable(run, truth),
             matched_by: report::matched_by(classes),
-            classes: report::classes(&self.spec.labels, &truth.categories, classes),
+            classes: report::classes(&self.spec.labels, &truth.categories, classes, &self.covered),
             score_threshold: self.score_threshold,
             least_score: MIN_SCORE,
             most_detections: MAX_DETECTIONS,

@@ -50,7 +50,7 @@ pub fn track_with_interval(
     let mut found: Vec<Detection> = Vec::new();
     let mut frame = 0;
     let mut step = |frame: u32, found: &[Detection]| {
-        let is_skipped = interval > 0 && (frame - 1) % (interval.saturating_add(1)) != 0;
+        let is_skipped = !(frame - 1).is_multiple_of(interval.saturating_add(1));
         let is_empty = match is_skipped {
             true => tracker.coast().is_empty(),
             false => tracker.update(found).is_empty(),

@@ -10,6 +10,7 @@ use jetwatch_tables::{Align, TextTable};
 use crate::annotations::{Category, Truth};
 use crate::bootstrap::{ConfidenceIntervals, Interval};
 use crate::classes::{ClassMap, MatchedBy};
+use crate::covered::CoveredCategories;
 use crate::evaluation::{Accuracy, ClassAccuracy, Evaluation, OperatingPoint};
 use crate::evaluator::EvaluationRun;
 
@@ -68,6 +69,8 @@ pub struct ClassPair<'a> {
     /// In the annotations; `None`: detections with this label are ignored.
     category: Option<&'a str>,
     category_id: Option<i64>,
+    /// Categories of the annotations that are evaluated as this one, by `covers` of the model.
+    covers: &'a [String],
 }
 
 /// One precision.
@@ -124,13 +127,16 @@ pub(crate) fn classes<'a>(
     labels: &'a [String],
     categories: &'a [Category],
     classes: &ClassMap,
+    covered: &'a [CoveredCategories],
 ) -> Vec<ClassPair<'a>> {
     let of_label = labels.iter().zip(0..).map(|(label, class)| {
         let category = classes.category(class).map(|index| &categories[index]);
+        let covered = covered.iter().find(|covered| covered.class == class);
         ClassPair {
             label: Some(label),
             category: category.map(|category| category.name.as_str()),
             category_id: category.map(|category| category.id),
+            covers: covered.map_or(&[], |covered| &covered.names),
         }
     });
     let untaught = categories
@@ -141,6 +147,7 @@ pub(crate) fn classes<'a>(
             label: None,
             category: Some(&category.name),
             category_id: Some(category.id),
+            covers: &[],
         });
     of_label.chain(untaught).collect()
 }
@@ -217,7 +224,11 @@ impl Report<'_> {
         let renamed = other
             .iter()
             .map(|(label, category)| format!("{label} = {category}"));
+        let covering = self.classes.iter().filter(|pair| !pair.covers.is_empty());
+        let covering = covering.filter_map(|pair| Some((pair.label?, pair.covers.join(" + "))));
+        let covering = covering.map(|(label, names)| format!("{label} = {names}"));
         let lines = [
+            ("Covered by a label of the model", covering.collect()),
             ("Spelled differently", renamed.collect::<Vec<_>>()),
             (
                 "Not annotated, not evaluated",

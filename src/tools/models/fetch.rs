@@ -1,11 +1,12 @@
 //! Downloads a network of the catalogue into a model folder.
 //!
-//! [`ModelFetch::new`] checks the request before anything is transferred, [`download`](ModelFetch::download) fetches the file, and
-//! [`complete`](ModelFetch::complete) writes the description: a folder with a `model.yaml` is complete. Called by
-//! `jetwatch model fetch`, which prints the progress.
+//! [`ModelFetch::new`] checks the request before anything is transferred, [`download`](ModelFetch::download) fetches the file or
+//! converts it out of a package of PyPI, and [`complete`](ModelFetch::complete) writes the description: a folder with a `model.yaml`
+//! is complete. Called by `jetwatch model fetch` and `jetwatch demo`, which print the progress.
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
@@ -13,35 +14,49 @@ use jetwatch_detect::model::{FILE_NAME, ModelSpec};
 use jetwatch_files::Sha256Digest;
 
 use crate::atomic_write;
-use crate::model_zoo::{self, Download, DownloadResult, Entry, FetchError, Progress, RetryPolicy};
+use crate::model_zoo::{
+    self, Download, DownloadResult, Entry, FetchError, Progress, RegistryDownload, RetryPolicy,
+};
+
+/// Timeout of a connection where there is another place to fetch from.
+const FALLBACK_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Name of the labels file in the folder.
 const LABELS: &str = "labels.txt";
+
+/// Name in the catalogue of the network for a first video: the smallest one with a good share of COCO's classes.
+pub const FIRST_MODEL: &str = "picodet_s";
 
 /// What to fetch.
 #[derive(Debug, Clone, Copy)]
 pub struct FetchOptions<'a> {
     /// Name in the catalogue.
     pub name: &'a str,
-    /// The model folder; `None`: `models/NAME`.
+    /// The model folder; `None`: one of the network's name in `parent`.
     pub folder: Option<&'a Path>,
+    /// Folder of model folders.
+    pub parent: &'a Path,
     /// Address of the same file elsewhere; `None`: that of the catalogue.
     pub url: Option<&'a str>,
     /// Accept a file without a hash in the catalogue.
     pub accept_unverified: bool,
     /// Replace existing files.
     pub force: bool,
+    /// Attempts and timeouts.
+    pub retry: RetryPolicy,
 }
 
 /// A checked request.
 #[derive(Debug)]
 pub struct ModelFetch {
     entry: Entry,
-    url: String,
+    /// Address that replaces the origin in the catalogue.
+    url: Option<String>,
     folder: PathBuf,
     path: PathBuf,
     /// Whether the folder has a description of this file, which then stays.
     is_described: bool,
+    retry: RetryPolicy,
 }
 
 impl ModelFetch {
@@ -59,17 +74,29 @@ impl ModelFetch {
                 names.join(", ")
             );
         };
-        let url = options.url.unwrap_or(&entry.url);
-        check_hash(entry, url, options.accept_unverified)?;
+        Self::of_entry(entry, options)
+    }
+
+    /// As [`new`](Self::new), with an entry that need not be in the catalogue.
+    ///
+    /// # Errors
+    /// The file has no hash and that was not accepted, or the folder has other files.
+    pub fn of_entry(entry: &Entry, options: &FetchOptions<'_>) -> Result<Self> {
+        check_hash(
+            entry,
+            options.url.or(entry.url.as_deref()),
+            options.accept_unverified,
+        )?;
         let folder = match options.folder {
             Some(folder) => folder.to_owned(),
-            None => Path::new("models").join(&entry.name),
+            None => options.parent.join(&entry.name),
         };
         let path = folder.join(&entry.file);
         Ok(Self {
             is_described: check_folder(entry, &folder, &path, options.force)?,
             entry: entry.clone(),
-            url: url.to_owned(),
+            url: options.url.map(str::to_owned),
+            retry: options.retry,
             folder,
             path,
         })
@@ -81,10 +108,25 @@ impl ModelFetch {
         &self.entry
     }
 
-    /// Address of the download.
+    /// Where the file comes from: an address, or a package of PyPI.
     #[must_use]
-    pub fn url(&self) -> &str {
-        &self.url
+    pub fn origin(&self) -> String {
+        match (&self.url, &self.entry.registry) {
+            (None, Some(_)) => {
+                format!("{} (index {})", self.entry.origin(), model_zoo::index_url())
+            }
+            (Some(url), Some(_)) => format!("{}, fetched from {url}", self.entry.origin()),
+            (url, None) => url.clone().unwrap_or_else(|| self.entry.origin()),
+        }
+    }
+
+    /// The model of the catalogue to fetch when this one's address cannot be reached; none where an address was given.
+    #[must_use]
+    pub fn fallback(&self) -> Option<&str> {
+        self.entry
+            .fallback
+            .as_deref()
+            .filter(|_| self.url.is_none())
     }
 
     /// The model folder.
@@ -99,21 +141,40 @@ impl ModelFetch {
         &self.path
     }
 
-    /// Downloads the file, or resumes an interrupted download. Blocks until it is complete.
+    /// Downloads the file, or resumes an interrupted download; converts it where it comes from a package. Blocks until it is complete.
     ///
     /// # Errors
-    /// The transfer failed permanently, or length or hash are wrong.
+    /// The transfer failed permanently, length or hash are wrong, or the conversion failed.
     pub fn download(
         &self,
         on_progress: &mut dyn FnMut(Progress),
     ) -> Result<DownloadResult, FetchError> {
+        let mut policy = self.retry;
+        if self.fallback().is_some() {
+            // There is another place: two attempts tell a closed network from a bad moment.
+            policy.attempts = policy.attempts.min(2);
+            policy.connect = policy.connect.min(FALLBACK_CONNECT_TIMEOUT);
+        }
+        if let Some(package) = &self.entry.registry {
+            let cache = model_zoo::cache_folder();
+            let request = RegistryDownload {
+                entry: &self.entry,
+                package,
+                index: &model_zoo::index_url(),
+                url: self.url.as_deref(),
+                cache: cache.as_deref().unwrap_or(&self.folder),
+                path: &self.path,
+            };
+            return model_zoo::fetch_and_convert(&request, &policy, on_progress);
+        }
+        let url = self.url.as_ref().or(self.entry.url.as_ref());
         let download = Download {
-            url: &self.url,
+            url: url.map_or("", String::as_str),
             bytes: self.entry.bytes,
             sha256: self.entry.sha256,
             path: &self.path,
         };
-        model_zoo::download(&download, &RetryPolicy::default(), on_progress)
+        model_zoo::download(&download, &policy, on_progress)
     }
 
     /// Writes labels and `model.yaml` for the file with the hash `sha256` where they are missing, and loads the folder.
@@ -134,10 +195,10 @@ impl ModelFetch {
 }
 
 /// A file without a hash needs the option, and an https address, so that its content cannot be replaced in transit.
-fn check_hash(entry: &Entry, url: &str, is_accepted: bool) -> Result<()> {
-    if entry.sha256.is_some() {
+fn check_hash(entry: &Entry, url: Option<&str>, is_accepted: bool) -> Result<()> {
+    let Some(url) = url.filter(|_| entry.sha256.is_none()) else {
         return Ok(());
-    }
+    };
     if !url.starts_with("https://") {
         bail!(
             "{url}: the catalogue has no hash for {}: use an https address",
@@ -199,13 +260,13 @@ mod tests {
     #[test]
     fn file_without_hash_needs_flag_and_https() {
         let mut entry = model_zoo::entries().expect("all are right").remove(0);
-        assert!(check_hash(&entry, "http://mirror/x", false).is_ok());
+        assert!(check_hash(&entry, Some("http://mirror/x"), false).is_ok());
         entry.sha256 = None;
-        let error = check_hash(&entry, "https://h/x", false)
+        let error = check_hash(&entry, Some("https://h/x"), false)
             .expect_err("it was not accepted")
             .to_string();
         assert!(error.contains("--accept-unverified"), "{error}");
-        assert!(check_hash(&entry, "https://h/x", true).is_ok());
-        assert!(check_hash(&entry, "http://mirror/x", true).is_err());
+        assert!(check_hash(&entry, Some("https://h/x"), true).is_ok());
+        assert!(check_hash(&entry, Some("http://mirror/x"), true).is_err());
     }
 }

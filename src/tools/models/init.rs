@@ -13,6 +13,7 @@ use jetwatch_detect::model::{FILE_NAME, ModelSpec};
 use jetwatch_types::Size;
 
 use crate::atomic_write;
+use crate::background::Background;
 use crate::infer_layout::InferredLayout;
 use crate::lint::lint;
 use crate::model_yaml_template::{ModelYamlTemplate, Origin};
@@ -28,6 +29,8 @@ pub struct InitOptions<'a> {
     pub layout: Option<&'a str>,
     /// File with the class names, one per line, in the network's order.
     pub labels: Option<&'a Path>,
+    /// Place of the background class of an SSD, where it is known.
+    pub background: Option<Background>,
     /// Input size in pixels, where the network has a dynamic one.
     pub size: Option<Size>,
     /// Replace existing files.
@@ -55,8 +58,14 @@ pub struct CreatedFolder {
 pub fn create_folder(options: &InitOptions<'_>) -> Result<CreatedFolder> {
     let network = graph::read(options.file)?;
     let labels = options.labels.map(read_labels).transpose()?;
-    let draft = ModelYamlTemplate::new(&network, options.layout, options.size, labels)
-        .with_context(|| options.file.display().to_string())?;
+    let draft = ModelYamlTemplate::with_background(
+        &network,
+        options.layout,
+        options.size,
+        labels,
+        options.background,
+    )
+    .with_context(|| options.file.display().to_string())?;
     let folder = match options.folder {
         Some(folder) => folder.to_owned(),
         None => Path::new("models").join(stem(options.file)?),

@@ -2,11 +2,14 @@
 //!
 //! [`inspect()`] summarizes an ONNX file, checks it against the runtimes ([`lint()`]) and infers its output layout from shapes and
 //! names ([`candidate_layouts`]). [`create_folder`] writes the file and a `model.yaml` ([`ModelYamlTemplate`]) into a model folder.
-//! [`ModelFetch`] downloads a network of the [catalogue](model_zoo) into one. The ONNX reader itself is
-//! [`jetwatch_detect::graph`]: the detector needs it, too. Called by `jetwatch model`, which prints the results.
+//! [`ModelFetch`] downloads a network of the [catalogue](model_zoo) into one; [`paddle`] converts those of PaddlePaddle. The ONNX
+//! reader itself is [`jetwatch_detect::graph`]: the detector needs it, too. [`serve_decoding`] decodes outputs that another program
+//! computed. Called by `jetwatch model`, which prints the results.
 
 mod atomic_write;
+mod background;
 mod class_names;
+mod decode_session;
 mod families;
 mod fetch;
 mod infer_layout;
@@ -16,9 +19,12 @@ mod lint;
 mod model_yaml_template;
 mod model_yaml_template_error;
 pub mod model_zoo;
+pub mod paddle;
 
+pub use background::Background;
+pub use decode_session::serve_decoding;
 pub use families::{FAMILIES, Family};
-pub use fetch::{FetchOptions, ModelFetch};
+pub use fetch::{FIRST_MODEL, FetchOptions, ModelFetch};
 pub use infer_layout::{InferredLayout, TensorRole, candidate_layouts, infer_layout};
 pub use init::{CreatedFolder, InitOptions, create_folder};
 pub use inspect::{Inspection, inspect};

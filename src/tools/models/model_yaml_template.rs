@@ -8,6 +8,7 @@ use jetwatch_detect::model::ColorOrder;
 use jetwatch_files::Sha256Digest;
 use jetwatch_types::{Placement, Size};
 
+use crate::background::{BACKGROUND_KEY, Background};
 use crate::families::{self, Family};
 use crate::infer_layout::{
     InferredLayout, candidate_layouts, image_input, input_size, names_from_metadata,
@@ -22,6 +23,8 @@ pub struct ModelYamlTemplate {
     /// Other matching layouts.
     others: Vec<&'static str>,
     is_forced: bool,
+    /// Whether the caller knows the place of the background.
+    is_background_given: bool,
     input: String,
     /// Whether the input takes bytes instead of floats.
     is_bytes: bool,
@@ -58,6 +61,20 @@ impl ModelYamlTemplate {
         layout: Option<&str>,
         size: Option<Size>,
         labels: Option<Vec<String>>,
+    ) -> Result<Self, ModelYamlTemplateError> {
+        Self::with_background(network, layout, size, labels, None)
+    }
+
+    /// As [`new`](Self::new); `background` is the place of the background class of an SSD, if it is known.
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new), or the layout has no background class.
+    pub fn with_background(
+        network: &Network,
+        layout: Option<&str>,
+        size: Option<Size>,
+        labels: Option<Vec<String>>,
+        background: Option<Background>,
     ) -> Result<Self, ModelYamlTemplateError> {
         if let Some(wanted) = layout.filter(|layout| families::find(layout).is_none()) {
             return Err(ModelYamlTemplateError::UnknownLayout {
@@ -115,6 +132,8 @@ impl ModelYamlTemplate {
                 wanted: layout.map(str::to_owned),
             });
         };
+        let known = labels.clone().or_else(|| names_from_metadata(network));
+        guess.set_background(background, known.map(|labels| labels.len()))?;
         let (labels, labels_from) = labels_of(network, &guess, labels)?;
         guess.classes = labels.len();
         Ok(Self {
@@ -125,6 +144,7 @@ impl ModelYamlTemplate {
             family: guess.family().for_task(network.metadata_value("task")),
             inferred: guess,
             is_forced: layout.is_some(),
+            is_background_given: background.is_some(),
             input: input.name.clone(),
             is_bytes: input.element == Some(Element::UINT8),
             size,
@@ -261,7 +281,9 @@ impl ModelYamlTemplate {
         writeln!(text, "  layout: {}", self.inferred.layout)?;
         self.write_tensors(text)?;
         for (key, value) in &self.inferred.parameters {
-            writeln!(text, "  {key}: {value}   # GUESS")?;
+            let is_given = self.is_background_given && *key == BACKGROUND_KEY;
+            let mark = if is_given { "" } else { "   # GUESS" };
+            writeln!(text, "  {key}: {value}{mark}")?;
         }
         writeln!(text, "score_threshold: {}", family.score_threshold)?;
         if family.needs_suppression {

@@ -89,6 +89,23 @@ pub enum ModelYamlTemplateError {
         /// The layout.
         layout: &'static str,
     },
+    /// The place of a background is requested for a layout without one.
+    #[error(
+        "--background is given, but the layout is {layout}, and only ssd has a background class: leave the option out, or \
+         add --layout ssd"
+    )]
+    NoBackground {
+        /// The layout.
+        layout: &'static str,
+    },
+    /// The only score of an anchor would be that of the background.
+    #[error(
+        "found --background {background}, expected none: the network has one score for each anchor, which is that of its class"
+    )]
+    OnlyBackground {
+        /// The requested value.
+        background: &'static str,
+    },
     /// A label that occurs twice.
     #[error("the label `{label}` is given twice, expected names that differ")]
     SameLabel {

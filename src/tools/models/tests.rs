@@ -9,6 +9,7 @@ use jetwatch_types::Size;
 use super::*;
 
 mod classifiers;
+mod ssd;
 
 fn tensor(name: &str, element: Element, axes: &[i64]) -> Tensor {
     let axis = |axis: &i64| match u64::try_from(*axis) {
@@ -311,6 +312,27 @@ fn every_family_of_the_table_is_inferred_from_some_shape() {
         None,
         "a guess outside of the table"
     );
+}
+
+#[test]
+fn pair_of_one_stride_is_fcos_and_loads() {
+    for (stride, extra) in [(4, false), (4, true), (8, false), (32, true), (64, false)] {
+        let side = 512 / stride;
+        let map = |name: &str, channels| tensor(name, Element::FLOAT, &[1, channels, side, side]);
+        let mut outputs = vec![map("heat", 3), map("sides", 4)];
+        outputs.extend(extra.then(|| map("center", 1)));
+        let network = network(512, outputs);
+        let guess = infer_layout(&network, None).expect("FCOS");
+        assert_eq!((guess.layout, guess.classes), ("fcos", 3), "{stride}");
+        assert!(
+            guess.reason.contains(&format!("at strides [{stride}]")),
+            "{}",
+            guess.reason
+        );
+        let mut wanted = vec!["heat", "sides"];
+        wanted.extend(extra.then_some("center"));
+        assert_eq!(loaded_template(&network).output.tensors, wanted, "{stride}");
+    }
 }
 
 #[test]

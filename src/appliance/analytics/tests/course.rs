@@ -45,7 +45,7 @@ fn a_track_whose_class_changes_later_keeps_its_stationary_time() {
         class: if second < 7 { 2 } else { 1 },
         ..track(1, 20.0 + second.min(5) as f32 * 10.0, 50.0)
     };
-    let mut scene = Analytics::new(&scene_rules, &labels());
+    let mut scene = Analytics::new(&scene_rules, &classes());
     let mut events = Vec::new();
     for second in 0..14 {
         scene.step(&meta(second), &[track_at(second)], &mut events);

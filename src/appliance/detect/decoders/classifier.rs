@@ -46,6 +46,9 @@ pub struct Classifier {
 
 impl Classifier {
     /// A decoder for the tensor `shapes`.
+    ///
+    /// # Errors
+    /// There is not exactly one tensor, or it does not have one score for each of `classes`.
     pub fn new(
         scores: ClassifierScores,
         input: Size,

@@ -28,6 +28,9 @@ pub struct Darknet {
 
 impl Darknet {
     /// For boxes and scores over `input`, whatever the number of boxes.
+    ///
+    /// # Errors
+    /// There are not two tensors, boxes and scores, with the same number of rows, or scores do not have one column for each of `classes`.
     pub fn new(input: Size, classes: usize, shapes: &[TensorShape<'_>]) -> Result<Self, Mismatch> {
         check_count(shapes, 2, "boxes, then scores")?;
         let advice =

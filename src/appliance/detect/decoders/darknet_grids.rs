@@ -52,6 +52,9 @@ struct AnchoredGrid {
 impl DarknetGrids {
     /// For one tensor a grid over `input`, in any order; strides follow from the sizes. `parameters` has anchors and a
     /// factor for each of them.
+    ///
+    /// # Errors
+    /// The tensors are not as many as the grids of `parameters`, or one is no grid over `input` with `classes` for each anchor.
     pub fn new(
         parameters: &DarknetGridsParameters,
         input: Size,

@@ -51,6 +51,9 @@ pub struct DetectNetV2 {
 
 impl DetectNetV2 {
     /// A decoder for the tensors `shapes`, whose stride follows from `input`.
+    ///
+    /// # Errors
+    /// There are not two tensors over the same grid of `input`, or they do not have the planes of `classes`.
     pub fn new(
         parameters: &DetectNetParameters,
         input: Size,

@@ -1,5 +1,4 @@
-//! RT-DETR, D-FINE and similar: a fixed number of queries, each one object or none, without suppression. Pure; the only
-//! code that knows these layouts.
+//! RT-DETR, D-FINE and similar: a fixed number of queries, each one object or none, without suppression. Pure.
 //!
 //! Exports differ in how much postprocessing they contain, for `Q` queries and `C` classes:
 //!
@@ -58,6 +57,9 @@ pub struct Detr {
 
 impl Detr {
     /// A decoder for the tensors `shapes`; the number of queries is theirs.
+    ///
+    /// # Errors
+    /// The tensors are not those of the form in `parameters`, or do not have the same number of queries, or not `classes`.
     pub fn new(
         parameters: &DetrParameters,
         input: Size,

@@ -39,6 +39,9 @@ pub struct FastestDet {
 
 impl FastestDet {
     /// A decoder for the tensor `shapes`; the size of the grid is its.
+    ///
+    /// # Errors
+    /// There is not exactly one tensor, or it does not have five planes and one for each of `classes`.
     pub fn new(input: Size, classes: usize, shapes: &[TensorShape<'_>]) -> Result<Self, Mismatch> {
         check_count(shapes, 1, "objectness, box and classes in one")?;
         let advice =

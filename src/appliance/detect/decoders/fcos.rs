@@ -55,6 +55,10 @@ pub struct Fcos {
 
 impl Fcos {
     /// A decoder for the tensors `shapes`, whose strides follow from `input`, in the order of growing strides.
+    ///
+    /// # Errors
+    /// The tensors are not as many as the grids of `parameters` need, do not have the planes of `classes`, or are no grids over `input` in
+    /// the order of growing strides.
     pub fn new(
         parameters: &FcosParameters,
         input: Size,

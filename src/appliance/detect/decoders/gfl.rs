@@ -72,6 +72,9 @@ pub struct Gfl {
 
 impl Gfl {
     /// A decoder for the tensors `shapes`, whose strides follow from `input`.
+    ///
+    /// # Errors
+    /// The tensors are not those of the form in `parameters`, or do not have the cells of the grids over `input`, or not `classes`.
     pub fn new(
         parameters: &GflParameters,
         input: Size,

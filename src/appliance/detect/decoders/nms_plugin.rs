@@ -50,6 +50,9 @@ pub struct SuppressedBoxes {
 
 impl SuppressedBoxes {
     /// A decoder for the tensors `shapes`; the greatest number of boxes is theirs.
+    ///
+    /// # Errors
+    /// The tensors are not the four of the plug-in, or differ in the number of boxes.
     pub fn new(
         parameters: &NmsPluginParameters,
         input: Size,

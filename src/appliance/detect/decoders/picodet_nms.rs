@@ -23,6 +23,9 @@ pub struct PicoDetNms {
 
 impl PicoDetNms {
     /// A decoder for the tensor `shapes`.
+    ///
+    /// # Errors
+    /// There is not exactly one tensor `[rows, 6]`.
     pub fn new(input: Size, classes: usize, shapes: &[TensorShape<'_>]) -> Result<Self, Mismatch> {
         check_count(shapes, 1, "finished boxes")?;
         let advice = "PicoDet with its post-processing gives [class, score, left, top, right, bottom] in each row; without \

@@ -87,6 +87,9 @@ pub struct Ssd {
 
 impl Ssd {
     /// A decoder for the tensors `shapes`, which have one row for each anchor.
+    ///
+    /// # Errors
+    /// There are not two tensors with one row for each anchor, or scores do not have the columns of `classes` and the background.
     pub fn new(
         parameters: &SsdParameters,
         input: Size,

@@ -25,6 +25,9 @@ pub struct Yolov5 {
 
 impl Yolov5 {
     /// For `[rows, 5 + classes]` with any number of rows and any input size.
+    ///
+    /// # Errors
+    /// There is not exactly one tensor, or its rows do not have 5 numbers and one for each of `classes`.
     pub fn new(_input: Size, classes: usize, shapes: &[TensorShape<'_>]) -> Result<Self, Mismatch> {
         let row_len = BEFORE_CLASSES + classes;
         let advice = format!(

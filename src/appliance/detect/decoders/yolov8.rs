@@ -25,6 +25,9 @@ pub struct Yolov8 {
 
 impl Yolov8 {
     /// For `[4 + classes, boxes]` with any number of boxes and any input size.
+    ///
+    /// # Errors
+    /// There is not exactly one tensor, or it does not have 4 planes and one for each of `classes`.
     pub fn new(_input: Size, classes: usize, shapes: &[TensorShape<'_>]) -> Result<Self, Mismatch> {
         let advice = format!(
             "YOLOv8 has 4 planes before those of the classes; check labels ({classes}) in model.yaml, and export without \

@@ -32,6 +32,9 @@ pub struct Yolox {
 
 impl Yolox {
     /// The grids over `input`, whose sides are multiples of 32, with at least one class, for `[cells, 5 + classes]`.
+    ///
+    /// # Errors
+    /// There is not exactly one tensor, or it does not have a row of 5 numbers and `classes` for each cell of the grids over `input`.
     pub fn new(input: Size, classes: usize, shapes: &[TensorShape<'_>]) -> Result<Self, Mismatch> {
         let grid = |stride: u32| {
             let columns = input.width / stride;

@@ -27,6 +27,9 @@ pub struct YoloxGrids {
 
 impl YoloxGrids {
     /// For one tensor a grid over `input`, in the order of growing strides, which follow from the sizes.
+    ///
+    /// # Errors
+    /// A tensor is no grid over `input` in the order of growing strides, or does not have 5 planes and one for each of `classes`.
     pub fn new(input: Size, classes: usize, shapes: &[TensorShape<'_>]) -> Result<Self, Mismatch> {
         let planes = BEFORE_CLASSES + classes;
         let advice = format!(

@@ -1,15 +1,16 @@
 //! Summaries of ONNX files without ONNX Runtime.
 //!
 //! [`read`](read()) summarizes a file as a [`Network`]: tensors, operators, quantization, files next to it. [`check()`] compares
-//! it with the runtimes that jetwatch uses; [`embed()`] puts weights into a network that keeps them in other files. All but
-//! the reading of the file is pure. Called when a model's file is read, and when a runtime refuses a network, to explain why;
+//! it with the runtimes that jetwatch uses; [`embed()`] puts weights into a network that keeps them in other files;
+//! [`with_batch()`] sets its number of images. All but the reading of the file is pure. Called when a model's file is read, and when a runtime refuses a network, to explain why;
 //! the crate `jetwatch-models` infers output layouts from a summary.
 
+mod batch;
 mod compatibility;
 mod external_data;
 mod onnx_proto;
 mod producer;
-mod protobuf;
+pub mod protobuf;
 mod quantization;
 mod summary;
 
@@ -17,6 +18,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+pub use batch::{has_open_batch, with_batch};
 pub use compatibility::{Diagnostic, Severity, check, incompatibility};
 pub use external_data::{ExternalTensor, embed, external_tensors};
 pub use protobuf::Malformed;

@@ -2,7 +2,7 @@
 //!
 //! A generated reader would copy every weight and turn two bytes of an empty message into a structure of hundreds; here
 //! a field is a slice of the file, so that a hostile file costs no more memory than its own size. The meaning of the
-//! fields is known to the callers, [`onnx_proto`](super::onnx_proto) and [`external_data`](super::external_data), which also rewrites some.
+//! fields is known to the callers: `onnx_proto` and `external_data` here, and the reader of Paddle's networks in `jetwatch-models`.
 
 /// Where and why the bytes are no protobuf message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,18 +15,18 @@ pub struct Malformed {
 
 /// A message: its bytes, and where they begin in the file.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Message<'a> {
+pub struct Message<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
 /// One field of a message.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Field<'a> {
+pub struct Field<'a> {
     /// Its number in the schema.
-    pub(super) number: u64,
+    pub number: u64,
     /// Place of its value in the file.
-    pub(super) at: usize,
+    pub at: usize,
     /// All of it as it stands in the file, with number and length.
     pub(super) encoded: &'a [u8],
     value: Value<'a>,
@@ -36,18 +36,20 @@ pub(super) struct Field<'a> {
 enum Value<'a> {
     Number(u64),
     Bytes(&'a [u8]),
-    /// Four or eight bytes of fixed length, such as floats: nothing that is read here.
-    Fixed,
+    /// Four or eight bytes of fixed length, such as floats.
+    Fixed(&'a [u8]),
 }
 
 impl<'a> Message<'a> {
     /// The outermost message of a file.
-    pub(super) fn new(bytes: &'a [u8]) -> Self {
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0 }
     }
 
     /// Its fields in the order of the file. Ends after the first damage.
-    pub(super) fn fields(self) -> Fields<'a> {
+    #[must_use]
+    pub fn fields(self) -> Fields<'a> {
         Fields {
             rest: self.bytes,
             at: self.at,
@@ -57,15 +59,35 @@ impl<'a> Message<'a> {
 
 impl<'a> Field<'a> {
     /// A whole number; signed ones are stored as 64-bit two's complement.
-    pub(super) fn number(self) -> Result<i64, Malformed> {
+    ///
+    /// # Errors
+    /// The field holds something else.
+    pub fn number(self) -> Result<i64, Malformed> {
         match self.value {
             Value::Number(number) => Ok(number.cast_signed()),
             _ => Err(self.malformed("text where a whole number belongs")),
         }
     }
 
+    /// A float of 32 bits.
+    ///
+    /// # Errors
+    /// The field holds something else.
+    pub fn float(self) -> Result<f32, Malformed> {
+        match self.value {
+            Value::Fixed(bytes) => bytes
+                .try_into()
+                .map(f32::from_le_bytes)
+                .map_err(|_| self.malformed("eight bytes where a float of four belongs")),
+            _ => Err(self.malformed("text or a whole number where a float belongs")),
+        }
+    }
+
     /// Raw bytes.
-    pub(super) fn bytes(self) -> Result<&'a [u8], Malformed> {
+    ///
+    /// # Errors
+    /// The field holds a number.
+    pub fn bytes(self) -> Result<&'a [u8], Malformed> {
         match self.value {
             Value::Bytes(bytes) => Ok(bytes),
             _ => Err(self.malformed("a number where text or a message belongs")),
@@ -73,19 +95,28 @@ impl<'a> Field<'a> {
     }
 
     /// Text.
-    pub(super) fn text(self) -> Result<&'a str, Malformed> {
+    ///
+    /// # Errors
+    /// The field holds a number, or bytes that are not UTF-8.
+    pub fn text(self) -> Result<&'a str, Malformed> {
         let bytes = self.bytes()?;
         std::str::from_utf8(bytes).map_err(|_| self.malformed("text that is not UTF-8"))
     }
 
     /// A message in the message.
-    pub(super) fn message(self) -> Result<Message<'a>, Malformed> {
+    ///
+    /// # Errors
+    /// The field holds a number.
+    pub fn message(self) -> Result<Message<'a>, Malformed> {
         let bytes = self.bytes()?;
         Ok(Message { bytes, at: self.at })
     }
 
-    /// Hands each number of a repeated field to `read_bytes`: one, or many packed into one field.
-    pub(super) fn numbers(
+    /// Hands each number of a repeated field to `take`: one, or many packed into one field.
+    ///
+    /// # Errors
+    /// The field holds something else, or the first error of `take`.
+    pub fn numbers(
         self,
         mut take: impl FnMut(i64) -> Result<(), Malformed>,
     ) -> Result<(), Malformed> {
@@ -103,14 +134,15 @@ impl<'a> Field<'a> {
     }
 
     /// Damage at this field.
-    pub(super) fn malformed(self, what: &'static str) -> Malformed {
+    #[must_use]
+    pub fn malformed(self, what: &'static str) -> Malformed {
         Malformed { at: self.at, what }
     }
 }
 
 /// The fields of a message, one after the other.
 #[derive(Debug, Clone)]
-pub(super) struct Fields<'a> {
+pub struct Fields<'a> {
     rest: &'a [u8],
     at: usize,
 }
@@ -142,15 +174,15 @@ impl<'a> Fields<'a> {
         let mut at = self.at;
         let value = match key & 7 {
             0 => Value::Number(self.varint()?),
-            1 => self.read_bytes(8).map(|_| Value::Fixed)?,
+            1 => Value::Fixed(self.read_bytes(8)?),
             2 => {
                 let len = self.varint()?;
                 at = self.at;
                 // A length that does not fit the machine's words is beyond every end too.
                 Value::Bytes(self.read_bytes(usize::try_from(len).unwrap_or(usize::MAX))?)
             }
-            5 => self.read_bytes(4).map(|_| Value::Fixed)?,
-            _ => return Err(damage("a kind of field that ONNX does not use")),
+            5 => Value::Fixed(self.read_bytes(4)?),
+            _ => return Err(damage("a kind of field that is obsolete or unknown")),
         };
         Ok(Field {
             number,
@@ -192,15 +224,24 @@ impl<'a> Fields<'a> {
 
 /// What stands before the value of a field of `len` bytes: its number and that length.
 pub(super) fn field_header(number: u64, len: usize) -> Vec<u8> {
-    let mut head = Vec::with_capacity(12);
-    for mut value in [number << 3 | 2, len as u64] {
+    varints(&[number << 3 | 2, len as u64])
+}
+
+/// A field that holds a whole number.
+pub(super) fn number_field(number: u64, value: u64) -> Vec<u8> {
+    varints(&[number << 3, value])
+}
+
+fn varints(values: &[u64]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(12);
+    for mut value in values.iter().copied() {
         while value >= 0x80 {
-            head.push(value as u8 | 0x80);
+            bytes.push(value as u8 | 0x80);
             value >>= 7;
         }
-        head.push(value as u8);
+        bytes.push(value as u8);
     }
-    head
+    bytes
 }
 
 #[cfg(test)]
@@ -228,6 +269,7 @@ mod tests {
         assert_eq!(numbers, [1, 2, 3, 4, 5]);
         assert_eq!(fields[0].number(), Ok(300));
         assert_eq!((fields[1].text(), fields[1].at), (Ok("ab"), 5));
+        assert_eq!(fields[3].float(), Ok(0.0));
         let inner = fields[2].message().expect("a message").fields().next();
         let inner = inner.expect("one field").expect("it is whole");
         assert_eq!((inner.number(), inner.at), (Ok(-1), 10));
@@ -238,6 +280,7 @@ mod tests {
         });
         assert_eq!((all, packed), (Ok(()), vec![1, 2, 300]));
         assert!(fields[0].text().is_err() && fields[1].number().is_err());
+        assert!(fields[0].float().is_err() && fields[3].number().is_err());
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub struct ModelKeys {
     #[key(value = ValueType::Path, read = elsewhere)]
     #[expect(dead_code, reason = "declared only")]
     pub(super) labels_file: Option<()>,
-    /// Names that other sets of labels have for objects of a class, by label. Default: none.
+    /// Names that other sets of labels have for objects of a class, by label: jetwatch eval takes annotated objects of these names for objects of that label. Default: none.
     #[key(value = COVERS, read = elsewhere)]
     #[expect(dead_code, reason = "declared only")]
     pub(super) covers: Option<()>,

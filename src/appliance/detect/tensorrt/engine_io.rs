@@ -2,15 +2,13 @@
 
 use std::path::Path;
 
-use jetwatch_nvidia::cuda::{self, PixelFormat, PlaneOrder, TensorFormat};
-use jetwatch_nvidia::session::{ConstantPlan, InputPlan, InputSource, OutputPlan, Plan};
 use jetwatch_nvidia::tensorrt::{DataType, Engine, TensorMode};
 
-use super::super::DetectError;
 use super::super::decoders::DType;
-use super::super::model::{ColorOrder, InputElement, InputSpec, ModelSpec};
+use super::super::model::ModelSpec;
 use super::super::ort_session::RunShape;
 use super::super::signature::{Element, TensorInfo};
+use super::super::{DetectError, gpu_plan};
 
 /// The inputs or the outputs of the engine, for the check against `model.yaml`.
 pub(super) fn tensors_of(engine: &Engine, mode: TensorMode, spec: &ModelSpec) -> Vec<TensorInfo> {
@@ -89,81 +87,15 @@ pub(super) fn output_shapes(
     spec.output.tensors.iter().map(of).collect()
 }
 
-/// The inputs and outputs of an execution.
-pub(super) fn session_plan(
-    engine: &Engine,
-    spec: &ModelSpec,
-    shapes: &[RunShape],
-    slots: usize,
-) -> Plan {
-    let InputSpec {
-        name,
-        element,
-        size,
-        color,
-        mean,
-        scale,
-        padding,
-        ..
-    } = &spec.input;
-    let tensor = TensorFormat {
-        width: size.width,
-        height: size.height,
-        element: match element {
-            InputElement::Float32 => cuda::Element::F32,
-            InputElement::Uint8 => cuda::Element::U8,
-        },
-        order: match color {
-            ColorOrder::Bgr => PlaneOrder::Bgr,
-            ColorOrder::Rgb => PlaneOrder::Rgb,
-        },
-        mean: *mean,
-        scale: *scale,
-        padding: *padding,
-    };
-    let mut constants = Vec::new();
-    if let Some(name) = &spec.input.sizes_name {
-        let numbers = [size.width, size.height];
-        let info = engine.tensors().find(|info| info.name == *name);
-        let bytes = match info.map(|info| info.data_type) {
-            Some(DataType::I32) => numbers.map(|number| number.to_ne_bytes()).concat(),
-            _ => numbers
-                .map(|number| i64::from(number).to_ne_bytes())
-                .concat(),
-        };
-        let name = name.clone();
-        constants.push(ConstantPlan { name, bytes });
+/// Bytes of the second input for one image: the input's width and height in the type that the engine takes.
+pub(super) fn sizes_bytes(engine: &Engine, spec: &ModelSpec) -> Vec<u8> {
+    let numbers = [spec.input.size.width, spec.input.size.height];
+    let name = spec.input.sizes_name.as_deref();
+    let info = engine
+        .tensors()
+        .find(|info| Some(info.name.as_str()) == name);
+    match info.map(|info| info.data_type) {
+        Some(DataType::I32) => numbers.map(|number| number.to_ne_bytes()).concat(),
+        _ => gpu_plan::long_sizes(spec.input.size),
     }
-    if let Some(name) = &spec.input.scales_name {
-        let bytes = [1.0_f32; 2].map(f32::to_ne_bytes).concat();
-        let name = name.clone();
-        constants.push(ConstantPlan { name, bytes });
-    }
-    let outputs = spec.output.tensors.iter().zip(shapes);
-    Plan {
-        input: InputPlan {
-            name: name.clone(),
-            source: InputSource::Images {
-                pixels: PixelFormat::Bgrx,
-                tensor,
-            },
-        },
-        constants,
-        outputs: outputs
-            .map(|(name, shape)| OutputPlan {
-                name: name.clone(),
-                bytes_per_image: bytes_per_image(shape, slots),
-            })
-            .collect(),
-        batch: slots,
-        graphs: true,
-    }
-}
-
-fn bytes_per_image(shape: &RunShape, slots: usize) -> usize {
-    let bytes = match shape.element {
-        DType::F32 | DType::I32 => 4,
-        DType::I64 => 8,
-    };
-    shape.axes.iter().product::<usize>() / slots * bytes
 }

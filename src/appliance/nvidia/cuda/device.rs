@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use cudarc::driver::sys::{CUcontext, CUdevice};
 use parking_lot::Mutex;
 
-use super::library::{Library, OUT_OF_MEMORY, SUCCESS};
+use super::library::{Library, OUT_OF_MEMORY, SUCCESS, symbol};
 use super::{CudaError, Kernels};
 
 // Numbers of CUdevice_attribute.
@@ -164,6 +164,13 @@ impl Device {
     #[must_use]
     pub fn is_integrated(&self) -> bool {
         self.is_integrated
+    }
+
+    /// Whether libcuda is the tests' double, whose GPU memory is memory of the host.
+    #[must_use]
+    pub fn is_double(&self) -> bool {
+        // SAFETY: the function is only looked for, not called.
+        unsafe { symbol::<unsafe extern "C" fn()>("jetwatch_cuda_double") }.is_ok()
     }
 
     /// Number of multiprocessors.

@@ -72,6 +72,9 @@ pub enum CudaError {
         /// The compiler's log.
         log: String,
     },
+    /// Recorded work calls functions of the host, which may run only once.
+    #[error("the recorded work calls back into the host, expected work of the GPU only")]
+    HostCallInGraph,
     /// Another call failed.
     #[error("{call} failed with {name} ({code}): {text}")]
     Call {

@@ -3,12 +3,25 @@
 use std::ptr;
 use std::sync::Arc;
 
-use cudarc::driver::sys::{CUgraph, CUgraphExec};
+use cudarc::driver::sys::{CUgraph, CUgraphExec, CUgraphNode};
 
+use super::library::{CuResult, symbol};
 use super::{CudaError, Device, Stream};
 
 /// CU_STREAM_CAPTURE_MODE_THREAD_LOCAL: allocations of other threads do not invalidate the capture.
 const THREAD_LOCAL: u32 = 1;
+
+/// CU_GRAPH_NODE_TYPE_HOST: the node calls a function of the host.
+const HOST_NODE: u32 = 3;
+
+/// Whether recorded work may call functions of the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HostCalls {
+    /// Each launch calls them again.
+    Allowed,
+    /// The capture is then an error.
+    Refused,
+}
 
 /// Recorded work, ready to launch.
 pub(crate) struct Graph {
@@ -21,9 +34,11 @@ pub(crate) struct Graph {
 unsafe impl Send for Graph {}
 
 impl Graph {
-    /// Records the work that `enqueue` puts into `stream` instead of running it. After an error the stream is as before.
+    /// Records the work that `enqueue` puts into `stream` instead of running it. `host_calls` says whether that may call the host.
+    /// After an error the stream is as before.
     pub(crate) fn capture<E: From<CudaError>>(
         stream: &Stream,
+        host_calls: HostCalls,
         enqueue: impl FnOnce() -> Result<(), E>,
     ) -> Result<Self, E> {
         let device = Arc::clone(stream.device());
@@ -38,7 +53,11 @@ impl Graph {
         let done = enqueue();
         let template = capture.end();
         done?;
-        Ok(template?.instantiate(device)?)
+        let template = template?;
+        if host_calls == HostCalls::Refused && template.node_types()?.contains(&HOST_NODE) {
+            return Err(CudaError::HostCallInGraph.into());
+        }
+        Ok(template.instantiate(device)?)
     }
 
     /// Enqueues the whole graph in `stream`.
@@ -94,6 +113,35 @@ struct Template {
 }
 
 impl Template {
+    /// CUDA's numbers of the types of all nodes.
+    fn node_types(&self) -> Result<Vec<u32>, CudaError> {
+        type GetNodes = unsafe extern "C" fn(CUgraph, *mut CUgraphNode, *mut usize) -> CuResult;
+        type GetType = unsafe extern "C" fn(CUgraphNode, *mut u32) -> CuResult;
+        let library = self.device.library();
+        // SAFETY: CUDA's driver interface documents this signature for this name.
+        let get_nodes: GetNodes = unsafe { symbol("cuGraphGetNodes") }?;
+        // SAFETY: as above.
+        let get_type: GetType = unsafe { symbol("cuGraphNodeGetType") }?;
+        let mut count = 0;
+        // SAFETY: the graph is alive, and with a null pointer only the number of nodes is written.
+        let code = unsafe { get_nodes(self.raw, ptr::null_mut(), &raw mut count) };
+        library.check("cuGraphGetNodes", code)?;
+        let mut nodes = vec![ptr::null_mut(); count];
+        // SAFETY: there is space for `count` nodes.
+        let code = unsafe { get_nodes(self.raw, nodes.as_mut_ptr(), &raw mut count) };
+        library.check("cuGraphGetNodes", code)?;
+        nodes
+            .into_iter()
+            .map(|node| {
+                let mut kind = 0;
+                // SAFETY: the node is one of the graph, which is alive, and the pointer refers to a live number.
+                let code = unsafe { get_type(node, &raw mut kind) };
+                library.check("cuGraphNodeGetType", code)?;
+                Ok(kind)
+            })
+            .collect()
+    }
+
     fn instantiate(self, device: Arc<Device>) -> Result<Graph, CudaError> {
         let mut raw = ptr::null_mut();
         // SAFETY: the graph is alive, the pointer refers to a live pointer, and 0 means no flags.

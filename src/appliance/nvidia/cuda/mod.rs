@@ -31,6 +31,6 @@ pub use stream::Stream;
 
 pub(crate) use egl::EglPixels;
 pub(crate) use event::Recording;
-pub(crate) use graph::Graph;
+pub(crate) use graph::{Graph, HostCalls};
 pub(crate) use kernels::{Grid, Kernel, Kernels};
 pub(crate) use preprocess::{IMAGE_ENTRY_BYTES, ImageEntry, Preprocess};

@@ -8,7 +8,7 @@ use super::enqueue::Enqueue;
 use super::error::SessionError;
 use super::submission::{Submission, TimingEvents};
 use super::timing::LayerTime;
-use crate::cuda::Graph;
+use crate::cuda::{Graph, HostCalls};
 
 /// One in this many runs of a graph measures the times of its stages.
 const TIMING_SAMPLE_INTERVAL: usize = 32;
@@ -160,8 +160,12 @@ impl ContextPool {
             return;
         };
         let network = &mut *context.network;
+        let host_calls = match network.forbids_host_calls() {
+            true => HostCalls::Refused,
+            false => HostCalls::Allowed,
+        };
         let mut capture = |events| {
-            Graph::capture(&submission.stream, || {
+            Graph::capture(&submission.stream, host_calls, || {
                 // SAFETY: nothing runs now; `enqueue` above ensures the requirements of each launch.
                 unsafe { submission.enqueue(network, count, events) }
             })

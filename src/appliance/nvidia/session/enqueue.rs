@@ -27,6 +27,11 @@ pub(crate) trait Enqueue: Send {
     /// A further context of the same network, with its own state and memory; `None` if it supports no further one.
     fn new_context(&mut self) -> Result<Option<Box<dyn Enqueue>>, String>;
 
+    /// Whether a recorded run must not call back into the host: such a call releases memory, which may happen only once.
+    fn forbids_host_calls(&self) -> bool {
+        false
+    }
+
     /// Shows each layer of all further runs as an NVTX range.
     fn enable_layer_ranges(&mut self) -> Result<(), String> {
         Err(NO_LAYERS.to_owned())

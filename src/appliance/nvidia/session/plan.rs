@@ -122,7 +122,7 @@ impl Plan {
     }
 
     /// Name and bytes per image of every tensor.
-    fn tensors(&self) -> impl Iterator<Item = (&str, usize)> {
+    pub(crate) fn tensors(&self) -> impl Iterator<Item = (&str, usize)> {
         let input = (
             self.input.name.as_str(),
             self.input.source.bytes_per_image(),

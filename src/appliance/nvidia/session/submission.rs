@@ -17,7 +17,7 @@ use super::plan::{InputSource, Plan};
 use super::staging::StagingBuffers;
 use super::timing::{GpuTimes, StageTimes};
 use crate::cuda::{
-    CudaError, Device, DeviceBuffer, Event, EventKind, PinnedBuffer, Preprocess, Recording, Stream,
+    CudaError, DeviceBuffer, Event, EventKind, PinnedBuffer, Preprocess, Recording, Stream,
 };
 
 /// Which of the five timing events, before and after each of the four stages, a run records.
@@ -48,7 +48,7 @@ struct Output {
 
 /// Memory and calls of one session.
 pub(super) struct Submission {
-    pub(super) stream: Stream,
+    pub(super) stream: Arc<Stream>,
     events: [Event; 5],
     pub(super) done: Event,
     /// The kernel, if the tensor is computed from images.
@@ -63,9 +63,9 @@ pub(super) struct Submission {
 }
 
 impl Submission {
-    /// Allocates everything that runs of `plan` need.
-    pub(super) fn new(device: &Arc<Device>, plan: &Plan) -> Result<Self, SessionError> {
-        let stream = Stream::new(device)?;
+    /// Allocates everything that runs of `plan` in `stream` need.
+    pub(super) fn new(stream: Arc<Stream>, plan: &Plan) -> Result<Self, SessionError> {
+        let device = stream.device();
         let tensor = |name: &str, bytes_per_picture: usize| -> Result<Tensor, CudaError> {
             Ok(Tensor {
                 name: name.to_owned(),
@@ -128,7 +128,7 @@ impl Submission {
             constants,
             outputs,
             results: PinnedBuffer::new(device, offset)?,
-            stream,
+            stream: Arc::clone(&stream),
         })
     }
 

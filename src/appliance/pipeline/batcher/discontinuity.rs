@@ -7,7 +7,7 @@ use jetwatch_types::SourceId;
 impl Batcher {
     /// The source went offline: later frames do not continue the earlier ones.
     pub(crate) fn mark_discontinuity(&self, source: SourceId) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let queue = &mut state.queues[source.index()];
         let place = queue.taken + (queue.frames.len() + queue.skipped.len()) as u64;
         queue.discontinuities.push_back(place);
@@ -16,7 +16,7 @@ impl Batcher {
     /// Whether all frames from before the oldest discontinuity are among the first `completed` of the order. Each discontinuity
     /// is asked for until the answer is true, which removes it.
     pub(crate) fn passed_discontinuity(&self, source: SourceId, completed: u64) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         // Frames that still wait after the last one was taken never leave.
         let limit = match state.frames_left {
             0 => state.queues[source.index()].taken,

@@ -17,7 +17,7 @@ mod skip;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex};
 
 use jetwatch_config::Interval;
 use jetwatch_source::Flow;
@@ -34,6 +34,10 @@ const LIVE_DEPTH: usize = 1;
 
 /// Frames that the queue of a file keeps beyond one batch: two workers that ask at the same time need not wait for the decoder.
 const FILE_SLACK: usize = 2;
+
+/// Free places in the queue of a file at which its waiting reader goes on. Each time it interrupts a worker where the cores are
+/// full, so it decodes two frames at a time.
+const FILE_RESUME: usize = 2;
 
 /// A frame on its way to a worker, with its place in its source's order.
 #[derive(Debug)]
@@ -130,7 +134,7 @@ impl Batcher {
     /// Adds a queue behind all others. Its frames skip the network at `interval`, after
     /// [`with_intervals`](Self::with_intervals); `None` when all ids are used up.
     pub(super) fn add(&self, live: bool, interval: Interval) -> Option<SourceId> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let id = u16::try_from(state.queues.len()).ok()?;
         let mut queue = SourceQueue::new(live, self.batch_size);
         // After the last frame of a run, or its stop, no source starts.
@@ -146,7 +150,7 @@ impl Batcher {
 
     /// Removes a queue that is closed and drained. Its id is not used again.
     pub fn remove(&self, source: SourceId) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.round_robin.retain(|&index| index != source.index());
         state.next = 0;
         state.intervals.remove_source(source.index());
@@ -158,13 +162,13 @@ impl Batcher {
 
     /// While `held_open`, workers wait for frames although no queue is open: sources will be added.
     pub fn hold_open(&self, held_open: bool) {
-        self.lock().held_open = held_open;
+        self.state.lock().held_open = held_open;
         self.filled.notify_all();
     }
 
     /// Whether a source delivers: a batch does not wait for one that does not.
     pub fn set_running(&self, source: SourceId, running: bool) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let queue = &mut state.queues[source.index()];
         queue.running = running;
         queue.arrivals = ArrivalEstimator::default();
@@ -180,16 +184,17 @@ impl Batcher {
     }
 
     /// Queues a frame of a source. In a full queue of a live source it replaces the oldest; for a file it blocks until there is
-    /// room.
+    /// room for two.
     pub fn push(&self, frame: Frame) -> Flow {
         let index = frame.meta.source.index();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
+        let mut places = 1;
         loop {
             let queue = &mut state.queues[index];
             if !queue.open {
                 return Flow::Stop;
             }
-            if queue.frames.len() < queue.depth {
+            if queue.frames.len() + places <= queue.depth {
                 break;
             }
             if queue.live {
@@ -198,6 +203,7 @@ impl Batcher {
                 break;
             }
             self.emptied.wait(&mut state);
+            places = FILE_RESUME;
         }
         let now = Instant::now();
         state.queues[index].arrivals.observe(now);
@@ -214,7 +220,7 @@ impl Batcher {
     /// Returns false, with an empty batch, when every queue is closed and drained.
     pub fn next_batch(&self, size: usize, timeout: Duration, batch: &mut Vec<QueuedFrame>) -> bool {
         batch.clear();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         while !state.is_finished() && (state.filling || !state.has_frames()) {
             self.filled.wait(&mut state);
         }
@@ -226,7 +232,7 @@ impl Batcher {
         }
         state.filling = true;
         state.fill(size, batch);
-        self.emptied.notify_all();
+        self.resume_readers(&state);
         let deadline = Instant::now() + timeout;
         while batch.len() < size {
             let now = Instant::now();
@@ -238,29 +244,29 @@ impl Batcher {
             };
             self.filled.wait_for(&mut state, until - now);
             state.fill(size, batch);
-            self.emptied.notify_all();
+            self.resume_readers(&state);
         }
         state.filling = false;
         state.batches_left -= 1;
         if state.batches_left == 0 {
             state.end();
+            self.resume_readers(&state);
         }
         self.unlock_and_forward(state);
         self.filled.notify_all();
-        self.emptied.notify_all();
         true
     }
 
     /// No more frames are queued for this source; those that wait still leave.
     pub fn close(&self, source: SourceId) {
-        self.lock().queues[source.index()].open = false;
+        self.state.lock().queues[source.index()].open = false;
         self.filled.notify_all();
         self.emptied.notify_all();
     }
 
     /// Closes every queue.
     pub fn close_all(&self) {
-        for queue in &mut self.lock().queues {
+        for queue in &mut self.state.lock().queues {
             queue.open = false;
         }
         self.filled.notify_all();
@@ -269,7 +275,7 @@ impl Batcher {
 
     /// Closes every queue and discards what waits: for an end without draining.
     pub fn discard(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         for queue in &mut state.queues {
             queue.open = false;
             queue.frames.clear();
@@ -285,25 +291,31 @@ impl Batcher {
     /// How long frames have waited since one was last taken; `None` where none waits.
     #[must_use]
     pub fn stalled_for(&self) -> Option<Duration> {
-        self.lock().stalled_since.map(|since| since.elapsed())
+        self.state.lock().stalled_since.map(|since| since.elapsed())
     }
 
     /// Frames of this source that were replaced by newer ones.
     #[must_use]
     pub fn dropped(&self, source: SourceId) -> u64 {
-        self.lock().queues[source.index()].dropped
+        self.state.lock().queues[source.index()].dropped
     }
 
     /// Number of frames that were taken from this source, once its queue is closed and drained; `None` before.
     #[must_use]
     pub fn drained(&self, source: SourceId) -> Option<u64> {
-        let state = self.lock();
+        let state = self.state.lock();
         let queue = &state.queues[source.index()];
         (!queue.open && (queue.frames.is_empty() || state.frames_left == 0)).then_some(queue.taken)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
+    /// Wakes the readers of files that wait for room, when there is enough for one of them or none is needed any more.
+    fn resume_readers(&self, state: &State) {
+        let may_resume =
+            |queue: &SourceQueue| !queue.open || queue.frames.len() + FILE_RESUME <= queue.depth;
+        let mut files = state.queues.iter().filter(|queue| !queue.live);
+        if files.any(may_resume) {
+            self.emptied.notify_all();
+        }
     }
 }
 

@@ -34,7 +34,7 @@ impl Batcher {
     /// [`push_skipped`](Self::push_skipped), any other to [`push`](Self::push).
     pub(crate) fn should_skip(&self, source: SourceId) -> bool {
         let index = source.index();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if self.on_skipped.is_none() || !state.queues[index].open {
             // `push` then returns that the queue is closed.
             return false;
@@ -50,7 +50,7 @@ impl Batcher {
     /// Takes a frame that skips the network; ignored where the queue was closed in the meantime.
     pub(crate) fn push_skipped(&self, meta: FrameMeta, full_image: Option<BudgetedImage>) {
         let index = meta.source.index();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let queue = &mut state.queues[index];
         if !queue.open {
             return;
@@ -62,12 +62,12 @@ impl Batcher {
 
     /// Adds time in which a worker was busy.
     pub(crate) fn add_busy_time(&self, time: Duration) {
-        self.lock().busy_time += time;
+        self.state.lock().busy_time += time;
     }
 
     /// The interval of this source now, and how many of its frames have skipped the network.
     pub(crate) fn interval(&self, source: SourceId) -> (u32, u64) {
-        let (state, index) = (self.lock(), source.index());
+        let (state, index) = (self.state.lock(), source.index());
         if self.on_skipped.is_none() {
             return (0, 0);
         }
@@ -226,7 +226,7 @@ mod tests {
         batcher.add(true, Interval::Adaptive).expect("an id");
         (0..4).for_each(|seq| assert_eq!(frame(&batcher, seq), Flow::Continue));
         let counted = || {
-            let totals = batcher.lock().totals();
+            let totals = batcher.state.lock().totals();
             (totals.offered, totals.dropped, totals.waiting)
         };
         assert_eq!(counted(), (4, 3, 1));

@@ -115,9 +115,9 @@ fn stalled_for_counts_untaken_and_replaced_frames() {
     let batcher = Batcher::new(&[true], 1, None);
     assert_eq!(batcher.stalled_for(), None, "nothing waits");
     batcher.push(frame(0, 0));
-    let first = batcher.lock().stalled_since;
+    let first = batcher.state.lock().stalled_since;
     batcher.push(frame(0, 1));
-    assert!(first.is_some() && batcher.lock().stalled_since == first);
+    assert!(first.is_some() && batcher.state.lock().stalled_since == first);
     let mut batch = Vec::new();
     assert!(batcher.next_batch(1, NO_WAIT, &mut batch));
     assert_eq!(batcher.stalled_for(), None, "what waited was taken");
@@ -185,7 +185,7 @@ fn batch_waits_only_for_sources_with_due_frame() {
     batcher.close(SourceId(2));
     let start = Instant::now();
     let at = |ms| start + Duration::from_millis(ms);
-    let mut state = batcher.lock();
+    let mut state = batcher.state.lock();
     for (index, period) in [(0, 40), (1, 1000)] {
         state.queues[index].running = true;
         state.queues[index].arrivals.observe(at(0));

@@ -7,8 +7,8 @@ use jetwatch_config::{Config, MAX_SOURCES, SourceConfig};
 use jetwatch_publish::{Command, Reply};
 
 use super::queue::ReceivedCommand;
+use crate::labels::unknown_labels_of;
 use crate::sources::Sources;
-use crate::track::unknown_labels_of;
 
 /// The template of a source that a command added.
 #[derive(Debug, Clone, PartialEq)]
@@ -91,7 +91,7 @@ fn add_from_template(
     if running.any(|source| is_taken(&source.config.name)) {
         return Err("there is a source of this name (case is ignored)".to_owned());
     }
-    if let Some((key, label)) = unknown_labels_of(&source, sources.labels()).first() {
+    if let Some((key, label)) = unknown_labels_of(&source, sources.classes()).first() {
         return Err(format!("{key}: the model has no label `{label}`"));
     }
     sources

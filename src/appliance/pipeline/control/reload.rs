@@ -7,8 +7,8 @@ use jetwatch_publish::{ReloadProblem, ReloadState, ReloadStatus};
 use jetwatch_telemetry as telemetry;
 
 use super::commands::FromTemplate;
+use crate::labels::unknown_labels;
 use crate::sources::Sources;
-use crate::track::unknown_labels;
 
 /// Reads the configuration again, in the same way as for the start.
 pub type ConfigLoader = Box<dyn Fn() -> Result<Config, ConfigError> + Send>;
@@ -20,7 +20,7 @@ pub(super) fn apply(config: Config, running: &mut Config, sources: &mut Sources)
     let mut problems: Vec<ReloadProblem> = fixed.collect();
     let (desired, templates) = desired_sources(sources, &config, &mut problems);
     // Labels in templates are checked, too, so that sources of commands are valid when they are added.
-    let labels = unknown_labels(&config, sources.labels());
+    let labels = unknown_labels(&config, sources.classes());
     problems.extend(labels.iter().map(with_location));
     if !problems.is_empty() {
         return refused(problems);

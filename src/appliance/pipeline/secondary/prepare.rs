@@ -6,6 +6,7 @@ use jetwatch_config::{
 };
 use jetwatch_detect::{self as detect, ClassFilter, DetectError, Detector, DetectorFactory};
 use jetwatch_telemetry::Recorder;
+use jetwatch_types::Classes;
 
 /// A secondary network that can run.
 pub struct PreparedSecondary {
@@ -48,13 +49,13 @@ impl PreparedSecondary {
     }
 }
 
-/// Opens the secondary networks of `config`, whose primary detector has the `labels`.
+/// Opens the secondary networks of `config`, whose primary detector has the `classes`.
 ///
 /// # Errors
 /// The first that cannot work, with its place in the list, and all others.
 pub fn prepare_secondary(
     config: &Config,
-    labels: &[String],
+    classes: &Classes,
 ) -> Result<Vec<PreparedSecondary>, Box<(PipelineError, Vec<PipelineError>)>> {
     let mut problems = Vec::new();
     let mut kept = |problem| problems.push(problem);
@@ -62,21 +63,21 @@ pub fn prepare_secondary(
     let opened: Vec<Option<DetectorFactory>> = networks()
         .map(|(index, network)| open(config, index, network).map_err(&mut kept).ok())
         .collect();
-    let classes: Vec<Option<Box<[bool]>>> = networks()
+    let accepted: Vec<Option<Box<[bool]>>> = networks()
         .map(|(index, network)| {
-            let labels = match network.on {
-                None => labels,
+            let classes = match network.on {
+                None => classes,
                 // The labels of a parent that cannot be opened are unknown.
-                Some(parent) => opened[parent].as_ref()?.labels(),
+                Some(parent) => opened[parent].as_ref()?.classes(),
             };
-            class_flags(index, network, labels).map_err(&mut kept).ok()
+            class_flags(index, network, classes).map_err(&mut kept).ok()
         })
         .collect();
     let mut problems = problems.into_iter();
     if let Some(first) = problems.next() {
         return Err(Box::new((first, problems.collect())));
     }
-    let prepared = networks().zip(opened).zip(classes);
+    let prepared = networks().zip(opened).zip(accepted);
     Ok(prepared
         .filter_map(|(((index, config), prepared), classes)| {
             let prepared = prepared?;
@@ -180,8 +181,8 @@ pub fn all_networks(config: &Config) -> Vec<DetectorConfig> {
     [primary.clone()].into_iter().chain(secondary).collect()
 }
 
-/// The settings of the primary detector with what the secondary network has of its own. Its calibration is of another network,
-/// and its DLA is its own: secondary networks run on the GPU.
+/// The settings of the primary detector with what the secondary network has of its own. Groups are of the primary detector's
+/// labels, its calibration is of another network, and its DLA is its own: secondary networks run on the GPU.
 fn settings(detector: &DetectorConfig, network: &SecondaryConfig) -> DetectorConfig {
     DetectorConfig {
         backend: match detector.backend {
@@ -194,6 +195,7 @@ fn settings(detector: &DetectorConfig, network: &SecondaryConfig) -> DetectorCon
         score_threshold: network.threshold,
         nms_iou: None,
         classes: Vec::new(),
+        groups: Vec::new(),
         batch_size: network.batch_size,
         batch_timeout: network.batch_timeout,
         workers: network.workers,
@@ -210,12 +212,12 @@ fn settings(detector: &DetectorConfig, network: &SecondaryConfig) -> DetectorCon
 fn class_flags(
     index: usize,
     network: &SecondaryConfig,
-    labels: &[String],
+    classes: &Classes,
 ) -> Result<Box<[bool]>, PipelineError> {
     if network.classes.is_empty() {
         return Ok(Box::default());
     }
-    let filter = match ClassFilter::new(labels, &network.classes) {
+    let filter = match ClassFilter::with_groups(classes, &network.classes) {
         Err(DetectError::UnknownClass { label, near, .. }) => {
             return Err(PipelineError::SecondaryClass {
                 key: format!("secondary[{index}].on.classes"),
@@ -225,14 +227,14 @@ fn class_flags(
                 },
                 label,
                 near,
-                known: labels.to_vec(),
+                known: classes.names(),
             });
         }
         Err(cause) => return Err(failed(index, network, cause)),
         Ok(filter) => filter,
     };
     // The labels are at most 10 000.
-    Ok((0..labels.len())
+    Ok((0..classes.labels().len())
         .map(|class| filter.accepts(class as u16))
         .collect())
 }

@@ -8,15 +8,13 @@
 use std::time::{Duration, SystemTime};
 
 use jetwatch_analytics::Analytics;
-use jetwatch_config::{Config, Problem, SceneRules, SourceConfig};
-use jetwatch_detect as detect;
+use jetwatch_config::{SceneRules, SourceConfig};
 use jetwatch_publish::{AnalyticsMessage, Publication};
 use jetwatch_track::TrackEventGenerator;
 use jetwatch_types::{
-    AnalyticsEvent, Crossings, FrameMeta, Track, TrackEvent, TrackId, TrackState, ZoneCount,
+    AnalyticsEvent, Classes, Crossings, FrameMeta, Track, TrackEvent, TrackId, TrackState,
+    ZoneCount,
 };
-
-use crate::error::suggestion;
 
 /// The analytics rules of one source and their state.
 pub(crate) struct SourceAnalytics {
@@ -60,14 +58,14 @@ impl SourceAnalytics {
     /// The analytics of one source before its first frame; `None` where it has no rules.
     pub(crate) fn new(
         source: &SourceConfig,
-        labels: &[String],
+        classes: &Classes,
         interval: Duration,
     ) -> Option<Self> {
         let rules = &source.rules;
         let analytics = || match source.uri.is_live() {
-            true => Analytics::new(rules, labels),
+            true => Analytics::new(rules, classes),
             // Frames of a file arrive as fast as they are processed, so wall-clock time is no measure of durations.
-            false => Analytics::new(rules, labels).timed_by_media(),
+            false => Analytics::new(rules, classes).timed_by_media(),
         };
         (!rules.is_empty()).then(|| Self {
             analytics: analytics(),
@@ -192,41 +190,6 @@ impl SourceAnalytics {
             }
         }
     }
-}
-
-/// Labels in the sources and the source templates of `config` that are not among `labels`, each with its place in the file.
-#[must_use]
-pub fn unknown_labels(config: &Config, labels: &[String]) -> Vec<Problem> {
-    let sources = config.sources.iter().enumerate();
-    let sources = sources.map(|(index, source)| (format!("sources[{index}]"), source.clone()));
-    let templates = config.source_templates.iter().enumerate();
-    let templates = templates.filter_map(|(index, template)| {
-        let place = format!("source_templates[{index}].source");
-        Some((place, template.example_source()?))
-    });
-    let of_source = |(place, source): (String, SourceConfig)| {
-        let problem = |(key, label): (String, String)| {
-            config.problem(
-                &format!("{place}.{key}"),
-                format!("the model has no label `{label}`"),
-                Some(suggestion(&detect::suggest_labels(labels, &label), labels)),
-            )
-        };
-        let unknown = unknown_labels_of(&source, labels);
-        unknown.into_iter().map(problem).collect::<Vec<Problem>>()
-    };
-    sources.chain(templates).flat_map(of_source).collect()
-}
-
-/// Labels in `source` that are not among `labels`, each with its key: `classes`, and the `objects` of its rules.
-pub(crate) fn unknown_labels_of(source: &SourceConfig, labels: &[String]) -> Vec<(String, String)> {
-    let classes = source.classes.iter();
-    let classes = classes.filter(|label| !labels.contains(label));
-    let classes = classes.map(|label| ("classes".to_owned(), label.as_str()));
-    let unknown = classes.chain(source.rules.unknown_objects(labels));
-    unknown
-        .map(|(key, label)| (key, label.to_owned()))
-        .collect()
 }
 
 fn publish_events(

@@ -1,44 +1,80 @@
-//! Selects the detections of one source after inference, by score and class. The detector does not distinguish sources, as one
-//! batch has frames of several.
+//! Selects the detections of one source after inference, by score, class and group. The detector does not distinguish sources,
+//! as one batch has frames of several.
 
 use std::sync::Arc;
 
 use jetwatch_config::SourceConfig;
 use jetwatch_detect::{ClassFilter, DetectError};
-use jetwatch_types::Detection;
+use jetwatch_types::{Classes, Detection, intersection_over_union};
 
 /// The filter of one source.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct DetectionFilter {
     min_score: f32,
-    classes: ClassFilter,
+    filter: ClassFilter,
+    classes: Arc<Classes>,
+    /// IOU above which one of two boxes of a group is dropped.
+    nms_iou: f32,
 }
 
 impl DetectionFilter {
-    /// The filter that `source` configures; `labels` are the labels of the classes.
+    /// The filter that `source` configures. `nms_iou` is that of the detector, which compares boxes of one class only.
     ///
     /// # Errors
     /// A label that the model does not have.
-    pub(crate) fn new(source: &SourceConfig, labels: &[String]) -> Result<Self, DetectError> {
+    pub(crate) fn new(
+        source: &SourceConfig,
+        classes: &Arc<Classes>,
+        nms_iou: f32,
+    ) -> Result<Self, DetectError> {
         Ok(Self {
             min_score: source.score_threshold.unwrap_or(0.0),
-            classes: ClassFilter::new(labels, &source.classes)?,
+            filter: ClassFilter::with_groups(classes, &source.classes)?,
+            classes: Arc::clone(classes),
+            nms_iou,
         })
     }
 
-    /// Removes the other detections and their embeddings, of which there is one for each detection or none at all; the order stays.
+    /// Removes the other detections, and those that overlap a better one of another label of their group: one object that
+    /// the network took for two. Their embeddings, of which there is one for each detection or none at all, go with them.
+    /// The order, best first, stays.
     pub(crate) fn apply(
         &self,
         detections: &mut Vec<Detection>,
         embeddings: &mut Vec<Option<Arc<[f32]>>>,
     ) {
-        let keeps =
-            |found: &Detection| found.score >= self.min_score && self.classes.accepts(found.class);
-        if !embeddings.is_empty() {
-            let mut kept = detections.iter().map(&keeps);
-            embeddings.retain(|_| kept.next().unwrap_or(false));
+        let has_embeddings = !embeddings.is_empty();
+        let mut kept = 0;
+        for index in 0..detections.len() {
+            let found = detections[index];
+            if !self.selects(&found) || self.repeats_one_of(&detections[..kept], &found) {
+                continue;
+            }
+            // The elements up to `kept` were already compared, so nothing is lost.
+            detections[kept] = found;
+            if has_embeddings {
+                embeddings.swap(kept, index);
+            }
+            kept += 1;
         }
-        detections.retain(keeps);
+        detections.truncate(kept);
+        if has_embeddings {
+            embeddings.truncate(kept);
+        }
+    }
+
+    fn selects(&self, found: &Detection) -> bool {
+        found.score >= self.min_score && self.filter.accepts(found.class)
+    }
+
+    /// Whether one of `better` is of another label of the same group, and overlaps.
+    fn repeats_one_of(&self, better: &[Detection], found: &Detection) -> bool {
+        !self.classes.groups().is_empty()
+            && better.iter().any(|better| {
+                better.class != found.class
+                    && self.classes.are_alike(better.class, found.class)
+                    && intersection_over_union(&better.xyxy, &found.xyxy) > self.nms_iou
+            })
     }
 }
 
@@ -49,11 +85,16 @@ mod tests {
 
     fn filter(keys: &str) -> Result<DetectionFilter, DetectError> {
         let text = format!(
-            "sources:\n  - name: a\n    uri: synthetic://traffic\n{keys}detector:\n  backend: scripted\n"
+            "sources:\n  - name: a\n    uri: synthetic://traffic\n{}  backend: scripted\n",
+            match keys.contains("detector:") {
+                true => keys.to_owned(),
+                false => format!("{keys}detector:\n"),
+            }
         );
         let config = Config::from_str("f.yaml", &text).expect("a good file");
         let labels = ["person", "car", "bus"].map(str::to_owned);
-        DetectionFilter::new(&config.sources[0], &labels)
+        let classes = Arc::new(Classes::new(&labels, &config.detector.groups));
+        DetectionFilter::new(&config.sources[0], &classes, 0.5)
     }
 
     #[test]
@@ -84,6 +125,48 @@ mod tests {
             kept("    score_threshold: 0.45\n    classes: [bus, car]\n"),
             [(2, 0.6)]
         );
+    }
+
+    #[test]
+    fn filter_by_group_keeps_one_box_of_an_object_with_two_labels() {
+        let found = |class, score, left| Detection {
+            class,
+            score,
+            xyxy: [left, 0.0, left + 10.0, 10.0],
+        };
+        let all = vec![
+            found(1, 0.9, 0.0),
+            found(2, 0.8, 1.0),
+            found(0, 0.7, 0.0),
+            found(2, 0.6, 6.0),
+            found(1, 0.5, 1.0),
+        ];
+        let kept = |keys: &str| {
+            let mut left = all.clone();
+            let mut embeddings = left
+                .iter()
+                .map(|found| Some(Arc::from([found.score])))
+                .collect();
+            filter(keys)
+                .expect("known names")
+                .apply(&mut left, &mut embeddings);
+            let scores: Vec<_> = embeddings
+                .iter()
+                .flatten()
+                .map(|it: &Arc<[f32]>| it[0])
+                .collect();
+            assert_eq!(scores, left.iter().map(|it| it.score).collect::<Vec<_>>());
+            left.iter()
+                .map(|one| (one.class, one.score))
+                .collect::<Vec<(u16, f32)>>()
+        };
+        let groups = "detector:\n  groups: {vehicle: [car, bus, truck]}\n";
+        // The last box is of the label of the first one: the network's own suppression has let it pass.
+        let expected = [(1, 0.9), (0, 0.7), (2, 0.6), (1, 0.5)];
+        assert_eq!(kept(groups), expected);
+        let only = format!("    classes: [vehicle]\n{groups}");
+        assert_eq!(kept(&only), [(1, 0.9), (2, 0.6), (1, 0.5)]);
+        assert_eq!(kept("").len(), 5);
     }
 
     #[test]

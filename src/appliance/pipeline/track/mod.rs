@@ -11,19 +11,19 @@ use jetwatch_record::{Overlay, Recording, RecordingEnd};
 use jetwatch_telemetry::{Heartbeat, Level, Recorder, Stage, StopToken};
 use jetwatch_track::Tracker;
 use jetwatch_types::{
-    Detection, EventKind, FrameMeta, SourceId, SourceState, Track, TrackEvent, TrackState,
+    Classes, Detection, EventKind, FrameMeta, SourceId, SourceState, Track, TrackEvent, TrackState,
 };
 
 mod analytics;
 mod camera;
 mod filter;
+mod group_counts;
 mod messages;
 mod publishing;
 mod reorder;
 mod source;
 
-pub use analytics::unknown_labels;
-pub(super) use analytics::{SourceAnalytics, unknown_labels_of};
+pub(super) use analytics::SourceAnalytics;
 pub(super) use filter::DetectionFilter;
 pub(super) use messages::{ControlMessage, TrackInput, control_channel, input_channel};
 use publishing::publish;
@@ -50,7 +50,7 @@ pub type FrameCallback = Box<dyn FnMut(&FrameMeta, Option<&[Detection]>, &[Track
 /// The state of the tracking stage.
 pub(super) struct TrackStage {
     pub(super) sources: SourceTable,
-    pub(super) labels: Vec<String>,
+    pub(super) classes: Arc<Classes>,
     pub(super) sinks: Vec<Box<dyn Sink>>,
     pub(super) secondary: SecondaryInference,
     pub(super) batcher: Arc<Batcher>,

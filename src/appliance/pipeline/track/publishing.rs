@@ -56,7 +56,7 @@ impl TrackStage {
         let source = &mut self.sources[meta.source.index()];
         for change in source.lifecycle.count_changes() {
             // A class without a label cannot come out of a checked model.
-            let Some(label) = self.labels.get(usize::from(change.class)) else {
+            let Some(label) = self.classes.label(change.class) else {
                 continue;
             };
             let publication = Publication::Count {
@@ -67,6 +67,19 @@ impl TrackStage {
             };
             publish(&mut self.sinks, &publication);
         }
+        let changes = source.lifecycle.count_changes();
+        let name = &source.name;
+        source
+            .group_counts
+            .update(&self.classes, changes, |group, count| {
+                let publication = Publication::GroupCount {
+                    source: name,
+                    group,
+                    count,
+                    at: meta.captured_at,
+                };
+                publish(&mut self.sinks, &publication);
+            });
     }
 
     /// Publishes every track of a frame, where that is configured.

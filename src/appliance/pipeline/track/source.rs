@@ -16,6 +16,7 @@ use jetwatch_types::{
 use super::analytics::SourceAnalytics;
 use super::camera::SourceCamera;
 use super::filter::DetectionFilter;
+use super::group_counts::GroupCounts;
 use super::reorder::ReorderBuffer;
 
 /// One entry for each id that was ever used.
@@ -101,6 +102,7 @@ pub(crate) struct TrackedSource {
     /// `None` where the motion of the camera is not estimated.
     pub(crate) camera: Option<SourceCamera>,
     pub(crate) lifecycle: TrackEventGenerator,
+    pub(crate) group_counts: GroupCounts,
     /// `None` where the source has no analytics rules.
     pub(crate) analytics: Option<SourceAnalytics>,
     /// Selects the detections that are tracked.
@@ -132,6 +134,7 @@ impl TrackedSource {
             tracker,
             camera: None,
             lifecycle,
+            group_counts: GroupCounts::default(),
             analytics,
             filter,
             states: VecDeque::new(),

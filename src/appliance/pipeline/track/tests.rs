@@ -56,7 +56,8 @@ impl TrackStageFixture {
         let text = "sources: [{name: a, uri: synthetic://traffic}]\ndetector: {backend: scripted}\n\
                     tracker: {probation_frames: 1}\npublish: {update_interval_ms: 0}\n";
         let config = Config::from_str("f.yaml", text).expect("a good file");
-        let (source, labels) = (&config.sources[0], vec!["person".to_owned()]);
+        let (source, labels) = (&config.sources[0], ["person".to_owned()]);
+        let classes = Arc::new(Classes::new(&labels, &[]));
         let recorder = Recorder::default();
         let batcher = Arc::new(Batcher::new(&[], 1, None));
         batcher.add(true, Interval::Frames(0)).expect("an id");
@@ -69,13 +70,13 @@ impl TrackStageFixture {
             crate::sources::tracker(&config, source),
             TrackEventGenerator::new(Duration::ZERO),
             None,
-            DetectionFilter::new(source, &labels).expect("all labels"),
+            DetectionFilter::new(source, &classes, 1.0).expect("all labels"),
         );
         sources.insert(SOURCE, Box::new(tracked));
         let published = RecordedText::default();
         let stage = TrackStage {
             sources,
-            labels,
+            classes,
             sinks: vec![Box::new(published.clone())],
             secondary: SecondaryInference::new(&[], OverflowPolicy::Drop).0,
             batcher,

@@ -3,6 +3,8 @@
 use std::io::Write;
 use std::time::SystemTime;
 
+use parking_lot::MutexGuard;
+
 use super::*;
 use crate::SourceState;
 
@@ -114,8 +116,14 @@ fn partial_line_is_terminated_on_non_seekable_output() {
 #[test]
 fn full_disk_drops_lines_but_keeps_writer() {
     let disk = Disk::new(0);
-    let mut sink = JsonLinesSink::start_with(disk.clone(), "test".to_owned(), "dev", &[], None)
-        .expect("a thread");
+    let mut sink = JsonLinesSink::start_with(
+        disk.clone(),
+        "test".to_owned(),
+        "dev",
+        &Classes::default(),
+        None,
+    )
+    .expect("a thread");
     sink.publish(&record("lost"));
     eventually("the first line is given up", || sink.counts().dropped == 1);
     disk.state().capacity = 100_000;
@@ -164,7 +172,8 @@ fn a_closed_reader_is_reported_and_the_rest_dropped() {
     let disk = Disk::new(100_000);
     disk.state().broken_pipe = true;
     let mut sink =
-        JsonLinesSink::start_with(disk, "test".to_owned(), "dev", &[], None).expect("a thread");
+        JsonLinesSink::start_with(disk, "test".to_owned(), "dev", &Classes::default(), None)
+            .expect("a thread");
     sink.publish(&record("x"));
     eventually("the closed pipe is detected", || sink.is_closed_by_reader());
     sink.publish(&record("y"));
@@ -214,8 +223,14 @@ fn a_missing_folder_is_an_error_that_names_the_file() {
 #[test]
 fn lines_beyond_the_queue_are_dropped_and_counted() {
     let disk = Disk::new(0);
-    let mut sink = JsonLinesSink::start_with(disk.clone(), "test".to_owned(), "dev", &[], None)
-        .expect("a thread");
+    let mut sink = JsonLinesSink::start_with(
+        disk.clone(),
+        "test".to_owned(),
+        "dev",
+        &Classes::default(),
+        None,
+    )
+    .expect("a thread");
     for _ in 0..QUEUE_LINES + 5000 {
         sink.publish(&record("x"));
     }
@@ -244,9 +259,14 @@ fn hanging_disk_is_stall_and_idle_writer_is_not() {
     let disk = Disk::new(100_000);
     let heartbeats = Heartbeats::default();
     let heartbeat = Some(heartbeats.register("json-lines"));
-    let mut sink =
-        JsonLinesSink::start_with(disk.clone(), "test".to_owned(), "dev", &[], heartbeat)
-            .expect("a thread");
+    let mut sink = JsonLinesSink::start_with(
+        disk.clone(),
+        "test".to_owned(),
+        "dev",
+        &Classes::default(),
+        heartbeat,
+    )
+    .expect("a thread");
     let stuck = || {
         heartbeats
             .stalled(Duration::from_millis(20))

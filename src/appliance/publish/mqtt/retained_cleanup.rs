@@ -1,7 +1,7 @@
 //! Decides what to do with values retained from an earlier run that ended without clearing them. Pure.
 //!
 //! A value that this run publishes anyway needs nothing. The rest belongs to removed sources and rules, or is a count of a
-//! label without detections. Values that are not certainly this program's are not changed: other programs may use the same
+//! label or a group without detections. Values that are not certainly this program's are not changed: other programs may use the same
 //! prefix. The same holds for values of a source that another client publishes for, such as a second daemon with the same
 //! device name.
 
@@ -19,6 +19,8 @@ pub(super) enum Cleanup {
     Clear { topic: String },
     /// Publish 0: a source of this run has no detection of this label.
     ZeroCount { source: String, label: String },
+    /// Publish 0: a source of this run has no detection of this group.
+    ZeroGroupCount { source: String, group: String },
     /// Publish the state `ended`: the source is gone, and its end was never published.
     MarkEnded { source: String },
 }
@@ -80,6 +82,20 @@ pub(super) fn plan_cleanup(
                     (false, false) => None,
                 }
             }
+            RetainedTopic::GroupCount { source, group } => {
+                let is_count = is_count(&kept.value);
+                match (present.contains(source), group) {
+                    (true, Some(group)) => {
+                        (is_count && kept.value != b"0").then(|| Cleanup::ZeroGroupCount {
+                            source: source.to_owned(),
+                            group: group.to_owned(),
+                        })
+                    }
+                    // The group is no longer configured.
+                    (true, None) => is_count.then(withdraw),
+                    (false, _) => (is_count && gone.contains_key(source)).then(withdraw),
+                }
+            }
         }
     };
     placed.iter().filter_map(remedy).collect()
@@ -98,11 +114,17 @@ fn is_count(value: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use jetwatch_types::{Classes, LabelGroup};
 
     #[test]
     fn orphaned_topics_are_cleared_and_topics_of_others_are_kept() {
         let labels = ["person", "traffic light"].map(str::to_owned);
-        let topics = Topics::new("site/jetwatch", "box", &labels);
+        let group = LabelGroup {
+            name: "signal".to_owned(),
+            labels: labels[1..].to_vec(),
+        };
+        let classes = Classes::new(&labels, &[group]);
+        let topics = Topics::new("site/jetwatch", "box", &classes);
         let status = |source: &str, state: &str| {
             format!(r#"{{"kind": "source", "source": "{source}", "state": "{state}"}}"#)
         };
@@ -113,6 +135,9 @@ mod tests {
             ("here/status", status("here", "online")),
             ("here/counts/person", "2".to_owned()),
             ("here/counts/traffic_light", "3".to_owned()),
+            ("here/groups/signal", "3".to_owned()),
+            ("here/groups/before", "1".to_owned()),
+            ("here/groups/theirs", "on".to_owned()),
             ("here/zones/now", rule("zone", "here")),
             ("here/zones/before", rule("zone", "here")),
             ("here/temperature", "21".to_owned()),
@@ -120,11 +145,13 @@ mod tests {
             ("gone/status", status("gone", "online")),
             ("gone/counts/person", "1".to_owned()),
             ("gone/lines/before", rule("line", "gone")),
+            ("gone/groups/signal", "1".to_owned()),
             ("left/status", status("left", "ended")),
             ("left/counts/person", "1".to_owned()),
             ("left/counts/person/more", "1".to_owned()),
             ("theirs/status", "online".to_owned()),
             ("theirs/counts/person", "1".to_owned()),
+            ("theirs/groups/signal", "1".to_owned()),
             ("theirs/zones/x", rule("line", "theirs")),
             ("second/status", status("second", "online")),
             ("second/counts/person", "1".to_owned()),
@@ -153,16 +180,22 @@ mod tests {
                 source: "here".to_owned(),
                 label: "traffic light".to_owned(),
             },
+            Cleanup::ZeroGroupCount {
+                source: "here".to_owned(),
+                group: "signal".to_owned(),
+            },
+            withdraw("here/groups/before"),
             withdraw("here/zones/before"),
             Cleanup::MarkEnded {
                 source: "gone".to_owned(),
             },
             withdraw("gone/counts/person"),
             withdraw("gone/lines/before"),
+            withdraw("gone/groups/signal"),
             withdraw("left/counts/person"),
         ];
         assert_eq!(remedied, wanted);
-        let other = Topics::new("site/jetwatch", "bo", &labels);
+        let other = Topics::new("site/jetwatch", "bo", &classes);
         assert!(plan_cleanup(&found, &other, &present, |_| false).is_empty());
     }
 }

@@ -33,7 +33,7 @@ pub(super) struct Worker {
     /// The availability topic.
     pub status: Arc<str>,
     /// Tests whether one of the device's topics has a retained value.
-    pub retained_filters: [String; 4],
+    pub retained_filters: [String; 5],
 }
 
 impl Worker {

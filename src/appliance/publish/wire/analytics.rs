@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::body::FrameBody;
-use super::value::{Device, EventId, Label, Latency, SourceName, TrackNumber, Utc};
+use super::value::{Device, EventId, Group, Label, Latency, SourceName, TrackNumber, Utc};
 use super::words::{AnalyticsType, SideWord};
 use super::{Encoder, SCHEMA_VERSION, Timestamp, frame_body, latency, schema, whole_milliseconds};
 use crate::AnalyticsMessage;
@@ -33,6 +33,8 @@ pub(super) struct AnalyticsEventBody<'a> {
     track_id: Option<TrackNumber>,
     /// Name of the class; null for `overcrowding` and `overcrowding_over`.
     label: Option<Label<'a>>,
+    /// Group of the label, from `detector.groups` in the configuration; null for a label that is in none.
+    group: Option<Group<'a>>,
     /// The side to which a line was crossed, seen along the line from its first point; null for other types.
     to: Option<SideWord>,
     /// Objects in the zone, for `overcrowding` and `overcrowding_over`; null for other types.
@@ -61,6 +63,8 @@ pub(super) struct ZoneBody<'a> {
     count: u32,
     /// Objects in the zone by label, without labels that have not been in it since the start.
     present: Vec<ZoneCountBody<'a>>,
+    /// Objects in the zone by group, without groups of which no label has been in it since the start.
+    groups: Vec<ZoneGroupCountBody<'a>>,
     /// Minimum number of objects of a crowd; null without a threshold.
     #[schemars(range(min = 1))]
     object_threshold: Option<u32>,
@@ -83,6 +87,19 @@ struct ZoneCountBody<'a> {
     count: u32,
 }
 
+/// Objects of one group of labels in a zone.
+#[derive(Serialize, JsonSchema)]
+#[schemars(
+    rename = "zone_group_count",
+    title = "Objects of a group",
+    deny_unknown_fields
+)]
+struct ZoneGroupCountBody<'a> {
+    group: Group<'a>,
+    /// Objects of its labels.
+    count: u32,
+}
+
 /// Crossings of a line, published at the start and after changes, at most once in `publish.update_interval_ms`. Counts restart with the daemon: see `since`.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "line", title = "Line", deny_unknown_fields)]
@@ -101,6 +118,8 @@ pub(super) struct LineBody<'a> {
     to_right: u64,
     /// Crossings by label, without labels that have not crossed.
     crossings: Vec<CrossingsBody<'a>>,
+    /// Crossings by group, without groups of which no label has crossed.
+    groups: Vec<GroupCrossingsBody<'a>>,
     /// When the daemon began to count.
     since: Utc,
     /// Capture time of the newest frame that is counted.
@@ -116,6 +135,21 @@ pub(super) struct LineBody<'a> {
 )]
 struct CrossingsBody<'a> {
     label: Label<'a>,
+    /// Crossings to the left.
+    to_left: u64,
+    /// Crossings to the right.
+    to_right: u64,
+}
+
+/// Crossings of a line by objects of one group of labels.
+#[derive(Serialize, JsonSchema)]
+#[schemars(
+    rename = "group_crossings",
+    title = "Crossings of a group",
+    deny_unknown_fields
+)]
+struct GroupCrossingsBody<'a> {
+    group: Group<'a>,
     /// Crossings to the left.
     to_left: u64,
     /// Crossings to the right.
@@ -192,6 +226,7 @@ impl Encoder {
             }),
             track_id: event.track.map(|track| TrackNumber(track.0)),
             label: event.class.map(|class| self.label(class)),
+            group: event.class.and_then(|class| self.group(class)),
             to: side,
             count,
             duration_ms,
@@ -221,6 +256,7 @@ impl Encoder {
             zone: &rule.name,
             count: present.iter().map(|class| class.count).sum(),
             present: present.iter().map(of_label).collect(),
+            groups: self.zone_groups(present),
             object_threshold: rule.object_threshold,
             overcrowded,
             changed_at: Utc(at),
@@ -249,8 +285,41 @@ impl Encoder {
             to_left: crossings.iter().map(|class| class.to_left).sum(),
             to_right: crossings.iter().map(|class| class.to_right).sum(),
             crossings: crossings.iter().map(of_label).collect(),
+            groups: self.line_groups(crossings),
             since: Utc(since),
             changed_at: Utc(at),
         }
+    }
+
+    /// Sums over the labels of each group, in the order of the configuration.
+    fn zone_groups(&self, present: &[ZoneCount]) -> Vec<ZoneGroupCountBody<'_>> {
+        let of_group = |(index, name)| {
+            let is_member =
+                |entry: &&ZoneCount| self.classes.group_index(entry.class) == Some(index);
+            let mut members = present.iter().filter(is_member).peekable();
+            members.peek()?;
+            Some(ZoneGroupCountBody {
+                group: Group(name),
+                count: members.map(|entry| entry.count).sum(),
+            })
+        };
+        let groups = self.classes.groups().iter().map(String::as_str);
+        groups.enumerate().filter_map(of_group).collect()
+    }
+
+    /// Sums over the labels of each group, in the order of the configuration.
+    fn line_groups(&self, crossings: &[Crossings]) -> Vec<GroupCrossingsBody<'_>> {
+        let of_group = |(index, name)| {
+            let is_member =
+                |entry: &&Crossings| self.classes.group_index(entry.class) == Some(index);
+            let members: Vec<&Crossings> = crossings.iter().filter(is_member).collect();
+            (!members.is_empty()).then(|| GroupCrossingsBody {
+                group: Group(name),
+                to_left: members.iter().map(|entry| entry.to_left).sum(),
+                to_right: members.iter().map(|entry| entry.to_right).sum(),
+            })
+        };
+        let groups = self.classes.groups().iter().map(String::as_str);
+        groups.enumerate().filter_map(of_group).collect()
     }
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::machine::MachineBody;
 use super::schema;
 use super::value::{
-    Device, EventId, Label, Latency, SourceName, TrackNumber, Utc, finite, rounded,
+    Device, EventId, Group, Label, Latency, SourceName, TrackNumber, Utc, finite, rounded,
 };
 use super::words::{DetectorState, EventType, SourceStateWord, TrackStateWord};
 use crate::{SecondaryStats, SinkCounts};
@@ -43,6 +43,8 @@ pub(super) struct EventBody<'a> {
     pub id: EventId<'a>,
     pub track_id: TrackNumber,
     pub label: Label<'a>,
+    /// Group of the label, from `detector.groups` in the configuration; null for a label that is in none.
+    pub group: Option<Group<'a>>,
     /// Capture time of the first frame with a detection of the object.
     pub started_at: Utc,
     /// Capture time of the frame that this event is about.
@@ -100,6 +102,27 @@ pub(super) struct CountBody<'a> {
     pub source: SourceName<'a>,
     pub label: Label<'a>,
     /// Active tracks now.
+    pub count: usize,
+    /// Capture time of the frame that changed it.
+    pub changed_at: Utc,
+}
+
+/// The number of active tracks of one group of labels changed. Only as a JSON line; on MQTT the number is a bare integer.
+#[derive(Serialize, JsonSchema)]
+#[schemars(
+    rename = "group_count",
+    title = "Count of a group",
+    deny_unknown_fields
+)]
+pub(super) struct GroupCountBody<'a> {
+    #[schemars(schema_with = "schema::version")]
+    pub version: u32,
+    #[schemars(extend("const" = "group_count"))]
+    pub kind: &'static str,
+    pub device: Device<'a>,
+    pub source: SourceName<'a>,
+    pub group: Group<'a>,
+    /// Active tracks of all labels of the group now.
     pub count: usize,
     /// Capture time of the frame that changed it.
     pub changed_at: Utc,
@@ -198,7 +221,7 @@ pub(super) struct StatsBody<'a> {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "stage_stats", title = "Stage", deny_unknown_fields)]
 pub(super) struct StageBody {
-    /// `video_decode` and `scale`: in elements of GStreamer; `source`: receiving an image; `batch`: waiting for frames; `tensor`: writing the input; `infer`: the network; `decode`: reading its output; `track`; `publish`; `secondary_wait` and `secondary`: waiting for crops, and a batch of them through a secondary network; `render` and `encode`: drawing a recorded frame, and passing it to the encoder; `gpu_…`: inside of `infer`, by the clock of the GPU.
+    /// `video_decode` and `scale`: in elements of GStreamer, or scaling inside of `source`; `source`: receiving an image; `batch`: waiting for frames; `tensor`: writing the input; `infer`: the network; `decode`: reading its output; `track`; `publish`; `secondary_wait` and `secondary`: waiting for crops, and a batch of them through a secondary network; `render` and `encode`: drawing a recorded frame, and passing it to the encoder; `gpu_…`: inside of `infer`, by the clock of the GPU.
     #[schemars(schema_with = "schema::stage")]
     pub stage: &'static str,
     /// Number of runs.
@@ -321,6 +344,8 @@ pub(super) struct FrameBody {
 pub(super) struct TrackBody<'a> {
     pub track_id: TrackNumber,
     pub label: Label<'a>,
+    /// Group of the label, from `detector.groups` in the configuration; null for a label that is in none.
+    pub group: Option<Group<'a>>,
     pub state: TrackStateWord,
     /// Score of the newest matched detection, 0 to 1.
     #[schemars(range(min = 0, max = 1))]

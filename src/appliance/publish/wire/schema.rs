@@ -11,7 +11,9 @@ use serde_json::{Value, json};
 
 use super::SCHEMA_VERSION;
 use super::analytics::{AnalyticsEventBody, LineBody, ZoneBody};
-use super::body::{CountBody, DetectionsBody, DetectorBody, EventBody, SourceBody, StatsBody};
+use super::body::{
+    CountBody, DetectionsBody, DetectorBody, EventBody, GroupCountBody, SourceBody, StatsBody,
+};
 use super::machine::ThrottlingBody;
 use crate::command::ReplyBody;
 use crate::reload::ReloadBody;
@@ -22,8 +24,9 @@ use jetwatch_telemetry::Stage;
 /// Describes what is common to all messages.
 const ABOUT: &str = "Every JSON message that jetwatch publishes, over MQTT or as a JSON line. \
     On MQTT, `<prefix>/<device>/status` is the plain text `online` or `offline` (retained; `offline` is also the last will), \
-    and `<prefix>/<device>/<source>/counts/<label>` is a bare integer (retained): the number of active tracks. \
-    A JSON line is one of the objects below; counts are objects of kind `count` there. \
+    and `<prefix>/<device>/<source>/counts/<label>` is a bare integer (retained): the number of active tracks; \
+    `<prefix>/<device>/<source>/groups/<group>` is the same for a group of labels. \
+    A JSON line is one of the objects below; counts are objects of kind `count` and `group_count` there. \
     A new version number means that subscribers must change; fields may be added without one.";
 
 /// The schema of every message, in JSON Schema 2020-12.
@@ -37,6 +40,7 @@ pub fn message_schema() -> Value {
         generator.subschema_for::<EventBody<'_>>(),
         generator.subschema_for::<DetectionsBody<'_>>(),
         generator.subschema_for::<CountBody<'_>>(),
+        generator.subschema_for::<GroupCountBody<'_>>(),
         generator.subschema_for::<AnalyticsEventBody<'_>>(),
         generator.subschema_for::<ZoneBody<'_>>(),
         generator.subschema_for::<LineBody<'_>>(),

@@ -108,6 +108,11 @@ pub(super) struct SourceName<'a>(pub &'a str);
 #[schemars(rename = "label")]
 pub(super) struct Label<'a>(pub &'a str);
 
+/// Name of a group of labels, from `detector.groups` in the configuration.
+#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
+#[schemars(rename = "group")]
+pub(super) struct Group<'a>(pub &'a str);
+
 /// Number of the track in its source since the start of the daemon, from 1.
 #[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
 #[schemars(rename = "track_id")]

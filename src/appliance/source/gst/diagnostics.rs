@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
+use super::own_scaling::OwnScaling;
+
 /// Diagnostics of one session.
 #[derive(Debug, Default)]
 pub(super) struct SessionDiagnostics {
@@ -11,6 +13,7 @@ pub(super) struct SessionDiagnostics {
     notes: Mutex<Vec<String>>,
     rejection: Mutex<Option<String>>,
     zero_copy_disabled: AtomicBool,
+    own_scaling: Mutex<Option<OwnScaling>>,
 }
 
 impl SessionDiagnostics {
@@ -56,6 +59,16 @@ impl SessionDiagnostics {
     /// Whether [`disable_zero_copy`](Self::disable_zero_copy) was called.
     pub(super) fn is_zero_copy_disabled(&self) -> bool {
         self.zero_copy_disabled.load(Ordering::Relaxed)
+    }
+
+    /// Sets what jetwatch itself scales; `None`: elements do it.
+    pub(super) fn set_own_scaling(&self, scaling: Option<OwnScaling>) {
+        *self.own_scaling.lock() = scaling;
+    }
+
+    /// What jetwatch itself scales, if anything.
+    pub(super) fn own_scaling(&self) -> Option<OwnScaling> {
+        *self.own_scaling.lock()
     }
 
     /// The reason set by [`reject`](Self::reject), if any.

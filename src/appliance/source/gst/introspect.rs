@@ -14,6 +14,7 @@ use jetwatch_platform::VideoUnit;
 use jetwatch_types::{Crop, Size};
 
 use super::build::BuiltPipeline;
+use super::own_scaling::OwnScaling;
 use super::scaler::SINK;
 use super::scaler_elements::format_of;
 
@@ -25,8 +26,10 @@ pub(super) fn plan(
     found: &[(gst::Element, Vec<PlanStep>)],
     launch: &BuiltPipeline,
 ) -> ProcessingPlan {
+    let own_step = launch.diagnostics.own_scaling().map(OwnScaling::step);
+    let of_elements = found.iter().flat_map(|(_, steps)| steps.clone());
     ProcessingPlan {
-        steps: found.iter().flat_map(|(_, steps)| steps.clone()).collect(),
+        steps: of_elements.chain(own_step).collect(),
         notes: launch.diagnostics.notes(),
     }
 }

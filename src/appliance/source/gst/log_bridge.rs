@@ -8,6 +8,8 @@ use parking_lot::Mutex;
 
 use jetwatch_telemetry::LogRateLimit;
 
+use super::flush_guard::is_flushing;
+
 /// Interval in which a location logs at most once; further messages are counted.
 const REPEAT_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -24,15 +26,17 @@ pub(super) fn install(threshold: &str) {
     let repeats = Mutex::new(LogRateLimit::new(REPEAT_INTERVAL, MAX_LOCATIONS));
     gst::log::add_log_function(
         move |category, level, _file, function, line, object, message| {
-            let level = match level {
-                // Failures are reported by jetwatch's own errors; messages of elements are details, and some
-                // also occur at a normal end.
-                gst::DebugLevel::Error => log::Level::Warn,
-                gst::DebugLevel::Warning | gst::DebugLevel::Fixme | gst::DebugLevel::Info => {
-                    log::Level::Info
-                }
-                gst::DebugLevel::Debug => log::Level::Debug,
-                _ => log::Level::Trace,
+            let level = log_level(level);
+            if level > log::max_level() {
+                return;
+            }
+            let text = message
+                .get()
+                .map(|text| text.to_string())
+                .unwrap_or_default();
+            let level = match is_flushing() {
+                true => level_in_flush(level, category.name(), &text),
+                false => level,
             };
             if level > log::max_level() {
                 return;
@@ -42,16 +46,34 @@ pub(super) fn install(threshold: &str) {
                 return;
             };
             let object = object.map(ToString::to_string);
-            let text = message
-                .get()
-                .map(|text| text.to_string())
-                .unwrap_or_default();
             log::log!(
                 target: "gstreamer", level,
                 category = category.name(), object = object.as_deref().unwrap_or("-"), repeats = suppressed; "{text}"
             );
         },
     );
+}
+
+/// Level in jetwatch's log. Failures are reported by jetwatch's own errors; messages of elements are details, and some also
+/// occur at a normal end.
+fn log_level(level: gst::DebugLevel) -> log::Level {
+    match level {
+        gst::DebugLevel::Error => log::Level::Warn,
+        gst::DebugLevel::Warning | gst::DebugLevel::Fixme | gst::DebugLevel::Info => {
+            log::Level::Info
+        }
+        gst::DebugLevel::Debug => log::Level::Debug,
+        _ => log::Level::Trace,
+    }
+}
+
+/// Level of a message that is logged while a pipeline is stopped or starts over: libav then is given no buffer, and says
+/// `get_buffer() failed` or `thread_get_buffer() failed`. That is no failure.
+fn level_in_flush(level: log::Level, category: &str, text: &str) -> log::Level {
+    match category == "libav" && text.trim_end().ends_with("get_buffer() failed") {
+        true => level.max(log::Level::Debug),
+        false => level,
+    }
 }
 
 /// Replaces GLib's log output. Libraries report there what should never happen, such as failed assertions.
@@ -71,4 +93,30 @@ fn install_glib_handler() {
             log::log!(target: "gstreamer", level, category = domain, repeats = suppressed; "{message}");
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refused_buffers_are_details_while_a_pipeline_flushes() {
+        let cases = [
+            ("libav", "get_buffer() failed", log::Level::Debug),
+            ("libav", "thread_get_buffer() failed\n", log::Level::Debug),
+            (
+                "libav",
+                "get_buffer() failed (stride changed: linesize=1/2 uvlinesize=1/1)",
+                log::Level::Warn,
+            ),
+            ("libav", "Could not find ref with POC 7", log::Level::Warn),
+            ("qtdemux", "get_buffer() failed", log::Level::Warn),
+        ];
+        for (category, text, wanted) in cases {
+            let level = log_level(gst::DebugLevel::Error);
+            assert_eq!(level_in_flush(level, category, text), wanted, "{text}");
+        }
+        let trace = level_in_flush(log::Level::Trace, "libav", "get_buffer() failed");
+        assert_eq!(trace, log::Level::Trace);
+    }
 }

@@ -175,7 +175,7 @@ fn scaling(
     for step in conversion.steps.into_iter().skip(unknown) {
         let element = match step.unit {
             VideoUnit::Vic | VideoUnit::Gpu => "nvvidconv",
-            _ => "videoscale and videoconvert",
+            _ => "jetwatch, or videoscale and videoconvert",
         };
         let is_copy = before
             .as_ref()

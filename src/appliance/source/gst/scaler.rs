@@ -2,7 +2,8 @@
 //!
 //! `entry → steps → appsink`, with no queue in between: all of it runs on the thread that pushes the decoded buffer. The source
 //! size in the newest caps at the entry is therefore exactly that of the buffer that arrives at the sink, also when the
-//! resolution changes within a stream. [`plan_conversion`] selects the steps when the caps arrive.
+//! resolution changes within a stream. [`plan_crop_conversion`] selects the steps when the caps arrive; where
+//! [`own_scaling`] does their work, there are none.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,13 +19,15 @@ use crate::elements::make;
 use crate::rate_limit::RateLimiter;
 use crate::{Flow, FullImage, SourceContext, SourceError};
 use jetwatch_config::{Scaling, SourceConfig};
-use jetwatch_telemetry::{Level, Stage};
+use jetwatch_telemetry::{Level, Recorder, Stage};
 use jetwatch_types::{Frame, FrameMeta, Region};
 
 use super::diagnostics::SessionDiagnostics;
+use super::flush_guard::FlushGuard;
 use super::hardware::VideoHardware;
+use super::own_scaling::{self, ScalingReader};
 use super::sample::SampleReader;
-use super::scaler_elements::{AttachPoints, NVMM, ScalerElements, format_of};
+use super::scaler_elements::{AttachPoints, ScalerElements, format_of};
 use super::skip_probe::{CapsInfo, SkipProbe};
 use super::tee::ImageTee;
 
@@ -114,11 +117,10 @@ pub(super) fn add(
     sink.set_property("sync", false);
     sink.set_property("enable-last-sample", false);
     sink.set_property("max-buffers", 1_u32);
-    // Accepts both memories: the last step decides, and the reader handles both.
-    let accepted = || gst::Caps::builder("video/x-raw").field("format", "BGRx");
-    let mut caps = accepted().build();
-    caps.merge(accepted().features([NVMM]).build());
-    sink.set_caps(Some(&caps));
+    sink.set_caps(Some(&own_scaling::accepted_caps(false)));
+    if let Some(pad) = sink.static_pad("sink") {
+        own_scaling::accept_padding(&pad);
+    }
     pipeline
         .add_many([&entry, sink.upcast_ref()])
         .map_err(|error| SourceError::Build(error.to_string()))?;
@@ -178,8 +180,9 @@ pub(super) fn add(
         caps_info,
         skip_probe,
         stall_monitor: Arc::clone(&stall_monitor),
-        stopped: false,
+        refusing: None,
         reader: SampleReader::new(context, diagnostics),
+        scaling_reader: ScalingReader::default(),
         pending: tee.as_ref().map(|_| PendingFrame::default()),
     };
     let handler = Arc::new(Mutex::new(handler));
@@ -272,18 +275,31 @@ impl CapsHandler {
         let size = from.size;
         let crop = self.roi.and_then(|roi| roi.to_crop(size));
         let inner = self.context.output_size(size, crop);
-        let before = std::mem::replace(&mut *self.caps_info.lock(), CapsInfo { size, crop });
-        if before.size != size {
-            log::info!(source = self.context.name.as_str(), size:%, inner:%; "video format {caps}");
-        }
         let scalers = self.attach_points.hardware.scalers();
         let output = self.output();
         let part = self.context.source_crop(crop);
         let plan = plan_crop_conversion(&from, part, inner, self.scaling, &scalers, output)?;
+        let own_scaling = own_scaling::plan(caps, &plan.steps);
+        let info = CapsInfo {
+            size,
+            crop,
+            own_scaling,
+        };
+        let before = std::mem::replace(&mut *self.caps_info.lock(), info);
+        if before.size != size {
+            log::info!(source = self.context.name.as_str(), size:%, inner:%; "video format {caps}");
+        }
         if let Some(note) = plan.note {
             self.diagnostics.add_note(note);
         }
-        self.elements.reconfigure(plan.steps, &self.attach_points)?;
+        if let Some(sink) = self.attach_points.sink.upgrade() {
+            sink.set_property("caps", own_scaling::accepted_caps(own_scaling.is_some()));
+        }
+        self.diagnostics.set_own_scaling(own_scaling);
+        match own_scaling {
+            Some(_) => self.elements.bypass(&self.attach_points)?,
+            None => self.elements.reconfigure(plan.steps, &self.attach_points)?,
+        }
         match &mut self.full_size {
             Some((elements, attach_points)) => {
                 elements.reconfigure(plan_full_size(&from, &scalers)?, attach_points)
@@ -321,9 +337,10 @@ struct AppSinkHandler {
     caps_info: Arc<Mutex<CapsInfo>>,
     skip_probe: Option<SkipProbe>,
     stall_monitor: Arc<StallMonitor>,
-    /// No more frames are accepted; buffers that a decoder still pushes are refused.
-    stopped: bool,
+    /// Set once no more frames are accepted: buffers that a decoder still pushes are refused, and it gets no new ones.
+    refusing: Option<FlushGuard>,
     reader: SampleReader,
+    scaling_reader: ScalingReader,
     /// Present when full images are requested.
     pending: Option<PendingFrame>,
 }
@@ -346,15 +363,14 @@ impl Default for PendingFrame {
 impl AppSinkHandler {
     fn on_sample(&mut self, sink: &gst_app::AppSink) -> Result<gst::FlowSuccess, gst::FlowError> {
         let sample = sink.pull_sample().map_err(|_| gst::FlowError::Eos)?;
-        if self.stopped {
+        if self.refusing.is_some() {
             return Err(gst::FlowError::Eos);
         }
         let meta = self.meta(&sample);
         let frame = {
             let recorder = self.context.recorder.clone();
             let _whole = recorder.batch(Level::Source, 1);
-            let _range = recorder.range_with_payload(Stage::Source, 1, meta.seq);
-            self.frame(&sample, meta)
+            self.frame(&sample, meta, &recorder)
                 .ok_or_else(|| post_format_error(sink))?
         };
         self.stall_monitor.count();
@@ -375,7 +391,7 @@ impl AppSinkHandler {
         sink: &gst_app::AppSink,
     ) -> Result<gst::FlowSuccess, gst::FlowError> {
         let sample = sink.pull_sample().map_err(|_| gst::FlowError::Eos)?;
-        if self.stopped {
+        if self.refusing.is_some() {
             return Err(gst::FlowError::Eos);
         }
         let Some(pending) = &mut self.pending else {
@@ -412,7 +428,7 @@ impl AppSinkHandler {
         match flow {
             Flow::Continue => Ok(gst::FlowSuccess::Ok),
             Flow::Stop => {
-                self.stopped = true;
+                self.refusing = Some(FlushGuard::begin());
                 Err(gst::FlowError::Eos)
             }
         }
@@ -439,11 +455,28 @@ impl AppSinkHandler {
         }
     }
 
-    fn frame(&mut self, sample: &gst::Sample, meta: FrameMeta) -> Option<Frame> {
-        let image = self.reader.read(sample)?;
+    fn frame(
+        &mut self,
+        sample: &gst::Sample,
+        meta: FrameMeta,
+        recorder: &Recorder,
+    ) -> Option<Frame> {
+        let CapsInfo {
+            crop, own_scaling, ..
+        } = self.caps_info();
+        let _range = recorder.range_with_payload(Stage::Source, 1, meta.seq);
+        let image = match own_scaling {
+            Some(scaling) => {
+                let span = recorder.span(Stage::Scale, meta.seq);
+                let image = self.scaling_reader.read(sample, scaling)?;
+                recorder.end(span);
+                image
+            }
+            None => self.reader.read(sample)?,
+        };
         Some(Frame {
             meta,
-            crop: self.caps_info().crop,
+            crop,
             image,
             full_image: None,
             truth: Vec::new(),

@@ -34,6 +34,8 @@ pub(super) struct ScalerElements {
     filters: Vec<gst::Element>,
     /// The element that crops, in the first step.
     cropper: Option<gst::Element>,
+    /// The entry is linked to the sink, with no element in between.
+    is_bypassed: bool,
 }
 
 /// Where the elements are linked. Weak references: the elements of the pipeline own this value.
@@ -91,9 +93,26 @@ impl ScalerElements {
         Ok(())
     }
 
+    /// Links the entry to the sink: the reader of the sink scales.
+    pub(super) fn bypass(&mut self, attach_points: &AttachPoints) -> Result<(), String> {
+        if self.is_bypassed {
+            return Ok(());
+        }
+        let attached = attach_points
+            .upgrade()
+            .ok_or("the pipeline is shutting down")?;
+        self.remove(&attached);
+        self.steps.clear();
+        let linked = attached.entry.link(&attached.sink);
+        linked.map_err(|error| error.to_string())?;
+        self.is_bypassed = true;
+        Ok(())
+    }
+
     /// Forwards end-of-stream when no image has ever arrived.
     pub(super) fn forward_eos(&self, attach_points: &AttachPoints) {
-        let Some(attached) = attach_points.upgrade().filter(|_| self.elements.is_empty()) else {
+        let is_linked = self.is_bypassed || !self.elements.is_empty();
+        let Some(attached) = attach_points.upgrade().filter(|_| !is_linked) else {
             return;
         };
         if attached.entry.link(&attached.sink).is_err() {
@@ -151,6 +170,9 @@ impl ScalerElements {
     }
 
     fn remove(&mut self, attached: &Attached) {
+        if std::mem::take(&mut self.is_bypassed) {
+            attached.entry.unlink(&attached.sink);
+        }
         self.filters.clear();
         self.cropper = None;
         let elements = std::mem::take(&mut self.elements);

@@ -12,6 +12,7 @@ use jetwatch_config::{SourceConfig, SourceUri};
 use super::build::BuiltPipeline;
 use super::camera;
 use super::dot;
+use super::flush_guard::FlushGuard;
 use super::messages::{MissingPlugin, element_error, missing_plugin};
 use super::scaler::ENTRY;
 use super::{introspect, tee, timing};
@@ -97,6 +98,7 @@ struct StateNullGuard<'a>(&'a gst::Pipeline);
 
 impl Drop for StateNullGuard<'_> {
     fn drop(&mut self) {
+        let _flush = FlushGuard::begin();
         if let Err(error) = self.0.set_state(gst::State::Null) {
             log::warn!("cannot stop a pipeline: {error}");
         }
@@ -218,6 +220,7 @@ impl Session<'_> {
             return Ok(Some(SessionEnd::EndOfMedia));
         }
         let flags = gst::SeekFlags::FLUSH | gst::SeekFlags::KEY_UNIT;
+        let _flush = FlushGuard::begin();
         match self.built.pipeline.seek_simple(flags, gst::ClockTime::ZERO) {
             Ok(()) => Ok(None),
             Err(_) => Err(SourceError::Build(

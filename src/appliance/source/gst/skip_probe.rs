@@ -18,6 +18,7 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::{FrameHandler, FullImage, SourceContext};
 use jetwatch_types::{Crop, FrameMeta, Image, Size};
 
+use super::own_scaling::OwnScaling;
 use super::scaler::StallMonitor;
 
 /// Image size and crop from the newest caps.
@@ -27,6 +28,8 @@ pub(super) struct CapsInfo {
     pub(super) size: Size,
     /// The part that is scaled; `None`: the whole image.
     pub(super) crop: Option<Crop>,
+    /// The scaling of the images at the sink; `None`: elements have scaled them.
+    pub(super) own_scaling: Option<OwnScaling>,
 }
 
 impl CapsInfo {
@@ -35,6 +38,7 @@ impl CapsInfo {
         Arc::new(Mutex::new(Self {
             size: Size::new(1, 1),
             crop: None,
+            own_scaling: None,
         }))
     }
 }

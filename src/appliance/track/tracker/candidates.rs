@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jetwatch_config::{ClassMatch, TrackerConfig, TrackerKind};
-use jetwatch_types::{Detection, TrackState, Xyxy, intersection_over_union};
+use jetwatch_types::{Classes, Detection, TrackState, Xyxy, intersection_over_union};
 
 use super::Tracker;
 use crate::appearance::Appearance;
@@ -43,7 +43,6 @@ impl Tracker {
             self.iou_index.build(&self.detections);
         }
         let min_iou = self.stages.min_similarity();
-        let is_observation_centric = self.config.kind == TrackerKind::OcSort;
         for (index, (track, memory)) in self.tracks.iter().zip(&self.memories).enumerate() {
             if track.lost_frames > self.config.max_lost_frames {
                 // Kept for re-association only.
@@ -52,7 +51,7 @@ impl Tracker {
             let expected = enlarge(&track.xyxy, ratio);
             for (detection, iou) in self.iou_index.query(&expected, min_iou) {
                 let found = &self.detections[detection];
-                if self.config.class_match == ClassMatch::Same && found.class != track.class {
+                if !may_continue(&self.config, &self.classes, track.class, found.class) {
                     continue;
                 }
                 let Some(stage) = self.stages.stage(track.state, found.score) else {
@@ -66,8 +65,8 @@ impl Tracker {
                     continue;
                 }
                 let mut weight = stage.weight(similarity);
-                if is_observation_centric {
-                    let momentum = memory.observations.momentum(&found.xyxy);
+                if let Some(observations) = self.observations.get(index) {
+                    let momentum = observations.momentum(&found.xyxy);
                     weight += self.config.ocsort.momentum_weight * momentum * found.score;
                     weight = weight.max(f32::EPSILON);
                 }
@@ -83,7 +82,7 @@ impl Tracker {
                 });
             }
         }
-        if is_observation_centric {
+        if self.config.kind == TrackerKind::OcSort {
             self.find_recovery_candidates();
         }
         if self.is_coasting {
@@ -91,20 +90,30 @@ impl Tracker {
         }
     }
 
-    /// Lists pairs of detections with the last observed boxes of confirmed tracks: an object that stopped, or did not move as
-    /// predicted while it was hidden.
+    /// Lists pairs of detections with the last observed boxes of confirmed tracks that have no pair by their predicted box: an
+    /// object that stopped, or did not move as predicted while it was hidden.
     fn find_recovery_candidates(&mut self) {
         let min_iou = self.config.ocsort.recovery_min_iou;
         let ratio = self.buffer_ratio();
+        // The candidates so far are sorted by their tracks.
+        let mut predicted = 0;
+        let count = self.candidates.len();
         for (index, (track, memory)) in self.tracks.iter().zip(&self.memories).enumerate() {
+            let first = predicted;
+            while predicted < count && self.candidates[predicted].track == index {
+                predicted += 1;
+            }
+            if predicted > first {
+                continue;
+            }
             let is_confirmed = matches!(track.state, TrackState::Active | TrackState::Lost);
             if !is_confirmed || track.lost_frames > self.config.max_lost_frames {
                 continue;
             }
-            let last = enlarge(memory.observations.last(), ratio);
+            let last = enlarge(self.observations[index].last(), ratio);
             for (detection, iou) in self.iou_index.query(&last, min_iou) {
                 let found = &self.detections[detection];
-                if self.config.class_match == ClassMatch::Same && found.class != track.class
+                if !may_continue(&self.config, &self.classes, track.class, found.class)
                     || found.score < self.config.bytetrack.tentative_score
                 {
                     continue;
@@ -137,7 +146,7 @@ impl Tracker {
                 let Some(stage) = self.stages.stage(track.state, found.score) else {
                     continue;
                 };
-                if found.class != track.class {
+                if !self.classes.are_alike(track.class, found.class) {
                     continue;
                 }
                 let iou = intersection_over_union(&expected, &enlarge(&found.xyxy, ratio));
@@ -161,6 +170,16 @@ impl Tracker {
     fn buffer_ratio(&self) -> f32 {
         (BUFFER_RATIO * self.skipped_frames as f32).min(MAX_BUFFER_RATIO)
     }
+}
+
+/// Whether an object of class `track` may be seen as one of class `found`.
+pub(super) fn may_continue(
+    config: &TrackerConfig,
+    classes: &Classes,
+    track: u16,
+    found: u16,
+) -> bool {
+    config.class_match == ClassMatch::Any || classes.are_alike(track, found)
 }
 
 /// Cosine similarity of a track and a detection, where both have an embedding.

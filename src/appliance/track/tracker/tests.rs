@@ -1,8 +1,9 @@
 //! The IOU tracker by tables; for properties of all trackers see `tests/track_properties.rs`.
 
 use super::*;
+use jetwatch_config::ClassMatch;
 use jetwatch_config::{Association, TrackerKind};
-use jetwatch_types::Xyxy;
+use jetwatch_types::{LabelGroup, Xyxy};
 
 mod hysteresis;
 mod motion;
@@ -94,6 +95,40 @@ fn tracks_carry_score_age_hits_and_lost_frames() {
         attributes: Default::default(),
     };
     assert_eq!(tracker.update(&[]), [expected]);
+}
+
+#[test]
+fn classes_of_one_group_continue_a_track() {
+    let of_class = |class, x: f32| found(class, 0.5, [x, 0.0, x + 100.0, 100.0]);
+    let labels = ["person", "car", "truck"].map(str::to_owned);
+    let vehicle = LabelGroup {
+        name: "vehicle".to_owned(),
+        labels: labels[1..].to_vec(),
+    };
+    let classes = Arc::new(Classes::new(&labels, &[vehicle]));
+    let ids = |mut tracker: Tracker, seen: [u16; 6]| -> Vec<u64> {
+        let mut ids = Vec::new();
+        for (class, frame) in seen.into_iter().zip(0_u16..) {
+            let tracks = tracker.update(&[of_class(class, f32::from(frame))]);
+            let active = |track: &&Track| track.state == TrackState::Active;
+            let active = tracks.iter().find(active);
+            ids.extend(active.map(|track| track.id.0));
+            assert!(active.is_none_or(|track| track.class == class));
+        }
+        ids
+    };
+    // The network takes the car for a truck in one frame.
+    let flips = [1, 1, 1, 2, 1, 1];
+    let grouped = Tracker::new(&config()).with_classes(Arc::clone(&classes));
+    assert_eq!(ids(grouped, flips), [1; 4]);
+    assert_eq!(
+        ids(Tracker::new(&config()), flips),
+        [1; 3],
+        "it is missed once"
+    );
+    // A person is no vehicle.
+    let grouped = Tracker::new(&config()).with_classes(classes);
+    assert_eq!(ids(grouped, [1, 1, 1, 0, 0, 0]), [1, 2]);
 }
 
 #[test]

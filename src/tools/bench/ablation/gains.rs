@@ -1,4 +1,4 @@
-//! What each step of the ablation gained.
+//! Gain of each step of the ablation.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -17,17 +17,17 @@ pub struct Gain {
     pub step: usize,
     /// Its name in files.
     pub name: &'static str,
-    /// What it changes.
+    /// Description of its change.
     pub title: &'static str,
     /// Frames per second over the rounds; `None` where all failed.
     pub fps: Option<Statistics>,
-    /// Time per frame, in ms: 1000 through the median of the frames per second.
+    /// Time per frame, in ms: 1000 divided by the median of the frames per second.
     pub ms_per_frame: Option<f64>,
     /// That time as a share of the first step's, in percent.
     pub relative_percent: Option<f64>,
-    /// Speed over that of the step before, round by round.
+    /// Speed divided by that of the step before, for each round.
     pub gain: Option<Comparison>,
-    /// The stages that took most, in the first round that went well.
+    /// The stages with the longest times, in the first successful round.
     pub spent: Vec<CpuPerFrame>,
     /// Differences from its name, and other notes.
     pub notes: Vec<String>,
@@ -42,8 +42,8 @@ pub struct CpuPerFrame {
     pub ms_per_frame: f64,
 }
 
-/// What each step gained, from the speeds of its rounds: `None` where one failed. `details` has what was spent in a step, and its
-/// notes. The steps are [`AblationStep::ALL_TABLES`], in their order.
+/// The gain of each step, from the speeds of its rounds: `None` for a failed round. `details` has the stage times and the notes of
+/// each step. The steps are [`AblationStep::ALL`], in their order.
 #[must_use]
 pub fn compute_gains(
     speeds: &[Vec<Option<f64>>],
@@ -61,7 +61,7 @@ pub fn compute_gains(
     {
         let before = step.number().checked_sub(2).and_then(|at| speeds.get(at));
         let gain = before.and_then(|before| {
-            // A pair of which one failed is left out.
+            // Pairs with a failed run are left out.
             let pairs = before.iter().zip(rounds);
             let pairs = pairs.filter_map(|(before, after)| Some(((*before)?, (*after)?)));
             let (before, after): (Vec<f64>, Vec<f64>) = pairs.unzip();
@@ -87,8 +87,8 @@ pub fn compute_gains(
     steps
 }
 
-/// The stages that took most of a run, from its numbers below `run` in `benchmark.json`. Waits of threads that have nothing to
-/// do are no work, what a GPU does is in `infer`, and times in elements contain waits for the pipeline behind them.
+/// The stages with the longest times of a run, from `run` in `benchmark.json`. Without waits of idle threads, without times of
+/// the GPU, which are part of `infer`, and without times in elements, which contain waits for the pipeline behind them.
 #[must_use]
 pub fn cpu_per_frame(run: &Value) -> Vec<CpuPerFrame> {
     let frames = run["frames"].as_f64().unwrap_or(0.0).max(1.0);

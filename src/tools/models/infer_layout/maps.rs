@@ -112,6 +112,11 @@ pub(super) fn scores_and_boxes(view: &OutputsView<'_>, found: &mut Vec<InferredL
         &[8, 16, 32, 64, 128],
         &[16, 32],
         &[8, 16],
+        &[4],
+        &[8],
+        &[16],
+        &[32],
+        &[64],
     ] {
         let kinds = view.outputs.len() / strides.len();
         if kinds * strides.len() != view.outputs.len() || !(2..=3).contains(&kinds) {

@@ -4,6 +4,7 @@
 use jetwatch_detect::graph::Element;
 
 use super::{InferredLayout, Output, OutputsView, TensorRole, classifiers, maps};
+use crate::background::{BACKGROUND_KEY, Background};
 
 /// Numbers of one box in NanoDet and PicoDet: four distributions over 0 to 7.
 const DISTRIBUTIONS: u64 = 32;
@@ -244,15 +245,18 @@ fn pair(
         };
         let parameters = vec![("activation", activation.to_owned())];
         add("detr", columns, parameters, why.to_owned());
-    } else if columns > 1 {
+    } else if columns > 0 {
         let why = "as many as anchors, which the file does not contain".to_owned();
+        let noted = view.names.as_ref().map(Vec::len);
+        let background = Background::likely(columns as usize, noted);
         // Deltas would need the anchors; finished boxes do not.
         let parameters = vec![
             ("boxes_are", "normalized".to_owned()),
-            ("background", "first".to_owned()),
+            (BACKGROUND_KEY, background.word().to_owned()),
             ("activation", "none".to_owned()),
         ];
-        add("ssd", columns - 1, parameters, why);
+        let classes = background.classes(columns as usize) as u64;
+        add("ssd", classes, parameters, why);
     }
 }
 

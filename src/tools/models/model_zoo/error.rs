@@ -5,6 +5,9 @@ use std::path::PathBuf;
 
 use jetwatch_files::Sha256Digest;
 
+use super::wheel::WheelError;
+use crate::paddle::PaddleError;
+
 /// Why a file could not be fetched. Under the file's name there is nothing, or what was there before.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
@@ -76,6 +79,51 @@ pub enum FetchError {
         /// The unfinished file.
         path: PathBuf,
     },
+    /// The package index has no such file.
+    #[error(
+        "{url}: found no link to {file}; check the index that pip is configured with (PIP_INDEX_URL), or give the file's address \
+         with --from"
+    )]
+    NotInIndex {
+        /// Address of the project's page.
+        url: String,
+        /// The wheel.
+        file: String,
+    },
+    /// A file cannot be read out of the wheel.
+    #[error(transparent)]
+    Wheel(#[from] WheelError),
+    /// The network of the package cannot be converted.
+    #[error(transparent)]
+    Conversion(#[from] PaddleError),
+    /// The converted network is not the one that was verified.
+    #[error(
+        "{file}: the conversion gives SHA-256 {found}, expected {expected}: this is a bug of this version of jetwatch; nothing was \
+         written"
+    )]
+    Converted {
+        /// Name of the file.
+        file: String,
+        /// Of the converted network.
+        found: Sha256Digest,
+        /// What is known.
+        expected: Sha256Digest,
+    },
+}
+
+impl FetchError {
+    /// Whether the file cannot be had from there, so that another place may help; not so for a full disk or a bug.
+    #[must_use]
+    pub fn is_unavailable(&self) -> bool {
+        matches!(
+            self,
+            Self::Status { .. }
+                | Self::Length { .. }
+                | Self::RetriesExhausted { .. }
+                | Self::Rejected { .. }
+                | Self::NotInIndex { .. }
+        )
+    }
 }
 
 fn meaning(status: u16) -> &'static str {

@@ -5,8 +5,11 @@ use std::path::Path;
 use jetwatch_config::{ConfigError, Document, Map, Section, Value, ValueType};
 use jetwatch_files::Sha256Digest;
 
+use super::registry::RegistryPackage;
+
 /// A model of the catalogue. The fields are the keys of its manifest.
-#[derive(Debug, Clone, PartialEq, Eq, Section)]
+#[derive(Debug, Clone, PartialEq, Section)]
+#[section(check = check_origin)]
 pub struct Entry {
     /// Name of the model, and of its folder: the name of the manifest.
     #[key(no_key, read = name)]
@@ -17,13 +20,18 @@ pub struct Entry {
     /// Name of the ONNX file in the model's folder.
     #[key(text = "a file name without a folder", check = is_file_name)]
     pub file: String,
-    /// Address of the published file.
+    /// Address of the published file; either this or registry is given.
     #[key(text = "an https address", check = is_https)]
-    pub url: String,
-    /// Length in bytes, if known.
+    pub url: Option<String>,
+    /// Package of PyPI out of which the file is converted.
+    pub registry: Option<RegistryPackage>,
+    /// Model that is fetched in place of this one where its address cannot be reached.
+    #[key(text = "the name of a model of the catalogue")]
+    pub fallback: Option<String>,
+    /// Length of the ONNX file in bytes, if known.
     #[key(range = 1..=1 << 40, unit = "bytes")]
     pub bytes: Option<u64>,
-    /// SHA-256 of its bytes, if it is known.
+    /// SHA-256 of the ONNX file, if it is known.
     #[key(text = "64 lower-case hexadecimal digits", parse = lower_case_digest)]
     pub sha256: Option<Sha256Digest>,
     /// How hash and length became known.
@@ -32,6 +40,8 @@ pub struct Entry {
     /// SPDX identifier of the terms.
     #[key(text = "an SPDX identifier")]
     pub license: String,
+    /// What the project measured with the file. Default: nothing.
+    pub measured: Option<Measured>,
     /// Text of a labels file for the folder, as `labels.txt`.
     #[key(words(coco80 = COCO))]
     pub labels: &'static str,
@@ -40,8 +50,19 @@ pub struct Entry {
     model: String,
 }
 
+/// What the project measured with a model, as docs/src/benchmarks.md says how.
+#[derive(Debug, Clone, PartialEq, Section)]
+pub struct Measured {
+    /// AP on 128 images of COCO.
+    #[key(range = 0.0..=1.0)]
+    pub ap: f32,
+    /// Time for an image on one x86-64 core, in milliseconds.
+    #[key(range = 0.0..=100_000.0)]
+    pub ms: f32,
+}
+
 /// Names and texts of the manifests, in the order in which they are listed.
-const MANIFESTS: [(&str, &str); 6] = [
+const MANIFESTS: [(&str, &str); 8] = [
     (
         "yolox_nano",
         include_str!("../../../../models/catalogue/yolox_nano.yaml"),
@@ -63,6 +84,14 @@ const MANIFESTS: [(&str, &str); 6] = [
         include_str!("../../../../models/catalogue/picodet_s.yaml"),
     ),
     (
+        "picodet_s_lcnet",
+        include_str!("../../../../models/catalogue/picodet_s_lcnet.yaml"),
+    ),
+    (
+        "picodet_s_lcnet_416x256",
+        include_str!("../../../../models/catalogue/picodet_s_lcnet_416x256.yaml"),
+    ),
+    (
         "dfine_n",
         include_str!("../../../../models/catalogue/dfine_n.yaml"),
     ),
@@ -79,25 +108,38 @@ const HASH_PLACEHOLDER: &str = "$sha256";
 /// # Errors
 /// A manifest is wrong: a bug, which a test detects.
 pub fn entries() -> Result<Vec<Entry>, ConfigError> {
-    let read = |(name, text): &(&str, &str)| parse(name, text);
+    let read = |(name, text): &(&str, &str)| parse_manifest(name, text);
     MANIFESTS.iter().map(read).collect()
 }
 
 impl Entry {
+    /// Where the file comes from: its address, or the package of PyPI.
+    #[must_use]
+    pub fn origin(&self) -> String {
+        match (&self.url, &self.registry) {
+            (Some(url), _) => url.clone(),
+            (None, Some(package)) => format!("PyPI {} {}", package.package, package.version),
+            (None, None) => String::new(),
+        }
+    }
+
     /// The `model.yaml` for the file with the hash `sha256`.
     #[must_use]
     pub fn model_yaml(&self, sha256: Sha256Digest) -> String {
         format!(
             "# Written by `jetwatch model fetch {}`; the file comes from\n# {}\n{}",
             self.name,
-            self.url,
+            self.origin(),
             self.model.replace(HASH_PLACEHOLDER, &sha256.to_string())
         )
     }
 }
 
 /// Reads the manifest of `name`. All problems are reported at once.
-fn parse(name: &str, text: &str) -> Result<Entry, ConfigError> {
+///
+/// # Errors
+/// The text is not a manifest.
+pub fn parse_manifest(name: &str, text: &str) -> Result<Entry, ConfigError> {
     let document = Document::parse(&format!("models/catalogue/{name}.yaml"), text)?;
     let map = document.root().map(Entry::KEYS);
     let entry = map.and_then(|map| Entry::from_map(&map));
@@ -117,9 +159,19 @@ fn is_https(text: &str) -> bool {
     text.starts_with("https://")
 }
 
-fn lower_case_digest(text: &str) -> Option<Sha256Digest> {
+pub(super) fn lower_case_digest(text: &str) -> Option<Sha256Digest> {
     let digest: Sha256Digest = text.parse().ok()?;
     (digest.to_string() == text).then_some(digest)
+}
+
+/// A file has one origin; a converted one has a known hash.
+fn check_origin(map: &Map<'_>) {
+    if map.has("url") == map.has("registry") {
+        map.missing("url", "an https address, or else `registry`");
+    }
+    if map.has("registry") && !map.has("sha256") {
+        map.missing("sha256", "the hash of the converted file");
+    }
 }
 
 /// A text of several lines, which other texts must not be.
@@ -149,6 +201,10 @@ mod tests {
                 text.contains(&entry.file) && text.contains("labels.txt"),
                 "{text}"
             );
+            let fallback = entry.fallback.as_ref();
+            let found = entries.iter().find(|entry| Some(&entry.name) == fallback);
+            assert_eq!(fallback.is_some(), found.is_some(), "{fallback:?}");
+            assert!(found.is_none_or(|entry| entry.fallback.is_none()));
         }
         assert_eq!(COCO.lines().count(), 80);
     }
@@ -157,7 +213,7 @@ mod tests {
     fn invalid_manifest_reports_all_problems() {
         let text =
             "title: T\nfile: ../x\nurl: http://x\nbytes: 0\nsha256: AB\nlabels: voc\nextra: 1\n";
-        let error = parse("x", text)
+        let error = parse_manifest("x", text)
             .expect_err("nearly all is wrong")
             .to_string();
         for wanted in [

@@ -1,0 +1,138 @@
+//! Own scaling against GStreamer's elements: the pixels must be the same.
+
+use gstreamer_app::{AppSink, AppSrc};
+
+use super::*;
+use crate::gst::sample::SampleReader;
+use jetwatch_types::SplitMix64;
+
+fn caps(size: Size, colorimetry: &str) -> gst::Caps {
+    gst::Caps::builder("video/x-raw")
+        .field("format", "I420")
+        .field("width", size.width.cast_signed())
+        .field("height", size.height.cast_signed())
+        .field("framerate", gst::Fraction::new(30, 1))
+        .field("colorimetry", colorimetry)
+        .build()
+}
+
+fn step(to: Size) -> ConvertStep {
+    ConvertStep {
+        unit: VideoUnit::Cpu,
+        crop: None,
+        to: crate::convert_plan::VideoFormat {
+            size: to,
+            format: "BGRx".to_owned(),
+            memory: Memory::System,
+        },
+    }
+}
+
+/// A buffer of noise for `caps`.
+fn noise(caps: &gst::Caps, seed: u64) -> gst::Buffer {
+    let video = VideoInfo::from_caps(caps).expect("caps of video");
+    let mut numbers = SplitMix64::new(seed);
+    let bytes: Vec<u8> = (0..video.size())
+        .map(|_| (numbers.next_u64() >> 56) as u8)
+        .collect();
+    gst::Buffer::from_slice(bytes)
+}
+
+/// The image that `videoscale` and `videoconvert` make of `buffer`, and the sample for own scaling.
+fn scaled_by_elements(caps: &gst::Caps, buffer: &gst::Buffer, to: Size) -> (Image, gst::Sample) {
+    let Size { width, height } = to;
+    let pipeline = gst::parse::launch(&format!(
+        "appsrc name=source ! videoscale add-borders=false ! video/x-raw,width={width},height={height} ! videoconvert \
+         ! video/x-raw,format=BGRx ! appsink name=sink sync=false"
+    ))
+    .expect("a pipeline")
+    .downcast::<gst::Pipeline>()
+    .expect("a pipeline");
+    let element = |name: &str| pipeline.by_name(name).expect("it was named");
+    let source = element("source").downcast::<AppSrc>().expect("an appsrc");
+    let sink = element("sink").downcast::<AppSink>().expect("an appsink");
+    source.set_caps(Some(caps));
+    source.set_format(gst::Format::Time);
+    pipeline.set_state(gst::State::Playing).expect("it starts");
+    source.push_buffer(buffer.clone()).expect("it is accepted");
+    source.end_of_stream().expect("it is accepted");
+    let sample = sink.pull_sample().expect("an image");
+    let image = SampleReader::for_system_memory().read(&sample);
+    pipeline.set_state(gst::State::Null).expect("it stops");
+    let raw = gst::Sample::builder().buffer(buffer).caps(caps).build();
+    (image.expect("it is complete"), raw)
+}
+
+#[test]
+fn own_scaling_equals_videoscale_and_videoconvert() {
+    crate::gst::init("*:1").expect("GStreamer starts");
+    let sizes = [
+        ((480, 360), (416, 312)),
+        ((1920, 1080), (416, 234)),
+        ((642, 482), (415, 311)),
+        ((641, 481), (417, 313)),
+        ((480, 360), (480, 312)),
+        ((480, 360), (416, 360)),
+        ((64, 48), (64, 48)),
+        ((330, 120), (33, 7)),
+    ];
+    let colorimetries = ["bt709", "bt601", "bt2020", "1:4:0:0", "1:3:0:0"];
+    let mut reader = ScalingReader::default();
+    for (index, ((w, h), (to_w, to_h))) in sizes.into_iter().enumerate() {
+        for colorimetry in colorimetries.into_iter().skip(index % 2) {
+            let (from, to) = (Size::new(w, h), Size::new(to_w, to_h));
+            let caps = caps(from, colorimetry);
+            let (expected, raw) = scaled_by_elements(&caps, &noise(&caps, 7 + index as u64), to);
+            let scaling = plan(&caps, &[step(to)]).expect("a supported size");
+            let found = reader.read(&raw, scaling).expect("the buffer is complete");
+            assert_eq!(found.size, expected.size);
+            for row in 0..to.height {
+                let width = to.width as usize * PIXEL_BYTES;
+                let same = found.row(row)[..width] == expected.row(row)[..width];
+                assert!(same, "{from} to {to}, {colorimetry}: row {row}");
+            }
+        }
+    }
+}
+
+#[test]
+fn other_images_are_left_to_elements() {
+    crate::gst::init("*:1").expect("GStreamer starts");
+    let (from, to) = (Size::new(480, 360), Size::new(416, 312));
+    let is_own = |caps: &gst::Caps, steps: &[ConvertStep]| plan(caps, steps).is_some();
+    let good = caps(from, "bt709");
+    assert!(is_own(&good, &[step(to)]));
+    let with = |name: &str, value: &str| {
+        let mut caps = good.clone();
+        caps.make_mut().set(name, value);
+        caps
+    };
+    assert!(!is_own(&with("format", "NV12"), &[step(to)]));
+    assert!(!is_own(&with("interlace-mode", "interleaved"), &[step(to)]));
+    assert!(!is_own(&with("colorimetry", "smpte240m"), &[step(to)]));
+    assert!(!is_own(&good, &[step(Size::new(640, 480))]), "it grows");
+    let on_vic = ConvertStep {
+        unit: VideoUnit::Vic,
+        ..step(to)
+    };
+    assert!(!is_own(&good, &[on_vic]));
+    assert!(!is_own(&good, &[step(from), step(to)]), "two steps");
+}
+
+#[test]
+fn short_buffer_is_refused() {
+    crate::gst::init("*:1").expect("GStreamer starts");
+    let (from, to) = (Size::new(480, 360), Size::new(416, 312));
+    let caps = caps(from, "bt709");
+    let scaling = plan(&caps, &[step(to)]).expect("a supported size");
+    let whole = VideoInfo::from_caps(&caps).expect("caps of video").size();
+    let mut reader = ScalingReader::default();
+    let mut read = |bytes: usize| {
+        let buffer = gst::Buffer::from_slice(vec![9_u8; bytes]);
+        let sample = gst::Sample::builder().buffer(&buffer).caps(&caps).build();
+        reader.read(&sample, scaling).is_some()
+    };
+    assert!(read(whole));
+    assert!(!read(whole - 1));
+    assert!(!read(0));
+}

@@ -1,0 +1,157 @@
+//! Classes of a network: their labels, and the groups that the configuration makes of them.
+
+/// A name for several labels, as the configuration has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LabelGroup {
+    /// Its name.
+    pub name: String,
+    /// Its labels, at least one. A network need not have all of them.
+    pub labels: Vec<String>,
+}
+
+impl LabelGroup {
+    /// Whether objects with `label` belong to the group: it is listed, or it is the name of the group itself.
+    #[must_use]
+    pub fn includes(&self, label: &str) -> bool {
+        self.name == label || self.labels.iter().any(|known| known == label)
+    }
+}
+
+/// The labels of a network, by class, and the group of each.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Classes {
+    labels: Vec<String>,
+    groups: Vec<String>,
+    /// Index of the group of each class; empty without groups.
+    group_of: Vec<Option<usize>>,
+}
+
+impl Classes {
+    /// The classes of a network with these labels, in the order of its classes. A label in several groups belongs to the first.
+    #[must_use]
+    pub fn new(labels: &[String], groups: &[LabelGroup]) -> Self {
+        let group_of = |label: &String| groups.iter().position(|group| group.includes(label));
+        Self {
+            labels: labels.to_vec(),
+            groups: groups.iter().map(|group| group.name.clone()).collect(),
+            group_of: match groups {
+                [] => Vec::new(),
+                _ => labels.iter().map(group_of).collect(),
+            },
+        }
+    }
+
+    /// The labels, by class.
+    #[must_use]
+    pub fn labels(&self) -> &[String] {
+        &self.labels
+    }
+
+    /// The names of the groups, in the order of the configuration.
+    #[must_use]
+    pub fn groups(&self) -> &[String] {
+        &self.groups
+    }
+
+    /// The label of a class.
+    #[must_use]
+    pub fn label(&self, class: u16) -> Option<&str> {
+        self.labels.get(usize::from(class)).map(String::as_str)
+    }
+
+    /// Index in [`groups`](Self::groups) of the group of a class.
+    #[must_use]
+    pub fn group_index(&self, class: u16) -> Option<usize> {
+        self.group_of.get(usize::from(class)).copied().flatten()
+    }
+
+    /// Name of the group of a class.
+    #[must_use]
+    pub fn group(&self, class: u16) -> Option<&str> {
+        Some(&self.groups[self.group_index(class)?])
+    }
+
+    /// Whether objects of both classes count as one kind: the classes are the same, or of one group.
+    #[must_use]
+    pub fn are_alike(&self, a: u16, b: u16) -> bool {
+        a == b || (self.group_index(a).is_some() && self.group_index(a) == self.group_index(b))
+    }
+
+    /// Whether `name`, a label or the name of a group, stands for `class`.
+    #[must_use]
+    pub fn includes(&self, name: &str, class: u16) -> bool {
+        self.label(class) == Some(name) || self.group(class) == Some(name)
+    }
+
+    /// Whether `name` is a label or the name of a group.
+    #[must_use]
+    pub fn contains(&self, name: &str) -> bool {
+        let is_name = |known: &String| known == name;
+        self.labels.iter().any(is_name) || self.groups.iter().any(is_name)
+    }
+
+    /// All names that stand for classes: the groups, then the labels.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        let is_new = |label: &&String| !self.groups.contains(label);
+        let labels = self.labels.iter().filter(is_new);
+        self.groups.iter().chain(labels).cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(|&name| name.to_owned()).collect()
+    }
+
+    fn group(name: &str, labels: &[&str]) -> LabelGroup {
+        LabelGroup {
+            name: name.to_owned(),
+            labels: names(labels),
+        }
+    }
+
+    #[test]
+    fn group_name_stands_for_its_labels_that_the_network_has() {
+        let groups = [
+            group("vehicle", &["car", "bus", "motorcycle"]),
+            group("pet", &["cat", "dog"]),
+        ];
+        let classes = Classes::new(&names(&["person", "car", "bus", "cat"]), &groups);
+        let included = |name: &str| -> Vec<u16> {
+            (0..4)
+                .filter(|class| classes.includes(name, *class))
+                .collect()
+        };
+        assert_eq!(included("vehicle"), [1, 2]);
+        assert_eq!(included("car"), [1]);
+        assert_eq!(included("pet"), [3]);
+        assert_eq!(included("dog"), [] as [u16; 0]);
+        assert_eq!(classes.group(2), Some("vehicle"));
+        assert_eq!((classes.group(0), classes.group(9)), (None, None));
+        assert!(classes.are_alike(1, 2) && classes.are_alike(0, 0));
+        assert!(!classes.are_alike(0, 1) && !classes.are_alike(2, 3));
+        assert!(!classes.are_alike(0, 9), "neither is in a group");
+        assert!(classes.contains("pet") && classes.contains("cat") && !classes.contains("dog"));
+    }
+
+    #[test]
+    fn group_with_the_name_of_a_label_includes_that_label() {
+        let groups = [group("vehicle", &["car", "bus"])];
+        let classes = Classes::new(&names(&["person", "vehicle"]), &groups);
+        assert_eq!(classes.group(1), Some("vehicle"));
+        assert!(classes.includes("vehicle", 1) && !classes.includes("vehicle", 0));
+        assert_eq!(classes.names(), ["vehicle", "person"]);
+    }
+
+    #[test]
+    fn without_groups_only_equal_classes_are_alike() {
+        let classes = Classes::new(&names(&["person", "car"]), &[]);
+        assert!(classes.are_alike(1, 1) && !classes.are_alike(0, 1));
+        assert_eq!(classes.group(0), None);
+        assert!(classes.groups().is_empty());
+    }
+}

@@ -1,0 +1,150 @@
+//! Groups of labels from the configuration to the messages: the real binary on a scene with ground truth.
+
+use crate::support;
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use support::daemon::{Setup, finish, json_lines, stderr};
+
+/// A street; a zone about vehicles; a line about everything. The scripted detector has no trams.
+fn config(groups: &str) -> String {
+    format!(
+        "device: test
+sources:
+  - name: cam
+    uri: synthetic://traffic?seed=3&objects=8&width=320&height=180&fps=30&frames=400&realtime=false
+    zones: [{{name: road, coordinates: '0,0,1,0,1,1,0,1', objects: [vehicle]}}]
+    lines: [{{name: gate, coordinates: '0.5,0,0.5,1'}}]
+detector:
+  backend: scripted
+  groups: {groups}
+publish:
+  mqtt: off
+  detections: true
+  update_interval_ms: 0
+  json_lines: {{path: lines.jsonl}}
+"
+    )
+}
+
+const GROUPS: &str = "{vehicle: [car, bus, truck, tram], two_wheeler: [bicycle, motorcycle]}";
+
+fn group_of(label: &str) -> Value {
+    match label {
+        "car" | "bus" | "truck" => json!("vehicle"),
+        "bicycle" | "motorcycle" => json!("two_wheeler"),
+        _ => Value::Null,
+    }
+}
+
+#[test]
+fn messages_count_by_group_as_by_label() {
+    let setup = Setup::new(&config(GROUPS));
+    let output = finish(&mut setup.command("run"));
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    let warning =
+        "detector.groups.vehicle: the model has no label `tram`; the group is used without it";
+    assert_eq!(text.matches(warning).count(), 1, "{text}");
+
+    let lines = json_lines(&setup.path("lines.jsonl"));
+    let label_of = |value: &Value| value["label"].as_str().expect("a label").to_owned();
+    let (mut events, mut crossings) = (0, 0);
+    // Active tracks by label and by group, as last published.
+    let mut by_label: BTreeMap<String, u64> = BTreeMap::new();
+    let mut by_group: BTreeMap<String, u64> = BTreeMap::new();
+    let mut changes = 0;
+    for line in &lines {
+        match line["kind"].as_str().expect("a kind") {
+            "event" => {
+                assert_eq!(line["group"], group_of(&label_of(line)), "{line}");
+                assert_eq!(line["after"]["group"], line["group"], "{line}");
+                events += 1;
+            }
+            "detections" => {
+                for track in line["tracks"].as_array().expect("a list") {
+                    assert_eq!(track["group"], group_of(&label_of(track)), "{line}");
+                }
+            }
+            "analytics" if line["type"] == "zone_entered" => {
+                assert_eq!(line["group"], "vehicle", "the rule is about nothing else");
+            }
+            "analytics" => {
+                crossings += u64::from(line["type"] == "line_crossed");
+                assert_eq!(line["group"], group_of(&label_of(line)), "{line}");
+            }
+            "count" => {
+                let count = line["count"].as_u64().expect("a number");
+                by_label.insert(label_of(line), count);
+            }
+            "group_count" => {
+                let group = line["group"].as_str().expect("a name").to_owned();
+                let count = line["count"].as_u64().expect("a number");
+                // It is published after the counts of the same frame.
+                let sum: u64 = by_label
+                    .iter()
+                    .filter(|(label, _)| group_of(label) == group.as_str())
+                    .map(|(_, count)| count)
+                    .sum();
+                assert_eq!(count, sum, "{line}");
+                assert_ne!(by_group.insert(group, count), Some(count), "{line}");
+                changes += 1;
+            }
+            "zone" => {
+                let groups = line["groups"].as_array().expect("a list");
+                let vehicles = groups.first().map_or(&Value::Null, |group| &group["count"]);
+                let count = match vehicles {
+                    Value::Null => &json!(0),
+                    count => count,
+                };
+                assert!(groups.len() <= 1 && line["count"] == *count, "{line}");
+            }
+            _ => {}
+        }
+    }
+    assert!(
+        events > 10 && crossings > 0 && changes > 4,
+        "{events} {crossings} {changes}"
+    );
+    assert!(by_group.contains_key("vehicle"), "{by_group:?}");
+    assert!(
+        by_group
+            .values()
+            .chain(by_label.values())
+            .all(|count| *count == 0)
+    );
+    let of_gate = |line: &&Value| line["kind"] == "line";
+    let gate = lines.iter().rfind(of_gate).expect("the line's counts");
+    for group in gate["groups"].as_array().expect("a list") {
+        for side in ["to_left", "to_right"] {
+            let of_labels = gate["crossings"].as_array().expect("a list").iter();
+            let members = of_labels.filter(|entry| group_of(&label_of(entry)) == group["group"]);
+            let sum: u64 = members.filter_map(|entry| entry[side].as_u64()).sum();
+            assert_eq!(group[side], sum, "{gate}");
+        }
+    }
+}
+
+#[test]
+fn check_lists_labels_of_groups_that_the_model_lacks() {
+    let setup = Setup::new(&config("{vehicle: [car, truk, bus]}"));
+    let output = finish(&mut setup.command("check"));
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{printed}");
+    let wanted = "jetwatch.yaml:9: detector.groups.vehicle: the model has no label `truk`; did you mean truck?";
+    assert!(printed.contains(wanted), "{printed}");
+}
+
+#[test]
+fn group_without_any_label_of_the_model_is_an_error() {
+    let setup = Setup::new(&config("{vehicle: [cars, ships]}"));
+    let wanted = "detector.groups.vehicle: the model has none of its labels (cars, ships), expected at least one; did you mean car";
+    let output = finish(&mut setup.command("run"));
+    assert_eq!(output.status.code(), Some(78), "{}", stderr(&output));
+    assert!(stderr(&output).contains(wanted), "{}", stderr(&output));
+    let output = finish(&mut setup.command("check"));
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{printed}");
+    assert!(printed.contains(wanted), "{printed}");
+}
