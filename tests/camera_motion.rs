@@ -19,7 +19,7 @@ fn run(seed: u64, shake: u32, interval: u32, tracker: &str) -> Vec<Value> {
         "device: test
 sources:
   - name: cam
-    uri: synthetic://traffic?seed={seed}&objects=8&width=640&height=360&fps=30&frames={FRAMES}&shake={shake}&realtime=false
+    uri: synthetic://traffic?seed={seed}&objects=8&width=640&height=360&fps=15&frames={FRAMES}&shake={shake}&realtime=false
 detector:
   backend: scripted
   workers: 2
@@ -58,7 +58,7 @@ fn score(seed: u64, shake: u32, frames: &[Value]) -> Metrics {
         objects: 8,
         width: 640,
         height: 360,
-        fps: 30,
+        fps: 15,
         frames: Some(FRAMES),
         shake,
         pacing: Pacing::Unlimited,
@@ -115,8 +115,8 @@ fn tracks_of_a_shaking_camera_keep_their_ids() {
             line(without),
             line(with)
         );
-        assert!(with.0 > without.0 + 0.02, "{tracker}, interval {interval}");
-        assert!(with.1 > without.1 + 0.05, "{tracker}, interval {interval}");
+        assert!(with.0 > without.0 + 0.05, "{tracker}, interval {interval}");
+        assert!(with.1 > without.1 + 0.1, "{tracker}, interval {interval}");
         assert!(with.2 < without.2, "{tracker}, interval {interval}");
     }
 }

@@ -394,7 +394,9 @@ fn message_schema_rejects_invalid_messages() {
         assert!(!validator.is_valid(&message), "{message:#}");
     }
     for message in &messages {
-        for key in message.as_object().expect("messages are objects").keys() {
+        let keys = message.as_object().expect("messages are objects").keys();
+        // The only field that is left out where it was not requested.
+        for key in keys.filter(|key| *key != "embedding") {
             let mut shorter = message.clone();
             shorter.as_object_mut().expect("an object").remove(key);
             assert!(

@@ -4,7 +4,7 @@
 
 use crate::pyramid::Pyramid;
 
-/// Side of the patch around a point. Sums are taken in as many lanes, which the compiler turns into vector instructions.
+/// Side of the patch around a point. Sums are taken by columns, which the compiler turns into vector instructions.
 const SIDE: usize = 8;
 
 /// The same with one more pixel on each side, for gradients.
@@ -135,24 +135,24 @@ impl Template {
 }
 
 fn remove_mean(patch: &mut [f32; SIDE * SIDE]) {
-    let mut lanes = [0.0; SIDE];
+    let mut columns = [0.0; SIDE];
     for row in patch.chunks_exact(SIDE) {
-        for (lane, value) in lanes.iter_mut().zip(row) {
-            *lane += value;
+        for (sum, value) in columns.iter_mut().zip(row) {
+            *sum += value;
         }
     }
-    let mean = lanes.iter().sum::<f32>() / (SIDE * SIDE) as f32;
+    let mean = columns.iter().sum::<f32>() / (SIDE * SIDE) as f32;
     patch.iter_mut().for_each(|value| *value -= mean);
 }
 
 fn product(a: &[f32; SIDE * SIDE], b: &[f32; SIDE * SIDE]) -> f32 {
-    let mut lanes = [0.0; SIDE];
+    let mut columns = [0.0; SIDE];
     for (a, b) in a.chunks_exact(SIDE).zip(b.chunks_exact(SIDE)) {
-        for (lane, (a, b)) in lanes.iter_mut().zip(a.iter().zip(b)) {
-            *lane += a * b;
+        for (sum, (a, b)) in columns.iter_mut().zip(a.iter().zip(b)) {
+            *sum += a * b;
         }
     }
-    lanes.iter().sum()
+    columns.iter().sum()
 }
 
 #[cfg(test)]
