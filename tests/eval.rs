@@ -435,7 +435,7 @@ fn eval_matches_published_accuracy_and_pycocotools() {
     assert!((ap - EXPECTED_AP).abs() < 0.01, "{ap}");
     assert_eq!(
         (&report["images"], &report["matched_by"]),
-        (&128.into(), &"order".into())
+        (&128.into(), &"name".into())
     );
 
     let judged = Command::new("python3")

@@ -439,7 +439,7 @@ fn config_can_disable_hardware_units() {
     let (plan, _) = collect_frames(&machine, &software, usize::MAX);
     assert_eq!(
         units_by_step(&plan),
-        [(Read, Cpu), (Decode, Cpu), (Scale, Cpu), (Color, Cpu)]
+        [(Read, Cpu), (Decode, Cpu), (Scale, Cpu)]
     );
     // Decoded in NVMM, and copied from there by the only element that can.
     let half = SourceConfig {

@@ -210,7 +210,7 @@ mod tests {
         for wanted in [
             "## `sources[].zones[]` {#sources-zones}",
             "| `latency_ms` | integer | ms | 0 to 10000 | `200` | RTSP only: jitter buffer. |",
-            "| `min_iou` | number |  | above 0, to 1 | 0.3; bytetrack: 0.2 | Minimum IOU of a pair;",
+            "| `min_iou` | number |  | above 0, to 1 | 0.2; sort, bytetrack and ocsort: 0.25 | Minimum IOU of a pair;",
             "| `path` | path |  |  | required |",
             "[section](#publish-mqtt) or word |  | `off` |",
         ] {
