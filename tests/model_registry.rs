@@ -138,9 +138,9 @@ fn network_of_a_wheel_becomes_a_model_folder() {
     });
     let (scores, [left, top, right, bottom]) = expected(1.2);
     let class = usize::from(scores[1] > scores[0]);
-    assert_eq!(detected.len(), 4, "{detected:?}");
+    assert_eq!(detected.len(), 16, "{detected:?}");
     for (cell, detection) in detected.iter().enumerate() {
-        let (x, y) = (4.0 + 8.0 * (cell % 2) as f64, 4.0 + 8.0 * (cell / 2) as f64);
+        let (x, y) = (4.0 + 8.0 * (cell % 4) as f64, 4.0 + 8.0 * (cell / 4) as f64);
         let wanted =
             [x - left, y - top, x + right, y + bottom].map(|edge| edge.clamp(0.0, f64::from(SIDE)));
         assert_eq!(usize::from(detection.class), class);
@@ -236,7 +236,7 @@ fn missing_links_and_damaged_wheels_are_reported() {
         "{error}"
     );
     let other = changed(&|entry| {
-        entry.registry.as_mut().expect("it has one").width = 24;
+        entry.registry.as_mut().expect("it has one").width = 40;
     });
     let error = text(&other);
     assert!(error.contains("multiple of the greatest stride"), "{error}");

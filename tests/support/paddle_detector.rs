@@ -4,8 +4,8 @@
 
 use super::paddle::{PaddleNetwork, Value};
 
-/// Side of the input: two cells of 8 pixels.
-pub const SIDE: u32 = 16;
+/// Side of the input: four cells of 8 pixels.
+pub const SIDE: u32 = 32;
 
 /// Channels of the first layers, of the joined ones, classes, and numbers that describe a box.
 const FEATURES: usize = 4;
