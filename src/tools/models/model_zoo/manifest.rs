@@ -56,7 +56,7 @@ pub struct Measured {
     /// AP on 128 images of COCO.
     #[key(range = 0.0..=1.0)]
     pub ap: f32,
-    /// Time for an image on one x86-64 core, in milliseconds.
+    /// Time for an image on one core of an AMD EPYC, in milliseconds.
     #[key(range = 0.0..=100_000.0)]
     pub ms: f32,
 }
