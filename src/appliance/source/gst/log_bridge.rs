@@ -68,9 +68,15 @@ fn log_level(level: gst::DebugLevel) -> log::Level {
 }
 
 /// Level of a message that is logged while a pipeline is stopped or starts over: libav then is given no buffer, and says
-/// `get_buffer() failed` or `thread_get_buffer() failed`. That is no failure.
+/// `get_buffer() failed` or `thread_get_buffer() failed`, and for H.264 what follows from it. That is no failure.
 fn level_in_flush(level: log::Level, category: &str, text: &str) -> log::Level {
-    match category == "libav" && text.trim_end().ends_with("get_buffer() failed") {
+    const REFUSED: [&str; 3] = [
+        "get_buffer() failed",
+        "decode_slice_header error",
+        "no frame!",
+    ];
+    let text = text.trim_end();
+    match category == "libav" && REFUSED.iter().any(|end| text.ends_with(end)) {
         true => level.max(log::Level::Debug),
         false => level,
     }
@@ -104,6 +110,8 @@ mod tests {
         let cases = [
             ("libav", "get_buffer() failed", log::Level::Debug),
             ("libav", "thread_get_buffer() failed\n", log::Level::Debug),
+            ("libav", "decode_slice_header error\n", log::Level::Debug),
+            ("libav", "no frame!\n", log::Level::Debug),
             (
                 "libav",
                 "get_buffer() failed (stride changed: linesize=1/2 uvlinesize=1/1)",
