@@ -318,7 +318,9 @@ fn secondary_networks_run_on_tensorrt_as_on_onnx_runtime() {
         let yaml = yaml
             .replace("realtime=false", "objects=0&fps=30")
             .replace("{mqtt: off", "{mqtt: off, update_interval_ms: 100");
-        fs::write(&setup.config, yaml).expect("written");
+        // Without objects all scores are low.
+        let tracker = "tracker: {min_new_track_score: 0, probation_evidence: 0}\n";
+        fs::write(&setup.config, yaml + tracker).expect("written");
         let model = setup.path("model/model.yaml");
         let yaml = fs::read_to_string(&model).expect("it is there");
         fs::write(
