@@ -19,7 +19,7 @@ BINARY := $(TARGET)/release/jetwatch
 PROGRAM := $(TARGET)/debug/jetwatch
 # A first build is a tenth faster without incremental compilation. A folder that has been built in with it, by `cargo build` say, keeps it.
 ifeq ($(wildcard $(TARGET)/debug/incremental/*),)
-program test: export CARGO_INCREMENTAL ?= 0
+program test tensorrt-test nsys-test: export CARGO_INCREMENTAL ?= 0
 endif
 # Expanded by the shell when a line runs: make would expand it before the set-up in the line above has fetched it.
 ONNXRUNTIME = $$(ls -d "$(CURDIR)"/.cache/onnxruntime/libonnxruntime.so.* 2>/dev/null | tail -n 1)
