@@ -1,4 +1,4 @@
-//! Tells the log bridge when a pipeline ends or flushes. Called by [`session`](super::session) and [`scaler`](super::scaler).
+//! Records for the log bridge when a pipeline ends or flushes. Called by [`session`](super::session) and [`scaler`](super::scaler).
 //!
 //! A pipeline that refuses frames, is stopped, or is sought gives its decoder no more buffers. libav reports that as an error,
 //! without an element by which the source could be found; so it is known only that some pipeline ends or flushes.
