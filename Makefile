@@ -19,7 +19,7 @@ BINARY := $(TARGET)/release/jetwatch
 PROGRAM := $(TARGET)/debug/jetwatch
 # A first build is a tenth faster without incremental compilation. A folder that has been built in with it, by `cargo build` say, keeps it.
 ifeq ($(wildcard $(TARGET)/debug/incremental/*),)
-program test tensorrt-test nsys-test: export CARGO_INCREMENTAL ?= 0
+demo program test tensorrt-test nsys-test: export CARGO_INCREMENTAL ?= 0
 endif
 # Expanded by the shell when a line runs: make would expand it before the set-up in the line above has fetched it.
 ONNXRUNTIME = $$(ls -d "$(CURDIR)"/.cache/onnxruntime/libonnxruntime.so.* 2>/dev/null | tail -n 1)
@@ -31,8 +31,9 @@ packages = "$$(ls -t $(TARGET)/debian/jetwatch_*_$(1).deb | head -n1)" "$$(ls -t
 help: ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: program ## Set up, build, and run the whole pipeline (SOURCE=, MODEL=, DURATION=).
-	@.ci/setup run onnxruntime
+demo: ## Set up, build, and run the whole pipeline (SOURCE=, MODEL=, DURATION=).
+	@.ci/setup build run
+	@.ci/setup onnxruntime & fetch=$$!; $(MAKE) --no-print-directory program && wait $$fetch
 	@ORT_DYLIB_PATH="$${ORT_DYLIB_PATH:-$(ONNXRUNTIME)}" $(PROGRAM) demo --duration $(DURATION) $(if $(SOURCE),--source '$(SOURCE)') $(if $(MODEL),--model '$(MODEL)')
 
 program: ## Set up and build the program with little optimization, in about half the time.
