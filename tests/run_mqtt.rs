@@ -85,6 +85,14 @@ fn the_embedded_broker_serves_a_foreign_subscriber() {
         (event["kind"].as_str(), event["source"].as_str()),
         (Some("event"), Some("cam"))
     );
+    // The check before a restart finds the broker's port in use by the daemon itself.
+    let check = finish(&mut setup.command("check"));
+    let printed = String::from_utf8_lossy(&check.stdout);
+    assert_eq!(check.status.code(), Some(0), "{printed}");
+    assert!(
+        printed.contains("while a jetwatch daemon runs"),
+        "{printed}"
+    );
     // A late subscriber learns the states at once: they are retained.
     for (topic, expected) in [
         ("jetwatch/box/status", "online"),
@@ -212,6 +220,86 @@ fn offline_then_killed_broker_loses_no_message() {
 }
 
 #[test]
+fn stop_waits_for_a_broker_that_comes_back_before_the_deadline() {
+    let mut broker = Mosquitto::configured(|_| "allow_anonymous true\n".to_owned());
+    let setup = config(&format!("{{broker: 'mqtt://127.0.0.1:{}'}}", broker.port()));
+    let child = setup
+        .command("run")
+        .arg("--stats")
+        .arg(setup.path("stats.json"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_until_some("events in the file", || {
+        let lines = json_lines(&setup.path("events.jsonl"));
+        let events = lines.iter().filter(|line| line["kind"] == "event");
+        (events.count() >= 20).then_some(())
+    });
+    let stop = ["-TERM", &child.id().to_string()];
+    assert!(Command::new("kill").args(stop).status().unwrap().success());
+    broker.restart();
+    let output = wait_for_output(child);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let stats = stats(&setup);
+    assert_eq!(
+        (
+            stats["messages_dropped"].as_u64(),
+            stats["messages_undelivered"].as_u64()
+        ),
+        (Some(0), Some(0)),
+        "{stats}"
+    );
+}
+
+#[test]
+fn full_queue_is_logged_and_drops_updates_only_while_there_are_some() {
+    let mut broker = Mosquitto::configured(|_| "allow_anonymous true\n".to_owned());
+    let setup = config(&format!(
+        "{{broker: 'mqtt://127.0.0.1:{}', queue_messages: 60}}",
+        broker.port()
+    ));
+    let child = setup
+        .command("run")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let written = |kind: &str| {
+        let lines = json_lines(&setup.path("events.jsonl"));
+        ids(lines.iter().filter(|line| line["kind"] == "event"), kind)
+    };
+    wait_until_some("many updates", || {
+        let lines = json_lines(&setup.path("events.jsonl"));
+        let updates = lines.iter().filter(|line| line["type"] == "update");
+        (updates.count() >= 150).then_some(())
+    });
+    let new = written("new");
+    broker.restart();
+    let subscriber = Subscriber::start(&client(broker.port()), "jetwatch/box/cam/events")
+        .expect("the broker runs");
+    let mut received = Vec::new();
+    wait_until_some("what was queued, and more", || {
+        while let Some((_, payload)) = subscriber.recv_timeout(std::time::Duration::from_millis(50))
+        {
+            received.push(serde_json::from_slice::<serde_json::Value>(&payload).expect("JSON"));
+        }
+        (received.len() >= 80).then_some(())
+    });
+    let stop = ["-TERM", &child.id().to_string()];
+    assert!(Command::new("kill").args(stop).status().unwrap().success());
+    let output = wait_for_output(child);
+    let text = stderr(&output);
+    assert!(text.contains("queue of MQTT messages is full"), "{text}");
+    assert!(text.contains("messages were dropped because"), "{text}");
+    assert!(new.len() < 60, "{} tracks fit into the queue", new.len());
+    let seen = ids(received.iter(), "new");
+    assert!(new.is_subset(&seen), "{:?}", new.difference(&seen));
+}
+
+#[test]
 fn wrong_password_is_logged_and_pipeline_continues() {
     let broker = Mosquitto::with_config(|folder| {
         let path = folder.join("passwords");
@@ -325,4 +413,47 @@ fn duplicate_device_daemons_are_reported() {
         daemon.kill().expect("it runs");
         daemon.wait().expect("it ended");
     }
+}
+
+#[test]
+fn check_opens_the_file_of_json_lines_as_the_run_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::create_dir(path("folder")).unwrap();
+    fs::write(path("other.txt"), "key: value\n").unwrap();
+    fs::write(path("lines.jsonl"), "{\"kind\":\"stats\"}\n").unwrap();
+    let made = Command::new("mkfifo").arg(path("pipe")).status().unwrap();
+    assert!(made.success());
+    for (name, error) in [
+        ("missing/lines.jsonl", "the folder must exist"),
+        ("folder", "Is a directory"),
+        ("other.txt", "its first line is no JSON object"),
+        ("pipe", "nothing reads this named pipe"),
+        ("lines.jsonl", ""),
+        ("new.jsonl", ""),
+    ] {
+        let setup = Setup::new(&format!(
+            "device: box\nsources: [{{name: cam, uri: '{SCENE}'}}]\ndetector: {{backend: scripted}}\n\
+             publish: {{mqtt: off, json_lines: {{path: '{}'}}}}\n",
+            path(name).display()
+        ));
+        let check = finish(&mut setup.command("check"));
+        let printed = String::from_utf8_lossy(&check.stdout);
+        let refused = !error.is_empty();
+        assert_eq!(
+            check.status.code(),
+            Some(i32::from(refused)),
+            "{name}: {printed}"
+        );
+        assert!(printed.contains(error), "{name}: {printed}");
+        let run = finish(setup.command("run").args(["--frames", "5"]));
+        assert_eq!(run.status.success(), !refused, "{name}: {}", stderr(&run));
+        assert!(stderr(&run).contains(error), "{name}: {}", stderr(&run));
+    }
+    let lines = fs::read_to_string(path("lines.jsonl")).unwrap();
+    assert!(lines.starts_with("{\"kind\":\"stats\"}\n") && lines.lines().count() > 1);
+    assert_eq!(
+        fs::read_to_string(path("other.txt")).unwrap(),
+        "key: value\n"
+    );
 }

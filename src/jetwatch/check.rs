@@ -12,7 +12,7 @@ use jetwatch_config::{Broker, CameraMotionModel, Config, SourceConfig, SourceUri
 use jetwatch_detect::{self as detect, DetectorFactory};
 use jetwatch_doctor::CheckReport;
 use jetwatch_pipeline as pipeline;
-use jetwatch_platform::{Machine, SysRoot};
+use jetwatch_platform::{Machine, Process, SysRoot};
 use jetwatch_publish as publish;
 use jetwatch_source::{
     self as source, Flow, FrameHandler, NvmmReader, ProcessingPlan, SourceContext,
@@ -86,7 +86,8 @@ pub(super) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
         if let Some(prepared) = &prepared {
             check_secondary(&config, prepared, &mut lines);
         }
-        check_broker(&config, &mut lines);
+        check_broker(&config, &SysRoot::new(&args.root), &mut lines);
+        check_json_lines(&config, &mut lines);
     }
     Ok(Exit::from_checks(lines.is_ok()))
 }
@@ -333,7 +334,18 @@ fn wait_for_frame(
     }
 }
 
-fn check_broker(config: &Config, report: &mut CheckReport) {
+fn check_json_lines(config: &Config, report: &mut CheckReport) {
+    let lines = config.publish.json_lines.as_ref();
+    let Some(path) = lines.and_then(|lines| lines.path.as_ref()) else {
+        return;
+    };
+    match publish::check_json_lines(path) {
+        Ok(()) => report.ok("json_lines", &format!("{} can be written", path.display())),
+        Err(error) => report.failed("json_lines", &error.to_string()),
+    }
+}
+
+fn check_broker(config: &Config, root: &SysRoot, report: &mut CheckReport) {
     let Some(mqtt) = &config.publish.mqtt else {
         return;
     };
@@ -346,6 +358,14 @@ fn check_broker(config: &Config, report: &mut CheckReport) {
                 }
                 Err(error) if error.is_units_alone() => {
                     report.unknown("broker", &error.to_string())
+                }
+                // The check before a restart finds the daemon that is to be restarted.
+                Err(publish::PublishError::PortInUse { .. })
+                    if Process::running(root, "jetwatch", "run")
+                        .is_ok_and(|daemons| !daemons.is_empty()) =>
+                {
+                    let text = format!("embedded, {listen} is in use while a jetwatch daemon runs");
+                    report.ok("broker", &text);
                 }
                 Err(error) => report.failed("broker", &error.to_string()),
             }

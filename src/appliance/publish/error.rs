@@ -172,6 +172,24 @@ pub enum PublishError {
         /// The operating system's message.
         source: io::Error,
     },
+    /// A named pipe has nobody at its other end.
+    #[error(
+        "cannot write JSON lines to {}: nothing reads this named pipe; start its reader first, or set publish.json_lines.path to a file",
+        path.display()
+    )]
+    NoReader {
+        /// The pipe.
+        path: PathBuf,
+    },
+    /// The file has other contents.
+    #[error(
+        "cannot write JSON lines to {}: it exists and its first line is no JSON object; set publish.json_lines.path to a new file",
+        path.display()
+    )]
+    NoJsonLines {
+        /// The file.
+        path: PathBuf,
+    },
     /// The operating system gave no thread or no event queue.
     #[error("cannot start thread '{name}': {source}")]
     Thread {

@@ -2,14 +2,16 @@
 //!
 //! A line is the same JSON as on MQTT; only counts, which are bare integers there, are objects of kind `count` here. The
 //! availability of the device is not written: a file has no broker that outlives the daemon. The pipeline never blocks on
-//! the disk: lines wait in a bounded queue, and when it is full the oldest are dropped and counted.
+//! the disk: lines wait in a bounded queue, also while the disk is full, and when the queue is full the oldest are dropped and
+//! counted. A file that was moved or removed, as logrotate does, is created anew within a second.
 
 mod line_writer;
 
 use std::collections::VecDeque;
-use std::fs::OpenOptions;
-use std::io;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
 use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -17,6 +19,8 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, bounded};
 use parking_lot::{Condvar, Mutex};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
 
 use self::line_writer::{FileOutput, LineWriter, Output};
 use super::{Encoder, Publication, PublishError, Sink, SinkCounts, Timestamp};
@@ -24,7 +28,7 @@ use jetwatch_config::JsonLinesConfig;
 use jetwatch_telemetry::{self as telemetry, Heartbeat, Heartbeats, thread_names};
 use jetwatch_types::Classes;
 
-/// Lines queued for the disk before the oldest are dropped: about 10 MB of events.
+/// Most lines that wait for the disk before the oldest are dropped: about 10 MB of events.
 const QUEUE_LINES: usize = 10_000;
 /// Most bytes given to one write.
 const WRITE_BYTES: usize = 64 * 1024;
@@ -159,21 +163,67 @@ impl JsonLinesSink {
     }
 }
 
+/// Checks that the sink can write to `path`. A missing file is created and removed again; an existing one stays as it is.
+///
+/// # Errors
+/// Those of [`JsonLinesSink::start`].
+pub fn check_json_lines(path: &Path) -> Result<(), PublishError> {
+    let is_new = !path.exists();
+    open_file(path)?;
+    if is_new {
+        // Somebody else may have written to it meanwhile.
+        let is_empty =
+            std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() == 0);
+        if is_empty {
+            drop(std::fs::remove_file(path));
+        }
+    }
+    Ok(())
+}
+
 fn open(path: &Path) -> Result<FileOutput, PublishError> {
+    let (file, is_regular) = open_file(path)?;
+    Ok(match is_regular {
+        true => FileOutput::file(file, path),
+        false => FileOutput::pipe(file),
+    })
+}
+
+/// Opens the file, and says whether it is a regular one.
+fn open_file(path: &Path) -> Result<(File, bool), PublishError> {
     let failed = |source| PublishError::OpenLines {
         path: path.to_owned(),
         source,
     };
+    // A named pipe without a reader would block until there is one.
     let file = OpenOptions::new()
         .append(true)
         .create(true)
+        .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
         .open(path)
-        .map_err(failed)?;
-    if file.metadata().map_err(failed)?.is_file() {
-        Ok(FileOutput::file(file, path))
-    } else {
-        Ok(FileOutput::pipe(file))
+        .map_err(|source| match source.raw_os_error() {
+            Some(code) if Errno::from_raw_os_error(code) == Errno::NXIO => PublishError::NoReader {
+                path: path.to_owned(),
+            },
+            _ => failed(source),
+        })?;
+    let flags = fcntl_getfl(&file).map_err(|error| failed(error.into()))?;
+    fcntl_setfl(&file, flags - OFlags::NONBLOCK).map_err(|error| failed(error.into()))?;
+    let is_regular = file.metadata().map_err(failed)?.is_file();
+    if is_regular && !begins_like_json_lines(path) {
+        return Err(PublishError::NoJsonLines {
+            path: path.to_owned(),
+        });
     }
+    Ok((file, is_regular))
+}
+
+/// True also for an empty file and for one that may be written but not read.
+fn begins_like_json_lines(path: &Path) -> bool {
+    let mut first = [b'{'];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut first));
+    // Line breaks may be in front: of an unfinished line whose rest could not be written.
+    read.is_err() || matches!(first[0], b'{' | b'\n')
 }
 
 impl Sink for JsonLinesSink {
@@ -228,6 +278,23 @@ impl Drop for JsonLinesSink {
 }
 
 impl State {
+    /// Returns the lines of a failed write to the queue but for the first `written`; drops the oldest beyond the queue's size.
+    fn put_back(&mut self, buffer: &[u8], written: u64) {
+        let lines: Vec<&[u8]> = buffer.split_inclusive(|byte| *byte == b'\n').collect();
+        let written = usize::try_from(written)
+            .unwrap_or(usize::MAX)
+            .min(lines.len());
+        let unwritten = &lines[written..];
+        let room = QUEUE_LINES
+            .saturating_sub(self.queue.len())
+            .min(unwritten.len());
+        let (gone, kept) = unwritten.split_at(unwritten.len() - room);
+        self.dropped += gone.len() as u64;
+        for line in kept.iter().rev() {
+            self.queue.push_front((*line).into());
+        }
+    }
+
     fn drop_queue(&mut self) {
         self.dropped += self.queue.len() as u64 + std::mem::take(&mut self.writing);
         self.queue.clear();
@@ -239,7 +306,7 @@ struct Writer<O> {
     lines: LineWriter<O>,
     shared: Arc<Shared>,
     name: String,
-    /// Start of the current write failure, and the number of lines lost by it.
+    /// Start of the current write failure, and the number of lines that were dropped before it.
     failing: Option<(Instant, u64)>,
     /// Heartbeat of the thread; none for a pipe.
     heartbeat: Option<Heartbeat>,
@@ -262,17 +329,21 @@ impl<O: Output> Writer<O> {
                     self.succeeded();
                 }
                 Err((whole_lines, error)) => {
-                    let lost = count.saturating_sub(whole_lines);
-                    state.delivered += count - lost;
-                    state.dropped += lost;
+                    state.delivered += whole_lines.min(count);
                     if error.kind() == io::ErrorKind::BrokenPipe {
+                        state.dropped += count.saturating_sub(whole_lines);
                         state.closed_by_reader = true;
                         state.drop_queue();
                         log::info!(output = self.name.as_str(); "the reader of the JSON lines has closed the pipe");
                         return;
                     }
+                    state.put_back(&buffer, whole_lines);
+                    let dropped = state.dropped;
                     drop(state);
-                    self.failed(lost, &error);
+                    if self.failed(&error, dropped) {
+                        shared.state.lock().drop_queue();
+                        return;
+                    }
                 }
             }
         }
@@ -301,28 +372,31 @@ impl<O: Output> Writer<O> {
     }
 
     fn succeeded(&mut self) {
-        if let Some((since, lost)) = self.failing.take() {
+        if let Some((since, dropped_before)) = self.failing.take() {
             let seconds = since.elapsed().as_secs();
+            let lost = self.shared.state.lock().dropped - dropped_before;
             log::info!(output = self.name.as_str(), lost, seconds; "JSON lines are written again");
         }
     }
 
-    /// Logs a failure once, and waits. Closing ends the wait; lines that remain then fail as well, and are counted.
-    fn failed(&mut self, lost: u64, error: &io::Error) {
-        match &mut self.failing {
-            Some((_, so_far)) => *so_far += lost,
-            None => {
-                self.failing = Some((Instant::now(), lost));
-                log::error!(
-                    output = self.name.as_str();
-                    "cannot write JSON lines: {error}; lines are dropped and counted until writing succeeds again; free disk space or check the disk"
-                );
-            }
+    /// Logs a failure once, and waits. Returns true if the sink is being closed: the lines that remain cannot be written.
+    fn failed(&mut self, error: &io::Error, dropped: u64) -> bool {
+        if self.failing.is_none() {
+            self.failing = Some((Instant::now(), dropped));
+            log::error!(
+                output = self.name.as_str();
+                "cannot write JSON lines: {error}; the newest {QUEUE_LINES} lines are kept until writing succeeds again, older ones are dropped and \
+                 counted; free disk space or check the disk"
+            );
         }
         let mut state = self.shared.state.lock();
+        if state.closing {
+            return true;
+        }
         let is_open = |state: &mut State| !state.closing;
         let changed = &self.shared.changed;
         changed.wait_while_for(&mut state, is_open, RETRY_WAIT);
+        false
     }
 }
 

@@ -30,7 +30,7 @@ pub use broker::EmbeddedBroker;
 pub use command::{Command, MAX_COMMAND_BYTES, Reply};
 pub use command_listener::CommandListener;
 pub use error::PublishError;
-pub use json_lines::JsonLinesSink;
+pub use json_lines::{JsonLinesSink, check_json_lines};
 pub use mqtt::{BrokerInfo, ConnectionState, MqttMonitor, MqttSink, probe};
 pub use reload::{ReloadProblem, ReloadState, ReloadStatus};
 pub use round_trip::round_trip;

@@ -32,7 +32,7 @@ use crossbeam_channel::{Receiver, bounded};
 
 use self::connect::{ClientIdentity, connect};
 use self::connection::Protocol;
-use self::outbox::{Message, Outbox};
+use self::outbox::{Importance, Message, Outbox};
 use self::retained_cleanup::Cleanup;
 use self::session::ONLINE;
 use self::shared::Shared;
@@ -42,7 +42,7 @@ use super::{
 };
 use jetwatch_config::MqttConfig;
 use jetwatch_telemetry::{self as telemetry, Heartbeat, Heartbeats, thread_names};
-use jetwatch_types::Classes;
+use jetwatch_types::{Classes, EventKind};
 
 /// Part of the closing deadline reserved for the disconnect and for the end of the thread.
 const SHUTDOWN_RESERVE: Duration = Duration::from_millis(200);
@@ -332,8 +332,18 @@ impl Sink for MqttSink {
             self.clean_up_retained();
         }
         let (topic, delivery) = self.topics.resolve(record);
+        // One message per event, in their order.
+        let mut kinds = match record {
+            Publication::Events { events, .. } => events.iter(),
+            _ => [].iter(),
+        };
+        let mut overflows = false;
         let mut outbox = self.shared.outbox();
         let mut push = |payload: &[u8]| {
+            let importance = match kinds.next() {
+                Some(event) if event.kind == EventKind::Update => Importance::Update,
+                _ => Importance::Essential,
+            };
             // One allocation of the exact size: the encoder's buffer is reused, and the payload is shared from here on.
             let message = Message {
                 topic: Arc::clone(&topic),
@@ -341,7 +351,7 @@ impl Sink for MqttSink {
             };
             match delivery {
                 Delivery::State => outbox.set_state(message),
-                Delivery::AtLeastOnce => outbox.push(message),
+                Delivery::AtLeastOnce => overflows |= outbox.push(message, importance),
                 Delivery::AtMostOnce => outbox.push_best_effort(message),
             }
         };
@@ -355,6 +365,12 @@ impl Sink for MqttSink {
         // Without a connection the thread does not wait for messages; a new connection checks for them first.
         let listening = outbox.is_connected();
         drop(outbox);
+        if overflows {
+            log::warn!(
+                "the queue of MQTT messages is full (publish.mqtt.queue_messages): updates of tracks are dropped, then the oldest messages, \
+                 until the broker takes messages again"
+            );
+        }
         if listening {
             self.shared.wake.notify_one();
         }

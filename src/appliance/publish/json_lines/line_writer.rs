@@ -1,11 +1,19 @@
 //! Whole lines only: a partial line of a failed write is cut off, or at least terminated, before the next line.
 
-use std::fs::File;
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How often a file's path is compared with the open file.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Destination of the bytes. Implementations: a file or pipe, and in tests a disk that fails on command.
 pub(super) trait Output: Write {
+    /// Opens the file anew if another one, or none, is at its path.
+    fn follow_path(&mut self) {}
+
     /// Removes the last `bytes` bytes; an error where that cannot be done (a pipe).
     fn truncate_partial(&mut self, bytes: u64) -> io::Result<()>;
 }
@@ -31,6 +39,7 @@ impl<O: Output> LineWriter<O> {
     /// # Errors
     /// The number of lines that are in the output, and the error of the output.
     pub fn write(&mut self, buffer: &[u8]) -> Result<(), (u64, io::Error)> {
+        self.output.follow_path();
         if self.partial_bytes > 0 {
             self.repair().map_err(|error| (0, error))?;
         }
@@ -83,7 +92,8 @@ impl<O: Output> LineWriter<O> {
 #[derive(Debug)]
 pub(super) struct FileOutput {
     file: File,
-    can_truncate: bool,
+    /// Path of a regular file, and when it was last compared with the open file.
+    regular: Option<(PathBuf, Instant)>,
 }
 
 impl FileOutput {
@@ -95,21 +105,39 @@ impl FileOutput {
         }
         Self {
             file,
-            can_truncate: true,
+            regular: Some((path.to_owned(), Instant::now())),
         }
     }
 
     /// Whether it is a regular file, whose writes return in bounded time.
     pub fn is_regular(&self) -> bool {
-        self.can_truncate
+        self.regular.is_some()
     }
 
     /// A pipe, terminal or device.
     pub fn pipe(file: File) -> Self {
         Self {
             file,
-            can_truncate: false,
+            regular: None,
         }
+    }
+
+    /// The file that is to be written from now on, if it is another one.
+    fn replacement(&self, path: &Path) -> io::Result<Option<File>> {
+        let open = self.file.metadata()?;
+        let is_same = |found: &fs::Metadata| (found.dev(), found.ino()) == (open.dev(), open.ino());
+        match fs::metadata(path) {
+            Ok(found) if is_same(&found) => return Ok(None),
+            Ok(found) if !found.is_file() => {
+                return Err(io::Error::other("it is no file any more"));
+            }
+            _ => {}
+        }
+        OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(path)
+            .map(Some)
     }
 }
 
@@ -134,8 +162,30 @@ impl Write for FileOutput {
 }
 
 impl Output for FileOutput {
+    fn follow_path(&mut self) {
+        let Some((path, checked)) = &mut self.regular else {
+            return;
+        };
+        if checked.elapsed() < CHECK_INTERVAL {
+            return;
+        }
+        *checked = Instant::now();
+        let path = path.clone();
+        match self.replacement(&path) {
+            Ok(None) => {}
+            Ok(Some(file)) => {
+                log::info!(output:% = path.display(); "the file of the JSON lines was moved or removed: a new one was created");
+                self.file = file;
+            }
+            Err(error) => log::warn!(
+                output:% = path.display();
+                "the file of the JSON lines was moved or removed, and a new one cannot be created: {error}; lines go on into the old one"
+            ),
+        }
+    }
+
     fn truncate_partial(&mut self, bytes: u64) -> io::Result<()> {
-        if !self.can_truncate {
+        if self.regular.is_none() {
             return Err(io::ErrorKind::Unsupported.into());
         }
         let length = self.file.metadata()?.len();

@@ -113,36 +113,100 @@ fn partial_line_is_terminated_on_non_seekable_output() {
     assert_eq!(disk.text(), "one\ntwo\nth\nfour\n");
 }
 
-#[test]
-fn full_disk_drops_lines_but_keeps_writer() {
-    let disk = Disk::new(0);
-    let mut sink = JsonLinesSink::start_with(
+fn start(disk: &Disk) -> JsonLinesSink {
+    JsonLinesSink::start_with(
         disk.clone(),
         "test".to_owned(),
         "dev",
         &Classes::default(),
         None,
     )
-    .expect("a thread");
-    sink.publish(&record("lost"));
-    eventually("the first line is given up", || sink.counts().dropped == 1);
+    .expect("a thread")
+}
+
+/// Numbers of the reasons in the lines that are on the disk.
+fn written(disk: &Disk) -> Vec<usize> {
+    let reason = |line: &str| {
+        let line: serde_json::Value = serde_json::from_str(line).expect("a whole line");
+        let reason = line["reason"].as_str().expect("a reason");
+        reason.parse().expect("a number")
+    };
+    disk.text().lines().map(reason).collect()
+}
+
+#[test]
+fn lines_wait_while_the_disk_is_full() {
+    let disk = Disk::new(1_000);
+    let mut sink = start(&disk);
+    for number in 0..50 {
+        sink.publish(&record(&number.to_string()));
+    }
+    eventually("the disk is full", || {
+        let counts = sink.counts();
+        counts.delivered > 0 && counts.queued > 0
+    });
+    assert_eq!(sink.counts().dropped, 0);
     disk.state().capacity = 100_000;
-    sink.publish(&record("kept"));
+    eventually("all lines are on the disk", || sink.counts().queued == 0);
     let counts = Box::new(sink).close(Duration::from_secs(30));
-    assert_eq!(
-        (
-            counts.accepted,
-            counts.delivered,
-            counts.dropped,
-            counts.queued
-        ),
-        (2, 1, 1, 0)
-    );
-    let text = disk.text();
+    assert_eq!((counts.delivered, counts.dropped), (50, 0));
+    assert_eq!(written(&disk), (0..50).collect::<Vec<_>>());
+}
+
+#[test]
+fn full_disk_keeps_the_newest_lines_up_to_a_bound() {
+    let disk = Disk::new(0);
+    let mut sink = start(&disk);
+    let all = QUEUE_LINES + 300;
+    for number in 0..all {
+        sink.publish(&record(&number.to_string()));
+    }
+    eventually("the oldest lines are given up", || {
+        let counts = sink.counts();
+        counts.dropped >= 300 && counts.queued <= QUEUE_LINES as u64
+    });
+    disk.state().capacity = usize::MAX;
+    eventually("the others are on the disk", || sink.counts().queued == 0);
+    let counts = Box::new(sink).close(Duration::from_secs(30));
+    let numbers = written(&disk);
+    assert_eq!(counts.dropped as usize, all - numbers.len());
     assert!(
-        text.ends_with('\n') && text.lines().count() == 1 && text.contains("kept"),
-        "{text}"
+        counts.dropped < 900,
+        "{counts:?}: about one write more than needed"
     );
+    assert_eq!(numbers, (all - numbers.len()..all).collect::<Vec<_>>());
+}
+
+#[test]
+fn moved_and_removed_files_are_created_anew() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("events.jsonl");
+    let moved = folder.path().join("events.jsonl.1");
+    let config = JsonLinesConfig {
+        path: Some(path.clone()),
+    };
+    let mut sink = JsonLinesSink::start(&config, "dev", &[]).expect("opens");
+    let mut number = 0;
+    let mut publish_until = |sink: &mut JsonLinesSink, what: &str, done: &dyn Fn() -> bool| {
+        eventually(what, || {
+            sink.publish(&record(&number.to_string()));
+            number += 1;
+            std::thread::sleep(Duration::from_millis(20));
+            done()
+        });
+    };
+    publish_until(&mut sink, "lines", &|| path.is_file());
+    std::fs::rename(&path, &moved).expect("can be moved");
+    publish_until(&mut sink, "a new file after the move", &|| path.is_file());
+    std::fs::remove_file(&path).expect("can be removed");
+    publish_until(&mut sink, "a new file after the removal", &|| {
+        path.is_file()
+    });
+    let counts = Box::new(sink).close(Duration::from_secs(30));
+    assert_eq!((counts.delivered, counts.dropped), (number as u64, 0));
+    let text = std::fs::read_to_string(&moved).expect("readable");
+    assert!(text.contains("\"reason\":\"0\"") && text.ends_with('\n'));
+    assert!(!std::fs::read_to_string(&path).expect("readable").is_empty());
 }
 
 #[test]

@@ -1,45 +1,38 @@
 //! Messages waiting to be sent and messages waiting for their acknowledgement. Pure: no socket, no clock, no lock.
 //!
 //! - **Messages** (QoS 1) go out in order and are removed when acknowledged. Messages in flight on a broken connection
-//!   return to the head of the queue, in order, and are sent again with the DUP flag.
+//!   return to the head of the queue, in order, and are sent again with the DUP flag. When the queue is full, updates go before
+//!   all others: a later update or the end of the track says the same and more.
 //! - **States** (retained, QoS 1) are one value per topic: a newer value replaces one that still waits, and every value
 //!   is sent again on each new connection, in case the broker lost its retained messages.
 //! - **Best effort** (QoS 0) is queued only while connected.
+
+mod entry;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
 
+pub(super) use self::entry::{Importance, Message, Outgoing, Overflow};
+use self::entry::{InFlight, QueueEntry, QueuedMessage, Sent};
 use crate::SinkCounts;
 
 /// Most best-effort messages in the queue.
 const BEST_EFFORT_MESSAGES: usize = 256;
 
-/// A topic and its payload.
-#[derive(Debug, Clone)]
-pub(super) struct Message {
-    pub topic: Arc<str>,
-    pub payload: Bytes,
-}
-
-/// One message to write now.
-#[derive(Debug)]
-pub(super) struct Outgoing {
-    pub message: Message,
-    /// Packet identifier of QoS 1; `None`: QoS 0.
-    pub id: Option<u16>,
-    pub retain: bool,
-    /// It was sent before, on a connection that broke.
-    pub dup: bool,
-}
-
 /// The queues of one client.
 #[derive(Debug)]
 pub(super) struct Outbox {
     limit: usize,
+    /// Essential messages, and marks of states, in the order of their numbers.
     queue: VecDeque<QueueEntry>,
-    queued_messages: usize,
+    /// Updates, in the order of their numbers, which are those of `queue`.
+    updates: VecDeque<QueuedMessage>,
+    /// Essential messages in `queue`.
+    essential: usize,
+    last_order: u64,
+    overflow: Overflow,
     best_effort: VecDeque<Message>,
     states: Vec<State>,
     state_of: HashMap<Arc<str>, usize>,
@@ -57,16 +50,6 @@ pub(super) struct Outbox {
 }
 
 #[derive(Debug)]
-enum QueueEntry {
-    Message {
-        message: Message,
-        dup: bool,
-    },
-    /// The newest value of this state; at most one such mark is in the queue.
-    State(usize),
-}
-
-#[derive(Debug)]
 struct State {
     value: Message,
     /// A mark is in the queue.
@@ -75,25 +58,16 @@ struct State {
     counted: bool,
 }
 
-#[derive(Debug)]
-struct InFlight {
-    id: u16,
-    sent: Sent,
-}
-
-#[derive(Debug)]
-enum Sent {
-    Message(Message),
-    State { index: usize, counted: bool },
-}
-
 impl Outbox {
     /// Queues at most `limit` messages while they cannot be sent (those in flight are not counted).
     pub fn new(limit: usize) -> Self {
         Self {
             limit: limit.max(1),
             queue: VecDeque::new(),
-            queued_messages: 0,
+            updates: VecDeque::new(),
+            essential: 0,
+            last_order: 0,
+            overflow: Overflow::default(),
             best_effort: VecDeque::new(),
             states: Vec::new(),
             state_of: HashMap::new(),
@@ -109,25 +83,54 @@ impl Outbox {
         }
     }
 
-    /// Queues a message that must arrive. When the queue is full, its oldest message is dropped.
-    pub fn push(&mut self, message: Message) {
+    /// Queues a message that must arrive. When the queue is full, its oldest update is dropped, or its oldest message if it has no update.
+    /// Returns whether this is the first message that is dropped since [`Outbox::take_overflow`].
+    pub fn push(&mut self, message: Message, importance: Importance) -> bool {
         self.accepted += 1;
-        while self.queued_messages >= self.limit {
-            // Marks of states may be in front of the oldest message; there are no more of them than topics.
-            let oldest = self
-                .queue
-                .iter()
-                .position(|waiting| matches!(waiting, QueueEntry::Message { .. }));
-            let Some(oldest) = oldest else { break };
-            self.queue.remove(oldest);
-            self.queued_messages -= 1;
+        let before = self.overflow;
+        while self.queued_messages() >= self.limit {
+            if self.updates.pop_front().is_some() {
+                self.overflow.updates += 1;
+            } else {
+                // Marks of states may be in front of the oldest message; there are no more of them than topics.
+                let oldest = self
+                    .queue
+                    .iter()
+                    .position(|waiting| matches!(waiting, QueueEntry::Message(_)));
+                let Some(oldest) = oldest else { break };
+                self.queue.remove(oldest);
+                self.essential -= 1;
+                self.overflow.essential += 1;
+            }
             self.dropped += 1;
         }
-        self.queue.push_back(QueueEntry::Message {
+        let queued = QueuedMessage {
+            order: self.next_order(),
             message,
             dup: false,
-        });
-        self.queued_messages += 1;
+        };
+        match importance {
+            Importance::Update => self.updates.push_back(queued),
+            Importance::Essential => {
+                self.queue.push_back(QueueEntry::Message(queued));
+                self.essential += 1;
+            }
+        }
+        before == Overflow::default() && self.overflow != before
+    }
+
+    /// What was dropped since the last call because the queue was full.
+    pub fn take_overflow(&mut self) -> Overflow {
+        std::mem::take(&mut self.overflow)
+    }
+
+    fn next_order(&mut self) -> u64 {
+        self.last_order += 1;
+        self.last_order
+    }
+
+    fn queued_messages(&self) -> usize {
+        self.essential + self.updates.len()
     }
 
     /// Queues a message without delivery guarantee; dropped at once while not connected.
@@ -220,7 +223,8 @@ impl Outbox {
             }
         };
         if !std::mem::replace(&mut self.states[index].queued, true) {
-            self.queue.push_back(QueueEntry::State(index));
+            let order = self.next_order();
+            self.queue.push_back(QueueEntry::State { order, index });
         }
         index
     }
@@ -228,24 +232,30 @@ impl Outbox {
     /// The next message to write, while fewer than `window` messages are unacknowledged.
     pub fn next(&mut self, window: usize) -> Option<Outgoing> {
         if self.in_flight.len() < window
-            && let Some(waiting) = self.queue.pop_front()
+            && let Some(waiting) = self.pop_first()
         {
             let id = self.free_id();
             let (sent, outgoing) = match waiting {
-                QueueEntry::Message {
-                    message,
-                    dup: again,
-                } => {
-                    self.queued_messages -= 1;
+                (QueueEntry::Message(queued), importance) => {
+                    let QueuedMessage {
+                        order,
+                        message,
+                        dup,
+                    } = queued;
                     let outgoing = Outgoing {
                         message: message.clone(),
                         id: Some(id),
                         retain: false,
-                        dup: again,
+                        dup,
                     };
-                    (Sent::Message(message), outgoing)
+                    let sent = Sent::Message {
+                        order,
+                        message,
+                        importance,
+                    };
+                    (sent, outgoing)
                 }
-                QueueEntry::State(index) => {
+                (QueueEntry::State { index, .. }, _) => {
                     let state = &mut self.states[index];
                     state.queued = false;
                     let counted = std::mem::take(&mut state.counted);
@@ -272,6 +282,19 @@ impl Outbox {
             retain: false,
             dup: false,
         })
+    }
+
+    /// What is first of both queues.
+    fn pop_first(&mut self) -> Option<(QueueEntry, Importance)> {
+        let essential = self.queue.front().map(QueueEntry::order);
+        let update = self.updates.front().map(|queued| queued.order);
+        if update.is_some_and(|update| essential.is_none_or(|essential| update < essential)) {
+            let queued = self.updates.pop_front()?;
+            return Some((QueueEntry::Message(queued), Importance::Update));
+        }
+        let entry = self.queue.pop_front()?;
+        self.essential -= usize::from(matches!(entry, QueueEntry::Message(_)));
+        Some((entry, Importance::Essential))
     }
 
     /// The messages from [`next`](Self::next) since the last call were passed to the operating system.
@@ -308,7 +331,7 @@ impl Outbox {
             .iter()
             .position(|in_flight| in_flight.id == id)?;
         match self.in_flight.remove(at)?.sent {
-            Sent::Message(_) => Some(1),
+            Sent::Message { .. } => Some(1),
             Sent::State { index, counted } => {
                 self.release_retracted(index);
                 Some(u64::from(counted))
@@ -320,13 +343,13 @@ impl Outbox {
     pub fn connected(&mut self) {
         self.connected = true;
         self.queue
-            .retain(|waiting| matches!(waiting, QueueEntry::Message { .. }));
+            .retain(|waiting| matches!(waiting, QueueEntry::Message(_)));
         for index in (0..self.states.len()).rev() {
             if self.free.contains(&index) {
                 continue;
             }
             self.states[index].queued = true;
-            self.queue.push_front(QueueEntry::State(index));
+            self.queue.push_front(QueueEntry::State { order: 0, index });
         }
     }
 
@@ -337,10 +360,23 @@ impl Outbox {
         self.best_effort.clear();
         while let Some(InFlight { sent, .. }) = self.in_flight.pop_back() {
             match sent {
-                Sent::Message(message) => {
-                    self.queue
-                        .push_front(QueueEntry::Message { message, dup: true });
-                    self.queued_messages += 1;
+                Sent::Message {
+                    order,
+                    message,
+                    importance,
+                } => {
+                    let queued = QueuedMessage {
+                        order,
+                        message,
+                        dup: true,
+                    };
+                    match importance {
+                        Importance::Update => self.updates.push_front(queued),
+                        Importance::Essential => {
+                            self.queue.push_front(QueueEntry::Message(queued));
+                            self.essential += 1;
+                        }
+                    }
                 }
                 Sent::State {
                     index,
@@ -363,9 +399,10 @@ impl Outbox {
             .states
             .iter_mut()
             .filter_map(|state| std::mem::take(&mut state.counted).then_some(()));
-        let lost = self.queued_messages as u64 + states.count() as u64;
+        let lost = self.essential as u64 + self.updates.len() as u64 + states.count() as u64;
         self.queue.clear();
-        self.queued_messages = 0;
+        self.updates.clear();
+        self.essential = 0;
         for state in &mut self.states {
             state.queued = false;
         }
@@ -381,9 +418,19 @@ impl Outbox {
     /// Whether everything has been delivered.
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
+            && self.updates.is_empty()
             && self.in_flight.is_empty()
             && self.best_effort.is_empty()
             && self.writing == 0
+    }
+
+    /// Whether messages that must arrive are waiting.
+    pub fn has_messages(&self) -> bool {
+        self.queued_messages() > 0
+            || self
+                .in_flight
+                .iter()
+                .any(|in_flight| matches!(in_flight.sent, Sent::Message { .. }))
     }
 
     /// Whether a reply from the broker is due.
@@ -396,12 +443,12 @@ impl Outbox {
         let under_way = self.in_flight.iter().filter(|in_flight| {
             matches!(
                 in_flight.sent,
-                Sent::Message(_) | Sent::State { counted: true, .. }
+                Sent::Message { .. } | Sent::State { counted: true, .. }
             )
         });
         let states = self.states.iter().filter(|state| state.counted);
         let waiting =
-            self.queued_messages + self.best_effort.len() + under_way.count() + states.count();
+            self.queued_messages() + self.best_effort.len() + under_way.count() + states.count();
         SinkCounts {
             accepted: self.accepted,
             delivered: self.delivered,

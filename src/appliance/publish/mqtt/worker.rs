@@ -10,6 +10,7 @@ use super::ConnectionState;
 use super::backoff::JitteredBackoff;
 use super::connect::{ClientIdentity, address_of, connect};
 use super::connection::Connection;
+use super::outbox::Overflow;
 use super::retained;
 use super::session::{OFFLINE, Session, SessionEnd};
 use super::shared::Shared;
@@ -22,6 +23,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A connection of this age was stable, even if no message was acknowledged on it.
 const STABLE_AFTER: Duration = Duration::from_secs(10);
+
+/// Delay between attempts while the sink is being closed.
+const CLOSING_PAUSE: Duration = Duration::from_millis(200);
 
 /// This many successive connections that were accepted and ended within [`STABLE_AFTER`] indicate two clients with one
 /// client id that disconnect each other: not every broker reports that.
@@ -47,7 +51,7 @@ impl Worker {
         loop {
             let closing = self.shared.closing();
             let Some(attempt) = self.connect().await else {
-                // Interrupted by closing: the next attempt is the last, with a deadline.
+                // Interrupted by closing: further attempts have its deadline.
                 continue;
             };
             let error = match attempt {
@@ -57,6 +61,7 @@ impl Worker {
                     *self.shared.connection_state() = ConnectionState::Connected;
                     let started = Instant::now();
                     self.shared.outbox().connected();
+                    self.report_overflow();
                     let status = Arc::clone(&self.status);
                     let mut session = Session::new(
                         link,
@@ -104,11 +109,18 @@ impl Worker {
                 reason,
                 refused: error.is_refusal(),
             };
-            // Only one attempt after closing was requested: with an unavailable broker, more would only delay the end.
-            if closing.is_some() {
-                return self.abandon();
+            match closing {
+                None => self.pause(wait).await,
+                // The broker may be back before the deadline; without messages for it that would only delay the end.
+                Some(closing)
+                    if !error.is_refusal()
+                        && self.shared.outbox().has_messages()
+                        && Instant::now() + CLOSING_PAUSE < closing.deadline =>
+                {
+                    sleep_until(Instant::now() + CLOSING_PAUSE).await;
+                }
+                Some(_) => return self.abandon(),
             }
-            self.pause(wait).await;
         }
     }
 
@@ -184,7 +196,16 @@ impl Worker {
         }
     }
 
+    /// Logs what was dropped while the broker was away.
+    fn report_overflow(&self) {
+        let Overflow { updates, essential } = self.shared.outbox().take_overflow();
+        if updates + essential > 0 {
+            log::warn!(updates, other_messages = essential; "messages were dropped because the queue was full (publish.mqtt.queue_messages)");
+        }
+    }
+
     fn abandon(&self) {
+        self.report_overflow();
         let lost = self.shared.outbox().abandon();
         if lost > 0 {
             log::warn!(lost; "messages not delivered to the MQTT broker before the deadline are lost");

@@ -6,17 +6,97 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use gstreamer as gst;
 use gstreamer::prelude::*;
+use jetwatch_config::redact;
+
+/// Parts of names of properties whose values are left out.
+const SECRET_PROPERTIES: [&str; 8] = [
+    "-pw",
+    "password",
+    "passwd",
+    "passphrase",
+    "secret",
+    "token",
+    "cookies",
+    "extra-headers",
+];
 
 /// Number in the file names, so that they sort by time.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// Writes `FOLDER/NUMBER-SOURCE-WHY.dot`. A folder that is not writable is logged as a warning.
+/// Writes `FOLDER/NUMBER-SOURCE-WHY.dot`, without passwords. A folder that is not writable is logged as a warning.
 pub(super) fn dump(folder: Option<&Path>, source: &str, why: &str, pipeline: &gst::Pipeline) {
     let Some(folder) = folder else { return };
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let path = folder.join(format!("{number:05}-{source}-{why}.dot"));
     let graph = pipeline.debug_to_dot_data(gst::DebugGraphDetails::all());
-    if let Err(error) = fs::create_dir_all(folder).and_then(|()| fs::write(&path, graph.as_str())) {
+    if let Err(error) =
+        fs::create_dir_all(folder).and_then(|()| fs::write(&path, without_secrets(&graph)))
+    {
         log::warn!(source; "cannot write {}: {error}; choose a writable folder with --dot", path.display());
+    }
+}
+
+/// `graph` with `***` in the place of passwords: of properties and in URIs.
+///
+/// GStreamer writes the properties of an element as `name=value` into one label, separated by `\n`, with quotes as `\"`.
+fn without_secrets(graph: &str) -> String {
+    let mut masked = String::with_capacity(graph.len());
+    for line in graph.split_inclusive('\n') {
+        let properties =
+            properties(line)
+                .into_iter()
+                .map(|property| match property.split_once('=') {
+                    Some((name, value)) if is_secret(name) && value.contains("\\\"") => {
+                        let end = value.rfind("\\\"").map_or(value.len(), |at| at + 2);
+                        format!("{name}=***{}", &value[end..])
+                    }
+                    _ => property
+                        .split("\\\"")
+                        .map(redact)
+                        .collect::<Vec<_>>()
+                        .join("\\\""),
+                });
+        masked.push_str(&properties.collect::<Vec<_>>().join("\\n"));
+    }
+    masked
+}
+
+/// A line of a graph, split where a label has `\n`. A backslash before it makes it a part of a value.
+fn properties(line: &str) -> Vec<&str> {
+    let mut properties = Vec::new();
+    let mut begin = 0;
+    let mut characters = line.char_indices();
+    while let Some((at, character)) = characters.next() {
+        if character == '\\' && matches!(characters.next(), Some((_, 'n'))) {
+            properties.push(&line[begin..at]);
+            begin = at + 2;
+        }
+    }
+    properties.push(&line[begin..]);
+    properties
+}
+
+fn is_secret(property: &str) -> bool {
+    let property = property.to_ascii_lowercase();
+    SECRET_PROPERTIES.iter().any(|part| property.contains(part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn graphs_have_no_passwords_and_stay_graphs() {
+        let graph = r#"digraph pipeline {
+    label="GstRTSPSrc\nsource\n[=]\nlocation=\"rtsp://bob:s3cr@h:1/x?token=abc&password=zzz\"\nproxy-pw=NULL\nuser-id=\"bob\"\nuser-pw=\"s3cr:t\\\"@!pw\"";
+    label="GstSrtSrc\npassphrase=\"a\\nb\"\nlatency=125";
+}
+"#;
+        let expected = r#"digraph pipeline {
+    label="GstRTSPSrc\nsource\n[=]\nlocation=\"rtsp://bob:***@h:1/x?token=***&password=***\"\nproxy-pw=NULL\nuser-id=\"bob\"\nuser-pw=***";
+    label="GstSrtSrc\npassphrase=***\nlatency=125";
+}
+"#;
+        assert_eq!(without_secrets(graph), expected);
     }
 }

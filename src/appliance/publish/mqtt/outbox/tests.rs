@@ -13,6 +13,10 @@ fn message(topic: &str, payload: &str) -> Message {
     }
 }
 
+fn push(outbox: &mut Outbox, message: Message) {
+    outbox.push(message, Importance::Essential);
+}
+
 fn sent(outbox: &mut Outbox) -> Vec<(String, Option<u16>, bool)> {
     std::iter::from_fn(|| outbox.next(WINDOW))
         .map(|out| {
@@ -36,7 +40,7 @@ fn unacknowledged_messages_are_resent_in_order_with_dup_flag() {
     let mut outbox = Outbox::new(100);
     outbox.connected();
     for n in 0..6 {
-        outbox.push(message("e", &n.to_string()));
+        push(&mut outbox, message("e", &n.to_string()));
     }
     assert_eq!(sent(&mut outbox).len(), WINDOW);
     assert!(outbox.acknowledged(2), "an acknowledgement out of order");
@@ -60,10 +64,10 @@ fn unacknowledged_messages_are_resent_in_order_with_dup_flag() {
 fn packet_ids_wrap_without_zero_or_in_flight_ids() {
     let mut outbox = Outbox::new(10);
     outbox.connected();
-    outbox.push(message("e", "slow"));
+    push(&mut outbox, message("e", "slow"));
     assert_eq!(outbox.next(WINDOW).and_then(|out| out.id), Some(1));
     for _ in 0..u32::from(u16::MAX) * 2 {
-        outbox.push(message("e", "quick"));
+        push(&mut outbox, message("e", "quick"));
         let id = outbox
             .next(WINDOW)
             .and_then(|out| out.id)
@@ -79,7 +83,7 @@ fn full_outbox_drops_oldest_message_but_no_state() {
     let mut outbox = Outbox::new(3);
     outbox.set_state(message("s", "state"));
     for n in 0..5 {
-        outbox.push(message("e", &n.to_string()));
+        push(&mut outbox, message("e", &n.to_string()));
     }
     assert_eq!(outbox.counts().dropped, 2);
     outbox.connected();
@@ -88,6 +92,53 @@ fn full_outbox_drops_oldest_message_but_no_state() {
         .map(|(text, ..)| text)
         .collect();
     assert_eq!(texts, ["state", "2", "3", "4"]);
+    adds_up(&outbox);
+}
+
+#[test]
+fn full_outbox_drops_updates_before_essential_messages_and_keeps_order() {
+    let mut outbox = Outbox::new(4);
+    let mut first = Vec::new();
+    for (text, importance) in [
+        ("new1", Importance::Essential),
+        ("update1a", Importance::Update),
+        ("new2", Importance::Essential),
+        ("update1b", Importance::Update),
+        ("end1", Importance::Essential),
+        ("update2", Importance::Update),
+    ] {
+        first.push(outbox.push(message("e", text), importance));
+    }
+    // Told once, when the first one goes.
+    assert_eq!(first, [false, false, false, false, true, false]);
+    outbox.connected();
+    let texts = |outbox: &mut Outbox| -> Vec<String> {
+        sent(outbox).into_iter().map(|(text, ..)| text).collect()
+    };
+    assert_eq!(texts(&mut outbox), ["new1", "new2", "end1", "update2"]);
+    let overflow = Overflow {
+        updates: 2,
+        essential: 0,
+    };
+    assert_eq!(outbox.take_overflow(), overflow);
+    // Those in flight come again in the same order, between the others.
+    outbox.disconnected();
+    outbox.push(message("e", "end2"), Importance::Essential);
+    outbox.connected();
+    assert_eq!(texts(&mut outbox), ["new1", "new2", "end1", "end2"]);
+    // Without updates the oldest goes.
+    outbox.disconnected();
+    assert!(
+        !outbox.push(message("e", "new3"), Importance::Essential),
+        "told before"
+    );
+    outbox.connected();
+    assert_eq!(texts(&mut outbox), ["new2", "end1", "end2", "new3"]);
+    let overflow = Overflow {
+        updates: 1,
+        essential: 1,
+    };
+    assert_eq!(outbox.take_overflow(), overflow);
     adds_up(&outbox);
 }
 
@@ -194,8 +245,8 @@ fn qos0_is_queued_only_while_connected() {
 fn rejected_and_abandoned_messages_count_as_dropped() {
     let mut outbox = Outbox::new(10);
     outbox.connected();
-    outbox.push(message("e", "a"));
-    outbox.push(message("e", "b"));
+    push(&mut outbox, message("e", "a"));
+    push(&mut outbox, message("e", "b"));
     outbox.set_state(message("n", "1"));
     assert_eq!(outbox.next(1).and_then(|out| out.id), Some(1));
     assert!(outbox.refused(1));
@@ -207,7 +258,7 @@ fn rejected_and_abandoned_messages_count_as_dropped() {
 
 proptest! {
     #[test]
-    fn outbox_counts_and_order_hold_for_any_sequence(steps in prop::collection::vec(0_u8..9, 1..200)) {
+    fn outbox_counts_and_order_hold_for_any_sequence(steps in prop::collection::vec(0_u8..10, 1..200)) {
         let mut outbox = Outbox::new(8);
         let mut number = 0_u32;
         let mut delivered: Vec<u32> = Vec::new();
@@ -216,7 +267,7 @@ proptest! {
         for step in steps {
             number += 1;
             match step {
-                0 | 1 => outbox.push(message("e", &number.to_string())),
+                0 | 1 => push(&mut outbox, message("e", &number.to_string())),
                 2 => outbox.set_state(message("n", &number.to_string())),
                 3 => outbox.push_best_effort(message("d", &number.to_string())),
                 4 if up => {
@@ -237,6 +288,9 @@ proptest! {
                 7 if !up => {
                     outbox.connected();
                     up = true;
+                }
+                9 => {
+                    outbox.push(message("e", &number.to_string()), Importance::Update);
                 }
                 8 => outbox.retract(&"n".into()),
                 _ => {}

@@ -1,0 +1,87 @@
+//! What is in the queues of the outbox, and what is on its way.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+/// A topic and its payload.
+#[derive(Debug, Clone)]
+pub(in crate::mqtt) struct Message {
+    pub topic: Arc<str>,
+    pub payload: Bytes,
+}
+
+/// One message to write now.
+#[derive(Debug)]
+pub(in crate::mqtt) struct Outgoing {
+    pub message: Message,
+    /// Packet identifier of QoS 1; `None`: QoS 0.
+    pub id: Option<u16>,
+    pub retain: bool,
+    /// It was sent before, on a connection that broke.
+    pub dup: bool,
+}
+
+/// Whether another message makes this one dispensable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::mqtt) enum Importance {
+    /// An update of a track: dropped first when the queue is full.
+    Update,
+    /// Begin and end of a track, and all others: no later message says it again.
+    Essential,
+}
+
+/// Messages that were dropped because the queue was full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(in crate::mqtt) struct Overflow {
+    /// Updates of tracks.
+    pub updates: u64,
+    /// All others.
+    pub essential: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct QueuedMessage {
+    /// Its place among all messages.
+    pub order: u64,
+    pub message: Message,
+    pub dup: bool,
+}
+
+#[derive(Debug)]
+pub(super) enum QueueEntry {
+    Message(QueuedMessage),
+    /// The newest value of this state; at most one such mark is in the queue.
+    State {
+        order: u64,
+        index: usize,
+    },
+}
+
+impl QueueEntry {
+    pub fn order(&self) -> u64 {
+        match self {
+            Self::Message(queued) => queued.order,
+            Self::State { order, .. } => *order,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct InFlight {
+    pub id: u16,
+    pub sent: Sent,
+}
+
+#[derive(Debug)]
+pub(super) enum Sent {
+    Message {
+        order: u64,
+        message: Message,
+        importance: Importance,
+    },
+    State {
+        index: usize,
+        counted: bool,
+    },
+}
