@@ -28,7 +28,6 @@ const MS: f64 = 1e6;
 #[derive(Debug)]
 pub(super) struct Benchmark {
     ranges: Vec<TimedRange>,
-    levels: Vec<Level>,
     throughput: Option<Throughput>,
     /// Number of processes whose means it holds; `None`: it is of one.
     processes: Option<u64>,
@@ -149,7 +148,6 @@ impl Benchmark {
             throughput: work::throughput(object, &levels, &ranges),
             workload: work::workload(meta, &ranges),
             ranges,
-            levels,
             processes,
             findings,
         })

@@ -34,7 +34,13 @@ pub fn ranges(digests: &[ReportSummary]) -> Table {
         }
     }
     columns.extend([unitless("Fastest"), percent("Slowest Over Fastest")]);
-    let mut table = Table::new("ranges", "Ranges by report: mean times", &columns);
+    // A batch of one frame takes less time than one of eight, and is not faster for that.
+    let is_alike = have_equal_batches(digests);
+    let title = match is_alike {
+        true => "Ranges by report: mean times",
+        false => "Ranges by report: mean times of batches, which differ in size",
+    };
+    let mut table = Table::new("ranges", title, &columns);
     for name in names(digests) {
         let found: Vec<Option<&RangeSummary>> =
             digests.iter().map(|digest| digest.range(name)).collect();
@@ -48,7 +54,7 @@ pub fn ranges(digests: &[ReportSummary]) -> Table {
             .filter_map(|(digest, range)| Some((digest.title.as_str(), (*range)?.cpu_ns)))
             .collect();
         times.sort_by(|a, b| a.1.total_cmp(&b.1));
-        let is_shared = times.len() > 1;
+        let is_shared = times.len() > 1 && is_alike;
         let fastest = times.first().filter(|_| is_shared);
         row.push(fastest.map(|(title, _)| *title).into());
         let over = match (times.first(), times.last()) {
@@ -59,6 +65,15 @@ pub fn ranges(digests: &[ReportSummary]) -> Table {
         table.rows.push(row);
     }
     table
+}
+
+/// Whether all reports whose batch size is known have the same.
+fn have_equal_batches(digests: &[ReportSummary]) -> bool {
+    let mut sizes = digests
+        .iter()
+        .filter_map(|digest| digest.workload.batch_size);
+    let first = sizes.next();
+    sizes.all(|size| Some(size) == first)
 }
 
 /// Names of all ranges, those of the first report first.
@@ -85,6 +100,7 @@ pub fn overview(digests: &[ReportSummary]) -> Table {
     let mut table = Table::new("reports", "Reports", &columns);
     let by_range = ranges(digests);
     let fastest = by_range.columns.len() - 2;
+    let is_alike = have_equal_batches(digests);
     table.rows.extend(digests.iter().map(|digest| {
         let wins = by_range
             .rows
@@ -100,7 +116,7 @@ pub fn overview(digests: &[ReportSummary]) -> Table {
             digest.version.as_str().into(),
             digest.span_ns.into(),
             digest.gpu_busy.map(|busy| busy * 100.0).into(),
-            (wins as u64).into(),
+            is_alike.then_some(wins as u64).into(),
             most.map(|range| range.name.as_str()).into(),
             // A mean is no total.
             most.filter(|range| range.count.is_some())
@@ -281,7 +297,7 @@ mod tests {
                 range("publish", 1, 9.0, None),
             ],
         );
-        let digests = [a, b];
+        let mut digests = [a, b];
         assert_eq!(
             ranges(&digests).to_csv(),
             "Range,CPU a (ns),GPU a (ns),CPU b (ns),GPU b (ns),Fastest,Slowest Over Fastest (%)\n\
@@ -289,10 +305,18 @@ mod tests {
              track,50.0,None,None,None,None,None\n\
              publish,None,None,9.0,None,None,None\n"
         );
-        let overview = overview(&digests).to_csv();
+        let overview = super::overview(&digests).to_csv();
         assert!(
             overview.ends_with("a,,None,None,0,infer,20000.0\nb,,None,None,1,infer,10000.0\n"),
             "{overview}"
+        );
+        // With batches of different sizes none is the fastest.
+        digests[0].workload.batch_size = Some(1);
+        digests[1].workload.batch_size = Some(8);
+        let table = ranges(&digests).to_csv();
+        assert!(
+            table.contains("infer,200.0,150.0,100.0,80.0,None,None\n"),
+            "{table}"
         );
     }
 

@@ -35,8 +35,13 @@ pub fn differences(digests: &[ReportSummary]) -> Option<String> {
     (!found.is_empty()).then(|| found.join("; "))
 }
 
-/// Whether two runs belong to one series: the same configuration, apart from the keys that it varies.
+/// Whether two runs of jetwatch belong together: the same configuration, apart from the keys that a series varies.
 fn is_series(one: &Workload, other: &Workload) -> bool {
+    // The hashes that other programs record are of something else.
+    let is_ours = |workload: &Workload| workload.settings.is_some() || workload.base.is_some();
+    if is_ours(one) && is_ours(other) && one.config.is_some() && one.config == other.config {
+        return true;
+    }
     if let (Some(one_base), Some(other_base)) = (&one.base, &other.base) {
         let keys =
             |workload: &Workload| -> Vec<String> { workload.varied.keys().cloned().collect() };
@@ -187,6 +192,22 @@ mod tests {
         let mut single = four;
         single.workload.varied.clear();
         assert!(differences(&[one, single]).is_some());
+    }
+
+    #[test]
+    fn equal_configurations_are_one_workload() {
+        let process = |title: &str, largest_batch: u64| {
+            let mut report = report(title);
+            report.workload.batch_size = Some(largest_batch);
+            report.workload.config = Some("x".to_owned());
+            report
+        };
+        let mut pair = [process("a", 7), process("b", 8)];
+        assert!(differences(&pair).is_some());
+        for report in &mut pair {
+            report.workload.settings = Some((String::new(), [].into()));
+        }
+        assert_eq!(differences(&pair), None);
     }
 
     #[test]
