@@ -91,14 +91,11 @@ fn add_speeds(speed: &Speed, lines: &mut Vec<String>) {
     let batches = speed
         .batches
         .map_or_else(String::new, |batches| format!(" in {batches} batches"));
-    let interval = speed.fps_interval().map_or_else(
-        || " (interval unknown: fewer than three batches)".to_owned(),
-        |(from, to)| format!(" (95 % interval {from:.1} to {to:.1})"),
-    );
-    // Without single ranges there is nothing to estimate it from.
-    let interval = match speed.batches {
-        Some(_) => interval,
-        None => String::new(),
+    let interval = match (speed.fps_interval(), speed.batches) {
+        (Some((from, to)), _) => format!(" (95 % interval {from:.1} to {to:.1})"),
+        (None, Some(_)) => " (interval unknown: fewer than three batches)".to_owned(),
+        // Without single ranges there is nothing to estimate it from.
+        (None, None) => String::new(),
     };
     lines.push(format!(
         "End to end {:.1} frames/s{interval}{inference}",
