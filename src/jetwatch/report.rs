@@ -190,11 +190,7 @@ fn compared(args: &ReportArgs, summaries: &[ReportSummary]) -> Vec<Table> {
         }
         _ => {
             // Points of a sweep share no load.
-            let is_one_work = summaries
-                .iter()
-                .all(|summary| summary.workload.varied.is_empty())
-                && compare::differences(summaries).is_none();
-            if is_one_work {
+            if compare::is_one_configuration(summaries) {
                 tables.push(compare::balance(summaries));
             }
             if summaries.len() > 1 {

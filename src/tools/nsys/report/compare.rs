@@ -14,7 +14,7 @@ use super::table::{Cell, Column, Table, Unit, ns, percent, unitless};
 pub use self::balance::balance;
 pub use self::outliers::outliers;
 pub use self::throughput::{change as throughput_change, throughput};
-pub use self::workloads::differences;
+pub use self::workloads::{differences, is_one_configuration};
 
 /// A difference below this share is no change.
 const MIN_CHANGE: f64 = 0.01;

@@ -38,6 +38,16 @@ pub fn outliers(digests: &[ReportSummary]) -> Table {
             range.outliers > 0 && *share >= MIN_EXCESS && !is_wait(&range.name)
         })
         .collect();
+    // The excess of a range within another is in both.
+    let within: Vec<(String, String)> = (found.iter())
+        .map(|(digest, range, _)| (digest.title.clone(), range.name.clone()))
+        .collect();
+    found.retain(|(digest, range, _)| {
+        let outer = format!("{}/", range.name);
+        let is_outer =
+            |(title, name): &(String, String)| *title == digest.title && name.starts_with(&outer);
+        !within.iter().any(is_outer)
+    });
     found.sort_by(|a, b| b.2.total_cmp(&a.2));
     found.truncate(MAX_ROWS);
     table
@@ -103,6 +113,15 @@ mod tests {
             "Report,Range,Instances,Outliers,Excess (ns),Of The Time (%),Med (ns),Max (ns)\n\
              a,jetwatch:infer,100,2,1500.0,15.0,5.0,800.0\n\
              a,jetwatch:decode,100,2,100.0,1.0,5.0,800.0\n"
+        );
+        digest.ranges = vec![
+            range("jetwatch/detect", 900.0),
+            range("jetwatch/detect/infer", 800.0),
+        ];
+        assert_eq!(
+            outliers(&[digest.clone()]).rows.len(),
+            1,
+            "one is in the other"
         );
         digest.ranges = (0..30).map(|at| range(&at.to_string(), 5_000.0)).collect();
         let table = outliers(&[digest]);

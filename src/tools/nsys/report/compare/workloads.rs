@@ -35,6 +35,15 @@ pub fn differences(digests: &[ReportSummary]) -> Option<String> {
     (!found.is_empty()).then(|| found.join("; "))
 }
 
+/// Whether all reports are of one configuration, as the processes of one benchmark are.
+#[must_use]
+pub fn is_one_configuration(digests: &[ReportSummary]) -> bool {
+    let mut hashes = digests.iter().map(|digest| &digest.workload.config);
+    let first = hashes.next();
+    let is_known = digests.len() < 2 || first.is_some_and(Option::is_some);
+    is_known && hashes.all(|hash| Some(hash) == first)
+}
+
 /// Whether two runs of jetwatch belong together: the same configuration, apart from the keys that a series varies.
 fn is_series(one: &Workload, other: &Workload) -> bool {
     // The hashes that other programs record are of something else.
@@ -204,6 +213,13 @@ mod tests {
         };
         let mut pair = [process("a", 7), process("b", 8)];
         assert!(differences(&pair).is_some());
+        assert!(is_one_configuration(&pair));
+        assert!(is_one_configuration(&[report("c")]));
+        assert!(
+            !is_one_configuration(&[report("c"), report("d")]),
+            "unknown"
+        );
+        assert!(!is_one_configuration(&[process("a", 1), report("c")]));
         for report in &mut pair {
             report.workload.settings = Some((String::new(), [].into()));
         }
