@@ -201,10 +201,13 @@ function timeline(plot) {
 
 page.append(make("h1", {}, "jetwatch report"));
 for (const warning of data.warnings) page.append(make("p", { class: "finding" }, warning));
+// Which report is the fastest stands before the details.
+const isFirst = (shown) => shown.name === "throughput";
+for (const shown of data.compared.filter(isFirst)) page.append(table(shown));
 if (data.reports.length > 1) {
   page.append(bars(data.reports), heatMap(data.reports));
 }
-for (const shown of data.compared) page.append(table(shown));
+for (const shown of data.compared) if (!isFirst(shown)) page.append(table(shown));
 for (const report of data.reports) {
   page.append(make("h2", {}, report.title), make("p", { class: "version" }, report.version));
   for (const finding of report.verdict || []) page.append(make("p", { class: "finding" }, finding));
