@@ -28,6 +28,15 @@ fn bench(setup: &Setup, words: &[&str]) -> (Option<i32>, String, String) {
     (output.status.code(), text, stderr(&output))
 }
 
+/// `jetwatch report` of a file or folder with the options `words`; returns stdout and stderr.
+fn report(words: &[&str], path: &Path) -> (String, String) {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_jetwatch"));
+    let output = finish(command.arg("report").args(words).arg(path));
+    let aside = stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "{aside}");
+    (String::from_utf8_lossy(&output.stdout).into_owned(), aside)
+}
+
 /// Key paths and values of a tree, one per line, numbers as `#`.
 fn layout(tree: &Value, path: &str, lines: &mut Vec<String>) {
     match tree {
@@ -229,7 +238,21 @@ fn a_sweep_runs_every_combination_and_goes_on_after_a_failure() {
         assert!(printed.contains(name), "{printed}");
         let result = json(&setup.path("out").join(name).join("benchmark.json"));
         assert_eq!(result["speed"]["frames"], 20, "{name}");
+        let varied = &result["meta"]["varied"];
+        let size = varied["batch_size"].as_str().expect("a value");
+        assert!(
+            name.starts_with(&format!("batch_size={size},")),
+            "{name}: {varied}"
+        );
     }
+    assert!(printed.contains("\nFastest: "), "{printed}");
+    // The points are compared without a warning, by what they vary.
+    let (text, aside) = report(&[], &setup.path("out"));
+    assert_eq!(aside, "");
+    assert!(
+        text.contains("Throughput: ") && text.contains("batch_size=2 detector.workers=1"),
+        "{text}"
+    );
 
     let scene = |frames: u32| format!("{}&frames={frames}", SCENE.trim_start_matches("uri: "));
     let sweep = format!("uri={},{}", scene(2), scene(30));
@@ -288,7 +311,19 @@ fn two_configurations_run_in_turns() {
         .lines()
         .filter_map(|line| line.split(',').next())
         .collect();
-    assert_eq!(order, ["a", "b", "b", "a", "a", "b"], "{aside}");
+    // The names of the files.
+    let (first, second) = ("jetwatch", "other");
+    assert_eq!(
+        order,
+        [first, second, second, first, first, second],
+        "{aside}"
+    );
+    assert!(
+        printed.contains("other runs at ") && printed.contains(" times the speed of jetwatch"),
+        "{printed}"
+    );
+    let result = json(&setup.path("out/other/run_1/benchmark.json"));
+    assert_eq!(result["meta"]["varied"]["config"], "other");
 }
 
 #[test]
@@ -345,6 +380,111 @@ fn bench_processes_have_own_folders_and_mean() {
         "{found} of {times:?}"
     );
     assert_eq!(mean["meta"]["args"]["num_processes"], 2);
+    let fps = ["proc_0_gpu_0", "proc_1_gpu_0"].map(|name| {
+        let result = json(&setup.path("out").join(name).join("benchmark.json"));
+        result["speed"]["fps"].as_f64().expect("a number")
+    });
+    let speed = &mean["speed"];
+    assert!(
+        (speed["fps_all_processes"].as_f64().expect("a number") - fps[0] - fps[1]).abs() < 1e-9,
+        "{speed}"
+    );
+    assert_eq!(speed["fps"].as_f64(), Some((fps[0] + fps[1]) / 2.0));
+    let (text, _) = report(&[], &setup.path("out"));
+    assert!(
+        text.contains("Load balance; frames/s of 2 processes: max/mean 1."),
+        "{text}"
+    );
+    let (text, _) = report(&[], &setup.path("out/benchmark_mean.json"));
+    assert!(text.contains("means of 2 processes"), "{text}");
+}
+
+#[test]
+fn report_explains_a_run_and_compares_two() {
+    let setup = setup();
+    let run = || {
+        let (code, printed, aside) = bench(&setup, &["--frames", "60", "--warmup", "2"]);
+        assert_eq!(code, Some(0), "{aside}");
+        assert!(printed.contains("95 % interval"), "{printed}");
+        json(&setup.path("out/benchmark.json"))
+    };
+    let first = run();
+    let speed = &first["speed"];
+    assert!(
+        speed["fps_standard_error"].as_f64() > Some(0.0) && speed["fps_blocks"].as_u64() > Some(2),
+        "{speed}"
+    );
+    assert!(speed["gpu_ms_per_frame"].is_null(), "{speed}");
+    assert!(
+        first["data"]["jetwatch"]["detect"]["gpu_time"].is_null(),
+        "nothing ran on a GPU"
+    );
+    let detect = &first["data"]["jetwatch"]["detect"];
+    assert_eq!(
+        detect["cpu_time_per_item_minus_warmup"],
+        detect["cpu_time_minus_warmup_per_item"]
+    );
+    let meta = &first["meta"];
+    assert!(meta["processor"]["threads"].as_u64() > Some(0), "{meta}");
+    assert_ne!(meta["machine_name"], "no Jetson");
+    let (text, aside) = report(&[], &setup.path("out/benchmark.json"));
+    assert_eq!(aside, "");
+    let fps = format!("{:.1}", speed["fps"].as_f64().expect("a number"));
+    assert!(
+        text.contains(" of the detectors' time\n") && text.contains(&fps),
+        "{text}"
+    );
+    // Another run, in which the network takes a thousand times as long.
+    let before = setup.path("before.json");
+    fs::write(&before, first.to_string()).expect("written");
+    let mut slower = run();
+    let described = &mut slower["data_stats_minus_warmup"]["jetwatch/detect"]["infer"]["cpu_time"];
+    let described = described.as_object_mut().expect("statistics");
+    for (key, value) in described
+        .iter_mut()
+        .filter(|(key, _)| *key != "total_items")
+    {
+        if let Some(number) = value.as_f64() {
+            *value = if key == "std" {
+                number.into()
+            } else {
+                (number * 1000.0).into()
+            };
+        }
+    }
+    let after = setup.path("after.json");
+    fs::write(&after, slower.to_string()).expect("written");
+    let (text, aside) = report(
+        &["--diff", "--format", "json", &before.display().to_string()],
+        &after,
+    );
+    assert_eq!(aside, "");
+    let found: Value = serde_json::from_str(&text).expect("JSON");
+    let rows = found["compared"]["diff"].as_array().expect("rows");
+    let infer = rows
+        .iter()
+        .find(|row| row["Range"] == "jetwatch/detect/infer")
+        .expect("infer");
+    assert_eq!(infer["Change"], "slower", "{infer}");
+    assert!(infer["Instances Before"].as_u64() > Some(40), "{infer}");
+}
+
+#[test]
+fn several_gpus_are_refused_without_them() {
+    if support::cuda::has_gpu() {
+        eprintln!("skipped: this machine has a GPU");
+        return;
+    }
+    let setup = setup();
+    let (code, printed, aside) = bench(&setup, &["--frames", "9", "--gpus", "2"]);
+    assert_eq!(code, Some(1), "{printed}");
+    assert!(
+        aside.contains(
+            "--gpus 2 needs 2 GPUs, and none was found; leave --gpus out, or use --processes 2"
+        ),
+        "{aside}"
+    );
+    assert!(!setup.path("out").exists(), "nothing ran");
 }
 
 #[test]

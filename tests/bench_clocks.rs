@@ -48,6 +48,27 @@ fn clocks_are_restored_at_end() {
         "{meta}"
     );
     assert!(meta["power_mode"].is_string(), "{meta}");
+    // The rail that feeds the module; its readings in the files do not change.
+    let energy = &meta["energy"];
+    assert_eq!(energy["measured"], serde_json::json!(["VDD_IN"]));
+    let rails = meta["before"]["rails"].as_array().expect("rails");
+    let feeding = rails
+        .iter()
+        .find(|rail| rail["name"] == "VDD_IN")
+        .expect("VDD_IN");
+    let product = |rail: &serde_json::Value| {
+        Some(rail["millivolts"].as_f64()? * rail["milliamperes"].as_f64()?)
+    };
+    let watts = product(feeding).expect("readings") / 1e6;
+    let (found, joules) = (energy["watts"].as_f64(), energy["joules"].as_f64());
+    assert!(
+        (found.expect("a power") / watts - 1.0).abs() < 0.01,
+        "{energy} of {watts} W"
+    );
+    assert_eq!(
+        result["speed"]["joules_per_frame"].as_f64(),
+        joules.map(|joules| joules / 5.0)
+    );
     let throttling = meta["throttling"].to_string();
     assert!(
         throttling.contains("VDD_CPU_GPU_CV draws more current"),

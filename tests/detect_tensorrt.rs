@@ -594,6 +594,19 @@ fn steps(setup: &Setup) -> Vec<(String, f64)> {
         let infer = stages.iter().find(|stage| stage["stage"] == "infer");
         let number = |key: &str| infer.and_then(|stage| stage[key].as_f64()).expect(key);
         let runs = find(&result["meta"], "detector").expect("what runs the network");
+        // Memory and time of the GPU are known where the network runs on it.
+        let is_on_gpu = runs.starts_with("tensorrt");
+        let memory = &result["meta"]["gpu_memory"];
+        assert_eq!(
+            memory["most_used_mib"].as_f64() > Some(0.0),
+            is_on_gpu,
+            "{memory}"
+        );
+        assert_eq!(result["speed"]["gpu_ms_per_frame"].is_number(), is_on_gpu);
+        assert_eq!(
+            result["data"]["jetwatch"]["gpu_time"].is_number(),
+            is_on_gpu
+        );
         (runs, number("items") / number("count"))
     };
     folders.iter().map(reported).collect()

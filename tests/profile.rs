@@ -136,11 +136,19 @@ fn run_is_profiled_and_report_fetched() {
 #[test]
 fn each_batch_size_has_own_report() {
     let bench = ProfileSetup::short();
-    assert_success(&finish(bench.command().args(["--batch-sizes", "1,4"])));
-    for size in [1, 4] {
-        let report = bench.report(&format!("out-batch{size}.nsys-rep"));
+    assert_success(&finish(bench.command().args(["--batch-sizes", "4,16"])));
+    let mut hashes = Vec::new();
+    for (name, size) in [("out-batch04", "4"), ("out-batch16", "16")] {
+        let report = bench.report(&format!("{name}.nsys-rep"));
         assert!(report.contains(&format!("--batch-size={size}")), "{report}");
+        let stats: serde_json::Value =
+            serde_json::from_str(&bench.report(&format!("{name}.stats.json"))).expect("JSON");
+        let notes = &stats["profile"];
+        assert_eq!(notes["varied"]["detector.batch_size"], size, "{notes}");
+        hashes.push((notes["base_hash"].clone(), notes["config_hash"].clone()));
     }
+    assert_eq!(hashes[0].0, hashes[1].0);
+    assert_ne!(hashes[0].1, hashes[1].1);
     let output = finish(bench.command().args(["--batch-sizes", "0"]));
     assert!(failure(&output, 2).contains("1..=64"));
 }
@@ -250,6 +258,25 @@ fn full_disk_and_hanging_nsys_are_reported() {
     let text = failure(&output, 1);
     assert!(
         text.contains("did not end on this machine within 2 s"),
+        "{text}"
+    );
+    assert!(bench.is_clean());
+}
+
+#[test]
+fn run_that_ends_before_the_recording_is_reported() {
+    let bench = ProfileSetup::short();
+    let mut command = bench.command();
+    command.args(["--frames", "30", "--warmup", "500ms"]);
+    let text = failure(&finish(command.env("NSYS_DOES", "delays")), 1);
+    assert!(
+        text.contains(
+            "the run of 30 frames ended before --warmup was over, for which nsys waits 1 s"
+        ),
+        "{text}"
+    );
+    assert!(
+        text.contains("leave --warmup out, or raise --frames"),
         "{text}"
     );
     assert!(bench.is_clean());

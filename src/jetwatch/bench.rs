@@ -86,6 +86,9 @@ pub(super) struct BenchArgs {
     /// Step of the ablation for this process, from 1.
     #[arg(long, hide = true, value_name = "N")]
     ablation_step: Option<usize>,
+    /// What the series of this process varies, with its value.
+    #[arg(long, hide = true, value_name = "KEY=VALUE")]
+    varied: Vec<String>,
     /// This process is one of several: end with its parent.
     #[arg(long, hide = true)]
     one_of_several: bool,
@@ -236,7 +239,8 @@ impl BenchArgs {
             config: self.config.clone(),
             source: self.source.clone(),
             model: self.model.clone(),
-            settings: self.settings()?,
+            settings: pairs("--set", &self.settings)?,
+            varied: pairs("--varied", &self.varied)?,
             part: self.only.map(PartArg::name),
             batches: self.batches,
             frames: self.frames,
@@ -255,17 +259,6 @@ impl BenchArgs {
             ablation_step: self.ablation_step,
             root: SysRoot::new(&self.root),
         })
-    }
-
-    /// What `--set` gives.
-    fn settings(&self) -> anyhow::Result<Vec<(String, String)>> {
-        let read = |text: &String| {
-            let (key, value) = text.split_once('=').with_context(|| {
-                format!("--set {text}: expected KEY=VALUE, such as detector.workers=2")
-            })?;
-            Ok((key.trim().to_owned(), value.trim().to_owned()))
-        };
-        self.settings.iter().map(read).collect()
     }
 
     /// This program again, for one run of a series that stops after `max_frames`.
@@ -302,6 +295,9 @@ impl BenchArgs {
         for (key, value) in child.settings {
             command.arg(format!("--set={key}={value}"));
         }
+        for (key, value) in child.varied {
+            command.arg(format!("--varied={key}={value}"));
+        }
         if let Some(step) = child.step {
             command.arg(format!("--ablation-step={}", step.number()));
         }
@@ -313,4 +309,15 @@ impl BenchArgs {
         }
         Ok(command)
     }
+}
+
+/// Keys and values that an option gives.
+fn pairs(option: &str, texts: &[String]) -> anyhow::Result<Vec<(String, String)>> {
+    let read = |text: &String| {
+        let (key, value) = text.split_once('=').with_context(|| {
+            format!("{option} {text}: expected KEY=VALUE, such as detector.workers=2")
+        })?;
+        Ok((key.trim().to_owned(), value.trim().to_owned()))
+    };
+    texts.iter().map(read).collect()
 }

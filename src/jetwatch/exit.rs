@@ -62,7 +62,10 @@ impl From<Exit> for ExitCode {
 
 /// Prints an error with its causes and selects the exit code.
 pub(super) fn report(error: &anyhow::Error) -> Exit {
-    eprintln!("{}", with_error_prefix(&format!("jetwatch: {error:#}")));
+    eprintln!(
+        "{}",
+        with_error_prefix(&format!("jetwatch: {}", with_causes(error)))
+    );
     if error.downcast_ref::<ConfigError>().is_some() {
         return Exit::Config;
     }
@@ -97,6 +100,18 @@ pub(super) fn report(error: &anyhow::Error) -> Exit {
     }
 }
 
+/// An error with its causes; a cause that the text above it already contains is not repeated.
+fn with_causes(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1) {
+        let cause = cause.to_string();
+        if !text.contains(&cause) {
+            text += &format!(": {cause}");
+        }
+    }
+    text
+}
+
 /// A panic is a bug: log thread and location, then abort so that systemd restarts the daemon.
 pub(super) fn abort_on_panic() {
     std::panic::set_hook(Box::new(|panic| {
@@ -115,4 +130,30 @@ pub(super) fn abort_on_panic() {
         eprintln!("{}", with_error_prefix(&format!("jetwatch: {text}")));
         std::process::abort();
     }));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use anyhow::Context;
+
+    use super::*;
+
+    #[test]
+    fn causes_are_printed_once() {
+        let missing = || io::Error::new(io::ErrorKind::NotFound, "no such file");
+        let named = ProfileError::Configuration {
+            path: "box.yaml".into(),
+            source: missing(),
+        };
+        assert_eq!(
+            with_causes(&named.into()),
+            "cannot read box.yaml: no such file; name the configuration with --config"
+        );
+        let outer = Err::<(), _>(missing())
+            .context("no result")
+            .expect_err("it failed");
+        assert_eq!(with_causes(&outer), "no result: no such file");
+    }
 }

@@ -1,20 +1,24 @@
 //! `jetwatch profile`: records the daemon with nsys, on this machine or over ssh, and reports on the profile.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
+use serde_json::{Map, Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use jetwatch_config::MAX_BATCH_SIZE;
+use jetwatch_files::{Sha256Digest, Sha256Hasher};
 use jetwatch_nsys::profile::nsys::Sampling;
 use jetwatch_nsys::profile::{
     CancelHandle, ConfigSource, Exporter, Host, ProfileError, ProfileRequest, ProfileResult,
     ProfileRunner, ProfileTarget, User,
 };
+use jetwatch_nsys::report::PROFILE_KEY;
 
 use super::report::{self, ReportArgs};
 use super::{Exit, parse_duration};
@@ -177,6 +181,7 @@ pub(super) fn run(args: &ProfileArgs) -> anyhow::Result<Exit> {
         }
         eprintln!("jetwatch: {}", describe(&host, files, &request));
         let result = runner.profile(&target, &request, &files.report, &files.stats, note)?;
+        add_notes(args, files)?;
         eprintln!("jetwatch: {}", summary(files, &result));
         status = status.max(result.status);
     }
@@ -243,10 +248,44 @@ fn profile_request(args: &ProfileArgs, batch_size: Option<u8>) -> ProfileRequest
     }
 }
 
-/// The files of each profile: `NAME`, or `NAME-batch4` with batch sizes.
+/// Adds to the daemon's numbers what the series of the profile varies, so that `jetwatch report` can compare its profiles.
+fn add_notes(args: &ProfileArgs, files: &OutputFiles) -> anyhow::Result<()> {
+    // A service writes no numbers.
+    if args.attach {
+        return Ok(());
+    }
+    let path = &files.stats;
+    let text = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let mut stats: Value = serde_json::from_slice(&text)
+        .with_context(|| format!("{} is not complete JSON", path.display()))?;
+    let config =
+        fs::read(&args.config).with_context(|| format!("cannot read {}", args.config.display()))?;
+    let base = Sha256Digest::of(&config).to_string();
+    let varied: Map<String, Value> = (files.batch_size.iter())
+        .map(|size| ("detector.batch_size".to_owned(), size.to_string().into()))
+        .collect();
+    let mut hash = Sha256Hasher::default();
+    hash.update(&config);
+    for (key, value) in &varied {
+        hash.update(format!("\0{key}={value}"));
+    }
+    stats[PROFILE_KEY] = json!({
+        "base_hash": base,
+        "config_hash": hash.finish().to_string(),
+        "varied": varied,
+    });
+    let text = serde_json::to_string_pretty(&stats).context("cannot write JSON")? + "\n";
+    jetwatch_files::write(path, text.as_bytes())
+        .with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// The files of each profile: `NAME`, or `NAME-batch04` with batch sizes, which have as many digits as the largest: then the names
+/// sort by size.
 fn files(args: &ProfileArgs) -> Vec<OutputFiles> {
+    let digits = |size: &u8| size.to_string().len();
+    let width = args.batch_sizes.iter().map(digits).max().unwrap_or(0);
     let for_size = |batch_size: Option<u8>| {
-        let end = batch_size.map_or_else(String::new, |size| format!("-batch{size}"));
+        let end = batch_size.map_or_else(String::new, |size| format!("-batch{size:0width$}"));
         let named = |extension: &str| with_suffix(&args.output, &format!("{end}.{extension}"));
         OutputFiles {
             batch_size,

@@ -1,6 +1,5 @@
 //! `jetwatch report`: tables, comparisons and plots of profiles and benchmarks. `jetwatch_nsys` computes them.
 
-use std::collections::HashSet;
 use std::fs;
 use std::io::{ErrorKind, IsTerminal, Write, stderr, stdout};
 use std::path::{Path, PathBuf};
@@ -15,7 +14,7 @@ use jetwatch_nsys::report::capture::{TimeWindow, parse_time};
 use jetwatch_nsys::report::table::Table;
 use jetwatch_nsys::report::{
     ALL_TABLES, Analysis, Plots, ReportError, ReportSummary, Request, VERDICT, analyze, compare,
-    page, table_names,
+    find_reports, page, table_names, titles,
 };
 
 use super::Exit;
@@ -27,7 +26,7 @@ const ROWS: usize = 50;
 #[derive(Debug, Args)]
 #[command(after_help = tables_help())]
 pub(super) struct ReportArgs {
-    /// Profiles of Nsight Systems (.nsys-rep, or exported as .sqlite) and benchmark.json files.
+    /// Profiles of Nsight Systems (.nsys-rep, or exported as .sqlite) and benchmark.json files, or folders with them.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Tables to print, or all of them.
@@ -103,10 +102,11 @@ fn tables_help() -> String {
 
 /// Reads all files, then writes the requested output.
 pub(super) fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
+    let files = find_reports(&args.files)?;
     ensure!(
-        !args.diff || args.files.len() == 2,
+        !args.diff || files.len() == 2,
         "--diff takes two files, the earlier and the later one; found {}",
-        args.files.len()
+        files.len()
     );
     let rows = if args.rows == 0 {
         usize::MAX
@@ -129,8 +129,8 @@ pub(super) fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
         },
         nsys: &args.nsys,
     };
-    let mut analyses = Vec::with_capacity(args.files.len());
-    for (file, title) in args.files.iter().zip(titles(&args.files)) {
+    let mut analyses = Vec::with_capacity(files.len());
+    for (file, title) in files.iter().zip(titles(&files)) {
         let bar = ProgressBar::new(&title);
         analyses.push(analyze(file, &title, &request, &|done, total| {
             bar.show(done, total)
@@ -141,7 +141,7 @@ pub(super) fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
         .iter()
         .map(|analysis| analysis.summary.clone())
         .collect();
-    let warnings = warnings(&summaries);
+    let warnings = warnings(args, &summaries);
     for warning in &warnings {
         eprintln!("jetwatch: warning: {warning}");
     }
@@ -158,54 +158,52 @@ pub(super) fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// File names, or full paths if two names are equal.
-fn titles(files: &[PathBuf]) -> Vec<String> {
-    let names = files.iter().map(|file| {
-        let name = file.file_name().unwrap_or(file.as_os_str());
-        name.to_string_lossy().into_owned()
+/// What limits the comparison of reports.
+fn warnings(args: &ReportArgs, summaries: &[ReportSummary]) -> Vec<String> {
+    let different = compare::differences(summaries).map(|difference| {
+        format!("different workloads, times are hardly comparable: {difference}")
     });
-    let names: Vec<String> = names.collect();
-    let distinct: HashSet<&String> = names.iter().collect();
-    if distinct.len() == names.len() {
-        names
-    } else {
-        files
-            .iter()
-            .map(|file| file.display().to_string())
-            .collect()
-    }
-}
-
-/// Why reports are not comparable, each compared with the first.
-fn warnings(summaries: &[ReportSummary]) -> Vec<String> {
-    let Some((first, others)) = summaries.split_first() else {
-        return Vec::new();
+    let unknown = match summaries {
+        [before, after] if args.diff => compare::unknown_intervals(before, after),
+        _ => None,
     };
-    let with_first = others
-        .iter()
-        .flat_map(|other| compare::differences(first, other));
-    with_first
-        .map(|difference| format!("different workloads, times are hardly comparable: {difference}"))
-        .collect()
+    different.into_iter().chain(unknown).collect()
 }
 
-/// Tables that compare reports.
+/// Tables of the throughput of all reports, and those that compare them.
 fn compared(args: &ReportArgs, summaries: &[ReportSummary]) -> Vec<Table> {
+    let mut tables = vec![compare::throughput(summaries)];
     match summaries {
+        [_] if !args.tables.is_empty() => return Vec::new(),
         [before, after] if args.diff => {
-            vec![
+            if let (Some(text), Some(table)) = (
+                compare::throughput_change(before, after),
+                tables.first_mut(),
+            ) {
+                table.title = format!("Throughput: {text}");
+            }
+            tables.extend([
                 compare::overview(summaries),
                 compare::diff(before, after),
                 compare::advice(before, after),
-            ]
+            ]);
         }
-        [_] => Vec::new(),
-        _ => vec![
-            compare::overview(summaries),
-            compare::ranges(summaries),
-            compare::outliers(summaries),
-        ],
+        _ => {
+            // Points of a sweep share no load.
+            if compare::is_one_configuration(summaries) {
+                tables.push(compare::balance(summaries));
+            }
+            if summaries.len() > 1 {
+                tables.extend([compare::overview(summaries), compare::ranges(summaries)]);
+                tables.push(compare::outliers(summaries));
+            }
+        }
     }
+    // Reports without frames, or of one process.
+    tables.retain(|table| {
+        !table.rows.is_empty() || !matches!(table.name, "throughput" | "balance" | "outliers")
+    });
+    tables
 }
 
 fn write_page(
@@ -242,10 +240,23 @@ fn to_text(
     rows: usize,
 ) -> String {
     let mut text = String::new();
+    let is_single = analyses.len() == 1;
+    let of_all = |text: &mut String| {
+        for mut table in compared {
+            table.truncate(rows);
+            text.push_str(&table.to_text());
+            text.push('\n');
+        }
+    };
+    let mut of_all = Some(of_all);
     let shows_each = !args.diff || !args.tables.is_empty();
     for analysis in analyses {
-        if analyses_need_heading(args) {
+        if !is_single || args.tables.is_empty() {
             text.push_str(&format!("== {} ({})\n\n", analysis.title, analysis.version));
+        }
+        // Frames per second stand before the details of the only report.
+        if let Some(of_all) = of_all.take_if(|_| is_single) {
+            of_all(&mut text);
         }
         let is_wanted = args.tables.is_empty()
             || args
@@ -269,16 +280,10 @@ fn to_text(
             text.push('\n');
         }
     }
-    for mut table in compared {
-        table.truncate(rows);
-        text.push_str(&table.to_text());
-        text.push('\n');
+    if let Some(of_all) = of_all {
+        of_all(&mut text);
     }
     text
-}
-
-fn analyses_need_heading(args: &ReportArgs) -> bool {
-    args.files.len() > 1 || args.tables.is_empty()
 }
 
 /// A single table is written without a title, for other programs; several have a line with report and name before each.

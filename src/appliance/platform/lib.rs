@@ -7,12 +7,14 @@
 //! be read are reported with their path.
 
 mod command;
+mod energy;
 mod error;
 mod l4t_release;
 mod machine;
 mod memory;
 mod power_modes;
 mod process;
+mod processor;
 mod sensors;
 mod sysroot;
 mod systemd_unit;
@@ -20,12 +22,14 @@ pub mod throttling;
 pub mod tune;
 mod video;
 
+pub use energy::{Energy, EnergyMeter};
 pub use error::PlatformError;
 pub use l4t_release::L4tRelease;
 pub use machine::{ComputeUnits, Family, Machine};
 pub use memory::Memory;
 pub use power_modes::{PowerMode, PowerModes};
 pub use process::{OpenFileOwners, Process, open_libraries};
+pub use processor::Processor;
 pub use sensors::{
     Cpu, CpuTicks, Engine, EngineKind, EventCounter, Rail, SensorSnapshot, Temperature, Throttle,
     Unreadable,

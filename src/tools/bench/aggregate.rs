@@ -1,4 +1,4 @@
-//! `benchmark_mean.json`: the mean of each number over several concurrent processes.
+//! `benchmark_mean.json`: the mean of each number over several concurrent processes, and their frames per second together.
 
 use serde_json::{Map, Value, json};
 
@@ -23,8 +23,52 @@ pub fn mean(documents: &[Value], meta: Value) -> Result<Value, BenchmarkError> {
         "mean_data": part("mean_data")?,
         "data_mean_all_procs": data,
         "data_stats_minus_warmup_mean_all_procs": part("data_stats_minus_warmup")?,
+        "speed": speeds(documents),
         "meta": meta,
     }))
+}
+
+/// Speeds of all processes: the mean of each number, and sums where processes add up.
+fn speeds(documents: &[Value]) -> Value {
+    let each: Vec<&Value> = documents.iter().map(|each| &each["speed"]).collect();
+    let numbers = |key: &str| {
+        each.iter()
+            .map(|speed| speed[key].as_f64())
+            .collect::<Option<Vec<f64>>>()
+    };
+    let sum = |key: &str| numbers(key).map(|numbers| numbers.iter().sum::<f64>());
+    let mut speed = Map::new();
+    for key in [
+        "fps",
+        "inference_fps",
+        "cpu_ms_per_frame",
+        "gpu_ms_per_frame",
+        "peak_rss_mib",
+    ] {
+        let mean = numbers(key).and_then(jetwatch_types::mean);
+        speed.insert(key.to_owned(), mean.into());
+    }
+    // The processes are measured independently of each other.
+    let squares =
+        numbers("fps_standard_error").map(|errors| errors.iter().map(|e| e * e).sum::<f64>());
+    let blocks = each.iter().map(|speed| speed["fps_blocks"].as_u64());
+    let blocks = blocks
+        .collect::<Option<Vec<u64>>>()
+        .and_then(|all| all.into_iter().min());
+    for (key, value) in [
+        ("processes", each.len().into()),
+        ("fps_all_processes", sum("fps").into()),
+        (
+            "fps_all_processes_standard_error",
+            squares.map(f64::sqrt).into(),
+        ),
+        ("fps_blocks", blocks.into()),
+        ("inference_fps_all_processes", sum("inference_fps").into()),
+        ("frames", sum("frames").into()),
+    ] {
+        speed.insert(key.to_owned(), value);
+    }
+    speed.into()
 }
 
 fn average(values: &[&Value]) -> Value {
@@ -66,6 +110,7 @@ mod tests {
                 "mean_data": { "jetwatch/detect": { "cpu_time": time } },
                 "data_stats_minus_warmup": { "jetwatch/detect": { "cpu_time": {
                     "mean": time, "throughput": { "unit": "batches_per_second", "percentile_68_range": [time, 2.0] } } } },
+                "speed": { "fps": time, "fps_standard_error": time, "fps_blocks": 7, "frames": 10 },
             })
         };
         let mut second = of(4.0);
@@ -83,6 +128,21 @@ mod tests {
             stats["throughput"]["percentile_68_range"],
             json!([3.0, 2.0])
         );
+        let speed = &joined["speed"];
+        assert_eq!(
+            (&speed["fps"], &speed["fps_all_processes"]),
+            (&json!(3.0), &json!(6.0))
+        );
+        // The root of 2² + 4².
+        assert_eq!(
+            speed["fps_all_processes_standard_error"],
+            json!(20.0_f64.sqrt())
+        );
+        assert_eq!(
+            (&speed["processes"], &speed["fps_blocks"]),
+            (&json!(2), &json!(7))
+        );
+        assert!(speed["inference_fps"].is_null(), "one of them is unknown");
         assert!(mean(&[json!({})], Value::Null).is_err());
         assert!(mean(&[], Value::Null).is_err());
     }

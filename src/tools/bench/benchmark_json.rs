@@ -1,9 +1,11 @@
 //! `benchmark.json` in the layout of CV-CUDA's benchmark script, with the keys of its older and of its newer versions.
 //!
 //! `data` nests the ranges of every batch. `mean_data` (older) and `data_stats_minus_warmup` (newer) have their statistics per
-//! level without the warm-up. `meta` has the conditions of the measurement. Times are in ms with four decimals. Two keys are additions: `ranges`
+//! level without the warm-up. `meta` has the conditions of the measurement. Times are in ms with four decimals. Additions: `ranges`
 //! has 99th percentiles, statistics with the warm-up, and throughput; every leaf has `busy_time`, the CPU time of its thread,
 //! next to `cpu_time`, the elapsed time.
+//!
+//! The keys of the GPU's times are absent where no stage ran on a GPU. They are not null: the script adds up whatever is there.
 
 use std::time::Duration;
 
@@ -11,6 +13,7 @@ use serde_json::{Map, Value, json};
 
 use jetwatch_telemetry::Stage;
 
+use super::throughput::Gpu;
 use super::{Batch, LevelStats, Statistics, Times, TraceStats};
 
 /// Name of the root range.
@@ -19,13 +22,14 @@ pub const ROOT: &str = "jetwatch";
 /// The whole document. `meta` is an object; the keys that the layout requires are added to it.
 #[must_use]
 pub fn document(stats: &TraceStats, meta: Value) -> Value {
+    let gpu = stats.gpu();
     let mut levels = Map::new();
     let (mut means, mut statistics) = (Map::new(), Map::new());
     let (mut totals, mut warmups) = (Map::new(), Map::new());
     for run in &stats.levels {
         let prefix = format!("{ROOT}/{}", run.level.name());
-        levels.insert(run.level.name().to_owned(), level(run));
-        let described = describe_batches(run.without_warmup());
+        levels.insert(run.level.name().to_owned(), level(run, gpu));
+        let described = describe_batches(run.without_warmup(), gpu);
         means.insert(prefix.clone(), means_of(&described));
         statistics.insert(prefix.clone(), described);
         totals.insert(prefix.clone(), run.batches.len().into());
@@ -67,11 +71,11 @@ fn root_range(stats: &TraceStats) -> Map<String, Value> {
         busy: batches().map(|batch| batch.times.busy).sum(),
         gpu: batches().map(|batch| batch.times.gpu).sum(),
     };
-    leaf(&times)
+    leaf(&times, stats.gpu())
 }
 
 /// One level: its batches by number, and their sums.
-fn level(run: &LevelStats) -> Value {
+fn level(run: &LevelStats, timed: Gpu) -> Value {
     let sum = |batches: &[Batch]| Times {
         items: items(batches),
         wall: batches.iter().map(|batch| batch.times.wall).sum(),
@@ -79,22 +83,23 @@ fn level(run: &LevelStats) -> Value {
         gpu: batches.iter().map(|batch| batch.times.gpu).sum(),
     };
     let (all, measured) = (sum(&run.batches), sum(run.without_warmup()));
-    let mut level = leaf(&all);
+    let mut level = leaf(&all, timed);
     let mut add = |key: &str, value: Value| level.insert(key.to_owned(), value);
-    add("cpu_time_minus_warmup", ms(measured.wall));
-    add("gpu_time_minus_warmup", ms(measured.gpu));
-    add(
-        "cpu_time_minus_warmup_per_item",
-        per_item(measured.wall, measured.items),
-    );
-    add(
-        "gpu_time_minus_warmup_per_item",
-        per_item(measured.gpu, measured.items),
-    );
+    let mut add_times = |name: &str, time: Duration| {
+        let of_item = per_item(time, measured.items);
+        add(&format!("{name}_minus_warmup"), ms(time));
+        add(&format!("{name}_minus_warmup_per_item"), of_item.clone());
+        // The name in the documentation of CV-CUDA, where its script writes the one above.
+        add(&format!("{name}_per_item_minus_warmup"), of_item);
+    };
+    add_times("cpu_time", measured.wall);
+    if timed == Gpu::Timed {
+        add_times("gpu_time", measured.gpu);
+    }
     add("total_items_minus_warmup", measured.items.into());
     add("total_items_warmup", (all.items - measured.items).into());
     for (number, batch) in run.batches.iter().enumerate() {
-        add(&format!("batch_{number}"), nested(batch).into());
+        add(&format!("batch_{number}"), nested(batch, timed).into());
     }
     level.into()
 }
@@ -104,42 +109,44 @@ fn items(batches: &[Batch]) -> usize {
 }
 
 /// A batch with its stages; work on the GPU is inside the range of the network.
-fn nested(batch: &Batch) -> Map<String, Value> {
-    let mut tree = leaf(&batch.times);
+fn nested(batch: &Batch, timed: Gpu) -> Map<String, Value> {
+    let mut tree = leaf(&batch.times, timed);
     let (gpu, cpu): (Vec<Stage>, Vec<Stage>) =
         Stage::ALL.into_iter().partition(|stage| stage.is_on_gpu());
     let times = |stage: &Stage| batch.stages.get(&(*stage as usize));
     for stage in &cpu {
         let Some(found) = times(stage) else { continue };
-        let mut range = leaf(found);
+        let mut range = leaf(found, timed);
         if *stage == Stage::Infer {
             let inside = gpu.iter().filter_map(|stage| Some((stage, times(stage)?)));
-            range
-                .extend(inside.map(|(stage, times)| (stage.name().to_owned(), leaf(times).into())));
+            range.extend(
+                inside.map(|(stage, times)| (stage.name().to_owned(), leaf(times, timed).into())),
+            );
         }
         tree.insert(stage.name().to_owned(), range.into());
     }
     tree
 }
 
-fn leaf(times: &Times) -> Map<String, Value> {
-    let pairs = [
+fn leaf(times: &Times, timed: Gpu) -> Map<String, Value> {
+    let mut pairs = vec![
         ("cpu_time", ms(times.wall)),
-        ("gpu_time", ms(times.gpu)),
         ("busy_time", ms(times.busy)),
         ("cpu_time_per_item", per_item(times.wall, times.items)),
-        ("gpu_time_per_item", per_item(times.gpu, times.items)),
         ("total_items", times.items.into()),
     ];
-    pairs
-        .map(|(key, value)| (key.to_owned(), value))
-        .into_iter()
-        .collect()
+    if timed == Gpu::Timed {
+        pairs.push(("gpu_time", ms(times.gpu)));
+        pairs.push(("gpu_time_per_item", per_item(times.gpu, times.items)));
+    }
+    let pairs = pairs.into_iter();
+    pairs.map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
 /// The union of the trees of all batches; the statistics of a number are over the batches that have it.
-fn describe_batches(batches: &[Batch]) -> Value {
-    let trees: Vec<Value> = batches.iter().map(|batch| nested(batch).into()).collect();
+fn describe_batches(batches: &[Batch], timed: Gpu) -> Value {
+    let nested = batches.iter().map(|batch| nested(batch, timed).into());
+    let trees: Vec<Value> = nested.collect();
     describe(&trees.iter().collect::<Vec<_>>())
 }
 

@@ -11,11 +11,13 @@ mod ablation;
 mod ablation_run;
 mod aggregate;
 mod benchmark_json;
+mod best_point;
 mod compare;
 mod cores;
 mod detector_only;
 mod error;
 mod execution_mode;
+mod file_labels;
 mod in_flight;
 mod layers;
 mod options;
@@ -27,6 +29,7 @@ mod statistics;
 mod sweep;
 mod system_info;
 mod table;
+mod throughput;
 mod trace_stats;
 
 pub use ablation::{

@@ -60,6 +60,9 @@ pub struct BenchOptions {
     pub keeps_ranges: bool,
     /// Number of the step of the ablation that this process runs, from 1.
     pub ablation_step: Option<usize>,
+    /// What the series that this run belongs to varies, with the values of this run, for the result's metadata: keys of the
+    /// configuration, or `config` with the file.
+    pub varied: Vec<(String, String)>,
     /// Root of the system's files.
     pub root: SysRoot,
 }

@@ -12,6 +12,7 @@ use jetwatch_config::{Broker, Config, TlsConfig};
 use jetwatch_pipeline::{Options, Pipeline};
 use jetwatch_source::SourceError;
 use jetwatch_telemetry::{Level, StopToken, Trace, process_usage};
+use jetwatch_types::Rate;
 
 use super::ablation_run::StepRun;
 use super::system_info::SystemObserver;
@@ -21,10 +22,16 @@ use super::{AblationStep, BenchOptions, BenchStage, RunLimit, TraceStats, bench_
 pub(super) const FILE: &str = "benchmark.json";
 
 /// The speeds of a run.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Speed {
     /// Frames per second, end to end.
     pub fps: f64,
+    /// Standard error of it, from the times of consecutive batches; `None` where fewer than three were measured or recorded.
+    #[serde(default)]
+    pub fps_standard_error: Option<f64>,
+    /// Number of blocks of batches behind the standard error.
+    #[serde(default)]
+    pub fps_blocks: Option<usize>,
     /// Frames per second of the networks without the rest of the pipeline; `None` where none ran.
     pub inference_fps: Option<f64>,
     /// Frames, warm-up included.
@@ -33,8 +40,35 @@ pub struct Speed {
     pub batches: Option<u64>,
     /// CPU time of the whole process per frame, in ms.
     pub cpu_ms_per_frame: f64,
+    /// Time of the GPU per frame, in ms; `None` where no GPU was timed.
+    #[serde(default)]
+    pub gpu_ms_per_frame: Option<f64>,
+    /// Energy per frame, in joules, warm-up included; `None` where the machine does not measure it.
+    #[serde(default)]
+    pub joules_per_frame: Option<f64>,
     /// Highest resident memory, in MiB.
     pub peak_rss_mib: f64,
+}
+
+impl Speed {
+    /// The 95 % confidence interval of the frames per second, within this run; `None` where it is unknown.
+    #[must_use]
+    pub fn fps_interval(&self) -> Option<(f64, f64)> {
+        let rate = Rate {
+            per_second: self.fps,
+            standard_error: self.fps_standard_error?,
+            blocks: self.fps_blocks.filter(|blocks| *blocks > 1)?,
+        };
+        Some(rate.interval_95())
+    }
+
+    /// Takes the energy that `meta` holds.
+    fn set_energy(&mut self, meta: &Value) {
+        let joules = meta["energy"]["joules"].as_f64();
+        self.joules_per_frame = joules
+            .filter(|_| self.frames > 0)
+            .map(|joules| joules / self.frames as f64);
+    }
 }
 
 /// One run.
@@ -154,7 +188,7 @@ fn run_pipeline(
     };
     let runs = pipeline.detector_description().to_owned();
     started(&pipeline)?;
-    let observer = SystemObserver::start(root);
+    let observer = SystemObserver::start(root, Some(&runs));
     let outcome = pipeline.wait();
     let meta = observer.finish(args, Some(&runs));
     if let Some(failure) = outcome.failure {
@@ -168,10 +202,11 @@ fn run_pipeline(
         fps: report.fps,
         inference_fps: Some(report.inference_fps),
         frames: report.sources.iter().map(|source| source.detected).sum(),
-        batches: None,
         cpu_ms_per_frame: report.cpu_ms_per_frame,
         peak_rss_mib: report.peak_rss_mib,
+        ..Speed::default()
     };
+    speed.set_energy(&meta);
     let mut result = match trace {
         Some(trace) => {
             let measured = TraceStats::new(&trace.drain(), warmup, config.detector.batch_size)?;
@@ -198,7 +233,7 @@ fn run_stage(
     let size = config.detector.batch_size;
     let batches = args.batches.map(|batches| batches * size as u64);
     let budget = RunLimit::new(args.max_frames().or(batches), args.duration, stop);
-    let observer = SystemObserver::start(&args.root);
+    let observer = SystemObserver::start(&args.root, None);
     let cpu = process_usage().cpu;
     let preload = usize::from(args.preload);
     let factory = jetwatch_traffic::synthetic_factory();
@@ -208,19 +243,22 @@ fn run_stage(
     let entries = trace.drain();
     let measured = TraceStats::new(&entries, usize::try_from(args.warmup)?, size)?;
     let mut speed = Speed {
-        fps: 0.0,
-        inference_fps: None,
         frames,
-        batches: None,
         cpu_ms_per_frame: cpu.as_secs_f64() * 1e3 / frames.max(1) as f64,
         peak_rss_mib: process_usage().peak_rss_bytes as f64 / f64::from(1 << 20),
+        ..Speed::default()
     };
+    speed.set_energy(&meta);
     set_speeds(&mut speed, &measured, config);
     Ok((document(&measured, meta), speed, false))
 }
 
 fn set_speeds(speed: &mut Speed, stats: &TraceStats, config: &Config) {
     speed.fps = stats.fps();
+    let rate = stats.rate();
+    speed.fps_standard_error = rate.map(|rate| speed.fps * rate.standard_error / rate.per_second);
+    speed.fps_blocks = rate.map(|rate| rate.blocks);
+    speed.gpu_ms_per_frame = stats.gpu_ms_per_frame();
     speed.inference_fps = stats.inference_fps(config.detector.workers);
     let detect = stats.level(Level::Detect);
     speed.batches = detect.map(|level| level.batches.len() as u64);

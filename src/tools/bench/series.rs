@@ -16,10 +16,12 @@ use serde_json::{Value, json};
 
 use jetwatch_telemetry::StopToken;
 
-use super::cores::{allowed_cores, shares};
+use super::cores::{allowed_cores, check_gpus, gpu_count, shares};
+use super::file_labels::file_labels;
 use super::run::{FILE, Speed, write};
 use super::{
-    AblationStep, BenchOptions, Comparison, Noise, Statistics, ablation_run, cartesian, mean, table,
+    AblationStep, BenchOptions, Comparison, Noise, Statistics, ablation_run, best_point, cartesian,
+    mean, table,
 };
 
 /// Interval at which the processes are polled.
@@ -38,6 +40,8 @@ struct Point {
     name: String,
     config: Option<PathBuf>,
     settings: Vec<(String, String)>,
+    /// What differs between the points, with this one's values.
+    varied: Vec<(String, String)>,
     /// The step of the ablation, if it is one.
     step: Option<AblationStep>,
 }
@@ -46,10 +50,12 @@ struct Point {
 #[derive(Serialize)]
 pub(super) struct PointResult {
     pub(super) name: String,
-    settings: Vec<String>,
+    pub(super) settings: Vec<String>,
     pub(super) runs: Vec<RunResult>,
     /// Frames per second of the runs without an error.
     pub(super) fps: Option<Statistics>,
+    /// 95 % confidence interval of their mean: from run to run, or within the only run.
+    pub(super) fps_interval_95: Option<(f64, f64)>,
     pub(super) inference_fps: Option<Statistics>,
     pub(super) warnings: Vec<String>,
 }
@@ -57,11 +63,17 @@ pub(super) struct PointResult {
 /// Result of one run of one point.
 #[derive(Serialize)]
 pub(super) struct RunResult {
-    round: u32,
+    pub(super) round: u32,
     pub(super) folder: PathBuf,
     /// Frames per second, summed over the processes.
     pub(super) fps: Option<f64>,
-    inference_fps: Option<f64>,
+    pub(super) inference_fps: Option<f64>,
+    /// Standard error of `fps`, from the times of batches in this run.
+    pub(super) fps_standard_error: Option<f64>,
+    /// Number of blocks of batches behind it.
+    pub(super) fps_blocks: Option<usize>,
+    /// Time of the GPU for a frame, in ms, mean over the processes.
+    pub(super) gpu_ms_per_frame: Option<f64>,
     /// Description of the detector.
     pub(super) detector: Option<String>,
     pub(super) error: Option<String>,
@@ -74,6 +86,8 @@ pub struct ChildRun<'a> {
     pub config: Option<&'a Path>,
     /// Keys of the configuration and their values.
     pub settings: &'a [(String, String)],
+    /// What the series varies, with the values of this run.
+    pub varied: &'a [(String, String)],
     /// The step of the ablation that it runs.
     pub step: Option<AblationStep>,
     /// The CPU cores that it may use; empty: all.
@@ -112,23 +126,30 @@ impl<'a> RunPlan<'a> {
     /// A configuration or `--sweep` is wrong, or the steps of an ablation cannot run.
     pub fn new(args: &'a BenchOptions, warn: &dyn Fn(&str)) -> anyhow::Result<Option<Self>> {
         let settings = args.settings.as_slice();
+        check_gpus(args.gpus, &gpu_count)?;
         let point = |name: &str, config: &Option<PathBuf>, more: &[(String, String)]| Point {
             name: name.to_owned(),
             config: config.clone(),
             settings: [settings, more].concat(),
+            varied: more.to_vec(),
             step: None,
         };
         let of_step = |step: AblationStep| Point {
             step: Some(step),
+            varied: vec![("ablation_step".to_owned(), step.name().to_owned())],
             ..point(step.name(), &args.config, &[])
         };
-        let mut points: Vec<Point> = match &args.compare {
-            Some(_) => vec![
-                point("a", &args.config, &[]),
-                point("b", &args.compare, &[]),
-            ],
-            None if args.ablation => AblationStep::ALL.map(of_step).into(),
-            None => cartesian(&args.axes()?)?
+        let of_file = |name: &str, config: &Option<PathBuf>| Point {
+            varied: vec![("config".to_owned(), name.to_owned())],
+            ..point(name, config, &[])
+        };
+        let mut points: Vec<Point> = match (&args.config, &args.compare) {
+            (first, Some(second)) => {
+                let names = file_labels([first.as_deref().unwrap_or(Path::new("")), second]);
+                vec![of_file(&names[0], first), of_file(&names[1], &args.compare)]
+            }
+            (_, None) if args.ablation => AblationStep::ALL.map(of_step).into(),
+            (_, None) => cartesian(&args.axes()?)?
                 .iter()
                 .map(|more| point(&folder_name(more), &args.config, more))
                 .collect(),
@@ -199,10 +220,11 @@ impl<'a> RunPlan<'a> {
         let path = self.args.output.join("series.json");
         write(&path, &document)?;
         let mut table = table::of_series(&results);
-        if let (Some(comparison), Some(other)) = (&comparison, &self.args.compare) {
-            let first = self.args.config.as_deref().unwrap_or(Path::new("a"));
-            let (first, second) = (first.display().to_string(), other.display().to_string());
-            table += &format!("\n{}", comparison.describe(&first, &second));
+        match (&comparison, self.points.as_slice()) {
+            (Some(comparison), [first, second]) => {
+                table += &format!("\n{}", comparison.describe(&first.name, &second.name));
+            }
+            _ => table.extend(best_point::describe(&results).map(|text| format!("\n{text}"))),
         }
         let runs = || results.iter().flat_map(|point| &point.runs);
         let (all, failed) = (
@@ -277,10 +299,17 @@ impl<'a> RunPlan<'a> {
         let sum = |number: &dyn Fn(&Speed) -> Option<f64>| -> Option<f64> {
             speeds.as_ref().ok()?.iter().map(number).sum()
         };
+        // Processes are measured independently of each other.
+        let squares = sum(&|speed| Some(speed.fps_standard_error?.powi(2)));
+        let processes = speeds.as_ref().map_or(1, |speeds| speeds.len().max(1));
+        let all = speeds.iter().flatten();
         RunResult {
             round,
             fps: sum(&|speed| Some(speed.fps)),
             inference_fps: sum(&|speed| speed.inference_fps),
+            fps_standard_error: squares.map(f64::sqrt),
+            fps_blocks: all.filter_map(|speed| speed.fps_blocks).min(),
+            gpu_ms_per_frame: sum(&|speed| speed.gpu_ms_per_frame).map(|ms| ms / processes as f64),
             detector,
             error: speeds.as_ref().err().map(|error| format!("{error:#}")),
             folder,
@@ -312,6 +341,7 @@ impl<'a> RunPlan<'a> {
                 let mut command = command(&ChildRun {
                     config: point.config.as_deref(),
                     settings: &point.settings,
+                    varied: &point.varied,
                     step: point.step,
                     cores: match count {
                         1 if is_on_one_core => cores[place].get(..1).unwrap_or_default(),
@@ -412,6 +442,7 @@ fn summarize((point, runs): (&Point, Vec<RunResult>)) -> PointResult {
             .map(|(key, value)| format!("{key}={value}"))
             .collect(),
         warnings: Noise::detect(&fps).iter().map(Noise::describe).collect(),
+        fps_interval_95: best_point::interval(&runs),
         fps: Statistics::from_values(&fps),
         inference_fps: Statistics::from_values(&inference),
         runs,

@@ -3,14 +3,17 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
+use jetwatch_detect::engines;
 use jetwatch_files::Sha256Hasher;
 use jetwatch_platform::throttling::Throttling;
-use jetwatch_platform::{Machine, PowerModes, SensorSnapshot, SysRoot, open_libraries};
+use jetwatch_platform::{
+    EnergyMeter, Machine, PowerModes, Processor, SensorSnapshot, SysRoot, open_libraries,
+};
 use jetwatch_telemetry::StopToken;
 
 use super::BenchOptions;
@@ -35,33 +38,73 @@ pub(super) struct SystemObserver {
     machine: Machine,
     before: SensorSnapshot,
     started_at: SystemTime,
-    throttling: Arc<Mutex<BTreeSet<String>>>,
+    clock: Instant,
+    seen: Arc<Mutex<Seen>>,
     stop: StopToken,
     thread: Option<JoinHandle<()>>,
 }
 
+/// What was read so far.
+#[derive(Default)]
+struct Seen {
+    throttling: BTreeSet<String>,
+    energy: EnergyMeter,
+    /// Most memory in use on the GPU, and all of it, in bytes.
+    gpu_memory: Option<(usize, usize)>,
+}
+
+impl Seen {
+    /// Memory of the GPU in use, by all processes.
+    fn read_gpu(&mut self, device: &engines::Device) {
+        if let Ok(memory) = device.memory() {
+            let used = memory.total.saturating_sub(memory.free);
+            let most = self.gpu_memory.map_or(used, |(most, _)| most.max(used));
+            self.gpu_memory = Some((most, memory.total));
+        }
+    }
+}
+
 impl SystemObserver {
-    /// Starts the thread that reads the sensors.
-    pub(super) fn start(root: &SysRoot) -> Self {
+    /// Starts the thread that reads the sensors; `runs` describes the detector, where one runs.
+    pub(super) fn start(root: &SysRoot, runs: Option<&str>) -> Self {
         let machine = Machine::find(root);
+        let clock = Instant::now();
         let before = SensorSnapshot::read(root, &machine);
-        let throttling: Arc<Mutex<BTreeSet<String>>> =
-            Arc::new(Mutex::new(before.throttled().into_iter().collect()));
-        let stop = StopToken::default();
-        let (looked, kept, stopped) = (root.clone(), Arc::clone(&throttling), stop.clone());
+        let mut seen = Seen {
+            throttling: before.throttled().into_iter().collect(),
+            ..Seen::default()
+        };
+        seen.energy.read(root, &before.rails, clock.elapsed());
+        let (seen, stop) = (Arc::new(Mutex::new(seen)), StopToken::default());
+        let (looked, kept, stopped) = (root.clone(), Arc::clone(&seen), stop.clone());
         let known = machine.clone();
+        // The context exists where the network runs on the GPU; elsewhere it would cost memory and time.
+        let is_on_gpu =
+            runs.is_some_and(|runs| runs.starts_with("tensorrt") || runs.ends_with("(cuda)"));
         let thread = thread::Builder::new()
             .name("observe".to_owned())
             .spawn(move || {
+                let device = is_on_gpu.then(engines::device).and_then(Result::ok);
+                let read_gpu = || {
+                    device
+                        .iter()
+                        .for_each(|device| kept.lock().read_gpu(device))
+                };
                 let mut throttling = Throttling::default();
+                read_gpu();
                 while !stopped.wait(SAMPLE_INTERVAL) {
                     let readings = SensorSnapshot::read(&looked, &known);
+                    let at = clock.elapsed();
                     let begun = throttling
                         .update(&readings)
                         .into_iter()
                         .filter(|change| change.began);
                     let causes = begun.map(|change| change.cause.to_string());
-                    kept.lock().extend(causes);
+                    let mut seen = kept.lock();
+                    seen.throttling.extend(causes);
+                    seen.energy.read(&looked, &readings.rails, at);
+                    drop(seen);
+                    read_gpu();
                 }
             });
         Self {
@@ -69,7 +112,8 @@ impl SystemObserver {
             machine,
             before,
             started_at: SystemTime::now(),
-            throttling,
+            clock,
+            seen,
             stop,
             thread: thread.ok(),
         }
@@ -84,7 +128,11 @@ impl SystemObserver {
             let _ = thread.join();
         }
         let after = SensorSnapshot::read(&self.root, &self.machine);
-        let mut throttled = self.throttling.lock().clone();
+        let length = self.clock.elapsed();
+        let mut seen = std::mem::take(&mut *self.seen.lock());
+        seen.energy.read(&self.root, &after.rails, length);
+        let energy = seen.energy.finish(length);
+        let mut throttled = seen.throttling;
         throttled.extend(after.throttled());
         let events = after.events_since(&self.before);
         throttled.extend(
@@ -97,16 +145,28 @@ impl SystemObserver {
             let known = modes.as_ref().and_then(|modes| modes.by_id(id));
             known.map_or_else(|| id.to_string(), ToString::to_string)
         });
+        let processor = Processor::find(&self.root);
+        let machine_name = match self.machine.is_jetson() {
+            true => self.machine.describe(),
+            false => processor.describe(),
+        };
+        let mib = |bytes: usize| bytes as f64 / f64::from(1 << 20);
+        let gpu_memory = seen
+            .gpu_memory
+            .map(|(used, total)| json!({ "most_used_mib": mib(used), "total_mib": mib(total) }));
         let system = rustix::system::uname();
         let words = |seconds: SystemTime| jiff::Timestamp::try_from(seconds).map(|t| t.to_string());
         json!({
             "started_at": words(self.started_at).ok(),
             "machine": self.machine,
-            "machine_name": self.machine.describe(),
+            "machine_name": machine_name,
+            "processor": processor,
             "processors": thread::available_parallelism().map(usize::from).ok(),
             "power_mode": mode,
             "clocks_maximized": args.maximize_clocks,
             "throttling": throttled,
+            "energy": energy,
+            "gpu_memory": gpu_memory,
             "before": self.before,
             "after": after,
             "versions": {
@@ -116,7 +176,10 @@ impl SystemObserver {
                 "libraries": libraries(),
             },
             "config": args.config,
-            "config_hash": hash(args),
+            "config_hash": hash(args, |_| true),
+            // Of what the runs of a series have in common.
+            "base_hash": hash(args, |key| args.varied.iter().all(|(varied, _)| varied != key)),
+            "varied": Value::Object(args.varied.iter().map(|(key, value)| (key.clone(), value.as_str().into())).collect()),
             "settings": settings.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>(),
             "args": {
                 "batches": args.batches,
@@ -142,8 +205,9 @@ fn libraries() -> Vec<String> {
     names.filter(known).map(str::to_owned).collect()
 }
 
-/// SHA-256 of the configuration: of the file, or of the arguments that replace it, and of the keys set on the command line.
-fn hash(args: &BenchOptions) -> String {
+/// SHA-256 of the configuration: of the file, or of the arguments that replace it, and of those keys set on the command line that
+/// `counts` chooses.
+fn hash(args: &BenchOptions, counts: impl Fn(&str) -> bool) -> String {
     let mut hash = Sha256Hasher::default();
     match &args.config {
         // The file was read before; if it was deleted since, only the arguments below are hashed.
@@ -155,7 +219,7 @@ fn hash(args: &BenchOptions) -> String {
             }
         }
     }
-    for (key, value) in &args.settings {
+    for (key, value) in args.settings.iter().filter(|(key, _)| counts(key)) {
         hash.update(format!("\0{key}={value}"));
     }
     hash.finish().to_string()

@@ -79,6 +79,11 @@ fn indented(name: &str) -> String {
     }
 }
 
+/// A further number with its unit, where it is known.
+fn more(number: Option<f64>, unit: &str) -> String {
+    number.map_or_else(String::new, |number| format!(", {number:.2} {unit}"))
+}
+
 fn add_speeds(speed: &Speed, lines: &mut Vec<String>) {
     let inference = speed.inference_fps.map_or_else(String::new, |fps| {
         format!(", network alone {fps:.1} frames/s")
@@ -86,17 +91,38 @@ fn add_speeds(speed: &Speed, lines: &mut Vec<String>) {
     let batches = speed
         .batches
         .map_or_else(String::new, |batches| format!(" in {batches} batches"));
-    lines.push(format!("End to end {:.1} frames/s{inference}", speed.fps));
+    let interval = match (speed.fps_interval(), speed.batches) {
+        (Some((from, to)), _) => format!(" (95 % interval {from:.1} to {to:.1})"),
+        (None, Some(_)) => " (interval unknown: fewer than three batches)".to_owned(),
+        // Without single ranges there is nothing to estimate it from.
+        (None, None) => String::new(),
+    };
     lines.push(format!(
-        "           {} frames{batches}, {:.2} ms CPU per frame, {:.0} MiB",
-        speed.frames, speed.cpu_ms_per_frame, speed.peak_rss_mib
+        "End to end {:.1} frames/s{interval}{inference}",
+        speed.fps
+    ));
+    lines.push(format!(
+        "           {} frames{batches}, {:.2} ms CPU per frame{}{}, {:.0} MiB",
+        speed.frames,
+        speed.cpu_ms_per_frame,
+        more(speed.gpu_ms_per_frame, "ms GPU per frame"),
+        more(speed.joules_per_frame, "J per frame"),
+        speed.peak_rss_mib
     ));
 }
 
 /// A row for each point: medians over its rounds.
 pub(super) fn of_series(results: &[PointResult]) -> String {
     let mut columns = vec![("point", Align::Left)];
-    let numbers = ["runs", "frames/s", "from to", "network alone"];
+    let numbers = [
+        "runs",
+        "frames/s",
+        "from to",
+        "95 % interval",
+        "ms/frame",
+        "GPU ms/frame",
+        "network alone",
+    ];
     columns.extend(numbers.map(|heading| (heading, Align::Right)));
     let mut table = TextTable::new(&columns);
     for point in results {
@@ -117,6 +143,12 @@ pub(super) fn of_series(results: &[PointResult]) -> String {
             fps.count.to_string(),
             format!("{:.1}", fps.median),
             format!("{:.1} to {:.1}", fps.min, fps.max),
+            point
+                .fps_interval_95
+                .map_or("-".to_owned(), |(from, to)| format!("{from:.1} to {to:.1}")),
+            format!("{:.2}", 1e3 / fps.median),
+            jetwatch_types::mean(point.runs.iter().filter_map(|run| run.gpu_ms_per_frame))
+                .map_or("-".to_owned(), |ms| format!("{ms:.2}")),
             inference,
         ]);
     }
@@ -152,6 +184,10 @@ fn detectors(results: &[PointResult]) -> BTreeMap<&str, Vec<&str>> {
     }
     detectors
 }
+
+/// Explanation of the columns of an ablation with several rounds.
+const GAINED: &str = "gained: each round's speed divided by that of the step before in the same round, median over the rounds; \
+    frames/s: median over all rounds. On a machine with other load the two can disagree.";
 
 /// A row for each step: its speed, its gain over the step before, and its longest stages.
 pub(super) fn of_ablation(steps: &[Gain]) -> String {
@@ -201,6 +237,12 @@ pub(super) fn of_ablation(steps: &[Gain]) -> String {
         if step.gain.as_ref().filter(noisy).is_some() {
             lines.push("  the difference from the step before is within the noise".to_owned());
         }
+    }
+    if steps
+        .iter()
+        .any(|step| step.fps.as_ref().is_some_and(|fps| fps.count > 1))
+    {
+        lines.push(GAINED.to_owned());
     }
     lines.join("\n")
 }

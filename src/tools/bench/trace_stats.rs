@@ -82,6 +82,9 @@ impl TraceStats {
                 };
                 batch.add(stage, times(entry));
             }
+            for batch in batches.values_mut() {
+                batch.limit_items();
+            }
             if !batches.is_empty() {
                 levels.push(LevelStats {
                     level,
@@ -206,6 +209,14 @@ fn times(entry: &Entry) -> Times {
 impl Batch {
     fn ended(&self) -> Duration {
         self.started + self.times.wall
+    }
+
+    /// Counts a frame once for each stage: a stage may have several ranges for the same frames, as where the worker scales
+    /// them before it writes their tensors.
+    fn limit_items(&mut self) {
+        for times in self.stages.values_mut() {
+            times.items = times.items.min(self.times.items);
+        }
     }
 
     fn add(&mut self, stage: Stage, times: Times) {
@@ -423,6 +434,27 @@ mod tests {
         }
         assert!((infer.cpu_time_per_item.median - 3.0).abs() < 1e-9);
         assert!(rows[3].minus_warmup.gpu_time.is_none());
+    }
+
+    #[test]
+    fn frames_in_two_ranges_of_a_stage_are_counted_once() {
+        let mut all = Vec::new();
+        for batch in 0..3_u32 {
+            for (stage, ms) in [
+                (Some(Stage::Tensor), 5),
+                (Some(Stage::Tensor), 3),
+                (None, 9),
+            ] {
+                all.push(entry(Level::Detect, batch.into(), stage, batch * 10, ms));
+            }
+        }
+        let rows = TraceStats::new(&all, 0, 2).expect("three batches").rows();
+        let tensor = &rows[1].with_warmup;
+        assert_eq!((tensor.batches, tensor.items), (3, 6));
+        assert!(
+            (tensor.cpu_time_per_item.mean - 4.0).abs() < 1e-9,
+            "{tensor:?}"
+        );
     }
 
     #[test]

@@ -186,7 +186,8 @@ pub enum ProfileError {
     },
     /// The daemon failed, or nsys before it.
     #[error(
-        "the daemon, or nsys around it, failed on {place} (exit status {status}); output:\n{log}"
+        "the daemon, or nsys around it, failed on {place} (exit status {status}); output:{}",
+        output(log)
     )]
     Daemon {
         /// The target.
@@ -197,7 +198,10 @@ pub enum ProfileError {
         log: String,
     },
     /// nsys failed.
-    #[error("nsys {what} failed on {place} (exit status {status}); output:\n{log}")]
+    #[error(
+        "nsys {what} wrote no report on {place} (exit status {status}); output:{}",
+        output(log)
+    )]
     Nsys {
         /// The target.
         place: String,
@@ -207,6 +211,19 @@ pub enum ProfileError {
         status: u8,
         /// Output of the program.
         log: String,
+    },
+    /// The daemon ended before nsys began to record.
+    #[error(
+        "nothing was recorded on {place}: the run of {frames} frames ended before --warmup was over, for which nsys waits {warmup_s} s \
+         (whole seconds); leave --warmup out, or raise --frames"
+    )]
+    EndedBeforeRecording {
+        /// The target.
+        place: String,
+        /// The frames of the run.
+        frames: u64,
+        /// Time before the recording.
+        warmup_s: u64,
     },
     /// The profile did not end in time.
     #[error(
@@ -253,4 +270,34 @@ pub enum ProfileError {
         /// The output of nsys.
         output: String,
     },
+}
+
+/// The output of programs below a line, or that there was none.
+fn output(log: &str) -> String {
+    if log.trim().is_empty() {
+        " none".to_owned()
+    } else {
+        format!("\n{log}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_output_is_stated() {
+        let error = |log: &str| ProfileError::Nsys {
+            place: "here".to_owned(),
+            what: "profile",
+            status: 134,
+            log: log.to_owned(),
+        };
+        let text = "nsys profile wrote no report on here (exit status 134); output:";
+        assert_eq!(error("").to_string(), format!("{text} none"));
+        assert_eq!(
+            error("  core dumped").to_string(),
+            format!("{text}\n  core dumped")
+        );
+    }
 }

@@ -267,6 +267,20 @@ impl ProfileRunner {
                     status: ended.status,
                 });
             }
+            // The daemon wrote its numbers at its end, and nsys recorded nothing.
+            if let Some(frames) = request.frames
+                && has_stats
+                && ended.status == 0
+                && !ended.is_disk_full()
+                && !ended.is_nsys_bug()
+                && !request.warmup.is_zero()
+            {
+                return Err(ProfileError::EndedBeforeRecording {
+                    place: self.place.to_string(),
+                    frames,
+                    warmup_s: whole_seconds(request.warmup),
+                });
+            }
             failures += 1;
             if !ended.is_nsys_bug() || failures == MAX_NSYS_FAILURES {
                 // The daemon succeeded, so nsys caused the failure.
@@ -374,14 +388,9 @@ impl ProfileRunner {
     /// The error for a missing report.
     fn failure(&self, ended: Ended, what: &'static str) -> ProfileError {
         let place = self.place.to_string();
-        let Ended {
-            status,
-            log,
-            free_mib,
-        } = ended;
-        if free_mib.is_some_and(|free| free < DISK_FULL_MIB)
-            || log.contains("No space left on device")
-        {
+        let is_disk_full = ended.is_disk_full();
+        let Ended { status, log, .. } = ended;
+        if is_disk_full {
             return ProfileError::DiskFull {
                 place,
                 folder: self.host_info.folder.clone(),
@@ -410,6 +419,12 @@ struct Ended {
 }
 
 impl Ended {
+    /// Whether a full disk is why it failed.
+    fn is_disk_full(&self) -> bool {
+        self.free_mib.is_some_and(|free| free < DISK_FULL_MIB)
+            || self.log.contains("No space left on device")
+    }
+
     /// Whether nsys reports an internal exception: sometimes its own processes cannot connect to each other at the start.
     fn is_nsys_bug(&self) -> bool {
         self.log.contains("QuadDCommon::") && self.log.contains("Dynamic exception type")

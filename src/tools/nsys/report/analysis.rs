@@ -85,12 +85,13 @@ pub fn analyze(
         Input::Benchmark { bytes } => {
             let benchmark = Benchmark::parse(path, &bytes)?;
             let mut tables = vec![benchmark.table()];
+            let version = benchmark.version();
             let findings = benchmark.findings();
             tables.extend(findings.filter(|all| !all.is_empty()).map(advice_table));
             let words = |all: &[super::advice::Finding]| all.iter().map(|f| f.to_text()).collect();
             Ok(Analysis {
                 title: title.to_owned(),
-                version: "benchmark.json".to_owned(),
+                version,
                 tables,
                 verdict: findings.map(words),
                 summary: benchmark.summary(title),
@@ -103,7 +104,9 @@ pub fn analyze(
         } => {
             // Errors contain the path of the given file, not of the temporary export.
             let export = Export::open(&exported, path)?;
-            analyze_export(&export, title, request, progress)
+            let mut analysis = analyze_export(&export, title, request, progress)?;
+            analysis.summary.add_profile_notes(path);
+            Ok(analysis)
         }
     }
 }

@@ -2,16 +2,23 @@
 //!
 //! Older ones have `data`, `mean_data` and `meta`: nested ranges with `cpu_time` and `gpu_time` in milliseconds. Newer ones
 //! have `data_stats_minus_warmup`: the same with `mean`, `median` and so on for each time. Both are read; ranges are named
-//! by their path.
+//! by their path. `batches` takes the times of single batches from `data`, `shares` the verdict, `work` frames
+//! per second and the workload.
+
+mod batches;
+mod shares;
+mod work;
 
 use std::path::Path;
 
 use serde_json::{Map, Value};
 
+use jetwatch_types::{mean, standard_deviation};
+
+use self::batches::Level;
 use super::ReportError;
 use super::advice::{Finding, advise};
-use super::metrics::CaptureMetrics;
-use super::summary::{RangeSummary, ReportSummary, Workload};
+use super::summary::{Load, Outliers, RangeSummary, ReportSummary, Throughput, Workload, outliers};
 use super::table::{Cell, Table, ns, unitless};
 
 /// Milliseconds to ns.
@@ -21,6 +28,9 @@ const MS: f64 = 1e6;
 #[derive(Debug)]
 pub(super) struct Benchmark {
     ranges: Vec<TimedRange>,
+    throughput: Option<Throughput>,
+    /// Number of processes whose means it holds; `None`: it is of one.
+    processes: Option<u64>,
     workload: Workload,
     /// Findings of the verdict's rules for its run; `None` if another program wrote it.
     findings: Option<Vec<Finding>>,
@@ -35,6 +45,9 @@ struct TimedRange {
     cpu_per_item: Option<f64>,
     gpu_per_item: Option<f64>,
     items: Option<f64>,
+    /// Most items of a batch.
+    most_items: Option<f64>,
+    outliers: Outliers,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -67,9 +80,15 @@ impl Benchmark {
             .into_iter()
             .find(|set| object.contains_key(*set))
             .ok_or_else(|| {
+                if object.contains_key("points") {
+                    return wrong(
+                        "it lists the runs of a series: give the folder that holds it, to compare them"
+                            .to_owned(),
+                    );
+                }
                 if object.contains_key("ablation") {
                     return wrong(
-                        "it compares the steps of an ablation, each of which has a folder next to it: give the benchmark.json in a step's folder"
+                        "it compares the steps of an ablation: give the folder that holds it, to compare them, or the benchmark.json of a step"
                             .to_owned(),
                     );
                 }
@@ -103,23 +122,34 @@ impl Benchmark {
             .get("meta")
             .and_then(Value::as_object)
             .unwrap_or(&empty);
-        let text = |name: &str| {
-            meta.get(name).map(|value| {
-                value
-                    .as_str()
-                    .map_or_else(|| value.to_string(), ToOwned::to_owned)
-            })
-        };
+        let data = object.get("data").and_then(Value::as_object);
+        let levels = batches::levels(data.unwrap_or(&empty), meta);
+        for range in &mut ranges {
+            range.add_single_times(&levels);
+        }
+        let is_mean =
+            ["mean_all_batches", "data_mean_all_procs"].map(|key| object.contains_key(key));
+        let processes = is_mean.contains(&true).then(|| {
+            let args = meta.get("args");
+            let number = |name: &str| args.and_then(|args| args[name].as_u64()).unwrap_or(1);
+            number("num_processes") * number("num_gpus")
+        });
+        let shares = shares::shares(&ranges);
+        let is_on_gpu = ranges.iter().any(|range| range.gpu.mean.is_some());
+        let run = object.get("run");
+        // Without a run, as of a part alone, the shares are all that is known.
+        let findings = (run.is_some() || !shares.is_empty()).then(|| {
+            let metrics = shares::metrics(run.unwrap_or(&Value::Null), &shares);
+            let first = shares::finding(&shares, is_on_gpu);
+            let rules = run.map_or_else(Vec::new, |_| advise(&metrics));
+            first.into_iter().chain(rules).collect()
+        });
         Ok(Self {
-            workload: Workload {
-                batch_size: meta.get("batch_size").and_then(Value::as_u64),
-                config: text("config_hash").or_else(|| text("measured_by")),
-                ..Workload::default()
-            },
+            throughput: work::throughput(object, &levels, &ranges),
+            workload: work::workload(meta, &ranges),
             ranges,
-            findings: object
-                .get("run")
-                .map(|run| advise(&CaptureMetrics::from_run(run))),
+            processes,
+            findings,
         })
     }
 
@@ -132,7 +162,8 @@ impl Benchmark {
     pub(super) fn table(&self) -> Table {
         let columns = [
             unitless("Range"),
-            unitless("Items"),
+            unitless("Items Per Batch"),
+            unitless("Batches"),
             ns("CPU Avg"),
             ns("CPU Med"),
             ns("CPU Min"),
@@ -152,7 +183,8 @@ impl Benchmark {
         table.rows.extend(self.ranges.iter().map(|timed| {
             vec![
                 timed.path.as_str().into(),
-                timed.items.map(|items| items as i64).into(),
+                timed.items.into(),
+                timed.cpu.count.map(|count| count as i64).into(),
                 ns(timed.cpu.mean),
                 ns(timed.cpu.median),
                 ns(timed.cpu.min),
@@ -167,29 +199,48 @@ impl Benchmark {
         table
     }
 
+    /// Program that wrote it, and what its numbers are.
+    pub(super) fn version(&self) -> String {
+        match self.processes {
+            Some(processes) => format!("benchmark_mean.json, means of {processes} processes"),
+            None => "benchmark.json".to_owned(),
+        }
+    }
+
     /// Summary for comparisons.
     pub(super) fn summary(self, title: &str) -> ReportSummary {
+        let version = self.version();
         let ranges = self.ranges.into_iter().map(|timed| {
             let cpu_ns = timed.cpu.mean.unwrap_or(0.0) * MS;
-            let count = timed.cpu.count.map_or(1, |count| count as u64);
+            let count = timed.cpu.count.map(|count| count as u64);
             RangeSummary {
                 name: timed.path,
                 count,
                 cpu_ns,
-                cpu_deviation_ns: timed.cpu.deviation.unwrap_or(0.0) * MS,
-                cpu_total_ns: cpu_ns * count as f64,
+                cpu_deviation_ns: timed.cpu.deviation.map(|ms| ms * MS),
+                cpu_total_ns: cpu_ns * count.unwrap_or(1) as f64,
                 median_ns: timed.cpu.median.unwrap_or(0.0) * MS,
                 max_ns: timed.cpu.max.unwrap_or(0.0) * MS,
-                outliers: 0,
-                // CV-CUDA writes zero for a range without GPU work.
-                gpu_ns: timed.gpu.mean.filter(|ms| *ms > 0.0).map(|ms| ms * MS),
+                outliers: timed.outliers.count,
+                outlier_excess_ns: timed.outliers.excess,
+                gpu_ns: timed.gpu.mean.map(|ms| ms * MS),
             }
         });
+        let fps = self.throughput.as_ref().map(|found| found.fps);
+        // The means of several processes are not a part next to them.
+        let is_one = self.processes.is_none();
         ReportSummary {
             title: title.to_owned(),
-            version: "benchmark.json".to_owned(),
+            version,
             span_ns: None,
             gpu_busy: None,
+            loads: (fps.into_iter().filter(|_| is_one))
+                .map(|fps| Load {
+                    fps: Some(fps),
+                    ..Load::default()
+                })
+                .collect(),
+            throughput: self.throughput,
             ranges: ranges.collect(),
             workload: self.workload,
             rules: self
@@ -202,13 +253,39 @@ impl Benchmark {
     }
 }
 
+impl TimedRange {
+    /// Takes statistics that are missing from the times of single batches.
+    fn add_single_times(&mut self, levels: &[Level]) {
+        let times = levels.iter().find_map(|level| {
+            let below = self.path.strip_prefix(level.path.as_str())?;
+            level.times.get(below.trim_start_matches('/'))
+        });
+        let Some(times) = times.filter(|times| !times.is_empty()) else {
+            return;
+        };
+        let mut ns: Vec<i64> = times.iter().map(|ms| (ms * MS) as i64).collect();
+        self.outliers = outliers(&mut ns);
+        if let Some(mean) = mean(times.iter().copied()) {
+            let deviation = standard_deviation(times, mean, 1);
+            let known = &mut self.cpu;
+            known.deviation = known.deviation.or((times.len() > 1).then_some(deviation));
+            known.count = known.count.or(Some(times.len() as f64));
+            known.min = known.min.or(times.iter().copied().reduce(f64::min));
+            known.max = known.max.or(times.iter().copied().reduce(f64::max));
+        }
+    }
+}
+
 /// Every object with a time is a range. The error names a time that is not a number.
 fn walk(tree: &Map<String, Value>, path: &str, ranges: &mut Vec<TimedRange>) -> Result<(), String> {
     if tree.contains_key("cpu_time") || tree.contains_key("gpu_time") {
-        let number = |names: &[&str]| {
-            let found = names.iter().find_map(|name| tree.get(*name));
-            found.and_then(|value| statistics(value)?.mean)
+        // In the script's spelling, in that of its documentation, and of a batch.
+        let per_item = |time: &str| {
+            ["minus_warmup_per_item", "per_item_minus_warmup", "per_item"]
+                .map(|end| format!("{time}_{end}"))
         };
+        let number = |name: &str| tree.get(name).and_then(|value| statistics(value)?.mean);
+        let first = |names: [String; 3]| names.iter().find_map(|name| number(name));
         let time = |name: &str| match tree.get(name) {
             None | Some(Value::Null) => Ok(Statistics::default()),
             Some(value) => statistics(value)
@@ -217,10 +294,18 @@ fn walk(tree: &Map<String, Value>, path: &str, ranges: &mut Vec<TimedRange>) -> 
         ranges.push(TimedRange {
             path: path.to_owned(),
             cpu: time("cpu_time")?,
-            gpu: time("gpu_time")?,
-            cpu_per_item: number(&["cpu_time_minus_warmup_per_item", "cpu_time_per_item"]),
-            gpu_per_item: number(&["gpu_time_minus_warmup_per_item", "gpu_time_per_item"]),
-            items: number(&["total_items_minus_warmup", "total_items"]),
+            // Zero stands where nothing ran on a GPU, or none was measured.
+            gpu: Some(time("gpu_time")?)
+                .filter(|gpu| gpu.mean.is_some_and(|mean| mean > 0.0))
+                .unwrap_or_default(),
+            cpu_per_item: first(per_item("cpu_time")),
+            gpu_per_item: first(per_item("gpu_time")).filter(|ms| *ms > 0.0),
+            items: number("total_items_minus_warmup").or_else(|| number("total_items")),
+            most_items: tree.get("total_items").and_then(|items| {
+                let items = statistics(items)?;
+                items.max.or(items.mean)
+            }),
+            outliers: Outliers::default(),
         });
     }
     for (name, value) in tree {
@@ -263,7 +348,8 @@ fn statistics(value: &Value) -> Option<Statistics> {
                 min: number("min"),
                 max: number("max"),
                 deviation: number("std"),
-                count: number("count"),
+                // The newer script counts the values as items.
+                count: number("count").or_else(|| number("total_items")),
             })
         }
         Value::Null | Value::Bool(_) | Value::String(_) => None,
@@ -319,7 +405,7 @@ mod tests {
         let range = &found.ranges[0];
         assert_eq!(
             (range.count, range.max_ns, range.cpu_deviation_ns),
-            (10, 6.0e6, 0.5e6)
+            (Some(10), 6.0e6, Some(0.5e6))
         );
     }
 

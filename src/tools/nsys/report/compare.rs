@@ -1,17 +1,25 @@
 //! Several reports next to each other: which is fastest, where each spends its time, what changed from one to another.
 
+mod balance;
+mod outliers;
+mod throughput;
+mod workloads;
+
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::summary::{RangeSummary, ReportSummary};
 use super::table::{Cell, Column, Table, Unit, ns, percent, unitless};
 
+pub use self::balance::balance;
+pub use self::outliers::outliers;
+pub use self::throughput::{change as throughput_change, throughput};
+pub use self::workloads::{differences, is_one_configuration};
+
 /// A difference below this share is no change.
 const MIN_CHANGE: f64 = 0.01;
 /// A difference counts from this multiple of its standard error on.
 const SIGNIFICANCE: f64 = 3.0;
-/// Two reports with less than this share of their kernels in common ran different networks.
-const MIN_COMMON_KERNELS: f64 = 0.5;
 
 /// Ranges against reports: mean times on the CPU and on the GPU, and the report in which each is fastest.
 #[must_use]
@@ -26,7 +34,13 @@ pub fn ranges(digests: &[ReportSummary]) -> Table {
         }
     }
     columns.extend([unitless("Fastest"), percent("Slowest Over Fastest")]);
-    let mut table = Table::new("ranges", "Ranges by report: mean times", &columns);
+    // A batch of one frame takes less time than one of eight, and is not faster for that.
+    let is_alike = have_equal_batches(digests);
+    let title = match is_alike {
+        true => "Ranges by report: mean times",
+        false => "Ranges by report: mean times of batches, which differ in size",
+    };
+    let mut table = Table::new("ranges", title, &columns);
     for name in names(digests) {
         let found: Vec<Option<&RangeSummary>> =
             digests.iter().map(|digest| digest.range(name)).collect();
@@ -40,7 +54,7 @@ pub fn ranges(digests: &[ReportSummary]) -> Table {
             .filter_map(|(digest, range)| Some((digest.title.as_str(), (*range)?.cpu_ns)))
             .collect();
         times.sort_by(|a, b| a.1.total_cmp(&b.1));
-        let is_shared = times.len() > 1;
+        let is_shared = times.len() > 1 && is_alike;
         let fastest = times.first().filter(|_| is_shared);
         row.push(fastest.map(|(title, _)| *title).into());
         let over = match (times.first(), times.last()) {
@@ -51,6 +65,15 @@ pub fn ranges(digests: &[ReportSummary]) -> Table {
         table.rows.push(row);
     }
     table
+}
+
+/// Whether all reports whose batch size is known have the same.
+fn have_equal_batches(digests: &[ReportSummary]) -> bool {
+    let mut sizes = digests
+        .iter()
+        .filter_map(|digest| digest.workload.batch_size);
+    let first = sizes.next();
+    sizes.all(|size| Some(size) == first)
 }
 
 /// Names of all ranges, those of the first report first.
@@ -77,6 +100,7 @@ pub fn overview(digests: &[ReportSummary]) -> Table {
     let mut table = Table::new("reports", "Reports", &columns);
     let by_range = ranges(digests);
     let fastest = by_range.columns.len() - 2;
+    let is_alike = have_equal_batches(digests);
     table.rows.extend(digests.iter().map(|digest| {
         let wins = by_range
             .rows
@@ -92,47 +116,12 @@ pub fn overview(digests: &[ReportSummary]) -> Table {
             digest.version.as_str().into(),
             digest.span_ns.into(),
             digest.gpu_busy.map(|busy| busy * 100.0).into(),
-            (wins as u64).into(),
+            is_alike.then_some(wins as u64).into(),
             most.map(|range| range.name.as_str()).into(),
-            most.map(|range| range.cpu_total_ns).into(),
-        ]
-    }));
-    table
-}
-
-/// Ranges with instances far above their usual time, by report.
-#[must_use]
-pub fn outliers(digests: &[ReportSummary]) -> Table {
-    let columns = [
-        unitless("Report"),
-        unitless("Range"),
-        unitless("Instances"),
-        unitless("Outliers"),
-        ns("Med"),
-        ns("Max"),
-        unitless("Max Over Med"),
-    ];
-    let mut table = Table::new(
-        "outliers",
-        "Outliers: instances far above the usual time",
-        &columns,
-    );
-    let mut found: Vec<(&ReportSummary, &RangeSummary)> = digests
-        .iter()
-        .flat_map(|digest| digest.ranges.iter().map(move |range| (digest, range)))
-        .filter(|(_, range)| range.outliers > 0)
-        .collect();
-    let over = |range: &RangeSummary| range.max_ns / range.median_ns.max(1.0);
-    found.sort_by(|a, b| over(b.1).total_cmp(&over(a.1)));
-    table.rows.extend(found.into_iter().map(|(digest, range)| {
-        vec![
-            digest.title.as_str().into(),
-            range.name.as_str().into(),
-            range.count.into(),
-            range.outliers.into(),
-            range.median_ns.into(),
-            range.max_ns.into(),
-            over(range).into(),
+            // A mean is no total.
+            most.filter(|range| range.count.is_some())
+                .map(|range| range.cpu_total_ns)
+                .into(),
         ]
     }));
     table
@@ -145,6 +134,7 @@ pub fn diff(before: &ReportSummary, after: &ReportSummary) -> Table {
         unitless("Range"),
         unitless("Change"),
         percent("CPU Change"),
+        percent("±"),
         ns("CPU Before"),
         ns("CPU After"),
         percent("GPU Change"),
@@ -164,11 +154,16 @@ pub fn diff(before: &ReportSummary, after: &ReportSummary) -> Table {
             let gpu = |range: Option<&RangeSummary>| range.and_then(|range| range.gpu_ns);
             let weight =
                 |range: Option<&RangeSummary>| range.map_or(0.0, |range| range.cpu_total_ns);
-            let count = |range: Option<&RangeSummary>| range.map(|range| range.count);
+            let count = |range: Option<&RangeSummary>| range.and_then(|range| range.count);
+            let margin = old.zip(new).and_then(|(old, new)| {
+                let error = standard_error(old, new)?;
+                (old.cpu_ns > 0.0).then(|| SIGNIFICANCE * error * 100.0 / old.cpu_ns)
+            });
             let row = vec![
                 name.into(),
                 change(old, new).into(),
                 ratio(cpu(old), cpu(new)).into(),
+                margin.into(),
                 cpu(old).into(),
                 cpu(new).into(),
                 ratio(gpu(old), gpu(new)).into(),
@@ -215,91 +210,49 @@ fn ratio(old: Option<f64>, new: Option<f64>) -> Option<f64> {
     Some((new? / old - 1.0) * 100.0)
 }
 
-/// The change as one word: only significant changes count.
+/// Standard error of the difference of two mean times; `None` where one of them is unknown.
+fn standard_error(old: &RangeSummary, new: &RangeSummary) -> Option<f64> {
+    let square = |range: &RangeSummary| {
+        let count = range.count.filter(|count| *count > 1)?;
+        Some(range.cpu_deviation_ns?.powi(2) / count as f64)
+    };
+    Some((square(old)? + square(new)?).sqrt())
+}
+
+/// The change in a word: only significant changes count. Without the times of single instances the significance is unknown,
+/// which is added.
 fn change(old: Option<&RangeSummary>, new: Option<&RangeSummary>) -> &'static str {
     let (Some(old), Some(new)) = (old, new) else {
         return if old.is_some() { "gone" } else { "new" };
     };
-    let error = |range: &RangeSummary| range.cpu_deviation_ns.powi(2) / range.count.max(1) as f64;
     let difference = new.cpu_ns - old.cpu_ns;
-    let chance = SIGNIFICANCE * (error(old) + error(new)).sqrt();
-    if difference.abs() <= chance.max(old.cpu_ns * MIN_CHANGE) {
-        "same"
-    } else if difference > 0.0 {
-        "slower"
-    } else {
-        "faster"
+    let is_small = |bound: f64| difference.abs() <= bound.max(old.cpu_ns * MIN_CHANGE);
+    match standard_error(old, new) {
+        Some(error) if is_small(SIGNIFICANCE * error) => "same",
+        Some(_) if difference > 0.0 => "slower",
+        Some(_) => "faster",
+        None if is_small(0.0) => "same (interval unknown)",
+        None if difference > 0.0 => "slower (interval unknown)",
+        None => "faster (interval unknown)",
     }
 }
 
-/// Why two reports are not comparable, as sentences; empty if they are.
+/// Which of the two reports lack the times of single instances, so that the significance of changes is unknown; `None` if
+/// neither does.
 #[must_use]
-pub fn differences(one: &ReportSummary, other: &ReportSummary) -> Vec<String> {
-    let mut found = Vec::new();
-    let names = [&one.title, &other.title];
-    let (a, b) = (&one.workload, &other.workload);
-    if a.batch_size != b.batch_size && a.batch_size.is_some() && b.batch_size.is_some() {
-        let size = |size: Option<u64>| size.unwrap_or(0);
-        found.push(format!(
-            "batches: up to {} frames in {}, up to {} in {}",
-            size(a.batch_size),
-            names[0],
-            size(b.batch_size),
-            names[1]
-        ));
-    }
-    if a.sources != b.sources {
-        found.push(format!(
-            "sources: {} in {}, {} in {}",
-            listed(&a.sources),
-            names[0],
-            listed(&b.sources),
-            names[1]
-        ));
-    }
-    let union = a.kernels.union(&b.kernels).count();
-    let shared = a.kernels.intersection(&b.kernels).count();
-    // A report without kernels was made without a GPU, or without tracing it: which says nothing about the network.
-    let both_have = !a.kernels.is_empty() && !b.kernels.is_empty();
-    if both_have && (shared as f64) < MIN_COMMON_KERNELS * union as f64 {
-        found.push(format!(
-            "networks: {} kernels in {}, {} in {}, {shared} in both",
-            a.kernels.len(),
-            names[0],
-            b.kernels.len(),
-            names[1]
-        ));
-    }
-    if let (Some(a), Some(b)) = (&a.config, &b.config)
-        && a != b
-    {
-        found.push(format!(
-            "configurations: {a} in {}, {b} in {}",
-            names[0], names[1]
-        ));
-    }
-    let has_shared_range = one
-        .ranges
-        .iter()
-        .any(|range| other.range(&range.name).is_some());
-    if !has_shared_range {
-        found.push(format!(
-            "{} and {} have no range in common",
-            names[0], names[1]
-        ));
-    }
-    found
-}
-
-fn listed(names: &BTreeSet<String>) -> String {
-    if names.is_empty() {
-        return "none".to_owned();
-    }
-    names
-        .iter()
-        .map(String::as_str)
-        .collect::<Vec<_>>()
-        .join(", ")
+pub fn unknown_intervals(before: &ReportSummary, after: &ReportSummary) -> Option<String> {
+    let lacks = |digest: &&ReportSummary| {
+        let mut ranges = digest.ranges.iter();
+        !digest.ranges.is_empty() && ranges.all(|range| range.cpu_deviation_ns.is_none())
+    };
+    let names = [before, after].into_iter().filter(lacks);
+    let names: Vec<&str> = names.map(|digest| digest.title.as_str()).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "{} has means without the times of single batches: whether these changes stand out of the noise is unknown",
+            names.join(" and ")
+        )
+    })
 }
 
 #[cfg(test)]
@@ -309,14 +262,14 @@ mod tests {
     fn range(name: &str, count: u64, cpu_ns: f64, gpu_ns: Option<f64>) -> RangeSummary {
         RangeSummary {
             name: name.to_owned(),
-            count,
+            count: Some(count),
             cpu_ns,
-            cpu_deviation_ns: cpu_ns / 10.0,
+            cpu_deviation_ns: Some(cpu_ns / 10.0),
             cpu_total_ns: cpu_ns * count as f64,
             median_ns: cpu_ns,
             max_ns: cpu_ns * 9.0,
-            outliers: u64::from(name == "infer"),
             gpu_ns,
+            ..RangeSummary::default()
         }
     }
 
@@ -344,7 +297,7 @@ mod tests {
                 range("publish", 1, 9.0, None),
             ],
         );
-        let digests = [a, b];
+        let mut digests = [a, b];
         assert_eq!(
             ranges(&digests).to_csv(),
             "Range,CPU a (ns),GPU a (ns),CPU b (ns),GPU b (ns),Fastest,Slowest Over Fastest (%)\n\
@@ -352,15 +305,18 @@ mod tests {
              track,50.0,None,None,None,None,None\n\
              publish,None,None,9.0,None,None,None\n"
         );
-        let overview = overview(&digests).to_csv();
+        let overview = super::overview(&digests).to_csv();
         assert!(
             overview.ends_with("a,,None,None,0,infer,20000.0\nb,,None,None,1,infer,10000.0\n"),
             "{overview}"
         );
-        let outliers = outliers(&digests).to_csv();
+        // With batches of different sizes none is the fastest.
+        digests[0].workload.batch_size = Some(1);
+        digests[1].workload.batch_size = Some(8);
+        let table = ranges(&digests).to_csv();
         assert!(
-            outliers.ends_with("a,infer,100,1,200.0,1800.0,9.0\nb,infer,100,1,100.0,900.0,9.0\n"),
-            "{outliers}"
+            table.contains("infer,200.0,150.0,100.0,80.0,None,None\n"),
+            "{table}"
         );
     }
 
@@ -398,9 +354,11 @@ mod tests {
             expected.map(|(name, word)| (name.into(), word.into()))
         );
         assert_eq!(
-            (&rows[0][2], &rows[0][5]),
+            (&rows[0][2], &rows[0][6]),
             (&Cell::Decimal(-25.0), &Cell::Decimal(-50.0))
         );
+        // Three times the root of 2² + 1.5², of 200.
+        assert_eq!(rows[0][3], Cell::Decimal(3.75));
     }
 
     #[test]
@@ -416,26 +374,24 @@ mod tests {
     }
 
     #[test]
-    fn different_workloads_are_reported() {
-        let mut one = digest("a", vec![range("infer", 1, 1.0, None)]);
-        one.workload.sources.insert("source-cam".to_owned());
-        one.workload.batch_size = Some(1);
-        one.workload.kernels = ["k1", "k2"].map(str::to_owned).into();
-        assert_eq!(differences(&one, &one), Vec::<String>::new());
-        let mut other = one.clone();
-        other.title = "b".to_owned();
-        other.workload.batch_size = Some(4);
-        other.workload.sources.clear();
-        other.workload.kernels = ["k3"].map(str::to_owned).into();
-        other.ranges.clear();
-        assert_eq!(
-            differences(&one, &other),
-            [
-                "batches: up to 1 frames in a, up to 4 in b",
-                "sources: source-cam in a, none in b",
-                "networks: 2 kernels in a, 1 in b, 0 in both",
-                "a and b have no range in common",
-            ]
-        );
+    fn means_alone_have_no_known_significance() {
+        let means = |title: &str, cpu_ns: f64| {
+            let mut range = range("infer", 1, cpu_ns, None);
+            (range.count, range.cpu_deviation_ns) = (None, None);
+            digest(title, vec![range])
+        };
+        let known = digest("c", vec![range("infer", 50, 100.0, None)]);
+        for (after, word) in [
+            (means("b", 284.0), "slower (interval unknown)"),
+            (means("b", 50.0), "faster (interval unknown)"),
+            (means("b", 100.0), "same (interval unknown)"),
+        ] {
+            let table = diff(&means("a", 100.0), &after);
+            assert_eq!(table.rows[0][1], word.into());
+            assert_eq!(table.rows[0][3], Cell::None);
+        }
+        let text = unknown_intervals(&known, &means("b", 1.0)).expect("b has none");
+        assert!(text.starts_with("b has means without"), "{text}");
+        assert_eq!(unknown_intervals(&known, &known), None);
     }
 }

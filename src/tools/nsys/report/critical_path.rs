@@ -185,6 +185,8 @@ impl CriticalPath {
             percent("Critical Path"),
             percent("Critical Wait"),
         ];
+        // Where no GPU was traced, its time is unknown.
+        let has_gpu = self.stages.iter().any(|times| times.gpu_ns > 0);
         let mut table = Table::new("stages", "Stages and what they wait for", &columns);
         let of_path =
             |ns: i64| Cell::Decimal(ns as f64 * 100.0 / (self.critical_ns as f64).max(1.0));
@@ -196,7 +198,7 @@ impl CriticalPath {
                 times.total_ns.into(),
                 (times.share * 100.0).into(),
                 (times.total_ns as f64 / times.ranges as f64).into(),
-                times.gpu_ns.into(),
+                has_gpu.then_some(times.gpu_ns).into(),
                 times.waited_ns.into(),
                 self.waited_for(times.stage).into(),
                 of_path(times.critical_ns),

@@ -13,6 +13,15 @@ pub enum ReportError {
         /// The error of the operating system.
         cause: std::io::Error,
     },
+    /// A folder without reports.
+    #[error(
+        "{} holds no report; expected files .nsys-rep, .sqlite or benchmark.json in it or below it",
+        path.display()
+    )]
+    NoReports {
+        /// The folder.
+        path: PathBuf,
+    },
     /// The file is empty.
     #[error(
         "{} is empty: the profile was interrupted before it was written; profile again and let nsys end by itself",

@@ -38,12 +38,13 @@ pub fn page(analyses: &[Analysis], compared: &[Table], warnings: &[String]) -> S
 
 /// A table as the page shows it: texts, and which columns are numbers.
 fn table_json(table: &Table) -> Value {
-    let heads: Vec<&str> = table.columns.iter().map(|column| &*column.name).collect();
+    let visible = table.visible_columns();
+    let heads: Vec<&str> = visible.iter().map(|at| &*table.columns[*at].name).collect();
     let rows: Vec<Vec<String>> = table
         .rows
         .iter()
         .map(|row| {
-            let cells = row.iter().zip(&table.columns);
+            let cells = visible.iter().map(|at| (&row[*at], &table.columns[*at]));
             cells
                 .map(|(cell, column)| format_cell(cell, column.unit))
                 .collect()

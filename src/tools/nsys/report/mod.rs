@@ -1,7 +1,7 @@
 //! Reads profiles and benchmarks; prints tables, verdicts and plots. Offline: it does not depend on the pipeline and
 //! starts nothing but nsys.
 //!
-//! `input` identifies a file, `capture` holds the events of a profile, `tables` and `critical_path` summarize them,
+//! `input_files` finds the files, `input` identifies one, `capture` holds the events of a profile, `tables` and `critical_path` summarize them,
 //! `advice` derives the verdict, `compare` compares several reports, `html` draws them. [`analyze`] is the entry point.
 
 pub mod advice;
@@ -14,6 +14,7 @@ mod error;
 pub mod gpu_projection;
 mod html;
 mod input;
+mod input_files;
 pub mod metrics;
 mod plot;
 pub mod schema;
@@ -25,4 +26,5 @@ pub mod tables;
 pub use analysis::{ALL_TABLES, Analysis, Plots, Request, VERDICT, analyze, table_names};
 pub use error::ReportError;
 pub use html::page;
-pub use summary::{RangeSummary, ReportSummary, Workload};
+pub use input_files::{find_reports, titles};
+pub use summary::{Load, PROFILE_KEY, RangeSummary, ReportSummary, Throughput, Workload};

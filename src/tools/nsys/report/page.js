@@ -85,6 +85,32 @@ function utilization(plot) {
   });
 }
 
+// Utilization of every GPU of every report as one map: a row each, over the length of its report.
+function heatMap(reports) {
+  const rows = reports.flatMap((report) => (report.plot ? report.plot.gpus : []).map((gpu) => ({ report, gpu, name: `${report.title}: ${gpu.title}` })));
+  if (rows.length < 2) return "";
+  const left = 240, width = 1180, row = 18, parts = 120, right = 150;
+  const svg = make("svg", { role: "img", "aria-label": "GPU utilization of all reports" });
+  rows.forEach(({ report, gpu, name }, number) => {
+    const y = 4 + number * row, each = gpu.shares.length / parts, step = (width - left - right) / parts;
+    const label = make("text", { x: left - 8, y: y + 12, "text-anchor": "end" }, name.length > 34 ? name.slice(0, 33) + "…" : name);
+    label.append(make("title", {}, name));
+    svg.append(label);
+    for (let part = 0; part < parts; part += 1) {
+      const shares = gpu.shares.slice(Math.floor(part * each), Math.max(Math.floor((part + 1) * each), Math.floor(part * each) + 1));
+      const share = shares.reduce((sum, value) => sum + value, 0) / Math.max(1, shares.length);
+      const cell = make("rect", { x: left + part * step, y, width: step + 0.3, height: row - 3, class: "heat", "fill-opacity": (0.06 + 0.94 * share).toFixed(3) });
+      cell.append(make("title", {}, `${name}: ${(share * 100).toFixed(0)} % at ${time(report.plot.start + (part / parts) * report.plot.length)}`));
+      svg.append(cell);
+    }
+    const mean = gpu.shares.reduce((sum, value) => sum + value, 0) / Math.max(1, gpu.shares.length);
+    svg.append(make("text", { x: width - right + 6, y: y + 12, class: "faint" }, `${(mean * 100).toFixed(1)} % of ${time(report.plot.length)}`));
+  });
+  svg.setAttribute("viewBox", `0 0 ${width} ${rows.length * row + 8}`);
+  svg.setAttribute("width", "100%");
+  return make("div", {}, make("h3", {}, "GPU utilization of all reports, each from its begin to its end: darker is busier"), make("div", { class: "scroll" }, svg));
+}
+
 // The wheel zooms at the pointer, dragging moves, a double click shows all again; keys do the same.
 function timeline(plot) {
   const canvas = make("canvas", { tabindex: "0", role: "img", "aria-label": "Timeline" });
@@ -175,10 +201,13 @@ function timeline(plot) {
 
 page.append(make("h1", {}, "jetwatch report"));
 for (const warning of data.warnings) page.append(make("p", { class: "finding" }, warning));
+// Which report is the fastest stands before the details.
+const isFirst = (shown) => shown.name === "throughput";
+for (const shown of data.compared.filter(isFirst)) page.append(table(shown));
 if (data.reports.length > 1) {
-  page.append(bars(data.reports));
-  for (const shown of data.compared) page.append(table(shown));
+  page.append(bars(data.reports), heatMap(data.reports));
 }
+for (const shown of data.compared) if (!isFirst(shown)) page.append(table(shown));
 for (const report of data.reports) {
   page.append(make("h2", {}, report.title), make("p", { class: "version" }, report.version));
   for (const finding of report.verdict || []) page.append(make("p", { class: "finding" }, finding));

@@ -1,6 +1,10 @@
-//! Summary of a report for comparisons: times of its ranges, and its workload.
+//! Summary of a report for comparisons: its throughput, times of its ranges, and its workload.
 
-use std::collections::{BTreeSet, HashMap};
+mod load;
+mod profile_notes;
+mod throughput;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use jetwatch_telemetry::Stage;
 
@@ -9,6 +13,10 @@ use super::capture::{Capture, Kind, Name};
 use super::critical_path::stages_by_name;
 use super::summary_stats::{SummaryStats, group_by_key};
 use super::tables::AnalysisContext;
+
+pub use self::load::Load;
+pub use self::profile_notes::PROFILE_KEY;
+pub use self::throughput::Throughput;
 
 /// Summary of one report.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -21,6 +29,10 @@ pub struct ReportSummary {
     pub span_ns: Option<i64>,
     /// Share of the time in which its GPU was busy, 0 to 1.
     pub gpu_busy: Option<f64>,
+    /// Its frames per second, where it records frames.
+    pub throughput: Option<Throughput>,
+    /// What its processes and GPUs did.
+    pub loads: Vec<Load>,
     /// Its ranges by name.
     pub ranges: Vec<RangeSummary>,
     /// The workload.
@@ -34,13 +46,13 @@ pub struct ReportSummary {
 pub struct RangeSummary {
     /// Domain and text, or the path in a benchmark.
     pub name: String,
-    /// Number of instances.
-    pub count: u64,
+    /// Number of instances; `None` where only a mean is known.
+    pub count: Option<u64>,
     /// Mean time on the CPU.
     pub cpu_ns: f64,
-    /// Standard deviation.
-    pub cpu_deviation_ns: f64,
-    /// Sum of the times on the CPU.
+    /// Standard deviation; `None` where the times of single instances are unknown.
+    pub cpu_deviation_ns: Option<f64>,
+    /// Sum of the times on the CPU; the mean where the number of instances is unknown.
     pub cpu_total_ns: f64,
     /// Median time on the CPU.
     pub median_ns: f64,
@@ -48,6 +60,8 @@ pub struct RangeSummary {
     pub max_ns: f64,
     /// Number of outliers: more than three times the distance of the quartiles above the upper one.
     pub outliers: u64,
+    /// Time of the outliers above the median, summed up.
+    pub outlier_excess_ns: f64,
     /// Mean time on the GPU, projected; `None` without GPU work.
     pub gpu_ns: Option<f64>,
 }
@@ -61,8 +75,14 @@ pub struct Workload {
     pub batch_size: Option<u64>,
     /// Kernels.
     pub kernels: BTreeSet<String>,
-    /// The configuration that the benchmark recorded.
+    /// The configuration that the benchmark recorded: a hash.
     pub config: Option<String>,
+    /// What the series of the report varies, with the value of this report: key and value.
+    pub varied: BTreeMap<String, String>,
+    /// The configuration without what is varied: a hash.
+    pub base: Option<String>,
+    /// The configuration's file with the keys that were set on the command line. Older benchmarks state no `base`.
+    pub settings: Option<(String, BTreeMap<String, String>)>,
 }
 
 impl ReportSummary {
@@ -90,13 +110,14 @@ impl ReportSummary {
             let (spread, outliers) = found?;
             Some(RangeSummary {
                 name: capture.name(name).to_owned(),
-                count: spread.count,
+                count: Some(spread.count),
                 cpu_ns: spread.mean,
-                cpu_deviation_ns: spread.deviation,
+                cpu_deviation_ns: (spread.count > 1).then_some(spread.deviation),
                 cpu_total_ns: spread.total as f64,
                 median_ns: spread.median,
                 max_ns: spread.max as f64,
-                outliers,
+                outliers: outliers.count,
+                outlier_excess_ns: outliers.excess,
                 gpu_ns: gpu
                     .get(&name)
                     .map(|(sum, count)| *sum as f64 / *count as f64),
@@ -109,6 +130,8 @@ impl ReportSummary {
             version: capture.version.clone(),
             span_ns: capture.span().map(|(from, until)| until - from),
             gpu_busy,
+            throughput: Throughput::from_capture(context),
+            loads: Load::from_capture(context),
             ranges,
             workload: workload(capture),
             rules: findings.iter().map(|finding| finding.rule).collect(),
@@ -122,18 +145,32 @@ impl ReportSummary {
     }
 }
 
-/// Number of values far above the others.
-fn outliers(values: &mut [i64]) -> u64 {
+/// Values far above the others.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Outliers {
+    /// Their number.
+    pub(super) count: u64,
+    /// Their sum above the median of all.
+    pub(super) excess: f64,
+}
+
+/// Values far above the others; reorders them.
+pub(super) fn outliers(values: &mut [i64]) -> Outliers {
     /// Minimum number of values for quartiles.
     const MIN_VALUES: usize = 8;
     if values.len() < MIN_VALUES {
-        return 0;
+        return Outliers::default();
     }
     let quarter = values.len() / 4;
     let lower = *values.select_nth_unstable(quarter).1;
     let upper = *values.select_nth_unstable(values.len() - 1 - quarter).1;
+    let median = *values.select_nth_unstable(values.len() / 2).1;
     let fence = upper + 3 * (upper - lower);
-    values.iter().filter(|value| **value > fence).count() as u64
+    let above = || values.iter().filter(|value| **value > fence);
+    Outliers {
+        count: above().count() as u64,
+        excess: above().map(|value| (value - median) as f64).sum(),
+    }
 }
 
 fn workload(capture: &Capture) -> Workload {
@@ -173,14 +210,16 @@ fn workload(capture: &Capture) -> Workload {
 
 #[cfg(test)]
 mod tests {
-    use super::outliers;
+    use super::{Outliers, outliers};
 
     #[test]
     fn outliers_are_far_above_the_upper_quartile() {
         let mut values: Vec<i64> = (100..120).collect();
-        assert_eq!(outliers(&mut values), 0);
+        assert_eq!(outliers(&mut values), Outliers::default());
         values.extend([1_000, 5_000]);
-        assert_eq!(outliers(&mut values), 2);
-        assert_eq!(outliers(&mut [1, 1, 1_000]), 0);
+        // The median of 22 values is 111.
+        let found = outliers(&mut values);
+        assert_eq!((found.count, found.excess), (2, 6_000.0 - 222.0));
+        assert_eq!(outliers(&mut [1, 1, 1_000]), Outliers::default());
     }
 }

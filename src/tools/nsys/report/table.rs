@@ -20,6 +20,8 @@ pub enum Unit {
     Percent,
     /// Bytes; CSV gives them in MB as nsys does.
     Bytes,
+    /// Joules.
+    Joules,
 }
 
 /// One column.
@@ -150,22 +152,35 @@ impl Table {
         self.rows.truncate(max);
     }
 
-    /// For a terminal: times and sizes with a fitting unit, numbers to the right.
+    /// The columns that people are shown: without those of which nothing is known in any row.
+    #[must_use]
+    pub fn visible_columns(&self) -> Vec<usize> {
+        let is_known = |at: &usize| {
+            let mut rows = self.rows.iter();
+            self.rows.is_empty() || rows.any(|row| row[*at] != Cell::None)
+        };
+        (0..self.columns.len()).filter(is_known).collect()
+    }
+
+    /// For a terminal: times and sizes with a fitting unit, numbers to the right. Unknown values are `-`; columns without any
+    /// value are left out.
     #[must_use]
     pub fn to_text(&self) -> String {
-        let columns: Vec<(&str, Align)> = self
-            .columns
+        let visible = self.visible_columns();
+        let columns: Vec<(&str, Align)> = visible
             .iter()
-            .enumerate()
-            .map(|(at, column)| {
-                let is_text = self.rows.iter().any(|row| matches!(row[at], Cell::Text(_)));
+            .map(|at| {
+                let is_text = self
+                    .rows
+                    .iter()
+                    .any(|row| matches!(row[*at], Cell::Text(_)));
                 let align = if is_text { Align::Left } else { Align::Right };
-                (&*column.name, align)
+                (&*self.columns[*at].name, align)
             })
             .collect();
         let mut table = TextTable::new(&columns).indented(2);
         for row in &self.rows {
-            let cells = row.iter().zip(&self.columns);
+            let cells = visible.iter().map(|at| (&row[*at], &self.columns[*at]));
             table.push(cells.map(|(cell, column)| format_cell(cell, column.unit)));
         }
         let mut text = format!("{}\n{table}\n", self.title);
@@ -186,6 +201,7 @@ impl Table {
             Unit::Ns => format!("{} (ns)", column.name),
             Unit::Percent => format!("{} (%)", column.name),
             Unit::Bytes => format!("{} (MB)", column.name),
+            Unit::Joules => format!("{} (J)", column.name),
         });
         let mut text = csv_line(heads);
         for row in &self.rows {
@@ -213,6 +229,7 @@ impl Table {
                     Unit::Ns => format!("{} (ns)", column.name),
                     Unit::Percent => format!("{} (%)", column.name),
                     Unit::Bytes => format!("{} (bytes)", column.name),
+                    Unit::Joules => format!("{} (J)", column.name),
                 };
                 (head, value)
             });
@@ -247,6 +264,7 @@ fn format_exact(cell: &Cell, unit: Unit) -> String {
         (Cell::Text(text), _) => text.clone(),
         (Cell::Integer(number), Unit::Bytes) => format!("{:.3}", *number as f64 / MEGABYTE),
         (Cell::Decimal(number), Unit::Bytes) => format!("{:.3}", number / MEGABYTE),
+        (Cell::Decimal(number), Unit::Joules) => format!("{number:.4}"),
         (Cell::Integer(number), _) => number.to_string(),
         (Cell::Decimal(number), _) => one_digit(*number),
     }
@@ -266,6 +284,7 @@ pub fn format_cell(cell: &Cell, unit: Unit) -> String {
         Unit::Unitless => one_digit(number),
         Unit::Percent => format!("{} %", one_digit(number)),
         Unit::Ns => time(number),
+        Unit::Joules => scaled(number * 1e3, &[("mJ", 1.0), ("J", 1e3), ("kJ", 1e6)]),
         Unit::Bytes => scaled(number, &[("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9)]),
     }
 }
@@ -327,6 +346,29 @@ mod tests {
         );
         table.rows.clear();
         assert!(table.to_text().contains("  nothing\n"));
+    }
+
+    #[test]
+    fn columns_without_values_are_not_shown() {
+        let mut table = table();
+        for row in &mut table.rows {
+            row[1] = Cell::None;
+        }
+        assert_eq!(table.visible_columns(), [0, 2, 3]);
+        assert!(!table.to_text().contains("Avg"));
+        assert!(
+            table.to_csv().starts_with("Name,Avg (ns),"),
+            "programs read all"
+        );
+        table.rows.clear();
+        assert_eq!(table.visible_columns(), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn energy_has_a_fitting_unit() {
+        let shown = |joules: f64| format_cell(&joules.into(), Unit::Joules);
+        assert_eq!([shown(0.25), shown(12.5)], ["250 mJ", "12.50 J"]);
+        assert_eq!(format_exact(&0.123_45.into(), Unit::Joules), "0.1235");
     }
 
     #[test]

@@ -1,0 +1,179 @@
+//! Frames per second of a benchmark, and what `meta` states about its work.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use jetwatch_types::Rate;
+
+use super::super::summary::{Throughput, Workload};
+use super::batches::Level;
+use super::{MS, TimedRange};
+
+/// The level of jetwatch's detectors.
+const DETECT: &str = "jetwatch/detect";
+
+/// Frames per second: what the file states, else of the batches of its first level that has frames.
+pub(super) fn throughput(
+    object: &Map<String, Value>,
+    levels: &[Level],
+    ranges: &[TimedRange],
+) -> Option<Throughput> {
+    let empty = Value::Null;
+    let speed = object.get("speed").unwrap_or(&empty);
+    let number = |name: &str| speed[name].as_f64();
+    let workers = object
+        .get("run")
+        .and_then(|run| run["workers"].as_f64())
+        .unwrap_or(1.0);
+    let detect = levels.iter().find(|level| level.path == DETECT);
+    let level = detect.or_else(|| levels.iter().find(|level| !level.batches.is_empty()));
+    let estimated = level.and_then(|level| level.rate(workers));
+    let stated = number("fps_all_processes").or(number("fps"));
+    let fps = stated.or_else(|| level?.fps(workers))?;
+    let error = number("fps_all_processes_standard_error").or(number("fps_standard_error"));
+    let blocks = speed["fps_blocks"]
+        .as_u64()
+        .and_then(|blocks| usize::try_from(blocks).ok());
+    let rate = match (error, blocks) {
+        (Some(standard_error), Some(blocks)) if blocks > 1 => Some(Rate {
+            per_second: fps,
+            standard_error,
+            blocks,
+        }),
+        _ => estimated.map(|rate| Rate {
+            per_second: fps,
+            standard_error: rate.standard_error * fps / rate.per_second,
+            ..rate
+        }),
+    };
+    let of_level = ranges.iter().find(|range| range.path == DETECT);
+    let gpu = number("gpu_ms_per_frame").or_else(|| of_level?.gpu_per_item);
+    Some(Throughput {
+        fps,
+        rate,
+        gpu_ns: gpu.map(|ms| ms * MS),
+        cpu_ns: number("cpu_ms_per_frame").map(|ms| ms * MS),
+        joules: number("joules_per_frame"),
+    })
+}
+
+/// What `meta` states about the work.
+pub(super) fn workload(meta: &Map<String, Value>, ranges: &[TimedRange]) -> Workload {
+    let text = |name: &str| {
+        let value = meta.get(name).filter(|value| !value.is_null())?;
+        Some(
+            value
+                .as_str()
+                .map_or_else(|| value.to_string(), ToOwned::to_owned),
+        )
+    };
+    let list = meta.get("settings").and_then(Value::as_array);
+    let pairs = list.map(|list| {
+        let pairs = list
+            .iter()
+            .filter_map(|pair| pair.as_str()?.split_once('='));
+        pairs
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .collect::<BTreeMap<_, _>>()
+    });
+    let varied = meta
+        .get("varied")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten();
+    let is_size = |key: &str| ["batch_size", "detector.batch_size"].contains(&key);
+    let set = pairs.iter().flatten().find(|(key, _)| is_size(key));
+    let set = set.and_then(|(_, value)| value.parse().ok());
+    let detect = ranges.iter().find(|range| range.path == DETECT);
+    let largest = detect
+        .and_then(|range| range.most_items)
+        .map(|items| items as u64);
+    Workload {
+        batch_size: meta
+            .get("batch_size")
+            .and_then(Value::as_u64)
+            .or(set)
+            .or(largest),
+        config: text("config_hash").or_else(|| text("measured_by")),
+        base: text("base_hash"),
+        varied: varied
+            .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
+            .collect(),
+        settings: pairs.map(|pairs| (text("config").unwrap_or_default(), pairs)),
+        ..Workload::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::batches;
+    use super::*;
+
+    fn map(value: &Value) -> &Map<String, Value> {
+        value.as_object().expect("an object")
+    }
+
+    #[test]
+    fn stated_speed_has_precedence_over_batches() {
+        let mut detect = json!({});
+        for at in 0..6 {
+            detect[format!("batch_{at}")] = json!({"cpu_time": 20.0, "total_items": 2});
+        }
+        let mut document = json!({"data": {"jetwatch": {"detect": detect}}, "run": {"workers": 2}});
+        let found = |document: &Value| {
+            let levels = batches::levels(map(&document["data"]), &Map::new());
+            throughput(map(document), &levels, &[]).expect("frames")
+        };
+        // Two workers, each with two frames in 20 ms.
+        let estimated = found(&document);
+        assert!((estimated.fps - 200.0).abs() < 1e-9);
+        assert!(
+            estimated
+                .rate
+                .is_some_and(|rate| rate.standard_error < 1e-9)
+        );
+        document["speed"] = json!({"fps": 150.0, "fps_standard_error": 3.0, "fps_blocks": 6, "gpu_ms_per_frame": 0.5});
+        let stated = found(&document);
+        assert_eq!((stated.fps, stated.gpu_ns), (150.0, Some(0.5e6)));
+        assert_eq!(
+            stated.rate.map(|rate| (rate.standard_error, rate.blocks)),
+            Some((3.0, 6))
+        );
+        // Of several processes it is their sum.
+        document["speed"] = json!({"fps": 75.0, "fps_all_processes": 150.0});
+        assert_eq!(found(&document).fps, 150.0);
+        assert_eq!(throughput(&Map::new(), &[], &[]), None);
+    }
+
+    #[test]
+    fn batch_size_is_what_was_set_or_seen() {
+        let of = |meta: &Value, most_items: Option<f64>| {
+            let range = TimedRange {
+                path: DETECT.to_owned(),
+                most_items,
+                ..TimedRange::default()
+            };
+            workload(map(meta), &[range]).batch_size
+        };
+        assert_eq!(of(&json!({"batch_size": 3}), Some(8.0)), Some(3));
+        assert_eq!(
+            of(
+                &json!({"settings": ["a=b", "detector.batch_size=4"]}),
+                Some(8.0)
+            ),
+            Some(4)
+        );
+        assert_eq!(of(&json!({}), Some(8.0)), Some(8));
+        let meta = json!({"config": null, "varied": {"workers": "2"}, "base_hash": "x", "settings": ["workers=2"]});
+        let found = workload(map(&meta), &[]);
+        assert_eq!(found.varied.get("workers").map(String::as_str), Some("2"));
+        assert_eq!(found.base.as_deref(), Some("x"));
+        assert_eq!(
+            found.settings.map(|(file, keys)| (file, keys.len())),
+            Some((String::new(), 1))
+        );
+    }
+}

@@ -1,0 +1,257 @@
+//! Frames per second of several reports: which is the fastest, and whether that stands out of the noise.
+
+use jetwatch_types::Rate;
+
+use super::super::summary::ReportSummary;
+use super::super::table::{Cell, Column, Table, Unit, ns, unitless};
+
+/// A row for each report that records frames; the title names the fastest. Without rows where none does.
+#[must_use]
+pub fn throughput(digests: &[ReportSummary]) -> Table {
+    let is_varied = |digest: &&ReportSummary| !digest.workload.varied.is_empty();
+    let varies = digests.iter().any(|digest| is_varied(&digest));
+    let mut columns = vec![unitless("Report")];
+    if varies {
+        columns.push(unitless("Varied"));
+    }
+    columns.extend([
+        unitless("Batch Size"),
+        unitless("Frames/s"),
+        unitless("95 % From"),
+        unitless("To"),
+        ns("Time Per Frame"),
+        ns("GPU Per Frame"),
+        ns("CPU Per Frame"),
+        Column {
+            name: "Energy Per Frame".into(),
+            unit: Unit::Joules,
+        },
+    ]);
+    let fastest = fastest(digests);
+    if fastest.is_some() {
+        columns.push(unitless("Fastest"));
+    }
+    let title = match &fastest {
+        Some(fastest) => format!("Throughput: {}", fastest.describe(digests)),
+        None => "Throughput".to_owned(),
+    };
+    let mut table = Table::new("throughput", title, &columns);
+    for (at, digest) in digests.iter().enumerate() {
+        let Some(found) = &digest.throughput else {
+            continue;
+        };
+        let interval = found.rate.map(|rate| rate.interval_95());
+        let mut row: Vec<Cell> = vec![digest.title.as_str().into()];
+        if varies {
+            let pairs = digest.workload.varied.iter();
+            let pairs: Vec<String> = pairs.map(|(key, value)| format!("{key}={value}")).collect();
+            row.push((!pairs.is_empty()).then(|| pairs.join(" ")).into());
+        }
+        row.extend([
+            digest.workload.batch_size.into(),
+            found.fps.into(),
+            interval.map(|(from, _)| from).into(),
+            interval.map(|(_, to)| to).into(),
+            found.frame_ns().into(),
+            found.gpu_ns.into(),
+            found.cpu_ns.into(),
+            found.joules.into(),
+        ]);
+        if let Some(fastest) = &fastest {
+            row.push(fastest.mark(at).into());
+        }
+        table.rows.push(row);
+    }
+    table
+}
+
+/// The fastest of several reports, by their places.
+#[derive(Debug, PartialEq)]
+struct Fastest {
+    /// `None`: no report has a known error.
+    best: Option<(usize, Rate)>,
+    /// Those whose difference to it is within the noise.
+    alike: Vec<usize>,
+    /// Those whose error is unknown.
+    unknown: Vec<usize>,
+}
+
+/// `None` where fewer than two reports record frames.
+fn fastest(digests: &[ReportSummary]) -> Option<Fastest> {
+    let with_frames = digests.iter().enumerate();
+    let with_frames =
+        with_frames.filter_map(|(at, digest)| Some((at, digest.throughput.as_ref()?)));
+    let mut known: Vec<(usize, Rate)> = Vec::new();
+    let mut unknown = Vec::new();
+    for (at, found) in with_frames {
+        match found.rate {
+            Some(rate) => known.push((at, rate)),
+            None => unknown.push(at),
+        }
+    }
+    if known.len() + unknown.len() < 2 {
+        return None;
+    }
+    known.sort_by(|a, b| b.1.per_second.total_cmp(&a.1.per_second));
+    let best = known.first().copied();
+    let alike = best.map_or_else(Vec::new, |(_, best)| {
+        let others = known[1..].iter();
+        others
+            .filter(|(_, other)| best.is_like(other))
+            .map(|(at, _)| *at)
+            .collect()
+    });
+    Some(Fastest {
+        best,
+        alike,
+        unknown,
+    })
+}
+
+impl Fastest {
+    fn describe(&self, digests: &[ReportSummary]) -> String {
+        let names = |places: &[usize]| {
+            let names = places.iter().map(|at| digests[*at].title.as_str());
+            names.collect::<Vec<_>>().join(", ")
+        };
+        let mut text = match self.best {
+            None => "which is fastest is unknown".to_owned(),
+            Some((at, rate)) => {
+                let (from, to) = rate.interval_95();
+                format!(
+                    "{} is fastest with {:.1} frames/s (95 % interval {from:.1} to {to:.1})",
+                    digests[at].title, rate.per_second
+                )
+            }
+        };
+        if !self.alike.is_empty() {
+            text += &format!(
+                "; the difference to {} is within the noise",
+                names(&self.alike)
+            );
+        }
+        if !self.unknown.is_empty() {
+            text += &format!(
+                "; the interval of {} is unknown: it needs the times of three batches or more",
+                names(&self.unknown)
+            );
+        }
+        text
+    }
+
+    /// The cell of a report.
+    fn mark(&self, at: usize) -> Option<&'static str> {
+        if self.best.is_some_and(|(best, _)| best == at) {
+            Some("fastest")
+        } else if self.alike.contains(&at) {
+            Some("within noise")
+        } else {
+            None
+        }
+    }
+}
+
+/// The change of the frames per second from one report to another as a sentence; `None` where one of them records no frames.
+#[must_use]
+pub fn change(before: &ReportSummary, after: &ReportSummary) -> Option<String> {
+    let (old, new) = (before.throughput.as_ref()?, after.throughput.as_ref()?);
+    if old.fps <= 0.0 {
+        return None;
+    }
+    let percent = (new.fps / old.fps - 1.0) * 100.0;
+    let judged = match (old.rate, new.rate) {
+        (Some(old), Some(new)) if new.is_like(&old) => "within the noise".to_owned(),
+        (Some(_), Some(_)) if percent > 0.0 => "faster".to_owned(),
+        (Some(_), Some(_)) => "slower".to_owned(),
+        (old, _) => format!(
+            "the interval of {} is unknown",
+            if old.is_none() {
+                &before.title
+            } else {
+                &after.title
+            }
+        ),
+    };
+    Some(format!(
+        "{:.1} to {:.1} frames/s, {percent:+.1} %: {judged}",
+        old.fps, new.fps
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::summary::Throughput;
+    use super::*;
+
+    fn report(title: &str, fps: f64, error: Option<f64>, batch_size: u64) -> ReportSummary {
+        let rate = error.map(|standard_error| Rate {
+            per_second: fps,
+            standard_error,
+            blocks: 11,
+        });
+        let mut report = ReportSummary {
+            title: title.to_owned(),
+            throughput: Some(Throughput {
+                fps,
+                rate,
+                ..Throughput::default()
+            }),
+            ..ReportSummary::default()
+        };
+        report.workload.batch_size = Some(batch_size);
+        report
+    }
+
+    #[test]
+    fn fastest_report_is_marked_with_its_interval() {
+        let digests = [
+            report("bs01", 100.0, Some(1.0), 1),
+            report("bs04", 125.0, Some(1.0), 4),
+            report("bs08", 124.0, Some(1.0), 8),
+            report("bs16", 900.0, None, 16),
+        ];
+        let table = throughput(&digests);
+        assert_eq!(
+            table.title,
+            "Throughput: bs04 is fastest with 125.0 frames/s (95 % interval 122.8 to 127.2); the difference to bs08 is within the \
+             noise; the interval of bs16 is unknown: it needs the times of three batches or more"
+        );
+        assert_eq!(
+            table.to_csv(),
+            "Report,Batch Size,Frames/s,95 % From,To,Time Per Frame (ns),GPU Per Frame (ns),CPU Per Frame (ns),Energy Per Frame (J),Fastest\n\
+             bs01,1,100.0,97.8,102.2,10000000.0,None,None,None,None\n\
+             bs04,4,125.0,122.8,127.2,8000000.0,None,None,None,fastest\n\
+             bs08,8,124.0,121.8,126.2,8064516.1,None,None,None,within noise\n\
+             bs16,16,900.0,None,None,1111111.1,None,None,None,None\n"
+        );
+        assert_eq!(throughput(&digests[..1]).title, "Throughput");
+        assert!(throughput(&[ReportSummary::default()]).rows.is_empty());
+    }
+
+    #[test]
+    fn change_of_frames_is_judged_by_both_intervals() {
+        let sentence = |old: f64, new: f64, error| {
+            change(&report("a", old, Some(1.0), 1), &report("b", new, error, 1)).expect("frames")
+        };
+        assert_eq!(
+            sentence(100.0, 110.0, Some(1.0)),
+            "100.0 to 110.0 frames/s, +10.0 %: faster"
+        );
+        assert_eq!(
+            sentence(100.0, 90.0, Some(1.0)),
+            "100.0 to 90.0 frames/s, -10.0 %: slower"
+        );
+        assert_eq!(
+            sentence(100.0, 101.0, Some(1.0)),
+            "100.0 to 101.0 frames/s, +1.0 %: within the noise"
+        );
+        assert_eq!(
+            sentence(100.0, 200.0, None),
+            "100.0 to 200.0 frames/s, +100.0 %: the interval of b is unknown"
+        );
+        assert_eq!(
+            change(&ReportSummary::default(), &report("b", 1.0, None, 1)),
+            None
+        );
+    }
+}

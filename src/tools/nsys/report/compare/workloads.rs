@@ -1,0 +1,248 @@
+//! Whether reports ran the same work, so that their times can be compared.
+
+use std::collections::BTreeSet;
+
+use super::super::summary::{ReportSummary, Workload};
+
+/// Two reports with less than this share of their kernels in common ran different networks.
+const MIN_COMMON_KERNELS: f64 = 0.5;
+
+/// Why reports are not comparable, in one line; `None` if they are. What a sweep or a similar series varies by itself is no
+/// reason.
+#[must_use]
+pub fn differences(digests: &[ReportSummary]) -> Option<String> {
+    let (first, others) = digests.split_first()?;
+    let is_series = others
+        .iter()
+        .all(|other| is_series(&first.workload, &other.workload));
+    let mut found = Vec::new();
+    if !is_series {
+        found.extend(batches(digests));
+        found.extend(sources(digests));
+        found.extend(others.iter().find_map(|other| networks(first, other)));
+        found.extend(configurations(digests));
+    }
+    let shares = |other: &&ReportSummary| {
+        let mut ranges = first.ranges.iter();
+        ranges.any(|range| other.range(&range.name).is_some())
+    };
+    if let Some(other) = others.iter().find(|other| !shares(other)) {
+        found.push(format!(
+            "{} and {} have no range in common",
+            first.title, other.title
+        ));
+    }
+    (!found.is_empty()).then(|| found.join("; "))
+}
+
+/// Whether all reports are of one configuration, as the processes of one benchmark are.
+#[must_use]
+pub fn is_one_configuration(digests: &[ReportSummary]) -> bool {
+    let mut hashes = digests.iter().map(|digest| &digest.workload.config);
+    let first = hashes.next();
+    let is_known = digests.len() < 2 || first.is_some_and(Option::is_some);
+    is_known && hashes.all(|hash| Some(hash) == first)
+}
+
+/// Whether two runs of jetwatch belong together: the same configuration, apart from the keys that a series varies.
+fn is_series(one: &Workload, other: &Workload) -> bool {
+    // The hashes that other programs record are of something else.
+    let is_ours = |workload: &Workload| workload.settings.is_some() || workload.base.is_some();
+    if is_ours(one) && is_ours(other) && one.config.is_some() && one.config == other.config {
+        return true;
+    }
+    if let (Some(one_base), Some(other_base)) = (&one.base, &other.base) {
+        let keys =
+            |workload: &Workload| -> Vec<String> { workload.varied.keys().cloned().collect() };
+        // The ablation and a comparison of two files vary more than keys that are set.
+        let is_whole = |key: &String| key == "ablation_step" || key == "config";
+        let varied = keys(one);
+        return !varied.is_empty()
+            && varied == keys(other)
+            && (one_base == other_base || varied.iter().any(is_whole));
+    }
+    // Older benchmarks do not state what they varied: the same file with other values of the same keys.
+    match (&one.settings, &other.settings) {
+        (Some((file, keys)), Some((other_file, other_keys))) => {
+            file == other_file && !keys.is_empty() && keys.keys().eq(other_keys.keys())
+        }
+        _ => false,
+    }
+}
+
+/// Titles of the reports with each value that `value` gives, in the order of their first occurrence.
+fn groups<'d, T: PartialEq>(
+    digests: &'d [ReportSummary],
+    value: impl Fn(&'d ReportSummary) -> Option<T>,
+) -> Vec<(T, Vec<&'d str>)> {
+    let mut groups: Vec<(T, Vec<&'d str>)> = Vec::new();
+    for digest in digests {
+        let Some(value) = value(digest) else { continue };
+        match groups.iter_mut().find(|(known, _)| *known == value) {
+            Some((_, titles)) => titles.push(&digest.title),
+            None => groups.push((value, vec![&digest.title])),
+        }
+    }
+    groups
+}
+
+fn batches(digests: &[ReportSummary]) -> Option<String> {
+    let groups = groups(digests, |digest| digest.workload.batch_size);
+    let each = groups
+        .iter()
+        .map(|(size, titles)| format!("up to {size} frames in {}", titles.join(", ")));
+    let each: Vec<String> = each.collect();
+    (each.len() > 1).then(|| format!("batches: {}", each.join(", ")))
+}
+
+fn sources(digests: &[ReportSummary]) -> Option<String> {
+    let groups = groups(digests, |digest| Some(&digest.workload.sources));
+    let each = groups
+        .iter()
+        .map(|(names, titles)| format!("{} in {}", listed(names), titles.join(", ")));
+    let each: Vec<String> = each.collect();
+    (each.len() > 1).then(|| format!("sources: {}", each.join(", ")))
+}
+
+fn networks(one: &ReportSummary, other: &ReportSummary) -> Option<String> {
+    let (a, b) = (&one.workload.kernels, &other.workload.kernels);
+    let shared = a.intersection(b).count();
+    // A report without kernels was made without a GPU, or without tracing it: which says nothing about the network.
+    let both_have = !a.is_empty() && !b.is_empty();
+    let is_other = (shared as f64) < MIN_COMMON_KERNELS * a.union(b).count() as f64;
+    (both_have && is_other).then(|| {
+        format!(
+            "networks: {} kernels in {}, {} in {}, {shared} in both",
+            a.len(),
+            one.title,
+            b.len(),
+            other.title
+        )
+    })
+}
+
+fn configurations(digests: &[ReportSummary]) -> Option<String> {
+    let groups = groups(digests, |digest| digest.workload.config.as_ref());
+    let each = groups.iter().map(|(_, titles)| titles.join(", "));
+    let each: Vec<String> = each.collect();
+    (each.len() > 1).then(|| format!("configurations: not the same in {}", each.join(" and ")))
+}
+
+fn listed(names: &BTreeSet<String>) -> String {
+    if names.is_empty() {
+        return "none".to_owned();
+    }
+    names
+        .iter()
+        .map(String::as_str)
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::summary::RangeSummary;
+    use super::*;
+
+    fn report(title: &str) -> ReportSummary {
+        ReportSummary {
+            title: title.to_owned(),
+            ranges: vec![RangeSummary {
+                name: "infer".to_owned(),
+                ..RangeSummary::default()
+            }],
+            ..ReportSummary::default()
+        }
+    }
+
+    #[test]
+    fn different_workloads_are_reported_in_one_line() {
+        let mut one = report("a");
+        one.workload.sources.insert("source-cam".to_owned());
+        one.workload.batch_size = Some(1);
+        one.workload.kernels = ["k1", "k2"].map(str::to_owned).into();
+        one.workload.config = Some("0123".to_owned());
+        assert_eq!(differences(&[one.clone(), one.clone()]), None);
+        let mut other = one.clone();
+        other.title = "b".to_owned();
+        other.workload.batch_size = Some(4);
+        other.workload.sources.clear();
+        other.workload.kernels = ["k3"].map(str::to_owned).into();
+        other.workload.config = Some("4567".to_owned());
+        other.ranges.clear();
+        let mut third = one.clone();
+        third.title = "c".to_owned();
+        assert_eq!(
+            differences(&[one, other, third]).as_deref(),
+            Some(
+                "batches: up to 1 frames in a, c, up to 4 frames in b; sources: source-cam in a, c, none in b; \
+                 networks: 2 kernels in a, 1 in b, 0 in both; configurations: not the same in a, c and b; \
+                 a and b have no range in common"
+            )
+        );
+    }
+
+    #[test]
+    fn what_a_series_varies_is_no_difference() {
+        let point = |title: &str, size: u64, base: &str| {
+            let mut report = report(title);
+            report.workload.batch_size = Some(size);
+            report.workload.config = Some(title.to_owned());
+            report.workload.base = Some(base.to_owned());
+            let key = "detector.batch_size".to_owned();
+            report.workload.varied.insert(key, size.to_string());
+            report
+        };
+        let (one, four) = (point("a", 1, "x"), point("b", 4, "x"));
+        assert_eq!(differences(&[one.clone(), four.clone()]), None);
+        let elsewhere = point("c", 4, "y");
+        assert!(differences(&[one.clone(), elsewhere]).is_some());
+        // Without a series two configurations are two configurations.
+        let mut single = four;
+        single.workload.varied.clear();
+        assert!(differences(&[one, single]).is_some());
+    }
+
+    #[test]
+    fn equal_configurations_are_one_workload() {
+        let process = |title: &str, largest_batch: u64| {
+            let mut report = report(title);
+            report.workload.batch_size = Some(largest_batch);
+            report.workload.config = Some("x".to_owned());
+            report
+        };
+        let mut pair = [process("a", 7), process("b", 8)];
+        assert!(differences(&pair).is_some());
+        assert!(is_one_configuration(&pair));
+        assert!(is_one_configuration(&[report("c")]));
+        assert!(
+            !is_one_configuration(&[report("c"), report("d")]),
+            "unknown"
+        );
+        assert!(!is_one_configuration(&[process("a", 1), report("c")]));
+        for report in &mut pair {
+            report.workload.settings = Some((String::new(), [].into()));
+        }
+        assert_eq!(differences(&pair), None);
+    }
+
+    #[test]
+    fn older_series_are_known_by_file_and_keys() {
+        let point = |title: &str, file: &str, key: &str, value: &str| {
+            let mut report = report(title);
+            report.workload.config = Some(title.to_owned());
+            let settings = [(key.to_owned(), value.to_owned())].into();
+            report.workload.settings = Some((file.to_owned(), settings));
+            report
+        };
+        let first = point("a", "box.yaml", "batch_size", "1");
+        let same = point("b", "box.yaml", "batch_size", "4");
+        assert_eq!(differences(&[first.clone(), same]), None);
+        for other in [
+            point("b", "other.yaml", "batch_size", "4"),
+            point("b", "box.yaml", "workers", "4"),
+        ] {
+            assert!(differences(&[first.clone(), other]).is_some());
+        }
+    }
+}
