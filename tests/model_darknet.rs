@@ -3,6 +3,8 @@
 //! What the network computes needs `ORT_DYLIB_PATH`; without it that part is skipped with a message. `tests/reference/darknet.py`
 //! compares networks of the published structures with an independent computation.
 
+use crate::support::darknet::{Convolution, Map, POINTWISE, Weights, leaky, sigmoid};
+
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -126,211 +128,6 @@ classes=2
 num=4
 scale_x_y = 1.05
 ";
-
-/// A result: channels, rows and columns.
-#[derive(Clone)]
-struct Map {
-    channels: usize,
-    rows: usize,
-    columns: usize,
-    values: Vec<f64>,
-}
-
-impl Map {
-    fn new(channels: usize, rows: usize, columns: usize) -> Self {
-        Self {
-            channels,
-            rows,
-            columns,
-            values: vec![0.0; channels * rows * columns],
-        }
-    }
-
-    /// The value at a place, which may be outside.
-    fn at(&self, channel: usize, row: isize, column: isize) -> Option<f64> {
-        let row = usize::try_from(row).ok().filter(|row| *row < self.rows)?;
-        let column = usize::try_from(column)
-            .ok()
-            .filter(|column| *column < self.columns)?;
-        Some(self.values[(channel * self.rows + row) * self.columns + column])
-    }
-
-    fn each(mut self, change: impl Fn(f64) -> f64) -> Self {
-        self.values
-            .iter_mut()
-            .for_each(|value| *value = change(*value));
-        self
-    }
-
-    fn plus(mut self, other: &Self) -> Self {
-        for (value, other) in self.values.iter_mut().zip(&other.values) {
-            *value += other;
-        }
-        self
-    }
-
-    fn joined(parts: &[&Self]) -> Self {
-        let mut whole = parts[0].clone();
-        for part in &parts[1..] {
-            whole.values.extend(&part.values);
-            whole.channels += part.channels;
-        }
-        whole
-    }
-
-    /// Windows begin `before` cells outside.
-    fn max_pool(&self, size: usize, stride: usize) -> Self {
-        let padding = size - 1;
-        let side = |side: usize| (side + padding - size) / stride + 1;
-        let mut result = Self::new(self.channels, side(self.rows), side(self.columns));
-        let before = (padding / 2) as isize;
-        let mut place = 0;
-        for channel in 0..self.channels {
-            for row in 0..result.rows {
-                for column in 0..result.columns {
-                    let mut most = f64::NEG_INFINITY;
-                    for y in 0..size {
-                        for x in 0..size {
-                            let row = (row * stride + y) as isize - before;
-                            let column = (column * stride + x) as isize - before;
-                            most = most.max(self.at(channel, row, column).unwrap_or(most));
-                        }
-                    }
-                    result.values[place] = most;
-                    place += 1;
-                }
-            }
-        }
-        result
-    }
-
-    fn upsampled(&self) -> Self {
-        let mut result = Self::new(self.channels, self.rows * 2, self.columns * 2);
-        let mut place = 0;
-        for channel in 0..result.channels {
-            for row in 0..result.rows {
-                for column in 0..result.columns {
-                    let (row, column) = ((row / 2) as isize, (column / 2) as isize);
-                    result.values[place] = self.at(channel, row, column).expect("inside");
-                    place += 1;
-                }
-            }
-        }
-        result
-    }
-}
-
-/// Shape of a convolution.
-struct Convolution {
-    filters: usize,
-    size: usize,
-    stride: usize,
-    pad: usize,
-    groups: usize,
-    dilation: usize,
-    normalizes: bool,
-}
-
-const POINTWISE: Convolution = Convolution {
-    filters: 14,
-    size: 1,
-    stride: 1,
-    pad: 0,
-    groups: 1,
-    dilation: 1,
-    normalizes: false,
-};
-
-/// A `.weights` file, whose numbers are drawn while the layers are computed.
-struct Weights {
-    random: SplitMix64,
-    file: Vec<u8>,
-}
-
-impl Weights {
-    fn new(seed: u64) -> Self {
-        let header = [0_i32, 2, 5];
-        let mut file: Vec<u8> = header.iter().flat_map(|part| part.to_le_bytes()).collect();
-        file.extend(32_013_312_u64.to_le_bytes());
-        Self {
-            random: SplitMix64::new(seed),
-            file,
-        }
-    }
-
-    /// Numbers between these two, as the file has them.
-    fn draw(&mut self, count: usize, from: f32, to: f32) -> Vec<f64> {
-        let numbers = (0..count).map(|_| {
-            let part = (self.random.next_u64() >> 40) as f32 / (1_u64 << 24) as f32;
-            from + (to - from) * part
-        });
-        let numbers: Vec<f32> = numbers.collect();
-        self.file
-            .extend(numbers.iter().flat_map(|n| n.to_le_bytes()));
-        numbers.into_iter().map(f64::from).collect()
-    }
-
-    /// The sums of a convolution, before the activation.
-    fn convolve(&mut self, input: &Map, shape: &Convolution) -> Map {
-        let Convolution {
-            filters,
-            size,
-            stride,
-            pad,
-            groups,
-            dilation,
-            normalizes,
-        } = *shape;
-        let biases = self.draw(filters, -0.5, 0.5);
-        let normalization = normalizes.then(|| {
-            let scales = self.draw(filters, 0.5, 1.5);
-            let means = self.draw(filters, -0.3, 0.3);
-            (scales, means, self.draw(filters, 0.1, 1.0))
-        });
-        let inputs = input.channels / groups;
-        let weights = self.draw(filters * inputs * size * size, -0.5, 0.5);
-        let outside = pad * dilation;
-        let reach = (size - 1) * dilation + 1;
-        let side = |side: usize| (side + 2 * outside - reach) / stride + 1;
-        let mut result = Map::new(filters, side(input.rows), side(input.columns));
-        let mut place = 0;
-        for filter in 0..filters {
-            let first = filter / (filters / groups) * inputs;
-            for row in 0..result.rows {
-                for column in 0..result.columns {
-                    let mut sum = 0.0;
-                    for channel in 0..inputs {
-                        for y in 0..size {
-                            for x in 0..size {
-                                let weight = ((filter * inputs + channel) * size + y) * size + x;
-                                let row = (row * stride + y * dilation) as isize - outside as isize;
-                                let column =
-                                    (column * stride + x * dilation) as isize - outside as isize;
-                                let value = input.at(first + channel, row, column);
-                                sum += weights[weight] * value.unwrap_or(0.0);
-                            }
-                        }
-                    }
-                    if let Some((scales, means, variances)) = &normalization {
-                        let spread = (variances[filter] + 1e-5).sqrt();
-                        sum = (sum - means[filter]) / spread * scales[filter];
-                    }
-                    result.values[place] = sum + biases[filter];
-                    place += 1;
-                }
-            }
-        }
-        result
-    }
-}
-
-fn leaky(x: f64) -> f64 {
-    if x > 0.0 { x } else { 0.1 * x }
-}
-
-fn sigmoid(x: f64) -> f64 {
-    1.0 / (1.0 + (-x).exp())
-}
 
 /// The two grids of [`CONFIG`] for an image, and the file with its weights.
 fn naive(image: &Map) -> ([Map; 2], Vec<u8>) {
@@ -497,12 +294,14 @@ fn imported_network_detects() {
     assert!(files.import(&[]).status.success());
     let yaml = fs::read_to_string(files.path("model/model.yaml")).expect("it is there");
     assert!(
-        yaml.contains("GUESS") && yaml.contains("\"class 0\", \"class 1\"")
-            || yaml.contains("class 0, class 1"),
+        yaml.contains("GUESS") && yaml.contains("  class 0, class 1\n"),
         "{yaml}"
     );
     let yaml = yaml
-        .replace("score_threshold: 0.25", "score_threshold: 0.05")
+        .replace(
+            "score_threshold: 0.25",
+            "score_threshold: 0.05\nmax_detections: 1000",
+        )
         .replace("nms_iou: 0.45", "nms_iou: 1.0");
     fs::write(files.path("model/model.yaml"), yaml).expect("written");
     if !has_onnx_runtime() {
@@ -519,13 +318,18 @@ fn imported_network_detects() {
         }
     }
     wanted.retain(|score| *score >= 0.05);
-    wanted.sort_by(f64::total_cmp);
-    let mut found = detect(&files.path("model"), gray);
-    found.sort_by(f64::total_cmp);
-    assert!(found.len() > 20, "{found:?}");
-    assert_eq!(found.len(), wanted.len());
-    for (found, wanted) in found.iter().zip(&wanted) {
-        assert!((found - wanted).abs() < 1e-4, "{found}, {wanted}");
+    let found = detect(&files.path("model"), gray);
+    // Boxes that lie outside of the image are dropped.
+    assert!(
+        found.len() > 20 && found.len() <= wanted.len() && found.len() * 10 >= wanted.len() * 9,
+        "{} of {}",
+        found.len(),
+        wanted.len()
+    );
+    for score in found {
+        let apart = wanted.iter().map(|wanted| (wanted - score).abs());
+        let apart = apart.fold(f64::INFINITY, f64::min);
+        assert!(apart < 1e-4, "{score} differs from all by {apart}");
     }
 }
 
