@@ -26,7 +26,7 @@ ONNXRUNTIME = $$(ls -d "$(CURDIR)"/.cache/onnxruntime/libonnxruntime.so.* 2>/dev
 # The newest packages of an architecture: jetwatch, and ONNX Runtime for it.
 packages = "$$(ls -t $(TARGET)/debian/jetwatch_*_$(1).deb | head -n1)" "$$(ls -t $(TARGET)/debian/jetwatch-onnxruntime_*_$(1).deb | head -n1)"
 
-.PHONY: help demo program build test quantize-test tensorrt-test gpu-test nsys-test v4l2 journald gst118 deb deb-arm64 appliance appliance-arm64 appliance-limits instructions sources lint audit docs bench fuzz clean
+.PHONY: help demo program build test quantize-test darknet-test tensorrt-test gpu-test nsys-test v4l2 journald gst118 deb deb-arm64 appliance appliance-arm64 appliance-limits instructions sources lint audit docs bench fuzz clean
 
 help: ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +57,11 @@ quantize-test: program ## Test the INT8 quantizer of models/ (makes a Python env
 	@[ -x .cache/quantize/bin/pip ] || python3 -m venv .cache/quantize
 	@.cache/quantize/bin/pip install --quiet --disable-pip-version-check --require-hashes -r models/requirements-test.txt
 	@JETWATCH="$(abspath $(PROGRAM))" .cache/quantize/bin/python -B models/quantize_test.py
+
+darknet-test: program ## Compare networks imported from Darknet with an independent computation (the Python environment of quantize-test).
+	@[ -x .cache/quantize/bin/pip ] || python3 -m venv .cache/quantize
+	@.cache/quantize/bin/pip install --quiet --disable-pip-version-check --require-hashes -r models/requirements-test.txt
+	@JETWATCH="$(abspath $(PROGRAM))" .cache/quantize/bin/python -B tests/reference/darknet.py
 
 tensorrt-test: ## Prove the calls into TensorRT without a GPU: NVIDIA's real libraries, and doubles of its classes (x86-64; 190 MB of packages).
 	@.ci/setup build onnxruntime tensorrt doubles

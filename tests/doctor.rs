@@ -130,15 +130,22 @@ fn doctor_runs_on_machine_without_jetson() {
         None,
     );
     report.assert_line("ok", "element videoscale", &["add-borders (gboolean)"]);
-    report.assert_line("unknown", "element nvvidconv", &["not a Jetson"]);
+    report.assert_line("n/a", "element nvvidconv", &["not a Jetson"]);
     report.assert_line("ok", "scaling by the CPU", &["ms per image"]);
-    report.assert_line("unknown", "scaling by the VIC", &["not a Jetson"]);
+    report.assert_line("n/a", "scaling by the VIC", &["not a Jetson"]);
     report.assert_line(
         "ok",
         "decoding by the CPU",
         &["12 images", "every sample as expected"],
     );
-    report.assert_line("unknown", "decoding by NVDEC", &["not a Jetson"]);
+    report.assert_line("n/a", "decoding by NVDEC", &["not a Jetson"]);
+    let inapplicable = report.text.lines().filter(|line| line.starts_with("n/a"));
+    let inapplicable: Vec<&str> = inapplicable.collect();
+    assert_eq!(inapplicable.len(), 1, "{}", report.text);
+    assert!(
+        inapplicable[0].contains("element nvvidconv, "),
+        "{inapplicable:?}"
+    );
     assert_eq!(report.wrong(), Vec::<&str>::new(), "{}", report.text);
     assert_eq!(report.code, Some(0), "{}", report.text);
     assert!(report.text.contains("verdict: "), "{}", report.text);

@@ -208,6 +208,29 @@ fn a_recording_shows_each_frame_with_its_own_boxes() {
 }
 
 #[test]
+fn every_frame_of_a_file_is_recorded() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    // Large images and a detector that computes nothing: drawing and encoding are slower by far.
+    let clip = mp4(folder.path(), "a.mp4", 1280, 720, 90);
+    for interval in ["", "\ninterval: 2"] {
+        let source = format!("uri: {}{interval}", clip.display());
+        let setup = Setup::new(&json_lines_config(&source));
+        let (output, stats) = record(&setup, "out.mp4");
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let recording = &stats["recording"];
+        let number = |key: &str| recording[key].as_u64().expect("a number");
+        let counts = ["frames", "dropped", "images"].map(number);
+        assert_eq!(counts, [90, 0, 90], "{interval}: {stats}");
+        let (_, images) = decode_recording(&setup.path("out.mp4"));
+        assert_eq!(images.len(), 90);
+        for (place, image) in images.iter().enumerate() {
+            let wanted = place as f64 / 30.0;
+            assert!((image.at - wanted).abs() < 0.01, "{place}: {}", image.at);
+        }
+    }
+}
+
+#[test]
 fn several_sources_are_recorded_as_mosaic() {
     let mut yaml = json_lines_config(&scene((320, 180), 60));
     let other = "  - name: other\n    uri: synthetic://traffic?seed=5&objects=6&width=160&height=240&fps=15&frames=30\n";

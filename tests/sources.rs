@@ -287,7 +287,8 @@ fn invalid_launch_fragment_fails_permanently() {
     for fragment in [
         "nosuchelement",
         "videotestsrc ! ",
-        "videotestsrc ! fakesink",
+        "videotestsrc ! filesink location=/dev/null",
+        "videotestsrc ! audioconvert",
         "videotestsrc foo=bar",
     ] {
         let (_, result) =

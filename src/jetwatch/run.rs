@@ -54,7 +54,7 @@ pub(super) struct RunArgs {
     /// Write every frame's detections, before the tracker, as MOTChallenge text (one source only).
     #[arg(long, value_name = "FILE")]
     dump_detections: Option<PathBuf>,
-    /// Record video of all sources with their tracks to this file: .mp4, .mkv or .webm. Frames that the encoder cannot keep up with are dropped from the recording; detection is not affected.
+    /// Record video of all sources with their tracks to this file: .mp4, .mkv or .webm. All frames of a file are recorded: its reader waits. Of live sources, frames that the encoder cannot keep up with are dropped from the recording; detection is not affected.
     #[arg(long, value_name = "FILE", value_parser = parse_recording)]
     record: Option<PathBuf>,
     /// Use this folder as the system's root, for tests.

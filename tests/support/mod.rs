@@ -6,6 +6,7 @@ pub mod clips;
 pub mod collector;
 pub mod cuda;
 pub mod daemon;
+pub mod darknet;
 pub mod file_server;
 pub mod jetson_elements;
 pub mod nsys_export;

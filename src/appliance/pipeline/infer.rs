@@ -12,10 +12,11 @@ use jetwatch_detect::{DetectError, Detector, DetectorFactory};
 use jetwatch_motion::GrayReducer;
 use jetwatch_source::ImageSize;
 use jetwatch_telemetry::{Heartbeat, Level, Stage};
-use jetwatch_types::{BudgetedImage, Detection, Frame, FrameMeta, ImageBudget};
+use jetwatch_types::{BudgetedImage, Detection, Frame, FrameMeta};
 
 use super::PipelineError;
 use super::batcher::{Batcher, QueuedFrame};
+use super::image_budgets::ImageBudgets;
 use super::options::{DetectorContext, DetectorDecorator};
 use super::secondary::PendingResult;
 use super::track::{FrameResult, TrackInput};
@@ -44,7 +45,7 @@ pub(super) struct InferContext {
     pub(super) batcher: Arc<Batcher>,
     pub(super) results: ResultQueue,
     /// Limits the images kept for later stages; `None` where no stage needs them.
-    pub(super) image_budget: Option<ImageBudget>,
+    pub(super) image_budgets: Option<ImageBudgets>,
     /// Whether the tracking stage estimates the motion of the cameras.
     pub(super) needs_gray: bool,
 }
@@ -104,7 +105,7 @@ fn run_worker(
     let InferContext {
         batcher,
         results,
-        image_budget,
+        image_budgets,
         image_size,
         ..
     } = context;
@@ -112,7 +113,7 @@ fn run_worker(
     let BatchSettings { size, timeout } = context.settings;
     let mut taken: Vec<QueuedFrame> = Vec::with_capacity(size);
     let mut batch: Vec<Frame> = Vec::with_capacity(size);
-    let mut pending: Vec<(u64, FrameMeta)> = Vec::with_capacity(size);
+    let mut pending: Vec<(u64, FrameMeta, bool)> = Vec::with_capacity(size);
     let mut detections: Vec<Vec<Detection>> = Vec::with_capacity(size);
     let mut images = Vec::with_capacity(size);
     let mut reducer = context.needs_gray.then(GrayReducer::default);
@@ -132,7 +133,7 @@ fn run_worker(
         }
         heartbeat.busy();
         for item in taken.drain(..) {
-            pending.push((item.order, item.frame.meta));
+            pending.push((item.order, item.frame.meta, item.is_live));
             batch.push(item.frame);
         }
         let started = Instant::now();
@@ -141,13 +142,16 @@ fn run_worker(
         drop(batch_range);
         // Images return to their pool before this thread may wait for the tracking stage, but for the limited number that later
         // stages need.
-        let keep = |frame| keep_full_image(image_budget.as_ref()?, frame, *image_size);
-        images.extend(batch.drain(..).map(|frame| {
+        let keep = |frame, is_live| {
+            keep_full_image(image_budgets.as_ref()?, frame, *image_size, is_live)
+        };
+        let frames = batch.drain(..).zip(&pending);
+        images.extend(frames.map(|(frame, (.., is_live))| {
             let gray = reducer.as_mut().and_then(|reducer| reducer.reduce(&frame));
-            (gray, keep(frame))
+            (gray, keep(frame, *is_live))
         }));
         let results_of_batch = pending.drain(..).zip(detections.drain(..));
-        for (((order, meta), detections), (gray, full_image)) in
+        for (((order, meta, _), detections), (gray, full_image)) in
             results_of_batch.zip(images.drain(..))
         {
             let result = FrameResult {
@@ -166,9 +170,10 @@ fn run_worker(
 
 /// Keeps an image of a frame for later stages: the full image where there is one, else the network's, if the CPU can read it.
 fn keep_full_image(
-    budget: &ImageBudget,
+    budgets: &ImageBudgets,
     frame: Frame,
     image_size: ImageSize,
+    is_live: bool,
 ) -> Option<BudgetedImage> {
     // Later stages need the whole image, not the region of interest.
     let is_whole = frame.crop.is_none() || image_size == ImageSize::Source;
@@ -176,6 +181,6 @@ fn keep_full_image(
     let image = frame.full_image.or(uncropped)?;
     image
         .is_cpu_readable()
-        .then(|| budget.try_acquire(image))
+        .then(|| budgets.keep(image, is_live))
         .flatten()
 }

@@ -16,6 +16,7 @@ mod detector_status;
 mod error;
 mod failure;
 mod health;
+mod image_budgets;
 mod infer;
 mod labels;
 mod nvmm;

@@ -7,16 +7,19 @@ use crossbeam_channel::Sender;
 
 use jetwatch_source::{Flow, FrameHandler};
 use jetwatch_telemetry::StopToken;
-use jetwatch_types::{Frame, FrameMeta, Image, ImageBudget, SourceId, SourceState};
+use jetwatch_types::{Frame, FrameMeta, Image, SourceId, SourceState};
 
 use super::batcher::Batcher;
+use super::image_budgets::ImageBudgets;
 use super::track::{REMOVED_REASON, TrackInput};
 
 /// Connects one source to the batcher and to the tracking stage.
 pub(super) struct SourceHandler {
     pub(super) batcher: Arc<Batcher>,
-    /// Limits the full images of skipped frames that later stages keep.
-    pub(super) image_budget: Option<ImageBudget>,
+    /// Limits the full images that later stages keep.
+    pub(super) image_budgets: Option<ImageBudgets>,
+    /// Whether the source is live; others wait for the later stages.
+    pub(super) is_live: bool,
     pub(super) inputs: Sender<TrackInput>,
     /// Ends this source.
     pub(super) stop: StopToken,
@@ -26,8 +29,18 @@ pub(super) struct SourceHandler {
     pub(super) has_ended: Arc<AtomicBool>,
 }
 
+impl SourceHandler {
+    /// Waits while the recording has too many frames of files to draw.
+    fn wait_for_consumers(&self) {
+        if let Some(budgets) = self.image_budgets.as_ref().filter(|_| !self.is_live) {
+            budgets.wait_for_room(&|| self.stop.is_stopped());
+        }
+    }
+}
+
 impl FrameHandler for SourceHandler {
     fn frame(&self, frame: Frame) -> Flow {
+        self.wait_for_consumers();
         self.batcher.push(frame)
     }
 
@@ -36,8 +49,9 @@ impl FrameHandler for SourceHandler {
     }
 
     fn skipped(&self, meta: FrameMeta, full_image: Option<Image>) {
-        let full_image = full_image.zip(self.image_budget.as_ref());
-        let full_image = full_image.and_then(|(image, budget)| budget.try_acquire(image));
+        self.wait_for_consumers();
+        let full_image = full_image.zip(self.image_budgets.as_ref());
+        let full_image = full_image.and_then(|(image, budgets)| budgets.keep(image, self.is_live));
         self.batcher.push_skipped(meta, full_image);
     }
 

@@ -19,11 +19,12 @@ use jetwatch_source::{
 };
 use jetwatch_telemetry::{Heartbeats, Recorder, StopToken};
 use jetwatch_track::{TrackEventGenerator, Tracker};
-use jetwatch_types::{Classes, ImageBudget, OverflowPolicy, Placement, Size, SourceId};
+use jetwatch_types::{Classes, OverflowPolicy, Placement, Size, SourceId};
 
 use super::PipelineError;
 use super::batcher::Batcher;
 use super::control::FromTemplate;
+use super::image_budgets::ImageBudgets;
 use super::options::HandlerDecorator;
 use super::source_handler::SourceHandler;
 use super::stats::StatsCollector;
@@ -65,7 +66,7 @@ pub(super) struct SourceDefaults {
     /// The full image of skipped frames.
     pub(super) skipped_full_image: FullImage,
     /// Limits the images kept for later stages; `None` where no stage needs them.
-    pub(super) image_budget: Option<ImageBudget>,
+    pub(super) image_budgets: Option<ImageBudgets>,
     pub(super) overflow: OverflowPolicy,
     pub(super) handler_decorator: Option<HandlerDecorator>,
     /// Opens `synthetic://` sources.
@@ -325,14 +326,15 @@ impl Sources {
         has_ended: &Arc<AtomicBool>,
     ) -> SourceContext {
         let defaults = &self.defaults;
-        let full_image = match (defaults.image_size, defaults.image_budget.is_some()) {
+        let full_image = match (defaults.image_size, defaults.image_budgets.is_some()) {
             (ImageSize::Network, true) => FullImage::SourceSize,
             // The image has the size of the source already, or no stage needs it.
             (ImageSize::Source, _) | (ImageSize::Network, false) => FullImage::None,
         };
         let handler: Arc<dyn FrameHandler> = Arc::new(SourceHandler {
             batcher: Arc::clone(&self.batcher),
-            image_budget: defaults.image_budget.clone(),
+            image_budgets: defaults.image_budgets.clone(),
+            is_live: source.uri.is_live(),
             inputs: self.inputs.clone(),
             stop: stop.clone(),
             pipeline_stop: defaults.stop.clone(),

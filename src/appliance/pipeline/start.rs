@@ -19,6 +19,7 @@ use super::control::Control;
 use super::detector_status::DetectorStatusPublisher;
 use super::failure::FirstFailure;
 use super::health::ServiceNotifier;
+use super::image_budgets::ImageBudgets;
 use super::infer::{BatchSettings, InferContext, InferWorker, ResultQueue};
 use super::labels::{missing_group_labels, unknown_labels};
 use super::outputs::Sinks;
@@ -52,7 +53,7 @@ impl Pipeline {
         let models = Models::load(config, &options, &status, &recorder)?;
         let detector = Arc::clone(&models.detector);
         let recording = start_recording(config, &options, models.encoder, &recorder)?;
-        let image_budget = image_budget(config, recording.is_some(), &options);
+        let image_budgets = image_budgets(config, recording.is_some(), &options);
         let skipped_full_image = match &recording {
             Some(_) => FullImage::SourceSize,
             None => FullImage::None,
@@ -108,7 +109,7 @@ impl Pipeline {
             nms_iou: detector.nms_iou(),
             image_size: options.image_size,
             skipped_full_image,
-            image_budget: image_budget.clone(),
+            image_budgets: image_budgets.clone(),
             overflow: options.overflow,
             handler_decorator: options.handler_decorator,
             synthetic: options.synthetic,
@@ -164,7 +165,7 @@ impl Pipeline {
                 Some((_, _, jobs)) => ResultQueue::Appearance(jobs.clone()),
                 None => ResultQueue::Track(pipeline.inputs.clone()),
             },
-            image_budget,
+            image_budgets,
             needs_gray: config.tracker.camera_motion != CameraMotionModel::Off,
         };
         let start_threads = || {
@@ -412,7 +413,7 @@ fn max_in_flight(config: &Config) -> usize {
 }
 
 /// Limits the images that are kept for later stages; `None` where no stage needs them.
-fn image_budget(config: &Config, records: bool, options: &Options) -> Option<ImageBudget> {
+fn image_budgets(config: &Config, records: bool, options: &Options) -> Option<ImageBudgets> {
     if !records && config.secondary.is_empty() {
         return None;
     }
@@ -435,10 +436,13 @@ fn image_budget(config: &Config, records: bool, options: &Options) -> Option<Ima
         (OverflowPolicy::Drop, false) => ImageBudget::new(2 * in_flight),
         (OverflowPolicy::Block, _) => ImageBudget::new(usize::MAX),
     };
-    Some(match options.observer.clone() {
+    let observed = |budget: ImageBudget| match options.observer.clone() {
         Some(observer) => {
             budget.with_observer(Arc::new(move |change| observer.full_images_changed(change)))
         }
         None => budget,
-    })
+    };
+    let waits = records && options.overflow == OverflowPolicy::Drop;
+    let files = waits.then(|| observed(Recording::budget_of_files(max_in_flight(config))));
+    Some(ImageBudgets::new(observed(budget), files))
 }

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   track ── full image, tracks ──► queue ──► record: copy or tile, draw, encode ──► file
-//!                                   └─► when full: dropped and counted
+//!                                   └─► when full: frames of live sources are dropped and counted, readers of files wait
 //! ```
 
 mod canvas;

@@ -1,7 +1,7 @@
 //! Recording: writes annotated frames of one source, or of several in a grid, to a file, on a thread named `record`.
 //!
-//! It never blocks the pipeline: frames are dropped and counted while it is behind. When it fails, the daemon continues
-//! without it and reports the error at the end.
+//! It never blocks the pipeline. While it is behind, frames of live sources are dropped and counted; the readers of files wait, by
+//! the images that it has not released yet. When it fails, the daemon continues without it and reports the error at the end.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -48,7 +48,8 @@ pub struct RecordingReport {
     pub encoder: &'static str,
     /// Frames drawn.
     pub frames: u64,
-    /// Frames not drawn because the recording was behind or had failed, or because their source had gone offline.
+    /// Frames not drawn: those of live sources while the recording was behind, and those that came after it had failed or after
+    /// their source had gone offline.
     pub dropped: u64,
     /// Images in the file: one per frame, or fewer when several sources share them.
     pub images: u64,
@@ -131,6 +132,12 @@ impl Recording {
         ImageBudget::new(QUEUE_CAPACITY.max(burst) + IN_FLIGHT_IMAGES + in_hand)
     }
 
+    /// The budget of full images of files: while as many are kept, their readers wait. Up to `burst` arrive at the recording at once.
+    #[must_use]
+    pub fn budget_of_files(burst: usize) -> ImageBudget {
+        ImageBudget::new(QUEUE_CAPACITY.max(burst))
+    }
+
     /// Assigns the tile with its name to a source: a restarted source continues in its tile. A source without a tile is not
     /// recorded, with a warning in the log.
     pub fn add_source(&mut self, source: SourceId, name: &str, overlay: Box<Overlay>) {
@@ -165,7 +172,8 @@ impl Recording {
         }
     }
 
-    /// Queues a frame with its tracks; never blocks. Drops it when it has no full image, or when the queue is full.
+    /// Queues a frame with its tracks; never blocks. Drops it when it has no full image, or when the queue is full, unless its
+    /// reader waits for the recording.
     pub fn push(&mut self, meta: &FrameMeta, full_image: Option<BudgetedImage>, tracks: &[Track]) {
         let Some(tile) = self.tiles.tile_of(meta.source) else {
             return;
@@ -176,7 +184,7 @@ impl Recording {
         let fits = |view: &BudgetedImage| {
             !is_offline
                 && view.size == meta.source_size
-                && self.commands.len() < self.queue_capacity
+                && (view.is_awaited() || self.commands.len() < self.queue_capacity)
         };
         let Some(full_image) = full_image.filter(fits) else {
             return;

@@ -8,6 +8,7 @@ use gstreamer::glib;
 use gstreamer::prelude::*;
 
 use super::SourceError;
+use super::gst::SinkKind;
 use jetwatch_config::DecoderChoice;
 
 /// An element that the code names.
@@ -54,6 +55,8 @@ pub const ELEMENTS: &[ElementSpec] = &[
     element("capsfilter", CORE, &["caps"]),
     element("identity", CORE, &[]),
     element("tee", CORE, &[]),
+    // Takes the branches of a `launch:` fragment that are not its video.
+    element("fakesink", CORE, &["sync", "async"]),
     element("decodebin", BASE, &["caps", "expose-all-streams"]),
     element("videoscale", BASE, &["add-borders"]),
     element("videoconvert", BASE, &[]),
@@ -129,6 +132,8 @@ const TYPES: &[(&str, &str, &str)] = &[
     ("videoscale", "add-borders", "gboolean"),
     ("appsrc", "format", "GstFormat"),
     ("appsink", "caps", "GstCaps"),
+    ("fakesink", "sync", "gboolean"),
+    ("fakesink", "async", "gboolean"),
     ("appsink", "sync", "gboolean"),
     ("appsink", "async", "gboolean"),
     ("appsink", "max-buffers", "guint"),
@@ -317,6 +322,27 @@ pub(super) fn package_for(media_type: &str) -> &'static str {
     }
 }
 
+/// What kind of sink `name`, an element of a `launch:` fragment, is; `None`: it is none, as far as this machine knows.
+pub(crate) fn sink_kind(name: &str) -> Option<SinkKind> {
+    const SOUND: [&str; 5] = ["audio", "alsa", "pulse", "jack", "oss"];
+    let Some(factory) = gst::ElementFactory::find(name) else {
+        // A line for another machine: what would show the images there is not needed here.
+        let is_display = name.ends_with("sink") && !SOUND.iter().any(|word| name.contains(word));
+        return is_display.then_some(SinkKind::Display);
+    };
+    let class = factory.metadata("klass").unwrap_or_default().to_owned();
+    let is = |word: &str| class.split('/').any(|part| part == word);
+    let mut pads = factory.static_pad_templates().into_iter();
+    if !is("Sink") || pads.any(|pad| pad.direction() == gst::PadDirection::Src) {
+        return None;
+    }
+    Some(match name {
+        "fakesink" | "appsink" => SinkKind::Discard,
+        _ if is("Video") => SinkKind::Display,
+        _ => SinkKind::Other,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -347,6 +373,26 @@ mod tests {
                 (Err(reason), Some(expected)) => assert!(reason.contains(expected), "{reason}"),
                 (found, expected) => panic!("{factory} {setting:?}: {found:?}, not {expected:?}"),
             }
+        }
+    }
+
+    #[test]
+    fn sinks_of_images_are_told_from_others() {
+        gst::init().expect("GStreamer starts");
+        let cases = [
+            ("autovideosink", Some(SinkKind::Display)),
+            ("fakevideosink", Some(SinkKind::Display)),
+            ("nosuchvideosink", Some(SinkKind::Display)),
+            ("nosuchalsasink", None),
+            ("nosuchelement", None),
+            ("fakesink", Some(SinkKind::Discard)),
+            ("autoaudiosink", Some(SinkKind::Other)),
+            ("filesink", Some(SinkKind::Other)),
+            ("queue", None),
+            ("videotestsrc", None),
+        ];
+        for (name, kind) in cases {
+            assert_eq!(sink_kind(name), kind, "{name}");
         }
     }
 

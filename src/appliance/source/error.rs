@@ -39,9 +39,9 @@ pub enum SourceError {
         /// Debian and Ubuntu package that usually contains it.
         package: &'static str,
     },
-    /// The launch fragment cannot be parsed or has no free source pad.
+    /// The launch fragment cannot be parsed, or does not end in video.
     #[error(
-        "launch fragment is not usable: {0}; it must be GStreamer elements joined by ! with one free source pad"
+        "launch fragment is not usable: {0}; it must be GStreamer elements as for gst-launch-1.0 that end in raw or encoded video"
     )]
     Launch(String),
     /// The camera has no such format, size or rate.

@@ -2,7 +2,8 @@
 //!
 //! Fields are given as `log`'s key-values: `log::warn!(source = name; "no frame for {} ms", …)`. In the journal `source`
 //! becomes the field `SOURCE`; on a terminal it is written as `source=street` before the text. The level applies to
-//! jetwatch's crates; others log from `warn` up, and GStreamer (target `gstreamer`) as far as `log.gst_debug` allows.
+//! jetwatch's crates; others log from `warn` up, and GStreamer (target `gstreamer`) as far as `log.gst_debug` allows, which a
+//! level of `warn` or `error` limits.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -22,7 +23,10 @@ pub enum LogTarget {
 }
 
 /// Targets with the configured level; all others log from `warn` up.
-const OWN_TARGETS: [&str; 2] = ["jetwatch", "gstreamer"];
+const OWN_TARGETS: [&str; 2] = ["jetwatch", GSTREAMER];
+
+/// Target of GStreamer's log.
+const GSTREAMER: &str = "gstreamer";
 
 /// Starts logging at `level`. A later call changes the level only.
 ///
@@ -98,6 +102,7 @@ fn install(level: LevelFilter) -> Started {
         builder
             .filter_level(LevelFilter::Warn)
             .filter_module("jetwatch", level)
+            .filter_module(GSTREAMER, LevelFilter::Trace)
             .parse_default_env();
         let terminal = builder.build();
         let max = terminal.filter();
@@ -154,7 +159,12 @@ impl<L: Log> Log for OwnTargetFilter<L> {
 }
 
 /// Whether a record of `target` is logged when the configured level is `max`.
+///
+/// Of GStreamer, `log.gst_debug` has already selected what is logged; only a level above `info` limits it further.
 fn is_enabled_for(target: &str, level: Level, max: LevelFilter) -> bool {
+    if target == GSTREAMER && max >= LevelFilter::Info {
+        return true;
+    }
     let is_own = is_own(target);
     level
         <= if is_own {
@@ -182,6 +192,12 @@ fn write_line(
     write!(out, "{time} {level} ")?;
     if !is_own(record.target()) {
         write!(out, "[{}] ", record.target())?;
+    }
+    if record.target() == GSTREAMER
+        && let (Some(file), Some(line)) = (record.file(), record.line())
+    {
+        let name = file.rsplit('/').next().unwrap_or(file);
+        write!(out, "at={name}:{line} ")?;
     }
     record
         .key_values()
@@ -225,6 +241,8 @@ mod tests {
         builder
             .level(Level::Warn)
             .target(target)
+            .file(Some("../libs/base.c"))
+            .line(Some(7))
             .key_values(&fields);
         write_line(
             &mut out,
@@ -247,7 +265,10 @@ mod tests {
             line("jetwatch_source::gst", &fields, "stalled"),
             "12:00:00 WARN  source=street reason=\"no \\\"route\\\"\\nto host\" user=\"\" stalled\n"
         );
-        assert_eq!(line("gstreamer", &[], "late"), "12:00:00 WARN  late\n");
+        assert_eq!(
+            line("gstreamer", &[("code_func", "push")], "late"),
+            "12:00:00 WARN  at=base.c:7 code_func=push late\n"
+        );
         assert_eq!(
             line("mqtt5::client", &[], "gone"),
             "12:00:00 WARN  [mqtt5::client] gone\n"
@@ -273,6 +294,9 @@ mod tests {
             ),
             ("jetwatch", Level::Debug, LevelFilter::Info, false),
             ("gstreamer", Level::Info, LevelFilter::Info, true),
+            ("gstreamer", Level::Trace, LevelFilter::Info, true),
+            ("gstreamer", Level::Info, LevelFilter::Warn, false),
+            ("gstreamer", Level::Warn, LevelFilter::Off, false),
             ("jetwatcher", Level::Info, LevelFilter::Trace, false),
             ("mqtt5::client", Level::Info, LevelFilter::Trace, false),
             ("mqtt5::client", Level::Warn, LevelFilter::Info, true),

@@ -25,6 +25,9 @@ pub enum CheckState {
     Wrong,
     /// The check is not possible here.
     Unknown,
+    /// It is about something that machines of this kind do not have.
+    #[serde(rename = "n/a")]
+    NotApplicable,
 }
 
 /// One result. Its `Display` is one line.
@@ -49,6 +52,7 @@ impl CheckState {
             Self::Ok => "ok",
             Self::Wrong => "wrong",
             Self::Unknown => "unknown",
+            Self::NotApplicable => "n/a",
         }
     }
 }
@@ -79,13 +83,38 @@ impl CheckReport {
         }
     }
 
-    /// Adds a result that another report has collected.
+    /// Adds a result that another report has collected. The report of all checks reports what does not apply in
+    /// [`finish`](Self::finish), in one line.
     pub(super) fn merge(&mut self, result: CheckResult) {
         self.failed += usize::from(result.state == CheckState::Wrong);
-        if let Some(on_result) = &mut self.on_result {
+        let is_for_later = self.part.is_none() && result.state == CheckState::NotApplicable;
+        if let Some(on_result) = self.on_result.as_mut().filter(|_| !is_for_later) {
             on_result(&result);
         }
         self.results.push(result);
+    }
+
+    /// Reports what does not apply to this machine: one line for each reason.
+    pub(super) fn finish(&mut self) {
+        let inapplicable = |result: &&CheckResult| result.state == CheckState::NotApplicable;
+        let mut by_reason: Vec<(&str, Vec<&str>)> = Vec::new();
+        for result in self.results.iter().filter(inapplicable) {
+            match by_reason.iter_mut().find(|(text, _)| *text == result.text) {
+                Some((_, names)) => names.push(&result.what),
+                None => by_reason.push((&result.text, vec![&result.what])),
+            }
+        }
+        let Some(on_result) = &mut self.on_result else {
+            return;
+        };
+        for (text, names) in by_reason {
+            on_result(&CheckResult {
+                part: None,
+                state: CheckState::NotApplicable,
+                what: text.to_owned(),
+                text: names.join(", "),
+            });
+        }
     }
 
     /// Adds a result with state `ok`.
@@ -101,6 +130,11 @@ impl CheckReport {
     /// Adds a result with state `unknown`.
     pub fn unknown(&mut self, what: &str, text: &str) {
         self.add(CheckState::Unknown, what, text);
+    }
+
+    /// Adds a result with state `n/a`: this machine does not have it, for the reason `text`, and does not need it.
+    pub fn not_applicable(&mut self, what: &str, text: &str) {
+        self.add(CheckState::NotApplicable, what, text);
     }
 
     fn add(&mut self, state: CheckState, what: &str, text: &str) {
@@ -135,5 +169,35 @@ impl CheckReport {
     /// All results.
     pub(super) fn into_results(self) -> Vec<CheckResult> {
         self.results
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    use super::*;
+
+    #[test]
+    fn what_does_not_apply_is_one_line_per_reason() {
+        let lines: Rc<RefCell<Vec<String>>> = Rc::default();
+        let written = Rc::clone(&lines);
+        let mut report = CheckReport::new(move |line| written.borrow_mut().push(line.to_string()));
+        report.not_applicable("VIC", "not a Jetson");
+        report.ok("CPU", "fast");
+        report.not_applicable("throttling", "no sensors");
+        report.not_applicable("NVDEC", "not a Jetson");
+        report.finish();
+        assert_eq!(
+            *lines.borrow(),
+            [
+                "ok     CPU: fast",
+                "n/a    not a Jetson: VIC, NVDEC",
+                "n/a    no sensors: throttling"
+            ]
+        );
+        assert_eq!(report.all().len(), 4);
+        assert!(report.is_ok());
     }
 }

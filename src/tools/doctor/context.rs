@@ -11,6 +11,9 @@ use jetwatch_platform::{Machine, PlatformError, Process, SysRoot, SystemdUnit};
 /// Path of the package's configuration.
 pub(super) const CONFIG: &str = "/etc/jetwatch/jetwatch.yaml";
 
+/// Why something of a Jetson is not checked.
+pub(super) const NO_JETSON: &str = "this machine is not a Jetson";
+
 /// Folder of the package's test clip.
 const TEST_CLIP: &str = "/usr/share/jetwatch";
 
@@ -79,12 +82,14 @@ impl DoctorContext {
         })
     }
 
-    /// Adds a missing item: wrong on a Jetson, unknown on other machines, which do not need it.
+    /// Adds a missing item of NVIDIA's: wrong on a Jetson, unknown on other machines with such a GPU, which do not need it.
     pub(super) fn missing(&self, report: &mut CheckReport, what: &str, text: &str) {
         if self.machine.is_jetson() {
             report.failed(what, text);
-        } else {
+        } else if self.root.exists("/proc/driver/nvidia") {
             report.unknown(what, text);
+        } else {
+            report.not_applicable(what, "this machine has no NVIDIA GPU");
         }
     }
 

@@ -1,7 +1,7 @@
 //! Checks of an installation, on the machine itself.
 //!
-//! [`run`] runs the given [`Check`]s; each adds results whose state is ok, wrong or unknown. Unknown means that a check is not
-//! possible for this user or without disturbing a running daemon. The checks change nothing, and build no engine except
+//! [`run`] runs the given [`Check`]s; each adds results whose state is ok, wrong, unknown or n/a. Unknown means that a check is not
+//! possible for this user or without disturbing a running daemon; n/a that machines of this kind do not have it. The checks change nothing, and build no engine except
 //! [`check_detector`]. Called by `jetwatch doctor`, which prints the results; `jetwatch check` uses only [`CheckReport`].
 
 mod broker;
@@ -128,11 +128,13 @@ pub fn run(
     for check in checks {
         check.run(&context, &mut report)?;
     }
+    report.finish();
     let verdict = format!(
-        "{} ok, {} wrong, {} unknown: {}",
+        "{} ok, {} wrong, {} unknown, {} not applicable: {}",
         report.count(CheckState::Ok),
         report.count(CheckState::Wrong),
         report.count(CheckState::Unknown),
+        report.count(CheckState::NotApplicable),
         match report.is_ok() {
             true => "no check failed",
             false => "see the lines that begin with `wrong`",

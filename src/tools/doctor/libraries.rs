@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::check_report::CheckReport;
-use super::context::DoctorContext;
+use super::context::{DoctorContext, NO_JETSON};
 use jetwatch_detect::engines::{device, open_library};
 use jetwatch_detect::{DetectError, ort_library};
 use jetwatch_platform as platform;
@@ -152,7 +152,7 @@ fn onnxruntime(context: &DoctorContext, report: &mut CheckReport) {
 fn surfaces(context: &DoctorContext, report: &mut CheckReport) {
     const WHAT: &str = "libnvbufsurface";
     if !context.machine.is_jetson() {
-        report.unknown(WHAT, "not needed: this machine is not a Jetson");
+        report.not_applicable(WHAT, NO_JETSON);
         return;
     }
     match SURFACES.iter().find(|path| context.root.exists(path)) {

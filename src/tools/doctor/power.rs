@@ -1,7 +1,7 @@
 //! Settings of the machine compared with the configuration, and causes of throttling.
 
 use super::check_report::CheckReport;
-use super::context::DoctorContext;
+use super::context::{DoctorContext, NO_JETSON};
 use jetwatch_config::{ClockTuning, TuneConfig};
 use jetwatch_platform::throttling::capped_gpu;
 use jetwatch_platform::tune::{Clocks, DesiredSettings, StepState, plan};
@@ -14,6 +14,7 @@ pub(super) fn run(context: &DoctorContext, report: &mut CheckReport) {
     if causes.is_empty() {
         let observed = readings.throttles.len() + readings.rails.len();
         match observed {
+            0 if !context.machine.is_jetson() => report.not_applicable("throttling", NO_JETSON),
             0 => report.unknown("throttling", "this machine reports none"),
             _ => report.ok("throttling", "nothing slows the machine down now"),
         }

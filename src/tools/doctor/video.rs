@@ -1,7 +1,7 @@
 //! GStreamer elements, and scaling and decoding by each unit, compared with the expected images.
 
 use super::check_report::CheckReport;
-use super::context::DoctorContext;
+use super::context::{DoctorContext, NO_JETSON};
 use super::test_clip::{TestClip, TestClipError};
 use super::video_selftest::{self, ScalingResult};
 use jetwatch_files::Sha256Digest;
@@ -27,7 +27,7 @@ pub(super) fn check_elements(context: &DoctorContext, report: &mut CheckReport) 
         let what = format!("element {}", facts.name);
         match state {
             ElementState::Missing if facts.is_from_l4t() && !is_jetson => {
-                report.unknown(&what, "not available: this machine is not a Jetson");
+                report.not_applicable(&what, NO_JETSON);
             }
             ElementState::Missing => {
                 let text = format!(
@@ -65,6 +65,7 @@ pub(super) fn check_elements(context: &DoctorContext, report: &mut CheckReport) 
 
 pub(super) fn check_scaling(context: &DoctorContext, report: &mut CheckReport) {
     let units = VideoUnits::for_machine(&context.machine);
+    let is_jetson = context.machine.is_jetson();
     let reference = video_selftest::test_scaling(None);
     match &reference {
         Ok(outcome) => report.ok("scaling by the CPU", &speed(outcome.ms_per_image)),
@@ -73,6 +74,7 @@ pub(super) fn check_scaling(context: &DoctorContext, report: &mut CheckReport) {
     for (name, unit) in [("VIC", &units.vic), ("GPU", &units.gpu)] {
         let what = format!("scaling by the {name}");
         match (unit, &reference) {
+            (Err(_), _) if !is_jetson => report.not_applicable(&what, NO_JETSON),
             (Err(reason), _) => report.unknown(&what, reason),
             (Ok(_), Err(_)) => report.unknown(&what, "there is no image to compare it with"),
             (Ok(unit), Ok(reference)) => match video_selftest::test_scaling(Some(*unit)) {
@@ -88,6 +90,7 @@ pub(super) fn check_scaling(context: &DoctorContext, report: &mut CheckReport) {
             let units = Some((*decoder, *converter));
             check_decoding(report, "decoding by NVDEC", units, &clip);
         }
+        _ if !is_jetson => report.not_applicable("decoding by NVDEC", NO_JETSON),
         (Err(reason), _) | (_, Err(reason)) => report.unknown("decoding by NVDEC", reason),
     }
 }

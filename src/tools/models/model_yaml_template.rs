@@ -414,7 +414,7 @@ fn joined(tensors: impl Iterator<Item = String>) -> String {
 }
 
 /// A text as YAML: JSON's quoted form is YAML's too, and nothing in it can end the line.
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./ ".contains(c);
     let is_word = text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.chars().all(is_plain)
@@ -431,7 +431,7 @@ fn quoted(text: &str) -> String {
 }
 
 /// A reason as part of a comment: names in it come from the file. A byte order mark may stand between quotes only.
-fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     let breaks = |c: char| c.is_control() || c == '\u{feff}';
     text.replace(breaks, " ")
 }

@@ -46,6 +46,8 @@ pub struct QueuedFrame {
     pub order: u64,
     /// The frame.
     pub frame: Frame,
+    /// Whether its source is live: frames of others are not dropped.
+    pub is_live: bool,
 }
 
 /// The queued frames of all sources.
@@ -349,6 +351,7 @@ impl State {
                 batch.push(QueuedFrame {
                     order: queue.taken,
                     frame,
+                    is_live: queue.live,
                 });
                 queue.taken += 1;
                 self.frames_left -= 1;

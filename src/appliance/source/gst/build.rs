@@ -1,8 +1,8 @@
 //! First half of a pipeline: from an address to decoded video.
 //!
-//! Every property is set on a named element. The only text that GStreamer parses is a `launch:` fragment of the user.
+//! Every property is set on a named element. The only text that GStreamer parses is a `launch:` fragment of the user,
+//! in `launch.rs`.
 
-use std::borrow::Cow;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
@@ -18,6 +18,7 @@ use super::camera;
 use super::decode::{self, DecodeOptions};
 use super::diagnostics::SessionDiagnostics;
 use super::hardware::VideoHardware;
+use super::launch::{self, LaunchBin};
 use super::scaler::{self, StallMonitor};
 
 /// A pipeline ready to play.
@@ -25,6 +26,8 @@ pub(super) struct BuiltPipeline {
     pub(super) pipeline: gst::Pipeline,
     pub(super) stall_monitor: Arc<StallMonitor>,
     pub(super) diagnostics: Arc<SessionDiagnostics>,
+    /// What was made of a `launch:` fragment.
+    pub(super) launch_bin: Option<Arc<LaunchBin>>,
 }
 
 /// Builds the pipeline of a source.
@@ -54,6 +57,7 @@ pub(super) fn build(
         )
     };
 
+    let mut launch_bin = None;
     match uri {
         SourceUri::File(path) => {
             check_readable(path)?;
@@ -106,11 +110,12 @@ pub(super) fn build(
             gst::Element::link_many([&source, &filter, &decode()?]).map_err(build_error)?;
         }
         SourceUri::Launch(fragment) => {
-            let bin = gst::parse::bin_from_description(&with_end(fragment), true)
-                .map_err(|error| SourceError::Launch(error.message().to_owned()))?;
-            pipeline.add(&bin).map_err(build_error)?;
-            bin.link(&decode()?)
-                .map_err(|_| SourceError::Launch("no free source pad".to_owned()))?;
+            launch_bin = Some(launch::add(
+                &pipeline,
+                fragment,
+                &decode()?,
+                &diagnostics,
+            )?);
         }
         SourceUri::Csi {
             sensor,
@@ -144,6 +149,7 @@ pub(super) fn build(
         pipeline,
         stall_monitor: scaler.stall_monitor,
         diagnostics,
+        launch_bin,
     })
 }
 
@@ -203,37 +209,6 @@ fn link_video_of_rtsp(source: &gst::Element, decode: &gst::Element) {
     });
 }
 
-/// A fragment that ends with caps, which are not an element, gets an `identity` behind them.
-fn with_end(fragment: &str) -> Cow<'_, str> {
-    let last = fragment.rsplit('!').next().unwrap_or_default();
-    let first_word = last
-        .trim()
-        .split(|c: char| c.is_whitespace() || ",(;".contains(c))
-        .next();
-    if first_word.is_some_and(|word| word.contains('/')) {
-        Cow::Owned(format!("{fragment} ! capsfilter"))
-    } else {
-        Cow::Borrowed(fragment)
-    }
-}
-
 fn build_error(error: impl std::fmt::Display) -> SourceError {
     SourceError::Build(error.to_string())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn launch_ending_with_caps_gets_sink() {
-        let ends = |fragment: &str| with_end(fragment) != fragment;
-        assert!(ends("videotestsrc ! video/x-raw,width=640"));
-        assert!(ends("a ! video/x-raw(memory:NVMM), width=640 "));
-        assert!(ends("a !image/jpeg"));
-        assert!(!ends("videotestsrc"));
-        assert!(!ends("a ! filesrc location=/x/y"));
-        assert!(!ends("a ! video/x-raw ! identity sync=true"));
-        assert_eq!(with_end("a ! b/c"), "a ! b/c ! capsfilter");
-    }
 }

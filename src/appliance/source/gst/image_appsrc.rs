@@ -77,6 +77,7 @@ pub(super) fn build(
         pipeline,
         stall_monitor: scaler.stall_monitor,
         diagnostics,
+        launch_bin: None,
     })
 }
 

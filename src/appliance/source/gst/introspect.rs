@@ -68,7 +68,7 @@ fn is_opaque_bin(factory: &str) -> bool {
 }
 
 /// The pad of another element that feeds this one, through ghost pads of bins.
-fn upstream_pad(pad: &gst::Pad) -> Option<gst::Pad> {
+pub(super) fn upstream_pad(pad: &gst::Pad) -> Option<gst::Pad> {
     let mut peer = pad.peer()?;
     for _ in 0..MAX_WALK {
         if let Some(ghost) = peer.downcast_ref::<gst::GhostPad>() {
@@ -88,7 +88,7 @@ fn upstream_pad(pad: &gst::Pad) -> Option<gst::Pad> {
 }
 
 /// The sink pad through which an element receives the data that leaves at `from`.
-fn sink_pad_of(from: &gst::Pad, element: &gst::Element) -> Option<gst::Pad> {
+pub(super) fn sink_pad_of(from: &gst::Pad, element: &gst::Element) -> Option<gst::Pad> {
     if from.is::<gst::GhostPad>() {
         return element.static_pad("sink");
     }

@@ -1,14 +1,21 @@
 //! Forwards GStreamer's debug log, and GLib's warnings, to the log, with repeats counted instead of printed.
+//!
+//! Where `GST_DEBUG` or `GST_DEBUG_FILE` is set, someone debugs GStreamer itself: it then writes its log on its own, as in every
+//! other program, with its format, its colours and all lines.
 
 use std::time::{Duration, Instant};
 
 use gstreamer as gst;
 use gstreamer::glib;
+use log::kv::Value;
 use parking_lot::Mutex;
 
 use jetwatch_telemetry::LogRateLimit;
 
 use super::flush_guard::is_flushing;
+
+/// Target of the records.
+const TARGET: &str = "gstreamer";
 
 /// Interval in which a location logs at most once; further messages are counted.
 const REPEAT_INTERVAL: Duration = Duration::from_secs(10);
@@ -16,29 +23,36 @@ const REPEAT_INTERVAL: Duration = Duration::from_secs(10);
 /// Maximum number of stored locations; other locations are always logged.
 const MAX_LOCATIONS: usize = 1024;
 
-/// Replaces GStreamer's log output. `threshold` is used unless `GST_DEBUG` is set.
+/// Replaces GStreamer's log output, unless its own variables are set. `threshold` is used unless `GST_DEBUG` is set.
 pub(super) fn install(threshold: &str) {
-    gst::log::remove_default_log_function();
-    if std::env::var_os("GST_DEBUG").is_none() {
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    if !is_set("GST_DEBUG") {
         gst::log::set_threshold_from_string(threshold, true);
     }
     install_glib_handler();
+    if is_set("GST_DEBUG") || is_set("GST_DEBUG_FILE") {
+        return;
+    }
+    gst::log::remove_default_log_function();
     let repeats = Mutex::new(LogRateLimit::new(REPEAT_INTERVAL, MAX_LOCATIONS));
     gst::log::add_log_function(
-        move |category, level, _file, function, line, object, message| {
+        move |category, level, file, function, line, object, message| {
             let level = log_level(level);
-            if level > log::max_level() {
+            // Not by the macros of `log`: the threshold says what GStreamer logs, not `log.level`.
+            let logger = log::logger();
+            let metadata = |level| log::Metadata::builder().target(TARGET).level(level).build();
+            if !logger.enabled(&metadata(level)) {
                 return;
             }
             let text = message
                 .get()
                 .map(|text| text.to_string())
                 .unwrap_or_default();
-            let level = match is_flushing() {
+            let logged = match is_flushing() {
                 true => level_in_flush(level, category.name(), &text),
                 false => level,
             };
-            if level > log::max_level() {
+            if logged != level && logged > log::max_level() {
                 return;
             }
             let location = (category.name().to_owned(), function.to_string(), line);
@@ -46,9 +60,21 @@ pub(super) fn install(threshold: &str) {
                 return;
             };
             let object = object.map(ToString::to_string);
-            log::log!(
-                target: "gstreamer", level,
-                category = category.name(), object = object.as_deref().unwrap_or("-"), repeats = suppressed; "{text}"
+            let fields = [
+                ("category", Value::from(category.name())),
+                ("object", Value::from(object.as_deref().unwrap_or("-"))),
+                ("repeats", Value::from(suppressed)),
+                // The journal's name for it.
+                ("code_func", Value::from(function.as_str())),
+            ];
+            logger.log(
+                &log::Record::builder()
+                    .metadata(metadata(logged))
+                    .file(Some(file.as_str()))
+                    .line(Some(line))
+                    .key_values(&fields.as_slice())
+                    .args(format_args!("{text}"))
+                    .build(),
             );
         },
     );
@@ -96,7 +122,7 @@ fn install_glib_handler() {
         let location = (domain.to_owned(), message.to_owned());
         let admitted = repeats.lock().admit(location, Instant::now());
         if let Some(suppressed) = admitted {
-            log::log!(target: "gstreamer", level, category = domain, repeats = suppressed; "{message}");
+            log::log!(target: TARGET, level, category = domain, repeats = suppressed; "{message}");
         }
     });
 }

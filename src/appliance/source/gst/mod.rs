@@ -11,6 +11,8 @@ mod flush_guard;
 mod hardware;
 mod image_appsrc;
 mod introspect;
+mod launch;
+mod launch_line;
 mod log_bridge;
 mod messages;
 mod own_scaling;
@@ -34,6 +36,7 @@ use super::image_folder::UnreadableHandler;
 use super::{SessionEnd, Source, SourceContext, SourceError};
 
 pub use camera::{camera_offers, needed_variable};
+pub(crate) use launch_line::SinkKind;
 pub use predict_plan::predict_plan;
 
 static STARTED: OnceLock<Result<(), String>> = OnceLock::new();
@@ -84,8 +87,8 @@ impl Source for GstSource {
     ) -> Result<SessionEnd, SourceError> {
         // The daemon starts GStreamer with its configured threshold; tools and tests that open a single source need not.
         init("*:1")?;
-        let launch = build::build(&self.config, context)?;
-        session::run(&self.config, &launch, context, first_frame)
+        let built = build::build(&self.config, context)?;
+        session::run(&self.config, &built, context, first_frame)
     }
 }
 

@@ -71,6 +71,9 @@ pub(super) fn run(
         };
         if idle >= timeout {
             session.dump("stall");
+            if let Some(error) = session.launch_error() {
+                return Err(error);
+            }
             return Err(match announced || config.uri.is_live() {
                 true => SourceError::Stalled { waited: idle },
                 false => SourceError::NoStart { waited: idle },
@@ -161,6 +164,9 @@ impl Session<'_> {
                 if self.built.diagnostics.is_zero_copy_disabled() {
                     return Err(SourceError::ZeroCopyFailed);
                 }
+                if let Some(error) = self.launch_error() {
+                    return Err(error);
+                }
                 let uri = &self.config.uri;
                 Err(
                     camera::format_error(uri, &self.built.pipeline, error).unwrap_or_else(|| {
@@ -191,10 +197,20 @@ impl Session<'_> {
         }
     }
 
+    /// The error of a `launch:` fragment that does not end in video.
+    fn launch_error(&self) -> Option<SourceError> {
+        let has_frames = self.built.stall_monitor.frames() > 0;
+        let launch = self.built.launch_bin.as_ref().filter(|_| !has_frames)?;
+        launch.failure().map(SourceError::Refused)
+    }
+
     fn end_of_media(&mut self) -> Result<Option<SessionEnd>, SourceError> {
         if self.built.stall_monitor.frames() == 0 {
             if let Some(missing) = self.missing.take() {
                 return Err(missing.into_error());
+            }
+            if let Some(error) = self.launch_error() {
+                return Err(error);
             }
             if matches!(self.config.uri, SourceUri::Csi { .. }) {
                 let element = camera::ELEMENT.to_owned();

@@ -2,13 +2,12 @@
 //!
 //! A network is two files: `model.pdmodel`, a protobuf message with the operators ([`program`]), and `model.pdiparams`, the
 //! weights one after the other ([`parameters`]). [`network`] takes the part between an input and the requested tensors, and
-//! folds batch normalization into the convolutions before it; [`onnx_writer`] writes the result. What comes after the
+//! folds batch normalization into the convolutions before it; [`onnx_writer`](crate::onnx_writer) writes the result. What comes after the
 //! requested tensors, such as NMS, is left out: the detector does that itself. Only the operators that
 //! such networks use are known; any other one is an error that names it. Pure; called by the download of a registry package.
 
 mod error;
 mod network;
-mod onnx_writer;
 mod operators;
 mod parameters;
 mod program;
@@ -18,6 +17,11 @@ mod tests;
 pub use error::PaddleError;
 
 use jetwatch_types::Size;
+
+use crate::onnx_writer;
+
+/// Producer as other converters of Paddle write it; the inference of layouts tells PicoDet from NanoDet by it.
+const PRODUCER: &str = "PaddlePaddle";
 
 /// What to convert, and into what.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,5 +59,13 @@ pub fn convert(
     let program = program::Program::read(program)?;
     let weights = parameters::read(parameters, &program)?;
     let network = network::Network::build(&program, &weights, conversion)?;
-    Ok(onnx_writer::write(&network, conversion))
+    Ok(onnx_writer::write(&onnx_writer::Network {
+        producer: PRODUCER,
+        metadata: &conversion.metadata,
+        input: &conversion.input,
+        size: conversion.size,
+        nodes: &network.nodes,
+        initializers: &network.initializers,
+        outputs: &network.outputs,
+    }))
 }

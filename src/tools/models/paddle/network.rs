@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::parameters::Weight;
 use super::program::{Operator, Program};
 use super::{Conversion, PaddleError};
+use crate::onnx_writer::{Attribute, Initializer, Node, Output, Values};
 
 /// Height and width of a feature map behind its number of channels, without the batch axis.
 pub(super) type Shape = [usize; 3];
@@ -16,47 +17,6 @@ pub(super) struct Network {
     pub(super) nodes: Vec<Node>,
     pub(super) initializers: Vec<Initializer>,
     pub(super) outputs: Vec<Output>,
-}
-
-/// One ONNX operator with one output.
-#[derive(Debug)]
-pub(super) struct Node {
-    pub(super) operator: &'static str,
-    /// Empty for an optional input that is not given.
-    pub(super) inputs: Vec<String>,
-    pub(super) output: String,
-    pub(super) attributes: Vec<(&'static str, Attribute)>,
-}
-
-/// Value of an attribute.
-#[derive(Debug)]
-pub(super) enum Attribute {
-    Float(f32),
-    Whole(i64),
-    Wholes(Vec<i64>),
-    Text(&'static str),
-}
-
-/// A constant tensor.
-#[derive(Debug)]
-pub(super) struct Initializer {
-    pub(super) name: String,
-    pub(super) axes: Vec<usize>,
-    pub(super) values: Values,
-}
-
-/// Values of a constant tensor.
-#[derive(Debug)]
-pub(super) enum Values {
-    Floats(Vec<f32>),
-    Wholes(Vec<i64>),
-}
-
-/// An output `[batch, axes…]`.
-#[derive(Debug)]
-pub(super) struct Output {
-    pub(super) name: String,
-    pub(super) axes: [usize; 2],
 }
 
 /// A convolution into which a bias and a batch normalization may still be folded.
@@ -234,7 +194,7 @@ impl<'a> Builder<'a> {
             );
             outputs.push(Output {
                 name: output.name.clone(),
-                axes,
+                axes: axes.to_vec(),
             });
         }
         let mut network = Network {

@@ -1,9 +1,10 @@
 //! Paddle's operators as ONNX has them: the ones that detectors with convolutions use. Pure.
 
 use super::PaddleError;
-use super::network::{Attribute, Builder, Convolution, Shape, Values};
+use super::network::{Builder, Convolution, Shape};
 use super::parameters::Weight;
 use super::program::Operator;
+use crate::onnx_writer::{Attribute, Values};
 
 /// Names of the operators, for the error that reports another one.
 const KNOWN: &str = "conv2d, depthwise_conv2d, batch_norm, elementwise_add, elementwise_mul, concat, nearest_interp_v2, pool2d, \

@@ -1,16 +1,73 @@
 //! Writes a converted network as an ONNX file, by the field numbers of `onnx.proto`. Pure; the same network gives the same bytes.
+//!
+//! The converters of [`paddle`](crate::paddle) and [`darknet`](crate::darknet) call it.
 
-use super::Conversion;
-use super::network::{Attribute, Initializer, Network, Node, Values};
+use jetwatch_types::Size;
+
+/// A network to write.
+pub(crate) struct Network<'a> {
+    /// The program that the network comes from; the inference of layouts tells PicoDet from NanoDet by it.
+    pub(crate) producer: &'a str,
+    /// Names and texts for the metadata of the file, such as its origin and licence.
+    pub(crate) metadata: &'a [(String, String)],
+    /// Name of the input `[batch, 3, height, width]`.
+    pub(crate) input: &'a str,
+    /// Width and height of the input.
+    pub(crate) size: Size,
+    /// In an order in which each input exists before it is read.
+    pub(crate) nodes: &'a [Node],
+    /// The constant tensors.
+    pub(crate) initializers: &'a [Initializer],
+    /// The outputs.
+    pub(crate) outputs: &'a [Output],
+}
+
+/// One ONNX operator with one output.
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) operator: &'static str,
+    /// Empty for an optional input that is not given.
+    pub(crate) inputs: Vec<String>,
+    pub(crate) output: String,
+    pub(crate) attributes: Vec<(&'static str, Attribute)>,
+}
+
+/// Value of an attribute.
+#[derive(Debug)]
+pub(crate) enum Attribute {
+    Float(f32),
+    Whole(i64),
+    Wholes(Vec<i64>),
+    Text(&'static str),
+}
+
+/// A constant tensor.
+#[derive(Debug)]
+pub(crate) struct Initializer {
+    pub(crate) name: String,
+    pub(crate) axes: Vec<usize>,
+    pub(crate) values: Values,
+}
+
+/// Values of a constant tensor.
+#[derive(Debug)]
+pub(crate) enum Values {
+    Floats(Vec<f32>),
+    Wholes(Vec<i64>),
+}
+
+/// An output `[batch, axes…]`.
+#[derive(Debug)]
+pub(crate) struct Output {
+    pub(crate) name: String,
+    pub(crate) axes: Vec<usize>,
+}
 
 /// Version of the file format that came with operator set 13.
 const IR_VERSION: u64 = 7;
 
 /// The operator set: the newest that TensorRT 8.5 reads completely.
 const OPSET: u64 = 13;
-
-/// Producer as other converters of Paddle write it; the inference of layouts tells PicoDet from NanoDet by it.
-const PRODUCER: &str = "PaddlePaddle";
 
 /// Name of the first axis of inputs and outputs.
 const BATCH: &str = "batch";
@@ -60,17 +117,17 @@ impl Encoder {
 }
 
 /// The bytes of the ONNX file.
-pub(super) fn write(network: &Network, conversion: &Conversion) -> Vec<u8> {
+pub(crate) fn write(network: &Network<'_>) -> Vec<u8> {
     let mut model = Encoder::default();
     model.number(1, IR_VERSION);
-    model.text(2, PRODUCER);
+    model.text(2, network.producer);
     model.text(3, "converted by jetwatch");
-    model.message(7, |graph| write_graph(graph, network, conversion));
+    model.message(7, |graph| write_graph(graph, network));
     model.message(8, |opset| {
         opset.text(1, "");
         opset.number(2, OPSET);
     });
-    for (key, value) in &conversion.metadata {
+    for (key, value) in network.metadata {
         model.message(14, |entry| {
             entry.text(1, key);
             entry.text(2, value);
@@ -79,19 +136,19 @@ pub(super) fn write(network: &Network, conversion: &Conversion) -> Vec<u8> {
     model.0
 }
 
-fn write_graph(graph: &mut Encoder, network: &Network, conversion: &Conversion) {
-    for node in &network.nodes {
+fn write_graph(graph: &mut Encoder, network: &Network<'_>) {
+    for node in network.nodes {
         graph.message(1, |message| write_node(message, node));
     }
     graph.text(2, "network");
-    for initializer in &network.initializers {
+    for initializer in network.initializers {
         graph.message(5, |tensor| write_initializer(tensor, initializer));
     }
-    let size = conversion.size;
+    let size = network.size;
     let input = [3, u64::from(size.height), u64::from(size.width)];
-    graph.message(11, |info| write_value(info, &conversion.input, &input));
-    for output in &network.outputs {
-        let axes = output.axes.map(|axis| axis as u64);
+    graph.message(11, |info| write_value(info, network.input, &input));
+    for output in network.outputs {
+        let axes: Vec<u64> = output.axes.iter().map(|axis| *axis as u64).collect();
         graph.message(12, |info| write_value(info, &output.name, &axes));
     }
 }
