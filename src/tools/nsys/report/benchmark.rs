@@ -67,12 +67,6 @@ impl Benchmark {
             .into_iter()
             .find(|set| object.contains_key(*set))
             .ok_or_else(|| {
-                if object.contains_key("ablation") {
-                    return wrong(
-                        "it compares the steps of an ablation, each of which has a folder next to it: give the benchmark.json in a step's folder"
-                            .to_owned(),
-                    );
-                }
                 let found: Vec<&str> = object.keys().take(8).map(String::as_str).collect();
                 wrong(format!(
                     "found the keys {}, expected {} of a benchmark",

@@ -17,6 +17,7 @@ mod input;
 pub mod metrics;
 mod plot;
 pub mod schema;
+pub mod series;
 mod summary;
 pub mod summary_stats;
 pub mod table;
