@@ -73,7 +73,7 @@ pub(super) struct BenchArgs {
     write: Option<PathBuf>,
     /// Find the largest number of copies of the sources that run without drops, each at the pace of a camera; or run N copies.
     /// --duration is the time of each trial (default 10s).
-    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = false, value_parser = parse_streams,
+    #[arg(long, value_name = "N", num_args = 0..=1, value_parser = parse_streams,
         conflicts_with_all = ["only", "batches", "frames", "sweep", "compare", "ablation", "processes", "gpus", "no_record"])]
     #[expect(
         clippy::option_option,

@@ -391,13 +391,18 @@ fn header(step: AblationStep, details: &StepDetails) -> String {
         step.number(),
         step.title()
     );
-    let conditions: Vec<&str> = AblationStep::ALL[..step.number()]
-        .iter()
-        .map(|step| step.conditions())
-        .filter(|conditions| !conditions.is_empty())
-        .collect();
-    if let Some(conditions) = conditions.last() {
-        text += &format!("# Not set by keys: {conditions}\n");
+    let mut conditions = Vec::new();
+    if step.is_on_one_core() {
+        conditions.push("one CPU core (taskset -c 0), one frame at a time");
+    }
+    if step.renders() {
+        conditions.push("--record FILE");
+    }
+    if step.scales_in_worker() {
+        conditions.push("images scaled by the detector, which only the benchmark does");
+    }
+    if !conditions.is_empty() {
+        text += &format!("# Not set by keys: {}\n", conditions.join("; "));
     }
     for (key, value) in &details.settings {
         text += &format!("# {key}: {value}\n");

@@ -123,8 +123,6 @@ fn new_settings(before: Option<&[(String, String)]>, own: &StepDetails) -> Vec<S
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
