@@ -75,10 +75,6 @@ pub(super) struct BenchArgs {
     /// --duration is the time of each trial (default 10s).
     #[arg(long, value_name = "N", num_args = 0..=1, value_parser = parse_streams,
         conflicts_with_all = ["only", "batches", "frames", "sweep", "compare", "ablation", "processes", "gpus", "no_record"])]
-    #[expect(
-        clippy::option_option,
-        reason = "clap's form of an option with an optional value"
-    )]
     streams: Option<Option<usize>>,
     /// With --streams: frames per second of each copy. Default: that of the source.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=240))]
