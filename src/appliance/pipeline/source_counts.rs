@@ -19,7 +19,7 @@ pub struct SourceCounts {
     pub skipped: u64,
     /// Frames replaced by newer ones.
     pub dropped: u64,
-    /// Frames that came later than the playback rate of the source asks for.
+    /// Frames that a source with a playback rate could not give in time.
     pub late: u64,
     /// Times from the arrival of a frame to the queues of the sinks.
     pub latency: Latency,

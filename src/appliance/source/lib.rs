@@ -190,15 +190,15 @@ impl SourceCounters {
         self.reconnects.load(Ordering::Relaxed)
     }
 
-    /// Frames of a source with a playback rate that came long after they were due: it cannot be decoded as fast.
+    /// Frames that a source with a playback rate owes: it cannot be decoded as fast.
     #[must_use]
     pub fn late(&self) -> u64 {
         self.late.load(Ordering::Relaxed)
     }
 
-    /// Counts a late frame.
-    pub(crate) fn count_late(&self) {
-        self.late.fetch_add(1, Ordering::Relaxed);
+    /// Counts `frames` that came too late.
+    pub(crate) fn add_late(&self, frames: u64) {
+        self.late.fetch_add(frames, Ordering::Relaxed);
     }
 
     /// Number for the next frame, from 0.

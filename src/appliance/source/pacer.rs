@@ -39,6 +39,20 @@ impl Pacer {
         Some(Self { period, last: None })
     }
 
+    /// The newest frame came late: those behind it count from `now`. Returns how many frames a camera would have given since it
+    /// was due, at least 1.
+    pub(crate) fn skip_to(&mut self, now: Duration) -> u64 {
+        let Some(last) = &mut self.last else {
+            return 1;
+        };
+        let behind = now.saturating_sub(last.due).as_secs_f64();
+        last.due = now;
+        match last.gap.is_zero() {
+            true => 1,
+            false => ((behind / last.gap.as_secs_f64()) as u64).max(1),
+        }
+    }
+
     /// When the frame with the timestamp `media` is due, on the clock that says `now`. Frames that come later than they are due
     /// do not move those behind them, so that the mean rate is kept.
     pub(crate) fn due(&mut self, media: Option<Duration>, now: Duration) -> Duration {
@@ -100,6 +114,16 @@ mod tests {
         assert_eq!(due(Playback::Realtime, &media), wanted);
         let media = [Some(0), Some(40), None, None];
         assert_eq!(due(Playback::Realtime, &media), [0, 40, 80, 120]);
+    }
+
+    #[test]
+    fn a_source_that_is_too_slow_loses_what_a_camera_would_have_given() {
+        let mut pacer = Pacer::new(Playback::Fps(10)).expect("a pace");
+        assert_eq!(pacer.due(None, Duration::ZERO), Duration::ZERO);
+        assert_eq!(pacer.due(None, 900 * MS), 100 * MS);
+        assert_eq!(pacer.skip_to(900 * MS), 8, "from 100 to 900 ms");
+        assert_eq!(pacer.due(None, 910 * MS), 1000 * MS);
+        assert_eq!(pacer.skip_to(1010 * MS), 1, "at least");
     }
 
     #[test]

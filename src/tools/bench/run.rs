@@ -138,7 +138,11 @@ fn run_pipeline(
             duration: args.duration.filter(|_| args.copies.is_none()),
             max_frames: args.max_frames().filter(|_| args.copies.is_none()),
             max_batches: args.batches,
-            warmup_frames: (warmup * config.detector.batch_size) as u64,
+            // A trial of streams counts from outside.
+            warmup_frames: match args.copies {
+                Some(_) => 0,
+                None => (warmup * config.detector.batch_size) as u64,
+            },
             trace: trace.clone(),
             root: root.clone(),
             synthetic: Some(jetwatch_traffic::synthetic_factory()),

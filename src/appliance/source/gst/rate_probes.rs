@@ -40,9 +40,10 @@ pub(super) fn pace(
     input.add_probe(gst::PadProbeType::BUFFER, move |_, info| {
         let time = info.buffer().and_then(|buffer| buffer.pts());
         let now = progress.elapsed();
-        let due = pacer.lock().due(time.map(Into::into), now);
+        let mut pacer = pacer.lock();
+        let due = pacer.due(time.map(Into::into), now);
         if now > due + LATE {
-            counters.count_late();
+            counters.add_late(pacer.skip_to(now));
         } else if due > now {
             // A stop ends the wait; the frame passes and is refused further down.
             let _ = progress.delivering(|| stop.wait(due - now));

@@ -197,7 +197,7 @@ pub fn find_limit(loads: &[PartLoad], late: u64, dropped_crops: u64) -> Option<L
     if late > 0 {
         return Some(Limit {
             part: "decoding".to_owned(),
-            text: format!("decoding: {late} frames came later than they were due"),
+            text: format!("decoding: {late} frames could not be given in time"),
             keys: keys.map(str::to_owned).to_vec(),
         });
     }

@@ -57,7 +57,7 @@ pub(crate) struct StreamResult {
     pub(crate) skipped: u64,
     /// Frames replaced by newer ones.
     pub(crate) dropped: u64,
-    /// Frames that were decoded later than they were due.
+    /// Frames that the source could not give in time.
     pub(crate) late: u64,
     /// Mean time from the arrival of a frame to the queueing of its messages, in ms.
     pub(crate) latency_mean_ms: Option<f64>,
