@@ -215,14 +215,14 @@ fn every_crop_is_inferred_and_batch_one_network_gets_single_crops() {
             "{number}: {notes}"
         );
     }
-    // One source in turns of four frames: each step has crops of a quarter of its frames. Some of the last may still be with
-    // the networks, and skipped frames in front of the first frame with inference.
+    // Every fourth frame has crops in each step. With inference on these only, tracks are confirmed later: in scenes of ten frames
+    // the last step has few.
     assert!(
         crops[0] > FRAMES / 4,
         "several objects in a frame: {crops:?}"
     );
-    for count in &crops {
-        assert!(count.abs_diff(crops[0]) <= crops[0] / 4, "{crops:?}");
+    for count in &crops[..6] {
+        assert!(count.abs_diff(crops[0]) <= crops[0] / 10, "{crops:?}");
     }
 }
 

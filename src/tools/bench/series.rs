@@ -16,6 +16,7 @@ use super::processes::{MakeCommand, Point};
 use super::run::{Speed, write};
 use super::secondary::{SecondaryResult, secondary_results};
 use super::streams::{copy_sources, run_streams};
+use super::system_info::machine_of;
 use super::{
     AblationStep, BenchOptions, Comparison, Noise, Statistics, ablation_run, cartesian, table,
 };
@@ -258,12 +259,7 @@ impl<'a> RunPlan<'a> {
             detector.map(str::to_owned)
         });
         let first = documents.as_ref().ok().and_then(|all| all.first());
-        let machine = first.map_or(Value::Null, |first| {
-            json!({
-                "name": first["meta"]["machine_name"],
-                "processors": first["meta"]["processors"],
-            })
-        });
+        let machine = first.map_or(Value::Null, machine_of);
         let secondary = documents.as_ref().map_or_else(
             |_| Vec::new(),
             |documents| secondary_results(documents.iter()),

@@ -10,6 +10,7 @@ use super::{Limit, StreamSearch, TrialResult, find_limit, text};
 use crate::processes::{MakeCommand, Point};
 use crate::run::write;
 use crate::series::{SERIES, SeriesResult};
+use crate::system_info::machine_of;
 use crate::{BenchOptions, StreamGoal};
 
 /// One trial of the search.
@@ -151,11 +152,7 @@ impl Runner<'_> {
         let documents = point.run(self.args, &folder, self.stop, self.command);
         let result = documents.and_then(|documents| {
             let document = documents.first().context("the trial has written nothing")?;
-            self.machine = json!({
-                "name": document["meta"]["machine_name"],
-                "processors": document["meta"]["processors"],
-                "detector": document["meta"]["versions"]["detector"],
-            });
+            self.machine = machine_of(document);
             TrialResult::deserialize(&document["trial"]).context("the trial has written no counts")
         });
         let trial = match result {
