@@ -634,10 +634,10 @@ fn all_steps_of_the_ablation_run_on_one_runtime() {
         assert_eq!(code, Some(0), "{what}: {printed}");
         let all = steps(&setup);
         assert!(
-            all.len() == 6 && all.iter().all(|(runs, _)| runs.starts_with("onnx")),
+            all.len() == 7 && all.iter().all(|(runs, _)| runs.starts_with("onnx")),
             "{what}: {all:?}"
         );
-        // With only the configured engine, four steps would use ONNX Runtime, the last two would not.
+        // With only the configured engine, the steps before batches would use ONNX Runtime, the others would not.
         build_configured(&setup, &double);
         fs::remove_dir_all(setup.path("out")).expect("removed");
         let (code, printed) = ablation(&setup, &double, &[]);
@@ -662,7 +662,7 @@ fn all_steps_of_the_ablation_run_on_one_runtime() {
         assert_eq!(code, Some(0), "{what}: {printed}");
         let all = steps(&setup);
         assert!(
-            all.len() == 6 && all.iter().all(|(runs, _)| runs.starts_with("tensorrt")),
+            all.len() == 7 && all.iter().all(|(runs, _)| runs.starts_with("tensorrt")),
             "{what}: {all:?}"
         );
         assert!(

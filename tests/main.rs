@@ -8,6 +8,7 @@ mod architecture;
 mod bench;
 mod bench_ablation;
 mod bench_clocks;
+mod bench_streams;
 mod camera_motion;
 mod closed_pipe;
 mod commands;

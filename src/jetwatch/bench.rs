@@ -1,6 +1,6 @@
 //! `jetwatch bench`: the speed of the pipeline, or of a part of it, on this machine.
 //!
-//! One run is measured in this process. Several (`--processes`, `--sweep`, `--repeat`, `--compare`) are separate
+//! One run is measured in this process. Several (`--processes`, `--sweep`, `--repeat`, `--compare`, `--streams`) are separate
 //! processes of this program, with hidden arguments. The measurements are those of `jetwatch_bench`.
 
 use std::path::PathBuf;
@@ -10,8 +10,8 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 
-use jetwatch_bench::{self as bench, BenchOptions, BenchStage, ChildRun, RunPlan};
-use jetwatch_config::Config;
+use jetwatch_bench::{self as bench, BenchOptions, BenchStage, ChildRun, RunPlan, StreamGoal};
+use jetwatch_config::{Config, MAX_SOURCES};
 use jetwatch_pipeline::Pipeline;
 use jetwatch_platform::SysRoot;
 use jetwatch_platform::tune::{self, ClockBoost};
@@ -64,11 +64,25 @@ pub(super) struct BenchArgs {
     /// Compare with this second configuration; both run alternately.
     #[arg(long, value_name = "FILE", requires = "config")]
     compare: Option<PathBuf>,
-    /// Run an ablation: six steps from a naive pipeline to the best one (queues, no rendering, scaling first, batches,
-    /// INT8 at intervals), with the gain of each step.
+    /// Run an ablation: seven steps from a naive pipeline to the best one (queues, no rendering, scaling first, batches,
+    /// INT8, intervals), with the keys, the gain and the explanation of each step.
     #[arg(long, conflicts_with_all = ["only", "batches", "sweep", "compare", "processes", "gpus", "no_record"])]
     ablation: bool,
-    /// Repeat everything this many times. Default: 5 with --compare, else 1.
+    /// With --ablation: write the configuration of each step to this folder.
+    #[arg(long, value_name = "DIR", requires = "ablation")]
+    write: Option<PathBuf>,
+    /// Find the largest number of copies of the sources that run without drops, each at the pace of a camera; or run N copies.
+    /// --duration is the time of each trial (default 10s).
+    #[arg(long, value_name = "N", num_args = 0..=1, value_parser = parse_streams,
+        conflicts_with_all = ["only", "batches", "frames", "sweep", "compare", "ablation", "processes", "gpus", "no_record"])]
+    streams: Option<Option<usize>>,
+    /// With --streams: frames per second of each copy. Default: that of the source.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=240))]
+    fps: Option<u32>,
+    /// With --streams: the most copies to try.
+    #[arg(long, value_name = "N", default_value_t = MAX_SOURCES, value_parser = parse_streams, requires = "streams")]
+    max_streams: usize,
+    /// Repeat everything this many times. Default: 5 with --compare, 3 for the answer of --streams, else 1.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     repeat: Option<u32>,
     /// Number of concurrent processes on each GPU, each on its own CPU cores.
@@ -89,6 +103,9 @@ pub(super) struct BenchArgs {
     /// What the series of this process varies, with its value.
     #[arg(long, hide = true, value_name = "KEY=VALUE")]
     varied: Vec<String>,
+    /// Number of copies of the sources for this process.
+    #[arg(long, hide = true, value_name = "N", value_parser = parse_streams)]
+    copies: Option<usize>,
     /// This process is one of several: end with its parent.
     #[arg(long, hide = true)]
     one_of_several: bool,
@@ -98,6 +115,13 @@ pub(super) struct BenchArgs {
     /// Use this folder as the system's root, for tests.
     #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
     root: PathBuf,
+}
+
+/// A number of streams, as many as a configuration may have.
+fn parse_streams(text: &str) -> Result<usize, String> {
+    let count = text.parse().ok();
+    let count = count.filter(|count| (1..=MAX_SOURCES).contains(count));
+    count.ok_or_else(|| format!("expected a number from 1 to {MAX_SOURCES}"))
 }
 
 /// Parts that can be measured separately.
@@ -251,6 +275,15 @@ impl BenchArgs {
             sweep: self.sweep.clone(),
             compare: self.compare.clone(),
             ablation: self.ablation,
+            streams: self.streams.map(|count| match count {
+                Some(count) => StreamGoal::Exactly(count),
+                None => StreamGoal::Search {
+                    max: self.max_streams,
+                },
+            }),
+            fps: self.fps,
+            copies: self.copies,
+            write: self.write.clone(),
             repeat: self.repeat,
             processes: self.processes,
             gpus: self.gpus,
@@ -279,13 +312,20 @@ impl BenchArgs {
             ("--source", self.source.clone()),
             ("--model", self.model.clone()),
             ("--batches", self.batches.map(|batches| batches.to_string())),
-            ("--frames", max_frames.map(|frames| frames.to_string())),
+            (
+                "--frames",
+                max_frames
+                    .filter(|_| child.streams.is_none())
+                    .map(|frames| frames.to_string()),
+            ),
             (
                 "--duration",
                 self.duration
                     .map(|time| format!("{}ms", time.as_millis().max(1))),
             ),
             ("--only", self.only.map(PartArg::name)),
+            ("--fps", self.fps.map(|fps| fps.to_string())),
+            ("--copies", child.streams.map(|count| count.to_string())),
         ];
         for (option, value) in texts {
             if let Some(value) = value {

@@ -11,6 +11,7 @@ use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
 
 use jetwatch_nsys::report::capture::{TimeWindow, parse_time};
+use jetwatch_nsys::report::series::{Series, side_by_side};
 use jetwatch_nsys::report::table::Table;
 use jetwatch_nsys::report::{
     ALL_TABLES, Analysis, Plots, ReportError, ReportSummary, Request, VERDICT, analyze, compare,
@@ -26,7 +27,7 @@ const ROWS: usize = 50;
 #[derive(Debug, Args)]
 #[command(after_help = tables_help())]
 pub(super) struct ReportArgs {
-    /// Profiles of Nsight Systems (.nsys-rep, or exported as .sqlite) and benchmark.json files, or folders with them.
+    /// Profiles of Nsight Systems (.nsys-rep, or exported as .sqlite), benchmark.json and series.json files, or folders with them.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Tables to print, or all of them.
@@ -141,11 +142,23 @@ pub(super) fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
         .iter()
         .map(|analysis| analysis.summary.clone())
         .collect();
-    let warnings = warnings(args, &summaries);
+    let series: Option<Vec<(&str, &Series)>> = analyses
+        .iter()
+        .map(|analysis| Some((analysis.title.as_str(), analysis.series.as_ref()?)))
+        .collect();
+    let series = series.map(|all| (all.len() > 1).then(|| side_by_side(&all)));
+    let warnings = match &series {
+        // Machines and settings are what they are compared for.
+        Some(_) => Vec::new(),
+        None => warnings(args, &summaries),
+    };
     for warning in &warnings {
         eprintln!("jetwatch: warning: {warning}");
     }
-    let compared = compared(args, &summaries);
+    let compared = match series {
+        Some(table) => table.into_iter().collect(),
+        None => compared(args, &summaries),
+    };
     if let Some(path) = &args.html {
         write_page(path, &mut analyses, &compared, &warnings, rows)?;
     }

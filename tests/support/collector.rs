@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use jetwatch_config::{DecoderChoice, Scaling, SourceConfig, SourceUri};
+use jetwatch_config::{DecoderChoice, Playback, Scaling, SourceConfig, SourceUri};
 use jetwatch_platform::{Machine, SysRoot};
 use jetwatch_source::{
     self as source, Dot, Flow, FrameHandler, FullImage, ImageSize, ProcessingPlan, SourceContext,
@@ -22,6 +22,7 @@ pub fn config(uri: SourceUri) -> SourceConfig {
         name: "cam".to_owned(),
         uri,
         loop_at_end: false,
+        playback_fps: Playback::Unlimited,
         decoder_threads: 1,
         decoder: DecoderChoice::Auto,
         scaling: Scaling::Auto,

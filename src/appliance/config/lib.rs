@@ -39,6 +39,7 @@ mod template_rules;
 mod tracker;
 mod tune;
 mod uri;
+mod written;
 mod yaml;
 
 // The derived code names this crate as others do.
@@ -60,12 +61,12 @@ pub use publish::{Credentials, JsonLinesConfig, MqttConfig, PublishConfig, TlsCo
 pub use redact::redact;
 pub use reference::{append_tables, configuration_page, escape_cell, escape_markdown};
 pub use schema::{DefaultValue, KeySpec, Unit, ValueType};
-pub use secondary::SecondaryConfig;
+pub use secondary::{MAX_CROP_BATCH_SIZE, SecondaryConfig};
 pub use secret::{Secret, SecretError};
 pub use section::{KeyValue, ListItem, Parsed, Section, Words};
 #[doc(hidden)]
 pub use section::{assert_all_optional, count_keys, defaults, join_keys};
-pub use source::{DecoderChoice, MAX_SOURCES, Scaling, SourceConfig};
+pub use source::{DecoderChoice, MAX_SOURCES, Playback, Scaling, SourceConfig};
 pub use template::{Choices, CommandsConfig, SourceTemplate, TemplateError, TemplateParameter};
 pub use tracker::{
     Association, ByteTrackConfig, CameraMotionModel, ClassMatch, OcSortConfig, TrackerConfig,

@@ -75,26 +75,7 @@ impl Config {
         model: Option<&str>,
         settings: &[(String, String)],
     ) -> Result<Self, ConfigError> {
-        let text = |text: &str| YamlValue::Text(text.to_owned());
-        let source = YamlValue::map([("name", text("source")), ("uri", text(uri))]);
-        let mut sections = vec![(
-            "sources",
-            YamlValue::List(vec![Spanned::without_span(source)]),
-        )];
-        match model {
-            Some(model) => sections.push(("detector", YamlValue::map([("model", text(model))]))),
-            // Any other source runs into the missing model, which is reported.
-            None if uri
-                .trim_start()
-                .to_ascii_lowercase()
-                .starts_with("synthetic:") =>
-            {
-                sections.push(("detector", YamlValue::map([("backend", text("scripted"))])));
-            }
-            None => {}
-        }
-        let document = Document::without_spans("command line", YamlValue::map(sections));
-        Self::with_overrides(document, settings)
+        Self::with_overrides(command_line(uri, model), settings)
     }
 
     fn with_overrides(
@@ -107,7 +88,7 @@ impl Config {
         Self::from_document(document)
     }
 
-    fn from_document(document: Document) -> Result<Self, ConfigError> {
+    pub(super) fn from_document(document: Document) -> Result<Self, ConfigError> {
         let root = document.root();
         let config = root.map(Self::KEYS).and_then(|map| {
             check(&map);
@@ -117,6 +98,29 @@ impl Config {
         });
         document.finish(config)
     }
+}
+
+/// The document of a command line: one source, and a model or the scripted detector.
+pub(super) fn command_line(uri: &str, model: Option<&str>) -> Document {
+    let text = |text: &str| YamlValue::Text(text.to_owned());
+    let source = YamlValue::map([("name", text("source")), ("uri", text(uri))]);
+    let mut sections = vec![(
+        "sources",
+        YamlValue::List(vec![Spanned::without_span(source)]),
+    )];
+    match model {
+        Some(model) => sections.push(("detector", YamlValue::map([("model", text(model))]))),
+        // Any other source runs into the missing model, which is reported.
+        None if uri
+            .trim_start()
+            .to_ascii_lowercase()
+            .starts_with("synthetic:") =>
+        {
+            sections.push(("detector", YamlValue::map([("backend", text("scripted"))])));
+        }
+        None => {}
+    }
+    Document::without_spans("command line", YamlValue::map(sections))
 }
 
 /// Records what does not hold between sections.

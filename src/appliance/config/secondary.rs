@@ -5,13 +5,16 @@ use std::time::Duration;
 
 use jetwatch_types::Size;
 
-use super::detector::{MAX_BATCH_SIZE, PRECISION};
+use super::detector::PRECISION;
 use super::groups::KeptLabels;
 use super::names::{self, NAME, is_name};
 use super::redact::redact;
 use super::schema::ValueType;
 use super::section::Section;
 use super::yaml::map::Map;
+
+/// Maximum number of crops in one batch. Crops are small, and a frame of many sources has hundreds of objects.
+pub const MAX_CROP_BATCH_SIZE: i64 = 256;
 
 /// A network that runs on crops of tracked objects.
 #[derive(Debug, Clone, PartialEq, Section)]
@@ -33,7 +36,7 @@ pub struct SecondaryConfig {
     #[key(no_key, read = classes)]
     pub classes: Vec<String>,
     /// Maximum number of crops in one batch; statistics suggest the best one.
-    #[key(range = 1..=MAX_BATCH_SIZE, unit = "crops", default = 1)]
+    #[key(range = 1..=MAX_CROP_BATCH_SIZE, unit = "crops", default = 1)]
     pub batch_size: usize,
     /// Maximum time that the first crop of a batch waits for others.
     #[key(name = "batch_timeout_ms", range = 0..=1000, default = 10)]

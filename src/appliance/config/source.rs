@@ -10,6 +10,7 @@ use super::detector::Interval;
 use super::groups::KeptLabels;
 use super::names::{self, NAME, is_name};
 use super::roi::parse_region;
+use super::schema::{DefaultValue, ValueType};
 use super::section::{KeyValue, Section};
 use super::uri::parse::URI_FORMS;
 use super::yaml::map::Map;
@@ -32,6 +33,9 @@ pub struct SourceConfig {
     /// Start over at the end. Files, and synthetic scenes with `frames`.
     #[key(name = "loop", default = false)]
     pub loop_at_end: bool,
+    /// Rate at which a file, a folder of images or a launch line is played, as if it were a camera: the newest frame wins, and what cannot be kept up with is dropped and counted. realtime: at the pace of its timestamps. 0: as fast as frames are taken, without drops.
+    #[key(default = 0)]
+    pub playback_fps: Playback,
     /// Threads of a software decoder; 0: one per core.
     ///
     /// Default 1: several sources decode in parallel anyway, and each further thread costs a frame of delay and memory.
@@ -71,10 +75,49 @@ pub struct SourceConfig {
     pub rules: SceneRules,
 }
 
+/// Greatest rate of [`Playback::Fps`], in frames per second.
+const MAX_PLAYBACK_FPS: i64 = 240;
+
+/// Who sets the pace of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Playback {
+    /// The consumer.
+    #[default]
+    Unlimited,
+    /// The timestamps of the frames.
+    Realtime,
+    /// The clock: so many frames per second.
+    Fps(u32),
+}
+
+impl KeyValue for Playback {
+    const TYPE: ValueType = ValueType::WordOrCount {
+        word: "realtime",
+        max: MAX_PLAYBACK_FPS,
+        things: "frames per second",
+    };
+    const WHEN_ABSENT: DefaultValue = DefaultValue::Required;
+
+    fn read(map: &Map<'_>, name: &str) -> Option<Self> {
+        Some(match map.word_or_count(name)? {
+            None => Self::Realtime,
+            Some(0) => Self::Unlimited,
+            Some(fps) => Self::Fps(fps),
+        })
+    }
+}
+
 /// Minimum time for a file's first frame.
 const FILE_FIRST_FRAME_TIMEOUT: Duration = Duration::from_secs(20);
 
 impl SourceConfig {
+    /// Whether frames come by the clock, so that old ones are replaced by newer ones when the pipeline is slower: those of a
+    /// camera, and those of a file with a playback rate.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        self.uri.is_live() || self.playback_fps != Playback::Unlimited
+    }
+
     /// How long its first frame may take. A camera that is away is opened again; a file fails for good, and on a machine that
     /// has just started the libraries that decode it come from a cold disk: it has 20 s at least.
     #[must_use]
@@ -118,6 +161,7 @@ fn check_source(map: &Map<'_>) {
     check_waits(map);
     if let Some(uri) = camera_keys::parse_address(map) {
         check_loop(map, &uri);
+        check_playback(map, &uri);
         check_work(map, &uri);
         if matches!(uri, SourceUri::Images(_)) && map.has("max_fps") {
             map.invalid(
@@ -161,6 +205,27 @@ fn check_loop(map: &Map<'_>, uri: &SourceUri) {
             map.invalid("loop", &what, Some("leave it out"));
         }
     }
+}
+
+fn check_playback(map: &Map<'_>, uri: &SourceUri) {
+    if Playback::read(map, "playback_fps").is_none_or(|playback| playback == Playback::Unlimited) {
+        return;
+    }
+    let (what, hint) = match uri {
+        SourceUri::File(_) | SourceUri::Images(_) | SourceUri::Launch(_) => return,
+        SourceUri::Synthetic(_) => (
+            "a synthetic scene has a rate of its own".to_owned(),
+            "set fps=… in the uri",
+        ),
+        _ => (
+            format!(
+                "{} sends its frames by the clock already",
+                camera_keys::describe(uri)
+            ),
+            "leave it out; max_fps lowers the rate",
+        ),
+    };
+    map.invalid("playback_fps", &what, Some(hint));
 }
 
 /// Words that ask for work which this kind of source does not have.

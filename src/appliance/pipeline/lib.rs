@@ -25,6 +25,7 @@ mod outputs;
 mod preload;
 mod report;
 mod secondary;
+mod source_counts;
 mod source_handler;
 mod sources;
 mod start;
@@ -57,6 +58,7 @@ pub use outputs::{embedded_broker, start_sinks};
 pub use preload::preload_frames;
 pub use report::{RunReport, SourceReport};
 pub use secondary::{PreparedSecondary, all_networks, gives_embeddings, prepare_secondary};
+pub use source_counts::{Latency, SourceCounts};
 pub use sources::needs_gstreamer;
 pub use threads::{join, spawn};
 pub use track::{FrameCallback, SINK_CLOSE_TIMEOUT};
@@ -145,6 +147,12 @@ impl Pipeline {
     pub fn progress(&self) -> impl Fn() -> Stats + Send + use<> {
         let stats = Arc::clone(&self.stats);
         move || stats.progress()
+    }
+
+    /// A function that returns the counts of each source, and their latencies since its last call.
+    pub fn source_counts(&self) -> impl Fn() -> Vec<SourceCounts> + Send + use<> {
+        let stats = Arc::clone(&self.stats);
+        move || stats.source_counts()
     }
 
     /// Waits until every source has ended, the time or the frames are used up, a stop is requested, or the detector has failed;

@@ -1,6 +1,6 @@
 //! How to run a pipeline, besides its configuration, and how a run ended.
 //!
-//! The last five options are extension points, which benchmarks use to change the behaviour of a pipeline from outside. The
+//! The last six options are extension points, which benchmarks use to change the behaviour of a pipeline from outside. The
 //! daemon leaves them at their defaults, which add nothing to the path of a frame.
 
 use std::path::PathBuf;
@@ -47,6 +47,8 @@ pub struct Options {
     /// [`OverflowPolicy::Block`] nothing is dropped and queues after the detector have no limit: a handler decorator must
     /// limit the frames in the pipeline.
     pub overflow: OverflowPolicy,
+    /// Crops for secondary networks are cut out of every Nth frame of a source only; 0 and 1: of all of them.
+    pub crop_interval: u64,
     /// Size of the images that sources deliver. With [`ImageSize::Source`] a detector decorator must scale them.
     pub image_size: ImageSize,
     /// Wraps the detector of each inference worker.

@@ -156,7 +156,7 @@ impl Sources {
             cause,
         };
         let used_up = || std::io::Error::other("65536 sources have run; restart the daemon");
-        let drops_frames = self.defaults.overflow == OverflowPolicy::Drop && source.uri.is_live();
+        let drops_frames = self.defaults.overflow == OverflowPolicy::Drop && source.is_live();
         let id = self.batcher.add(drops_frames, interval(config, source));
         let id = id.ok_or_else(|| thread(used_up()))?;
         let counters: Arc<SourceCounters> = Arc::default();
@@ -388,7 +388,7 @@ pub(super) fn tracker(config: &Config, source: &SourceConfig) -> Tracker {
 fn can_skip(config: &Config, source: &SourceConfig) -> bool {
     let interval = interval(config, source);
     // Only the adaptive interval of a live source follows the load.
-    interval.can_skip() && (source.uri.is_live() || !matches!(interval, Interval::Adaptive))
+    interval.can_skip() && (source.is_live() || !matches!(interval, Interval::Adaptive))
 }
 
 /// Most skipped frames that may wait for a frame with inference, over all sources.

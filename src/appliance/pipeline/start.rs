@@ -63,7 +63,8 @@ impl Pipeline {
         let (inputs, input_rx) = input_channel(options.overflow);
         let (control_messages, control_rx) = control_channel();
         let batcher = Arc::new(batcher(config, &options, inputs.clone()));
-        let (secondary, contexts) = SecondaryInference::new(&models.secondary, options.overflow);
+        let (secondary, contexts) =
+            SecondaryInference::new(&models.secondary, options.overflow, options.crop_interval);
         let stats = StatsCollector::new(
             started,
             options.warmup_frames,

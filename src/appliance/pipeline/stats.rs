@@ -15,6 +15,7 @@ use jetwatch_types::{FrameMeta, SourceId, SourceState};
 use super::batcher::Batcher;
 use super::report::{RunReport, SourceReport};
 use super::secondary::NamedCounters;
+use super::source_counts::{Latency, SourceCounts};
 
 /// Collects statistics; written by the tracking stage, read by all others.
 pub(super) struct StatsCollector {
@@ -57,6 +58,8 @@ struct Source {
     /// Frames processed.
     done: u64,
     done_at_interval: u64,
+    /// Since the last call of [`StatsCollector::source_counts`].
+    latency: Latency,
     /// It was removed; its numbers stay for the report.
     is_removed: bool,
 }
@@ -70,6 +73,7 @@ impl Source {
             tracks: 0,
             done: 0,
             done_at_interval: 0,
+            latency: Latency::default(),
             is_removed: false,
         }
     }
@@ -161,6 +165,7 @@ impl StatsCollector {
         state.latency_sum += latency;
         let source = &mut state.sources[meta.source.index()];
         source.done += 1;
+        source.latency.add(latency);
         source.tracks = tracks;
         if state.frames == 1 && self.warmup_frames == 0 {
             // Loading and connecting are not part of the measured time.
@@ -249,6 +254,24 @@ impl StatsCollector {
     /// The numbers since the last `stats` message, without beginning a new interval.
     pub(super) fn progress(&self) -> Stats {
         self.collect(&self.state.lock(), SinkCounts::default())
+    }
+
+    /// Counts of the sources; begins a new interval of their latencies.
+    pub(super) fn source_counts(&self) -> Vec<SourceCounts> {
+        let mut state = self.state.lock();
+        let sources = state.sources.iter_mut().enumerate();
+        sources
+            .map(|(index, source)| SourceCounts {
+                name: source.name.clone(),
+                state: source.state,
+                received: source.counters.frames(),
+                processed: source.done,
+                skipped: self.batcher.interval(SourceId(index as u16)).1,
+                dropped: self.batcher.dropped(SourceId(index as u16)),
+                late: source.counters.late(),
+                latency: std::mem::take(&mut source.latency),
+            })
+            .collect()
     }
 
     fn collect(&self, state: &State, messages: SinkCounts) -> Stats {

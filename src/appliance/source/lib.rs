@@ -21,6 +21,7 @@ pub mod gst;
 pub mod image_codec;
 mod image_folder;
 mod jpeg;
+mod pacer;
 mod plan;
 mod rate_limit;
 mod source_trait;
@@ -173,6 +174,7 @@ pub struct Dot {
 pub struct SourceCounters {
     frames: AtomicU64,
     reconnects: AtomicU64,
+    late: AtomicU64,
 }
 
 impl SourceCounters {
@@ -186,6 +188,17 @@ impl SourceCounters {
     #[must_use]
     pub fn reconnects(&self) -> u64 {
         self.reconnects.load(Ordering::Relaxed)
+    }
+
+    /// Frames that a source with a playback rate owes: it cannot be decoded as fast.
+    #[must_use]
+    pub fn late(&self) -> u64 {
+        self.late.load(Ordering::Relaxed)
+    }
+
+    /// Counts `frames` that came too late.
+    pub(crate) fn add_late(&self, frames: u64) {
+        self.late.fetch_add(frames, Ordering::Relaxed);
     }
 
     /// Number for the next frame, from 0.

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::Exit;
+use jetwatch_config::MAX_CROP_BATCH_SIZE;
 use jetwatch_detect::engines::Layers;
 
 /// Arguments of `jetwatch engine`.
@@ -40,8 +41,8 @@ struct BuildArgs {
     /// Precision: fp32, fp16 or int8; by default the model's first.
     #[arg(long, value_name = "NAME")]
     precision: Option<String>,
-    /// Maximum batch size; detector.batch_size.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    /// Maximum batch size; detector.batch_size, or that of a secondary network.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=MAX_CROP_BATCH_SIZE))]
     batch: Option<u16>,
     /// Number of parallel detectors; detector.workers.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=16))]

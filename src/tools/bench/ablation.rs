@@ -1,15 +1,19 @@
-//! The ablation: one configuration from a naive pipeline to its best, in six steps that each change one thing, in the
+//! The ablation: one configuration from a naive pipeline to its best, in seven steps that each change one thing, in the
 //! order in which DeepStream's guide optimizes a pipeline.
 //!
 //! Pure: [`AblationStep::apply`] gives the configuration of a step, [`compute_gains`] what each one gained. `jetwatch bench --ablation` runs them.
 
+mod explanation;
 mod gains;
+mod settings;
 
 use jetwatch_config::{
-    Config, DetectorConfig, Interval, MAX_BATCH_SIZE, Pacing, SourceConfig, SourceUri,
+    Config, DetectorConfig, Interval, MAX_BATCH_SIZE, Pacing, Playback, SourceConfig, SourceUri,
 };
 
-pub use gains::{CpuPerFrame, Gain, compute_gains, cpu_per_frame};
+pub use explanation::{Explanation, Part, RunCost};
+pub use gains::{Gain, StepDetails, compute_gains};
+pub use settings::changed_settings;
 
 /// Frames that skip the network after each one that goes through it, where the configuration names no number.
 const INTERVAL: u32 = 3;
@@ -17,10 +21,10 @@ const INTERVAL: u32 = 3;
 /// Crops in a batch, where the configuration has single ones.
 const CROPS: usize = 8;
 
-/// The precision of the steps before the last.
+/// The precision of the steps before INT8.
 const FP32: &str = "fp32";
 
-/// The precision of the last step, and the one that comes before it where the CPU computes: `models/quantize.py`
+/// The precision of the last steps, and the one that comes before it where the CPU computes: `models/quantize.py`
 /// makes INT8 of another kind for it.
 const INT8: &str = "int8";
 const INT8_CPU: &str = "int8_cpu";
@@ -39,8 +43,10 @@ pub enum AblationStep {
     ScaledFirst,
     /// Batches of frames, and of crops.
     Batched,
-    /// INT8, and inference only on some frames: the tracker predicts the tracks in between.
+    /// INT8.
     Int8,
+    /// Inference only on some frames: the tracker predicts the tracks in between.
+    Interval,
 }
 
 /// Properties of the models and of the machine.
@@ -78,13 +84,14 @@ pub struct StepConfig {
 
 impl AblationStep {
     /// All steps, in order.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Naive,
         Self::Queues,
         Self::WithoutRendering,
         Self::ScaledFirst,
         Self::Batched,
         Self::Int8,
+        Self::Interval,
     ];
 
     /// The step with this number, from 1.
@@ -108,7 +115,8 @@ impl AblationStep {
             Self::WithoutRendering => "3_without_rendering",
             Self::ScaledFirst => "4_scaled_first",
             Self::Batched => "5_batched",
-            Self::Int8 => "6_int8_interval",
+            Self::Int8 => "6_int8",
+            Self::Interval => "7_interval",
         }
     }
 
@@ -121,7 +129,22 @@ impl AblationStep {
             Self::WithoutRendering => "without rendering",
             Self::ScaledFirst => "scaled before batching",
             Self::Batched => "batched frames and crops",
-            Self::Int8 => "INT8, network at intervals",
+            Self::Int8 => "INT8",
+            Self::Interval => "inference at intervals",
+        }
+    }
+
+    /// What it changes that no key of the configuration sets; empty: nothing.
+    #[must_use]
+    pub const fn conditions(self) -> &'static str {
+        match self {
+            Self::Naive => {
+                "one CPU core, one frame at a time through everything, --record, images scaled by the detector"
+            }
+            Self::Queues => "all CPU cores, queues between the threads",
+            Self::WithoutRendering => "no --record",
+            Self::ScaledFirst => "images scaled by their sources",
+            Self::Batched | Self::Int8 | Self::Interval => "",
         }
     }
 
@@ -173,6 +196,7 @@ impl StepConfig {
     fn normalize_sources(&mut self) {
         for source in &mut self.config.sources {
             source.loop_at_end = true;
+            source.playback_fps = Playback::Unlimited;
             if let SourceUri::Synthetic(scene) = &mut source.uri {
                 scene.pacing = Pacing::Unlimited;
             }
@@ -244,16 +268,22 @@ impl StepConfig {
         };
         let has_full = primary.iter().any(|known| known == FP32);
         let detector = &mut self.config.detector;
-        let notes = if step == AblationStep::Int8 {
-            int8(
+        let notes = if step >= AblationStep::Int8 {
+            let notes = int8(
                 detector,
                 &config.detector,
                 has_full,
                 capabilities.int8(primary),
-            )
+            );
+            notes
+                .into_iter()
+                .filter(|_| step == AblationStep::Int8)
+                .collect()
         } else {
             let notes = fp32(detector, has_full).into_iter();
-            notes.filter(|_| step == AblationStep::Naive).collect()
+            notes
+                .filter(|_| step == AblationStep::Naive)
+                .collect::<Vec<_>>()
         };
         self.notes.extend(notes);
         self.choose_secondary_precision(step, capabilities);
@@ -266,11 +296,11 @@ impl StepConfig {
             .iter_mut()
             .zip(&capabilities.secondary);
         for (network, known) in networks {
-            if step == AblationStep::Int8 && is_int8(network.precision.as_deref()) {
+            if step >= AblationStep::Int8 && is_int8(network.precision.as_deref()) {
                 continue;
             }
             let wanted = match step {
-                AblationStep::Int8 => capabilities.int8(known),
+                AblationStep::Int8 | AblationStep::Interval => capabilities.int8(known),
                 _ => known.iter().any(|known| known == FP32).then_some(FP32),
             };
             // A network without this precision runs as configured in all steps.
@@ -281,7 +311,7 @@ impl StepConfig {
     }
 
     fn choose_interval(&mut self, step: AblationStep, config: &Config) {
-        if step != AblationStep::Int8 {
+        if step != AblationStep::Interval {
             self.config.detector.interval = Interval::Frames(0);
             for source in &mut self.config.sources {
                 source.interval = None;
@@ -299,9 +329,21 @@ impl StepConfig {
             source.interval = source.interval.map(fixed);
         }
         if let Interval::Frames(skipped) = chosen {
-            self.note(format!("inference on every {}. frame", skipped + 1));
+            self.note(format!("inference on every {}", ordinal(skipped + 1)));
         }
     }
+}
+
+/// `4th frame`.
+fn ordinal(number: u32) -> String {
+    let ending = match (number % 100, number % 10) {
+        (11..=13, _) => "th",
+        (_, 1) => "st",
+        (_, 2) => "nd",
+        (_, 3) => "rd",
+        _ => "th",
+    };
+    format!("{number}{ending} frame")
 }
 
 /// Whether a source is a synthetic scene.

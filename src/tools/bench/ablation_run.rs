@@ -4,9 +4,11 @@
 //! step in that process, and collects all of them in the first one.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use jetwatch_config::{Backend, Config, DetectorConfig, EngineBuild, Interval, OnnxProvider};
@@ -16,17 +18,14 @@ use jetwatch_pipeline::{self as pipeline, Options, PipelineError};
 use jetwatch_record::Recording;
 
 use super::run::{FILE, write};
-use super::series::{PointResult, SeriesResult};
+use super::series::{PointResult, SERIES, SeriesResult};
 use super::{
-    AblationStep, Backpressure, BenchOptions, Capabilities, CpuPerFrame, ExecutionMode, ScaleAt,
-    StepConfig, compute_gains, cpu_per_frame, table,
+    AblationStep, Backpressure, BenchOptions, Capabilities, ExecutionMode, RunCost, ScaleAt,
+    StepConfig, StepDetails, changed_settings, compute_gains, table,
 };
 
 /// The recording of the steps that draw, in the folder of the run.
 const RECORDING: &str = "recording.mkv";
-
-/// The name of the result.
-const RESULT: &str = "ablation.json";
 
 /// Steps after which nothing is recorded any more.
 const LAST_COMPARED: AblationStep = AblationStep::WithoutRendering;
@@ -36,6 +35,10 @@ pub(super) struct StepRun {
     step: AblationStep,
     step_config: StepConfig,
     record: Option<PathBuf>,
+    /// As it was given.
+    config: Config,
+    /// Crops are cut out of every Nth frame of a source.
+    crop_interval: u64,
 }
 
 impl StepRun {
@@ -57,6 +60,11 @@ impl StepRun {
             step,
             step_config: step.apply(config, &capabilities),
             record: renders.then_some(path),
+            config: config.clone(),
+            crop_interval: match step {
+                AblationStep::Interval => 1,
+                _ => frames_per_inference(&AblationStep::Interval.apply(config, &capabilities)),
+            },
         })
     }
 
@@ -81,6 +89,9 @@ impl StepRun {
         };
         let options = Options {
             record: self.record.clone(),
+            // The last step has crops of its frames with inference only. The others look at as many, so that no gain comes from
+            // crops that are not looked at.
+            crop_interval: self.crop_interval,
             ..options
         };
         mode.apply(self.config(), options)
@@ -110,7 +121,16 @@ impl StepRun {
             "step": self.step.number(),
             "name": self.step.name(),
             "notes": self.step_config.notes,
+            "settings": changed_settings(&self.config, self.config()),
         })
+    }
+}
+
+/// Frames of a source of which one goes through the network.
+fn frames_per_inference(step: &StepConfig) -> u64 {
+    match step.config.detector.interval {
+        Interval::Frames(skipped) => u64::from(skipped) + 1,
+        Interval::Adaptive => 1,
     }
 }
 
@@ -219,21 +239,16 @@ pub(super) fn check_prerequisites(
     config: &Config,
     warn: &dyn Fn(&str),
 ) -> anyhow::Result<()> {
-    let last = AblationStep::Int8
-        .apply(config, &Capabilities::default())
-        .config
-        .detector;
-    let skipped = match last.interval {
-        Interval::Frames(skipped) => u64::from(skipped),
-        Interval::Adaptive => 0,
-    };
+    let last = AblationStep::Interval.apply(config, &Capabilities::default());
+    let each = frames_per_inference(&last);
+    let last = last.config.detector;
     let batches = 2 * u64::from(args.warmup) + 1;
-    let needed = batches * last.batch_size as u64 * (skipped + 1);
+    let needed = batches * last.batch_size as u64 * each;
     if let Some(frames) = args.frames.filter(|frames| *frames < needed) {
         bail!(
             "--frames {frames} is too few: the last step detects on one frame in {} and makes batches of {}, of which --warmup \
              drops {} at the front and at the end; give {needed} or more",
-            skipped + 1,
+            each,
             last.batch_size,
             args.warmup
         );
@@ -251,7 +266,7 @@ pub(super) fn check_prerequisites(
     Ok(())
 }
 
-/// Writes `ablation.json`: the gain of each step.
+/// Writes `series.json`: the gain of each step; and the configurations of the steps where they were asked for.
 pub(super) fn write_result(
     args: &BenchOptions,
     results: &[PointResult],
@@ -261,10 +276,25 @@ pub(super) fn write_result(
         .iter()
         .map(|point| point.runs.iter().map(|run| run.fps).collect())
         .collect();
-    let reported = results.iter().map(summary).collect::<anyhow::Result<_>>()?;
-    let steps = compute_gains(&speeds, reported);
-    let document = json!({ "ablation": { "steps": steps, "rounds": rounds, "runs": results } });
-    let path = args.output.join(RESULT);
+    let details = results
+        .iter()
+        .map(details)
+        .collect::<anyhow::Result<Vec<StepDetails>>>()?;
+    let files = match &args.write {
+        Some(folder) => write_steps(args, folder, results, &details)?,
+        None => Vec::new(),
+    };
+    let steps = compute_gains(&speeds, details);
+    let machine = results.iter().flat_map(|point| &point.runs);
+    let machine = machine
+        .map(|run| &run.machine)
+        .find(|machine| !machine.is_null());
+    let document = json!({
+        "kind": "ablation",
+        "machine": machine,
+        "ablation": { "steps": steps, "rounds": rounds, "runs": results },
+    });
+    let path = args.output.join(SERIES);
     write(&path, &document)?;
     let failed = speeds.iter().flatten().filter(|fps| fps.is_none()).count();
     let failure = (failed > 0).then(|| {
@@ -273,40 +303,112 @@ pub(super) fn write_result(
             path.display()
         )
     });
+    let mut table = table::of_ablation(&steps);
+    if let (Some(first), Some(folder)) = (files.first(), &args.write) {
+        table += &format!(
+            "\nConfigurations of the steps: {} in {}",
+            files.len(),
+            folder.display()
+        );
+        table += &format!("; for example jetwatch run --config {}", first.display());
+    }
     Ok(SeriesResult {
         document,
-        table: table::of_ablation(&steps),
+        table,
         path,
         failure,
     })
 }
 
-/// Stage times and notes of a step, from its first run without an error.
-fn summary(point: &PointResult) -> anyhow::Result<(Vec<CpuPerFrame>, Vec<String>)> {
-    let Some(run) = point.runs.iter().find(|run| run.error.is_none()) else {
-        return Ok((Vec::new(), Vec::new()));
+/// What the runs of a step say besides their speeds. Notes and settings are those of the first run without an error.
+fn details(point: &PointResult) -> anyhow::Result<StepDetails> {
+    let mut details = StepDetails {
+        secondary: point.secondary.clone(),
+        ..StepDetails::default()
     };
-    let path = run.folder.join(FILE);
-    let text = fs::read(&path).with_context(|| format!("no result in {}", path.display()))?;
-    let document: Value = serde_json::from_slice(&text)?;
-    let notes = document["ablation"]["notes"]
-        .as_array()
-        .into_iter()
-        .flatten();
-    let notes = notes.filter_map(|note| note.as_str().map(str::to_owned));
-    let mut notes: Vec<String> = notes.collect();
-    let run = &document["run"];
-    let frames = run["sources"].as_array().into_iter().flatten();
-    let frames: f64 = frames
-        .filter_map(|source| source["detected"].as_f64())
-        .sum();
-    for network in run["secondary"].as_array().into_iter().flatten() {
-        if let (Some(name), Some(crops)) = (network["name"].as_str(), network["crops"].as_f64()) {
-            notes.push(format!(
-                "{name}: {:.1} crops a frame",
-                crops / frames.max(1.0)
-            ));
+    let mut is_first = true;
+    for run in &point.runs {
+        if run.error.is_some() {
+            details.costs.push(None);
+            continue;
+        }
+        let path = run.folder.join(FILE);
+        let text = fs::read(&path).with_context(|| format!("no result in {}", path.display()))?;
+        let document: Value = serde_json::from_slice(&text)?;
+        details.costs.push(RunCost::of_run(&document));
+        if std::mem::take(&mut is_first) {
+            let step = &document["ablation"];
+            details.notes = Vec::deserialize(&step["notes"])?;
+            details.settings = Vec::deserialize(&step["settings"])?;
         }
     }
-    Ok((cpu_per_frame(run), notes))
+    for network in &details.secondary {
+        details.notes.push(format!(
+            "{}: {:.2} crops a frame",
+            network.name, network.crops_per_frame
+        ));
+    }
+    Ok(details)
+}
+
+/// Writes the configuration of each step that ran to `folder`. Returns the files.
+fn write_steps(
+    args: &BenchOptions,
+    folder: &Path,
+    results: &[PointResult],
+    details: &[StepDetails],
+) -> anyhow::Result<Vec<PathBuf>> {
+    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let mut files = Vec::new();
+    for ((step, point), details) in AblationStep::ALL.iter().zip(results).zip(details) {
+        if point.fps.is_none() {
+            continue;
+        }
+        let settings = [args.settings.as_slice(), &details.settings].concat();
+        let yaml = match (&args.config, &args.source) {
+            (Some(file), _) => Config::file_as_yaml(file, &settings)?,
+            (None, source) => Config::source_as_yaml(
+                source.as_deref().unwrap_or_default(),
+                args.model.as_deref(),
+                &settings,
+            )?,
+        };
+        let path = folder.join(format!("{}.yaml", step.name()));
+        jetwatch_files::write(&path, (header(*step, details) + &yaml).as_bytes())
+            .with_context(|| format!("cannot write {}; choose another folder", path.display()))?;
+        // It holds the passwords that the configuration holds.
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600))
+            .with_context(|| format!("cannot protect {}", path.display()))?;
+        files.push(path);
+    }
+    Ok(files)
+}
+
+/// Comments at the head of the configuration of a step.
+fn header(step: AblationStep, details: &StepDetails) -> String {
+    let mut text = format!(
+        "# Step {} of the ablation: {}\n",
+        step.number(),
+        step.title()
+    );
+    let mut conditions = Vec::new();
+    if step.is_on_one_core() {
+        conditions.push("one CPU core (taskset -c 0), one frame at a time");
+    }
+    if step.renders() {
+        conditions.push("--record FILE");
+    }
+    if step.scales_in_worker() {
+        conditions.push("images scaled by the detector, which only the benchmark does");
+    }
+    if !conditions.is_empty() {
+        text += &format!("# Not set by keys: {}\n", conditions.join("; "));
+    }
+    for (key, value) in &details.settings {
+        text += &format!("# {key}: {value}\n");
+    }
+    for note in &details.notes {
+        text += &format!("# {}\n", note.replace('\n', " "));
+    }
+    text
 }

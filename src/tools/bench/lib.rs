@@ -21,11 +21,14 @@ mod file_labels;
 mod in_flight;
 mod layers;
 mod options;
+mod processes;
 mod run;
 mod scaling_detector;
+mod secondary;
 mod series;
 mod single_stage;
 mod statistics;
+mod streams;
 mod sweep;
 mod system_info;
 mod table;
@@ -33,7 +36,8 @@ mod throughput;
 mod trace_stats;
 
 pub use ablation::{
-    AblationStep, Capabilities, CpuPerFrame, Gain, StepConfig, compute_gains, cpu_per_frame,
+    AblationStep, Capabilities, Explanation, Gain, Part, RunCost, StepConfig, StepDetails,
+    changed_settings, compute_gains,
 };
 pub use aggregate::mean;
 pub use benchmark_json::{ROOT, document};
@@ -43,11 +47,14 @@ pub use detector_only::{DetectorAlone, bench_detector, bench_layers};
 pub use error::BenchmarkError;
 pub use execution_mode::{Backpressure, ExecutionMode, ScaleAt};
 pub use layers::measure_layers;
-pub use options::{BenchOptions, DEFAULT_FRAMES};
+pub use options::{BenchOptions, DEFAULT_FRAMES, StreamGoal};
+pub use processes::{ChildRun, end_with_parent};
 pub use run::{SingleRun, Speed, measure_pipeline, measure_stage, prepare_folder};
-pub use series::{ChildRun, RunPlan, SeriesResult, end_with_parent};
+pub use secondary::SecondaryResult;
+pub use series::{RunPlan, SeriesResult};
 pub use single_stage::{BenchStage, RunLimit, bench_stage};
 pub use statistics::Statistics;
+pub use streams::{Limit, PartLoad, StreamFit, StreamSearch, Trials, find_limit};
 pub use sweep::{Axis, cartesian};
 pub use table::run_table;
 pub use trace_stats::{Batch, LevelStats, RangeStats, Row, Times, TraceStats};

@@ -17,6 +17,34 @@ const ABLATION_FRAMES: u64 = 300;
 /// Default number of rounds of a comparison.
 const ROUNDS: u32 = 5;
 
+/// Default time of a trial of streams.
+const TRIAL_TIME: Duration = Duration::from_secs(10);
+
+/// Default number of trials of the numbers of streams on both sides of the answer.
+const TRIALS: u32 = 3;
+
+/// How many streams are tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StreamGoal {
+    /// The largest number without drops is searched for.
+    Search {
+        /// The most to try.
+        max: usize,
+    },
+    /// This number.
+    Exactly(usize),
+}
+
+impl StreamGoal {
+    /// The largest number that may be tried.
+    pub(super) fn most(self) -> usize {
+        match self {
+            Self::Search { max } => max,
+            Self::Exactly(count) => count,
+        }
+    }
+}
+
 /// What is measured, for how long, and where the results go.
 #[derive(Debug, Clone)]
 pub struct BenchOptions {
@@ -48,7 +76,15 @@ pub struct BenchOptions {
     pub compare: Option<PathBuf>,
     /// Whether all steps of the ablation run.
     pub ablation: bool,
-    /// Number of rounds; `None`: 5 with `compare`, else 1.
+    /// How many copies of the sources are tried, each at the pace of a camera.
+    pub streams: Option<StreamGoal>,
+    /// Frames per second of each copy; `None`: those of the source itself.
+    pub fps: Option<u32>,
+    /// Number of copies of the sources that this process runs.
+    pub copies: Option<usize>,
+    /// Folder for the configuration of each step of the ablation.
+    pub write: Option<PathBuf>,
+    /// Number of rounds; `None`: 5 with `compare`, 3 for the answer of a search for streams, else 1.
     pub repeat: Option<u32>,
     /// Number of concurrent processes on each GPU; at least 1.
     pub processes: u16,
@@ -76,6 +112,12 @@ impl BenchOptions {
         self.config(self.config.as_deref(), &self.settings)
     }
 
+    /// Time of each trial of streams.
+    #[must_use]
+    pub fn trial_time(&self) -> Duration {
+        self.duration.unwrap_or(TRIAL_TIME)
+    }
+
     /// The configuration, from `file` or from [`source`](Self::source).
     pub(super) fn config(
         &self,
@@ -97,7 +139,11 @@ impl BenchOptions {
     }
 
     pub(super) fn rounds(&self) -> u32 {
-        let usual = if self.compare.is_some() { ROUNDS } else { 1 };
+        let usual = match self.streams {
+            Some(StreamGoal::Search { .. }) => TRIALS,
+            _ if self.compare.is_some() => ROUNDS,
+            _ => 1,
+        };
         self.repeat.unwrap_or(usual)
     }
 

@@ -15,6 +15,7 @@ use jetwatch_telemetry::{Level, StopToken, Trace, process_usage};
 use jetwatch_types::Rate;
 
 use super::ablation_run::StepRun;
+use super::streams::{TrialObserver, copy_sources};
 use super::system_info::SystemObserver;
 use super::{AblationStep, BenchOptions, BenchStage, RunLimit, TraceStats, bench_stage, document};
 
@@ -34,6 +35,9 @@ pub struct Speed {
     pub fps_blocks: Option<usize>,
     /// Frames per second of the networks without the rest of the pipeline; `None` where none ran.
     pub inference_fps: Option<f64>,
+    /// Frames per second that went through the network; `None` where none skips it.
+    #[serde(default)]
+    pub inferred_fps: Option<f64>,
     /// Frames, warm-up included.
     pub frames: u64,
     /// The detector's batches, warm-up included; `None` where they were not recorded, or none ran.
@@ -96,6 +100,9 @@ pub fn measure_pipeline(
     source_failed: &dyn Fn(&str, &SourceError),
 ) -> anyhow::Result<SingleRun> {
     isolate(&mut config, &args.output);
+    if let Some(copies) = args.copies {
+        copy_sources(&mut config, copies, args.fps)?;
+    }
     let step = args.ablation_step.and_then(AblationStep::by_number);
     let step = step.map(|step| StepRun::new(step, &config, &args.output));
     let output = run_pipeline(args, &config, step.transpose()?, started, source_failed)?;
@@ -156,15 +163,20 @@ fn run_pipeline(
     source_failed: &dyn Fn(&str, &SourceError),
 ) -> anyhow::Result<RunOutput> {
     let root = &args.root;
-    let trace = args.keeps_ranges.then(Trace::default);
+    let keeps_ranges = args.keeps_ranges && args.copies.is_none();
+    let trace = keeps_ranges.then(Trace::default);
     let warmup = usize::try_from(args.warmup)?;
     let (pipeline, config) = loop {
         let config = step.as_ref().map_or(config, StepRun::config).clone();
         let options = Options {
-            duration: args.duration,
-            max_frames: args.max_frames(),
+            duration: args.duration.filter(|_| args.copies.is_none()),
+            max_frames: args.max_frames().filter(|_| args.copies.is_none()),
             max_batches: args.batches,
-            warmup_frames: (warmup * config.detector.batch_size) as u64,
+            // A trial of streams counts from outside.
+            warmup_frames: match args.copies {
+                Some(_) => 0,
+                None => (warmup * config.detector.batch_size) as u64,
+            },
             trace: trace.clone(),
             root: root.clone(),
             synthetic: Some(jetwatch_traffic::synthetic_factory()),
@@ -189,6 +201,10 @@ fn run_pipeline(
     let runs = pipeline.detector_description().to_owned();
     started(&pipeline)?;
     let observer = SystemObserver::start(root, Some(&runs));
+    let trial = match args.copies {
+        Some(_) => Some(TrialObserver::start(&pipeline, &config, args.trial_time())?),
+        None => None,
+    };
     let outcome = pipeline.wait();
     let meta = observer.finish(args, Some(&runs));
     if let Some(failure) = outcome.failure {
@@ -197,10 +213,12 @@ fn run_pipeline(
     for (name, error) in &outcome.failed_sources {
         source_failed(name, error);
     }
+    let trial = trial.map(TrialObserver::finish).transpose()?;
     let report = &outcome.report;
     let mut speed = Speed {
         fps: report.fps,
         inference_fps: Some(report.inference_fps),
+        inferred_fps: None,
         frames: report.sources.iter().map(|source| source.detected).sum(),
         cpu_ms_per_frame: report.cpu_ms_per_frame,
         peak_rss_mib: report.peak_rss_mib,
@@ -216,6 +234,15 @@ fn run_pipeline(
         None => json!({ "meta": meta }),
     };
     result["run"] = json!(report);
+    let skipped: u64 = report.sources.iter().map(|source| source.skipped).sum();
+    if skipped > 0 {
+        let inferred = speed.frames.saturating_sub(skipped) as f64;
+        speed.inferred_fps = Some(speed.fps * inferred / speed.frames.max(1) as f64);
+    }
+    if let Some(trial) = trial {
+        speed.fps = trial.fps();
+        result["trial"] = json!(trial);
+    }
     if let Some(step) = step {
         result["ablation"] = step.to_json();
     }

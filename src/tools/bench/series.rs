@@ -4,46 +4,34 @@
 //! Rounds go over all points before the next round begins, and every second round goes backwards, so that a rising
 //! temperature or other load affects all of them alike.
 
-use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
-use anyhow::{Context, bail, ensure};
-use rustix::process::{Pid, Signal};
+use anyhow::{Context, bail};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use jetwatch_telemetry::StopToken;
 
-use super::cores::{allowed_cores, check_gpus, gpu_count, shares};
+use super::best_point;
+use super::cores::{check_gpus, gpu_count};
 use super::file_labels::file_labels;
-use super::run::{FILE, Speed, write};
+use super::processes::{MakeCommand, Point};
+use super::run::{Speed, write};
+use super::secondary::{SecondaryResult, secondary_results};
+use super::streams::{copy_sources, run_streams};
+use super::system_info::machine_of;
 use super::{
-    AblationStep, BenchOptions, Comparison, Noise, Statistics, ablation_run, best_point, cartesian,
-    mean, table,
+    AblationStep, BenchOptions, Comparison, Noise, Statistics, ablation_run, cartesian, table,
 };
 
-/// Interval at which the processes are polled.
-const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// The name of the result.
+pub(super) const SERIES: &str = "series.json";
 
 /// All runs of this call.
 pub struct RunPlan<'a> {
     args: &'a BenchOptions,
     points: Vec<Point>,
     rounds: u32,
-}
-
-/// One configuration.
-struct Point {
-    /// Name of its folder, also in tables; empty for a single point.
-    name: String,
-    config: Option<PathBuf>,
-    settings: Vec<(String, String)>,
-    /// What differs between the points, with this one's values.
-    varied: Vec<(String, String)>,
-    /// The step of the ablation, if it is one.
-    step: Option<AblationStep>,
 }
 
 /// Results of one point.
@@ -57,6 +45,8 @@ pub(super) struct PointResult {
     /// 95 % confidence interval of their mean: from run to run, or within the only run.
     pub(super) fps_interval_95: Option<(f64, f64)>,
     pub(super) inference_fps: Option<Statistics>,
+    /// Of each secondary network, means over the runs without an error.
+    pub(super) secondary: Vec<SecondaryResult>,
     pub(super) warnings: Vec<String>,
 }
 
@@ -74,26 +64,13 @@ pub(super) struct RunResult {
     pub(super) fps_blocks: Option<usize>,
     /// Time of the GPU for a frame, in ms, mean over the processes.
     pub(super) gpu_ms_per_frame: Option<f64>,
+    /// Of each secondary network.
+    pub(super) secondary: Vec<SecondaryResult>,
+    /// Name of the machine, and its number of processors.
+    pub(super) machine: Value,
     /// Description of the detector.
     pub(super) detector: Option<String>,
     pub(super) error: Option<String>,
-}
-
-/// One process to start.
-#[derive(Debug)]
-pub struct ChildRun<'a> {
-    /// Its configuration file, if there is one.
-    pub config: Option<&'a Path>,
-    /// Keys of the configuration and their values.
-    pub settings: &'a [(String, String)],
-    /// What the series varies, with the values of this run.
-    pub varied: &'a [(String, String)],
-    /// The step of the ablation that it runs.
-    pub step: Option<AblationStep>,
-    /// The CPU cores that it may use; empty: all.
-    pub cores: &'a [String],
-    /// Folder for its `benchmark.json`.
-    pub output: &'a Path,
 }
 
 /// Results of all runs.
@@ -107,15 +84,6 @@ pub struct SeriesResult {
     pub path: PathBuf,
     /// A summary of failed runs.
     pub failure: Option<String>,
-}
-
-/// Ends this process together with the one that started it.
-///
-/// # Errors
-/// The system refuses.
-pub fn end_with_parent() -> anyhow::Result<()> {
-    rustix::process::set_parent_process_death_signal(Some(Signal::TERM))
-        .context("cannot request to end together with the benchmark")
 }
 
 impl<'a> RunPlan<'a> {
@@ -133,6 +101,7 @@ impl<'a> RunPlan<'a> {
             settings: [settings, more].concat(),
             varied: more.to_vec(),
             step: None,
+            streams: None,
         };
         let of_step = |step: AblationStep| Point {
             step: Some(step),
@@ -149,6 +118,7 @@ impl<'a> RunPlan<'a> {
                 vec![of_file(&names[0], first), of_file(&names[1], &args.compare)]
             }
             (_, None) if args.ablation => AblationStep::ALL.map(of_step).into(),
+            (_, None) if args.streams.is_some() => vec![point("", &args.config, &[])],
             (_, None) => cartesian(&args.axes()?)?
                 .iter()
                 .map(|more| point(&folder_name(more), &args.config, more))
@@ -157,6 +127,10 @@ impl<'a> RunPlan<'a> {
         let mut runtime = None;
         for point in &points {
             let config = args.config(point.config.as_deref(), &point.settings)?;
+            if let Some(streams) = args.streams {
+                // What cannot be copied is reported before anything runs.
+                copy_sources(&mut config.clone(), streams.most(), args.fps)?;
+            }
             if point.step == Some(AblationStep::Naive) {
                 ablation_run::check_prerequisites(args, &config, warn)?;
                 runtime = ablation_run::common_runtime(&config)?;
@@ -168,14 +142,15 @@ impl<'a> RunPlan<'a> {
         let rounds = args.rounds();
         let is_single = points.len() == 1 && rounds == 1 && args.processes * args.gpus == 1;
         let is_swept = !args.sweep.is_empty();
-        Ok((!is_single || is_swept).then_some(Self {
+        let is_series = !is_single || is_swept || args.streams.is_some();
+        Ok(is_series.then_some(Self {
             args,
             points,
             rounds,
         }))
     }
 
-    /// Runs everything and writes `series.json`, or `ablation.json`. `command` makes the command that starts this program again
+    /// Runs everything and writes `series.json`. `command` makes the command that starts this program again
     /// for one run; `on_run` receives a line of text for each run that ended.
     ///
     /// # Errors
@@ -183,9 +158,12 @@ impl<'a> RunPlan<'a> {
     pub fn run(
         &self,
         stop: &StopToken,
-        command: &dyn Fn(&ChildRun<'_>) -> anyhow::Result<Command>,
+        command: MakeCommand<'_>,
         on_run: &dyn Fn(&str),
     ) -> anyhow::Result<SeriesResult> {
+        if self.args.streams.is_some() {
+            return run_streams(self.args, &self.points[0], stop, command, on_run);
+        }
         let mut results: Vec<Vec<RunResult>> = self.points.iter().map(|_| Vec::new()).collect();
         for round in 1..=self.rounds {
             let mut order: Vec<usize> = (0..self.points.len()).collect();
@@ -210,14 +188,23 @@ impl<'a> RunPlan<'a> {
             return ablation_run::write_result(self.args, &results, self.rounds);
         }
         let comparison = self.comparison(&results);
+        let mut runs = results.iter().flat_map(|point| &point.runs);
+        let machine = runs.find(|run| run.error.is_none());
+        let kind = match (&self.args.compare, self.args.sweep.is_empty()) {
+            (Some(_), _) => "comparison",
+            (None, false) => "sweep",
+            (None, true) => "runs",
+        };
         let document = json!({
+            "kind": kind,
+            "machine": machine.map(|run| &run.machine),
             "points": results,
             "comparison": comparison,
             "rounds": self.rounds,
             "processes": self.args.processes,
             "gpus": self.args.gpus,
         });
-        let path = self.args.output.join("series.json");
+        let path = self.args.output.join(SERIES);
         write(&path, &document)?;
         let mut table = table::of_series(&results);
         match (&comparison, self.points.as_slice()) {
@@ -279,17 +266,23 @@ impl<'a> RunPlan<'a> {
         point: &Point,
         round: u32,
         stop: &StopToken,
-        command: &dyn Fn(&ChildRun<'_>) -> anyhow::Result<Command>,
+        command: MakeCommand<'_>,
     ) -> RunResult {
         let mut folder = self.args.output.join(&point.name);
         if self.rounds > 1 {
             folder.push(format!("run_{round}"));
         }
-        let documents = self.run_processes(point, &folder, stop, command);
+        let documents = point.run(self.args, &folder, stop, command);
         let detector = documents.as_ref().ok().and_then(|documents| {
             let detector = documents.first()?["meta"]["versions"]["detector"].as_str();
             detector.map(str::to_owned)
         });
+        let first = documents.as_ref().ok().and_then(|all| all.first());
+        let machine = first.map_or(Value::Null, machine_of);
+        let secondary = documents.as_ref().map_or_else(
+            |_| Vec::new(),
+            |documents| secondary_results(documents.iter()),
+        );
         let speeds = documents.and_then(|documents| {
             let speeds = documents
                 .iter()
@@ -310,114 +303,18 @@ impl<'a> RunPlan<'a> {
             fps_standard_error: squares.map(f64::sqrt),
             fps_blocks: all.filter_map(|speed| speed.fps_blocks).min(),
             gpu_ms_per_frame: sum(&|speed| speed.gpu_ms_per_frame).map(|ms| ms / processes as f64),
+            secondary,
+            machine,
             detector,
             error: speeds.as_ref().err().map(|error| format!("{error:#}")),
             folder,
         }
-    }
-
-    /// The `benchmark.json` of each process.
-    fn run_processes(
-        &self,
-        point: &Point,
-        folder: &Path,
-        stop: &StopToken,
-        command: &dyn Fn(&ChildRun<'_>) -> anyhow::Result<Command>,
-    ) -> anyhow::Result<Vec<Value>> {
-        let (processes, gpus) = (self.args.processes, self.args.gpus);
-        let count = usize::from(processes) * usize::from(gpus);
-        let cores = shares(&allowed_cores()?, count);
-        let mut started: Vec<(PathBuf, Child)> = Vec::new();
-        for gpu in 0..gpus {
-            for process in 0..processes {
-                let place = started.len();
-                let own = match count {
-                    1 => folder.to_owned(),
-                    _ => folder.join(format!("proc_{process}_gpu_{gpu}")),
-                };
-                // The result of an earlier call must not be used for this one.
-                let _ = fs::remove_file(own.join(FILE));
-                let is_on_one_core = point.step.is_some_and(AblationStep::is_on_one_core);
-                let mut command = command(&ChildRun {
-                    config: point.config.as_deref(),
-                    settings: &point.settings,
-                    varied: &point.varied,
-                    step: point.step,
-                    cores: match count {
-                        1 if is_on_one_core => cores[place].get(..1).unwrap_or_default(),
-                        1 => &[],
-                        _ => &cores[place],
-                    },
-                    output: &own,
-                })?;
-                if gpus > 1 {
-                    command.env("CUDA_VISIBLE_DEVICES", gpu.to_string());
-                }
-                let child = command
-                    .stdin(Stdio::null())
-                    .stdout(Stdio::null())
-                    .spawn()
-                    .context("cannot start a process of this program")?;
-                started.push((own, child));
-            }
-        }
-        wait(&mut started, stop)?;
-        let mut documents = Vec::new();
-        for (own, child) in &mut started {
-            let status = child.wait()?;
-            ensure!(status.success(), "{} ended with {status}", own.display());
-            let path = own.join(FILE);
-            let text =
-                fs::read(&path).with_context(|| format!("no result in {}", path.display()))?;
-            documents.push(serde_json::from_slice::<Value>(&text)?);
-        }
-        if count > 1 {
-            let args = json!({ "num_processes": processes, "num_gpus": gpus, "warmup_batches": self.args.warmup });
-            let machine = &documents[0]["meta"]["machine_name"];
-            let meta = json!({ "args": args, "machine_name": machine, "cores": cores });
-            write(
-                &folder.join("benchmark_mean.json"),
-                &mean(&documents, meta)?,
-            )?;
-        }
-        Ok(documents)
     }
 }
 
 impl Speed {
     fn deserialize_from(value: &Value) -> anyhow::Result<Self> {
         serde_json::from_value(value.clone()).context("a process has written no speeds")
-    }
-}
-
-/// Waits for all processes. When one fails, or a stop is requested, the others get SIGTERM.
-fn wait(started: &mut [(PathBuf, Child)], stop: &StopToken) -> anyhow::Result<()> {
-    let mut is_ending = false;
-    loop {
-        let (mut running, mut failed) = (0, false);
-        for (_, child) in started.iter_mut() {
-            match child.try_wait()? {
-                None => running += 1,
-                Some(status) => failed |= !status.success(),
-            }
-        }
-        if running == 0 {
-            return Ok(());
-        }
-        if (failed || stop.is_stopped()) && !is_ending {
-            is_ending = true;
-            for (_, child) in started.iter_mut() {
-                if child.try_wait()?.is_none()
-                    && let Ok(id) = i32::try_from(child.id())
-                    && let Some(id) = Pid::from_raw(id)
-                {
-                    // An error: it has ended in the meantime.
-                    let _ = rustix::process::kill_process(id, Signal::TERM);
-                }
-            }
-        }
-        // A stop in the meantime is handled in the next iteration.
-        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
@@ -445,6 +342,7 @@ fn summarize((point, runs): (&Point, Vec<RunResult>)) -> PointResult {
         fps_interval_95: best_point::interval(&runs),
         fps: Statistics::from_values(&fps),
         inference_fps: Statistics::from_values(&inference),
+        secondary: SecondaryResult::mean(runs.iter().map(|run| run.secondary.as_slice())),
         runs,
     }
 }

@@ -160,6 +160,7 @@ impl SystemObserver {
             "started_at": words(self.started_at).ok(),
             "machine": self.machine,
             "machine_name": machine_name,
+            "host": system.nodename().to_string_lossy(),
             "processor": processor,
             "processors": thread::available_parallelism().map(usize::from).ok(),
             "power_mode": mode,
@@ -223,4 +224,15 @@ fn hash(args: &BenchOptions, counts: impl Fn(&str) -> bool) -> String {
         hash.update(format!("\0{key}={value}"));
     }
     hash.finish().to_string()
+}
+
+/// The machine of a `benchmark.json` for the head of a series: its host with its kind, and its number of processors.
+pub(super) fn machine_of(document: &Value) -> Value {
+    let meta = &document["meta"];
+    let text = |key: &str| meta[key].as_str().unwrap_or("unknown");
+    json!({
+        "name": format!("{} ({})", text("host"), text("machine_name")),
+        "processors": meta["processors"],
+        "detector": meta["versions"]["detector"],
+    })
 }

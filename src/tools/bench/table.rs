@@ -7,8 +7,12 @@ use serde_json::Value;
 use super::run::Speed;
 use jetwatch_tables::{Align, TextTable};
 
+use super::secondary::secondary_table;
 use super::series::PointResult;
-use super::{Comparison, Gain};
+use super::{Comparison, Gain, SecondaryResult};
+
+/// Parts that are named of an explanation.
+const EXPLAINED_PARTS: usize = 4;
 
 /// The ranges of a `benchmark.json`, its speeds, and their limit.
 #[must_use]
@@ -29,6 +33,11 @@ pub fn run_table(document: &Value, speed: &Speed) -> String {
         lines.push(String::new());
         add_ranges(ranges, &mut lines);
     }
+    let networks = SecondaryResult::of_run(document);
+    if !networks.is_empty() {
+        lines.push(String::new());
+        lines.extend(secondary_table([("", networks.as_slice())].into_iter()));
+    }
     lines.push(String::new());
     add_speeds(speed, &mut lines);
     let throttling = meta["throttling"].as_array();
@@ -42,7 +51,16 @@ pub fn run_table(document: &Value, speed: &Speed) -> String {
 fn add_ranges(ranges: &[Value], lines: &mut Vec<String>) {
     let mut columns = vec![("range, ms", Align::Left)];
     let numbers = [
-        "batches", "frames", "mean", "std", "median", "min", "max", "p99", "GPU mean", "frames/s",
+        "batches",
+        "frames",
+        "mean",
+        "std",
+        "median",
+        "min",
+        "max",
+        "p99",
+        "GPU mean",
+        "frames/s per thread",
     ];
     columns.extend(numbers.map(|heading| (heading, Align::Right)));
     let mut table = TextTable::new(&columns);
@@ -86,7 +104,14 @@ fn more(number: Option<f64>, unit: &str) -> String {
 
 fn add_speeds(speed: &Speed, lines: &mut Vec<String>) {
     let inference = speed.inference_fps.map_or_else(String::new, |fps| {
-        format!(", network alone {fps:.1} frames/s")
+        let only = match speed.inferred_fps {
+            // Frames that skip the network do not count for it.
+            Some(inferred) if inferred < 0.99 * speed.fps => {
+                format!(", {inferred:.1} of them with inference")
+            }
+            _ => String::new(),
+        };
+        format!("{only}; network alone (all workers) {fps:.1} frames/s with inference")
     });
     let batches = speed
         .batches
@@ -116,12 +141,12 @@ pub(super) fn of_series(results: &[PointResult]) -> String {
     let mut columns = vec![("point", Align::Left)];
     let numbers = [
         "runs",
-        "frames/s",
+        "frames/s, end to end",
         "from to",
         "95 % interval",
         "ms/frame",
         "GPU ms/frame",
-        "network alone",
+        "network alone, all workers",
     ];
     columns.extend(numbers.map(|heading| (heading, Align::Right)));
     let mut table = TextTable::new(&columns);
@@ -160,6 +185,14 @@ pub(super) fn of_series(results: &[PointResult]) -> String {
             lines.extend(point.warnings.iter().map(|text| format!("Warning: {text}")));
         }
     }
+    let networks = results
+        .iter()
+        .map(|point| (point.name.as_str(), point.secondary.as_slice()));
+    let networks = secondary_table(networks);
+    if !networks.is_empty() {
+        lines.push(String::new());
+        lines.extend(networks);
+    }
     // With `backend: auto` one point may have an engine and another not; their speeds then cannot be compared.
     let detectors = detectors(results);
     if detectors.len() > 1 {
@@ -189,16 +222,24 @@ fn detectors(results: &[PointResult]) -> BTreeMap<&str, Vec<&str>> {
 const GAINED: &str = "gained: each round's speed divided by that of the step before in the same round, median over the rounds; \
     frames/s: median over all rounds. On a machine with other load the two can disagree.";
 
-/// A row for each step: its speed, its gain over the step before, and its longest stages.
+/// A row for each step: its speed, its gain over the step before and over the first; below it what it changes; then what
+/// explains the changes.
 pub(super) fn of_ablation(steps: &[Gain]) -> String {
-    let mut table = TextTable::new(&[
-        ("step", Align::Left),
-        ("frames/s", Align::Right),
-        ("ms/frame", Align::Right),
-        ("relative", Align::Right),
-        ("gained", Align::Right),
-        ("where the time went, ms per frame", Align::Left),
-    ]);
+    let mut columns = vec![("step", Align::Left)];
+    let numbers = [
+        "frames/s, end to end",
+        "ms/frame",
+        "of the first",
+        "gained",
+        "from to",
+        "to the first",
+    ];
+    columns.extend(numbers.map(|heading| (heading, Align::Right)));
+    let mut table = TextTable::new(&columns);
+    let factor = |gain: &Option<Comparison>| {
+        let factor = gain.as_ref().map(|gain| gain.statistics.median);
+        factor.map_or_else(|| "-".to_owned(), |factor| format!("{factor:.2} x"))
+    };
     for step in steps {
         let title = format!("{} {}", step.step, step.title);
         let (Some(fps), Some(ms), Some(relative)) =
@@ -207,27 +248,27 @@ pub(super) fn of_ablation(steps: &[Gain]) -> String {
             table.push([title.as_str(), "failed"]);
             continue;
         };
-        let gained = step.gain.as_ref().map_or_else(
-            || "-".to_owned(),
-            |gain| format!("{:.2} x", gain.statistics.median),
-        );
-        let spent = step.spent.iter();
-        let spent: Vec<String> = spent
-            .map(|spent| format!("{} {:.2}", spent.stage, spent.ms_per_frame))
-            .collect();
+        let range = step.gain.as_ref().map(|gain| &gain.statistics);
         table.push([
             title,
             format!("{:.1}", fps.median),
             format!("{ms:.2}"),
             format!("{relative:.1} %"),
-            gained,
-            spent.join(", "),
+            factor(&step.gain),
+            range.map_or_else(String::new, |gain| {
+                format!("{:.2} to {:.2}", gain.min, gain.max)
+            }),
+            factor(&step.cumulative),
         ]);
     }
     let mut rows = table.lines();
     let mut lines: Vec<String> = rows.next().into_iter().collect();
     for (row, step) in rows.zip(steps) {
         lines.push(row);
+        lines.extend(step.settings.iter().map(|key| format!("  {key}")));
+        if !step.conditions.is_empty() {
+            lines.push(format!("  no key: {}", step.conditions));
+        }
         if step.fps.is_none() || step.ms_per_frame.is_none() || step.relative_percent.is_none() {
             continue;
         }
@@ -244,5 +285,55 @@ pub(super) fn of_ablation(steps: &[Gain]) -> String {
     {
         lines.push(GAINED.to_owned());
     }
+    add_explanations(steps, &mut lines);
+    let networks = steps
+        .iter()
+        .map(|step| (step.name, step.secondary.as_slice()));
+    let networks = secondary_table(networks);
+    if !networks.is_empty() {
+        lines.push(String::new());
+        lines.extend(networks);
+    }
     lines.join("\n")
+}
+
+/// What explains the change of the time per frame, for each step.
+fn add_explanations(steps: &[Gain], lines: &mut Vec<String>) {
+    let mut table = TextTable::new(&[
+        ("change of the time per frame, ms", Align::Left),
+        ("measured", Align::Right),
+        ("explained", Align::Right),
+        ("residual", Align::Right),
+        ("from to", Align::Right),
+        ("cores in use", Align::Right),
+        ("parts", Align::Left),
+    ]);
+    let mut is_empty = true;
+    for step in steps {
+        let Some(found) = &step.explanation else {
+            continue;
+        };
+        is_empty = false;
+        let parts = found.parts.iter().take(EXPLAINED_PARTS);
+        let parts: Vec<String> = parts
+            .map(|part| format!("{} {:+.2}", part.name, part.change_ms))
+            .collect();
+        let residual = &found.residual_ms;
+        table.push([
+            format!("{} {}", step.step, step.title),
+            format!("{:+.2}", found.measured_ms.mean),
+            format!("{:+.2}", found.explained_ms.mean),
+            format!("{:+.2}", residual.mean),
+            match residual.count {
+                1 => "one round".to_owned(),
+                _ => format!("{:+.2} to {:+.2}", residual.min, residual.max),
+            },
+            format!("{:.2} to {:.2}", found.cores.0, found.cores.1),
+            parts.join(", "),
+        ]);
+    }
+    if !is_empty {
+        lines.push(String::new());
+        lines.extend(table.lines());
+    }
 }

@@ -292,6 +292,11 @@ fn scalar(text: &str, style: ScalarStyle) -> YamlValue {
     }
 }
 
+/// Whether `text` is text when it stands without quotes.
+pub(crate) fn is_plain_text(text: &str) -> bool {
+    matches!(scalar(text, ScalarStyle::Plain), YamlValue::Text(_))
+}
+
 #[cfg(test)]
 mod tests {
     use crate::Document;

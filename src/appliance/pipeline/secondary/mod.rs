@@ -84,6 +84,10 @@ pub(super) struct SecondaryInference {
     pool: PixelPool,
     /// Tokens of the crops of each source that are with networks.
     in_flight: Vec<InFlightToken>,
+    /// Whether crops are dropped where a network cannot keep up.
+    overflow: OverflowPolicy,
+    /// Crops are cut out of every Nth frame of a source; at least 1.
+    crop_interval: u64,
 }
 
 /// The state of one track.
@@ -100,6 +104,8 @@ struct NetworkHistory {
     /// A crop is with the network.
     pending: bool,
     results: usize,
+    /// Crops that were sent.
+    sent: usize,
     /// Age of the track, in frames, and area of its box at the newest crop.
     age_frames: u32,
     area: f32,
@@ -107,10 +113,11 @@ struct NetworkHistory {
 
 impl SecondaryInference {
     /// The state for the networks `prepared`, and the context of the workers of each. `overflow` applies to crops that a network
-    /// cannot keep up with.
+    /// cannot keep up with; they are cut out of every `crop_interval`th frame of a source.
     pub(super) fn new(
         prepared: &[PreparedSecondary],
         overflow: OverflowPolicy,
+        crop_interval: u64,
     ) -> (Self, Vec<WorkerContext>) {
         let networks: Vec<Arc<Network>> = prepared
             .iter()
@@ -149,6 +156,8 @@ impl SecondaryInference {
             tracks: HashMap::new(),
             pool,
             in_flight: Vec::new(),
+            overflow,
+            crop_interval: crop_interval.max(1),
         };
         (secondary, contexts)
     }
@@ -163,6 +172,10 @@ impl SecondaryInference {
 
     /// Sends crops of those tracks of a frame that are due to their networks. Does not wait.
     pub(super) fn enqueue(&mut self, meta: &FrameMeta, tracks: &[Track], image: Option<&Image>) {
+        if !meta.seq.is_multiple_of(self.crop_interval) {
+            return;
+        }
+        let overflow = self.overflow;
         for index in 0..self.networks.len() {
             let network = Arc::clone(&self.networks[index]);
             // Its crops come from the workers of its parent, a detector.
@@ -183,7 +196,7 @@ impl SecondaryInference {
                 }
                 objects += 1;
                 let history = self.history(meta.source, track.id, index);
-                if !history.is_due(&network, track) {
+                if !history.is_due(&network, track, overflow) {
                     continue;
                 }
                 let Some(image) = image else {
@@ -298,6 +311,7 @@ impl SecondaryInference {
         }
         let history = self.history(meta.source, track.id, index);
         history.pending = true;
+        history.sent += 1;
         history.age_frames = track.age_frames;
         history.area = area(&track.xyxy);
     }
@@ -343,9 +357,15 @@ impl TrackEntry {
 }
 
 impl NetworkHistory {
-    fn is_due(&self, network: &Network, track: &Track) -> bool {
-        !self.pending
-            && (self.results < network.rule.window
+    /// Where nothing is dropped, the crops of a track do not depend on how fast the network is: then it does not matter whether
+    /// one is with the network.
+    fn is_due(&self, network: &Network, track: &Track, overflow: OverflowPolicy) -> bool {
+        let (is_free, done) = match overflow {
+            OverflowPolicy::Drop => (!self.pending, self.results),
+            OverflowPolicy::Block => (true, self.sent),
+        };
+        is_free
+            && (done < network.rule.window
                 || track.age_frames.saturating_sub(self.age_frames) >= network.reinfer_interval
                 || area(&track.xyxy) >= REINFER_AREA_RATIO * self.area)
     }

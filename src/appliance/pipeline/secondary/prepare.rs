@@ -2,7 +2,7 @@
 
 use crate::PipelineError;
 use jetwatch_config::{
-    Backend, Config, DetectorConfig, MAX_BATCH_SIZE, SecondaryConfig, TensorRtConfig,
+    Backend, Config, DetectorConfig, MAX_CROP_BATCH_SIZE, SecondaryConfig, TensorRtConfig,
 };
 use jetwatch_detect::{self as detect, ClassFilter, DetectError, Detector, DetectorFactory};
 use jetwatch_telemetry::Recorder;
@@ -87,7 +87,7 @@ pub fn prepare_secondary(
                 max_batch: if prepared.runs_single_frames() {
                     1
                 } else {
-                    MAX_BATCH_SIZE as usize
+                    MAX_CROP_BATCH_SIZE as usize
                 },
                 prepared,
                 classes: classes?,

@@ -78,7 +78,7 @@ impl TrackStageFixture {
             sources,
             classes,
             sinks: vec![Box::new(published.clone())],
-            secondary: SecondaryInference::new(&[], OverflowPolicy::Drop).0,
+            secondary: SecondaryInference::new(&[], OverflowPolicy::Drop, 1).0,
             batcher,
             stats: Arc::new(stats),
             recorder,

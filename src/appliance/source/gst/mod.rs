@@ -17,6 +17,7 @@ mod log_bridge;
 mod messages;
 mod own_scaling;
 mod predict_plan;
+mod rate_probes;
 mod sample;
 mod scaler;
 mod scaler_elements;

@@ -16,6 +16,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::convert_plan::{Memory, plan_crop_conversion, plan_full_size};
 use crate::elements::make;
+use crate::pacer::Pacer;
 use crate::rate_limit::RateLimiter;
 use crate::{Flow, FullImage, SourceContext, SourceError};
 use jetwatch_config::{Scaling, SourceConfig};
@@ -26,6 +27,7 @@ use super::diagnostics::SessionDiagnostics;
 use super::flush_guard::FlushGuard;
 use super::hardware::VideoHardware;
 use super::own_scaling::{self, ScalingReader};
+use super::rate_probes::{limit_rate, pace};
 use super::sample::SampleReader;
 use super::scaler_elements::{AttachPoints, ScalerElements, format_of};
 use super::skip_probe::{CapsInfo, SkipProbe};
@@ -73,6 +75,11 @@ impl StallMonitor {
         ))
     }
 
+    /// Time since the session began.
+    pub(super) fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+
     /// Counts a frame.
     pub(super) fn count(&self) {
         self.mark_alive();
@@ -88,7 +95,8 @@ impl StallMonitor {
         result
     }
 
-    fn mark_alive(&self) {
+    /// The source is alive, although no frame has come.
+    pub(super) fn mark_alive(&self) {
         let now = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.last_frame_ms.store(now, Ordering::Release);
     }
@@ -167,6 +175,9 @@ pub(super) fn add(
     if let Some(max_fps) = config.max_fps {
         limit_rate(&input, RateLimiter::new(max_fps), &stall_monitor);
     }
+    if let Some(pacer) = Pacer::new(config.playback_fps) {
+        pace(&input, pacer, context, &stall_monitor);
+    }
     let skip_probe = SkipProbe::from_context(context);
     if let Some(probe) = &skip_probe {
         let branch_pad = main_branch
@@ -216,22 +227,6 @@ pub(super) fn add(
 
 fn lock(handler: &Mutex<AppSinkHandler>) -> MutexGuard<'_, AppSinkHandler> {
     handler.lock()
-}
-
-/// Drops frames above the maximum rate before they are scaled. Dropped frames still count as progress.
-fn limit_rate(input: &gst::Pad, limiter: RateLimiter, progress: &Arc<StallMonitor>) {
-    let (limiter, progress) = (Mutex::new(limiter), Arc::clone(progress));
-    input.add_probe(gst::PadProbeType::BUFFER, move |_, info| {
-        // Media without timestamps are timed by arrival.
-        let time = info.buffer().and_then(|buffer| buffer.pts());
-        let time = time.map_or_else(|| progress.started.elapsed(), Into::into);
-        if limiter.lock().admit(time) {
-            return gst::PadProbeReturn::Ok;
-        }
-        progress.mark_alive();
-        // With `Drop`, GStreamer would unreference the buffer that the binding has already taken.
-        gst::PadProbeReturn::Handled
-    });
 }
 
 /// Adapts the scaling elements to the current format of the source.

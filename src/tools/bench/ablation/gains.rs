@@ -1,14 +1,9 @@
 //! Gain of each step of the ablation.
 
 use serde::Serialize;
-use serde_json::Value;
 
-use super::AblationStep;
-use crate::{Comparison, Noise, Statistics};
-use jetwatch_telemetry::Stage;
-
-/// Stages that are reported of a step.
-const MAX_STAGES: usize = 3;
+use super::{AblationStep, Explanation, RunCost};
+use crate::{Comparison, Noise, SecondaryResult, Statistics};
 
 /// Result of one step.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -27,46 +22,66 @@ pub struct Gain {
     pub relative_percent: Option<f64>,
     /// Speed divided by that of the step before, for each round.
     pub gain: Option<Comparison>,
-    /// The stages with the longest times, in the first successful round.
-    pub spent: Vec<CpuPerFrame>,
+    /// Speed divided by that of the first step, for each round.
+    pub cumulative: Option<Comparison>,
+    /// What explains the change from the step before.
+    pub explanation: Option<Explanation>,
+    /// Keys that the step sets, in addition to those of the step before.
+    pub settings: Vec<String>,
+    /// What it changes that no key sets.
+    pub conditions: &'static str,
+    /// Each secondary network; means over the rounds.
+    pub secondary: Vec<SecondaryResult>,
     /// Differences from its name, and other notes.
     pub notes: Vec<String>,
 }
 
-/// Time of one stage.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct CpuPerFrame {
-    /// The stage.
-    pub stage: String,
-    /// Milliseconds of its threads for each frame.
-    pub ms_per_frame: f64,
+/// What the runs of a step say besides their speeds.
+#[derive(Debug, Clone, Default)]
+pub struct StepDetails {
+    /// Costs of each round; `None` for a failed one.
+    pub costs: Vec<Option<RunCost>>,
+    /// Keys that differ from the configuration; `null`: left out.
+    pub settings: Vec<(String, String)>,
+    /// Each secondary network.
+    pub secondary: Vec<SecondaryResult>,
+    /// Differences from its name, and other notes.
+    pub notes: Vec<String>,
 }
 
-/// The gain of each step, from the speeds of its rounds: `None` for a failed round. `details` has the stage times and the notes of
-/// each step. The steps are [`AblationStep::ALL`], in their order.
+/// The gain of each step, from the speeds of its rounds: `None` for a failed round. `details` has what else the runs of
+/// each step say. The steps are [`AblationStep::ALL`], in their order.
 #[must_use]
-pub fn compute_gains(
-    speeds: &[Vec<Option<f64>>],
-    details: Vec<(Vec<CpuPerFrame>, Vec<String>)>,
-) -> Vec<Gain> {
+pub fn compute_gains(speeds: &[Vec<Option<f64>>], details: Vec<StepDetails>) -> Vec<Gain> {
     let good = |rounds: &[Option<f64>]| -> Vec<f64> { rounds.iter().copied().flatten().collect() };
     let time = |rounds: &[Option<f64>]| {
         let fps = Statistics::from_values(&good(rounds))?;
         (fps.median > 0.0).then(|| 1e3 / fps.median)
     };
     let first = speeds.first().and_then(|rounds| time(rounds));
-    let mut steps = Vec::new();
-    for ((step, rounds), (spent, mut notes)) in
-        AblationStep::ALL.into_iter().zip(speeds).zip(details)
-    {
+    let compared = |before: Option<&Vec<Option<f64>>>, rounds: &[Option<f64>]| {
+        // Pairs with a failed run are left out.
+        let pairs = before?.iter().zip(rounds);
+        let pairs = pairs.filter_map(|(before, after)| Some(((*before)?, (*after)?)));
+        let (before, after): (Vec<f64>, Vec<f64>) = pairs.unzip();
+        Comparison::paired(&before, &after)
+    };
+    let mut steps: Vec<Gain> = Vec::new();
+    let mut previous: Option<&StepDetails> = None;
+    for ((step, rounds), own) in AblationStep::ALL.into_iter().zip(speeds).zip(&details) {
         let before = step.number().checked_sub(2).and_then(|at| speeds.get(at));
-        let gain = before.and_then(|before| {
-            // Pairs with a failed run are left out.
-            let pairs = before.iter().zip(rounds);
-            let pairs = pairs.filter_map(|(before, after)| Some(((*before)?, (*after)?)));
-            let (before, after): (Vec<f64>, Vec<f64>) = pairs.unzip();
-            Comparison::paired(&before, &after)
+        let gain = compared(before, rounds);
+        let cumulative = before.and_then(|_| compared(speeds.first(), rounds));
+        let explanation = previous.and_then(|previous| {
+            let pairs = previous.costs.iter().zip(&own.costs);
+            let pairs: Vec<_> = pairs
+                .filter_map(|(before, after)| Some((before.as_ref()?, after.as_ref()?)))
+                .collect();
+            Explanation::of_pairs(&pairs)
         });
+        let mut notes = own.notes.clone();
+        let settings = new_settings(previous.map(|previous| previous.settings.as_slice()), own);
+        previous = Some(own);
         let fps = good(rounds);
         notes.extend(Noise::detect(&fps).iter().map(Noise::describe));
         let ms_per_frame = time(rounds);
@@ -80,46 +95,34 @@ pub fn compute_gains(
                 .zip(first)
                 .map(|(own, first)| 100.0 * (own / first)),
             gain,
-            spent,
+            cumulative,
+            explanation,
+            settings,
+            conditions: step.conditions(),
+            secondary: own.secondary.clone(),
             notes,
         });
     }
     steps
 }
 
-/// The stages with the longest times of a run, from `run` in `benchmark.json`. Without waits of idle threads, without times of
-/// the GPU, which are part of `infer`, and without times in elements, which contain waits for the pipeline behind them.
-#[must_use]
-pub fn cpu_per_frame(run: &Value) -> Vec<CpuPerFrame> {
-    let frames = run["frames"].as_f64().unwrap_or(0.0).max(1.0);
-    let is_work = |name: &str| {
-        Stage::ALL.iter().any(|stage| {
-            stage.name() == name
-                && !stage.is_on_gpu()
-                && !stage.is_in_elements()
-                && !matches!(stage, Stage::Batch | Stage::SecondaryWait)
-        })
-    };
-    let stages = run["stages"].as_array().into_iter().flatten();
-    let mut spent: Vec<CpuPerFrame> = stages
-        .filter_map(|stage| {
-            let name = stage["stage"].as_str().filter(|name| is_work(name))?;
-            Some(CpuPerFrame {
-                stage: name.to_owned(),
-                ms_per_frame: stage["total_ms"].as_f64()? / frames,
-            })
-        })
-        .filter(|spent| spent.ms_per_frame > 0.0)
-        .collect();
-    spent.sort_by(|a, b| b.ms_per_frame.total_cmp(&a.ms_per_frame));
-    spent.truncate(MAX_STAGES);
-    spent
+/// The settings of a step that those of the step before do not have, as text. A key that only the step before sets has the value
+/// of the configuration again.
+fn new_settings(before: Option<&[(String, String)]>, own: &StepDetails) -> Vec<String> {
+    let before = before.unwrap_or_default();
+    let is_new = |setting: &&(String, String)| !before.contains(setting);
+    let new = own.settings.iter().filter(is_new);
+    let mut shown: Vec<String> = new.map(|(key, value)| format!("{key}: {value}")).collect();
+    for (key, _) in before {
+        if own.settings.iter().all(|(set, _)| set != key) {
+            shown.push(format!("{key}: as configured"));
+        }
+    }
+    shown
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
@@ -131,17 +134,30 @@ mod tests {
             vec![None, None, None],
             vec![Some(40.0), Some(40.0), Some(40.0)],
             vec![Some(80.0), Some(80.0), Some(80.0)],
+            vec![Some(160.0), Some(80.0), Some(80.0)],
         ];
-        let details = vec![(Vec::new(), vec!["a word".to_owned()]); 6];
+        let set = |settings: &[(&str, &str)]| StepDetails {
+            notes: vec!["a word".to_owned()],
+            settings: settings
+                .iter()
+                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+                .collect(),
+            ..StepDetails::default()
+        };
+        let mut details = vec![set(&[]); 7];
+        details[0] = set(&[("detector.workers", "1"), ("detector.precision", "fp32")]);
+        details[1] = set(&[("detector.precision", "fp32")]);
+        details[2] = set(&[("detector.precision", "int8")]);
         let steps = compute_gains(&speeds, details);
         let relative: Vec<_> = steps.iter().map(|step| step.relative_percent).collect();
-        // Medians of 10, 20, 40, nothing, 40 and 80 frames a second.
+        // Medians of 10, 20, 40, nothing, 40, 80 and 80 frames a second.
         let wanted = [
             Some(100.0),
             Some(50.0),
             Some(25.0),
             None,
             Some(25.0),
+            Some(12.5),
             Some(12.5),
         ];
         assert_eq!(relative, wanted);
@@ -156,26 +172,27 @@ mod tests {
             None,
             None,
             Some(vec![2.0, 2.0, 2.0]),
+            Some(vec![2.0, 1.0, 1.0]),
         ];
         assert_eq!(gains, wanted);
         assert_eq!(steps[0].notes[0], "a word");
-        assert_eq!((steps[5].step, steps[5].name), (6, "6_int8_interval"));
-    }
-
-    #[test]
-    fn slowest_stages_are_listed_per_frame_without_waits() {
-        let run = json!({"frames": 50, "stages": [
-            {"stage": "video_decode", "total_ms": 700.0}, {"stage": "source", "total_ms": 100.0}, {"stage": "batch", "total_ms": 900.0},
-            {"stage": "infer", "total_ms": 400.0}, {"stage": "track", "total_ms": 5.0},
-            {"stage": "publish", "total_ms": 10.0}, {"stage": "gpu_network", "total_ms": 390.0},
-            {"stage": "secondary_wait", "total_ms": 800.0}, {"stage": "render", "total_ms": 0.0},
-        ]});
-        let details: Vec<(String, f64)> = cpu_per_frame(&run)
-            .into_iter()
-            .map(|spent| (spent.stage, spent.ms_per_frame))
-            .collect();
-        let wanted = [("infer", 8.0), ("source", 2.0), ("publish", 0.2)];
-        assert_eq!(details, wanted.map(|(stage, ms)| (stage.to_owned(), ms)));
-        assert_eq!(cpu_per_frame(&Value::Null), []);
+        assert_eq!((steps[6].step, steps[6].name), (7, "7_interval"));
+        let cumulative = steps[6]
+            .cumulative
+            .as_ref()
+            .map(|factor| factor.ratios.clone());
+        assert_eq!(cumulative, Some(vec![16.0, 4.0, 8.0]));
+        assert!(steps[0].cumulative.is_none());
+        let settings: Vec<String> = steps.iter().map(|step| step.settings.join(", ")).collect();
+        let wanted = [
+            "detector.workers: 1, detector.precision: fp32",
+            "detector.workers: as configured",
+            "detector.precision: int8",
+            "detector.precision: as configured",
+            "",
+            "",
+            "",
+        ];
+        assert_eq!(settings, wanted);
     }
 }

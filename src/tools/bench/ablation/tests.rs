@@ -71,23 +71,24 @@ fn each_ablation_step_changes_one_thing() {
         "3 1 \"fp32\" Frames(0) None, 1 2",
         "3 1 \"fp32\" Frames(0) None, 1 2",
         "3 2 \"fp32\" Frames(0) None, 8 2",
+        "3 2 \"int8\" Frames(0) None, 8 2",
         "3 2 \"int8\" Frames(3) Some(Frames(4)), 8 2",
     ];
     assert_eq!(lines, wanted);
     assert_eq!(
         AblationStep::ALL.map(AblationStep::renders),
-        [true, true, false, false, false, false]
+        [true, true, false, false, false, false, false]
     );
     assert_eq!(
         AblationStep::ALL.map(AblationStep::scales_in_worker),
-        [true, true, true, false, false, false]
+        [true, true, true, false, false, false, false]
     );
     assert_eq!(
         AblationStep::ALL.map(|step| AblationStep::by_number(step.number())),
         AblationStep::ALL.map(Some)
     );
     assert_eq!(
-        (AblationStep::by_number(0), AblationStep::by_number(7)),
+        (AblationStep::by_number(0), AblationStep::by_number(8)),
         (None, None)
     );
     for step in AblationStep::ALL {
@@ -113,7 +114,8 @@ fn ablation_step_without_effect_has_note() {
         "same as before: nothing was drawn",
         "a drawn scene is drawn in the size that is asked for: part of this gain is its own",
         "same as before: one source gives single frames, and no secondary network",
-        "this model has no INT8; inference on every 4. frame",
+        "this model has no INT8",
+        "inference on every 4th frame",
     ];
     assert_eq!(notes, wanted);
     let capabilities = Capabilities {
@@ -159,14 +161,14 @@ fn cpu_uses_its_own_int8_model() {
 }
 
 #[test]
-fn dla_is_used_only_in_last_step() {
+fn dla_is_used_only_in_last_steps() {
     let mut config = config();
     config.detector.tensorrt.dla = Some(1);
     let layouts = AblationStep::ALL.map(|step| step.apply(&config, &capabilities()));
     let dla = |layout: &StepConfig| layout.config.detector.tensorrt.dla;
     assert_eq!(
         layouts.each_ref().map(dla),
-        [None, None, None, None, None, Some(1)]
+        [None, None, None, None, None, Some(1), Some(1)]
     );
     assert_eq!(
         layouts[0].notes,
@@ -194,7 +196,9 @@ fn configured_settings_are_the_last_step() {
     config.detector.batch_size = 6;
     config.detector.interval = Interval::Frames(1);
     config.secondary[0].batch_size = 5;
-    let best = AblationStep::Int8.apply(&config, &capabilities()).config;
+    let best = AblationStep::Interval
+        .apply(&config, &capabilities())
+        .config;
     assert_eq!(
         summary(&best),
         "3 6 \"int8\" Frames(1) Some(Frames(4)), 5 2"
@@ -225,4 +229,53 @@ fn configured_settings_are_the_last_step() {
         (Some("fp32".to_owned()), false)
     );
     assert_eq!(calibrated(AblationStep::Int8), (None, true));
+}
+
+#[test]
+fn settings_of_a_step_make_its_configuration() {
+    let mut config = with_secondary(config());
+    config.detector.precision = Some("fp16".to_owned());
+    config.detector.tensorrt.calibration = Some("calibration.cache".into());
+    config.detector.interval = Interval::Frames(2);
+    for step in AblationStep::ALL {
+        let applied = step.apply(&config, &capabilities()).config;
+        let settings = changed_settings(&config, &applied);
+        let mut again = config.clone();
+        for (key, value) in &settings {
+            set(&mut again, key, value);
+        }
+        assert_eq!(again.detector, applied.detector, "{step:?}: {settings:?}");
+        assert_eq!(again.secondary, applied.secondary, "{step:?}: {settings:?}");
+        let intervals = |config: &Config| -> Vec<_> {
+            config
+                .sources
+                .iter()
+                .map(|source| source.interval)
+                .collect()
+        };
+        assert_eq!(intervals(&again), intervals(&applied), "{step:?}");
+        assert_eq!(changed_settings(&applied, &applied), []);
+    }
+}
+
+/// Sets a key of the steps.
+fn set(config: &mut Config, key: &str, value: &str) {
+    let text = || (value != "null").then(|| value.to_owned());
+    let number = || value.parse::<usize>().expect("a number");
+    let interval = || value.parse::<u32>().ok().map(Interval::Frames);
+    let (detector, secondary) = (&mut config.detector, &mut config.secondary);
+    match key {
+        "detector.workers" => detector.workers = number(),
+        "detector.batch_size" => detector.batch_size = number(),
+        "detector.precision" => detector.precision = text(),
+        "detector.interval" => detector.interval = interval().expect("a number"),
+        "detector.tensorrt.calibration" => {
+            detector.tensorrt.calibration = text().map(|path| path.trim_matches('"').into());
+        }
+        "sources[1].interval" => config.sources[1].interval = interval(),
+        "secondary[0].workers" => secondary[0].workers = number(),
+        "secondary[0].batch_size" => secondary[0].batch_size = number(),
+        "secondary[0].precision" => secondary[0].precision = text(),
+        other => panic!("{other}"),
+    }
 }

@@ -9,6 +9,7 @@ use super::input::{Input, open};
 use super::metrics::CaptureMetrics;
 use super::plot::Plot;
 use super::schema::{Export, NVTX};
+use super::series::Series;
 use super::summary::ReportSummary;
 use super::table::{Table, unitless};
 use super::tables::{AnalysisContext, Builder, TABLES};
@@ -69,6 +70,8 @@ pub struct Analysis {
     pub summary: ReportSummary,
     /// Data of the plots.
     pub plot: Option<Plot>,
+    /// The series, where the file is the `series.json` of a benchmark.
+    pub series: Option<Series>,
 }
 
 /// Reads and analyzes a report. Blocks: about 1 s for a million events.
@@ -83,6 +86,17 @@ pub fn analyze(
 ) -> Result<Analysis, ReportError> {
     match open(path, request.nsys)? {
         Input::Benchmark { bytes } => {
+            if let Some(series) = Series::parse(path, &bytes)? {
+                return Ok(Analysis {
+                    title: title.to_owned(),
+                    version: series.version(),
+                    tables: series.tables(),
+                    verdict: Some(series.findings()),
+                    summary: series.summary(title),
+                    plot: None,
+                    series: Some(series),
+                });
+            }
             let benchmark = Benchmark::parse(path, &bytes)?;
             let mut tables = vec![benchmark.table()];
             let version = benchmark.version();
@@ -96,6 +110,7 @@ pub fn analyze(
                 verdict: findings.map(words),
                 summary: benchmark.summary(title),
                 plot: None,
+                series: None,
             })
         }
         Input::Export {
@@ -168,6 +183,7 @@ fn analyze_export(
         verdict: is_ours.then(|| findings.iter().map(|finding| finding.to_text()).collect()),
         summary: ReportSummary::from_capture(&context, evidence.gpu_busy, &findings),
         plot: (request.plots == Plots::Include).then(|| Plot::from_capture(&context)),
+        series: None,
     })
 }
 

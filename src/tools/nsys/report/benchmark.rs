@@ -80,18 +80,6 @@ impl Benchmark {
             .into_iter()
             .find(|set| object.contains_key(*set))
             .ok_or_else(|| {
-                if object.contains_key("points") {
-                    return wrong(
-                        "it lists the runs of a series: give the folder that holds it, to compare them"
-                            .to_owned(),
-                    );
-                }
-                if object.contains_key("ablation") {
-                    return wrong(
-                        "it compares the steps of an ablation: give the folder that holds it, to compare them, or the benchmark.json of a step"
-                            .to_owned(),
-                    );
-                }
                 let found: Vec<&str> = object.keys().take(8).map(String::as_str).collect();
                 wrong(format!(
                     "found the keys {}, expected {} of a benchmark",

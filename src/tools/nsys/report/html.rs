@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::analysis::Analysis;
+use super::series::Series;
 use super::table::{Table, format_cell};
 
 /// The page for these reports; `compared` are the tables that set them next to each other.
@@ -18,6 +19,7 @@ pub fn page(analyses: &[Analysis], compared: &[Table], warnings: &[String]) -> S
             "verdict": analysis.verdict,
             "bars": bars.collect::<Vec<_>>(),
             "plot": analysis.plot,
+            "series": analysis.series.as_ref().map(Series::plot),
             "tables": analysis.tables.iter().map(table_json).collect::<Vec<_>>(),
         })
     });

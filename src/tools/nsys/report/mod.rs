@@ -18,6 +18,7 @@ mod input_files;
 pub mod metrics;
 mod plot;
 pub mod schema;
+pub mod series;
 mod summary;
 pub mod summary_stats;
 pub mod table;

@@ -64,6 +64,41 @@ function bars(reports) {
   return make("div", {}, make("h3", {}, "Ranges"), keys, make("div", { class: "scroll" }, svg));
 }
 
+// Frames per second of the points of a series, as bars; and drops against streams, as a line.
+function series(plot) {
+  const drawn = [];
+  if (plot.bars.length) {
+    const left = 300, width = 1180, row = 24;
+    const longest = Math.max(...plot.bars.map((bar) => bar.value), 1e-9);
+    const svg = make("svg", { viewBox: `0 0 ${width} ${plot.bars.length * row + 4}`, width: "100%", role: "img", "aria-label": "Frames per second" });
+    plot.bars.forEach((bar, number) => {
+      const y = 4 + number * row, length = Math.max(1, (bar.value / longest) * (width - left - 140));
+      const label = make("text", { x: left - 8, y: y + 14, "text-anchor": "end" }, bar.name.length > 42 ? bar.name.slice(0, 41) + "…" : bar.name);
+      label.append(make("title", {}, bar.name));
+      svg.append(label, make("rect", { x: left, y, width: length, height: row - 6, class: "cpu" }), make("text", { x: left + length + 6, y: y + 14, class: "faint" }, bar.text));
+    });
+    drawn.push(make("div", {}, make("h3", {}, "Frames per second"), make("div", { class: "scroll" }, svg)));
+  }
+  if (plot.drops.length > 1) {
+    const width = 1180, height = 200, left = 56;
+    const most = Math.max(...plot.drops.map((point) => point.x)), top = Math.max(1, ...plot.drops.map((point) => point.y));
+    const x = (value) => left + (value / most) * (width - left - 20), y = (value) => 8 + (1 - value / top) * (height - 8);
+    const svg = make("svg", { viewBox: `0 0 ${width} ${height + 28}`, width: "100%", role: "img", "aria-label": "Drops against streams" });
+    for (const share of [0, 0.5, 1]) {
+      svg.append(make("line", { x1: left, x2: width, y1: y(share * top), y2: y(share * top), class: "grid" }));
+      svg.append(make("text", { x: left - 6, y: y(share * top) + 4, "text-anchor": "end", class: "faint" }, `${(share * top).toFixed(1)} %`));
+    }
+    svg.append(make("path", { class: "curve", d: plot.drops.map((point, at) => `${at ? "L" : "M"}${x(point.x)} ${y(point.y)}`).join("") }));
+    for (const point of plot.drops) {
+      const mark = make("rect", { x: x(point.x) - 4, y: y(point.y) - 4, width: 8, height: 8, class: "cpu" });
+      mark.append(make("title", {}, `${point.x} streams: ${point.y.toFixed(2)} %`));
+      svg.append(mark, make("text", { x: x(point.x), y: height + 20, "text-anchor": "middle", class: "faint" }, String(point.x)));
+    }
+    drawn.push(make("div", {}, make("h3", {}, "Frames dropped or late, against streams"), make("div", { class: "scroll" }, svg)));
+  }
+  return drawn;
+}
+
 function utilization(plot) {
   return plot.gpus.map((gpu) => {
     const width = 1180, height = 120, count = gpu.shares.length;
@@ -213,6 +248,7 @@ for (const report of data.reports) {
   for (const finding of report.verdict || []) page.append(make("p", { class: "finding" }, finding));
   if (report.verdict && !report.verdict.length) page.append(make("p", { class: "finding" }, "No rule has anything to say: nothing stands out."));
   if (data.reports.length === 1) page.append(bars([report]));
+  if (report.series) page.append(...series(report.series));
   if (report.plot) {
     page.append(...utilization(report.plot));
     if (report.plot.tracks.length) page.append(timeline(report.plot));

@@ -1,0 +1,165 @@
+//! The processes of one run of a series: started with their share of the cores, waited for, and their results read.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use rustix::process::{Pid, Signal};
+use serde_json::{Value, json};
+
+use jetwatch_telemetry::StopToken;
+
+use super::cores::{allowed_cores, shares};
+use super::run::{FILE, write};
+use super::{AblationStep, BenchOptions, mean};
+
+/// Interval at which the processes are polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Makes the command that starts this program again for one run.
+pub(super) type MakeCommand<'c> = &'c dyn Fn(&ChildRun<'_>) -> anyhow::Result<Command>;
+
+/// One configuration.
+pub(super) struct Point {
+    /// Name of its folder, also in tables; empty for a single point.
+    pub(super) name: String,
+    pub(super) config: Option<PathBuf>,
+    pub(super) settings: Vec<(String, String)>,
+    /// What differs between the points, with this one's values.
+    pub(super) varied: Vec<(String, String)>,
+    /// The step of the ablation, if it is one.
+    pub(super) step: Option<AblationStep>,
+    /// Number of copies of the sources, for a trial of streams.
+    pub(super) streams: Option<usize>,
+}
+
+/// One process to start.
+#[derive(Debug)]
+pub struct ChildRun<'a> {
+    /// Its configuration file, if there is one.
+    pub config: Option<&'a Path>,
+    /// Keys of the configuration and their values.
+    pub settings: &'a [(String, String)],
+    /// What the series varies, with the values of this run.
+    pub varied: &'a [(String, String)],
+    /// The step of the ablation that it runs.
+    pub step: Option<AblationStep>,
+    /// Number of copies of the sources, for a trial of streams.
+    pub streams: Option<usize>,
+    /// The CPU cores that it may use; empty: all.
+    pub cores: &'a [String],
+    /// Folder for its `benchmark.json`.
+    pub output: &'a Path,
+}
+
+/// Ends this process together with the one that started it.
+///
+/// # Errors
+/// The system refuses.
+pub fn end_with_parent() -> anyhow::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::TERM))
+        .context("cannot request to end together with the benchmark")
+}
+
+impl Point {
+    /// The `benchmark.json` of each process.
+    pub(super) fn run(
+        &self,
+        args: &BenchOptions,
+        folder: &Path,
+        stop: &StopToken,
+        command: MakeCommand<'_>,
+    ) -> anyhow::Result<Vec<Value>> {
+        let (processes, gpus) = (args.processes, args.gpus);
+        let count = usize::from(processes) * usize::from(gpus);
+        let cores = shares(&allowed_cores()?, count);
+        let mut started: Vec<(PathBuf, Child)> = Vec::new();
+        for gpu in 0..gpus {
+            for process in 0..processes {
+                let place = started.len();
+                let own = match count {
+                    1 => folder.to_owned(),
+                    _ => folder.join(format!("proc_{process}_gpu_{gpu}")),
+                };
+                // The result of an earlier call must not be used for this one.
+                let _ = fs::remove_file(own.join(FILE));
+                let is_on_one_core = self.step.is_some_and(AblationStep::is_on_one_core);
+                let mut command = command(&ChildRun {
+                    config: self.config.as_deref(),
+                    settings: &self.settings,
+                    varied: &self.varied,
+                    step: self.step,
+                    streams: self.streams,
+                    cores: match count {
+                        1 if is_on_one_core => cores[place].get(..1).unwrap_or_default(),
+                        1 => &[],
+                        _ => &cores[place],
+                    },
+                    output: &own,
+                })?;
+                if gpus > 1 {
+                    command.env("CUDA_VISIBLE_DEVICES", gpu.to_string());
+                }
+                let child = command
+                    .stdin(Stdio::null())
+                    .stdout(Stdio::null())
+                    .spawn()
+                    .context("cannot start a process of this program")?;
+                started.push((own, child));
+            }
+        }
+        wait(&mut started, stop)?;
+        let mut documents = Vec::new();
+        for (own, child) in &mut started {
+            let status = child.wait()?;
+            ensure!(status.success(), "{} ended with {status}", own.display());
+            let path = own.join(FILE);
+            let text =
+                fs::read(&path).with_context(|| format!("no result in {}", path.display()))?;
+            documents.push(serde_json::from_slice::<Value>(&text)?);
+        }
+        if count > 1 {
+            let args = json!({ "num_processes": processes, "num_gpus": gpus, "warmup_batches": args.warmup });
+            let machine = &documents[0]["meta"]["machine_name"];
+            let meta = json!({ "args": args, "machine_name": machine, "cores": cores });
+            write(
+                &folder.join("benchmark_mean.json"),
+                &mean(&documents, meta)?,
+            )?;
+        }
+        Ok(documents)
+    }
+}
+
+/// Waits for all processes. When one fails, or a stop is requested, the others get SIGTERM.
+fn wait(started: &mut [(PathBuf, Child)], stop: &StopToken) -> anyhow::Result<()> {
+    let mut is_ending = false;
+    loop {
+        let (mut running, mut failed) = (0, false);
+        for (_, child) in started.iter_mut() {
+            match child.try_wait()? {
+                None => running += 1,
+                Some(status) => failed |= !status.success(),
+            }
+        }
+        if running == 0 {
+            return Ok(());
+        }
+        if (failed || stop.is_stopped()) && !is_ending {
+            is_ending = true;
+            for (_, child) in started.iter_mut() {
+                if child.try_wait()?.is_none()
+                    && let Ok(id) = i32::try_from(child.id())
+                    && let Some(id) = Pid::from_raw(id)
+                {
+                    // An error: it has ended in the meantime.
+                    let _ = rustix::process::kill_process(id, Signal::TERM);
+                }
+            }
+        }
+        // A stop in the meantime is handled in the next iteration.
+        std::thread::sleep(POLL_INTERVAL);
+    }
+}

@@ -1,0 +1,200 @@
+//! What the runs of a benchmark say about each secondary network: crops per second, drops, fill and waits of its batches.
+
+use std::collections::BTreeMap;
+
+use jetwatch_tables::{Align, TextTable};
+use serde::Serialize;
+use serde_json::Value;
+
+/// One secondary network over one run, or its means over several. Counts are those of the whole run, warm-up included.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SecondaryResult {
+    /// Its name.
+    pub name: String,
+    /// Crops inferred per second: crops of a frame times frames per second.
+    pub crops_per_s: f64,
+    /// Crops inferred for each frame.
+    pub crops_per_frame: f64,
+    /// Crops that found its queue full.
+    pub dropped_crops: f64,
+    /// These as a share of all its crops, in percent.
+    pub dropped_percent: f64,
+    /// Configured batch size.
+    pub batch_size: f64,
+    /// Mean crops in a batch.
+    pub mean_batch: f64,
+    /// That as a share of the batch size, in percent.
+    pub fill_percent: f64,
+    /// Mean time from the cut of a crop to the start of its batch, in ms.
+    pub wait_ms: f64,
+    /// Mean time of a batch, in ms.
+    pub infer_ms: f64,
+    /// The batch size for all objects of a frame.
+    pub suggested_batch_size: f64,
+}
+
+impl SecondaryResult {
+    /// The networks of a `benchmark.json`.
+    #[must_use]
+    pub fn of_run(document: &Value) -> Vec<Self> {
+        let run = &document["run"];
+        let number = |value: &Value| value.as_f64().unwrap_or(0.0);
+        let frames = number(&run["frames"]) + number(&run["warmup_frames"]);
+        let fps = number(&document["speed"]["fps"]);
+        let networks = run["secondary"].as_array().into_iter().flatten();
+        networks
+            .filter_map(|network| {
+                let get = |key: &str| number(&network[key]);
+                let (crops, dropped) = (get("crops"), get("dropped_crops"));
+                let per_frame = crops / frames.max(1.0);
+                Some(Self {
+                    name: network["name"].as_str()?.to_owned(),
+                    crops_per_s: per_frame * fps,
+                    crops_per_frame: per_frame,
+                    dropped_crops: dropped,
+                    dropped_percent: 100.0 * dropped / (crops + dropped).max(1.0),
+                    batch_size: get("batch_size"),
+                    mean_batch: get("mean_batch"),
+                    fill_percent: 100.0 * get("mean_batch") / get("batch_size").max(1.0),
+                    wait_ms: get("mean_wait_ms"),
+                    infer_ms: get("mean_infer_ms"),
+                    suggested_batch_size: get("suggested_batch_size"),
+                })
+            })
+            .collect()
+    }
+
+    /// The means over runs, by network.
+    #[must_use]
+    pub fn mean<'r>(runs: impl Iterator<Item = &'r [Self]>) -> Vec<Self> {
+        let mut all: BTreeMap<&str, Vec<&Self>> = BTreeMap::new();
+        for result in runs.flatten() {
+            all.entry(&result.name).or_default().push(result);
+        }
+        all.into_iter()
+            .map(|(name, results)| {
+                let mean = |number: fn(&Self) -> f64| {
+                    results.iter().map(|result| number(result)).sum::<f64>() / results.len() as f64
+                };
+                Self {
+                    name: name.to_owned(),
+                    crops_per_s: mean(|r| r.crops_per_s),
+                    crops_per_frame: mean(|r| r.crops_per_frame),
+                    dropped_crops: mean(|r| r.dropped_crops),
+                    dropped_percent: mean(|r| r.dropped_percent),
+                    batch_size: mean(|r| r.batch_size),
+                    mean_batch: mean(|r| r.mean_batch),
+                    fill_percent: mean(|r| r.fill_percent),
+                    wait_ms: mean(|r| r.wait_ms),
+                    infer_ms: mean(|r| r.infer_ms),
+                    suggested_batch_size: mean(|r| r.suggested_batch_size),
+                }
+            })
+            .collect()
+    }
+}
+
+/// The networks of concurrent processes: their crops are added, other numbers are means.
+pub(super) fn secondary_results<'d>(
+    documents: impl Iterator<Item = &'d Value>,
+) -> Vec<SecondaryResult> {
+    let all: Vec<Vec<SecondaryResult>> = documents.map(SecondaryResult::of_run).collect();
+    let processes = all.len() as f64;
+    let mut joined = SecondaryResult::mean(all.iter().map(Vec::as_slice));
+    for result in &mut joined {
+        result.crops_per_s *= processes;
+        result.dropped_crops *= processes;
+    }
+    joined
+}
+
+/// A row for each network of each point; empty where there is none.
+pub(super) fn secondary_table<'p>(
+    points: impl Iterator<Item = (&'p str, &'p [SecondaryResult])>,
+) -> Vec<String> {
+    let mut columns = vec![("point", Align::Left), ("secondary network", Align::Left)];
+    let numbers = [
+        "crops/s",
+        "crops/frame",
+        "dropped crops",
+        "batch size",
+        "crops in a batch",
+        "fill",
+        "wait, ms",
+        "infer, ms",
+        "suggested batch size",
+    ];
+    columns.extend(numbers.map(|heading| (heading, Align::Right)));
+    let mut table = TextTable::new(&columns);
+    let mut is_empty = true;
+    for (point, networks) in points {
+        for network in networks {
+            is_empty = false;
+            table.push([
+                if point.is_empty() { "run" } else { point }.to_owned(),
+                network.name.clone(),
+                format!("{:.1}", network.crops_per_s),
+                format!("{:.2}", network.crops_per_frame),
+                format!(
+                    "{:.0} ({:.1} %)",
+                    network.dropped_crops, network.dropped_percent
+                ),
+                format!("{:.0}", network.batch_size),
+                format!("{:.1}", network.mean_batch),
+                format!("{:.0} %", network.fill_percent),
+                format!("{:.2}", network.wait_ms),
+                format!("{:.2}", network.infer_ms),
+                format!("{:.0}", network.suggested_batch_size),
+            ]);
+        }
+    }
+    match is_empty {
+        true => Vec::new(),
+        false => table.lines().collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn document(crops: u64, dropped: u64) -> Value {
+        json!({"speed": {"fps": 20.0}, "run": {"frames": 90, "warmup_frames": 10, "secondary": [{
+            "name": "n", "crops": crops, "dropped_crops": dropped, "batch_size": 8, "mean_batch": 6.0, "mean_wait_ms": 2.5,
+            "mean_infer_ms": 4.0, "suggested_batch_size": 7}]}})
+    }
+
+    #[test]
+    fn crops_drops_and_fill_are_computed() {
+        let found = SecondaryResult::of_run(&document(300, 100));
+        let network = &found[0];
+        assert_eq!((network.crops_per_frame, network.crops_per_s), (3.0, 60.0));
+        assert_eq!(
+            (network.dropped_crops, network.dropped_percent),
+            (100.0, 25.0)
+        );
+        assert_eq!((network.fill_percent, network.wait_ms), (75.0, 2.5));
+        assert_eq!(SecondaryResult::of_run(&json!({})), []);
+        let lines = secondary_table([("", found.as_slice())].into_iter());
+        assert!(
+            lines[1].starts_with("run") && lines[1].contains("100 (25.0 %)"),
+            "{lines:?}"
+        );
+        assert!(secondary_table(std::iter::empty()).is_empty());
+    }
+
+    #[test]
+    fn crops_of_processes_are_added_and_those_of_rounds_averaged() {
+        let documents = [document(300, 100), document(100, 0)];
+        let joined = secondary_results(documents.iter());
+        assert_eq!(
+            (joined[0].crops_per_s, joined[0].dropped_crops),
+            (80.0, 100.0)
+        );
+        let runs = documents.each_ref().map(SecondaryResult::of_run);
+        let mean = SecondaryResult::mean(runs.iter().map(Vec::as_slice));
+        assert_eq!((mean[0].crops_per_s, mean[0].dropped_crops), (40.0, 50.0));
+    }
+}

@@ -1,0 +1,223 @@
+//! Runs the trials of `jetwatch bench --streams`, each in a process of its own, and writes `series.json`.
+
+use anyhow::{Context, bail};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use jetwatch_telemetry::StopToken;
+
+use super::{Limit, StreamSearch, TrialResult, find_limit, text};
+use crate::processes::{MakeCommand, Point};
+use crate::run::write;
+use crate::series::{SERIES, SeriesResult};
+use crate::system_info::machine_of;
+use crate::{BenchOptions, StreamGoal};
+
+/// One trial of the search.
+#[derive(Debug, Serialize)]
+pub(super) struct Trial {
+    /// Number of streams.
+    pub(super) streams: usize,
+    /// Whether all of them kept up.
+    pub(super) has_kept_up: bool,
+    /// Why not.
+    pub(super) shortfall: Option<String>,
+    /// Frames per second of all streams together.
+    pub(super) fps: f64,
+    /// Frames dropped, of those received; frames late; crops dropped.
+    pub(super) dropped: u64,
+    pub(super) received: u64,
+    pub(super) late: u64,
+    pub(super) dropped_crops: u64,
+    /// Longest of all streams, and their mean, in ms.
+    pub(super) latency_max_ms: f64,
+    pub(super) latency_mean_ms: Option<f64>,
+    /// Folder of the run.
+    pub(super) folder: std::path::PathBuf,
+    /// What was measured; `None`: the run failed.
+    #[serde(flatten)]
+    pub(super) result: Option<TrialResult>,
+}
+
+/// Runs the trials of `args` with the configuration of `point`.
+///
+/// # Errors
+/// It was stopped, a file cannot be written, or not even the first trial ran.
+pub(crate) fn run_streams(
+    args: &BenchOptions,
+    point: &Point,
+    stop: &StopToken,
+    command: MakeCommand<'_>,
+    on_run: &dyn Fn(&str),
+) -> anyhow::Result<SeriesResult> {
+    let goal = args.streams.context("no number of streams")?;
+    let mut rate = args.fps.map(f64::from);
+    let mut runner = Runner {
+        args,
+        point,
+        stop,
+        command,
+        trials: Vec::new(),
+        machine: Value::Null,
+    };
+    let mut search = match goal {
+        StreamGoal::Search { max } => StreamSearch::new(max, args.rounds()),
+        // Only this number is tried.
+        StreamGoal::Exactly(_) => StreamSearch::new(1, 1),
+    };
+    for round in 1.. {
+        let next = match goal {
+            StreamGoal::Search { .. } => search.next_count(),
+            StreamGoal::Exactly(count) => Some(count).filter(|_| round <= args.rounds()),
+        };
+        let Some(count) = next else { break };
+        let trial = runner.run(count, rate)?;
+        // The first trial of a single stream shows its own rate.
+        if let (None, Some(result), StreamGoal::Search { .. }) = (rate, &trial.result, goal) {
+            rate = Some(result.received_fps()).filter(|rate| *rate > 0.0);
+        }
+        on_run(&text::trial(trial));
+        search.record(count, trial.has_kept_up);
+    }
+    let (trials, machine) = (runner.trials, runner.machine);
+    let fit = matches!(goal, StreamGoal::Search { .. }).then(|| search.result());
+    let wanted = fit
+        .as_ref()
+        .map_or_else(|| trials[0].streams, |fit| fit.streams + 1);
+    let limit = limit(&trials, wanted);
+    let document = json!({
+        "kind": "streams",
+        "machine": machine,
+        "streams": {
+            "fit": fit,
+            "rate": rate,
+            "seconds": args.trial_time().as_secs_f64(),
+            "limit": limit,
+            "trials": trials,
+        },
+    });
+    let path = args.output.join(SERIES);
+    write(&path, &document)?;
+    Ok(SeriesResult {
+        document,
+        table: text::summary(&trials, fit.as_ref(), rate, limit.as_ref()),
+        path,
+        failure: None,
+    })
+}
+
+/// The limit that the trials of `streams` show which did not keep up.
+fn limit(trials: &[Trial], streams: usize) -> Option<Limit> {
+    let failed = |trial: &&Trial| trial.streams == streams && !trial.has_kept_up;
+    let trial = trials.iter().rfind(failed)?;
+    let result = trial.result.as_ref()?;
+    find_limit(&result.loads, trial.late, trial.dropped_crops)
+}
+
+struct Runner<'a> {
+    args: &'a BenchOptions,
+    point: &'a Point,
+    stop: &'a StopToken,
+    command: MakeCommand<'a>,
+    trials: Vec<Trial>,
+    machine: Value,
+}
+
+impl Runner<'_> {
+    /// One trial of `count` streams, each of which should give `rate` frames per second.
+    fn run(&mut self, count: usize, rate: Option<f64>) -> anyhow::Result<&Trial> {
+        if self.stop.is_stopped() {
+            bail!(
+                "stopped by a signal; what was measured before is in {}",
+                self.args.output.display()
+            );
+        }
+        let number = self
+            .trials
+            .iter()
+            .filter(|trial| trial.streams == count)
+            .count()
+            + 1;
+        let folder = self
+            .args
+            .output
+            .join(format!("streams_{count:02}/trial_{number}"));
+        let point = Point {
+            name: String::new(),
+            config: self.point.config.clone(),
+            settings: self.point.settings.clone(),
+            step: None,
+            streams: Some(count),
+        };
+        let documents = point.run(self.args, &folder, self.stop, self.command);
+        let result = documents.and_then(|documents| {
+            let document = documents.first().context("the trial has written nothing")?;
+            self.machine = machine_of(document);
+            TrialResult::deserialize(&document["trial"]).context("the trial has written no counts")
+        });
+        let trial = match result {
+            // One stream must run; more of them may be more than the machine can hold.
+            Err(error) if count == 1 || self.trials.is_empty() || self.stop.is_stopped() => {
+                return Err(error.context(format!("a trial of {count} streams cannot run")));
+            }
+            Err(error) => Trial::failed(count, folder, format!("{error:#}")),
+            Ok(result) => Trial::new(count, folder, result, rate),
+        };
+        self.trials.push(trial);
+        Ok(&self.trials[self.trials.len() - 1])
+    }
+}
+
+impl Trial {
+    fn failed(streams: usize, folder: std::path::PathBuf, error: String) -> Self {
+        Self {
+            streams,
+            has_kept_up: false,
+            shortfall: Some(error),
+            fps: 0.0,
+            dropped: 0,
+            received: 0,
+            late: 0,
+            dropped_crops: 0,
+            latency_max_ms: 0.0,
+            latency_mean_ms: None,
+            folder,
+            result: None,
+        }
+    }
+
+    pub(super) fn new(
+        streams: usize,
+        folder: std::path::PathBuf,
+        result: TrialResult,
+        rate: Option<f64>,
+    ) -> Self {
+        let shortfall = result.shortfall(rate);
+        let processed = result.sum(|source| source.processed).max(1) as f64;
+        let mut latency = 0.0;
+        let mut latency_max_ms: f64 = 0.0;
+        for source in &result.sources {
+            latency += source.latency_mean_ms.unwrap_or(0.0) * source.processed as f64;
+            latency_max_ms = latency_max_ms.max(source.latency_max_ms);
+        }
+        Self {
+            streams,
+            has_kept_up: shortfall.is_none(),
+            shortfall,
+            fps: result.fps(),
+            dropped: result.sum(|source| source.dropped),
+            received: result.sum(|source| source.received),
+            late: result.sum(|source| source.late),
+            dropped_crops: result.dropped_crops,
+            latency_max_ms,
+            latency_mean_ms: Some(latency / processed),
+            folder,
+            result: Some(result),
+        }
+    }
+
+    /// Share of the received frames that were dropped or late, in percent.
+    pub(super) fn lost_percent(&self) -> f64 {
+        100.0 * (self.dropped + self.late) as f64 / self.received.max(1) as f64
+    }
+}
