@@ -58,6 +58,8 @@ mod record;
 mod reload;
 mod report;
 mod report_async_stages;
+mod report_below_stages;
+mod report_layers;
 mod roi;
 mod run;
 mod run_mqtt;

@@ -18,6 +18,7 @@ pub fn page(analyses: &[Analysis], compared: &[Table], warnings: &[String]) -> S
             "verdict": analysis.verdict,
             "bars": bars.collect::<Vec<_>>(),
             "plot": analysis.plot,
+            "not_measured": analysis.not_measured,
             "tables": analysis.tables.iter().map(table_json).collect::<Vec<_>>(),
         })
     });

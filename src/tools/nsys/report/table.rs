@@ -150,6 +150,16 @@ impl Table {
         self.rows.truncate(max);
     }
 
+    /// Makes all cells of a column unknown: what it holds was not measured.
+    pub fn clear_column(&mut self, name: &str) {
+        let at = self.columns.iter().position(|column| column.name == name);
+        for row in &mut self.rows {
+            if let Some(cell) = at.and_then(|at| row.get_mut(at)) {
+                *cell = Cell::None;
+            }
+        }
+    }
+
     /// For a terminal: times and sizes with a fitting unit, numbers to the right.
     #[must_use]
     pub fn to_text(&self) -> String {
