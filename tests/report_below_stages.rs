@@ -211,6 +211,8 @@ fn timeline_has_calls_projected_ranges_and_cores() {
         .collect();
     assert_eq!(names, ["source-cam", "av:h264:df0", "source-cam", "track"]);
     assert_eq!(data["reports"][0]["not_measured"], serde_json::json!([]));
+    let names = plot["names"].as_array().expect("names");
+    assert!(names.contains(&"jetwatch:source (cam)".into()), "{names:?}");
 }
 
 #[test]

@@ -92,8 +92,9 @@ function bars(reports) {
   svg.setAttribute("viewBox", `0 0 ${width} ${y}`);
   svg.setAttribute("width", width);
   svg.setAttribute("height", y);
+  const isUnmeasured = reports.some((report) => report.not_measured.some((text) => text.startsWith("GPU: ")));
   const hasGpu = drawn.flat().some((bar) => bar.what === "gpu");
-  const keys = make("p", { class: "hint" }, "Mean time of an instance: ", make("span", { class: "key", style: "color: var(--cpu)" }, "CPU"), hasGpu ? make("span", { class: "key", style: "color: var(--gpu)" }, "GPU, projected") : "; GPU: not measured");
+  const keys = make("p", { class: "hint" }, "Mean time of an instance: ", make("span", { class: "key", style: "color: var(--cpu)" }, "CPU"), hasGpu ? make("span", { class: "key", style: "color: var(--gpu)" }, "GPU, projected") : isUnmeasured ? "; GPU: not measured" : "");
   return make("div", {}, make("h3", {}, "Ranges"), keys, make("div", { class: "scroll" }, svg));
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use super::capture::Capture;
+use super::capture::{Capture, Name};
 use super::on_demand::Schedule;
 use super::tables::AnalysisContext;
 
@@ -57,6 +57,23 @@ enum TrackKind {
     Cores,
 }
 
+/// Numbers of names with their sources.
+#[derive(Default)]
+struct Labels {
+    numbers: HashMap<(Name, u8), u32>,
+    list: Vec<(Name, u8)>,
+}
+
+impl Labels {
+    fn number(&mut self, name: Name, source: u8) -> u32 {
+        let list = &mut self.list;
+        *self.numbers.entry((name, source)).or_insert_with(|| {
+            list.push((name, source));
+            list.len() as u32 - 1
+        })
+    }
+}
+
 /// Begin, end, name, and how many events are in it.
 type Block = (i64, i64, u32, u32);
 
@@ -75,8 +92,9 @@ impl Plot {
     pub fn from_capture(context: &AnalysisContext<'_>) -> Self {
         let capture = context.capture;
         let (from, until) = capture.span().unwrap_or_default();
-        let mut tracks = thread_tracks(context, from, until);
-        tracks.extend(stream_tracks(capture, from, until));
+        let mut labels = Labels::default();
+        let mut tracks = thread_tracks(context, &mut labels, from, until);
+        tracks.extend(stream_tracks(capture, &mut labels, from, until));
         let gpus = context.busy().iter().map(|busy| Gpu {
             title: format!("GPU {} of process {}", busy.device, busy.process),
             shares: busy
@@ -94,7 +112,7 @@ impl Plot {
             tracks,
         };
         plot.limit_tracks();
-        plot.retain_used_names(capture);
+        plot.retain_used_names(capture, &labels);
         plot
     }
 
@@ -133,12 +151,17 @@ impl Plot {
     }
 
     /// Numbers names again: a capture has more of them than a page shows.
-    fn retain_used_names(&mut self, capture: &Capture) {
+    fn retain_used_names(&mut self, capture: &Capture, labels: &Labels) {
         let mut numbers = HashMap::new();
         for block in self.tracks.iter_mut().flat_map(|track| &mut track.blocks) {
             let names = &mut self.names;
             block.2 = *numbers.entry(block.2).or_insert_with(|| {
-                names.push(capture.name(block.2).to_owned());
+                let (name, source) = labels.list[block.2 as usize];
+                let name = capture.name(name).to_owned();
+                names.push(match source {
+                    0 => name,
+                    source => format!("{name} ({})", capture.sources[usize::from(source)]),
+                });
                 names.len() as u32 - 1
             });
         }
@@ -179,7 +202,12 @@ impl ThreadRows {
 
 /// Rows of threads by name: their ranges, the same projected onto the GPU, and their calls. Calls of threads without ranges are
 /// hidden at first.
-fn thread_tracks(context: &AnalysisContext<'_>, from: i64, until: i64) -> Vec<Track> {
+fn thread_tracks(
+    context: &AnalysisContext<'_>,
+    labels: &mut Labels,
+    from: i64,
+    until: i64,
+) -> Vec<Track> {
     let capture = context.capture;
     let nesting = context.nesting();
     let mut rows = ThreadRows {
@@ -192,7 +220,8 @@ fn thread_tracks(context: &AnalysisContext<'_>, from: i64, until: i64) -> Vec<Tr
         if level < MAX_DEPTH {
             let range = &capture.ranges[*at as usize];
             let key = (range.thread, TrackKind::Ranges, level);
-            rows.push(key, range.start, range.end, range.name);
+            let label = labels.number(range.name, range.source);
+            rows.push(key, range.start, range.end, label);
         }
     }
     let mut projections: Vec<_> = context.projections().iter().collect();
@@ -202,7 +231,8 @@ fn thread_tracks(context: &AnalysisContext<'_>, from: i64, until: i64) -> Vec<Tr
         let level = nesting.level[projected.range as usize];
         if level < MAX_DEPTH {
             let key = (range.thread, TrackKind::Projected, level);
-            rows.push(key, projected.start, projected.end, range.name);
+            let label = labels.number(range.name, range.source);
+            rows.push(key, projected.start, projected.end, label);
         }
     }
     let mut calls: Vec<_> = capture.calls.iter().collect();
@@ -210,13 +240,14 @@ fn thread_tracks(context: &AnalysisContext<'_>, from: i64, until: i64) -> Vec<Tr
     calls.sort_by_key(|call| call.start);
     for call in calls {
         let key = (call.thread, TrackKind::CudaCalls, 0);
-        rows.push(key, call.start, call.end, call.name);
+        rows.push(key, call.start, call.end, labels.number(call.name, 0));
     }
     let mut waits: Vec<_> = capture.waits.iter().collect();
     waits.sort_by_key(|wait| wait.start);
     for wait in waits {
         let key = (wait.thread, TrackKind::OsCalls, 0);
-        rows.push(key, wait.start.max(from), wait.end.min(until), wait.name);
+        let label = labels.number(wait.name, 0);
+        rows.push(key, wait.start.max(from), wait.end.min(until), label);
     }
     let mut found: Vec<_> = rows.rows.into_iter().collect();
     let title = |thread: u16| capture.threads[usize::from(thread)].title();
@@ -248,7 +279,7 @@ fn thread_tracks(context: &AnalysisContext<'_>, from: i64, until: i64) -> Vec<Tr
     tracks.collect()
 }
 
-fn stream_tracks(capture: &Capture, from: i64, until: i64) -> Vec<Track> {
+fn stream_tracks(capture: &Capture, labels: &mut Labels, from: i64, until: i64) -> Vec<Track> {
     let least = ((until - from) / RESOLUTION).max(1);
     let mut order: Vec<u32> = (0..capture.operations.len() as u32).collect();
     let key = |at: u32| {
@@ -269,7 +300,8 @@ fn stream_tracks(capture: &Capture, from: i64, until: i64) -> Vec<Track> {
             });
         }
         if let Some(track) = tracks.last_mut() {
-            let event = (done.start - from, done.end - from, done.name);
+            let label = labels.number(done.name, 0);
+            let event = (done.start - from, done.end - from, label);
             push_block(&mut track.blocks, event, least);
         }
     }
