@@ -280,7 +280,11 @@ for (const report of data.reports) {
   for (const finding of report.verdict || []) page.append(make("p", { class: "finding" }, finding));
   if (report.verdict && !report.verdict.length) page.append(make("p", { class: "finding" }, "No rule has anything to say: nothing stands out."));
   if (data.reports.length === 1) page.append(bars([report]));
-  for (const missing of report.not_measured) page.append(make("p", { class: "hint" }, "not measured: " + missing));
+  if (report.not_measured.length) {
+    const names = report.not_measured.map((text) => text.split(":")[0]).join(", ");
+    const remedies = report.not_measured.map((text) => make("p", { class: "hint" }, text));
+    page.append(make("details", {}, make("summary", { class: "hint" }, `not measured: ${names}`), ...remedies));
+  }
   if (report.plot) {
     page.append(...utilization(report.plot));
     if (report.plot.tracks.length) page.append(timeline(report.plot));
