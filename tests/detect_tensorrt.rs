@@ -541,7 +541,15 @@ fn layers_are_timed_with_tensorrt() {
         return;
     }
     let layers = |mut bench: Command| {
-        bench.args(["--only", "layers", "--frames", "7", "--preload", "3"]);
+        bench.args([
+            "--only",
+            "layers",
+            "--frames",
+            "7",
+            "--preload",
+            "3",
+            "--json",
+        ]);
         let output = finish(&mut bench);
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         (output.status.code(), text, stderr(&output))
@@ -559,12 +567,23 @@ fn layers_are_timed_with_tensorrt() {
             .sum();
         assert!((shares - 1.0).abs() < 1e-6, "{printed}");
         assert!(each.iter().all(|layer| layer["runs"] == 7), "{printed}");
+        // The inspector names the layers as the profiler does.
+        assert!(
+            each.iter()
+                .all(|layer| layer["precision"] != "unknown" && layer["device"] == "GPU"),
+            "{printed}"
+        );
+        let times: Vec<f64> = each
+            .iter()
+            .map(|layer| layer["mean_ms"].as_f64().expect("a time"))
+            .collect();
+        assert!(times.is_sorted_by(|a, b| a >= b), "{printed}");
     }
-    let setup = setup("backend: onnx", 5, None);
+    let setup = setup("backend: scripted", 5, None);
     let (code, printed, aside) = layers(setup.command("bench"));
     assert_eq!((code, printed.as_str()), (Some(1), ""), "{aside}");
     assert!(
-        aside.contains("only TensorRT reports the times of layers"),
+        aside.contains("the scripted detector has no layers"),
         "{aside}"
     );
 }

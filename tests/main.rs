@@ -63,6 +63,8 @@ mod reload;
 mod report;
 mod report_async_stages;
 mod report_compare;
+mod report_below_stages;
+mod report_layers;
 mod roi;
 mod run;
 mod run_mqtt;

@@ -134,6 +134,9 @@ fn decoding_and_scaling_in_elements_are_ranges_too() {
             );
         }
         assert_eq!(counts.others["unbalanced"], 0, "{}", counts.text);
+        // The thread that decodes is named after its source and stage.
+        let thread = "cam:video_decode".to_owned();
+        assert!(counts.threads.contains(&thread), "{name}: {}", counts.text);
     }
 }
 

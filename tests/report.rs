@@ -384,8 +384,15 @@ fn html_page_is_self_contained() {
         [
             "detect-0",
             "detect-0 +1",
+            "detect-0 on GPU",
+            "detect-0 on GPU +1",
+            "detect-0 CUDA",
+            "detect-0 OS",
             "source-cam",
+            "source-cam on GPU",
+            "source-cam CUDA",
             "track",
+            "track OS",
             "GPU 0 stream 7"
         ]
     );

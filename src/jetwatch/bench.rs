@@ -137,7 +137,7 @@ enum PartArg {
     Track,
     /// Messages of preloaded frames, up to the queues.
     Publish,
-    /// Each layer of the network, on single frames (TensorRT only).
+    /// Each layer of the network, on single frames: time, share, type, precision and device.
     Layers,
 }
 
@@ -170,9 +170,14 @@ pub(super) fn run(args: &BenchArgs) -> anyhow::Result<Exit> {
     let options = args.options()?;
     let config = options.load_config()?;
     if args.only == Some(PartArg::Layers) {
-        let runs = usize::try_from(args.frames.unwrap_or(bench::DEFAULT_FRAMES))?;
-        let document = bench::measure_layers(&config, usize::from(args.preload), runs)?;
-        println!("{document:#}");
+        bench::prepare_folder(&options.output)?;
+        let found = bench::measure_layers(&options, &config)?;
+        if args.json {
+            println!("{:#}", found.document);
+        } else {
+            println!("{}", bench::layers_table(&found.document));
+            println!("Written: {}", found.path.display());
+        }
         return Ok(Exit::Success);
     }
     let plan = RunPlan::new(&options, &|text| eprintln!("jetwatch: warning: {text}"))?;

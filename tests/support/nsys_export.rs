@@ -124,6 +124,9 @@ pub const SOURCE: i64 = PROCESS | 12;
 /// See [`DETECT`].
 pub const TRACK: i64 = PROCESS | 13;
 
+/// A thread of a decoder, which has no ranges.
+pub const DECODER: i64 = PROCESS | 14;
+
 /// Texts by their ids.
 const TEXTS: [&str; 16] = [
     "source",
@@ -319,6 +322,77 @@ pub fn write_export(path: &Path, generation: Generation) -> Connection {
         insert(&db, wait, &[&start, &end, &class, &thread, &text(name)]);
     }
     db
+}
+
+/// Adds what nsys records below the stages: scheduling of threads, samples of call stacks, metrics of a GPU, and the category of a
+/// source.
+pub fn add_low_level(db: &Connection) {
+    db.execute_batch(
+        "CREATE TABLE SCHED_EVENTS (start INTEGER NOT NULL, cpu INTEGER NOT NULL, isSchedIn INTEGER NOT NULL, globalTid INTEGER);
+         CREATE TABLE COMPOSITE_EVENTS (id INTEGER NOT NULL PRIMARY KEY, start INTEGER NOT NULL, cpu INTEGER, threadState INTEGER,
+            globalTid INTEGER, cpuCycles INTEGER NOT NULL);
+         CREATE TABLE SAMPLING_CALLCHAINS (id INTEGER NOT NULL, symbol INTEGER NOT NULL, module INTEGER NOT NULL, kernelMode INTEGER,
+            thumbCode INTEGER, unresolved INTEGER, specialEntry INTEGER, originalIP INTEGER, unwindMethod INTEGER, stackDepth INTEGER NOT NULL,
+            PRIMARY KEY (id, stackDepth));
+         CREATE TABLE GPU_METRICS (timestamp INTEGER NOT NULL, typeId INTEGER NOT NULL, metricId INTEGER NOT NULL, value INTEGER NOT NULL);
+         CREATE TABLE TARGET_INFO_GPU_METRICS (typeId INTEGER NOT NULL, sourceId INTEGER NOT NULL, typeName TEXT NOT NULL,
+            metricId INTEGER NOT NULL, metricName TEXT NOT NULL);
+         INSERT INTO StringIds VALUES (100, 'av:h264:df0'), (101, 'conv'), (102, 'memcpy'), (103, '/opt/libonnxruntime.so'),
+            (104, '/usr/lib/libc.so.6'), (105, 'main_loop'), (106, '/usr/bin/jetwatch'), (107, '0x7f00');
+         INSERT INTO TARGET_INFO_GPU_METRICS VALUES (256, 1, 'GPU', 5, 'SMs Active [Throughput %]'), (256, 1, 'GPU', 6, 'DRAM Read [Throughput %]');
+         INSERT INTO GPU_METRICS VALUES (10, 256, 5, 10), (10, 256, 6, 7), (20, 256, 5, 30);",
+    )
+    .expect("tables");
+    insert(
+        db,
+        "INSERT INTO ThreadNames (nameId, globalTid) VALUES (100, ?1)",
+        &[&DECODER],
+    );
+    for (start, cpu, is_in, thread) in [
+        (0, 1, 1, SOURCE),
+        (100, 1, 0, SOURCE),
+        (100, 0, 1, DETECT),
+        (100, 1, 1, DECODER),
+        (200, 1, 0, DECODER),
+        (200, 1, 1, SOURCE),
+        (300, 1, 0, SOURCE),
+        (300, 0, 0, DETECT),
+        (300, 0, 1, TRACK),
+        (400, 0, 0, TRACK),
+        (400, 1, 1, TRACK),
+        (500, 1, 0, TRACK),
+    ] {
+        let row: &[&dyn ToSql] = &[&start, &cpu, &is_in, &thread];
+        insert(db, "INSERT INTO SCHED_EVENTS VALUES (?1, ?2, ?3, ?4)", row);
+    }
+    // Of each sample its thread, its time, and its stack with the function that ran first.
+    let (conv, memcpy, main_loop, unknown) =
+        ((101, 103, 0), (102, 104, 0), (105, 106, 0), (107, 104, 1));
+    let samples: [(i64, i64, &[(i64, i64, i64)]); 4] = [
+        (DETECT, 110, &[conv, main_loop]),
+        (DETECT, 130, &[memcpy, conv, main_loop]),
+        (DETECT, 150, &[conv, conv, main_loop]),
+        (TRACK, 310, &[unknown, main_loop]),
+    ];
+    for (id, (thread, start, stack)) in (1_i64..).zip(samples) {
+        let sample = "INSERT INTO COMPOSITE_EVENTS VALUES (?1, ?2, 0, 1, ?3, 1000)";
+        insert(db, sample, &[&id, &start, &thread]);
+        for (depth, (symbol, module, unresolved)) in (0_i64..).zip(stack) {
+            let row: &[&dyn ToSql] = &[&id, symbol, module, unresolved, &depth];
+            let frame = "INSERT INTO SAMPLING_CALLCHAINS (id, symbol, module, unresolved, stackDepth) VALUES (?1, ?2, ?3, ?4, ?5)";
+            insert(db, frame, row);
+        }
+    }
+    insert(
+        db,
+        "INSERT INTO NVTX_EVENTS (start, eventType, category, text, globalTid, domainId) VALUES (0, 33, 77, 'source:cam', ?1, 1)",
+        &[&DETECT],
+    );
+    insert(
+        db,
+        "UPDATE NVTX_EVENTS SET category = 77 WHERE textId = ?1",
+        &[&text("source")],
+    );
 }
 
 fn insert(db: &Connection, query: &str, row: &[&dyn ToSql]) {

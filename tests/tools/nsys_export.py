@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Writes a large export as nsys would, to measure `jetwatch report` with: ranges on some threads, each with a call and a kernel.
 
-    nsys_export.py FILE [--ranges N]
+    nsys_export.py FILE [--ranges N] [--samples N]
 
-The tables have the columns that nsys documents; with the context switches that nsys writes beside them, and that the report
-does not read, five million ranges with as many calls and kernels are one gigabyte.
+The tables have the columns that nsys documents; with the context switches that nsys writes beside them, which only some tables
+of the report read, five million ranges with as many calls and kernels are one gigabyte. Samples have stacks of twelve functions.
 """
 import argparse
 import os
@@ -13,6 +13,7 @@ import sqlite3
 arguments = argparse.ArgumentParser()
 arguments.add_argument("file")
 arguments.add_argument("--ranges", type=int, default=5_000_000)
+arguments.add_argument("--samples", type=int, default=0)
 a = arguments.parse_args()
 
 if os.path.exists(a.file):
@@ -72,5 +73,23 @@ db.executemany(
     "INSERT INTO SCHED_EVENTS VALUES (?, ?, ?, ?)",
     ((start + at_end * 4_000, at % 6, at_end, number[threads[stages[stage]]]) for at, stage, start, _ in rows() for at_end in (0, 1)),
 )
+if a.samples:
+    db.execute("""
+    CREATE TABLE COMPOSITE_EVENTS (id INTEGER NOT NULL PRIMARY KEY, start INTEGER NOT NULL, cpu INTEGER, threadState INTEGER, globalTid INTEGER,
+        cpuCycles INTEGER NOT NULL)""")
+    db.execute("""
+    CREATE TABLE SAMPLING_CALLCHAINS (id INTEGER NOT NULL, symbol INTEGER NOT NULL, module INTEGER NOT NULL, kernelMode INTEGER, thumbCode INTEGER,
+        unresolved INTEGER, specialEntry INTEGER, originalIP INTEGER, unwindMethod INTEGER, stackDepth INTEGER NOT NULL, PRIMARY KEY (id, stackDepth))""")
+    db.executemany("INSERT INTO StringIds VALUES (?, ?)", ((1000 + at, f"function_{at}") for at in range(500)))
+    interval = a.ranges * 10_000 // a.samples
+    threads_in_turn = list(number.values())
+    db.executemany(
+        "INSERT INTO COMPOSITE_EVENTS VALUES (?, ?, ?, 1, ?, 1000000)",
+        ((at + 1, 1_000 + at * interval, at % 6, threads_in_turn[at % len(threads_in_turn)]) for at in range(a.samples)),
+    )
+    db.executemany(
+        "INSERT INTO SAMPLING_CALLCHAINS VALUES (?, ?, 1000, 0, 0, 0, 0, ?, 1, ?)",
+        ((at + 1, 1000 + (at * 7 // (depth + 1)) % 500, at, depth) for at in range(a.samples) for depth in range(12)),
+    )
 db.execute("COMMIT")
 print(a.file, os.path.getsize(a.file) >> 20, "MiB")

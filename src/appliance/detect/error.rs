@@ -132,6 +132,12 @@ pub enum DetectError {
         /// The library's error message.
         reason: String,
     },
+    /// The layers cannot be timed.
+    #[error("the layers of the network cannot be timed: {reason}")]
+    Layers {
+        /// Cause and remedy.
+        reason: String,
+    },
     /// A batch of a size that the detector was not made for: a bug of the caller.
     #[error(
         "a batch of {found} frames came to a detector made for 1 to {most}; this is a bug in jetwatch"
@@ -254,6 +260,7 @@ impl DetectError {
             | Self::BeyondOne { .. }
             | Self::NoLabel { .. } => true,
             Self::Infer { .. }
+            | Self::Layers { .. }
             | Self::BatchSize { .. }
             | Self::ImageSize { .. }
             | Self::Surface(_)

@@ -1,6 +1,7 @@
 //! Creates detectors from the configuration. The model is loaded once, on the main thread, before any worker starts.
 
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::decode::DecodeParams;
@@ -9,8 +10,8 @@ use super::labels::grouped;
 use super::model::ModelSpec;
 use super::onnx::{OnnxModel, SessionSettings};
 use super::scripted::{self, ScriptedDetector};
-use super::tensorrt::{LayerTime, TensorRtModel};
-use super::{ClassFilter, DetectError, Detector};
+use super::tensorrt::TensorRtModel;
+use super::{ClassFilter, DetectError, Detector, LayerProfile};
 use jetwatch_config::{Backend, DetectorConfig, ScriptedConfig};
 use jetwatch_nvidia::surface::SurfaceReader;
 use jetwatch_telemetry::Recorder;
@@ -334,15 +335,21 @@ impl DetectorFactory {
         }
     }
 
-    /// Time of each layer of the network over `runs` runs on single `frames`. `None` where the backend cannot measure it.
+    /// Time of each layer of the network over `runs` runs on single `frames`. `None` where there is no network. A runtime may
+    /// write a file into `folder` meanwhile.
+    ///
+    /// # Errors
+    /// A frame has the wrong size, the network fails, or the runtime does not time layers with this execution provider.
     pub fn layer_times(
         &self,
         frames: &[Frame],
         runs: usize,
-    ) -> Result<Option<Vec<LayerTime>>, DetectError> {
+        folder: &Path,
+    ) -> Result<Option<Vec<LayerProfile>>, DetectError> {
         match &self.backend {
             LoadedBackend::TensorRt(model) => model.layer_times(frames, runs).map(Some),
-            LoadedBackend::Onnx(_) | LoadedBackend::Scripted(_) => Ok(None),
+            LoadedBackend::Onnx(model) => model.layer_times(frames, runs, folder).map(Some),
+            LoadedBackend::Scripted(_) => Ok(None),
         }
     }
 

@@ -22,6 +22,7 @@ mod gpu_detector;
 mod gpu_plan;
 pub mod graph;
 mod labels;
+mod layer_profile;
 pub mod model;
 mod model_yaml;
 pub mod nms;
@@ -41,8 +42,8 @@ pub use error::DetectError;
 pub use factory::{DetectorFactory, classes, load, load_with_progress};
 pub use gpu_detector::GpuDetector;
 pub use labels::{ClassFilter, suggest_labels};
+pub use layer_profile::LayerProfile;
 pub use tensor::check_size;
-pub use tensorrt::LayerTime;
 
 use std::sync::Arc;
 

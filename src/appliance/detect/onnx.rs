@@ -4,6 +4,7 @@
 //! [`OnnxDetector`] has its own `OrtSession` with its own threads and memory. The library is found and opened
 //! by [`ort_library`].
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -21,7 +22,7 @@ use super::postprocess::{Postprocessor, run_chunked};
 use super::shared_model::SharedModel;
 use super::signature::{self, BatchAxis, Element, TensorInfo};
 use super::tensor::TensorWriter;
-use super::{DetectError, Detector, check_size, graph, ort_library};
+use super::{DetectError, Detector, LayerProfile, check_size, graph, layer_profile, ort_library};
 use jetwatch_config::OnnxProvider;
 use jetwatch_nvidia::cuda::Device;
 use jetwatch_telemetry::{Recorder, Stage};
@@ -43,6 +44,9 @@ pub struct OnnxModel {
     /// Open sessions that no worker has taken yet, with the decoders of their outputs.
     ready: Mutex<Vec<(OrtSession, Box<dyn OutputDecoder>)>>,
 }
+
+/// Runs before layers are measured: the first ones fill caches and pools.
+const LAYER_WARMUP: usize = 5;
 
 /// How one worker runs the network.
 #[derive(Debug, Clone, Copy)]
@@ -137,7 +141,7 @@ impl OnnxModel {
 
     fn open_all(&self, workers: usize) -> Result<(), DetectError> {
         for _ in 0..workers {
-            let network = self.open()?;
+            let network = self.open(None)?;
             self.ready().push(network);
         }
         Ok(())
@@ -198,7 +202,7 @@ impl OnnxModel {
         let ready = self.ready().pop();
         let (network, output_decoder) = match ready {
             Some(network) => network,
-            None => self.open()?,
+            None => self.open(None)?,
         };
         let slots = network.slots();
         Ok(OnnxDetector {
@@ -212,13 +216,64 @@ impl OnnxModel {
         })
     }
 
+    /// Runs the network `runs` times on single `frames`, repeated as needed, in a session of its own that measures each layer.
+    /// The result is in the order of execution; times are sums over all runs. The runtime writes its profile into `folder`, from
+    /// which it is removed.
+    ///
+    /// # Errors
+    /// A frame has the wrong size, the network fails, the folder is not writable, or the network runs on a GPU, where ONNX
+    /// Runtime times launches, not layers.
+    pub fn layer_times(
+        &self,
+        frames: &[Frame],
+        runs: usize,
+        folder: &Path,
+    ) -> Result<Vec<LayerProfile>, DetectError> {
+        let failed = |reason: String| DetectError::Layers { reason };
+        if self.provider == Provider::Cuda {
+            return Err(failed(
+                "on a GPU, ONNX Runtime times the launch of a layer and not the layer; use --set detector.onnx_provider=cpu, or \
+                 --set detector.backend=tensorrt"
+                    .to_owned(),
+            ));
+        }
+        let (mut network, _) = self.open(Some(&folder.join("profile")))?;
+        let mut writer = TensorWriter::new(&self.spec.input, network.slots());
+        for frame in frames.iter().cycle().take(LAYER_WARMUP + runs) {
+            let letterbox = check_size(frame, self.spec.input.size, self.spec.input.placement)?;
+            writer.write(0, network.slot(0), &frame.image, &letterbox);
+            network
+                .run(1, |_| ())
+                .map_err(|error| infer_error(1, &error))?;
+        }
+        let file = network
+            .end_profile()
+            .map_err(|error| failed(error.to_string()))?;
+        let trace = fs::read(&file).map_err(|error| {
+            failed(format!(
+                "cannot read its profile {}: {error}",
+                file.display()
+            ))
+        })?;
+        if let Err(error) = fs::remove_file(&file) {
+            log::info!("cannot remove {}: {error}", file.display());
+        }
+        // The first run of all is that of `open`.
+        layer_profile::of_trace(&trace, 1 + LAYER_WARMUP).map_err(failed)
+    }
+
     /// Opens the network and runs it once on zeros to learn the shapes of its outputs: a network may
     /// leave axes undefined in its file.
-    fn open(&self) -> Result<(OrtSession, Box<dyn OutputDecoder>), DetectError> {
+    fn open(
+        &self,
+        profile: Option<&Path>,
+    ) -> Result<(OrtSession, Box<dyn OutputDecoder>), DetectError> {
         let (spec, path) = (&self.spec, &self.file.path);
         let (provider, threads) = (self.provider, self.settings.threads);
-        let session = ort_session::open_session(&self.environment, provider, threads, self.network)
-            .map_err(|error| self.load_error(&error))?;
+        let environment = &self.environment;
+        let session =
+            ort_session::open_session(environment, provider, threads, self.network, profile)
+                .map_err(|error| self.load_error(&error))?;
         let (inputs, outputs) = (tensors(session.inputs()), tensors(session.outputs()));
         let batch_axis = signature::check_signature(spec, path, &inputs, &outputs)?;
         let slots = match *self.batch_axis.get_or_init(|| batch_axis) {

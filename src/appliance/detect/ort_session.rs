@@ -3,6 +3,7 @@
 //! Independent of frames and of the meaning of the outputs. [`onnx`](super::onnx) opens and runs it.
 
 use std::fmt::Debug;
+use std::path::{Path, PathBuf};
 
 use ort::environment::Environment;
 use ort::ep::{self, ExecutionProvider};
@@ -51,12 +52,14 @@ impl Provider {
     }
 }
 
-/// Opens `network`. `threads` run its layers, including the thread that calls `run`.
+/// Opens `network`. `threads` run its layers, including the thread that calls `run`. With `profile`, every run is recorded in a
+/// file whose name begins with this path; [`OrtSession::end_profile`] writes it.
 pub(super) fn open_session(
     environment: &Environment,
     provider: Provider,
     threads: usize,
     network: SharedModel,
+    profile: Option<&Path>,
 ) -> ort::Result<Session> {
     let cpu = ep::CPU::default().with_arena_allocator(ARENA).build();
     let providers = match provider {
@@ -71,6 +74,9 @@ pub(super) fn open_session(
         .with_intra_op_spinning(false)?
         .with_memory_pattern(MEMORY_PATTERN)?
         .with_execution_providers(providers)?;
+    if let Some(prefix) = profile {
+        builder = builder.with_profiling(prefix)?;
+    }
     if network.is_shared() {
         // The session points into the bytes, which is sound because they live as long as the process.
         builder = builder
@@ -189,6 +195,11 @@ impl OrtSession {
             options: RunOptions::new()?.with_outputs(selected),
             slots,
         })
+    }
+
+    /// Ends the recording of a session that was opened with a profile; returns its file.
+    pub(super) fn end_profile(&mut self) -> ort::Result<PathBuf> {
+        self.session.end_profiling().map(PathBuf::from)
     }
 
     /// Maximum number of images in one run.

@@ -18,10 +18,9 @@ use super::model::ModelSpec;
 use super::ort_session::RunShape;
 use super::postprocess::Postprocessor;
 use super::signature::{self, BatchAxis};
-use super::{DetectError, gpu_plan};
+use super::{DetectError, LayerProfile, gpu_plan, layer_profile};
 use jetwatch_config::DetectorConfig;
 use jetwatch_nvidia::cuda::Device;
-pub use jetwatch_nvidia::session::LayerTime;
 use jetwatch_nvidia::session::{InferenceSession, Plan};
 use jetwatch_nvidia::surface::{SurfaceError, SurfaceReader};
 use jetwatch_nvidia::tensorrt::{self, Engine, Runtime, TensorMode};
@@ -227,14 +226,21 @@ impl TensorRtModel {
         &self,
         frames: &[Frame],
         runs: usize,
-    ) -> Result<Vec<LayerTime>, DetectError> {
+    ) -> Result<Vec<LayerProfile>, DetectError> {
         let mut execution = self.acquire()?;
         execution.measure_layers()?;
         for frame in frames.iter().cycle().take(runs) {
             gpu_detector::write(&self.spec.input, &mut execution, 0, frame)?;
             execution.run(1)?;
         }
-        Ok(execution.layer_times())
+        let inspected = self.engine.inspect().map_err(|error| {
+            log::info!("precision and device of the layers are unknown: {error}");
+        });
+        let inspected = inspected.ok();
+        Ok(layer_profile::of_engine(
+            execution.layer_times(),
+            inspected.as_deref(),
+        ))
     }
 
     /// An execution that is ready, else a new one.

@@ -17,7 +17,7 @@ use jetwatch_source::{
     self as source, ArgusSupervisor, Dot, FrameHandler, FullImage, ImageSize, NvmmReader,
     SourceContext, SourceCounters, SourceError, SourceHandle, SyntheticFactory,
 };
-use jetwatch_telemetry::{Heartbeats, Recorder, StopToken};
+use jetwatch_telemetry::{Heartbeats, Recorder, SourceCategory, StopToken};
 use jetwatch_track::{TrackEventGenerator, Tracker};
 use jetwatch_types::{Classes, OverflowPolicy, Placement, Size, SourceId};
 
@@ -356,7 +356,10 @@ impl Sources {
             handler,
             skipped_image: can_skip.then_some(defaults.skipped_full_image),
             stop: stop.clone(),
-            recorder: defaults.recorder.clone(),
+            recorder: defaults
+                .recorder
+                .clone()
+                .with_source(SourceCategory::new(&source.name)),
             dot: defaults.dot.clone(),
             counters,
             heartbeat: Arc::new(heartbeat),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
 
-use jetwatch_telemetry::{Level, Recorder, Stage};
+use jetwatch_telemetry::{Level, Recorder, SourceCategory, Stage};
 use jetwatch_types::{BudgetedImage, FrameMeta, MediaClock, PIXEL_BYTES, Track};
 
 use super::RenderError;
@@ -59,6 +59,8 @@ pub(super) struct RecorderThread {
     /// Created at the first frame, which determines the size.
     output: Option<OpenOutput>,
     recorder: Recorder,
+    /// One for each tile: its ranges belong to the source of the tile.
+    tile_recorders: Vec<Recorder>,
     deadline: Duration,
 }
 
@@ -87,17 +89,19 @@ struct MosaicState {
 }
 
 impl RecorderThread {
-    /// State for `sources` tiles; nothing is opened yet. At the end, the encoder may take up to `deadline`.
+    /// State for a tile of each of `sources`; nothing is opened yet. At the end, the encoder may take up to `deadline`.
     pub(super) fn new(
         choice: EncoderChoice,
-        sources: usize,
+        sources: &[String],
         recorder: Recorder,
         deadline: Duration,
     ) -> Self {
+        let of_source = |name: &String| recorder.clone().with_source(SourceCategory::new(name));
         Self {
             choice,
-            overlays: (0..sources).map(|_| None).collect(),
+            overlays: sources.iter().map(|_| None).collect(),
             output: None,
+            tile_recorders: sources.iter().map(of_source).collect(),
             recorder,
             deadline,
         }
@@ -172,9 +176,9 @@ impl RecorderThread {
         let (request, Some(overlay)) = (&request, &mut self.overlays[tile]) else {
             return Ok(0);
         };
-        let recorder = &self.recorder;
+        let (recorder, own) = (&self.recorder, &self.tile_recorders[tile]);
         let _whole = recorder.batch(Level::Record, 1);
-        let render = || recorder.range_with_payload(Stage::Render, 1, request.meta.seq);
+        let render = || own.range_with_payload(Stage::Render, 1, request.meta.seq);
         let encode = || recorder.range_with_payload(Stage::Encode, 1, request.meta.seq);
         match &mut output.mosaic {
             None => {

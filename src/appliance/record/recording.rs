@@ -101,8 +101,7 @@ impl Recording {
         // Unbounded for control commands, which are few; `push` bounds the number of frames.
         let (commands, waiting) = unbounded();
         let (end, ended) = bounded::<()>(0);
-        let recorder_thread =
-            RecorderThread::new(choice.clone(), sources.len(), recorder, deadline);
+        let recorder_thread = RecorderThread::new(choice.clone(), &sources, recorder, deadline);
         let thread = thread::Builder::new().name(thread_names::RECORD.to_owned());
         let thread = thread
             .spawn(move || {

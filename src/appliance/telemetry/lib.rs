@@ -9,6 +9,7 @@ mod stage;
 mod stop_token;
 pub mod systemd;
 pub mod thread_names;
+mod timeline;
 mod trace;
 
 pub use heartbeat::{Heartbeat, Heartbeats};
@@ -17,6 +18,9 @@ pub use logger::{
     LogTarget, TerminalGuard, set_terminal_guard, start as start_logging, with_error_prefix,
 };
 pub use process::{ProcessUsage, process_usage, thread_cpu_time};
-pub use stage::{BatchRange, Range, Recorder, Span, Stage, StageSummary, Summary, name_thread};
+pub use stage::{BatchRange, Range, Recorder, Span, Stage, StageSummary, Summary};
 pub use stop_token::StopToken;
+pub use timeline::{
+    CATEGORY_OF_SOURCE, OwnRange, SourceCategory, name_thread, push_range, rename_thread,
+};
 pub use trace::{Entry, Level, Trace};

@@ -1,16 +1,17 @@
 //! Stage times: one call opens a range that both Nsight Systems (NVTX) and `--stats` record.
 //!
 //! A range is pushed on the calling thread and popped when its guard is dropped. NVTX calls end in a null check when no
-//! tool is attached. Names: domain `jetwatch`, one category per stage, payload = batch size or frame number.
+//! tool is attached. Names: domain `jetwatch`; category of the source, else of the stage; payload = batch size or frame number.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use nvtx::domain::{Category, EventAttributes, LocalRange, Range as CrossRange, RegisteredString};
+use nvtx::domain::{LocalRange, Range as CrossRange};
 use parking_lot::Mutex;
 
 use super::process::thread_cpu_time;
+use super::timeline::{SourceCategory, batch_attributes, domain, stage_attributes};
 use super::trace::{Level, Trace};
 
 /// One timed step of the pipeline, in processing order.
@@ -133,48 +134,6 @@ impl Stage {
     }
 }
 
-/// NVTX domain and strings, registered once, since registering takes a lock inside the profiler.
-struct NvtxNames {
-    domain: &'static nvtx::Domain,
-    stages: [(RegisteredString<'static>, Category<'static>); Stage::ALL.len()],
-    batches: [(RegisteredString<'static>, Category<'static>); Level::ALL.len()],
-}
-
-static NVTX: LazyLock<NvtxNames> = LazyLock::new(|| {
-    let domain: &'static nvtx::Domain = Box::leak(Box::new(nvtx::Domain::new(c"jetwatch")));
-    let mark = |name| {
-        let name = nvtx::Str::from_str_lossy(name);
-        (
-            domain.register_string(name.clone()),
-            domain.register_category(name),
-        )
-    };
-    NvtxNames {
-        domain,
-        stages: Stage::ALL.map(|stage| mark(stage.name())),
-        batches: Level::ALL.map(|level| mark(level.batch_name())),
-    }
-});
-
-/// NVTX attributes of a range: name, category and `payload`.
-fn attributes(
-    (message, category): &(RegisteredString<'static>, Category<'static>),
-    payload: u64,
-) -> EventAttributes<'static> {
-    NVTX.domain
-        .event_attributes_builder()
-        .message(*message)
-        .category(*category)
-        .payload(payload)
-        .build()
-}
-
-/// Names the calling thread on the timeline. The operating system's name is set where the thread is spawned.
-pub fn name_thread(name: &str) {
-    let id = rustix::thread::gettid().as_raw_nonzero().get();
-    nvtx::name_thread(id.unsigned_abs(), nvtx::Str::from_str_lossy(name));
-}
-
 /// Collects stage times. Cheap to clone; all clones feed the same histograms.
 #[derive(Clone, Default)]
 pub struct Recorder {
@@ -183,6 +142,8 @@ pub struct Recorder {
     trace: Option<Trace>,
     /// Whether its ranges are left out of the timeline.
     is_silent: bool,
+    /// The source that its ranges belong to.
+    source: Option<SourceCategory>,
 }
 
 struct StageTimes {
@@ -228,6 +189,13 @@ impl Recorder {
         }
     }
 
+    /// The same recorder; its ranges and spans carry this source on the timeline.
+    #[must_use]
+    pub fn with_source(mut self, source: SourceCategory) -> Self {
+        self.source = Some(source);
+        self
+    }
+
     /// Opens a batch of `level` with at most `items` frames. Ranges of this thread belong to it until the guard is dropped.
     #[must_use = "the batch ends when the guard is dropped"]
     pub fn batch(&self, level: Level, items: usize) -> BatchRange<'_> {
@@ -238,9 +206,7 @@ impl Recorder {
             cpu_before: thread_cpu_time(),
         };
         BatchRange {
-            _nvtx: NVTX
-                .domain
-                .local_range(attributes(&NVTX.batches[level as usize], items as u64)),
+            _nvtx: domain().local_range(batch_attributes(level, items as u64)),
             items: Some(items),
             open: self.trace.as_ref().map(open),
         }
@@ -256,10 +222,8 @@ impl Recorder {
     #[must_use = "the range ends when the guard is dropped"]
     pub fn range_with_payload(&self, stage: Stage, items: usize, payload: u64) -> Range<'_> {
         Range {
-            _nvtx: (!self.is_silent).then(|| {
-                NVTX.domain
-                    .local_range(attributes(&NVTX.stages[stage as usize], payload))
-            }),
+            _nvtx: (!self.is_silent)
+                .then(|| domain().local_range(stage_attributes(stage, self.source, payload))),
             recorder: self,
             stage,
             items: Some(items),
@@ -273,9 +237,7 @@ impl Recorder {
     #[must_use = "the span ends with `end`"]
     pub fn span(&self, stage: Stage, payload: u64) -> Span {
         Span {
-            _nvtx: NVTX
-                .domain
-                .range(attributes(&NVTX.stages[stage as usize], payload)),
+            _nvtx: domain().range(stage_attributes(stage, self.source, payload)),
             stage,
             started: Instant::now(),
         }

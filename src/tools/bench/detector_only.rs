@@ -1,5 +1,6 @@
 //! The detector without a pipeline: preloaded frames through the detectors of all workers.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::Instant;
@@ -7,7 +8,7 @@ use std::time::Instant;
 use crossbeam_channel::bounded;
 
 use jetwatch_config::Config;
-use jetwatch_detect::{self as detect, LayerTime};
+use jetwatch_detect::{self as detect, LayerProfile};
 use jetwatch_pipeline::{PipelineError, join, needs_gstreamer, preload_frames, spawn};
 use jetwatch_source::{self as source, SyntheticFactory};
 use jetwatch_telemetry::{Recorder, Stage, StageSummary, process_usage};
@@ -123,21 +124,34 @@ pub fn bench_detector(
     })
 }
 
-/// Time of each layer of the network, over `runs` runs on single frames of the first source; `None` where the backend does not
-/// measure layers.
+/// Layers of a network.
+pub(super) struct LayerProfiles {
+    /// Backend, model, precision and device, as text.
+    pub(super) detector: String,
+    /// Each layer; empty where the backend has no network.
+    pub(super) layers: Vec<LayerProfile>,
+}
+
+/// Time of each layer of the network, over `runs` runs on single frames of the first source. A runtime may write a file into
+/// `folder` meanwhile.
 ///
 /// # Errors
 /// The detector or the source cannot be opened, or the detector fails.
-pub fn bench_layers(
+pub(super) fn profile_layers(
     config: &Config,
     preload: usize,
     runs: usize,
-    synthetic: Option<&SyntheticFactory>,
-) -> Result<Option<Vec<LayerTime>>, PipelineError> {
+    folder: &Path,
+) -> Result<LayerProfiles, PipelineError> {
     if config.sources.first().is_some_and(needs_gstreamer) {
         source::gst::init(&config.log.gst_debug)?;
     }
+    let factory = jetwatch_traffic::synthetic_factory();
     let prepared = detect::load(&config.detector, &Recorder::default())?;
-    let frames = preload_frames(&config.sources[0], &prepared, preload, synthetic)?;
-    Ok(prepared.layer_times(&frames, runs)?)
+    let frames = preload_frames(&config.sources[0], &prepared, preload, Some(&factory))?;
+    let layers = prepared.layer_times(&frames, runs, folder)?;
+    Ok(LayerProfiles {
+        detector: prepared.describe(),
+        layers: layers.unwrap_or_default(),
+    })
 }

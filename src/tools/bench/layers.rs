@@ -1,39 +1,172 @@
-//! The time of each layer of an engine.
+//! The time of each layer of a network, with type, precision and device: a table, and `layers.json`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use anyhow::bail;
 use serde_json::{Value, json};
 
 use jetwatch_config::Config;
+use jetwatch_tables::{Align, TextTable};
 
-use super::bench_layers;
+use super::BenchOptions;
+use super::detector_only::profile_layers;
+use super::run::write;
+use super::system_info::SystemObserver;
 
-/// Measures the layers of the network on single frames, `runs` times; one JSON object, the slowest layer first.
+/// The name of the result.
+const FILE: &str = "layers.json";
+
+/// Number of layers in the table; the file has all.
+const MAX_ROWS: usize = 60;
+
+/// Measured layers.
+#[derive(Debug)]
+pub struct LayerRun {
+    /// The document as written: `runs`, `mean_ms`, `layers` with the slowest first, and `meta`.
+    pub document: Value,
+    /// The file that holds the document.
+    pub path: PathBuf,
+}
+
+/// Measures the layers of the network on single frames and writes `layers.json` into the output folder, which must exist.
 ///
 /// # Errors
-/// The detector is not TensorRT, or it or the first source fails.
-pub fn measure_layers(config: &Config, preload: usize, runs: usize) -> anyhow::Result<Value> {
-    let factory = jetwatch_traffic::synthetic_factory();
-    let Some(mut layers) = bench_layers(config, preload, runs, Some(&factory))? else {
+/// The detector has no network or cannot time its layers, it or the first source fails, or the file cannot be written.
+pub fn measure_layers(args: &BenchOptions, config: &Config) -> anyhow::Result<LayerRun> {
+    let runs = usize::try_from(args.max_frames().unwrap_or(super::DEFAULT_FRAMES))?;
+    let observer = SystemObserver::start(&args.root);
+    let mut found = profile_layers(config, usize::from(args.preload), runs, &args.output)?;
+    let meta = observer.finish(args, Some(&found.detector));
+    if found.layers.is_empty() {
         bail!(
-            "only TensorRT reports the times of layers, and this detector is another one; set detector.backend to `tensorrt`"
+            "the scripted detector has no layers; name a model with --model or detector.model, or another backend with \
+             detector.backend"
         );
-    };
+    }
+    let layers = &mut found.layers;
     layers.sort_by(|a, b| b.total_ms.total_cmp(&a.total_ms));
     let all_ms: f64 = layers.iter().map(|layer| layer.total_ms).sum();
+    let runs = layers.iter().map(|layer| layer.runs).max().unwrap_or(1);
     let each: Vec<_> = layers
         .iter()
         .map(|layer| {
             json!({
                 "layer": layer.name,
+                "type": layer.kind,
+                "precision": layer.precision,
+                "device": layer.device,
                 "runs": layer.runs,
                 "mean_ms": layer.total_ms / f64::from(layer.runs.max(1)),
                 "share": layer.total_ms / all_ms.max(f64::MIN_POSITIVE),
             })
         })
         .collect();
-    Ok(json!({
+    let document = json!({
         "runs": runs,
-        "mean_ms": all_ms / runs as f64,
+        "mean_ms": all_ms / f64::from(runs.max(1)),
         "layers": each,
-    }))
+        "meta": meta,
+    });
+    let path = args.output.join(FILE);
+    write(&path, &document)?;
+    Ok(LayerRun { document, path })
+}
+
+/// The document of [`measure_layers`] as a table for a terminal, the slowest layer first.
+#[must_use]
+pub fn layers_table(document: &Value) -> String {
+    let text = |layer: &Value, key: &str| layer[key].as_str().unwrap_or_default().to_owned();
+    let share = |layer: &Value| layer["share"].as_f64().unwrap_or_default();
+    let percent = |share: f64| format!("{:.1} %", share * 100.0);
+    let layers = document["layers"].as_array().map_or(&[][..], Vec::as_slice);
+    let mut lines = Vec::new();
+    if let Some(detector) = document["meta"]["versions"]["detector"].as_str() {
+        lines.push(format!("Detector:  {detector}"));
+    }
+    lines.push(format!(
+        "Layers:    {}, {:.3} ms for one frame, mean of {} runs",
+        layers.len(),
+        document["mean_ms"].as_f64().unwrap_or_default(),
+        document["runs"]
+    ));
+    for (title, key) in [
+        ("Precision:", "precision"),
+        ("Device:", "device"),
+        ("Type:", "type"),
+    ] {
+        let mut shares: BTreeMap<String, f64> = BTreeMap::new();
+        for layer in layers {
+            *shares.entry(text(layer, key)).or_default() += share(layer);
+        }
+        let mut shares: Vec<(String, f64)> = shares.into_iter().collect();
+        shares.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let named = shares.iter().take(6).map(|(name, share)| {
+            let name = if name.is_empty() { "unknown" } else { name };
+            format!("{name} {}", percent(*share))
+        });
+        lines.push(format!(
+            "{title:<11}{}",
+            named.collect::<Vec<_>>().join(", ")
+        ));
+    }
+    lines.push(String::new());
+    let mut table = TextTable::new(&[
+        ("ms", Align::Right),
+        ("share", Align::Right),
+        ("precision", Align::Left),
+        ("device", Align::Left),
+        ("type", Align::Left),
+        ("layer", Align::Left),
+    ]);
+    for layer in layers.iter().take(MAX_ROWS) {
+        table.push([
+            format!("{:.3}", layer["mean_ms"].as_f64().unwrap_or_default()),
+            percent(share(layer)),
+            text(layer, "precision"),
+            text(layer, "device"),
+            text(layer, "type"),
+            text(layer, "layer"),
+        ]);
+    }
+    lines.extend(table.lines());
+    if let Some(rest) = layers.get(MAX_ROWS..).filter(|rest| !rest.is_empty()) {
+        let sum: f64 = rest.iter().map(share).sum();
+        lines.push(format!("and {} more layers, {}", rest.len(), percent(sum)));
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn table_sums_precisions_and_limits_rows() {
+        let mut layers = vec![
+            json!({"layer": "stem + relu", "type": "CaskConvolution", "precision": "int8", "device": "GPU", "mean_ms": 0.6, "share": 0.6}),
+        ];
+        layers.extend((0..80).map(|at| {
+            json!({"layer": format!("l{at}"), "type": "", "precision": "fp16", "device": "DLA", "mean_ms": 0.005, "share": 0.005})
+        }));
+        let document = json!({"runs": 7, "mean_ms": 1.0, "layers": layers});
+        let text = layers_table(&document);
+        assert!(
+            text.starts_with("Layers:    81, 1.000 ms for one frame, mean of 7 runs\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("Precision: int8 60.0 %, fp16 40.0 %\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("Device:    GPU 60.0 %, DLA 40.0 %\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("\n0.600  60.0 %  int8       GPU     CaskConvolution  stem + relu\n"),
+            "{text}"
+        );
+        assert!(text.ends_with("and 21 more layers, 10.5 %"), "{text}");
+    }
 }

@@ -3,7 +3,7 @@
 //! The format of the inspector's text is not specified. Versions 8.5 to 11 write a list `Layers`, whose entries are names or
 //! maps, with the formats of their outputs as text, such as `Thirty-two wide channel vectorized row major Int8 format`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -43,6 +43,45 @@ impl Layers {
             layers.fell_back = on_gpu;
         }
         Some(layers)
+    }
+}
+
+/// Facts of one layer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LayerFacts {
+    /// TensorRT's type of the layer; empty where unknown.
+    pub kind: String,
+    /// Element type of its first output: `int8`, `fp16`, `fp32`, …, `unknown`.
+    pub precision: &'static str,
+    /// `GPU`, `DLA`, or `unknown`.
+    pub device: &'static str,
+}
+
+impl Default for LayerFacts {
+    fn default() -> Self {
+        Self {
+            kind: String::new(),
+            precision: "unknown",
+            device: "unknown",
+        }
+    }
+}
+
+impl LayerFacts {
+    /// The layers in the inspector's JSON by name; empty when it has no list of layers.
+    #[must_use]
+    pub fn by_name(json: &str) -> HashMap<String, Self> {
+        let value: Value = serde_json::from_str(json).unwrap_or_default();
+        let entries = value.get("Layers").and_then(Value::as_array);
+        let facts = |entry: &Value| {
+            let facts = Self {
+                kind: text(entry, "LayerType").to_owned(),
+                precision: precision(entry),
+                device: if is_on_dla(entry) { "DLA" } else { "GPU" },
+            };
+            (name(entry).to_owned(), facts)
+        };
+        entries.into_iter().flatten().map(facts).collect()
     }
 }
 

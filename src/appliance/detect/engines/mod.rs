@@ -29,7 +29,7 @@ pub use build::{BuildOptions, EngineState, build, can_cancel, find_or_build};
 pub use cache::{EngineCache, Lookup, Stored};
 pub use choose::calibration_batch;
 pub use error::EngineError;
-pub use layers::Layers;
+pub use layers::{LayerFacts, Layers};
 pub use library::{device, inspect, open_library};
 pub use listing::{Listed, ListedState};
 pub use manifest::Manifest;

@@ -219,9 +219,9 @@ impl TrackStage {
             gray,
             full_image,
         } = frame;
-        let recorder = self.recorder.clone();
-        let batch_range = recorder.batch(Level::Track, 1);
         let source = &mut self.sources[meta.source.index()];
+        let recorder = self.recorder.clone().with_source(source.category);
+        let batch_range = recorder.batch(Level::Track, 1);
         {
             let _range = recorder.range_with_payload(Stage::Track, 1, meta.seq);
             if let (Some(camera), Some(detections)) = (&mut source.camera, &detections)

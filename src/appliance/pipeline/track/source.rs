@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crossbeam_channel::Sender;
 
 use jetwatch_motion::GrayImage;
+use jetwatch_telemetry::SourceCategory;
 use jetwatch_track::{TrackEventGenerator, Tracker};
 use jetwatch_types::{
     BudgetedImage, Detection, FrameMeta, SourceId, SourceState, Track, TrackEvent,
@@ -97,6 +98,8 @@ impl FrameResult {
 /// The tracking state of one source.
 pub(crate) struct TrackedSource {
     pub(crate) name: String,
+    /// Marks its ranges on the timeline.
+    pub(crate) category: SourceCategory,
     pub(crate) reorder: ReorderBuffer<FrameResult>,
     pub(crate) tracker: Tracker,
     /// `None` where the motion of the camera is not estimated.
@@ -130,6 +133,7 @@ impl TrackedSource {
     ) -> Self {
         Self {
             name: name.to_owned(),
+            category: SourceCategory::new(name),
             reorder: ReorderBuffer::default(),
             tracker,
             camera: None,

@@ -24,6 +24,7 @@ mod scaler_elements;
 mod session;
 mod skip_probe;
 mod tee;
+mod thread_names;
 mod timing;
 
 use std::path::PathBuf;

@@ -15,7 +15,7 @@ use super::dot;
 use super::flush_guard::FlushGuard;
 use super::messages::{MissingPlugin, element_error, missing_plugin};
 use super::scaler::ENTRY;
-use super::{introspect, tee, timing};
+use super::{introspect, tee, thread_names, timing};
 
 /// Time in which a failed pipeline must report its error.
 const BUS_DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
@@ -30,6 +30,7 @@ pub(super) fn run(
         .pipeline
         .bus()
         .ok_or_else(|| SourceError::Build("the pipeline has no bus".to_owned()))?;
+    thread_names::attach(&bus, &context.name);
     let _down = StateNullGuard(&built.pipeline);
     let mut session = Session {
         config,
@@ -141,7 +142,7 @@ impl Session<'_> {
         for note in &plan.notes {
             log::info!(source = self.context.name.as_str(); "{note}");
         }
-        timing::attach(&found, &self.context.recorder);
+        timing::attach(&found, &self.context.name, &self.context.recorder);
         self.context.handler.plan(&plan);
         match plan.rejected_by(self.config.decoder, self.config.scaling) {
             Some(reason) => Err(SourceError::Refused(reason)),

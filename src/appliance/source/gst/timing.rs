@@ -10,14 +10,15 @@ use gstreamer as gst;
 use gstreamer::prelude::*;
 use parking_lot::Mutex;
 
+use super::thread_names;
 use crate::plan::{PlanStep, StepKind};
 use jetwatch_telemetry::{Recorder, Span, Stage};
 
 /// More images than any decoder holds. Older entries were dropped by the element; their spans are discarded.
 const MAX_IN_FLIGHT: usize = 64;
 
-/// Starts timing the elements that decode and scale.
-pub(super) fn attach(found: &[(gst::Element, Vec<PlanStep>)], recorder: &Recorder) {
+/// Starts timing the elements of `source` that decode and scale, and names their threads.
+pub(super) fn attach(found: &[(gst::Element, Vec<PlanStep>)], source: &str, recorder: &Recorder) {
     let does = |steps: &[PlanStep], kinds: &[StepKind]| {
         let mut steps = steps.iter();
         steps.any(|step| kinds.contains(&step.kind))
@@ -27,24 +28,31 @@ pub(super) fn attach(found: &[(gst::Element, Vec<PlanStep>)], recorder: &Recorde
         all.map(|(element, _)| element)
     };
     if let Some(decoder) = all(&[StepKind::Decode]).next_back() {
-        time(decoder, decoder, Stage::VideoDecode, recorder);
+        time((decoder, decoder), Stage::VideoDecode, source, recorder);
     }
     let mut scalers = all(&[StepKind::Scale, StepKind::Color, StepKind::Copy]);
     if let Some(first) = scalers.next() {
         let last = scalers.next_back().unwrap_or(first);
-        time(first, last, Stage::Scale, recorder);
+        time((first, last), Stage::Scale, source, recorder);
     }
 }
 
 /// Times buffers from the input of `first` to the output of `last`.
-fn time(first: &gst::Element, last: &gst::Element, stage: Stage, recorder: &Recorder) {
+fn time(
+    (first, last): (&gst::Element, &gst::Element),
+    stage: Stage,
+    source: &str,
+    recorder: &Recorder,
+) {
     // An element that generates images has no sink pad.
     let (Some(entry), Some(exit)) = (first.static_pad("sink"), last.static_pad("src")) else {
         return;
     };
     let in_flight: Arc<Mutex<VecDeque<(gst::ClockTime, Span)>>> = Arc::default();
     let (in_flight_at_entry, entry_recorder) = (Arc::clone(&in_flight), recorder.clone());
+    let source = source.to_owned();
     entry.add_probe(gst::PadProbeType::BUFFER, move |_, info| {
+        thread_names::name_by_stage(&source, stage);
         if let Some(pts) = info.buffer().and_then(|buffer| buffer.pts()) {
             let mut spans = in_flight_at_entry.lock();
             if spans.len() == MAX_IN_FLIGHT {

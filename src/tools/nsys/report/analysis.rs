@@ -6,9 +6,11 @@ use super::advice::advise;
 use super::benchmark::Benchmark;
 use super::capture::{Progress, TimeWindow, find_range, read};
 use super::input::{Input, open};
+use super::layers_json::Layers;
 use super::metrics::CaptureMetrics;
+use super::on_demand::{EXPORT_TABLES, ExportBuilder, OnDemand};
 use super::plot::Plot;
-use super::schema::{Export, NVTX};
+use super::schema::{Export, NVTX, SCHEDULING};
 use super::series::Series;
 use super::summary::ReportSummary;
 use super::table::{Table, unitless};
@@ -42,7 +44,7 @@ pub enum Plots {
 }
 
 /// Tables that are printed by default.
-pub const DEFAULT_TABLES: [&str; 7] = [
+pub const DEFAULT_TABLES: [&str; 8] = [
     "verdict",
     "stages",
     "nvtx_sum",
@@ -50,6 +52,7 @@ pub const DEFAULT_TABLES: [&str; 7] = [
     "cuda_gpu_kern_sum",
     "cuda_gpu_mem_time_sum",
     "cuda_api_sum",
+    "ncu_command",
 ];
 
 /// Name for all tables.
@@ -72,6 +75,8 @@ pub struct Analysis {
     pub plot: Option<Plot>,
     /// The series, where the file is the `series.json` of a benchmark.
     pub series: Option<Series>,
+    /// What the capture did not record, each as a line with the remedy.
+    pub not_measured: Vec<String>,
 }
 
 /// Reads and analyzes a report. Blocks: about 1 s for a million events.
@@ -95,6 +100,19 @@ pub fn analyze(
                     summary: series.summary(title),
                     plot: None,
                     series: Some(series),
+                    not_measured: Vec::new(),
+                });
+            }
+            if let Some(layers) = Layers::parse(path, &bytes)? {
+                return Ok(Analysis {
+                    title: title.to_owned(),
+                    version: layers.version(),
+                    tables: layers.tables(),
+                    verdict: None,
+                    summary: layers.summary(title),
+                    plot: None,
+                    series: None,
+                    not_measured: Vec::new(),
                 });
             }
             let benchmark = Benchmark::parse(path, &bytes)?;
@@ -111,6 +129,7 @@ pub fn analyze(
                 summary: benchmark.summary(title),
                 plot: None,
                 series: None,
+                not_measured: Vec::new(),
             })
         }
         Input::Export {
@@ -164,16 +183,25 @@ fn analyze_export(
     } else {
         Vec::new()
     };
+    let on_demand = OnDemand::new(export, &capture, window, request.rows);
     let mut tables = Vec::new();
     for recipe in recipes {
         let table = match recipe {
             RequestedTable::Verdict => advice_table(&findings),
             RequestedTable::Recipe(recipe) => (recipe.build)(&context),
+            RequestedTable::OfExport(recipe) => (recipe.build)(&on_demand)?,
         };
         // An empty table is omitted unless it was requested by name.
         if !table.rows.is_empty() || !(request.tables.is_empty() || request.tables[0] == ALL_TABLES)
         {
             tables.push(table);
+        }
+    }
+    let mut plot = None;
+    if request.plots == Plots::Include {
+        let plot = plot.insert(Plot::from_capture(&context));
+        if export.has(&SCHEDULING) {
+            plot.add_cores(on_demand.schedule()?);
         }
     }
     Ok(Analysis {
@@ -182,15 +210,27 @@ fn analyze_export(
         tables,
         verdict: is_ours.then(|| findings.iter().map(|finding| finding.to_text()).collect()),
         summary: ReportSummary::from_capture(&context, evidence.gpu_busy, &findings),
-        plot: (request.plots == Plots::Include).then(|| Plot::from_capture(&context)),
+        plot,
         series: None,
+        not_measured: not_measured(export, has),
     })
+}
+
+/// What the export does not hold, each with its remedy.
+fn not_measured(export: &Export, has: Content) -> Vec<String> {
+    let gpu = (!has.operations()).then(|| format!("GPU: {}", super::schema::KERNELS.advice));
+    let waits = (!has.waits).then(|| format!("calls of the OS: {}", super::schema::WAITS.advice));
+    let others = EXPORT_TABLES
+        .iter()
+        .filter_map(|recipe| recipe.missing(export));
+    gpu.into_iter().chain(waits).chain(others).collect()
 }
 
 /// A requested table.
 enum RequestedTable {
     Verdict,
     Recipe(&'static Builder),
+    OfExport(&'static ExportBuilder),
 }
 
 /// The tables of a request. Fails if the export lacks the data of one.
@@ -222,6 +262,18 @@ fn requested_tables(
             export.require(&super::schema::KERNELS)?;
         }
     }
+    for recipe in EXPORT_TABLES {
+        let is_named = by_name.iter().any(|name| name == recipe.name);
+        if recipe.is_possible(export) {
+            if is_all || is_named {
+                wanted.push(RequestedTable::OfExport(recipe));
+            }
+        } else if is_named && !is_all {
+            for shape in recipe.needs {
+                export.require(shape)?;
+            }
+        }
+    }
     Ok(wanted)
 }
 
@@ -234,7 +286,10 @@ pub fn table_names() -> impl Iterator<Item = (&'static str, &'static str)> {
     let others = TABLES
         .iter()
         .map(|recipe| (recipe.name, recipe.description));
-    std::iter::once(verdict).chain(others)
+    let of_export = EXPORT_TABLES
+        .iter()
+        .map(|recipe| (recipe.name, recipe.description));
+    std::iter::once(verdict).chain(others).chain(of_export)
 }
 
 fn advice_table(findings: &[super::advice::Finding]) -> Table {

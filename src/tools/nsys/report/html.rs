@@ -20,6 +20,7 @@ pub fn page(analyses: &[Analysis], compared: &[Table], warnings: &[String]) -> S
             "bars": bars.collect::<Vec<_>>(),
             "plot": analysis.plot,
             "series": analysis.series.as_ref().map(Series::plot),
+            "not_measured": analysis.not_measured,
             "tables": analysis.tables.iter().map(table_json).collect::<Vec<_>>(),
         })
     });

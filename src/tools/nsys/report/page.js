@@ -19,15 +19,49 @@ function time(ns) {
   return ns.toFixed(0) + " ns";
 }
 
+// Cells are texts with units; sorting needs their numbers.
+const FACTORS = { "": 1, "%": 1, ns: 1, "µs": 1e3, ms: 1e6, s: 1e9, B: 1, kB: 1e3, MB: 1e6, GB: 1e9 };
+const NUMBER = /^(-?[\d.]+)(?: ?(%|ns|µs|ms|s|B|kB|MB|GB))?$/;
+function numeric(cell) {
+  const found = NUMBER.exec(cell);
+  return found ? Number(found[1]) * FACTORS[found[2] || ""] : null;
+}
+
+// A click on a head sorts by that column, the largest first; another click turns the order around. Columns without any value
+// are left out.
 function table(shown) {
-  const isText = shown.heads.map((_, at) => shown.rows.some((row) => !/^-?[\d.]*( ?(%|ns|µs|ms|s|B|kB|MB|GB))?$/.test(row[at])));
+  const columns = shown.heads.map((_, at) => at).filter((at) => !shown.rows.length || shown.rows.some((row) => row[at] !== "-"));
+  const isText = shown.heads.map((_, at) => shown.rows.some((row) => row[at] !== "-" && numeric(row[at]) === null));
   const kind = (at) => (isText[at] ? { class: "text" } : {});
-  const head = make("tr", {}, ...shown.heads.map((name, at) => make("th", kind(at), name)));
-  const rows = shown.rows.map((row) => make("tr", {}, ...row.map((cell, at) => make("td", { ...kind(at), title: cell }, cell))));
+  const body = make("tbody", {});
+  const fill = (rows) => body.replaceChildren(...rows.map((row) => make("tr", {}, ...columns.map((at) => make("td", { ...kind(at), title: row[at] }, row[at])))));
+  let sorted = { at: null, down: true };
+  const heads = columns.map((at) => {
+    const head = make("th", { ...kind(at), tabindex: "0", role: "columnheader", title: "sort" }, shown.heads[at]);
+    const sort = () => {
+      sorted = { at, down: sorted.at === at ? !sorted.down : !isText[at] };
+      const sign = sorted.down ? -1 : 1;
+      const value = (row) => (isText[at] ? row[at] : numeric(row[at]));
+      const compare = (a, b) => (isText[at] ? a.localeCompare(b) : a - b);
+      const known = shown.rows.filter((row) => value(row) !== null), unknown = shown.rows.filter((row) => value(row) === null);
+      fill([...known.sort((a, b) => sign * compare(value(a), value(b))), ...unknown]);
+      for (const other of heads) other.removeAttribute("aria-sort");
+      head.setAttribute("aria-sort", sorted.down ? "descending" : "ascending");
+    };
+    head.addEventListener("click", sort);
+    head.addEventListener("keydown", (event) => { if (event.key === "Enter") sort(); });
+    return head;
+  });
+  fill(shown.rows);
   const more = shown.more ? [make("p", { class: "hint" }, `and ${shown.more} more rows`)] : [];
-  const grid = make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows));
+  const grid = make("table", {}, make("thead", {}, make("tr", {}, ...heads)), body);
   return make("details", { open: "" }, make("summary", {}, shown.title), make("div", { class: "scroll" }, grid), ...more);
 }
+
+// Width of a text on the page, in pixels.
+const ruler = document.createElement("canvas").getContext("2d");
+ruler.font = "12px system-ui, sans-serif";
+const widthOf = (text) => Math.ceil(ruler.measureText(text).width);
 
 // Mean times of the ranges that take most, CPU above GPU, for each report.
 function bars(reports) {
@@ -35,32 +69,32 @@ function bars(reports) {
   for (const report of reports) for (const bar of report.bars) totals.set(bar.name, Math.max(totals.get(bar.name) || 0, bar.total));
   const names = [...totals].sort((a, b) => b[1] - a[1]).slice(0, 16).map((entry) => entry[0]);
   if (!names.length) return "";
-  const left = 240, width = 1180, row = 14, gap = 12;
   const find = (report, name) => report.bars.find((bar) => bar.name === name);
-  const longest = Math.max(1, ...names.flatMap((name) => reports.map((report) => find(report, name)).filter(Boolean).flatMap((bar) => [bar.cpu, bar.gpu || 0])));
+  const values = (bar) => [["cpu", bar.cpu], ["gpu", bar.gpu]].filter((entry) => entry[1] !== null);
+  const text = (report, what, value) => `${time(value)} ${what.toUpperCase()}${reports.length > 1 ? " " + report.title : ""}`;
+  const drawn = names.map((name) => reports.map((report) => [report, find(report, name)]).filter((entry) => entry[1]).flatMap(([report, bar]) => values(bar).map(([what, value]) => ({ what, value, label: text(report, what, value) }))));
+  const longest = Math.max(1, ...drawn.flat().map((bar) => bar.value));
+  // The drawing is as wide as its labels need; a wider one than the page scrolls.
+  const row = 14, gap = 12, left = 16 + Math.max(...names.map(widthOf)), right = 16 + Math.max(...drawn.flat().map((bar) => widthOf(bar.label)));
+  const width = Math.max(1180, left + 420 + right);
   const svg = make("svg", { role: "img", "aria-label": "Mean time of each range" });
   let y = 4;
-  for (const name of names) {
-    const label = make("text", { x: left - 8, y: y + 11, "text-anchor": "end" }, name.length > 34 ? name.slice(0, 33) + "…" : name);
-    label.append(make("title", {}, name));
-    svg.append(label);
-    for (const report of reports) {
-      const bar = find(report, name);
-      if (!bar) continue;
-      for (const [what, value] of [["cpu", bar.cpu], ["gpu", bar.gpu]]) {
-        if (value === null) continue;
-        const length = Math.max(1, (value / longest) * (width - left - 260));
-        svg.append(make("rect", { x: left, y, width: length, height: row - 3, class: what }));
-        const label = `${time(value)} ${what.toUpperCase()}${reports.length > 1 ? " " + report.title : ""}`;
-        svg.append(make("text", { x: left + length + 6, y: y + 10, class: "faint" }, label));
-        y += row;
-      }
+  names.forEach((name, at) => {
+    svg.append(make("text", { x: left - 8, y: y + 11, "text-anchor": "end" }, name));
+    for (const bar of drawn[at]) {
+      const length = Math.max(1, (bar.value / longest) * (width - left - right));
+      svg.append(make("rect", { x: left, y, width: length, height: row - 3, class: bar.what }));
+      svg.append(make("text", { x: left + length + 6, y: y + 10, class: "faint" }, bar.label));
+      y += row;
     }
     y += gap;
-  }
+  });
   svg.setAttribute("viewBox", `0 0 ${width} ${y}`);
-  svg.setAttribute("width", "100%");
-  const keys = make("p", { class: "hint" }, "Mean time of an instance: ", make("span", { class: "key", style: "color: var(--cpu)" }, "CPU"), make("span", { class: "key", style: "color: var(--gpu)" }, "GPU, projected"));
+  svg.setAttribute("width", width);
+  svg.setAttribute("height", y);
+  const isUnmeasured = reports.some((report) => report.not_measured.some((text) => text.startsWith("GPU: ")));
+  const hasGpu = drawn.flat().some((bar) => bar.what === "gpu");
+  const keys = make("p", { class: "hint" }, "Mean time of an instance: ", make("span", { class: "key", style: "color: var(--cpu)" }, "CPU"), hasGpu ? make("span", { class: "key", style: "color: var(--gpu)" }, "GPU, projected") : isUnmeasured ? "; GPU: not measured" : "");
   return make("div", {}, make("h3", {}, "Ranges"), keys, make("div", { class: "scroll" }, svg));
 }
 
@@ -146,42 +180,69 @@ function heatMap(reports) {
   return make("div", {}, make("h3", {}, "GPU utilization of all reports, each from its begin to its end: darker is busier"), make("div", { class: "scroll" }, svg));
 }
 
-// The wheel zooms at the pointer, dragging moves, a double click shows all again; keys do the same.
+// Times of even ticks in a view: multiples of 1, 2 or 5 times a power of ten, at most about `most` of them.
+function ticks(from, until, most) {
+  const rough = (until - from) / most;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((factor) => factor * power).find((step) => step >= rough);
+  const found = [];
+  for (let at = Math.ceil(from / step) * step; at <= until; at += step) found.push(at);
+  const [unit, size] = step >= 1e7 || Math.abs(until) >= 1e10 ? ["s", 1e9] : step >= 1e4 || Math.abs(until) >= 1e7 ? ["ms", 1e6] : ["µs", 1e3];
+  const digits = Math.max(0, Math.ceil(-Math.log10(step / size) - 1e-9));
+  return found.map((at) => [at, `${(at / size).toFixed(digits)} ${unit}`]);
+}
+
+const KINDS = { ranges: "NVTX ranges", projected: "ranges on the GPU", cuda_calls: "CUDA calls", os_calls: "OS calls", gpu: "GPU streams", cores: "CPU cores" };
+
+// The wheel zooms at the pointer, dragging moves, a double click shows all again; keys do the same. A click on the name of a row
+// pins it to the top; the list of rows hides and orders them.
 function timeline(plot) {
   const canvas = make("canvas", { tabindex: "0", role: "img", "aria-label": "Timeline" });
-  const tip = make("p", { class: "tip" }, "Wheel or + and − zoom, dragging or arrows move, a double click or 0 shows all.");
-  const row = 20, left = 170, top = 22;
+  const tip = make("p", { class: "tip" }, "Wheel or + and − zoom, dragging or arrows move, a double click or 0 shows all. A click on a name pins its row.");
+  const row = 20, top = 22;
+  const left = Math.min(360, 24 + Math.max(...plot.tracks.map((track) => widthOf(track.title))));
   const view = { from: 0, until: plot.length };
+  let rows = plot.tracks.map((track) => ({ track, shown: !track.hidden, pinned: false }));
+  const kinds = Object.fromEntries(Object.keys(KINDS).map((kind) => [kind, true]));
+  const visible = () => {
+    const shown = rows.filter((entry) => entry.shown && kinds[entry.track.kind]);
+    return [...shown.filter((entry) => entry.pinned), ...shown.filter((entry) => !entry.pinned)];
+  };
   // Neighbors in the list are far apart on the wheel of colors.
   const colors = plot.names.map((_, name) => `hsl(${(205 + name * 137.5) % 360} 50% 48%)`);
-  const height = top + plot.tracks.length * row + 4;
   const width = () => canvas.clientWidth;
   const x = (at) => left + ((at - view.from) / (view.until - view.from)) * (width() - left);
   const at = (pixel) => view.from + ((pixel - left) / (width() - left)) * (view.until - view.from);
   function draw() {
+    const entries = visible();
+    const height = top + entries.length * row + 4;
     const scale = window.devicePixelRatio || 1;
     canvas.style.height = height + "px";
     canvas.width = width() * scale;
     canvas.height = height * scale;
     const pen = canvas.getContext("2d");
     const style = getComputedStyle(document.body);
-    const [ink, line] = ["--ink", "--line"].map((name) => style.getPropertyValue(name));
+    const [ink, line, panel] = ["--ink", "--line", "--panel"].map((name) => style.getPropertyValue(name));
     pen.scale(scale, scale);
     pen.font = "12px system-ui, sans-serif";
     pen.textBaseline = "middle";
-    for (let tick = 0; tick <= 6; tick += 1) {
-      const moment = view.from + (tick / 6) * (view.until - view.from);
+    for (const [moment, label] of ticks(plot.start + view.from, plot.start + view.until, Math.max(2, Math.min(10, (width() - left) / 110)))) {
+      const place = x(moment - plot.start), half = pen.measureText(label).width / 2;
       pen.fillStyle = ink;
-      pen.textAlign = tick === 6 ? "right" : tick === 0 ? "left" : "center";
-      pen.fillText(time(plot.start + moment), x(moment), 10);
+      pen.textAlign = "center";
+      pen.fillText(label, Math.min(Math.max(place, left + half), width() - half), 10);
       pen.fillStyle = line;
-      pen.fillRect(x(moment), top, 1, height);
+      pen.fillRect(place, top, 1, height);
     }
-    plot.tracks.forEach((track, number) => {
+    entries.forEach(({ track, pinned }, number) => {
       const y = top + number * row;
+      if (pinned) {
+        pen.fillStyle = panel;
+        pen.fillRect(0, y, left, row);
+      }
       pen.fillStyle = ink;
       pen.textAlign = "left";
-      pen.fillText(track.title, 4, y + row / 2, left - 10);
+      pen.fillText((pinned ? "▲ " : "") + track.title, 4, y + row / 2, left - 10);
       for (const [from, until, name] of track.blocks) {
         if (until < view.from || from > view.until) continue;
         const start = Math.max(left, x(from)), end = Math.min(width(), x(until));
@@ -208,9 +269,18 @@ function timeline(plot) {
   const zoom = (factor, around) => show(around - (around - view.from) * factor, around + (view.until - around) * factor);
   const move = (share) => { const step = (view.until - view.from) * share; show(view.from + step, view.until + step); };
   const middle = () => (view.from + view.until) / 2;
+  const entryAt = (event) => visible()[Math.floor((event.offsetY - top) / row)];
   canvas.addEventListener("wheel", (event) => { event.preventDefault(); zoom(event.deltaY > 0 ? 1.25 : 0.8, at(Math.max(left, event.offsetX))); }, { passive: false });
   let held = null;
-  canvas.addEventListener("pointerdown", (event) => { held = { pixel: event.offsetX, from: view.from, until: view.until }; canvas.setPointerCapture(event.pointerId); });
+  canvas.addEventListener("pointerdown", (event) => {
+    if (event.offsetX < left) {
+      const entry = entryAt(event);
+      if (entry) { entry.pinned = !entry.pinned; list(); draw(); }
+      return;
+    }
+    held = { pixel: event.offsetX, from: view.from, until: view.until };
+    canvas.setPointerCapture(event.pointerId);
+  });
   canvas.addEventListener("pointerup", () => { held = null; });
   canvas.addEventListener("pointermove", (event) => {
     if (held) {
@@ -218,20 +288,46 @@ function timeline(plot) {
       show(held.from + step, held.until + step);
       return;
     }
-    const track = plot.tracks[Math.floor((event.offsetY - top) / row)];
+    const entry = entryAt(event), track = entry && entry.track;
+    if (event.offsetX < left) {
+      tip.textContent = track ? `${track.title}: ${KINDS[track.kind]}; a click ${entry.pinned ? "unpins" : "pins"} the row` : "";
+      return;
+    }
     const moment = at(event.offsetX), reach = (view.until - view.from) / (width() - left);
     const block = track && track.blocks.find(([from, until]) => from - reach <= moment && until + reach >= moment);
     tip.textContent = block ? `${track.title}: ${plot.names[block[2]]}${block[3] > 1 ? ` and others, ${block[3]} in all` : ""}, ${time(block[1] - block[0])} from ${time(plot.start + block[0])}` : time(plot.start + moment);
   });
-  canvas.addEventListener("dblclick", () => show(0, plot.length));
+  canvas.addEventListener("dblclick", (event) => { if (event.offsetX >= left) show(0, plot.length); });
   canvas.addEventListener("keydown", (event) => {
     const act = { "+": () => zoom(0.5, middle()), "-": () => zoom(2, middle()), "0": () => show(0, plot.length), ArrowLeft: () => move(-0.2), ArrowRight: () => move(0.2) }[event.key];
     if (act) { event.preventDefault(); act(); }
   });
   const button = (label, act) => { const element = make("button", { type: "button" }, label); element.addEventListener("click", act); return element; };
   const controls = make("div", { class: "controls" }, button("+", () => zoom(0.5, middle())), button("−", () => zoom(2, middle())), button("◀", () => move(-0.2)), button("▶", () => move(0.2)), button("all", () => show(0, plot.length)));
+  const box = (label, checked, act) => {
+    const input = make("input", { type: "checkbox", ...(checked ? { checked: "" } : {}) });
+    input.addEventListener("change", () => act(input.checked));
+    return make("label", {}, input, " ", label);
+  };
+  const present = Object.keys(KINDS).filter((kind) => plot.tracks.some((track) => track.kind === kind));
+  const filters = make("div", { class: "controls" }, ...present.map((kind) => box(KINDS[kind], true, (checked) => { kinds[kind] = checked; draw(); })));
+  const listed = make("ul", { class: "rows" });
+  const shift = (number, step) => {
+    const other = number + step;
+    if (other < 0 || other >= rows.length) return;
+    [rows[number], rows[other]] = [rows[other], rows[number]];
+    list();
+    draw();
+  };
+  function list() {
+    listed.replaceChildren(...rows.map((entry, number) => make("li", {}, box(entry.track.title, entry.shown, (checked) => { entry.shown = checked; draw(); }),
+      button(entry.pinned ? "unpin" : "pin", () => { entry.pinned = !entry.pinned; list(); draw(); }), button("↑", () => shift(number, -1)), button("↓", () => shift(number, 1)))));
+  }
+  const setAll = (shown) => { for (const entry of rows) entry.shown = shown; list(); draw(); };
+  const picker = make("details", {}, make("summary", {}, `Rows: hide, pin, order (${rows.length})`), make("div", { class: "controls" }, button("show all", () => setAll(true)), button("hide all", () => setAll(false))), listed);
+  list();
   new ResizeObserver(draw).observe(canvas);
-  return make("div", {}, make("h3", {}, "Timeline"), controls, canvas, tip);
+  return make("div", {}, make("h3", {}, "Timeline"), controls, filters, canvas, tip, picker);
 }
 
 page.append(make("h1", {}, "jetwatch report"));
@@ -249,6 +345,11 @@ for (const report of data.reports) {
   if (report.verdict && !report.verdict.length) page.append(make("p", { class: "finding" }, "No rule has anything to say: nothing stands out."));
   if (data.reports.length === 1) page.append(bars([report]));
   if (report.series) page.append(...series(report.series));
+  if (report.not_measured.length) {
+    const names = report.not_measured.map((text) => text.split(":")[0]).join(", ");
+    const remedies = report.not_measured.map((text) => make("p", { class: "hint" }, text));
+    page.append(make("details", {}, make("summary", { class: "hint" }, `not measured: ${names}`), ...remedies));
+  }
   if (report.plot) {
     page.append(...utilization(report.plot));
     if (report.plot.tracks.length) page.append(timeline(report.plot));

@@ -1,8 +1,11 @@
 //! Plot data of a capture: stage times, utilization over time, and a reduced timeline.
 
+use std::collections::HashMap;
+
 use serde::Serialize;
 
-use super::capture::Capture;
+use super::capture::{Capture, Name};
+use super::on_demand::Schedule;
 use super::tables::AnalysisContext;
 
 /// Number of points of utilization over time.
@@ -10,7 +13,7 @@ const POINTS: usize = 600;
 /// A row of the timeline shows at most about twice as many blocks: what is closer together than this part of the capture is one block.
 const RESOLUTION: i64 = 3_000;
 /// Maximum number of rows of a timeline.
-const MAX_TRACKS: usize = 48;
+const MAX_TRACKS: usize = 160;
 /// Maximum nesting depth of displayed ranges.
 const MAX_DEPTH: u16 = 4;
 
@@ -25,7 +28,7 @@ pub struct Plot {
     names: Vec<String>,
     /// Bars of ranges: name, mean on the CPU, mean on the GPU, in ns.
     gpus: Vec<Gpu>,
-    /// Rows of the timeline: threads with their ranges, then streams of GPUs.
+    /// Rows of the timeline: threads with their ranges and calls, projected ranges, then streams of GPUs, then cores.
     tracks: Vec<Track>,
 }
 
@@ -36,11 +39,51 @@ struct Gpu {
     shares: Vec<f32>,
 }
 
+/// Kinds of rows, which a reader of the page shows or hides together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum TrackKind {
+    /// Ranges of a thread.
+    Ranges,
+    /// Ranges of a thread, projected onto the GPU.
+    Projected,
+    /// Calls of CUDA by a thread.
+    CudaCalls,
+    /// Calls of the operating system's libraries by a thread.
+    OsCalls,
+    /// Operations of a GPU.
+    Gpu,
+    /// Threads on a core.
+    Cores,
+}
+
+/// Numbers of names with their sources.
+#[derive(Default)]
+struct Labels {
+    numbers: HashMap<(Name, u8), u32>,
+    list: Vec<(Name, u8)>,
+}
+
+impl Labels {
+    fn number(&mut self, name: Name, source: u8) -> u32 {
+        let list = &mut self.list;
+        *self.numbers.entry((name, source)).or_insert_with(|| {
+            list.push((name, source));
+            list.len() as u32 - 1
+        })
+    }
+}
+
+/// Begin, end, name, and how many events are in it.
+type Block = (i64, i64, u32, u32);
+
 #[derive(Debug, Serialize)]
 struct Track {
     title: String,
-    /// Begin, end, name, and how many events are in it.
-    blocks: Vec<(i64, i64, u32, u32)>,
+    kind: TrackKind,
+    /// Whether the page hides it at first.
+    hidden: bool,
+    blocks: Vec<Block>,
 }
 
 impl Plot {
@@ -49,9 +92,9 @@ impl Plot {
     pub fn from_capture(context: &AnalysisContext<'_>) -> Self {
         let capture = context.capture;
         let (from, until) = capture.span().unwrap_or_default();
-        let mut tracks = range_tracks(context, from, until);
-        tracks.extend(stream_tracks(capture, from, until));
-        tracks.truncate(MAX_TRACKS);
+        let mut labels = Labels::default();
+        let mut tracks = thread_tracks(context, &mut labels, from, until);
+        tracks.extend(stream_tracks(capture, &mut labels, from, until));
         let gpus = context.busy().iter().map(|busy| Gpu {
             title: format!("GPU {} of process {}", busy.device, busy.process),
             shares: busy
@@ -68,17 +111,57 @@ impl Plot {
             gpus: gpus.collect(),
             tracks,
         };
-        plot.retain_used_names(capture);
+        plot.limit_tracks();
+        plot.retain_used_names(capture, &labels);
         plot
     }
 
+    /// Adds a row for each core: the threads that ran on it.
+    pub(super) fn add_cores(&mut self, schedule: &Schedule) {
+        let (rows, titles) = schedule.core_rows();
+        let first = self.names.len() as u32;
+        self.names.extend_from_slice(titles);
+        self.tracks.extend(rows.into_iter().map(|row| {
+            let blocks = row.blocks.into_iter();
+            let moved = blocks.map(|(start, end, name, count)| {
+                (start - self.start, end - self.start, name + first, count)
+            });
+            Track {
+                title: format!("core {}", row.number),
+                kind: TrackKind::Cores,
+                hidden: false,
+                blocks: moved
+                    .filter(|(start, end, ..)| *end > 0 && *start < self.length)
+                    .collect(),
+            }
+        }));
+    }
+
+    /// Drops rows beyond the limit, those that are hidden first.
+    fn limit_tracks(&mut self) {
+        let mut excess = self.tracks.len().saturating_sub(MAX_TRACKS);
+        self.tracks.reverse();
+        self.tracks.retain(|track| {
+            let is_dropped = excess > 0 && track.hidden;
+            excess -= usize::from(is_dropped);
+            !is_dropped
+        });
+        self.tracks.reverse();
+        self.tracks.truncate(MAX_TRACKS);
+    }
+
     /// Numbers names again: a capture has more of them than a page shows.
-    fn retain_used_names(&mut self, capture: &Capture) {
-        let mut numbers = std::collections::HashMap::new();
+    fn retain_used_names(&mut self, capture: &Capture, labels: &Labels) {
+        let mut numbers = HashMap::new();
         for block in self.tracks.iter_mut().flat_map(|track| &mut track.blocks) {
             let names = &mut self.names;
             block.2 = *numbers.entry(block.2).or_insert_with(|| {
-                names.push(capture.name(block.2).to_owned());
+                let (name, source) = labels.list[block.2 as usize];
+                let name = capture.name(name).to_owned();
+                names.push(match source {
+                    0 => name,
+                    source => format!("{name} ({})", capture.sources[usize::from(source)]),
+                });
                 names.len() as u32 - 1
             });
         }
@@ -86,7 +169,7 @@ impl Plot {
 }
 
 /// Appends an event to a row, or to its last block if both are too short to be distinguished.
-fn push(blocks: &mut Vec<(i64, i64, u32, u32)>, (start, end, name): (i64, i64, u32), least: i64) {
+pub(super) fn push_block(blocks: &mut Vec<Block>, (start, end, name): (i64, i64, u32), least: i64) {
     if let Some(last) = blocks.last_mut() {
         let is_close = start - last.1 < least;
         let is_short = last.1 - last.0 < least || end - start < least;
@@ -103,36 +186,100 @@ fn push(blocks: &mut Vec<(i64, i64, u32, u32)>, (start, end, name): (i64, i64, u
     blocks.push((start, end, name, 1));
 }
 
-fn range_tracks(context: &AnalysisContext<'_>, from: i64, until: i64) -> Vec<Track> {
+/// Rows by thread, kind and depth.
+struct ThreadRows {
+    least: i64,
+    from: i64,
+    rows: HashMap<(u16, TrackKind, u16), Vec<Block>>,
+}
+
+impl ThreadRows {
+    fn push(&mut self, key: (u16, TrackKind, u16), start: i64, end: i64, name: u32) {
+        let event = (start - self.from, end - self.from, name);
+        push_block(self.rows.entry(key).or_default(), event, self.least);
+    }
+}
+
+/// Rows of threads by name: their ranges, the same projected onto the GPU, and their calls. Calls of threads without ranges are
+/// hidden at first.
+fn thread_tracks(
+    context: &AnalysisContext<'_>,
+    labels: &mut Labels,
+    from: i64,
+    until: i64,
+) -> Vec<Track> {
     let capture = context.capture;
     let nesting = context.nesting();
-    let least = ((until - from) / RESOLUTION).max(1);
-    let levels = usize::from(MAX_DEPTH);
-    let mut blocks: Vec<Vec<(i64, i64, u32, u32)>> =
-        vec![Vec::new(); capture.threads.len() * levels];
+    let mut rows = ThreadRows {
+        least: ((until - from) / RESOLUTION).max(1),
+        from,
+        rows: HashMap::new(),
+    };
     for at in &nesting.order {
         let level = nesting.level[*at as usize];
         if level < MAX_DEPTH {
             let range = &capture.ranges[*at as usize];
-            let track = usize::from(range.thread) * levels + usize::from(level);
-            let event = (range.start - from, range.end - from, range.name);
-            push(&mut blocks[track], event, least);
+            let key = (range.thread, TrackKind::Ranges, level);
+            let label = labels.number(range.name, range.source);
+            rows.push(key, range.start, range.end, label);
         }
     }
-    let titled = blocks.into_iter().enumerate().map(|(index, blocks)| {
-        let thread = capture.threads[index / levels].title();
-        let title = match index % levels {
-            0 => thread,
-            level => format!("{thread} +{level}"),
+    let mut projections: Vec<_> = context.projections().iter().collect();
+    projections.sort_by_key(|projected| projected.start);
+    for projected in projections {
+        let range = &capture.ranges[projected.range as usize];
+        let level = nesting.level[projected.range as usize];
+        if level < MAX_DEPTH {
+            let key = (range.thread, TrackKind::Projected, level);
+            let label = labels.number(range.name, range.source);
+            rows.push(key, projected.start, projected.end, label);
+        }
+    }
+    let mut calls: Vec<_> = capture.calls.iter().collect();
+    // Rows of the database are almost in order, which a stable sort makes use of.
+    calls.sort_by_key(|call| call.start);
+    for call in calls {
+        let key = (call.thread, TrackKind::CudaCalls, 0);
+        rows.push(key, call.start, call.end, labels.number(call.name, 0));
+    }
+    let mut waits: Vec<_> = capture.waits.iter().collect();
+    waits.sort_by_key(|wait| wait.start);
+    for wait in waits {
+        let key = (wait.thread, TrackKind::OsCalls, 0);
+        let label = labels.number(wait.name, 0);
+        rows.push(key, wait.start.max(from), wait.end.min(until), label);
+    }
+    let mut found: Vec<_> = rows.rows.into_iter().collect();
+    let title = |thread: u16| capture.threads[usize::from(thread)].title();
+    found.sort_by_cached_key(|(key, _)| (title(key.0), *key));
+    let has_ranges: Vec<u16> = found
+        .iter()
+        .filter(|((_, kind, _), _)| *kind == TrackKind::Ranges)
+        .map(|((thread, ..), _)| *thread)
+        .collect();
+    let tracks = found.into_iter().map(|((thread, kind, level), blocks)| {
+        let what = match kind {
+            TrackKind::Projected => " on GPU",
+            TrackKind::CudaCalls => " CUDA",
+            TrackKind::OsCalls => " OS",
+            TrackKind::Ranges | TrackKind::Gpu | TrackKind::Cores => "",
         };
-        Track { title, blocks }
+        let depth = if level > 0 {
+            format!(" +{level}")
+        } else {
+            String::new()
+        };
+        Track {
+            title: format!("{}{what}{depth}", title(thread)),
+            kind,
+            hidden: !has_ranges.contains(&thread),
+            blocks,
+        }
     });
-    let mut tracks: Vec<Track> = titled.filter(|track| !track.blocks.is_empty()).collect();
-    tracks.sort_by(|a, b| a.title.cmp(&b.title));
-    tracks
+    tracks.collect()
 }
 
-fn stream_tracks(capture: &Capture, from: i64, until: i64) -> Vec<Track> {
+fn stream_tracks(capture: &Capture, labels: &mut Labels, from: i64, until: i64) -> Vec<Track> {
     let least = ((until - from) / RESOLUTION).max(1);
     let mut order: Vec<u32> = (0..capture.operations.len() as u32).collect();
     let key = |at: u32| {
@@ -147,12 +294,15 @@ fn stream_tracks(capture: &Capture, from: i64, until: i64) -> Vec<Track> {
         if last.replace(key(at)) != Some(key(at)) {
             tracks.push(Track {
                 title: format!("GPU {} stream {}", key(at).device, key(at).number),
+                kind: TrackKind::Gpu,
+                hidden: false,
                 blocks: Vec::new(),
             });
         }
         if let Some(track) = tracks.last_mut() {
-            let event = (done.start - from, done.end - from, done.name);
-            push(&mut track.blocks, event, least);
+            let label = labels.number(done.name, 0);
+            let event = (done.start - from, done.end - from, label);
+            push_block(&mut track.blocks, event, least);
         }
     }
     tracks
@@ -160,13 +310,13 @@ fn stream_tracks(capture: &Capture, from: i64, until: i64) -> Vec<Track> {
 
 #[cfg(test)]
 mod tests {
-    use super::push;
+    use super::push_block;
 
     #[test]
     fn adjacent_short_events_are_merged() {
         let mut blocks = Vec::new();
         for event in [(0, 3, 1), (5, 9, 2), (11, 12, 1), (50, 90, 3), (92, 190, 4)] {
-            push(&mut blocks, event, 10);
+            push_block(&mut blocks, event, 10);
         }
         assert_eq!(blocks, [(0, 12, 2, 3), (50, 90, 3, 1), (92, 190, 4, 1)]);
     }

@@ -42,6 +42,7 @@ pub const NVTX: TableShape = TableShape {
         "int64Value",
         "uint32Value",
         "int32Value",
+        "category",
     ],
 };
 
@@ -134,6 +135,56 @@ pub const THREADS: TableShape = TableShape {
     content: "thread name",
     advice: "export it again",
     required: &["nameId", "globalTid"],
+    optional: &[],
+};
+
+/// Threads put on a core and taken off it.
+pub const SCHEDULING: TableShape = TableShape {
+    name: "SCHED_EVENTS",
+    content: "scheduling of threads",
+    advice: "profile with jetwatch profile --sampling on or nsys --cpuctxsw=process-tree, on a machine whose kernel.perf_event_paranoid allows it",
+    required: &["start", "cpu", "isSchedIn", "globalTid"],
+    optional: &[],
+};
+
+const SAMPLE: &str = "profile with jetwatch profile --sampling on or nsys --sample=process-tree, on a machine whose kernel.perf_event_paranoid allows it";
+
+/// Samples of running threads.
+pub const SAMPLES: TableShape = TableShape {
+    name: "COMPOSITE_EVENTS",
+    content: "sample of call stacks",
+    advice: SAMPLE,
+    required: &["id", "start", "globalTid"],
+    optional: &[],
+};
+
+/// Functions on the stacks of samples.
+pub const SAMPLE_FRAMES: TableShape = TableShape {
+    name: "SAMPLING_CALLCHAINS",
+    content: "call stack",
+    advice: SAMPLE,
+    required: &["id", "symbol", "module", "stackDepth"],
+    optional: &["unresolved", "specialEntry"],
+};
+
+const SAMPLE_GPU: &str =
+    "profile with nsys --gpu-metrics-device=all as root, on a GPU that nsys supports for it";
+
+/// Sampled metrics of GPUs.
+pub const GPU_METRICS: TableShape = TableShape {
+    name: "GPU_METRICS",
+    content: "metric of a GPU",
+    advice: SAMPLE_GPU,
+    required: &["timestamp", "typeId", "metricId", "value"],
+    optional: &[],
+};
+
+/// Names of the metrics of GPUs.
+pub const GPU_METRIC_NAMES: TableShape = TableShape {
+    name: "TARGET_INFO_GPU_METRICS",
+    content: "name of a GPU's metric",
+    advice: SAMPLE_GPU,
+    required: &["typeId", "metricId", "metricName"],
     optional: &[],
 };
 

@@ -162,6 +162,16 @@ impl Table {
         (0..self.columns.len()).filter(is_known).collect()
     }
 
+    /// Makes all cells of a column unknown: what it holds was not measured.
+    pub fn clear_column(&mut self, name: &str) {
+        let at = self.columns.iter().position(|column| column.name == name);
+        for row in &mut self.rows {
+            if let Some(cell) = at.and_then(|at| row.get_mut(at)) {
+                *cell = Cell::None;
+            }
+        }
+    }
+
     /// For a terminal: times and sizes with a fitting unit, numbers to the right. Unknown values are `-`; columns without any
     /// value are left out.
     #[must_use]

@@ -22,15 +22,15 @@ pub(super) fn context(value: Option<i64>) -> u32 {
 }
 
 /// The fields of one row, by their index in [`Export::query`].
-pub(super) struct Fields<'a> {
-    pub(super) export: &'a Export,
-    pub(super) shape: &'static TableShape,
-    pub(super) row: &'a Row<'a>,
+pub(in crate::report) struct Fields<'a> {
+    pub(in crate::report) export: &'a Export,
+    pub(in crate::report) shape: &'static TableShape,
+    pub(in crate::report) row: &'a Row<'a>,
 }
 
 impl Fields<'_> {
     /// A required integer.
-    pub(super) fn required(&self, at: usize) -> Result<i64, ReportError> {
+    pub(in crate::report) fn required(&self, at: usize) -> Result<i64, ReportError> {
         match self.row.get_ref(at) {
             Ok(ValueRef::Integer(value)) => Ok(value),
             Ok(found) => Err(self.wrong_type(at, found, "an integer")),
@@ -39,7 +39,7 @@ impl Fields<'_> {
     }
 
     /// An optional integer.
-    pub(super) fn optional(&self, at: usize) -> Result<Option<i64>, ReportError> {
+    pub(in crate::report) fn optional(&self, at: usize) -> Result<Option<i64>, ReportError> {
         match self.row.get_ref(at) {
             Ok(ValueRef::Integer(value)) => Ok(Some(value)),
             Ok(ValueRef::Null) => Ok(None),
@@ -56,7 +56,7 @@ impl Fields<'_> {
     }
 
     /// A text; empty for NULL.
-    pub(super) fn text(&self, at: usize) -> Result<&[u8], ReportError> {
+    pub(in crate::report) fn text(&self, at: usize) -> Result<&[u8], ReportError> {
         match self.row.get_ref(at) {
             Ok(ValueRef::Text(bytes) | ValueRef::Blob(bytes)) => Ok(bytes),
             Ok(ValueRef::Null) => Ok(&[]),

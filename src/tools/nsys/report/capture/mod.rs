@@ -3,7 +3,7 @@
 //! Rows are small and flat, names are numbers into one list: ten million of them fit where the database's own pages would
 //! not. `read` fills it; the tables next to it only look.
 
-mod fields;
+pub(in crate::report) mod fields;
 mod names;
 mod read;
 mod time_window;
@@ -28,6 +28,8 @@ pub struct Capture {
     pub threads: Vec<Thread>,
     /// Streams that operations ran on.
     pub streams: Vec<Stream>,
+    /// Sources that ranges belong to, by [`Range::source`]; the first one stands for none and has no name.
+    pub sources: Vec<String>,
     /// NVTX ranges in the order of the database.
     pub ranges: Vec<Range>,
     /// Calls of CUDA in the order of the database.
@@ -167,6 +169,8 @@ pub struct Range {
     pub thread: ThreadIndex,
     /// How it was opened and closed.
     pub style: Style,
+    /// Index in [`Capture::sources`]; 0: of none.
+    pub source: u8,
 }
 
 impl Range {

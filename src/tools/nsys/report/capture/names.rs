@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use jetwatch_telemetry::CATEGORY_OF_SOURCE;
 use rusqlite::Connection;
 
 use super::super::ReportError;
@@ -186,6 +187,61 @@ impl RangeNames {
             names.push(number);
         }
         names
+    }
+}
+
+/// NVTX categories: numbers of a program's own choice, and their names. jetwatch names those of sources `source:NAME`.
+#[derive(Debug, Default)]
+pub(super) struct Categories {
+    names: HashMap<(i64, i64, i64), String>,
+    numbers: HashMap<(i64, i64, i64), u8>,
+    last: Option<((i64, i64, i64), u8)>,
+}
+
+impl Categories {
+    /// Keeps the name of a category.
+    pub(super) fn named(&mut self, global: i64, domain: i64, category: i64, name: String) {
+        self.names
+            .insert((global & PROCESS, domain, category), name);
+    }
+
+    /// A number for a category, from 1; 0 beyond the 255th.
+    pub(super) fn number(&mut self, global: i64, domain: i64, category: i64) -> u8 {
+        let key = (global & PROCESS, domain, category);
+        if let Some((last, number)) = self.last
+            && last == key
+        {
+            return number;
+        }
+        let next = u8::try_from(self.numbers.len() + 1);
+        let number = match (self.numbers.get(&key), next) {
+            (Some(number), _) => *number,
+            (None, Ok(next)) => *self.numbers.entry(key).or_insert(next),
+            (None, Err(_)) => 0,
+        };
+        self.last = Some((key, number));
+        number
+    }
+
+    /// Names of sources, the first of which stands for none, and the source of each number.
+    pub(super) fn sources(self) -> (Vec<String>, Vec<u8>) {
+        let mut sources = vec![String::new()];
+        let mut of_category = vec![0; self.numbers.len() + 1];
+        let mut numbers: Vec<_> = self.numbers.into_iter().collect();
+        numbers.sort_by_key(|(_, number)| *number);
+        for (key, number) in numbers {
+            let name = self.names.get(&key).map(String::as_str).unwrap_or_default();
+            let Some(source) = name.strip_prefix(CATEGORY_OF_SOURCE) else {
+                continue;
+            };
+            let known = sources.iter().position(|other| other == source);
+            let index = known.unwrap_or_else(|| {
+                sources.push(source.to_owned());
+                sources.len() - 1
+            });
+            of_category[usize::from(number)] = u8::try_from(index).unwrap_or(0);
+        }
+        (sources, of_category)
     }
 }
 

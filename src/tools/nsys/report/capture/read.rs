@@ -7,7 +7,7 @@ use std::thread;
 use super::super::ReportError;
 use super::super::schema::{CALLS, COPIES, Export, GRAPHS, KERNELS, NVTX, SETS, TableShape, WAITS};
 use super::fields::{Fields, context, kind, small};
-use super::names::{RangeNames, StringTable, Threads, named_threads, process_of};
+use super::names::{Categories, RangeNames, StringTable, Threads, named_threads, process_of};
 use super::{
     Call, Capture, Content, Kind, Launch, Name, Operation, Range, Stream, Style, TimeWindow,
     Transfer, Wait,
@@ -24,6 +24,7 @@ const PUSH_POP: i64 = 59;
 const START_END: i64 = 60;
 const ADDED_PUSH_POP: i64 = 70;
 const ADDED_START_END: i64 = 71;
+const CATEGORY: i64 = 33;
 const THREAD_NAME: i64 = 39;
 const DOMAIN: i64 = 75;
 
@@ -103,8 +104,10 @@ fn assemble(
     (mut ranges, mut calls, operations): (RangesRead, CallsRead, OperationsRead),
 ) -> Result<Capture, ReportError> {
     let resolved = ranges.names.resolve(&ranges.domains, texts, &mut names);
+    let (sources, of_category) = ranges.categories.sources();
     for range in &mut ranges.ranges {
         range.name = resolved[range.name as usize];
+        range.source = of_category[usize::from(range.source)];
     }
     let mut threads = ranges.threads;
     let moved = threads
@@ -130,6 +133,7 @@ fn assemble(
         )?,
         names,
         streams: operations.streams,
+        sources,
         ranges: ranges.ranges,
         calls: calls.calls,
         operations: operations.operations,
@@ -166,6 +170,7 @@ struct RangesRead {
     threads: Threads,
     domains: HashMap<(i64, i64), String>,
     thread_names: HashMap<i64, String>,
+    categories: Categories,
 }
 
 #[derive(Default)]
@@ -236,7 +241,7 @@ impl Source<'_> {
             let style = match kind {
                 PUSH_POP | ADDED_PUSH_POP => Style::PushPop,
                 START_END | ADDED_START_END => Style::StartEnd,
-                DOMAIN | THREAD_NAME => {
+                DOMAIN | THREAD_NAME | CATEGORY => {
                     let text = fields.text(TEXT)?;
                     let text = match fields.optional(5)?.and_then(|id| self.texts.find(id)) {
                         Some(name) if text.is_empty() => self.names[name as usize].clone(),
@@ -246,6 +251,9 @@ impl Source<'_> {
                         read.domains
                             .entry((process_of(global), domain))
                             .or_insert(text);
+                    } else if kind == CATEGORY {
+                        let number = fields.optional(12)?.unwrap_or(0);
+                        read.categories.named(global, domain, number, text);
                     } else {
                         read.thread_names.insert(global, text);
                     }
@@ -282,6 +290,10 @@ impl Source<'_> {
                     .number(global)
                     .ok_or_else(|| too_many_threads(self.export))?,
                 style: if across { Style::CrossThread } else { style },
+                source: match fields.optional(12)? {
+                    None | Some(0) => 0,
+                    Some(category) => read.categories.number(global, domain, category),
+                },
             });
             Ok(())
         })?;

@@ -3,6 +3,8 @@
 mod cuda;
 mod findings;
 mod gpu_time;
+mod kernels;
+mod pace;
 mod projected;
 mod ranges;
 mod waits;
@@ -97,7 +99,13 @@ pub const TABLES: &[Builder] = &[
         description: "jetwatch's stages: time, waiting, what they wait for, and the critical path",
         is_possible: |has| has.ranges,
         needs: &super::schema::NVTX,
-        build: |context| context.critical_path().table(),
+        build: |context| {
+            let mut table = context.critical_path().table();
+            if !context.capture.content.operations() {
+                table.clear_column("GPU Time");
+            }
+            table
+        },
     },
     Builder {
         name: "nvtx_sum",
@@ -128,6 +136,13 @@ pub const TABLES: &[Builder] = &[
         build: ranges::pace,
     },
     Builder {
+        name: "nvtx_source_sum",
+        description: "NVTX ranges by source and name",
+        is_possible: |has| has.ranges,
+        needs: &super::schema::NVTX,
+        build: ranges::by_source,
+    },
+    Builder {
         name: "nvtx_gpu_proj_sum",
         description: "NVTX ranges projected onto the GPU, by name",
         is_possible: |has| has.ranges && has.calls && has.operations(),
@@ -140,6 +155,13 @@ pub const TABLES: &[Builder] = &[
         is_possible: |has| has.ranges && has.calls && has.operations(),
         needs: &super::schema::CALLS,
         build: projected::trace,
+    },
+    Builder {
+        name: "nvtx_gpu_proj_pace",
+        description: "From start to start of each projected range's instances on each thread",
+        is_possible: |has| has.ranges && has.calls && has.operations(),
+        needs: &super::schema::CALLS,
+        build: projected::pace,
     },
     Builder {
         name: "cuda_api_sum",
@@ -161,6 +183,27 @@ pub const TABLES: &[Builder] = &[
         is_possible: |has| has.kernels,
         needs: &super::schema::KERNELS,
         build: cuda::kernel_grid_sum,
+    },
+    Builder {
+        name: "cuda_gpu_kern_hist",
+        description: "Histogram of the times of each kernel",
+        is_possible: |has| has.kernels,
+        needs: &super::schema::KERNELS,
+        build: kernels::histogram,
+    },
+    Builder {
+        name: "cuda_gpu_kern_pace",
+        description: "From start to start of each kernel's instances",
+        is_possible: |has| has.kernels,
+        needs: &super::schema::KERNELS,
+        build: kernels::pace,
+    },
+    Builder {
+        name: "ncu_command",
+        description: "The command that measures the slowest kernel with Nsight Compute",
+        is_possible: |has| has.kernels,
+        needs: &super::schema::KERNELS,
+        build: kernels::ncu_command,
     },
     Builder {
         name: "cuda_gpu_mem_time_sum",

@@ -9,6 +9,7 @@ use super::super::gpu_projection::NO_RANGE;
 use super::super::summary_stats::stats_by_key;
 use super::super::table::{Cell, Table, ns, unitless};
 use super::AnalysisContext;
+use super::pace::{self, Instance};
 
 pub(super) fn sum(context: &AnalysisContext<'_>) -> Table {
     /// What is added up next to the projected times.
@@ -141,5 +142,30 @@ pub(super) fn trace(context: &AnalysisContext<'_>) -> Table {
             stack.into(),
         ]
     }));
+    table
+}
+
+/// From each projected start to the next of the same range on the same thread.
+pub(super) fn pace(context: &AnalysisContext<'_>) -> Table {
+    let capture = context.capture;
+    let projections = context.projections();
+    let mut table = Table::new(
+        "nvtx_gpu_proj_pace",
+        "From start to start of NVTX ranges projected onto the GPU",
+        &pace::columns(&["Range", "Thread"]),
+    );
+    let paces = pace::paces(projections.len(), |at| {
+        let projected = &projections[at];
+        let range = &capture.ranges[projected.range as usize];
+        Instance {
+            key: (range.name, range.thread),
+            start: projected.start,
+            end: projected.end,
+        }
+    });
+    pace::push_rows(&mut table, &paces, context.rows, |(name, thread)| {
+        let title = capture.threads[usize::from(*thread)].title();
+        [capture.name(*name).into(), title.into()]
+    });
     table
 }

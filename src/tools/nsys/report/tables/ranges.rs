@@ -1,11 +1,9 @@
 //! NVTX ranges on the CPU: sums by name, and the intervals between them.
 
-use std::cmp::Reverse;
-use std::collections::HashMap;
-
-use super::super::capture::{Name, Style};
-use super::super::summary_stats::{SummaryStats, stats_by_key};
+use super::super::capture::Style;
+use super::super::summary_stats::stats_by_key;
 use super::super::table::{Column, Table, ns, percent, unitless};
+use super::pace::{self, Instance};
 use super::{AnalysisContext, by_total, summary_cells};
 
 const COLUMNS: [Column; 8] = [
@@ -82,58 +80,45 @@ fn by_style(
     table
 }
 
-/// From each start to the next of the same range on the same thread, and from each end to the next start.
+/// From each start to the next of the same range on the same thread, and the time between them in which none was open.
 pub(super) fn pace(context: &AnalysisContext<'_>) -> Table {
     let capture = context.capture;
-    let mut order: Vec<u32> = (0..capture.ranges.len() as u32).collect();
-    let key = |at: &u32| {
-        let range = &capture.ranges[*at as usize];
-        (range.name, range.thread, range.start)
-    };
-    order.sort_by_key(key);
-    let pairs = order.windows(2).filter_map(|pair| {
-        let [before, after] = [pair[0], pair[1]].map(|at| &capture.ranges[at as usize]);
-        ((before.name, before.thread) == (after.name, after.thread)).then_some((before, after))
-    });
-    let steps = stats_by_key(
-        pairs
-            .clone()
-            .map(|(before, after)| ((after.name, after.thread), after.start - before.start)),
+    let mut table = Table::new(
+        "nvtx_pace",
+        "From start to start of NVTX ranges",
+        &pace::columns(&["Range", "Thread"]),
     );
-    let gaps: HashMap<(Name, u16), SummaryStats> = stats_by_key(
-        pairs.map(|(before, after)| ((after.name, after.thread), after.start - before.end)),
-    )
-    .into_iter()
-    .collect();
-    let columns = [
-        unitless("Range"),
-        unitless("Thread"),
-        unitless("Instances"),
-        ns("Pace Avg"),
-        ns("Pace Med"),
-        ns("Pace Min"),
-        ns("Pace Max"),
-        ns("Pace StdDev"),
-        ns("Gap Avg"),
-        ns("Gap Max"),
-    ];
-    let mut table = Table::new("nvtx_pace", "From start to start of NVTX ranges", &columns);
-    let mut steps = steps;
-    steps.sort_by_key(|(key, spread)| (Reverse(spread.count), key.0, key.1));
-    table.rows.extend(steps.iter().map(|(key, pace)| {
-        let gap = &gaps[key];
-        vec![
-            capture.name(key.0).into(),
-            capture.threads[usize::from(key.1)].title().into(),
-            (pace.count + 1).into(),
-            pace.mean.into(),
-            pace.median.into(),
-            pace.min.into(),
-            pace.max.into(),
-            pace.deviation.into(),
-            gap.mean.into(),
-            gap.max.into(),
-        ]
-    }));
+    let paces = pace::paces(capture.ranges.len(), |at| {
+        let range = &capture.ranges[at];
+        Instance {
+            key: (range.name, range.thread),
+            start: range.start,
+            end: range.end,
+        }
+    });
+    pace::push_rows(&mut table, &paces, usize::MAX, |(name, thread)| {
+        let title = capture.threads[usize::from(*thread)].title();
+        [capture.name(*name).into(), title.into()]
+    });
+    table
+}
+
+/// Ranges that belong to one source, by source and name.
+pub(super) fn by_source(context: &AnalysisContext<'_>) -> Table {
+    let capture = context.capture;
+    let of_sources = capture.ranges.iter().filter(|range| range.source != 0);
+    let (found, all) = by_total(stats_by_key(
+        of_sources.map(|range| ((range.source, range.name), range.duration())),
+    ));
+    let columns = [&[unitless("Source")], &COLUMNS[..], &[unitless("Range")]].concat();
+    let mut table = Table::new("nvtx_source_sum", "NVTX ranges by source", &columns);
+    table
+        .rows
+        .extend(found.iter().map(|((source, name), spread)| {
+            let mut row = vec![capture.sources[usize::from(*source)].as_str().into()];
+            row.extend(summary_cells(spread, all));
+            row.push(capture.name(*name).into());
+            row
+        }));
     table
 }

@@ -1,0 +1,42 @@
+//! Names of GStreamer's streaming threads: the source and what the thread does, such as `front-door:video_decode`.
+//!
+//! A thread starts with the element that owns it; GStreamer reports that on the thread itself. Once an image passes the decoder
+//! or the scaler on it, it is named after that stage.
+
+use std::cell::Cell;
+
+use gstreamer as gst;
+use gstreamer::prelude::*;
+
+use jetwatch_telemetry::{self as telemetry, Stage};
+
+thread_local! {
+    /// Whether the thread is named after a stage.
+    static HAS_STAGE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Names every streaming thread of the pipeline of `bus` when it starts. A bus takes one such handler.
+pub(super) fn attach(bus: &gst::Bus, source: &str) {
+    let source = source.to_owned();
+    bus.set_sync_handler(move |_, message| {
+        if let gst::MessageView::StreamStatus(status) = message.view()
+            && status.type_() == gst::StreamStatusType::Enter
+        {
+            HAS_STAGE.set(false);
+            let owner = status.owner();
+            let element = owner.factory().map_or_else(
+                || owner.name().to_string(),
+                |factory| factory.name().to_string(),
+            );
+            telemetry::rename_thread(&format!("{source}:{element}"));
+        }
+        gst::BusSyncReply::Pass
+    });
+}
+
+/// Names the calling thread after the first stage that it runs.
+pub(super) fn name_by_stage(source: &str, stage: Stage) {
+    if !HAS_STAGE.replace(true) {
+        telemetry::rename_thread(&format!("{source}:{}", stage.name()));
+    }
+}

@@ -1,0 +1,210 @@
+//! `layers.json` of `jetwatch bench --only layers`: the time of each layer of a network.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::ReportError;
+use super::summary::{RangeSummary, ReportSummary, Workload};
+use super::table::{Table, ns, percent, unitless};
+
+/// Milliseconds to ns.
+const MS: f64 = 1e6;
+
+/// Measured layers.
+#[derive(Debug, Deserialize)]
+pub(super) struct Layers {
+    layers: Vec<Layer>,
+    #[serde(default)]
+    meta: Meta,
+}
+
+#[derive(Debug, Deserialize)]
+struct Layer {
+    layer: String,
+    #[serde(default, rename = "type")]
+    kind: String,
+    #[serde(default)]
+    precision: String,
+    #[serde(default)]
+    device: String,
+    runs: u64,
+    mean_ms: f64,
+    share: f64,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Meta {
+    config_hash: Option<String>,
+    versions: Versions,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Versions {
+    detector: Option<String>,
+}
+
+impl Layers {
+    /// Parses a file; `None` if it holds something else than layers.
+    ///
+    /// # Errors
+    /// It has layers, but one of them lacks a key, or a value has another type.
+    pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<Option<Self>, ReportError> {
+        /// Only whether the key is there.
+        #[derive(Deserialize)]
+        struct Kind {
+            layers: Option<Vec<serde::de::IgnoredAny>>,
+        }
+        // Whatever is wrong with other files, their own reader says it better.
+        if !serde_json::from_slice::<Kind>(bytes).is_ok_and(|kind| kind.layers.is_some()) {
+            return Ok(None);
+        }
+        serde_json::from_slice(bytes)
+            .map(Some)
+            .map_err(|error| ReportError::Benchmark {
+                path: path.to_owned(),
+                reason: format!("its layers have another form: {error}"),
+            })
+    }
+
+    /// What the layers ran on.
+    pub(super) fn version(&self) -> String {
+        match &self.meta.versions.detector {
+            Some(detector) => format!("layers.json, {detector}"),
+            None => "layers.json".to_owned(),
+        }
+    }
+
+    /// All layers, the slowest first; then their sums by type, precision and device.
+    pub(super) fn tables(&self) -> Vec<Table> {
+        let columns = [
+            percent("Time"),
+            ns("Avg"),
+            unitless("Precision"),
+            unitless("Device"),
+            unitless("Type"),
+            unitless("Layer"),
+        ];
+        let mut table = Table::new("layers", "Layers of the network, for one frame", &columns);
+        let mut layers: Vec<&Layer> = self.layers.iter().collect();
+        layers.sort_by(|a, b| b.mean_ms.total_cmp(&a.mean_ms));
+        table.rows.extend(layers.iter().map(|layer| {
+            vec![
+                (layer.share * 100.0).into(),
+                (layer.mean_ms * MS).into(),
+                layer.precision.as_str().into(),
+                layer.device.as_str().into(),
+                layer.kind.as_str().into(),
+                layer.layer.as_str().into(),
+            ]
+        }));
+        vec![table, self.sums()]
+    }
+
+    fn sums(&self) -> Table {
+        let mut sums: BTreeMap<(&str, &str, &str), (f64, f64, u64)> = BTreeMap::new();
+        for layer in &self.layers {
+            let key = (&*layer.kind, &*layer.precision, &*layer.device);
+            let sum = sums.entry(key).or_default();
+            sum.0 += layer.share * 100.0;
+            sum.1 += layer.mean_ms * MS;
+            sum.2 += 1;
+        }
+        let mut sums: Vec<_> = sums.into_iter().collect();
+        sums.sort_by(|a, b| b.1.1.total_cmp(&a.1.1));
+        let columns = [
+            percent("Time"),
+            ns("Total Time"),
+            unitless("Layers"),
+            unitless("Precision"),
+            unitless("Device"),
+            unitless("Type"),
+        ];
+        let title = "Layers by type, precision and device";
+        let mut table = Table::new("layer_types", title, &columns);
+        let rows = sums.into_iter();
+        table.rows.extend(
+            rows.map(|((kind, precision, device), (share, total, count))| {
+                vec![
+                    share.into(),
+                    total.into(),
+                    count.into(),
+                    precision.into(),
+                    device.into(),
+                    kind.into(),
+                ]
+            }),
+        );
+        table
+    }
+
+    /// Summary for comparisons: a layer is a range.
+    pub(super) fn summary(self, title: &str) -> ReportSummary {
+        let version = self.version();
+        let ranges = self.layers.into_iter().map(|layer| {
+            let mean = layer.mean_ms * MS;
+            let is_on_cpu = layer.device == "CPU";
+            RangeSummary {
+                name: layer.layer,
+                count: layer.runs,
+                cpu_ns: mean,
+                cpu_total_ns: mean * layer.runs as f64,
+                median_ns: mean,
+                max_ns: mean,
+                gpu_ns: (!is_on_cpu).then_some(mean),
+                ..RangeSummary::default()
+            }
+        });
+        ReportSummary {
+            title: title.to_owned(),
+            version,
+            ranges: ranges.collect(),
+            workload: Workload {
+                config: self.meta.config_hash,
+                ..Workload::default()
+            },
+            ..ReportSummary::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layers_are_sorted_and_summed() {
+        let json = br#"{"runs": 3, "mean_ms": 4.0, "meta": {"versions": {"detector": "onnx, net"}}, "layers": [
+            {"layer": "a", "type": "Conv", "precision": "fp32", "device": "CPU", "runs": 3, "mean_ms": 1.0, "share": 0.25},
+            {"layer": "b", "type": "Conv", "precision": "fp32", "device": "CPU", "runs": 3, "mean_ms": 3.0, "share": 0.75}]}"#;
+        let path = Path::new("layers.json");
+        let layers = Layers::parse(path, json).expect("read").expect("layers");
+        let tables = layers.tables();
+        assert_eq!(
+            tables[0].to_csv(),
+            "Time (%),Avg (ns),Precision,Device,Type,Layer\n75.0,3000000.0,fp32,CPU,Conv,b\n25.0,1000000.0,fp32,CPU,Conv,a\n"
+        );
+        assert!(
+            tables[1]
+                .to_csv()
+                .ends_with("\n100.0,4000000.0,2,fp32,CPU,Conv\n")
+        );
+        assert_eq!(layers.version(), "layers.json, onnx, net");
+        let summary = layers.summary("one");
+        assert_eq!(summary.range("b").map(|range| range.cpu_ns), Some(3e6));
+
+        assert!(
+            Layers::parse(path, b"{\"data\": {}}")
+                .expect("read")
+                .is_none()
+        );
+        let error = Layers::parse(path, b"{\"layers\": [{\"layer\": 3}]}").expect_err("no layer");
+        assert!(
+            error.to_string().contains("its layers have another form"),
+            "{error}"
+        );
+    }
+}

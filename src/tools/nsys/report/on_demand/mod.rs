@@ -1,0 +1,187 @@
+//! Tables below the stages, which are read from the export only when they are requested: scheduling of threads, samples of call
+//! stacks, metrics of GPUs.
+//!
+//! These kinds of events are many, and no other table needs them: rows are summed while they are read and not kept.
+
+mod gpu_metrics;
+mod samples;
+mod scheduling;
+
+use std::cell::OnceCell;
+use std::collections::HashMap;
+
+use super::ReportError;
+use super::capture::fields::Fields;
+use super::capture::{Capture, Thread, TimeWindow};
+use super::schema::{
+    Export, GPU_METRIC_NAMES, GPU_METRICS, SAMPLE_FRAMES, SAMPLES, SCHEDULING, THREADS, TableShape,
+};
+use super::table::Table;
+
+pub(super) use scheduling::Schedule;
+
+/// An export with what several of these tables use.
+pub(super) struct OnDemand<'a> {
+    pub(super) export: &'a Export,
+    pub(super) capture: &'a Capture,
+    /// Events outside of it do not count.
+    pub(super) window: TimeWindow,
+    /// Maximum number of rows of a long table.
+    pub(super) rows: usize,
+    schedule: OnceCell<Schedule>,
+}
+
+/// One table.
+pub(super) struct ExportBuilder {
+    /// Name of the table.
+    pub(super) name: &'static str,
+    /// Description for the help text.
+    pub(super) description: &'static str,
+    /// The tables of the export that it reads.
+    pub(super) needs: &'static [&'static TableShape],
+    /// Reads and sums.
+    pub(super) build: fn(&OnDemand<'_>) -> Result<Table, ReportError>,
+}
+
+/// All of them, in the order in which they are printed after the others.
+pub(super) const EXPORT_TABLES: &[ExportBuilder] = &[
+    ExportBuilder {
+        name: "cpu_cores",
+        description: "CPU cores: time with a traced thread, and idle time",
+        needs: &[&SCHEDULING],
+        build: |data| Ok(scheduling::cores(data.schedule()?)),
+    },
+    ExportBuilder {
+        name: "cpu_threads",
+        description: "Threads: time on a CPU core, and time off it",
+        needs: &[&SCHEDULING],
+        build: |data| Ok(scheduling::threads(data.schedule()?, data.rows)),
+    },
+    ExportBuilder {
+        name: "cpu_functions",
+        description: "Hot functions of call stack samples, by group of threads: self and total time",
+        needs: &[&SAMPLES, &SAMPLE_FRAMES],
+        build: samples::functions,
+    },
+    ExportBuilder {
+        name: "gpu_metric_util_sum",
+        description: "Metrics that a GPU sampled: mean, minimum, maximum",
+        needs: &[&GPU_METRICS, &GPU_METRIC_NAMES],
+        build: gpu_metrics::sum,
+    },
+];
+
+impl ExportBuilder {
+    /// Whether the export has the required tables.
+    pub(super) fn is_possible(&self, export: &Export) -> bool {
+        self.needs.iter().all(|shape| export.has(shape))
+    }
+
+    /// The reason why the table is missing, in one line; `None` if it is possible.
+    pub(super) fn missing(&self, export: &Export) -> Option<String> {
+        let shape = self.needs.iter().find(|shape| !export.has(shape))?;
+        Some(format!(
+            "{}: no {} was traced; {}",
+            self.name, shape.content, shape.advice
+        ))
+    }
+}
+
+impl<'a> OnDemand<'a> {
+    /// Nothing is read yet.
+    pub(super) fn new(
+        export: &'a Export,
+        capture: &'a Capture,
+        window: TimeWindow,
+        rows: usize,
+    ) -> Self {
+        Self {
+            export,
+            capture,
+            window,
+            rows,
+            schedule: OnceCell::new(),
+        }
+    }
+
+    /// Scheduling of threads, read at the first use.
+    pub(super) fn schedule(&self) -> Result<&Schedule, ReportError> {
+        if self.schedule.get().is_none() {
+            let _ = self.schedule.set(Schedule::read(self)?);
+        }
+        Ok(self.schedule.get_or_init(Schedule::default))
+    }
+
+    /// Calls `take` with each row of a table, in the order of `order`: a clause of SQL, or empty for that of the file.
+    fn rows(
+        &self,
+        shape: &'static TableShape,
+        order: &str,
+        mut take: impl FnMut(&Fields<'_>) -> Result<(), ReportError>,
+    ) -> Result<(), ReportError> {
+        self.export.require(shape)?;
+        let broken = |cause| self.export.database_error(cause);
+        let connection = self.export.connect()?;
+        let query = format!("{} {order}", self.export.query(shape));
+        let mut statement = connection.prepare(&query).map_err(broken)?;
+        let mut rows = statement.query([]).map_err(broken)?;
+        while let Some(row) = rows.next().map_err(broken)? {
+            take(&Fields {
+                export: self.export,
+                shape,
+                row,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The text of an id; `unknown` for a missing one.
+    fn texts(&self, ids: &[i64]) -> Result<HashMap<i64, String>, ReportError> {
+        let broken = |cause| self.export.database_error(cause);
+        let connection = self.export.connect()?;
+        let mut statement = connection
+            .prepare("SELECT value FROM StringIds WHERE id = ?1")
+            .map_err(broken)?;
+        let mut texts = HashMap::new();
+        for id in ids {
+            let found: Option<String> = statement.query_row([id], |row| row.get(0)).ok();
+            texts.insert(*id, found.unwrap_or_else(|| "unknown".to_owned()));
+        }
+        Ok(texts)
+    }
+
+    /// Names of threads by nsys's numbers: those of the capture, else those of the operating system.
+    fn thread_titles(&self, globals: &[i64]) -> Result<HashMap<i64, String>, ReportError> {
+        let mut titles = HashMap::new();
+        if self.export.has(&THREADS) {
+            let mut ids = HashMap::new();
+            self.rows(&THREADS, "", |fields| {
+                if let Some(global) = fields.optional(1)? {
+                    ids.insert(global, fields.required(0)?);
+                }
+                Ok(())
+            })?;
+            let wanted: Vec<i64> = globals
+                .iter()
+                .filter_map(|it| ids.get(it).copied())
+                .collect();
+            let texts = self.texts(&wanted)?;
+            for global in globals {
+                if let Some(text) = ids.get(global).and_then(|id| texts.get(id)) {
+                    titles.insert(*global, text.clone());
+                }
+            }
+        }
+        for thread in self.capture.threads.iter().filter(|it| it.name.is_some()) {
+            titles.insert(thread.global, thread.title());
+        }
+        let named = globals.iter().map(|global| {
+            let unnamed = Thread {
+                global: *global,
+                name: titles.remove(global).filter(|name| !name.is_empty()),
+            };
+            (*global, unnamed.title())
+        });
+        Ok(named.collect())
+    }
+}

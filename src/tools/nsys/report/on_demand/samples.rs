@@ -1,0 +1,253 @@
+//! Samples of call stacks as hot functions: nsys interrupts running threads at intervals and keeps their stacks.
+//!
+//! A function's self time has the samples in which it ran itself, its total time those in which it was on the stack. Times are
+//! samples multiplied by the median interval between two samples of one thread.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use super::super::ReportError;
+use super::super::schema::{SAMPLE_FRAMES, SAMPLES};
+use super::super::table::{Table, ns, percent, unitless};
+use super::OnDemand;
+
+/// Stands for all functions of a module that have no symbol.
+const UNRESOLVED: i64 = -1;
+
+/// Samples of one function in one group of threads.
+#[derive(Debug, Default, Clone, Copy)]
+struct Counts {
+    own: u64,
+    total: u64,
+}
+
+/// Group, symbol and module.
+type Key = (u32, i64, i64);
+
+/// The frames of one sample.
+#[derive(Debug, Default)]
+struct Stack {
+    sample: i64,
+    group: Option<u32>,
+    frames: Vec<(i64, i64)>,
+}
+
+impl Stack {
+    /// Counts each function once, however often it is on the stack.
+    fn count(&mut self, counts: &mut HashMap<Key, Counts>) {
+        self.frames.sort_unstable();
+        self.frames.dedup();
+        if let Some(group) = self.group {
+            for (symbol, module) in &self.frames {
+                counts.entry((group, *symbol, *module)).or_default().total += 1;
+            }
+        }
+        self.frames.clear();
+    }
+}
+
+pub(super) fn functions(data: &OnDemand<'_>) -> Result<Table, ReportError> {
+    let samples = Samples::read(data)?;
+    let mut counts: HashMap<Key, Counts> = HashMap::new();
+    let mut stack = Stack {
+        sample: i64::MIN,
+        ..Stack::default()
+    };
+    data.rows(&SAMPLE_FRAMES, "", |fields| {
+        let sample = fields.required(0)?;
+        if sample != stack.sample {
+            stack.count(&mut counts);
+            stack.sample = sample;
+            stack.group = samples.group_of(sample);
+        }
+        let Some(group) = stack.group else {
+            return Ok(());
+        };
+        let (symbol, module) = (fields.required(1)?, fields.required(2)?);
+        let depth = fields.required(3)?;
+        let is_unresolved = fields.optional(4)?.unwrap_or(0) != 0;
+        let is_special = fields.optional(5)?.unwrap_or(0) != 0;
+        let symbol = if is_unresolved { UNRESOLVED } else { symbol };
+        if depth == 0 {
+            counts.entry((group, symbol, module)).or_default().own += 1;
+        }
+        // Entries such as `[Max depth]` are no functions.
+        if depth == 0 || !is_special {
+            stack.frames.push((symbol, module));
+        }
+        Ok(())
+    })?;
+    stack.count(&mut counts);
+    table(data, &samples, counts)
+}
+
+fn table(
+    data: &OnDemand<'_>,
+    samples: &Samples,
+    counts: HashMap<Key, Counts>,
+) -> Result<Table, ReportError> {
+    let mut found: Vec<(Key, Counts)> = counts.into_iter().collect();
+    found.sort_by_key(|(key, counts)| (Reverse((counts.own, counts.total)), *key));
+    let more = found.len().saturating_sub(data.rows);
+    found.truncate(data.rows);
+    let ids: Vec<i64> = found
+        .iter()
+        .flat_map(|((_, symbol, module), _)| [*symbol, *module])
+        .collect();
+    let texts = data.texts(&ids)?;
+    let columns = [
+        unitless("Threads"),
+        percent("Self"),
+        ns("Self Time"),
+        percent("Total"),
+        ns("Total Time"),
+        unitless("Samples"),
+        unitless("Function"),
+        unitless("Module"),
+    ];
+    let mut table = Table::new(
+        "cpu_functions",
+        "Hot functions, as shares of the samples of their threads",
+        &columns,
+    );
+    table.more = more;
+    table
+        .rows
+        .extend(found.iter().map(|((group, symbol, module), counts)| {
+            let all = samples.in_group[*group as usize].max(1);
+            let share = |count: u64| count as f64 * 100.0 / all as f64;
+            let time = |count: u64| count as f64 * samples.interval;
+            let function = match *symbol {
+                UNRESOLVED => "[no symbol]",
+                symbol => texts[&symbol].as_str(),
+            };
+            let module = &texts[module];
+            vec![
+                samples.groups[*group as usize].as_str().into(),
+                share(counts.own).into(),
+                time(counts.own).into(),
+                share(counts.total).into(),
+                time(counts.total).into(),
+                counts.own.into(),
+                function.into(),
+                module.rsplit('/').next().unwrap_or(module).into(),
+            ]
+        }));
+    Ok(table)
+}
+
+/// All samples of the window.
+#[derive(Debug, Default)]
+struct Samples {
+    /// Id and group, by id.
+    ids: Vec<(i64, u32)>,
+    /// Names of groups of threads.
+    groups: Vec<String>,
+    /// Number of samples of each group.
+    in_group: Vec<u64>,
+    /// Median interval between two samples of one thread, in ns.
+    interval: f64,
+}
+
+impl Samples {
+    fn read(data: &OnDemand<'_>) -> Result<Self, ReportError> {
+        let mut by_thread: HashMap<i64, (u32, i64)> = HashMap::new();
+        let mut globals: Vec<i64> = Vec::new();
+        let mut ids: Vec<(i64, u32)> = Vec::new();
+        let mut intervals: Vec<i64> = Vec::new();
+        data.rows(&SAMPLES, "", |fields| {
+            let (id, start) = (fields.required(0)?, fields.required(1)?);
+            let Some(global) = fields.optional(2)? else {
+                return Ok(());
+            };
+            if !data.window.overlaps(start, start) {
+                return Ok(());
+            }
+            let known = by_thread.get(&global).copied();
+            let (thread, last) = known.unwrap_or_else(|| {
+                globals.push(global);
+                (globals.len() as u32 - 1, start)
+            });
+            if start > last {
+                intervals.push(start - last);
+            }
+            by_thread.insert(global, (thread, start));
+            ids.push((id, thread));
+            Ok(())
+        })?;
+        let titles = data.thread_titles(&globals)?;
+        let mut groups: Vec<String> = Vec::new();
+        let of_thread: Vec<u32> = globals
+            .iter()
+            .map(|global| {
+                let name = group_name(&titles[global]);
+                let known = groups.iter().position(|group| *group == name);
+                known.unwrap_or_else(|| {
+                    groups.push(name);
+                    groups.len() - 1
+                }) as u32
+            })
+            .collect();
+        let mut in_group = vec![0; groups.len()];
+        for (_, thread) in &mut ids {
+            *thread = of_thread[*thread as usize];
+            in_group[*thread as usize] += 1;
+        }
+        ids.sort_unstable();
+        let middle = intervals.len() / 2;
+        let interval = match intervals.is_empty() {
+            true => 0,
+            false => *intervals.select_nth_unstable(middle).1,
+        };
+        Ok(Self {
+            ids,
+            groups,
+            in_group,
+            interval: interval as f64,
+        })
+    }
+
+    fn group_of(&self, sample: i64) -> Option<u32> {
+        let place = self.ids.binary_search_by_key(&sample, |(id, _)| *id).ok()?;
+        Some(self.ids[place].1)
+    }
+}
+
+/// Threads whose names differ in numbers are one group: `detect-0` and `detect-1` are `detect-*`.
+fn group_name(title: &str) -> String {
+    let mut name = String::with_capacity(title.len());
+    for letter in title.chars() {
+        if !letter.is_ascii_digit() {
+            name.push(letter);
+        } else if !name.ends_with('*') {
+            name.push('*');
+        }
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_are_grouped_by_names_without_numbers() {
+        assert_eq!(group_name("detect-10"), "detect-*");
+        assert_eq!(group_name("multiqueue0:src"), "multiqueue*:src");
+        assert_eq!(group_name("thread 4321"), "thread *");
+        assert_eq!(group_name("track"), "track");
+    }
+
+    #[test]
+    fn recursion_counts_once() {
+        let mut counts = HashMap::new();
+        let mut stack = Stack {
+            sample: 1,
+            group: Some(0),
+            frames: vec![(7, 1), (8, 1), (7, 1)],
+        };
+        stack.count(&mut counts);
+        assert_eq!(counts[&(0, 7, 1)].total, 1);
+        assert!(stack.frames.is_empty());
+    }
+}

@@ -1,0 +1,346 @@
+//! Scheduling of threads: which ran on which core, when, and how long cores were idle.
+//!
+//! nsys records when a thread is put on a core and taken off it, of the profiled processes or, as root, of all. A core counts as
+//! idle while no recorded thread is on it.
+
+use std::collections::HashMap;
+
+use super::super::ReportError;
+use super::super::capture::TimeWindow;
+use super::super::plot::push_block;
+use super::super::schema::SCHEDULING;
+use super::super::table::{Table, ns, percent, unitless};
+use super::OnDemand;
+
+/// A row of the timeline shows at most about twice as many blocks.
+const RESOLUTION: i64 = 3_000;
+
+/// Bits of a thread's number that hold the thread id; zero is the idle task of the kernel.
+const THREAD_ID: i64 = 0x00ff_ffff;
+
+/// Sums over the window.
+#[derive(Debug, Default)]
+pub(in crate::report) struct Schedule {
+    /// From the first event to the last, in ns.
+    span: (i64, i64),
+    /// By core number.
+    cores: Vec<Core>,
+    /// In the order of their first event.
+    threads: Vec<Scheduled>,
+    /// Names of the threads.
+    titles: Vec<String>,
+}
+
+#[derive(Debug, Default, Clone)]
+struct Core {
+    number: i64,
+    busy: i64,
+    /// Times that a thread was put on it.
+    switches: u64,
+    /// Time of each thread, by index.
+    by_thread: HashMap<u32, i64>,
+    /// Begin, end, thread and number of events, short ones merged.
+    blocks: Vec<(i64, i64, u32, u32)>,
+}
+
+#[derive(Debug, Clone)]
+struct Scheduled {
+    global: i64,
+    first: i64,
+    last: i64,
+    running: i64,
+    runs: u64,
+    longest_off: i64,
+    /// Begin and core of the current run.
+    open: Option<(i64, usize)>,
+    last_core: Option<usize>,
+    moves: u64,
+}
+
+/// A core as a row of the timeline.
+#[derive(Debug)]
+pub(in crate::report) struct CoreRow {
+    /// Its number.
+    pub(in crate::report) number: i64,
+    /// Begin and end in ns of the capture, index of the name, number of events.
+    pub(in crate::report) blocks: Vec<(i64, i64, u32, u32)>,
+}
+
+impl Schedule {
+    /// Reads all events. Those of a thread must be in order of time, as nsys writes them; otherwise they are sorted first.
+    pub(super) fn read(data: &OnDemand<'_>) -> Result<Self, ReportError> {
+        let mut schedule = match Self::read_in(data, "")? {
+            Some(schedule) => schedule,
+            None => Self::read_in(data, "ORDER BY start, isSchedIn")?.unwrap_or_default(),
+        };
+        let globals: Vec<i64> = schedule.threads.iter().map(|it| it.global).collect();
+        let mut titles = data.thread_titles(&globals)?;
+        schedule.titles = globals
+            .iter()
+            .map(|global| titles.remove(global).unwrap_or_default())
+            .collect();
+        schedule.cores.sort_by_key(|core| core.number);
+        Ok(schedule)
+    }
+
+    /// `None` if the rows are not in order of time.
+    fn read_in(data: &OnDemand<'_>, order: &str) -> Result<Option<Self>, ReportError> {
+        let span = data.capture.span().unwrap_or_default();
+        let least = ((span.1 - span.0) / RESOLUTION).max(1);
+        let mut reader = Reader {
+            window: data.window,
+            least,
+            ..Reader::default()
+        };
+        let mut is_ordered = true;
+        data.rows(&SCHEDULING, order, |fields| {
+            let (at, core) = (fields.required(0)?, fields.required(1)?);
+            let begins = fields.required(2)? != 0;
+            let Some(global) = fields.optional(3)? else {
+                return Ok(());
+            };
+            if global & THREAD_ID != 0 && is_ordered {
+                is_ordered = reader.event(at, core, begins, global);
+            }
+            Ok(())
+        })?;
+        Ok(is_ordered.then(|| reader.finish()))
+    }
+
+    /// The cores as rows of a timeline, and the names that their blocks point to.
+    pub(in crate::report) fn core_rows(&self) -> (Vec<CoreRow>, &[String]) {
+        let rows = self.cores.iter().map(|core| CoreRow {
+            number: core.number,
+            blocks: core.blocks.clone(),
+        });
+        (rows.collect(), &self.titles)
+    }
+}
+
+/// State while rows are read.
+#[derive(Default)]
+struct Reader {
+    window: TimeWindow,
+    least: i64,
+    span: Option<(i64, i64)>,
+    places: HashMap<i64, u32>,
+    threads: Vec<Scheduled>,
+    core_places: HashMap<i64, usize>,
+    cores: Vec<Core>,
+}
+
+impl Reader {
+    /// Takes one event; `false` if it is earlier than the one before of its thread.
+    fn event(&mut self, at: i64, core: i64, begins: bool, global: i64) -> bool {
+        let next = self.threads.len() as u32;
+        let place = *self.places.entry(global).or_insert(next);
+        if place == next {
+            self.threads.push(Scheduled {
+                global,
+                first: at,
+                last: at,
+                running: 0,
+                runs: 0,
+                longest_off: 0,
+                open: None,
+                last_core: None,
+                moves: 0,
+            });
+        }
+        let last = self.threads[place as usize].last;
+        if at < last {
+            return false;
+        }
+        self.span = Some(match self.span {
+            Some((first, last)) => (first.min(at), last.max(at)),
+            None => (at, at),
+        });
+        let cores = &mut self.cores;
+        let core = *self.core_places.entry(core).or_insert_with(|| {
+            cores.push(Core {
+                number: core,
+                ..Core::default()
+            });
+            cores.len() - 1
+        });
+        if begins {
+            let thread = &mut self.threads[place as usize];
+            if thread.open.is_none() && thread.runs > 0 {
+                thread.longest_off = thread.longest_off.max(at - last);
+            }
+            if thread.last_core.replace(core).is_some_and(|it| it != core) {
+                thread.moves += 1;
+            }
+            thread.open = Some((at, core));
+        } else if let Some((start, core)) = self.threads[place as usize].open.take() {
+            self.run(place, core, start, at);
+        }
+        self.threads[place as usize].last = at;
+        true
+    }
+
+    /// Adds a run of a thread on a core.
+    fn run(&mut self, place: u32, core: usize, start: i64, end: i64) {
+        let (start, end) = (start.max(self.window.from), end.min(self.window.until));
+        if end <= start {
+            return;
+        }
+        let thread = &mut self.threads[place as usize];
+        thread.running += end - start;
+        thread.runs += 1;
+        let core = &mut self.cores[core];
+        core.busy += end - start;
+        core.switches += 1;
+        *core.by_thread.entry(place).or_default() += end - start;
+        push_block(&mut core.blocks, (start, end, place), self.least);
+    }
+
+    /// Threads that are still on a core ran until the last event.
+    fn finish(mut self) -> Schedule {
+        let (first, last) = self.span.unwrap_or_default();
+        for place in 0..self.threads.len() as u32 {
+            if let Some((start, core)) = self.threads[place as usize].open.take() {
+                self.run(place, core, start, last);
+                self.threads[place as usize].last = last;
+            }
+        }
+        Schedule {
+            span: (first.max(self.window.from), last.min(self.window.until)),
+            cores: self.cores,
+            threads: self.threads,
+            titles: Vec::new(),
+        }
+    }
+}
+
+/// Busy and idle time of each core.
+pub(super) fn cores(schedule: &Schedule) -> Table {
+    let length = (schedule.span.1 - schedule.span.0).max(1);
+    let columns = [
+        unitless("Core"),
+        percent("Busy"),
+        ns("Busy Time"),
+        ns("Idle Time"),
+        unitless("Switches"),
+        unitless("Most Time"),
+        percent("Its Share"),
+    ];
+    let mut table = Table::new(
+        "cpu_cores",
+        "CPU cores: time with a traced thread",
+        &columns,
+    );
+    table.rows.extend(schedule.cores.iter().map(|core| {
+        let most = core
+            .by_thread
+            .iter()
+            .max_by_key(|(place, time)| (**time, std::cmp::Reverse(**place)));
+        let title = most.map(|(place, _)| schedule.titles[*place as usize].as_str());
+        let share = most.map(|(_, time)| *time as f64 * 100.0 / length as f64);
+        vec![
+            core.number.into(),
+            (core.busy as f64 * 100.0 / length as f64).into(),
+            core.busy.into(),
+            (length - core.busy).max(0).into(),
+            core.switches.into(),
+            title.into(),
+            share.into(),
+        ]
+    }));
+    table
+}
+
+/// Each thread's time on and off the cores, the busiest first.
+pub(super) fn threads(schedule: &Schedule, max: usize) -> Table {
+    let length = (schedule.span.1 - schedule.span.0).max(1);
+    let columns = [
+        unitless("Thread"),
+        percent("Running"),
+        ns("Running Time"),
+        ns("Off-CPU Time"),
+        ns("Longest Off-CPU"),
+        unitless("Runs"),
+        ns("Run Avg"),
+        unitless("Core Changes"),
+        unitless("TID"),
+    ];
+    let mut table = Table::new(
+        "cpu_threads",
+        "Threads: time on a CPU core and off it",
+        &columns,
+    );
+    let mut order: Vec<usize> = (0..schedule.threads.len()).collect();
+    order.retain(|at| schedule.threads[*at].runs > 0);
+    order.sort_by_key(|at| std::cmp::Reverse(schedule.threads[*at].running));
+    table.more = order.len().saturating_sub(max);
+    table.rows.extend(order.iter().take(max).map(|at| {
+        let thread = &schedule.threads[*at];
+        let alive = thread.last - thread.first;
+        vec![
+            schedule.titles[*at].as_str().into(),
+            (thread.running as f64 * 100.0 / length as f64).into(),
+            thread.running.into(),
+            (alive - thread.running).max(0).into(),
+            thread.longest_off.into(),
+            thread.runs.into(),
+            (thread.running as f64 / thread.runs as f64).into(),
+            thread.moves.into(),
+            (thread.global & THREAD_ID).into(),
+        ]
+    }));
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(events: &[(i64, i64, bool, i64)]) -> Option<Schedule> {
+        let mut reader = Reader {
+            window: TimeWindow::default(),
+            least: 1,
+            ..Reader::default()
+        };
+        let ordered = events
+            .iter()
+            .all(|(at, core, begins, thread)| reader.event(*at, *core, *begins, *thread));
+        ordered.then(|| {
+            let mut schedule = reader.finish();
+            schedule.titles = vec!["a".to_owned(), "b".to_owned()];
+            schedule
+        })
+    }
+
+    #[test]
+    fn cores_are_busy_while_a_thread_is_on_them() {
+        let schedule = read(&[
+            (0, 0, true, 1),
+            (10, 1, true, 2),
+            (40, 0, false, 1),
+            (50, 1, false, 2),
+            (60, 1, true, 1),
+            (80, 1, false, 1),
+            (90, 0, true, 2),
+            (100, 0, false, 2),
+        ])
+        .expect("in order");
+        let found = cores(&schedule).to_csv();
+        assert_eq!(
+            found.lines().skip(1).collect::<Vec<_>>(),
+            ["0,50.0,50,50,2,a,40.0", "1,60.0,60,40,2,b,40.0"]
+        );
+        let found = threads(&schedule, 9).to_csv();
+        assert_eq!(
+            found.lines().skip(1).collect::<Vec<_>>(),
+            ["a,60.0,60,20,20,2,30.0,1,1", "b,50.0,50,40,40,2,25.0,1,2"]
+        );
+    }
+
+    #[test]
+    fn a_thread_that_is_still_on_a_core_runs_until_the_last_event() {
+        let schedule =
+            read(&[(0, 0, true, 1), (50, 1, true, 2), (90, 1, false, 2)]).expect("in order");
+        assert_eq!(schedule.threads[0].running, 90);
+        assert!(read(&[(10, 0, true, 1), (5, 0, false, 1)]).is_none());
+    }
+}

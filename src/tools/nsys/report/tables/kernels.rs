@@ -1,0 +1,220 @@
+//! Kernels beyond their sums: histograms of their times, their pace, and the command that looks into the slowest one.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use super::super::capture::{Kind, Name, Operation};
+use super::super::summary_stats::stats_by_key;
+use super::super::table::{Table, ns, percent, unitless};
+use super::AnalysisContext;
+use super::pace::{self, Instance};
+
+/// Number of bins of a histogram.
+const BINS: usize = 10;
+
+fn kernels<'a>(context: &AnalysisContext<'a>) -> impl Iterator<Item = &'a Operation> + Clone {
+    let operations = context.capture.operations.iter();
+    operations.filter(|done| done.kind == Kind::Kernel)
+}
+
+/// Bins of equal ratio between the shortest and the longest time of each kernel, the kernel with the most time first. Empty bins
+/// are left out.
+pub(super) fn histogram(context: &AnalysisContext<'_>) -> Table {
+    let mut sums = stats_by_key(kernels(context).map(|done| (done.name, done.end - done.start)));
+    sums.sort_by_key(|(_, spread)| Reverse(spread.total));
+    let mut bins: HashMap<Name, (Vec<i64>, [u64; BINS])> = sums
+        .iter()
+        .map(|(name, spread)| (*name, (edges(spread.min, spread.max), [0; BINS])))
+        .collect();
+    for done in kernels(context) {
+        if let Some((edges, counts)) = bins.get_mut(&done.name) {
+            counts[bin(edges, done.end - done.start)] += 1;
+        }
+    }
+    let columns = [
+        unitless("Name"),
+        ns("From"),
+        ns("To"),
+        unitless("Instances"),
+        percent("Share"),
+    ];
+    let mut table = Table::new("cuda_gpu_kern_hist", "Histogram of kernel times", &columns);
+    for (name, spread) in &sums {
+        let (edges, counts) = &bins[name];
+        for (at, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+            table.rows.push(vec![
+                context.capture.name(*name).into(),
+                edges[at].into(),
+                edges[at + 1].into(),
+                (*count).into(),
+                (*count as f64 * 100.0 / spread.count as f64).into(),
+            ]);
+        }
+    }
+    table.truncate(context.rows);
+    table
+}
+
+/// Edges of bins whose limits grow by one factor.
+fn edges(min: i64, max: i64) -> Vec<i64> {
+    let (low, high) = (min.max(1) as f64, max.max(1) as f64);
+    let mut edges: Vec<i64> = (0..=BINS)
+        .map(|at| (low * (high / low).powf(at as f64 / BINS as f64)).round() as i64)
+        .collect();
+    edges[0] = min;
+    edges[BINS] = max;
+    edges
+}
+
+/// The bin of a time: from its lower edge, up to below its upper edge; the last one includes it.
+fn bin(edges: &[i64], time: i64) -> usize {
+    let after = edges.partition_point(|edge| *edge <= time);
+    after.saturating_sub(1).min(BINS - 1)
+}
+
+/// From each start to the next of the same kernel in one process on one GPU.
+pub(super) fn pace(context: &AnalysisContext<'_>) -> Table {
+    let capture = context.capture;
+    let kernels: Vec<&Operation> = kernels(context).collect();
+    let mut table = Table::new(
+        "cuda_gpu_kern_pace",
+        "From start to start of kernels",
+        &pace::columns(&["Name", "PID", "Device ID"]),
+    );
+    let paces = pace::paces(kernels.len(), |at| {
+        let done = kernels[at];
+        let stream = &capture.streams[usize::from(done.stream)];
+        Instance {
+            key: (done.name, stream.process_number(), stream.device),
+            start: done.start,
+            end: done.end,
+        }
+    });
+    pace::push_rows(
+        &mut table,
+        &paces,
+        context.rows,
+        |(name, process, device)| {
+            [
+                capture.name(*name).into(),
+                (*process).into(),
+                (*device).into(),
+            ]
+        },
+    );
+    table
+}
+
+/// The command that measures one launch of the kernel with the most time, in the middle of the run.
+pub(super) fn ncu_command(context: &AnalysisContext<'_>) -> Table {
+    let capture = context.capture;
+    let columns = [
+        percent("Time"),
+        ns("Avg"),
+        unitless("Instances"),
+        unitless("Kernel"),
+        unitless("Command"),
+    ];
+    let mut table = Table::new(
+        "ncu_command",
+        "The slowest kernel in Nsight Compute, with the configuration of this capture as FILE",
+        &columns,
+    );
+    let sums = stats_by_key(kernels(context).map(|done| (done.name, done.end - done.start)));
+    let all: i64 = sums.iter().map(|(_, spread)| spread.total).sum();
+    let Some((name, spread)) = sums.iter().max_by_key(|(_, spread)| spread.total) else {
+        return table;
+    };
+    let base = base_name(capture.name(*name));
+    // Nsight Compute counts the launches of all kernels that the expression matches, such as other instances of a template.
+    let launches = kernels(context).filter(|done| base_name(capture.name(done.name)) == base);
+    let skip = launches.count() / 2;
+    let pattern: String = base
+        .chars()
+        .map(|c| {
+            if c.is_alphanumeric() || c == '_' {
+                c
+            } else {
+                '.'
+            }
+        })
+        .collect();
+    table.rows.push(vec![
+        (spread.total as f64 * 100.0 / (all as f64).max(1.0)).into(),
+        spread.mean.into(),
+        spread.count.into(),
+        base.into(),
+        format!(
+            "ncu --set full --kernel-name 'regex:(^|::){pattern}$' --launch-skip {skip} --launch-count 1 --export kernel \
+             jetwatch run --config FILE"
+        )
+        .into(),
+    ]);
+    table
+}
+
+/// The function of a kernel without return type, namespaces, template arguments and parameters, as Nsight Compute compares it.
+fn base_name(demangled: &str) -> &str {
+    let text = demangled
+        .strip_prefix("void ")
+        .unwrap_or(demangled)
+        .trim_start_matches("(anonymous namespace)::");
+    let (mut depth, mut start) = (0_usize, 0);
+    // Where the template arguments of the name begin.
+    let mut template = None;
+    for (at, c) in text.char_indices() {
+        match c {
+            '<' => {
+                if depth == 0 {
+                    template = template.or(Some(at));
+                }
+                depth += 1;
+            }
+            '>' => depth = depth.saturating_sub(1),
+            '(' if depth == 0 && !text[at..].starts_with("(anonymous namespace)") => {
+                return &text[start..template.unwrap_or(at)];
+            }
+            ':' | ' ' if depth == 0 => {
+                start = at + 1;
+                template = None;
+            }
+            _ => {}
+        }
+    }
+    &text[start..template.unwrap_or(text.len())]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base_names_have_no_namespace_template_and_parameters() {
+        for (demangled, base) in [
+            ("void net<int>(float*)", "net"),
+            ("resize", "resize"),
+            ("void at::native::copy<float, 4>(int, float*)", "copy"),
+            (
+                "sm80_xmma_fprop_implicit_gemm_f16",
+                "sm80_xmma_fprop_implicit_gemm_f16",
+            ),
+            ("void a::B<c::D<int>>::run(int)", "run"),
+            ("void f<a::B<int>::C>(int)", "f"),
+            ("void (anonymous namespace)::fill<float>(float*)", "fill"),
+            ("letterbox(unsigned char const*, Params)", "letterbox"),
+        ] {
+            assert_eq!(base_name(demangled), base, "{demangled}");
+        }
+    }
+
+    #[test]
+    fn bins_cover_all_times() {
+        let edges = edges(100, 100_000);
+        assert_eq!((edges[0], edges[BINS]), (100, 100_000));
+        assert_eq!(bin(&edges, 100), 0);
+        assert_eq!(bin(&edges, 100_000), BINS - 1);
+        assert_eq!(bin(&edges, edges[4]), 4);
+        // One time only.
+        assert_eq!(bin(&super::edges(7, 7), 7), BINS - 1);
+    }
+}

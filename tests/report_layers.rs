@@ -1,0 +1,93 @@
+//! Layers of a network: `jetwatch bench --only layers` with ONNX Runtime, and its file in `jetwatch report`.
+
+use crate::support;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use support::classifier::{keys, network, write_model};
+
+fn run(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_jetwatch"))
+        .current_dir(folder)
+        .args(arguments)
+        .output()
+        .expect("the binary starts")
+}
+
+fn stdout(output: &Output) -> String {
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{error}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Arguments of a benchmark of the layers of the model in `model`.
+const BENCH: [&str; 13] = [
+    "bench",
+    "--source",
+    "synthetic://traffic?width=64&height=64&frames=20&realtime=false",
+    "--model",
+    "model",
+    "--only",
+    "layers",
+    "--frames",
+    "4",
+    "--preload",
+    "2",
+    "--set",
+    "detector.backend=onnx",
+];
+
+#[test]
+fn layers_of_onnx_runtime_are_written_and_reported() {
+    if std::env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty()) {
+        eprintln!("skipped: ORT_DYLIB_PATH is not set");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    write_model(&folder.join("model"), &network(None, 16), &keys(16));
+    let printed = stdout(&run(folder, &BENCH));
+    assert!(printed.contains("mean of 4 runs"), "{printed}");
+    assert!(printed.contains("Device:    CPU 100.0 %"), "{printed}");
+    let written = folder.join("benchmark/layers.json");
+    let document: Value =
+        serde_json::from_slice(&fs::read(&written).expect("it is written")).expect("JSON");
+    let layers = document["layers"].as_array().expect("layers");
+    assert!(!layers.is_empty());
+    for layer in layers {
+        assert_eq!(layer["runs"], 4, "{layer}");
+        assert_eq!(layer["device"], "CPU", "{layer}");
+        assert!(
+            layer["type"].as_str().is_some_and(|kind| !kind.is_empty()),
+            "{layer}"
+        );
+    }
+    // The runtime's own file is removed.
+    let left: Vec<_> = fs::read_dir(folder.join("benchmark"))
+        .expect("a folder")
+        .map(|entry| entry.expect("an entry").file_name())
+        .collect();
+    assert_eq!(left, ["layers.json"]);
+
+    let csv = stdout(&run(
+        folder,
+        &["report", "--format", "csv", "benchmark/layers.json"],
+    ));
+    assert!(
+        csv.contains("layers.json: layers\nTime (%),Avg (ns),Precision,Device,Type,Layer\n"),
+        "{csv}"
+    );
+    assert!(csv.contains("layers.json: layer_types\n"), "{csv}");
+    let page = stdout(&run(
+        folder,
+        &["report", "--html", "page.html", "benchmark/layers.json"],
+    ));
+    assert!(
+        page.contains("Layers of the network, for one frame"),
+        "{page}"
+    );
+    assert!(folder.join("page.html").exists());
+}
