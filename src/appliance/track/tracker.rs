@@ -209,10 +209,9 @@ impl Tracker {
                 observations.observe(&detection.xyxy, track.age_frames, memory.motion.as_ref());
             }
         }
-        let start_score = self.scores.start_score(
-            self.config.min_new_track_score,
-            self.config.new_track_share,
-        );
+        let start_score = self
+            .scores
+            .start_score(self.config.min_new_track_score, self.config.new_track_share);
         for index in 0..self.detections.len() {
             let is_new = self.assigner.pairing().track_of_detection[index].is_none();
             if is_new && self.detections[index].score >= start_score {

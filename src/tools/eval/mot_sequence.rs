@@ -163,7 +163,13 @@ mod tests {
             class: 0,
         };
         let wrong = track(2, 300.0);
-        let tracks = vec![track(1, 0.0), track(1, 6.0), track(2, 101.0), wrong, track(3, 206.0)];
+        let tracks = vec![
+            track(1, 0.0),
+            track(1, 6.0),
+            track(2, 101.0),
+            wrong,
+            track(3, 206.0),
+        ];
         assert_eq!(
             sequence.scored(tracks),
             [track(1, 0.0), wrong, track(3, 206.0)]
