@@ -69,7 +69,7 @@ pub struct TrackArgs {
     #[arg(long, value_name = "COUNT", value_parser = parse_evidence)]
     pub probation_evidence: Option<f32>,
 
-    /// Frames without a detection before a track ends [default: 30]
+    /// Frames without a detection before a track ends [default: iou: 5; others: 30]
     #[arg(long, value_name = "FRAMES")]
     pub max_lost_frames: Option<u32>,
 

@@ -24,8 +24,8 @@ pub struct TrackerConfig {
     /// How many usual detections each frame of the probation stands for, at most. Detections of published tracks tell what is usual; those of lower score count less, so that a new object of low scores waits longer. Where few new objects vanish within the probation, less is needed. 0: the scores do not matter.
     #[key(range = 0.0..=10.0, default = 1.5)]
     pub probation_evidence: f32,
-    /// Frames for which a published track may be missed before it ends.
-    #[key(range = 0..=100_000, unit = "frames", default = 30)]
+    /// Frames for which a published track may be missed before it ends. Default: 5; sort, bytetrack and ocsort: 30.
+    #[key(range = 0..=100_000, unit = "frames", default_with = max_lost_frames)]
     pub max_lost_frames: u32,
     /// Further frames for which a lost track is kept: a new one that begins at its predicted place, by its motion and size, continues it under its id.
     #[key(range = 0..=100_000, unit = "frames", default = 0)]
@@ -134,6 +134,14 @@ fn min_iou(map: &Map<'_>) -> f32 {
     match kind(map) {
         TrackerKind::Iou => 0.2,
         TrackerKind::Sort | TrackerKind::ByteTrack | TrackerKind::OcSort => 0.25,
+    }
+}
+
+/// The last box of an object that moves says little after a fifth of a second.
+fn max_lost_frames(map: &Map<'_>) -> u32 {
+    match kind(map) {
+        TrackerKind::Iou => 5,
+        TrackerKind::Sort | TrackerKind::ByteTrack | TrackerKind::OcSort => 30,
     }
 }
 

@@ -199,7 +199,9 @@ impl Tracker {
             if let Some(motion) = &mut memory.motion {
                 let reupdated = (observations.as_ref())
                     .and_then(|it| it.reupdated(&detection.xyxy, track.age_frames));
-                *motion = reupdated.unwrap_or(*motion);
+                if let Some(reupdated) = reupdated {
+                    *motion = reupdated;
+                }
                 motion.correct(&detection.xyxy);
                 if self.config.kind != TrackerKind::Iou {
                     track.xyxy = motion.xyxy();
