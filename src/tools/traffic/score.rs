@@ -178,3 +178,72 @@ impl Scorer {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant, SystemTime};
+
+    use jetwatch_config::Pacing;
+    use jetwatch_eval::{parse_detections, parse_truth};
+    use jetwatch_types::{Size, SourceId};
+
+    use super::*;
+
+    #[test]
+    fn a_sequence_has_the_detections_and_the_truth_of_the_processed_frames() {
+        let scene = SyntheticScene {
+            seed: 1,
+            objects: 12,
+            width: 640,
+            height: 360,
+            fps: 10,
+            frames: None,
+            shake: 0,
+            pacing: Pacing::Unlimited,
+        };
+        let scorer = Scorer::new(&scene, |label| (label == "person").then_some(3));
+        let mut callback = scorer.frame_callback();
+        let found = Detection {
+            class: 3,
+            score: 0.5,
+            xyxy: [1.0, 2.0, 11.0, 22.0],
+        };
+        // Frame 1 was dropped.
+        for index in [0, 2] {
+            let meta = FrameMeta {
+                source: SourceId(0),
+                seq: index,
+                pts: Some(Duration::from_millis(100 * index)),
+                captured_at: SystemTime::UNIX_EPOCH,
+                received_at: Instant::now(),
+                source_size: Size::new(640, 360),
+            };
+            callback(&meta, Some(&[found]), &[]);
+        }
+        let sequence = scorer.sequence();
+        let rows = parse_detections(&sequence.detections).expect("well formed");
+        let rows: Vec<_> = rows.iter().map(|row| (row.frame, row.detection)).collect();
+        assert_eq!(rows, [(1, found), (3, found)]);
+        let rows = parse_truth(&sequence.truth).expect("well formed");
+        let mut drawn = Scene::new(&scene);
+        for (number, index) in [(1, 0), (3, 2)] {
+            let truth = drawn.truth(index);
+            let counts = |object: &&GroundTruthBox| {
+                let [left, top, right, bottom] = object.xyxy;
+                let is_small = (right - left).min(bottom - top) < MIN_SIDE;
+                object.label == "person" && object.visible >= MIN_VISIBLE && !is_small
+            };
+            let mut ids: Vec<u64> = truth
+                .iter()
+                .filter(counts)
+                .map(|it| u64::from(it.id))
+                .collect();
+            ids.sort_unstable();
+            let of_frame = rows.iter().filter(|row| row.frame == number);
+            assert_eq!(of_frame.map(|row| row.object).collect::<Vec<_>>(), ids);
+            assert!(!ids.is_empty(), "the scene has people");
+        }
+        assert!(scorer.score().is_some(), "the frames are still there");
+        assert!(scorer.score().is_none(), "each frame is scored once");
+    }
+}
