@@ -6,6 +6,7 @@
 //!
 //! ```text
 //! <prefix>/<device>/<source>/counts/<label>   an integer, retained: active tracks of this label
+//! <prefix>/<device>/<source>/groups/<group>   the same for a group of labels, where the configuration has some
 //! <prefix>/<device>/<source>/events           JSON: one step of a track (new, update, end)
 //! <prefix>/<device>/<source>/analytics        JSON: zones, lines, directions, objects at rest
 //! ```
@@ -17,8 +18,9 @@ use mqtt5::types::Message;
 use mqtt5::{ConnectOptions, MqttClient, QoS, SubscribeOptions};
 use serde_json::Value;
 
-const FILTERS: [&str; 3] = [
+const FILTERS: [&str; 4] = [
     "jetwatch/+/+/counts/+",
+    "jetwatch/+/+/groups/+",
     "jetwatch/+/+/events",
     "jetwatch/+/+/analytics",
 ];
@@ -59,7 +61,7 @@ fn print_message(message: &Message) {
     let levels: Vec<&str> = message.topic.split('/').collect();
     match *levels.as_slice() {
         // An empty payload clears the retained value: the source was removed.
-        [_, device, source, "counts", label] => {
+        [_, device, source, "counts" | "groups", label] => {
             let count = String::from_utf8_lossy(&message.payload);
             println!("{device} {source}: {label} = {count}");
         }

@@ -112,7 +112,8 @@ fn defaults_are_the_documented_ones() {
         (Association::Greedy, ClassMatch::Same)
     );
     assert_eq!((tracker.min_iou, tracker.min_new_track_score), (0.2, 0.6));
-    assert_eq!((tracker.probation_frames, tracker.max_lost_frames), (3, 30));
+    assert_eq!(tracker.new_track_share, 0.05);
+    assert_eq!((tracker.probation_frames, tracker.max_lost_frames), (3, 5));
 
     let publish = &config.publish;
     assert_eq!(publish.update_interval, Duration::from_millis(500));
@@ -424,6 +425,7 @@ fn defaults_of_the_tracker_depend_on_its_type() {
         min_iou: 0.4,
         max_lost_frames: 7,
         min_new_track_score: 0.3,
+        new_track_share: 0.0,
         bytetrack: ByteTrackConfig {
             min_score: 0.2,
             tentative_score: 0.4,

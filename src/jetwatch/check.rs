@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 
-use jetwatch_config::{Broker, CameraMotionModel, Config, SourceConfig, SourceUri};
+use jetwatch_config::{Broker, CameraMotionModel, Config, Interval, SourceConfig, SourceUri};
 use jetwatch_detect::{self as detect, DetectorFactory};
 use jetwatch_doctor::CheckReport;
 use jetwatch_pipeline as pipeline;
@@ -44,6 +44,9 @@ pub(super) struct CheckArgs {
 
 /// Timeout of the connection to the broker.
 const BROKER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Frames per second through the network below which tracks with an interval lose objects that move.
+const MIN_DETECTED_FPS: f32 = 5.0;
 
 /// Checks everything, prints one line per result, and fails when one check failed.
 pub(super) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
@@ -82,6 +85,9 @@ pub(super) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
         }
         for source in &config.sources {
             check_source(source, prepared.as_ref(), &context, &mut lines);
+            if let Some(note) = few_detections(source, config.detector.interval) {
+                lines.unknown(&format!("interval {}", source.name), &note);
+            }
         }
         if let Some(prepared) = &prepared {
             check_secondary(&config, prepared, &mut lines);
@@ -223,6 +229,29 @@ fn check_source(
             report.unknown(&plan, &text);
         }
     }
+}
+
+/// A note where so few frames go through the network that tracks of moving objects break. The rate is that of `max_fps` or of a
+/// synthetic source; of others it is not known before they run for a while.
+fn few_detections(source: &SourceConfig, of_detector: Interval) -> Option<String> {
+    let Interval::Frames(interval) = source.interval.unwrap_or(of_detector) else {
+        return None;
+    };
+    let own = match &source.uri {
+        SourceUri::Synthetic(scene) => Some(scene.fps as f32),
+        _ => None,
+    };
+    let rate = [own, source.max_fps]
+        .into_iter()
+        .flatten()
+        .reduce(f32::min)?;
+    let detected = rate / (interval as f32 + 1.0);
+    (interval > 0 && detected < MIN_DETECTED_FPS).then(|| {
+        format!(
+            "with interval {interval} only {detected:.1} of {rate:.0} frames/s go through the network, expected {MIN_DETECTED_FPS:.0} or \
+             more: tracks of moving objects break; lower the interval"
+        )
+    })
 }
 
 fn add_plan(what: &str, plan: &ProcessingPlan, report: &mut CheckReport) {
@@ -378,5 +407,28 @@ fn check_broker(config: &Config, root: &SysRoot, report: &mut CheckReport) {
             Err(error) if error.is_units_alone() => report.unknown("broker", &error.to_string()),
             Err(error) => report.failed("broker", &error.to_string()),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_detections_are_noted_with_an_interval_only() {
+        let note = |source: &str, interval: u32| {
+            let text =
+                format!("sources: [{{name: a, {source}}}]\ndetector: {{backend: scripted}}\n");
+            let config = Config::from_str("f.yaml", &text).expect("a good file");
+            few_detections(&config.sources[0], Interval::Frames(interval))
+        };
+        let scene = "uri: 'synthetic://traffic?fps=15'";
+        let found = note(scene, 3).expect("3.75 frames/s are few");
+        assert!(found.contains("only 3.8 of 15 frames/s"), "{found}");
+        assert_eq!(note(scene, 2), None, "5 are enough");
+        assert_eq!(note("uri: 'synthetic://traffic?fps=4'", 0), None);
+        assert_eq!(note("uri: 'rtsp://camera/1'", 9), None, "unknown");
+        assert!(note("uri: 'rtsp://camera/1', max_fps: 10", 3).is_some());
+        assert!(note("uri: 'rtsp://camera/1', max_fps: 10, interval: 1", 3).is_none());
     }
 }

@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Write, stdout};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use anyhow::{Context, ensure};
 use clap::Args;
 
 use jetwatch_config::{Backend, Broker, Config, Interval, MqttConfig, SourceUri, SyntheticScene};
 use jetwatch_detect::model::ModelSpec;
+use jetwatch_eval::io::write;
 use jetwatch_pipeline::{FrameCallback, Options, Pipeline};
 use jetwatch_publish::Subscriber;
 use jetwatch_telemetry as telemetry;
@@ -42,11 +44,20 @@ pub(super) struct DemoArgs {
     /// Frames without inference after each one with; the tracker predicts the tracks meanwhile.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=30))]
     interval: u32,
+    /// Write the detections of the network and the ground truth of a synthetic source to DIR/det/det.txt and DIR/gt/gt.txt, for
+    /// `jetwatch track`. Needs --model.
+    #[arg(long, value_name = "DIR", requires = "model")]
+    sequence_out: Option<PathBuf>,
 }
 
 /// Runs the pipeline with an embedded broker and a subscriber.
 pub(super) fn run(args: &DemoArgs, started: Instant) -> anyhow::Result<Exit> {
     telemetry::start_logging(log::LevelFilter::Warn);
+    ensure!(
+        args.sequence_out.is_none() || is_synthetic(&args.source),
+        "--sequence-out needs the ground truth of a synthetic source, and --source is {}",
+        jetwatch_config::redact(&args.source)
+    );
     let model = match &args.model {
         Some(model) => Some(model.clone()),
         None if is_synthetic(&args.source) => None,
@@ -122,11 +133,29 @@ pub(super) fn run(args: &DemoArgs, started: Instant) -> anyhow::Result<Exit> {
             counted.join(", ")
         }
     );
-    if let Some(score) = scorer.and_then(|scorer| scorer.score()) {
-        print_score(&score);
+    if let Some(scorer) = scorer {
+        if let Some(folder) = &args.sequence_out {
+            write_sequence(&scorer, folder)?;
+        }
+        if let Some(score) = scorer.score() {
+            print_score(&score);
+        }
     }
     print_next_steps(&config);
     run::finish(outcome, None)
+}
+
+/// Writes the detections and the ground truth of the run in MOTChallenge's layout.
+fn write_sequence(scorer: &Scorer, folder: &Path) -> anyhow::Result<()> {
+    let sequence = scorer.sequence();
+    for (name, text) in [("det", &sequence.detections), ("gt", &sequence.truth)] {
+        let folder = folder.join(name);
+        let path = folder.join(format!("{name}.txt"));
+        std::fs::create_dir_all(&folder)
+            .with_context(|| format!("cannot create {}", folder.display()))?;
+        write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
 }
 
 /// Number of frames for the measurement of each precision.

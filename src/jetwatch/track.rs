@@ -37,6 +37,11 @@ pub struct TrackArgs {
     #[arg(long, value_name = "FILE")]
     pub metrics: Vec<PathBuf>,
 
+    /// Do not count tracks as wrong that lie mostly in an object whose row does not count, such as the hidden ones that `jetwatch
+    /// demo --sequence-out` writes. Without it such rows are left out, as in MOT15
+    #[arg(long, requires = "metrics")]
+    pub ignore_uncounted: bool,
+
     /// Search for better settings by leave-one-out cross-validation: for each sequence, print the settings that are best on all
     /// others, and their result on it. Needs --metrics and at least two sequences
     #[arg(long, value_enum, value_name = "FIGURE", requires = "metrics")]
@@ -59,12 +64,12 @@ pub struct TrackArgs {
     #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u32).range(1..))]
     pub probation_frames: Option<u32>,
 
-    /// Number of average detections that each of these frames stands for: a new track of lower scores is confirmed later; 0: the
-    /// scores do not matter [default: 1.25]
+    /// Number of usual detections that each of these frames stands for, at most: a new track of lower scores is confirmed later;
+    /// 0: the scores do not matter [default: 1.5]
     #[arg(long, value_name = "COUNT", value_parser = parse_evidence)]
     pub probation_evidence: Option<f32>,
 
-    /// Frames without a detection before a track ends [default: 30]
+    /// Frames without a detection before a track ends [default: iou: 5; others: 30]
     #[arg(long, value_name = "FRAMES")]
     pub max_lost_frames: Option<u32>,
 
@@ -76,7 +81,8 @@ pub struct TrackArgs {
     #[arg(long, value_name = "SCORE", value_parser = parse_score, allow_negative_numbers = true)]
     pub min_score: Option<f32>,
 
-    /// Start no track from a detection below this score, on the scale of the file's scores [default: 0.6]
+    /// Start no track from a detection below this score, on the scale of the file's scores [default: 0.6, or less if the scores
+    /// of most tracks are lower]
     #[arg(long, value_name = "SCORE", value_parser = parse_score, allow_negative_numbers = true)]
     pub min_new_track_score: Option<f32>,
 
@@ -173,7 +179,11 @@ pub fn run(args: &TrackArgs) -> Result<()> {
         .enumerate()
         .map(|(index, path)| {
             let truth = args.metrics.get(index).map(PathBuf::as_path);
-            MotSequence::read(path, args.min_score, truth)
+            let sequence = MotSequence::read(path, args.min_score, truth)?;
+            match truth {
+                Some(truth) if args.ignore_uncounted => sequence.with_ignored(truth),
+                _ => Ok(sequence),
+            }
         })
         .collect::<Result<Vec<_>>>()?;
     let mut tracks = Vec::with_capacity(sequences.len());
@@ -183,7 +193,7 @@ pub fn run(args: &TrackArgs) -> Result<()> {
             write(out, &write_tracks(&rows))
                 .with_context(|| format!("cannot write tracks to {}", out.display()))?;
         }
-        tracks.push(rows);
+        tracks.push(sequence.scored(rows));
     }
     if !args.metrics.is_empty() {
         print(format_args!("{}", metrics_table(&sequences, &tracks)));
@@ -275,6 +285,10 @@ fn tracker_config(args: &TrackArgs) -> TrackerConfig {
         min_new_track_score: args
             .min_new_track_score
             .unwrap_or(defaults.min_new_track_score),
+        new_track_share: match args.min_new_track_score {
+            Some(_) => 0.0,
+            None => defaults.new_track_share,
+        },
         bytetrack: ByteTrackConfig {
             min_score: args.min_score.unwrap_or(any),
             tentative_score: args
@@ -379,6 +393,7 @@ mod tests {
             reassociate_frames: 5,
             class_match: ClassMatch::Any,
             min_new_track_score: 0.5,
+            new_track_share: 0.0,
             bytetrack: ByteTrackConfig {
                 min_score: -1.5,
                 tentative_score: 0.4,

@@ -21,11 +21,11 @@ pub struct TrackerConfig {
     /// Frames in which a new object must be matched before it is published; 1: it is published at once.
     #[key(range = 1..=1000, unit = "frames", default = 3)]
     pub probation_frames: u32,
-    /// How many average detections each frame of the probation stands for. Detections of published tracks are the average; those of lower score count less, so that a new object of low scores waits longer. 0: the scores do not matter.
-    #[key(range = 0.0..=10.0, default = 1.25)]
+    /// How many usual detections each frame of the probation stands for, at most. Detections of published tracks tell what is usual; those of lower score count less, so that a new object of low scores waits longer. Where few new objects vanish within the probation, less is needed. 0: the scores do not matter.
+    #[key(range = 0.0..=10.0, default = 1.5)]
     pub probation_evidence: f32,
-    /// Frames for which a published track may be missed before it ends.
-    #[key(range = 0..=100_000, unit = "frames", default = 30)]
+    /// Frames for which a published track may be missed before it ends. Default: 5; sort, bytetrack and ocsort: 30.
+    #[key(range = 0..=100_000, unit = "frames", default_with = max_lost_frames)]
     pub max_lost_frames: u32,
     /// Further frames for which a lost track is kept: a new one that begins at its predicted place, by its motion and size, continues it under its id.
     #[key(range = 0..=100_000, unit = "frames", default = 0)]
@@ -36,6 +36,9 @@ pub struct TrackerConfig {
     /// Detections below this score start no new track. Weaker ones, down to the detector's score_threshold and min_score, continue a track: what keeps an object is less than what starts it.
     #[key(range = 0.0..=1.0, default = 0.6)]
     pub min_new_track_score: f32,
+    /// Lets min_new_track_score adapt to networks of low scores: it is lowered to the score that all but this share of the detections of published tracks reach, once 20 are known. 0: it is fixed. Default: 0.05; where min_new_track_score is given: 0.
+    #[key(range = 0.0..=0.5, default_with = new_track_share)]
+    pub new_track_share: f32,
     /// The secondary network whose embeddings tell objects apart by their appearance (ReID); its layout is embedding. It runs on every detection, before detections and tracks are paired. Default: none.
     #[key(text = "the name of a secondary network")]
     pub appearance: Option<String>,
@@ -71,7 +74,7 @@ pub struct ByteTrackConfig {
     /// bytetrack and ocsort: detections below this score are paired after the others.
     #[key(range = 0.0..=1.0, default = 0.7)]
     pub tentative_score: f32,
-    /// bytetrack and ocsort: minimum IOU of such a detection and a track.
+    /// bytetrack and ocsort: minimum IOU of such a detection and a track; four fifths of it for one that was detected in the previous frame.
     #[key(range = 0.0..=1.0, exclusive_min, default = 0.5)]
     pub tentative_min_iou: f32,
 }
@@ -131,6 +134,22 @@ fn min_iou(map: &Map<'_>) -> f32 {
     match kind(map) {
         TrackerKind::Iou => 0.2,
         TrackerKind::Sort | TrackerKind::ByteTrack | TrackerKind::OcSort => 0.25,
+    }
+}
+
+/// The last box of an object that moves says little after a fifth of a second.
+fn max_lost_frames(map: &Map<'_>) -> u32 {
+    match kind(map) {
+        TrackerKind::Iou => 5,
+        TrackerKind::Sort | TrackerKind::ByteTrack | TrackerKind::OcSort => 30,
+    }
+}
+
+/// A score that is given holds for any network.
+fn new_track_share(map: &Map<'_>) -> f32 {
+    match map.has("min_new_track_score") {
+        true => 0.0,
+        false => 0.05,
     }
 }
 

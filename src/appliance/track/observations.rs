@@ -76,7 +76,14 @@ impl Observations {
         let Some((from, own)) = self.heading else {
             return 0.0;
         };
-        direction(from, middle(xyxy)).map_or(0.0, |new| 0.5 * (own[0] * new[0] + own[1] * new[1]))
+        let to = middle(xyxy);
+        let (x, y) = (to[0] - from[0], to[1] - from[1]);
+        let length = (x * x + y * y).sqrt();
+        // One division for each pair of a track and a detection, of which a crowd has many.
+        match length.is_finite() && length > 0.0 {
+            true => 0.5 * (own[0] * x + own[1] * y) / length,
+            false => 0.0,
+        }
     }
 
     /// The filter as it would be at the track age `age`, before the correction with `xyxy`, had the object gone on a straight
@@ -120,11 +127,9 @@ impl Observations {
     }
 }
 
+/// The center of a box. `f32::midpoint` computes in `f64`, which no box in an image needs.
 fn middle(xyxy: &Xyxy) -> [f32; 2] {
-    [
-        f32::midpoint(xyxy[0], xyxy[2]),
-        f32::midpoint(xyxy[1], xyxy[3]),
-    ]
+    [0.5 * (xyxy[0] + xyxy[2]), 0.5 * (xyxy[1] + xyxy[3])]
 }
 
 /// Unit vector from one point to another; `None` when they coincide.

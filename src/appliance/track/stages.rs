@@ -23,6 +23,10 @@ const TENTATIVE_MIN_IOU: f32 = 0.3;
 /// Share of the minimum overlap that is enough for a lost track of ByteTrack, whose prediction is less exact.
 const LOST_MIN_IOU_SHARE: f32 = 0.8;
 
+/// Share of the minimum overlap that is enough for a weak detection and an active track, which was detected a frame ago: its
+/// prediction is more exact than that of the others.
+const ACTIVE_WEAK_MIN_IOU_SHARE: f32 = 0.8;
+
 /// Association rules of one tracker.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AssociationStages {
@@ -95,7 +99,8 @@ impl AssociationStages {
         match self.kind {
             TrackerKind::Iou | TrackerKind::Sort => self.min_iou,
             TrackerKind::ByteTrack | TrackerKind::OcSort => {
-                (LOST_MIN_IOU_SHARE * self.min_iou).min(self.tentative_min_iou)
+                let weak = ACTIVE_WEAK_MIN_IOU_SHARE * self.tentative_min_iou;
+                (LOST_MIN_IOU_SHARE * self.min_iou).min(weak)
             }
         }
     }
@@ -113,14 +118,15 @@ impl AssociationStages {
             false => WeightKind::Full,
         };
         if is_weak {
+            let (rank, share) = match state {
+                TrackState::Active => (2, ACTIVE_WEAK_MIN_IOU_SHARE),
+                TrackState::Lost | TrackState::Tentative => (4, 1.0),
+                TrackState::Ended => return None,
+            };
             return Some(AssociationStage {
-                rank: match state {
-                    TrackState::Active => 2,
-                    TrackState::Lost | TrackState::Tentative => 4,
-                    TrackState::Ended => return None,
-                },
+                rank,
                 similarity: SimilarityKind::Iou,
-                min_similarity: self.tentative_min_iou,
+                min_similarity: share * self.tentative_min_iou,
                 weight_kind,
             });
         }
@@ -185,10 +191,10 @@ mod tests {
             (Sort, Active, both(0, 0.2)),
             (Sort, Lost, both(1, 0.2)),
             (Sort, Tentative, both(2, 0.3)),
-            (ByteTrack, Active, [Some((0, 0.2)), Some((2, 0.7))]),
+            (ByteTrack, Active, [Some((0, 0.2)), Some((2, 0.8 * 0.7))]),
             (ByteTrack, Lost, [Some((1, 0.8 * 0.2)), Some((4, 0.7))]),
             (ByteTrack, Tentative, [Some((3, 0.3)), Some((4, 0.7))]),
-            (OcSort, Active, [Some((0, 0.2)), Some((2, 0.7))]),
+            (OcSort, Active, [Some((0, 0.2)), Some((2, 0.8 * 0.7))]),
             (OcSort, Lost, [Some((1, 0.2)), Some((4, 0.7))]),
             (OcSort, Tentative, [Some((3, 0.3)), Some((4, 0.7))]),
         ];

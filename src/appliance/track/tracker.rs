@@ -17,7 +17,7 @@ use jetwatch_types::{Classes, Detection, Similarity, Track, TrackId, TrackState}
 
 use super::appearance::Appearance;
 use super::assignment::{Assigner, Candidate};
-use super::evidence::{MeanEvidence, evidence};
+use super::evidence::{ScoreStatistics, evidence};
 use super::iou_index::IouIndex;
 use super::kalman::{KalmanBox, MotionModel, Visibility};
 use super::observations::Observations;
@@ -62,7 +62,7 @@ pub struct Tracker {
     observations: Vec<Observations>,
     next_creation_id: u64,
     next_id: u64,
-    mean_evidence: MeanEvidence,
+    scores: ScoreStatistics,
     candidates: Vec<Candidate>,
     assigner: Assigner,
 }
@@ -106,7 +106,7 @@ impl Tracker {
             observations: Vec::new(),
             next_creation_id: 0,
             next_id: 1,
-            mean_evidence: MeanEvidence::default(),
+            scores: ScoreStatistics::default(),
             candidates: Vec::new(),
             assigner: Assigner::new(config.association),
         }
@@ -186,7 +186,7 @@ impl Tracker {
             if track.state == TrackState::Tentative {
                 memory.evidence += evidence(detection.score);
             } else {
-                self.mean_evidence.observe(detection.score);
+                self.scores.observe(detection.score);
             }
             on_match(track, detection);
             if let Some(Some(embedding)) = self.embeddings.get(index) {
@@ -199,7 +199,9 @@ impl Tracker {
             if let Some(motion) = &mut memory.motion {
                 let reupdated = (observations.as_ref())
                     .and_then(|it| it.reupdated(&detection.xyxy, track.age_frames));
-                *motion = reupdated.unwrap_or(*motion);
+                if let Some(reupdated) = reupdated {
+                    *motion = reupdated;
+                }
                 motion.correct(&detection.xyxy);
                 if self.config.kind != TrackerKind::Iou {
                     track.xyxy = motion.xyxy();
@@ -209,12 +211,22 @@ impl Tracker {
                 observations.observe(&detection.xyxy, track.age_frames, memory.motion.as_ref());
             }
         }
+        let start_score = self
+            .scores
+            .start_score(self.config.min_new_track_score, self.config.new_track_share);
         for index in 0..self.detections.len() {
-            if self.assigner.pairing().track_of_detection[index].is_none() {
+            let is_new = self.assigner.pairing().track_of_detection[index].is_none();
+            if is_new && self.detections[index].score >= start_score {
                 self.start(index);
             }
         }
         self.skipped_frames = 0;
+        for track in &self.tracks {
+            let is_dropped = track.state == TrackState::Ended && track.id == UNCONFIRMED;
+            if is_dropped && track.hits > 1 {
+                self.scores.add_outcome(false);
+            }
+        }
         // A tentative track was never published, so its end is not reported either.
         self.remove_where(|track| track.state == TrackState::Ended && track.id == UNCONFIRMED);
         self.confirm();
@@ -307,12 +319,9 @@ impl Tracker {
         }
     }
 
-    /// Starts a track with the detection at `index`, if its score is sufficient.
+    /// Starts a track with the detection at `index`.
     fn start(&mut self, index: usize) {
         let detection = &self.detections[index];
-        if detection.score < self.config.min_new_track_score {
-            return;
-        }
         let motion = self.model.map(|it| KalmanBox::new(it, &detection.xyxy));
         let mut appearance = Appearance::default();
         if let Some(Some(embedding)) = self.embeddings.get(index) {
@@ -348,18 +357,21 @@ impl Tracker {
     /// Confirms tentative tracks that have passed their probation and assigns their ids.
     ///
     /// A tentative track was matched in every frame with inference, so its age counts: with skipped frames in between, a new
-    /// object is published little later than without. One detection is enough only if its score is at least average.
+    /// object is published little later than without. One detection is enough only if its score is at least the usual one.
     fn confirm(&mut self) {
         let min_frames = self.config.probation_frames;
-        let mean = self.mean_evidence.get();
+        let usual = self.scores.usual_evidence();
         let min_evidence = match min_frames {
             1 => 0.0,
-            _ => min_frames as f32 * self.config.probation_evidence * mean,
+            _ => {
+                let share = self.config.probation_evidence * self.scores.caution();
+                min_frames as f32 * share * usual
+            }
         };
         let mut has_reassociated = false;
         for index in 0..self.tracks.len() {
             let (track, memory) = (&self.tracks[index], &self.memories[index]);
-            let is_sure = self.is_coasting && evidence(track.score) >= mean;
+            let is_sure = self.is_coasting && evidence(track.score) >= usual;
             let has_passed = track.age_frames >= min_frames
                 && (is_sure || track.hits >= min_frames.min(2))
                 && memory.evidence >= min_evidence;
@@ -367,6 +379,7 @@ impl Tracker {
                 continue;
             }
             self.tracks[index].state = TrackState::Active;
+            self.scores.add_outcome(true);
             if let Some(lost) = self.find_lost_match(index) {
                 self.adopt(lost, index);
                 has_reassociated = true;

@@ -23,11 +23,14 @@ pub(super) fn run(args: &InitArgs) -> anyhow::Result<Exit> {
         created.inferred.layout,
         created.inferred.reason
     );
-    println!(
-        "{} classes: {}",
-        created.labels.len(),
-        first_labels(&created.labels)
-    );
+    // A network for embeddings has none.
+    if !created.labels.is_empty() {
+        println!(
+            "{} classes: {}",
+            created.labels.len(),
+            first_labels(&created.labels)
+        );
+    }
     println!(
         "Check the lines marked GUESS in {} before you use it.",
         created.folder.join(FILE_NAME).display()

@@ -263,6 +263,8 @@ fn bench_workers(
 /// The detections on the preloaded frames.
 struct DetectedFrames {
     frames: Vec<(FrameMeta, Vec<Detection>)>,
+    /// Labels of one group are one class for the tracker, as in the pipeline.
+    classes: Arc<Classes>,
 }
 
 impl DetectedFrames {
@@ -281,7 +283,10 @@ impl DetectedFrames {
             detector.detect(one, &mut results)?;
             frames.push((frame.meta, results.pop().unwrap_or_default()));
         }
-        Ok(Self { frames })
+        Ok(Self {
+            frames,
+            classes: Arc::clone(prepared.classes()),
+        })
     }
 
     /// The frames forwards and backwards without end, with new numbers and times.
@@ -306,7 +311,7 @@ impl DetectedFrames {
     }
 
     fn track(&self, config: &Config, budget: &RunLimit, recorder: &Recorder) -> u64 {
-        let mut tracker = Tracker::new(&config.tracker);
+        let mut tracker = Tracker::new(&config.tracker).with_classes(Arc::clone(&self.classes));
         let mut lifecycle = TrackEventGenerator::new(config.publish.update_interval);
         let (mut events, started, mut done) = (Vec::new(), Instant::now(), 0);
         for (meta, detections) in self.repeat_forever() {
@@ -375,7 +380,7 @@ impl DetectedFrames {
 
     /// Track events and visible tracks of the frames, forwards and backwards once.
     fn track_output(&self, config: &Config) -> Vec<(FrameMeta, Vec<TrackEvent>, Vec<Track>)> {
-        let mut tracker = Tracker::new(&config.tracker);
+        let mut tracker = Tracker::new(&config.tracker).with_classes(Arc::clone(&self.classes));
         let mut lifecycle = TrackEventGenerator::new(config.publish.update_interval);
         let once = (2 * self.frames.len()).saturating_sub(2).max(1);
         let to_output = |(meta, detections): (FrameMeta, &[Detection])| {

@@ -60,6 +60,7 @@ mod tests {
             name: name.to_owned(),
             detections: parse_detections(&found).expect("well formed"),
             truth: parse_truth(truth).expect("well formed"),
+            ignored: Vec::new(),
         };
         let sequences = [sequence("found", &found), sequence("missed", &missed)];
         let config = TrackerConfig::new(TrackerKind::Sort);

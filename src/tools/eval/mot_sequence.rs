@@ -5,9 +5,17 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
+use jetwatch_types::{Xyxy, area, intersection_over_union};
+
 use crate::io::read;
-use crate::mot_format::{MotDetection, parse_detections};
-use crate::mot_truth::{TruthRow, parse_truth};
+use crate::mot_format::{MotDetection, TrackRow, parse_detections};
+use crate::mot_truth::{TruthRow, parse_truth, parse_uncounted};
+
+/// A track matches an object at this overlap.
+const MIN_IOU: f32 = 0.5;
+
+/// A track lies mostly in an object with this share of its box.
+const MIN_SHARE: f32 = 0.5;
 
 /// One sequence.
 #[derive(Debug, Clone)]
@@ -18,6 +26,8 @@ pub struct MotSequence {
     pub detections: Vec<MotDetection>,
     /// Ground truth; empty if none was read.
     pub truth: Vec<TruthRow>,
+    /// Objects that need not be found, and whose tracks are not wrong: hidden ones, for example. Sorted by frame.
+    pub ignored: Vec<TruthRow>,
 }
 
 impl MotSequence {
@@ -38,7 +48,32 @@ impl MotSequence {
             name: sequence_name(detections),
             detections: rows,
             truth: truth.map(read_truth).transpose()?.unwrap_or_default(),
+            ignored: Vec::new(),
         })
+    }
+
+    /// Ignores the objects whose rows do not count, instead of leaving them out: their tracks are not counted as wrong.
+    ///
+    /// # Errors
+    /// The file cannot be read or parsed.
+    pub fn with_ignored(mut self, truth: &Path) -> Result<Self> {
+        let text = read_text(truth)?;
+        self.ignored = parse_uncounted(&text).with_context(|| not_mot(truth))?;
+        Ok(self)
+    }
+
+    /// The rows of tracks that are scored: without those that lie mostly in an ignored object and match no other one.
+    #[must_use]
+    pub fn scored(&self, mut tracks: Vec<TrackRow>) -> Vec<TrackRow> {
+        if !self.ignored.is_empty() {
+            tracks.retain(|track| {
+                let mut ignored = of_frame(&self.ignored, track.frame).iter();
+                !ignored.any(|object| share_within(&track.xyxy, &object.xyxy) >= MIN_SHARE)
+                    || (of_frame(&self.truth, track.frame).iter())
+                        .any(|object| intersection_over_union(&track.xyxy, &object.xyxy) >= MIN_IOU)
+            });
+        }
+        tracks
     }
 }
 
@@ -53,11 +88,37 @@ fn sequence_name(path: &Path) -> String {
     stem
 }
 
+/// The rows of one frame.
+fn of_frame(rows: &[TruthRow], frame: u32) -> &[TruthRow] {
+    let first = rows.partition_point(|row| row.frame < frame);
+    let count = rows[first..].partition_point(|row| row.frame == frame);
+    &rows[first..first + count]
+}
+
+/// The share of the first box that lies in the second one.
+fn share_within(inner: &Xyxy, outer: &Xyxy) -> f32 {
+    let both = [
+        inner[0].max(outer[0]),
+        inner[1].max(outer[1]),
+        inner[2].min(outer[2]),
+        inner[3].min(outer[3]),
+    ];
+    match area(inner) > 0.0 {
+        true => area(&both) / area(inner),
+        false => 0.0,
+    }
+}
+
+fn read_text(path: &Path) -> Result<String> {
+    read(path).with_context(|| format!("cannot read the ground truth from {}", path.display()))
+}
+
+fn not_mot(path: &Path) -> String {
+    format!("{} is not in MOTChallenge format", path.display())
+}
+
 fn read_truth(path: &Path) -> Result<Vec<TruthRow>> {
-    let text = read(path)
-        .with_context(|| format!("cannot read the ground truth from {}", path.display()))?;
-    let rows = parse_truth(&text)
-        .with_context(|| format!("{} is not in MOTChallenge format", path.display()))?;
+    let rows = parse_truth(&read_text(path)?).with_context(|| not_mot(path))?;
     ensure!(
         !rows.is_empty(),
         "{} has no object, so tracks cannot be scored; expected a line for each object and frame",
@@ -79,5 +140,39 @@ mod tests {
         );
         assert_eq!(sequence_name(Path::new("det/det.txt")), "det");
         assert_eq!(sequence_name(Path::new("det.txt")), "det");
+    }
+
+    #[test]
+    fn tracks_of_ignored_objects_are_not_scored() {
+        let row = |frame, object, left: f32| TruthRow {
+            frame,
+            object,
+            xyxy: [left, 0.0, left + 10.0, 10.0],
+        };
+        let sequence = MotSequence {
+            name: String::new(),
+            detections: Vec::new(),
+            truth: vec![row(1, 1, 0.0), row(2, 1, 50.0)],
+            ignored: vec![row(1, 2, 3.0), row(2, 2, 100.0), row(3, 2, 200.0)],
+        };
+        let track = |frame, left: f32| TrackRow {
+            frame,
+            id: jetwatch_types::TrackId(1),
+            xyxy: [left, 0.0, left + 10.0, 10.0],
+            score: 0.9,
+            class: 0,
+        };
+        let wrong = track(2, 300.0);
+        let tracks = vec![
+            track(1, 0.0),
+            track(1, 6.0),
+            track(2, 101.0),
+            wrong,
+            track(3, 206.0),
+        ];
+        assert_eq!(
+            sequence.scored(tracks),
+            [track(1, 0.0), wrong, track(3, 206.0)]
+        );
     }
 }

@@ -26,6 +26,18 @@ pub struct TruthRow {
 /// # Errors
 /// The first line that cannot be parsed, or an object that occurs twice in one frame.
 pub fn parse_truth(text: &str) -> Result<Vec<TruthRow>, MotError> {
+    parse(text, |counts| counts > 0.0)
+}
+
+/// The rows that [`parse_truth`] omits, because they do not count.
+///
+/// # Errors
+/// As [`parse_truth`].
+pub fn parse_uncounted(text: &str) -> Result<Vec<TruthRow>, MotError> {
+    parse(text, |counts| counts <= 0.0)
+}
+
+fn parse(text: &str, is_wanted: impl Fn(f64) -> bool) -> Result<Vec<TruthRow>, MotError> {
     let mut rows = Vec::new();
     for line in Line::lines(text) {
         let line = line?;
@@ -35,7 +47,7 @@ pub fn parse_truth(text: &str) -> Result<Vec<TruthRow>, MotError> {
         })?;
         let xyxy = line.xyxy()?;
         let counts = line.number(6, "the seventh field", "0 or above", |value| value >= 0.0)?;
-        if counts > 0.0 {
+        if is_wanted(counts) {
             rows.push((
                 line.line_number(),
                 TruthRow {

@@ -71,7 +71,7 @@ const ULTRALYTICS_CLASSIFIER: Family = Family {
 };
 
 /// Every family, in the order in which guesses are preferred.
-pub const FAMILIES: [Family; 17] = [
+pub const FAMILIES: [Family; 18] = [
     Family {
         layout: "efficient_nms",
         networks: "exports with TensorRT's EfficientNMS",
@@ -192,6 +192,12 @@ pub const FAMILIES: [Family; 17] = [
         needs: "one output [C], behind the network's own Sigmoid: one score for each label of a multi-label classifier",
         ..CLASSIFIER
     },
+    Family {
+        layout: "embedding",
+        networks: "networks that tell objects apart (ReID), trained with ImageNet's mean and deviation",
+        needs: "one output [D]: a vector for each image, without classes",
+        ..CLASSIFIER
+    },
 ];
 
 /// The family with this value of `output.layout`.
@@ -205,6 +211,12 @@ impl Family {
     #[must_use]
     pub fn is_classifier(&self) -> bool {
         matches!(self.layout, "softmax" | "logits" | "sigmoid")
+    }
+
+    /// Whether its networks give a vector instead of scores, and have no labels.
+    #[must_use]
+    pub fn is_embedding(&self) -> bool {
+        self.layout == "embedding"
     }
 
     /// The family with the preprocessing of this network's authors; `task` is from the metadata of the exporter.

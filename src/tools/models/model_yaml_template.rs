@@ -191,7 +191,9 @@ impl ModelYamlTemplate {
             text,
             "# Names, sizes and the hash were read from the file. Lines marked GUESS were not: an ONNX file does not"
         )?;
-        let then = if family.is_classifier() {
+        let then = if family.is_embedding() {
+            "name it in `secondary` and in `tracker.appearance`"
+        } else if family.is_classifier() {
             "name it in `secondary` and check its results"
         } else {
             "see `jetwatch eval` on images with boxes"
@@ -285,7 +287,9 @@ impl ModelYamlTemplate {
             let mark = if is_given { "" } else { "   # GUESS" };
             writeln!(text, "  {key}: {value}{mark}")?;
         }
-        writeln!(text, "score_threshold: {}", family.score_threshold)?;
+        if !family.is_embedding() {
+            writeln!(text, "score_threshold: {}", family.score_threshold)?;
+        }
         if family.needs_suppression {
             writeln!(text, "nms_iou: 0.45")?;
         }
@@ -317,6 +321,9 @@ impl ModelYamlTemplate {
             quoted(origin.file),
             origin.sha256
         )?;
+        if family.is_embedding() {
+            return Ok(());
+        }
         writeln!(text, "# {}", one_line(&self.labels_from))?;
         match origin.labels_file {
             Some(file) => writeln!(text, "labels_file: {}", quoted(file)),
@@ -367,6 +374,12 @@ fn labels_of(
     given: Option<Vec<String>>,
 ) -> Result<(Vec<String>, String), ModelYamlTemplateError> {
     let is_given = given.is_some();
+    if guess.family().is_embedding() {
+        if is_given {
+            return Err(ModelYamlTemplateError::LabelsOfEmbedding);
+        }
+        return Ok((Vec::new(), String::new()));
+    }
     // Names in another number than the classes belong to another network.
     let noted = names_from_metadata(network)
         .filter(|names| guess.classes == 0 || names.len() == guess.classes);

@@ -106,6 +106,12 @@ pub enum ModelYamlTemplateError {
         /// The requested value.
         background: &'static str,
     },
+    /// Labels for a network without classes.
+    #[error(
+        "labels are given for the layout embedding, expected none: its network gives a vector and no classes; if it is a classifier, \
+         give its layout with --layout"
+    )]
+    LabelsOfEmbedding,
     /// A label that occurs twice.
     #[error("the label `{label}` is given twice, expected names that differ")]
     SameLabel {

@@ -75,6 +75,14 @@ fn classifier(axes: &[i64], made_by: &str) -> Network {
     network
 }
 
+/// A network with one vector for each image of 128×256.
+fn reid(axes: &[i64], made_by: &str) -> Network {
+    let mut network = classifier(axes, made_by);
+    let sides = &mut network.inputs[0].axes.as_mut().expect("given")[2..];
+    sides.clone_from_slice(&[Axis::Fixed(256), Axis::Fixed(128)]);
+    network
+}
+
 /// Networks as their families export them, with layout and classes that must be guessed.
 fn families() -> Vec<(Network, &'static str, usize)> {
     let mut paddle = network(
@@ -249,6 +257,7 @@ fn families() -> Vec<(Network, &'static str, usize)> {
         (classifier(&[-1, 1000, 1, 1], "Gemm"), "logits", 1000),
         (classifier(&[-1, 1], "Sigmoid"), "sigmoid", 1),
         (classifier(&[-1, 4], "Clip"), "softmax", 4),
+        (reid(&[-1, 512], "BatchNormalization"), "embedding", 0),
     ]
 }
 

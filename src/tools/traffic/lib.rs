@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use jetwatch_source::SyntheticFactory;
 
-pub use score::{Score, Scorer};
+pub use score::{SceneSequence, Score, Scorer};
 pub use synthetic_source::SyntheticSource;
 
 /// The factory that makes a [`SyntheticSource`] of a `synthetic://` URI.

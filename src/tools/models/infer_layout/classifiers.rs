@@ -1,11 +1,12 @@
-//! The rules for classifiers: one score for each label and no box. Pure; called by [`rules`](super::rules).
+//! The rules for classifiers, one score for each label and no box, and for embeddings. Pure; called by [`rules`](super::rules).
 //!
-//! All of them have the same shape; they differ only in the operator that computes the scores.
+//! All of them have the same shape. Classifiers differ only in the operator that computes the scores, embeddings in the form of
+//! their input and in their length.
 
 use jetwatch_detect::graph::Axis;
 
 use super::rules::role;
-use super::{InferredLayout, OutputsView, image_input};
+use super::{InferredLayout, Output, OutputsView, image_input};
 
 /// Operators whose outputs are not scores yet. A `LogSoftmax` is one of them: a softmax of its outputs gives the
 /// probabilities.
@@ -23,6 +24,15 @@ const RAW: [&str; 11] = [
     "Sub",
 ];
 
+/// Operators whose outputs are scores and no embedding.
+const SCORES: [&str; 4] = ["HardSigmoid", "LogSoftmax", "Sigmoid", "Softmax"];
+
+/// Numbers of an embedding of an object.
+const EMBEDDING: std::ops::RangeInclusive<u64> = 64..=4096;
+
+/// Networks that tell persons or vehicles apart have inputs of 256×128, 128×64 or 160×60: at least this much higher than wide.
+const MIN_HEIGHT_SHARE: f64 = 1.5;
+
 /// One output `[classes]`, perhaps with further axes of length 1.
 pub(super) fn scores(view: &OutputsView<'_>, found: &mut Vec<InferredLayout>) {
     let [output] = view.outputs.as_slice() else {
@@ -37,6 +47,11 @@ pub(super) fn scores(view: &OutputsView<'_>, found: &mut Vec<InferredLayout>) {
         return;
     }
     let noted = view.names.as_ref().map(|names| names.len() as u64);
+    let embedding = embedding(view, output);
+    let is_high = f64::from(view.size.height) >= MIN_HEIGHT_SHARE * f64::from(view.size.width);
+    if is_high {
+        found.extend(embedding.clone());
+    }
     let count = classes.or(noted).unwrap_or(0);
     let one_is_enough = *classes == Some(1);
     let mut add = |layout, why: String| {
@@ -80,6 +95,30 @@ pub(super) fn scores(view: &OutputsView<'_>, found: &mut Vec<InferredLayout>) {
             }
         }
     }
+    // Where the input is not high, last; one that is there already is not added again.
+    found.extend(embedding);
+}
+
+/// The output as an embedding: a vector of the usual length, without names of classes and without an operator that makes scores.
+fn embedding(view: &OutputsView<'_>, output: &Output<'_>) -> Option<InferredLayout> {
+    let length = (*output.axes.first()?)?;
+    let makes_scores = output.made_by.is_some_and(|by| SCORES.contains(&by));
+    if !EMBEDDING.contains(&length) || makes_scores || view.names.is_some() {
+        return None;
+    }
+    Some(InferredLayout {
+        layout: "embedding",
+        reason: format!(
+            "output {} of an input of {}: one vector for each image, as networks have that tell objects apart (ReID)",
+            output.shape(),
+            view.size
+        ),
+        classes: 0,
+        tensors: vec![role("name", output)],
+        parameters: Vec::new(),
+        sizes_name: None,
+        scales_name: None,
+    })
 }
 
 /// Whether the network contains non-maximum suppression.

@@ -56,3 +56,27 @@ fn images_in_another_layout_are_reported() {
     let error = ModelYamlTemplate::new(&network, None, None, None).expect_err("gray");
     assert!(error.to_string().contains("three planes"), "{error}");
 }
+
+#[test]
+fn a_vector_of_a_high_input_is_an_embedding() {
+    let layouts = |network: &Network| -> Vec<&str> {
+        let guesses = candidate_layouts(network, None);
+        guesses.iter().map(|guess| guess.layout).collect()
+    };
+    assert_eq!(layouts(&reid(&[1, 512], "Gemm")), ["embedding", "logits"]);
+    assert_eq!(layouts(&reid(&[1, 512], "LpNormalization"))[0], "embedding");
+    // A classifier of persons: few labels, or scores.
+    assert_eq!(layouts(&reid(&[1, 26], "Gemm")), ["logits"]);
+    assert_eq!(layouts(&reid(&[1, 512], "Sigmoid"))[0], "sigmoid");
+    // The input of a classifier: an embedding is possible only.
+    assert_eq!(
+        layouts(&classifier(&[1, 1000], "Gemm")),
+        ["logits", "embedding"]
+    );
+    let spec = loaded_template(&reid(&[1, 512], "Gemm"));
+    assert_eq!(spec.labels, [""; 0]);
+    let labels = Some(vec!["a".to_owned()]);
+    let error = ModelYamlTemplate::new(&reid(&[1, 512], "Gemm"), None, None, labels);
+    let error = error.expect_err("it has no classes").to_string();
+    assert!(error.contains("--layout"), "{error}");
+}
