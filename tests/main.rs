@@ -58,6 +58,7 @@ mod record;
 mod reload;
 mod report;
 mod report_async_stages;
+mod report_limits;
 mod roi;
 mod run;
 mod run_mqtt;

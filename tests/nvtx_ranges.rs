@@ -123,7 +123,7 @@ fn decoding_and_scaling_in_elements_are_ranges_too() {
             .expect("it starts");
         assert!(output.status.success(), "{name}: {}", stderr(&output));
         let counts = Counts::read(&counts);
-        for stage in ["video_decode", "scale"] {
+        for stage in ["video_decode_stay", "scale_stay"] {
             let (started, ended) = counts.across[stage];
             // The elements are counted from the first image on; by then a decoder may have output some more.
             let all = u64::from(CLIP);
@@ -133,6 +133,16 @@ fn decoding_and_scaling_in_elements_are_ranges_too() {
                 counts.text
             );
         }
+        // Each image is in one part of the decoder's work at least: before and behind the push of its output.
+        for stage in ["video_decode", "scale"] {
+            assert!(
+                counts.pushed[stage] >= u64::from(CLIP / 2),
+                "{name}: {}",
+                counts.text
+            );
+        }
+        let pushed: u64 = counts.pushed.values().sum();
+        assert_eq!(counts.others["pop"], pushed, "{}", counts.text);
         assert_eq!(counts.others["unbalanced"], 0, "{}", counts.text);
     }
 }
@@ -146,9 +156,19 @@ fn decode(clip: &Path) {
     result.expect("the file is sound");
     assert_eq!(frames.len(), CLIP as usize);
     let summary = recorder.summary();
-    for stage in [Stage::VideoDecode, Stage::Scale] {
-        let times = summary.stage(stage);
+    for (work, stay) in [
+        (Stage::VideoDecode, Stage::VideoDecodeStay),
+        (Stage::Scale, Stage::ScaleStay),
+    ] {
         let all = u64::from(CLIP);
+        let times = summary.stage(work);
+        assert!((all / 2..=all).contains(&times.count), "{times:?}");
+        assert!(
+            times.cpu_ms.is_some_and(|cpu| cpu > 0.0) && times.busy_ms == Some(times.total_ms),
+            "{times:?}"
+        );
+        let times = summary.stage(stay);
+        assert_eq!((times.cpu_ms, times.busy_ms), (None, None), "{times:?}");
         assert!((all / 2..all).contains(&times.count), "{times:?}");
         assert!(
             times.max_ms > 0.0 && times.items == times.count,

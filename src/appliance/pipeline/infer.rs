@@ -146,6 +146,7 @@ fn run_worker(
             let gray = reducer.as_mut().and_then(|reducer| reducer.reduce(&frame));
             (gray, keep(frame))
         }));
+        let _range = recorder.range(Stage::SendResults, pending.len());
         let results_of_batch = pending.drain(..).zip(detections.drain(..));
         for (((order, meta), detections), (gray, full_image)) in
             results_of_batch.zip(images.drain(..))

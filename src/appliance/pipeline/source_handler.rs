@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crossbeam_channel::Sender;
 
 use jetwatch_source::{Flow, FrameHandler};
-use jetwatch_telemetry::StopToken;
+use jetwatch_telemetry::{Recorder, Stage, StopToken};
 use jetwatch_types::{Frame, FrameMeta, Image, ImageBudget, SourceId, SourceState};
 
 use super::batcher::Batcher;
@@ -18,6 +18,7 @@ pub(super) struct SourceHandler {
     /// Limits the full images of skipped frames that later stages keep.
     pub(super) image_budget: Option<ImageBudget>,
     pub(super) inputs: Sender<TrackInput>,
+    pub(super) recorder: Recorder,
     /// Ends this source.
     pub(super) stop: StopToken,
     /// Ends the whole pipeline.
@@ -28,6 +29,8 @@ pub(super) struct SourceHandler {
 
 impl FrameHandler for SourceHandler {
     fn frame(&self, frame: Frame) -> Flow {
+        let seq = frame.meta.seq;
+        let _range = self.recorder.range_with_payload(Stage::Enqueue, 1, seq);
         self.batcher.push(frame)
     }
 

@@ -334,6 +334,7 @@ impl Sources {
             batcher: Arc::clone(&self.batcher),
             image_budget: defaults.image_budget.clone(),
             inputs: self.inputs.clone(),
+            recorder: defaults.recorder.clone(),
             stop: stop.clone(),
             pipeline_stop: defaults.stop.clone(),
             has_ended: Arc::clone(has_ended),

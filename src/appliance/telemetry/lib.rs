@@ -17,6 +17,8 @@ pub use logger::{
     LogTarget, TerminalGuard, set_terminal_guard, start as start_logging, with_error_prefix,
 };
 pub use process::{ProcessUsage, process_usage, thread_cpu_time};
-pub use stage::{BatchRange, Range, Recorder, Span, Stage, StageSummary, Summary, name_thread};
+pub use stage::{
+    BatchRange, Range, Recorder, Section, Span, Stage, StageSummary, Summary, name_thread,
+};
 pub use stop_token::StopToken;
 pub use trace::{Entry, Level, Trace};

@@ -4,6 +4,7 @@
 
 mod build;
 mod camera;
+mod codec_threads;
 mod decode;
 mod diagnostics;
 mod dot;
@@ -15,6 +16,7 @@ mod log_bridge;
 mod messages;
 mod own_scaling;
 mod predict_plan;
+mod push_tracer;
 mod sample;
 mod scaler;
 mod scaler_elements;

@@ -87,17 +87,14 @@ pub fn compute_gains(
     steps
 }
 
-/// The stages with the longest times of a run, from `run` in `benchmark.json`. Without waits of idle threads, without times of
-/// the GPU, which are part of `infer`, and without times in elements, which contain waits for the pipeline behind them.
+/// The stages with the longest times of a run, from `run` in `benchmark.json`. Without waits, without times of the GPU, which are
+/// part of `infer`, and without the stay of images in elements, which contains waits for the pipeline behind them.
 #[must_use]
 pub fn cpu_per_frame(run: &Value) -> Vec<CpuPerFrame> {
     let frames = run["frames"].as_f64().unwrap_or(0.0).max(1.0);
     let is_work = |name: &str| {
         Stage::ALL.iter().any(|stage| {
-            stage.name() == name
-                && !stage.is_on_gpu()
-                && !stage.is_in_elements()
-                && !matches!(stage, Stage::Batch | Stage::SecondaryWait)
+            stage.name() == name && !stage.is_on_gpu() && !stage.is_stay() && !stage.is_wait()
         })
     };
     let stages = run["stages"].as_array().into_iter().flatten();
@@ -165,7 +162,7 @@ mod tests {
     #[test]
     fn slowest_stages_are_listed_per_frame_without_waits() {
         let run = json!({"frames": 50, "stages": [
-            {"stage": "video_decode", "total_ms": 700.0}, {"stage": "source", "total_ms": 100.0}, {"stage": "batch", "total_ms": 900.0},
+            {"stage": "video_decode_stay", "total_ms": 700.0}, {"stage": "enqueue", "total_ms": 600.0}, {"stage": "source", "total_ms": 100.0}, {"stage": "batch", "total_ms": 900.0},
             {"stage": "infer", "total_ms": 400.0}, {"stage": "track", "total_ms": 5.0},
             {"stage": "publish", "total_ms": 10.0}, {"stage": "gpu_network", "total_ms": 390.0},
             {"stage": "secondary_wait", "total_ms": 800.0}, {"stage": "render", "total_ms": 0.0},

@@ -119,7 +119,7 @@ impl Benchmark {
             ranges,
             findings: object
                 .get("run")
-                .map(|run| advise(&CaptureMetrics::from_run(run))),
+                .map(|run| run_findings(run, object.get("meta"))),
         })
     }
 
@@ -200,6 +200,12 @@ impl Benchmark {
                 .collect(),
         }
     }
+}
+
+/// Findings of the verdict's rules for a run: the values of `run` and `meta` of a `benchmark.json`.
+#[must_use]
+pub fn run_findings(run: &Value, meta: Option<&Value>) -> Vec<Finding> {
+    advise(&CaptureMetrics::from_run(run, meta.unwrap_or(&Value::Null)))
 }
 
 /// Every object with a time is a range. The error names a time that is not a number.

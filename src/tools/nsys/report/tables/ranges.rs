@@ -105,6 +105,8 @@ pub(super) fn pace(context: &AnalysisContext<'_>) -> Table {
     )
     .into_iter()
     .collect();
+    // Between ranges that overlap, such as the stays of images in a decoder, there are no gaps.
+    let gap_of = |key: &(Name, u16)| gaps.get(key).filter(|gap| gap.min >= 0);
     let columns = [
         unitless("Range"),
         unitless("Thread"),
@@ -121,7 +123,7 @@ pub(super) fn pace(context: &AnalysisContext<'_>) -> Table {
     let mut steps = steps;
     steps.sort_by_key(|(key, spread)| (Reverse(spread.count), key.0, key.1));
     table.rows.extend(steps.iter().map(|(key, pace)| {
-        let gap = &gaps[key];
+        let gap = gap_of(key);
         vec![
             capture.name(key.0).into(),
             capture.threads[usize::from(key.1)].title().into(),
@@ -131,8 +133,8 @@ pub(super) fn pace(context: &AnalysisContext<'_>) -> Table {
             pace.min.into(),
             pace.max.into(),
             pace.deviation.into(),
-            gap.mean.into(),
-            gap.max.into(),
+            gap.map(|gap| gap.mean).into(),
+            gap.map(|gap| gap.max).into(),
         ]
     }));
     table
