@@ -40,6 +40,7 @@ mod model_inspect;
 mod model_registry;
 mod mqtt_retained;
 mod mqtt_unresponsive_broker;
+mod nsys_limits;
 mod nsys_profile;
 mod nsys_report;
 mod nvidia_cuda;

@@ -84,6 +84,7 @@ struct Range {
     stage: &'static str,
     start: i64,
     end: i64,
+    payload: i64,
 }
 
 #[derive(Clone, Copy)]
@@ -135,11 +136,16 @@ struct Simulation<'t> {
 
 impl Simulation<'_> {
     fn add(&mut self, thread: &str, stage: &'static str, start: i64, end: i64) {
+        let payload = match stage {
+            "batch" => self.timing.batch_size as i64,
+            _ => 1,
+        };
         self.ranges.push(Range {
             thread: thread.to_owned(),
             stage,
             start,
             end,
+            payload,
         });
     }
 
@@ -418,7 +424,7 @@ fn write_ranges(path: &Path, ranges: &[Range]) {
     )
     .expect("tables");
     let transaction = db.transaction().expect("a transaction");
-    let nvtx = "INSERT INTO NVTX_EVENTS (start, end, eventType, text, globalTid, domainId, uint64Value) VALUES (?1, ?2, ?3, ?4, ?5, ?6, 1)";
+    let nvtx = "INSERT INTO NVTX_EVENTS (start, end, eventType, text, globalTid, domainId, uint64Value) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
     let none: Option<i64> = None;
     let mut threads: BTreeMap<&str, i64> = BTreeMap::new();
     for range in ranges {
@@ -426,18 +432,24 @@ fn write_ranges(path: &Path, ranges: &[Range]) {
         threads.entry(&range.thread).or_insert(next);
     }
     transaction
-        .execute(nvtx, params![0, none, 75, "jetwatch", PROCESS | 20, 1])
+        .execute(
+            nvtx,
+            params![0, none, 75, "jetwatch", PROCESS | 20, 1, none],
+        )
         .expect("the domain");
     for (name, id) in &threads {
         transaction
-            .execute(nvtx, params![0, none, 39, name, id, 0])
+            .execute(nvtx, params![0, none, 39, name, id, 0, none])
             .expect("a thread");
     }
     for range in ranges {
         let thread = threads[range.thread.as_str()];
         let (start, end) = (range.start * 1_000, range.end * 1_000);
         transaction
-            .execute(nvtx, params![start, end, 59, range.stage, thread, 1])
+            .execute(
+                nvtx,
+                params![start, end, 59, range.stage, thread, 1, range.payload],
+            )
             .expect("a range");
     }
     transaction.commit().expect("written");

@@ -1,6 +1,6 @@
 //! The conditions of a benchmark: the machine, throttling during the run, versions, and the configuration.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use jetwatch_files::Sha256Hasher;
 use jetwatch_platform::throttling::Throttling;
-use jetwatch_platform::{Machine, PowerModes, SensorSnapshot, SysRoot, open_libraries};
+use jetwatch_platform::{EngineKind, Machine, PowerModes, SensorSnapshot, SysRoot, open_libraries};
 use jetwatch_telemetry::StopToken;
 
 use super::BenchOptions;
@@ -29,6 +29,34 @@ const LIBRARIES: [&str; 7] = [
     "libnvbufsurface",
 ];
 
+/// Loads of the units for video, in percent: sum and number of the readings of each.
+#[derive(Debug, Default)]
+struct UnitLoads(BTreeMap<&'static str, (f64, u32)>);
+
+impl UnitLoads {
+    /// Adds a reading: of several units of a kind, the one with the highest load.
+    fn add(&mut self, readings: &SensorSnapshot) {
+        for (name, kind) in [("nvdec", EngineKind::Nvdec), ("vic", EngineKind::Vic)] {
+            let engines = readings.engines.iter().filter(|engine| engine.kind == kind);
+            let loads = engines.filter_map(|engine| engine.load_percent);
+            if let Some(load) = loads.reduce(f32::max) {
+                let (sum, count) = self.0.entry(name).or_default();
+                *sum += f64::from(load);
+                *count += 1;
+            }
+        }
+    }
+
+    /// Mean loads; units whose load is unknown are missing.
+    fn to_json(&self) -> Value {
+        let means = self.0.iter().map(|(name, (sum, count))| {
+            let mean = sum / f64::from((*count).max(1));
+            ((*name).to_owned(), json!(mean))
+        });
+        Value::Object(means.collect())
+    }
+}
+
 /// Reads the sensors of the machine during a measurement.
 pub(super) struct SystemObserver {
     root: SysRoot,
@@ -36,6 +64,7 @@ pub(super) struct SystemObserver {
     before: SensorSnapshot,
     started_at: SystemTime,
     throttling: Arc<Mutex<BTreeSet<String>>>,
+    unit_loads: Arc<Mutex<UnitLoads>>,
     stop: StopToken,
     thread: Option<JoinHandle<()>>,
 }
@@ -49,6 +78,8 @@ impl SystemObserver {
             Arc::new(Mutex::new(before.throttled().into_iter().collect()));
         let stop = StopToken::default();
         let (looked, kept, stopped) = (root.clone(), Arc::clone(&throttling), stop.clone());
+        let unit_loads: Arc<Mutex<UnitLoads>> = Arc::default();
+        let loads = Arc::clone(&unit_loads);
         let known = machine.clone();
         let thread = thread::Builder::new()
             .name("observe".to_owned())
@@ -56,6 +87,7 @@ impl SystemObserver {
                 let mut throttling = Throttling::default();
                 while !stopped.wait(SAMPLE_INTERVAL) {
                     let readings = SensorSnapshot::read(&looked, &known);
+                    loads.lock().add(&readings);
                     let begun = throttling
                         .update(&readings)
                         .into_iter()
@@ -70,6 +102,7 @@ impl SystemObserver {
             before,
             started_at: SystemTime::now(),
             throttling,
+            unit_loads,
             stop,
             thread: thread.ok(),
         }
@@ -107,6 +140,7 @@ impl SystemObserver {
             "power_mode": mode,
             "clocks_maximized": args.maximize_clocks,
             "throttling": throttled,
+            "unit_loads": self.unit_loads.lock().to_json(),
             "before": self.before,
             "after": after,
             "versions": {

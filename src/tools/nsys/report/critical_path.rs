@@ -1,6 +1,6 @@
 //! Dependencies between stages: jetwatch's own stages, the time that each took and waited, and the critical path through them.
 //!
-//! The path is walked backwards from the last thing that was finished; see `walk`. A stage that fills the path is the one to make
+//! The path is walked backwards from the last result; see `walk`. A stage that fills the path is the one to make
 //! faster; one that is not on it can be as slow as it is.
 
 mod steps;
@@ -90,20 +90,18 @@ pub struct CriticalPath {
 /// Stages of a detector's thread except waits.
 pub(super) const DETECTOR_STAGES: [Stage; 3] = [Stage::Tensor, Stage::Infer, Stage::Decode];
 
-/// Stages that frames wait for.
-const PIPELINE_STAGES: [Stage; 12] = [
-    Stage::Input,
-    Stage::VideoDecode,
-    Stage::Scale,
-    Stage::Source,
-    Stage::Enqueue,
-    Stage::Batch,
-    Stage::Tensor,
-    Stage::Infer,
-    Stage::Decode,
-    Stage::SendResults,
-    Stage::Track,
-    Stage::Publish,
+/// Stages with which a path may end, the best first: results, and what is last where there are none.
+const ENDS: [&[Stage]; 3] = [
+    &[Stage::Track, Stage::Publish],
+    &DETECTOR_STAGES,
+    &[
+        Stage::VideoDecode,
+        Stage::Scale,
+        Stage::Source,
+        Stage::Enqueue,
+        Stage::Batch,
+        Stage::SendResults,
+    ],
 ];
 
 /// Stages of threads that the pipeline does not wait for, by kind of thread: the working ones.
@@ -133,7 +131,12 @@ impl CriticalPath {
         for times in times.values_mut() {
             times.share = times.total_ns as f64 / (span * times.threads.max(1) as f64);
         }
-        Walk::new(&steps, &mut times).from_last(&PIPELINE_STAGES);
+        let is_recorded = |stages: &&&'static [Stage]| {
+            stages.iter().any(|stage| times.contains_key(stage))
+        };
+        if let Some(stages) = ENDS.iter().find(is_recorded) {
+            Walk::new(&steps, &mut times).from_last(stages);
+        }
         let mut path = Self::from_times(&times);
         // Where the pipeline itself has time left, a thread beside it that has none is the limit.
         let has_time_left = path.limit().is_none_or(|limit| {

@@ -83,6 +83,8 @@ pub(super) struct Step {
     pub(super) start: i64,
     pub(super) end: i64,
     pub(super) stage: Stage,
+    /// Of a batch, the most frames that it may have.
+    pub(super) payload: u32,
 }
 
 /// A step by its thread and its place there.
@@ -169,6 +171,7 @@ impl<'a> Steps<'a> {
             start: range.start,
             end: range.end,
             stage,
+            payload: range.payload,
         }
     }
 

@@ -15,52 +15,37 @@ const SOURCE_STAGES: [Stage; 4] = [
     Stage::Source,
 ];
 
-/// All stages of a detector's thread.
-const DETECTOR_THREAD: [Stage; 5] = [
-    Stage::Batch,
-    Stage::Tensor,
-    Stage::Infer,
-    Stage::Decode,
-    Stage::SendResults,
-];
-
 impl CriticalPath {
     /// The stage that `stage` waits for; `None` for the one that limits the pipeline, and where it was not recorded.
+    ///
+    /// A thread that runs the limiting stage is at work there. Another one waits for frames or for room, whichever takes longer.
     #[must_use]
     pub fn waits_for_stage(&self, stage: Stage) -> Option<Stage> {
-        if self.limit() == Some(stage) {
+        let limit = self.limit();
+        if limit == Some(stage) {
             return None;
         }
+        let limit_in = |wanted| limit.filter(|limit| group(*limit) == wanted);
         match stage {
-            Stage::Batch => self.longest(&SOURCE_STAGES, stage),
-            Stage::Enqueue => {
-                let work = [&DETECTOR_STAGES[..], &[Stage::SendResults]].concat();
-                self.longest(&work, stage)
-            }
-            Stage::SendResults => self.longest(&[Stage::Track, Stage::Publish], stage),
             Stage::Input => {
-                let is_limit = self.limit() == Some(Stage::VideoDecode);
+                let is_limit = limit == Some(Stage::VideoDecode);
                 (is_limit && self.decodes_in_hardware()).then_some(Stage::VideoDecode)
             }
-            Stage::VideoDecode | Stage::Scale | Stage::Source => {
-                let others = [&SOURCE_STAGES[..], &[Stage::Enqueue]].concat();
-                self.longest(&others, stage)
+            Stage::VideoDecode | Stage::Scale | Stage::Source => limit_in(Group::Source)
+                .or_else(|| self.longest(&[Stage::Input, Stage::Enqueue])),
+            Stage::Enqueue => limit_in(Group::Detector)
+                .or_else(|| limit_in(Group::Track).and_then(|_| self.longest(&[Stage::SendResults])))
+                .or_else(|| self.longest(&DETECTOR_STAGES)),
+            Stage::Batch => {
+                limit_in(Group::Source).or_else(|| self.longest(&SOURCE_STAGES))
             }
-            Stage::Tensor | Stage::Infer | Stage::Decode => self.longest(&DETECTOR_THREAD, stage),
-            Stage::Track | Stage::Publish => {
-                let other = match stage {
-                    Stage::Track => Stage::Publish,
-                    _ => Stage::Track,
-                };
-                let idle = 1.0 - self.share(Stage::Track) - self.share(Stage::Publish);
-                match self.share(other) > idle {
-                    true => Some(other),
-                    false => {
-                        let work = [&DETECTOR_STAGES[..], &[Stage::Batch]].concat();
-                        self.longest(&work, stage)
-                    }
-                }
-            }
+            Stage::Tensor | Stage::Infer | Stage::Decode => limit_in(Group::Detector)
+                .or_else(|| self.longest(&[Stage::Batch, Stage::SendResults])),
+            Stage::SendResults => limit_in(Group::Track)
+                .or_else(|| self.longest(&[Stage::Track, Stage::Publish])),
+            Stage::Track | Stage::Publish => limit_in(Group::Track)
+                .or_else(|| limit_in(Group::Detector))
+                .or_else(|| self.longest(&[Stage::Batch])),
             Stage::Secondary => Some(Stage::SecondaryWait),
             Stage::SecondaryWait | Stage::Render => Some(Stage::Track),
             Stage::VideoDecodeStay
@@ -93,11 +78,11 @@ impl CriticalPath {
     }
 
     /// The recorded stage with the longest time, by the time of each thread.
-    fn longest(&self, stages: &[Stage], except: Stage) -> Option<Stage> {
+    fn longest(&self, stages: &[Stage]) -> Option<Stage> {
         let recorded = self
             .stages
             .iter()
-            .filter(|times| times.stage != except && stages.contains(&times.stage));
+            .filter(|times| stages.contains(&times.stage));
         let longest = recorded.max_by(|a, b| a.share.total_cmp(&b.share));
         longest.map(|times| times.stage)
     }

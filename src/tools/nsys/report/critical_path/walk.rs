@@ -1,4 +1,4 @@
-//! The walk: backwards from the last thing that was finished, each time to what released it.
+//! The walk: backwards from the last result, each time to what released it.
 //!
 //! A step was released by the step before it on its own thread, or by another thread:
 //!
@@ -23,8 +23,12 @@ const WORK: [Stage; 3] = super::DETECTOR_STAGES;
 /// How many frames back the one is looked for that ended the wait of a batch.
 const MAX_SEARCH: usize = 64;
 
-/// Time in which a source's thread ends its range after the batcher has woken a worker, in ns.
+/// Longest time of passing a frame on without a wait, in ns: until its thread has left the queue.
 const WAKE_NS: i64 = 1_000_000;
+
+/// Most time between two steps of a thread that had more to do, in ns, and as a part of the timeline.
+const MAX_AT_ONCE_NS: i64 = 20_000;
+const AT_ONCE_PARTS: i64 = 10_000;
 
 /// Steps of some stages, by one of their times.
 struct Index(Vec<(i64, StepIndex)>);
@@ -57,10 +61,14 @@ pub(super) struct Walk<'a> {
     received: Index,
     /// Batches, by their begin.
     batches: Index,
+    /// The same, by their end.
+    taken: Index,
     /// Work of detectors, by its end.
     worked: Index,
     /// Work of the tracking stage, by its end.
     tracked: Index,
+    /// Time between two steps of a thread that had more to do, in ns.
+    at_once_ns: i64,
 }
 
 /// What released a step: its place, the time until which its own thread's time counts, and whether the time between is waiting.
@@ -81,8 +89,12 @@ impl<'a> Walk<'a> {
             enqueued: Index::new(starts(&[Stage::Enqueue])),
             received: Index::new(ends(&[Stage::Source])),
             batches: Index::new(starts(&[Stage::Batch])),
+            taken: Index::new(ends(&[Stage::Batch])),
             worked: Index::new(ends(&WORK)),
             tracked: Index::new(ends(&[Stage::Track, Stage::Publish])),
+            at_once_ns: steps.span().map_or(0, |(from, until)| {
+                ((until - from) / AT_ONCE_PARTS).min(MAX_AT_ONCE_NS)
+            }),
             steps,
             times,
         }
@@ -149,6 +161,9 @@ impl<'a> Walk<'a> {
 
     /// The frame that a batch waited for: the last that came before it ended.
     fn frame_for(&self, batch: &Step, cursor: i64) -> Option<Released> {
+        if self.finds_frame(batch, cursor) {
+            return None;
+        }
         if self.enqueued.0.is_empty() {
             let (at, place) = self.received.last(cursor)?;
             return (at > batch.start).then_some(Released { place, at });
@@ -164,6 +179,26 @@ impl<'a> Walk<'a> {
         None
     }
 
+    /// Whether a frame was in a queue when a batch began, so that it did not wait for the frames that came in its time. One that may
+    /// have more frames waits for them all the same, if it is long.
+    fn finds_frame(&self, batch: &Step, cursor: i64) -> bool {
+        let length = cursor - batch.start;
+        if length <= self.at_once_ns {
+            return true;
+        }
+        if batch.payload > 1 && length > WAKE_NS {
+            return false;
+        }
+        let last_taken = self.taken.last(batch.start).map_or(i64::MIN, |(at, _)| at);
+        let mut enqueued = self.enqueued.until(batch.start).take(MAX_SEARCH);
+        enqueued.any(|(begin, place)| {
+            let end = self.steps.at(place).end;
+            // One that takes long waits for room: its frame comes at its end.
+            let comes = if end - begin > WAKE_NS { end } else { begin };
+            last_taken < comes && comes <= batch.start
+        })
+    }
+
     /// What came before a step that was not waiting: the step before it on its thread, or what another thread passed to it later.
     fn before(&mut self, step: &Step, place: StepIndex) -> Option<Released> {
         let own = self.step_before(place, step.start);
@@ -175,10 +210,17 @@ impl<'a> Walk<'a> {
             _ => None,
         };
         let passed = passed.map(|(at, place)| Released { place, at });
-        let latest = [own, passed]
-            .into_iter()
-            .flatten()
-            .max_by_key(|released| released.at)?;
+        // A thread that goes on at once was at work, whatever it was passed in that moment.
+        let goes_on = own
+            .as_ref()
+            .is_some_and(|own| step.start - own.at <= self.at_once_ns);
+        let latest = match goes_on {
+            true => own,
+            false => [own, passed]
+                .into_iter()
+                .flatten()
+                .max_by_key(|released| released.at),
+        }?;
         let gap = step.start - latest.at;
         match group(step.stage) {
             Group::Source => self.add(Stage::Input, gap, 0),
