@@ -136,16 +136,23 @@ struct Simulation<'t> {
 
 impl Simulation<'_> {
     fn add(&mut self, thread: &str, stage: &'static str, start: i64, end: i64) {
-        let payload = match stage {
-            "batch" => self.timing.batch_size as i64,
-            _ => 1,
-        };
+        self.add_frames(thread, stage, start, end, 1);
+    }
+
+    fn add_frames(
+        &mut self,
+        thread: &str,
+        stage: &'static str,
+        start: i64,
+        end: i64,
+        frames: usize,
+    ) {
         self.ranges.push(Range {
             thread: thread.to_owned(),
             stage,
             start,
             end,
-            payload,
+            payload: frames as i64,
         });
     }
 
@@ -267,7 +274,7 @@ impl Simulation<'_> {
                 self.filling = None;
                 let thread = format!("detect-{index}");
                 let mut at = now + SHORT;
-                self.add(&thread, "batch", since, at);
+                self.add_frames(&thread, "batch", since, at, t.batch_size);
                 let first = if std::mem::take(&mut self.is_first) {
                     t.first_batch
                 } else {
@@ -278,7 +285,7 @@ impl Simulation<'_> {
                     ("infer", t.infer + first),
                     ("decode", t.decode),
                 ] {
-                    self.add(&thread, stage, at, at + time);
+                    self.add_frames(&thread, stage, at, at + time, taken);
                     at += time;
                 }
                 let next = Actor::Send {

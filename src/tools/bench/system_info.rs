@@ -194,3 +194,35 @@ fn hash(args: &BenchOptions) -> String {
     }
     hash.finish().to_string()
 }
+
+#[cfg(test)]
+mod tests {
+    use jetwatch_platform::Engine;
+
+    use super::*;
+
+    #[test]
+    fn unit_loads_are_means_of_the_busiest_unit() {
+        let engine = |kind, load_percent| Engine {
+            kind,
+            name: "unit".to_owned(),
+            load_percent,
+            hz: None,
+            min_hz: None,
+            max_hz: None,
+            hardware_hz: None,
+        };
+        let mut readings = SensorSnapshot::default();
+        let mut loads = UnitLoads::default();
+        for (first, second) in [(10.0, 90.0), (80.0, 20.0)] {
+            readings.engines = vec![
+                engine(EngineKind::Nvdec, Some(first)),
+                engine(EngineKind::Nvdec, Some(second)),
+                engine(EngineKind::Vic, None),
+                engine(EngineKind::Gpu, Some(50.0)),
+            ];
+            loads.add(&readings);
+        }
+        assert_eq!(loads.to_json(), json!({"nvdec": 85.0}));
+    }
+}

@@ -83,7 +83,7 @@ pub(super) struct Step {
     pub(super) start: i64,
     pub(super) end: i64,
     pub(super) stage: Stage,
-    /// Of a batch, the most frames that it may have.
+    /// Frames of the network; of a batch, the most that it may have.
     pub(super) payload: u32,
 }
 

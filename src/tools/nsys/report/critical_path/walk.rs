@@ -17,8 +17,8 @@ use jetwatch_telemetry::Stage;
 use super::StageTimes;
 use super::steps::{Group, Step, StepIndex, Steps, group};
 
-/// Stages in which a detector works.
-const WORK: [Stage; 3] = super::DETECTOR_STAGES;
+/// Stages with which the work of a detector on a batch ends.
+const WORK: [Stage; 2] = [Stage::Infer, Stage::Decode];
 
 /// How many frames back the one is looked for that ended the wait of a batch.
 const MAX_SEARCH: usize = 64;
@@ -69,6 +69,8 @@ pub(super) struct Walk<'a> {
     tracked: Index,
     /// Time between two steps of a thread that had more to do, in ns.
     at_once_ns: i64,
+    /// Whether live sources bring more frames than are taken.
+    drops: bool,
 }
 
 /// What released a step: its place, the time until which its own thread's time counts, and whether the time between is waiting.
@@ -85,16 +87,21 @@ impl<'a> Walk<'a> {
                 .map(|(step, place)| (step.start, place))
         };
         let ends = |wanted| steps.places(wanted).map(|(step, place)| (step.end, place));
+        let enqueued = Index::new(starts(&[Stage::Enqueue]));
+        let batches = Index::new(starts(&[Stage::Batch]));
+        let is_needed = enqueued.0.is_empty() || batches.0.is_empty();
+        let received: &'static [Stage] = if is_needed { &[Stage::Source] } else { &[] };
         Self {
-            enqueued: Index::new(starts(&[Stage::Enqueue])),
-            received: Index::new(ends(&[Stage::Source])),
-            batches: Index::new(starts(&[Stage::Batch])),
+            received: Index::new(ends(received)),
+            enqueued,
+            batches,
             taken: Index::new(ends(&[Stage::Batch])),
             worked: Index::new(ends(&WORK)),
             tracked: Index::new(ends(&[Stage::Track, Stage::Publish])),
             at_once_ns: steps.span().map_or(0, |(from, until)| {
                 ((until - from) / AT_ONCE_PARTS).min(MAX_AT_ONCE_NS)
             }),
+            drops: drops(steps),
             steps,
             times,
         }
@@ -114,6 +121,12 @@ impl<'a> Walk<'a> {
         for _ in 0..most {
             let step = self.steps.at(place);
             let released = match self.by_other_thread(&step, cursor) {
+                // A camera goes on whether its frames are taken or dropped: only the wait for it counts.
+                Some(released) if step.stage == Stage::Batch && self.drops => {
+                    self.add(step.stage, cursor - released.at, 0);
+                    self.add_source(released, step.start);
+                    self.before(&step, place)
+                }
                 Some(released) => {
                     // The time from the release on is a wait, but that of a batch, which waits for more frames until its timeout.
                     let waited = cursor - released.at;
@@ -132,6 +145,24 @@ impl<'a> Walk<'a> {
                 return;
             };
             (cursor, place) = (at, next);
+        }
+    }
+
+    /// Adds what a source's thread did from `from` until it passed a frame on.
+    fn add_source(&mut self, passed: Released, from: i64) {
+        let Released { mut place, at } = passed;
+        let mut cursor = at;
+        loop {
+            let step = self.steps.at(place);
+            self.add(step.stage, cursor - step.start.max(from), 0);
+            let Some(before) = self.step_before(place, step.start) else {
+                return;
+            };
+            self.add(Stage::Input, step.start - before.at.max(from), 0);
+            if before.at <= from {
+                return;
+            }
+            (place, cursor) = (before.place, before.at);
         }
     }
 
@@ -235,4 +266,18 @@ impl<'a> Walk<'a> {
         let at = self.steps.at(place).end.min(until);
         Some(Released { place, at })
     }
+}
+
+/// Whether noticeably fewer frames went through the network than were passed to the queues.
+fn drops(steps: &Steps<'_>) -> bool {
+    /// Frames in queues and networks at both ends of a timeline.
+    const ON_THE_WAY: u64 = 16;
+    const NOTICEABLE: f64 = 0.02;
+    let enqueued = steps.places(&[Stage::Enqueue]).count() as u64;
+    let inferred = steps.places(&[Stage::Infer]);
+    let inferred: u64 = inferred
+        .map(|(step, _)| u64::from(step.payload.max(1)))
+        .sum();
+    let dropped = enqueued.saturating_sub(inferred + ON_THE_WAY);
+    dropped as f64 > enqueued as f64 * NOTICEABLE
 }

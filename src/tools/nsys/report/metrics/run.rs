@@ -81,7 +81,7 @@ impl CaptureMetrics {
             && self.track + self.publish > share(Stage::SendResults);
         let limit = if waits_for_track {
             longest(&[Stage::Track, Stage::Publish])
-        } else if self.batch > share(Stage::Enqueue).max(BUSY_DETECTORS) {
+        } else if !drops(run) && self.batch > share(Stage::Enqueue).max(BUSY_DETECTORS) {
             let limit = longest(&SOURCE_STAGES);
             let decodes = limit == Some(Stage::Input)
                 && self.input == InputKind::File
@@ -126,6 +126,13 @@ impl CaptureMetrics {
             path: None,
         })
     }
+}
+
+/// Whether sources brought noticeably more frames than were taken.
+fn drops(run: &Value) -> bool {
+    const NOTICEABLE: f64 = 0.02;
+    let number = |key: &str| run[key].as_f64().unwrap_or(0.0);
+    number("dropped") > (number("frames") + number("dropped")) * NOTICEABLE
 }
 
 /// Where the images come from, if the run states it for all sources.
