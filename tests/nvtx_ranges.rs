@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 
 use classifier::{keys, network, write_model};
-use jetwatch_config::SourceUri;
+use jetwatch_config::{SourceConfig, SourceUri};
 use jetwatch_telemetry::Stage;
 use serde_json::Value;
 use support::clips;
@@ -175,6 +175,32 @@ fn decode(clip: &Path) {
             "{times:?}"
         );
     }
+}
+
+#[test]
+fn cpu_time_of_decoding_includes_the_threads_of_the_codec() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let clip = folder.path().join("noise.mp4");
+    clips::gst_launch(&format!(
+        "videotestsrc num-buffers=120 pattern=snow ! video/x-raw,format=I420,width=640,height=360,framerate=30/1 \
+         ! x264enc speed-preset=ultrafast bitrate=20000 ! mp4mux ! filesink location={}",
+        clip.display()
+    ));
+    let cpu = [1, 4].map(|decoder_threads| {
+        let config = SourceConfig {
+            decoder_threads,
+            ..config(SourceUri::File(clip.clone()))
+        };
+        let collector = Collector::start(&config, usize::MAX);
+        let recorder = collector.recorder.clone();
+        let (_, result) = collector.join();
+        result.expect("the file is sound");
+        let summary = recorder.summary();
+        let decode = summary.stage(Stage::VideoDecode);
+        decode.cpu_ms.expect("the CPU decodes") / decode.count as f64
+    });
+    // The thread that pushes images into a decoder with four threads of its own does a tenth of the work.
+    assert!(cpu[1] > 0.4 * cpu[0], "{cpu:?} ms an image");
 }
 
 #[test]

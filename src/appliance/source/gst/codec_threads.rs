@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use jetwatch_telemetry::{Recorder, Stage};
 
 /// How often the CPU time is read.
-const READ_INTERVAL: Duration = Duration::from_millis(500);
+const READ_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Prefix of the names that FFmpeg gives its threads.
 const FFMPEG: &str = "av:";
@@ -32,8 +32,8 @@ pub(super) struct CodecThreads {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Threads of this process, and the name of the one that passes the caps; until the first image.
-    before: Option<(BTreeSet<u32>, String)>,
+    /// Threads of this process before the caps, and the names of those that passed them; until the first image.
+    before: Option<(BTreeSet<u32>, Vec<String>)>,
     threads: BTreeSet<u32>,
     /// Their CPU time when it was last read.
     cpu: Duration,
@@ -52,7 +52,7 @@ impl CodecThreads {
                 .event()
                 .is_some_and(|event| event.type_() == gst::EventType::Caps)
             {
-                threads.state.lock().before = Some((all_threads(), own_name()));
+                threads.note_caps();
             }
             gst::PadProbeReturn::Ok
         });
@@ -63,15 +63,24 @@ impl CodecThreads {
         });
     }
 
+    /// Caps reach the decoder. Before the first image they may come again, by another thread, and then start nothing.
+    fn note_caps(&self) {
+        let mut state = self.state.lock();
+        let (_, starters) = state
+            .before
+            .get_or_insert_with(|| (all_threads(), Vec::new()));
+        starters.push(own_name());
+    }
+
     fn claim(&self) {
         let mut state = self.state.lock();
-        let Some((before, starter)) = state.before.take() else {
+        let Some((before, starters)) = state.before.take() else {
             return;
         };
         let mut claimed = CLAIMED.lock();
         for thread in all_threads().difference(&before) {
-            let is_codec =
-                name_of(*thread).is_some_and(|name| name == starter || name.starts_with(FFMPEG));
+            let is_codec = name_of(*thread)
+                .is_some_and(|name| starters.contains(&name) || name.starts_with(FFMPEG));
             if is_codec && claimed.insert(*thread) {
                 state.threads.insert(*thread);
             }
@@ -89,9 +98,7 @@ impl CodecThreads {
         }
         let cpu = state.threads.iter().filter_map(|id| cpu_of(*id)).sum();
         // Threads end when a decoder is opened again: the sum then falls.
-        let spent = state
-            .read_at
-            .map_or(Duration::ZERO, |_| Duration::saturating_sub(cpu, state.cpu));
+        let spent = Duration::saturating_sub(cpu, state.cpu);
         state.cpu = cpu;
         state.read_at = Some(Instant::now());
         recorder.add_cpu(Stage::VideoDecode, spent);
