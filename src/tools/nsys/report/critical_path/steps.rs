@@ -83,7 +83,7 @@ pub(super) struct Step {
     pub(super) start: i64,
     pub(super) end: i64,
     pub(super) stage: Stage,
-    /// Frames of the network; of a batch, the most that it may have.
+    /// Of the network, its frames.
     pub(super) payload: u32,
 }
 

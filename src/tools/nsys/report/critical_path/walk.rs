@@ -23,9 +23,6 @@ const WORK: [Stage; 2] = [Stage::Infer, Stage::Decode];
 /// How many frames back the one is looked for that ended the wait of a batch.
 const MAX_SEARCH: usize = 64;
 
-/// Longest time of passing a frame on without a wait, in ns: until its thread has left the queue.
-const WAKE_NS: i64 = 1_000_000;
-
 /// Most time between two steps of a thread that had more to do, in ns, and as a part of the timeline.
 const MAX_AT_ONCE_NS: i64 = 20_000;
 const AT_ONCE_PARTS: i64 = 10_000;
@@ -61,8 +58,6 @@ pub(super) struct Walk<'a> {
     received: Index,
     /// Batches, by their begin.
     batches: Index,
-    /// The same, by their end.
-    taken: Index,
     /// Work of detectors, by its end.
     worked: Index,
     /// Work of the tracking stage, by its end.
@@ -95,7 +90,6 @@ impl<'a> Walk<'a> {
             received: Index::new(ends(received)),
             enqueued,
             batches,
-            taken: Index::new(ends(&[Stage::Batch])),
             worked: Index::new(ends(&WORK)),
             tracked: Index::new(ends(&[Stage::Track, Stage::Publish])),
             at_once_ns: steps.span().map_or(0, |(from, until)| {
@@ -192,42 +186,25 @@ impl<'a> Walk<'a> {
 
     /// The frame that a batch waited for: the last that came before it ended.
     fn frame_for(&self, batch: &Step, cursor: i64) -> Option<Released> {
-        if self.finds_frame(batch, cursor) {
+        // A frame that comes in the moment in which others are taken was not waited for.
+        if cursor - batch.start <= self.at_once_ns {
             return None;
         }
         if self.enqueued.0.is_empty() {
             let (at, place) = self.received.last(cursor)?;
             return (at > batch.start).then_some(Released { place, at });
         }
-        for (_, place) in self.enqueued.until(cursor).take(MAX_SEARCH) {
-            let end = self.steps.at(place).end;
-            // One that ends later still waits for room: its frame is not in this batch.
-            if end <= cursor + WAKE_NS {
-                let at = end.min(cursor);
-                return (at > batch.start).then_some(Released { place, at });
+        for (begin, place) in self.enqueued.until(cursor).take(MAX_SEARCH) {
+            // In the time of the batch there was room. Before it, one may have waited for the room that the batch made.
+            let at = match begin > batch.start {
+                true => begin,
+                false => self.steps.at(place).end,
+            };
+            if batch.start < at && at <= cursor {
+                return Some(Released { place, at });
             }
         }
         None
-    }
-
-    /// Whether a frame was in a queue when a batch began, so that it did not wait for the frames that came in its time. One that may
-    /// have more frames waits for them all the same, if it is long.
-    fn finds_frame(&self, batch: &Step, cursor: i64) -> bool {
-        let length = cursor - batch.start;
-        if length <= self.at_once_ns {
-            return true;
-        }
-        if batch.payload > 1 && length > WAKE_NS {
-            return false;
-        }
-        let last_taken = self.taken.last(batch.start).map_or(i64::MIN, |(at, _)| at);
-        let mut enqueued = self.enqueued.until(batch.start).take(MAX_SEARCH);
-        enqueued.any(|(begin, place)| {
-            let end = self.steps.at(place).end;
-            // One that takes long waits for room: its frame comes at its end.
-            let comes = if end - begin > WAKE_NS { end } else { begin };
-            last_taken < comes && comes <= batch.start
-        })
     }
 
     /// What came before a step that was not waiting: the step before it on its thread, or what another thread passed to it later.
