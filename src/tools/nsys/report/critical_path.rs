@@ -131,9 +131,8 @@ impl CriticalPath {
         for times in times.values_mut() {
             times.share = times.total_ns as f64 / (span * times.threads.max(1) as f64);
         }
-        let is_recorded = |stages: &&&'static [Stage]| {
-            stages.iter().any(|stage| times.contains_key(stage))
-        };
+        let is_recorded =
+            |stages: &&&'static [Stage]| stages.iter().any(|stage| times.contains_key(stage));
         if let Some(stages) = ENDS.iter().find(is_recorded) {
             Walk::new(&steps, &mut times).from_last(stages);
         }
@@ -147,10 +146,13 @@ impl CriticalPath {
             busy >= SATURATED
         });
         if let Some(stages) = saturated.filter(|_| has_time_left) {
+            // Such a thread is always at work: the path does not leave it.
             for times in times.values_mut() {
-                (times.critical_ns, times.critical_wait_ns) = (0, 0);
+                let is_own = stages.contains(&times.stage);
+                let own = times.total_ns / times.threads.max(1) as i64;
+                times.critical_ns = if is_own { own } else { 0 };
+                times.critical_wait_ns = 0;
             }
-            Walk::new(&steps, &mut times).from_last(stages);
             path = Self::from_times(&times);
         }
         let mut path = Self {

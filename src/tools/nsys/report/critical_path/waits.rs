@@ -31,18 +31,20 @@ impl CriticalPath {
                 let is_limit = limit == Some(Stage::VideoDecode);
                 (is_limit && self.decodes_in_hardware()).then_some(Stage::VideoDecode)
             }
-            Stage::VideoDecode | Stage::Scale | Stage::Source => limit_in(Group::Source)
-                .or_else(|| self.longest(&[Stage::Input, Stage::Enqueue])),
-            Stage::Enqueue => limit_in(Group::Detector)
-                .or_else(|| limit_in(Group::Track).and_then(|_| self.longest(&[Stage::SendResults])))
-                .or_else(|| self.longest(&DETECTOR_STAGES)),
-            Stage::Batch => {
-                limit_in(Group::Source).or_else(|| self.longest(&SOURCE_STAGES))
+            Stage::VideoDecode | Stage::Scale | Stage::Source => {
+                limit_in(Group::Source).or_else(|| self.longest(&[Stage::Input, Stage::Enqueue]))
             }
+            Stage::Enqueue => limit_in(Group::Detector)
+                .or_else(|| {
+                    limit_in(Group::Track).and_then(|_| self.longest(&[Stage::SendResults]))
+                })
+                .or_else(|| self.longest(&DETECTOR_STAGES)),
+            Stage::Batch => limit_in(Group::Source).or_else(|| self.longest(&SOURCE_STAGES)),
             Stage::Tensor | Stage::Infer | Stage::Decode => limit_in(Group::Detector)
                 .or_else(|| self.longest(&[Stage::Batch, Stage::SendResults])),
-            Stage::SendResults => limit_in(Group::Track)
-                .or_else(|| self.longest(&[Stage::Track, Stage::Publish])),
+            Stage::SendResults => {
+                limit_in(Group::Track).or_else(|| self.longest(&[Stage::Track, Stage::Publish]))
+            }
             Stage::Track | Stage::Publish => limit_in(Group::Track)
                 .or_else(|| limit_in(Group::Detector))
                 .or_else(|| self.longest(&[Stage::Batch])),

@@ -5,8 +5,7 @@
 //! - a batch that waited, by the frame that a source passed to its queue;
 //! - a source that waited for room in a full queue, by the batch that took frames out of it, and so by what that detector did before;
 //! - a detector that waited for room at the tracking stage, by what the tracking stage finished;
-//! - the tracking stage, by the results of a detector, where they came after its own last work;
-//! - crops and drawn frames, by the tracking stage.
+//! - the tracking stage, by the results of a detector, where they came after its own last work.
 //!
 //! What a source's thread does between its stages is `input`: the next image of a camera or file.
 
@@ -176,7 +175,7 @@ impl<'a> Walk<'a> {
                 let made_room = begin > step.start;
                 made_room.then(|| self.step_before(batch, begin)).flatten()
             }
-            Stage::SendResults | Stage::SecondaryWait => {
+            Stage::SendResults => {
                 let (at, place) = self.tracked.last(cursor)?;
                 (at > step.start).then_some(Released { place, at })
             }
@@ -212,7 +211,6 @@ impl<'a> Walk<'a> {
         let own = self.step_before(place, step.start);
         let passed = match step.stage {
             Stage::Track => self.worked.last(step.start),
-            Stage::Render => self.tracked.last(step.start),
             // Without batches on the timeline, frames come from the sources all the same.
             Stage::Tensor | Stage::Infer if own.is_none() => self.received.last(step.start),
             _ => None,

@@ -94,7 +94,8 @@ impl CaptureMetrics {
         } else {
             longest(&DETECTOR_STAGES)
         };
-        let has_time_left = limit.is_some_and(|limit| limit == Stage::Input);
+        let has_time_left =
+            limit.is_some_and(|limit| limit == Stage::Input || share(limit) < SATURATED);
         self.limit = limit.map(|stage| Limit {
             stage,
             share: share(stage),
