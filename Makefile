@@ -78,6 +78,8 @@ nsys-test: ## Prove `jetwatch profile` and `report` with Nsight Systems itself, 
 	@command -v nsys >/dev/null
 	JETWATCH_TEST_NSYS=1 cargo test --locked --test tests -- nsys_report::
 	JETWATCH_TEST_NSYS=1 cargo test --locked --test tests -- nsys_profile::
+	@.ci/setup run onnxruntime
+	ORT_DYLIB_PATH="$${ORT_DYLIB_PATH:-$(ONNXRUNTIME)}" JETWATCH_TEST_NSYS=1 cargo test --locked --test tests -- nsys_limits::
 
 journald: build ## Prove the log in a real journal, under systemd in a container (needs root; half a minute).
 	@.ci/setup run onnxruntime

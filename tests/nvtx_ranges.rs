@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 
 use classifier::{keys, network, write_model};
-use jetwatch_config::SourceUri;
+use jetwatch_config::{SourceConfig, SourceUri};
 use jetwatch_telemetry::Stage;
 use serde_json::Value;
 use support::clips;
@@ -123,7 +123,7 @@ fn decoding_and_scaling_in_elements_are_ranges_too() {
             .expect("it starts");
         assert!(output.status.success(), "{name}: {}", stderr(&output));
         let counts = Counts::read(&counts);
-        for stage in ["video_decode", "scale"] {
+        for stage in ["video_decode_stay", "scale_stay"] {
             let (started, ended) = counts.across[stage];
             // The elements are counted from the first image on; by then a decoder may have output some more.
             let all = u64::from(CLIP);
@@ -133,6 +133,16 @@ fn decoding_and_scaling_in_elements_are_ranges_too() {
                 counts.text
             );
         }
+        // Each image is in one part of the decoder's work at least: before and behind the push of its output.
+        for stage in ["video_decode", "scale"] {
+            assert!(
+                counts.pushed[stage] >= u64::from(CLIP / 2),
+                "{name}: {}",
+                counts.text
+            );
+        }
+        let pushed: u64 = counts.pushed.values().sum();
+        assert_eq!(counts.others["pop"], pushed, "{}", counts.text);
         assert_eq!(counts.others["unbalanced"], 0, "{}", counts.text);
         // The thread that decodes is named after its source and stage.
         let thread = "cam:video_decode".to_owned();
@@ -149,15 +159,51 @@ fn decode(clip: &Path) {
     result.expect("the file is sound");
     assert_eq!(frames.len(), CLIP as usize);
     let summary = recorder.summary();
-    for stage in [Stage::VideoDecode, Stage::Scale] {
-        let times = summary.stage(stage);
+    for (work, stay) in [
+        (Stage::VideoDecode, Stage::VideoDecodeStay),
+        (Stage::Scale, Stage::ScaleStay),
+    ] {
         let all = u64::from(CLIP);
+        let times = summary.stage(work);
+        assert!((all / 2..=all).contains(&times.count), "{times:?}");
+        assert!(
+            times.cpu_ms.is_some_and(|cpu| cpu > 0.0) && times.busy_ms == Some(times.total_ms),
+            "{times:?}"
+        );
+        let times = summary.stage(stay);
+        assert_eq!((times.cpu_ms, times.busy_ms), (None, None), "{times:?}");
         assert!((all / 2..all).contains(&times.count), "{times:?}");
         assert!(
             times.max_ms > 0.0 && times.items == times.count,
             "{times:?}"
         );
     }
+}
+
+#[test]
+fn cpu_time_of_decoding_includes_the_threads_of_the_codec() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let clip = folder.path().join("noise.mp4");
+    clips::gst_launch(&format!(
+        "videotestsrc num-buffers=120 pattern=snow ! video/x-raw,format=I420,width=640,height=360,framerate=30/1 \
+         ! x264enc speed-preset=ultrafast bitrate=20000 ! mp4mux ! filesink location={}",
+        clip.display()
+    ));
+    let cpu = [1, 4].map(|decoder_threads| {
+        let config = SourceConfig {
+            decoder_threads,
+            ..config(SourceUri::File(clip.clone()))
+        };
+        let collector = Collector::start(&config, usize::MAX);
+        let recorder = collector.recorder.clone();
+        let (_, result) = collector.join();
+        result.expect("the file is sound");
+        let summary = recorder.summary();
+        let decode = summary.stage(Stage::VideoDecode);
+        decode.cpu_ms.expect("the CPU decodes") / decode.count as f64
+    });
+    // The thread that pushes images into a decoder with four threads of its own does a tenth of the work.
+    assert!(cpu[1] > 0.4 * cpu[0], "{cpu:?} ms an image");
 }
 
 #[test]

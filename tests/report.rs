@@ -166,14 +166,15 @@ track,8.5,40,2,20.0,20.0,10,30,14.1,write
     ),
     (
         "stages",
-        "Stage,Threads,Instances,Total Time (ns),Of Its Threads (%),Avg (ns),GPU Time (ns),Waited (ns),Waits For,Critical Path (%),Critical Wait (%)
-source,1,2,200,42.6,100.0,10,100,images from outside,42.6,21.3
-batch,1,2,180,38.3,90.0,0,180,source,0.0,2.1
-tensor,1,1,6,1.3,6.0,0,2,batch,0.0,0.0
-infer,1,2,180,38.3,90.0,100,12,tensor,17.0,2.1
-decode,1,2,30,6.4,15.0,0,0,infer,4.3,0.0
-track,1,2,10,2.1,5.0,0,400,detectors,1.1,1.1
-publish,1,2,60,12.8,30.0,0,0,track,8.5,0.0
+        "Stage,Threads,Instances,Total Time (ns),Share of Threads (%),Avg (ns),Stay Avg (ns),GPU Time (ns),Idle Before (ns),Waits For,Critical Path (%),Waiting on Path (%)
+input,1,1,100,21.3,100.0,None,0,100,the next image,21.3,0.0
+source,1,2,200,42.6,100.0,None,10,100,nothing: it is the limit,42.6,0.0
+batch,1,2,180,38.3,90.0,None,0,180,source,2.1,0.0
+tensor,1,1,6,1.3,6.0,None,0,2,batch,0.0,0.0
+infer,1,2,180,38.3,90.0,None,100,12,batch,17.0,2.1
+decode,1,2,30,6.4,15.0,None,0,0,batch,4.3,0.0
+track,1,2,10,2.1,5.0,None,0,400,batch,1.1,1.1
+publish,1,2,60,12.8,30.0,None,0,0,batch,8.5,0.0
 ",
     ),
 ];

@@ -117,10 +117,10 @@ fn async_stages_are_not_on_critical_path() {
         .filter(|line| !alone.lines().any(|known| known == *line))
         .collect();
     let wanted = [
-        "secondary_wait,1,3,350,74.5,116.7,0,350,tracked objects,0.0,0.0",
-        "secondary,1,2,20,4.3,10.0,0,0,secondary_wait,0.0,0.0",
-        "render,1,2,100,21.3,50.0,0,0,tracked objects,0.0,0.0",
-        "encode,1,2,140,29.8,70.0,0,230,the encoder,0.0,0.0",
+        "secondary_wait,1,3,350,74.5,116.7,None,0,350,track,0.0,0.0",
+        "secondary,1,2,20,4.3,10.0,None,0,0,secondary_wait,0.0,0.0",
+        "render,1,2,100,21.3,50.0,None,0,0,track,0.0,0.0",
+        "encode,1,2,140,29.8,70.0,None,0,230,the encoder,0.0,0.0",
     ];
     assert_eq!(added, wanted, "{beside}");
     assert_eq!(beside.lines().count(), alone.lines().count() + wanted.len());

@@ -12,6 +12,7 @@ use clap::{Args, ValueEnum};
 
 use jetwatch_bench::{self as bench, BenchOptions, BenchStage, ChildRun, RunPlan, StreamGoal};
 use jetwatch_config::{Config, MAX_SOURCES};
+use jetwatch_nsys::report::run_findings;
 use jetwatch_pipeline::Pipeline;
 use jetwatch_platform::SysRoot;
 use jetwatch_platform::tune::{self, ClockBoost};
@@ -231,12 +232,24 @@ fn run_once(args: &BenchArgs, options: &BenchOptions, config: Config) -> anyhow:
         println!("{}", serde_json::to_string_pretty(&found.speed)?);
     } else if !args.one_of_several {
         println!("{}", bench::run_table(&found.document, &found.speed));
+        print_verdict(&found.document);
         println!("Written: {}", found.path.display());
     }
     Ok(match found.has_failed_sources {
         true => Exit::SourceFailed,
         false => Exit::Success,
     })
+}
+
+/// What limits the run. Steps of an ablation limit the frames in the pipeline on purpose.
+fn print_verdict(document: &serde_json::Value) {
+    let run = document
+        .get("run")
+        .filter(|_| document["ablation"].is_null());
+    let findings = run.map(|run| run_findings(run, document.get("meta")));
+    for finding in findings.into_iter().flatten() {
+        print!("\n{}", finding.to_text());
+    }
 }
 
 /// Several runs, each in a process of its own.

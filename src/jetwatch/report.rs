@@ -277,7 +277,13 @@ fn to_text(
                 .iter()
                 .any(|name| name == VERDICT || name == ALL_TABLES);
         if let Some(findings) = analysis.verdict.filter(|_| is_wanted) {
-            text.push_str("Verdict\n");
+            match analysis.warmup_ns {
+                0 => text.push_str("Verdict\n"),
+                ns => text.push_str(&format!(
+                    "Verdict, without a warm-up of {:.0} ms\n",
+                    ns as f64 / 1e6
+                )),
+            }
             if findings.is_empty() {
                 text.push_str("  nothing stands out\n");
             }

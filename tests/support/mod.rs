@@ -15,6 +15,7 @@ pub mod onnx_graph;
 pub mod onnx_message;
 pub mod paddle;
 pub mod paddle_detector;
+pub mod pipeline_timeline;
 pub mod publish;
 pub mod rtsp;
 pub mod tensorrt;

@@ -150,6 +150,7 @@ fn run_worker(
             let gray = reducer.as_mut().and_then(|reducer| reducer.reduce(&frame));
             (gray, keep(frame, *is_live))
         }));
+        let _range = recorder.range(Stage::SendResults, pending.len());
         let results_of_batch = pending.drain(..).zip(detections.drain(..));
         for (((order, meta, _), detections), (gray, full_image)) in
             results_of_batch.zip(images.drain(..))

@@ -67,6 +67,8 @@ pub struct RunReport {
 pub struct SourceReport {
     /// Its name.
     pub name: String,
+    /// Whether it is a camera or another live source, which drops frames that nobody takes; a file waits.
+    pub live: bool,
     /// State at the end.
     pub state: &'static str,
     /// Frames received.

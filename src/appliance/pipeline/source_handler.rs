@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crossbeam_channel::Sender;
 
 use jetwatch_source::{Flow, FrameHandler};
-use jetwatch_telemetry::StopToken;
+use jetwatch_telemetry::{Recorder, Stage, StopToken};
 use jetwatch_types::{Frame, FrameMeta, Image, SourceId, SourceState};
 
 use super::batcher::Batcher;
@@ -21,6 +21,7 @@ pub(super) struct SourceHandler {
     /// Whether the source is live; others wait for the later stages.
     pub(super) is_live: bool,
     pub(super) inputs: Sender<TrackInput>,
+    pub(super) recorder: Recorder,
     /// Ends this source.
     pub(super) stop: StopToken,
     /// Ends the whole pipeline.
@@ -40,6 +41,8 @@ impl SourceHandler {
 
 impl FrameHandler for SourceHandler {
     fn frame(&self, frame: Frame) -> Flow {
+        let seq = frame.meta.seq;
+        let _range = self.recorder.range_with_payload(Stage::Enqueue, 1, seq);
         self.wait_for_consumers();
         self.batcher.push(frame)
     }

@@ -336,6 +336,7 @@ impl Sources {
             image_budgets: defaults.image_budgets.clone(),
             is_live: source.uri.is_live(),
             inputs: self.inputs.clone(),
+            recorder: defaults.recorder.clone(),
             stop: stop.clone(),
             pipeline_stop: defaults.stop.clone(),
             has_ended: Arc::clone(has_ended),

@@ -330,7 +330,7 @@ impl StatsCollector {
             inference_fps: self.inference_fps(&state.base, &now),
             workers: self.workers,
             cpu_ms_per_frame: per_frame(now.cpu.saturating_sub(state.base.cpu), frames),
-            inference_cpu_ms_per_frame: summary.stage(Stage::Infer).cpu_ms
+            inference_cpu_ms_per_frame: summary.stage(Stage::Infer).cpu_ms.unwrap_or(0.0)
                 / summary.stage(Stage::Infer).items.max(1) as f64,
             latency_mean_ms: state.latency_sum.as_secs_f64() * 1e3 / frames.max(1) as f64,
             latency_max_ms: state.latency_max.as_secs_f64() * 1e3,
@@ -345,6 +345,7 @@ impl StatsCollector {
             sources: SourceReport::by_name(state.sources.iter().enumerate().map(
                 |(index, source)| SourceReport {
                     name: source.name.clone(),
+                    live: self.batcher.is_live(SourceId(index as u16)),
                     state: source.state.name(),
                     frames: source.counters.frames(),
                     detected: source.done,

@@ -18,7 +18,7 @@ pub use logger::{
     LogTarget, TerminalGuard, set_terminal_guard, start as start_logging, with_error_prefix,
 };
 pub use process::{ProcessUsage, process_usage, thread_cpu_time};
-pub use stage::{BatchRange, Range, Recorder, Span, Stage, StageSummary, Summary};
+pub use stage::{BatchRange, Range, Recorder, Section, Span, Stage, StageSummary, Summary};
 pub use stop_token::StopToken;
 pub use timeline::{
     CATEGORY_OF_SOURCE, OwnRange, SourceCategory, name_thread, push_range, rename_thread,

@@ -3,6 +3,9 @@
 //! A range is pushed on the calling thread and popped when its guard is dropped. NVTX calls end in a null check when no
 //! tool is attached. Names: domain `jetwatch`; category of the source, else of the stage; payload = batch size or frame number.
 
+mod kind;
+mod section;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,125 +17,8 @@ use super::process::thread_cpu_time;
 use super::timeline::{SourceCategory, batch_attributes, domain, stage_attributes};
 use super::trace::{Level, Trace};
 
-/// One timed step of the pipeline, in processing order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[repr(usize)]
-pub enum Stage {
-    /// A coded image in a video decoder, from its input to its output. Decoders work on
-    /// several at a time, so these spans overlap.
-    VideoDecode,
-    /// A decoded image in the elements that scale and convert it, on the CPU, GPU or VIC, or scaled and converted by jetwatch
-    /// inside [`Source`](Self::Source).
-    Scale,
-    /// Mapping a decoded image from GStreamer, with its scaling where no element does that, or drawing a synthetic one.
-    Source,
-    /// Waiting for frames until a batch is full or its timeout passes.
-    Batch,
-    /// Writing the input tensor: padding, layout, normalization.
-    Tensor,
-    /// The network.
-    Infer,
-    /// Raw output to boxes: decoding and non-maximum suppression.
-    Decode,
-    /// Detections to tracks.
-    Track,
-    /// Tracks to messages, up to the queue of each sink.
-    Publish,
-    /// Waiting for crops until a batch of a secondary network is full or its timeout passes.
-    SecondaryWait,
-    /// A batch of crops through a secondary network: scaling, tensor, inference, and decoding.
-    Secondary,
-    /// A frame drawn for the recording: its image copied or tiled, boxes and labels drawn over it.
-    Render,
-    /// A drawn image passed to the encoder: waiting for a free buffer, and copying where sources share the image.
-    Encode,
-    /// On a GPU, by the GPU's clock, inside [`Infer`](Self::Infer): copy of the images from the host.
-    GpuCopyIn,
-    /// On a GPU: images to the input tensor.
-    GpuTensor,
-    /// On a GPU: the network.
-    GpuNetwork,
-    /// On a GPU: copy of the outputs to the host.
-    GpuCopyOut,
-}
-
-impl Stage {
-    /// All stages in order: those of GStreamer elements, those of jetwatch's threads, then those of a GPU.
-    pub const ALL: [Self; 17] = [
-        Self::VideoDecode,
-        Self::Scale,
-        Self::Source,
-        Self::Batch,
-        Self::Tensor,
-        Self::Infer,
-        Self::Decode,
-        Self::Track,
-        Self::Publish,
-        Self::SecondaryWait,
-        Self::Secondary,
-        Self::Render,
-        Self::Encode,
-        Self::GpuCopyIn,
-        Self::GpuTensor,
-        Self::GpuNetwork,
-        Self::GpuCopyOut,
-    ];
-
-    /// Whether the stage runs on a GPU. Reports contain it only where there is one.
-    #[must_use]
-    pub const fn is_on_gpu(self) -> bool {
-        matches!(
-            self,
-            Self::GpuCopyIn | Self::GpuTensor | Self::GpuNetwork | Self::GpuCopyOut
-        )
-    }
-
-    /// Whether reports contain the stage only if it ran.
-    #[must_use]
-    pub const fn is_optional(self) -> bool {
-        self.is_on_gpu() || self.is_in_elements() || self.is_asynchronous()
-    }
-
-    /// Whether the pipeline does not wait for the stage: secondary networks and the recording.
-    #[must_use]
-    pub const fn is_asynchronous(self) -> bool {
-        matches!(
-            self,
-            Self::SecondaryWait | Self::Secondary | Self::Render | Self::Encode
-        )
-    }
-
-    /// Whether the stage runs in GStreamer elements. Reports contain it only where there are any. Its spans belong to no
-    /// thread.
-    #[must_use]
-    pub const fn is_in_elements(self) -> bool {
-        matches!(self, Self::VideoDecode | Self::Scale)
-    }
-
-    /// The name in reports and on the timeline.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::VideoDecode => "video_decode",
-            Self::Scale => "scale",
-            Self::Source => "source",
-            Self::Batch => "batch",
-            Self::Tensor => "tensor",
-            Self::Infer => "infer",
-            Self::Decode => "decode",
-            Self::Track => "track",
-            Self::Publish => "publish",
-            Self::SecondaryWait => "secondary_wait",
-            Self::Secondary => "secondary",
-            Self::Render => "render",
-            Self::Encode => "encode",
-            Self::GpuCopyIn => "gpu_copy_in",
-            Self::GpuTensor => "gpu_tensor",
-            Self::GpuNetwork => "gpu_network",
-            Self::GpuCopyOut => "gpu_copy_out",
-        }
-    }
-}
+pub use self::kind::Stage;
+pub use self::section::Section;
 
 /// Collects stage times. Cheap to clone; all clones feed the same histograms.
 #[derive(Clone, Default)]
@@ -149,7 +35,8 @@ pub struct Recorder {
 struct StageTimes {
     /// Microseconds, three significant digits, up to 10 minutes.
     wall_us: Histogram<u64>,
-    cpu: Duration,
+    /// `None`: unknown.
+    cpu: Option<Duration>,
     sum: Duration,
     items: u64,
 }
@@ -162,7 +49,7 @@ impl Default for StageTimes {
         let wall_us = Histogram::new(3).expect("three digits are valid");
         Self {
             wall_us,
-            cpu: Duration::ZERO,
+            cpu: None,
             sum: Duration::ZERO,
             items: 0,
         }
@@ -245,18 +132,24 @@ impl Recorder {
 
     /// Ends a span and records its time. A span that is dropped instead is on the timeline only.
     pub fn end(&self, span: Span) {
-        self.add(span.stage, 1, span.started.elapsed(), Duration::ZERO);
+        self.add(span.stage, 1, span.started.elapsed(), None);
     }
 
     /// Records `wall`, a time measured by the caller, as one range of `stage` that covered `items` frames.
     pub fn record(&self, stage: Stage, items: usize, wall: Duration) {
-        self.add(stage, items, wall, Duration::ZERO);
+        self.add(stage, items, wall, None);
         if let Some(trace) = &self.trace {
             trace.push(Some(stage), items, Instant::now(), wall, Duration::ZERO);
         }
     }
 
-    fn add(&self, stage: Stage, items: usize, wall: Duration, cpu: Duration) {
+    /// Adds CPU time that other threads spent on `stage`, such as those of a codec.
+    pub fn add_cpu(&self, stage: Stage, cpu: Duration) {
+        let mut times = self.stages[stage as usize].lock();
+        *times.cpu.get_or_insert_default() += cpu;
+    }
+
+    fn add(&self, stage: Stage, items: usize, wall: Duration, cpu: Option<Duration>) {
         let mut times = self.stages[stage as usize].lock();
         let wall_us = u64::try_from(wall.as_micros()).unwrap_or(u64::MAX);
         times
@@ -264,7 +157,9 @@ impl Recorder {
             .record(wall_us.min(MAX_US))
             .expect("histograms resize up to MAX_US");
         times.sum += wall;
-        times.cpu += cpu;
+        if let Some(cpu) = cpu {
+            *times.cpu.get_or_insert_default() += cpu;
+        }
         times.items += items as u64;
     }
 
@@ -284,12 +179,14 @@ impl Recorder {
                 .map(|stage| {
                     let times = self.stages[stage as usize].lock();
                     let ms = |us: u64| us as f64 / 1e3;
+                    let is_work = !stage.is_wait() && !stage.is_stay();
                     StageSummary {
                         stage,
                         count: times.wall_us.len(),
                         items: times.items,
                         total_ms: times.sum.as_secs_f64() * 1e3,
-                        cpu_ms: times.cpu.as_secs_f64() * 1e3,
+                        cpu_ms: times.cpu.map(|cpu| cpu.as_secs_f64() * 1e3),
+                        busy_ms: is_work.then(|| times.sum.as_secs_f64() * 1e3),
                         mean_ms: times.sum.as_secs_f64() * 1e3 / times.wall_us.len().max(1) as f64,
                         p50_ms: ms(times.wall_us.value_at_quantile(0.50)),
                         p95_ms: ms(times.wall_us.value_at_quantile(0.95)),
@@ -335,7 +232,7 @@ impl Drop for Range<'_> {
         // to the stage.
         let cpu = thread_cpu_time().saturating_sub(self.cpu_before);
         let wall = self.started.elapsed();
-        self.recorder.add(self.stage, items, wall, cpu);
+        self.recorder.add(self.stage, items, wall, Some(cpu));
         if let Some(trace) = &self.recorder.trace {
             trace.push(Some(self.stage), items, self.started, wall, cpu);
         }
@@ -407,8 +304,11 @@ pub struct StageSummary {
     pub items: u64,
     /// Sum of their times, in ms.
     pub total_ms: f64,
-    /// CPU time of the threads that ran them, in ms (without threads that the inference library starts).
-    pub cpu_ms: f64,
+    /// CPU time of the threads that ran them, in ms (without threads that the inference library starts); `None` where it is
+    /// unknown: on a GPU, and for the stay of images in elements.
+    pub cpu_ms: Option<f64>,
+    /// Sum of the times in which a thread, or a GPU, was at work, in ms; `None` for waits and for the stay of images in elements.
+    pub busy_ms: Option<f64>,
     /// Mean, in ms.
     pub mean_ms: f64,
     /// Median, in ms.

@@ -20,6 +20,35 @@ pub const RECORD: &str = "record";
 /// Prefix of secondary inference workers, after DeepStream's term (secondary GIE).
 const SECONDARY: &str = "sgie-";
 
+/// Prefix of the threads that bring images of a camera.
+const CAMERA: &str = "camera-";
+/// Prefix of the threads that bring images of a file.
+const FILE: &str = "file-";
+
+/// The thread that brings the images of `source`, a camera or another live source.
+#[must_use]
+pub fn camera(source: &str) -> String {
+    format!("{CAMERA}{source}")
+}
+
+/// The thread that brings the images of `source`, a file.
+#[must_use]
+pub fn file(source: &str) -> String {
+    format!("{FILE}{source}")
+}
+
+/// Whether the thread `name` brings images of a camera or another live source.
+#[must_use]
+pub fn is_camera(name: &str) -> bool {
+    name.starts_with(CAMERA)
+}
+
+/// Whether the thread `name` brings images of a file.
+#[must_use]
+pub fn is_file(name: &str) -> bool {
+    name.starts_with(FILE)
+}
+
 /// Worker `index` of the secondary network `network`.
 #[must_use]
 pub fn secondary(network: &str, index: usize) -> String {
@@ -42,6 +71,13 @@ mod tests {
         assert_eq!(secondary("a-b", 0), "sgie-a-b-0");
         assert_eq!(secondary_network(&secondary("a-b", 12)), "a-b");
         assert_eq!(secondary_network("thread 7"), "thread 7");
+    }
+
+    #[test]
+    fn threads_of_sources_name_their_kind() {
+        assert!(is_camera(&camera("door")) && !is_file(&camera("door")));
+        assert!(is_file(&file("door")) && !is_camera(&file("door")));
+        assert!(!is_camera("source-door") && !is_file("source-door"));
     }
 
     #[test]

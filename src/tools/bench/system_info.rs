@@ -1,6 +1,6 @@
 //! The conditions of a benchmark: the machine, throttling during the run, versions, and the configuration.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime};
@@ -12,7 +12,8 @@ use jetwatch_detect::engines;
 use jetwatch_files::Sha256Hasher;
 use jetwatch_platform::throttling::Throttling;
 use jetwatch_platform::{
-    EnergyMeter, Machine, PowerModes, Processor, SensorSnapshot, SysRoot, open_libraries,
+    EnergyMeter, EngineKind, Machine, PowerModes, Processor, SensorSnapshot, SysRoot,
+    open_libraries,
 };
 use jetwatch_telemetry::StopToken;
 
@@ -32,6 +33,34 @@ const LIBRARIES: [&str; 7] = [
     "libnvbufsurface",
 ];
 
+/// Loads of the units for video, in percent: sum and number of the readings of each.
+#[derive(Debug, Default)]
+struct UnitLoads(BTreeMap<&'static str, (f64, u32)>);
+
+impl UnitLoads {
+    /// Adds a reading: of several units of a kind, the one with the highest load.
+    fn add(&mut self, readings: &SensorSnapshot) {
+        for (name, kind) in [("nvdec", EngineKind::Nvdec), ("vic", EngineKind::Vic)] {
+            let engines = readings.engines.iter().filter(|engine| engine.kind == kind);
+            let loads = engines.filter_map(|engine| engine.load_percent);
+            if let Some(load) = loads.reduce(f32::max) {
+                let (sum, count) = self.0.entry(name).or_default();
+                *sum += f64::from(load);
+                *count += 1;
+            }
+        }
+    }
+
+    /// Mean loads; units whose load is unknown are missing.
+    fn to_json(&self) -> Value {
+        let means = self.0.iter().map(|(name, (sum, count))| {
+            let mean = sum / f64::from((*count).max(1));
+            ((*name).to_owned(), json!(mean))
+        });
+        Value::Object(means.collect())
+    }
+}
+
 /// Reads the sensors of the machine during a measurement.
 pub(super) struct SystemObserver {
     root: SysRoot,
@@ -49,6 +78,7 @@ pub(super) struct SystemObserver {
 struct Seen {
     throttling: BTreeSet<String>,
     energy: EnergyMeter,
+    unit_loads: UnitLoads,
     /// Most memory in use on the GPU, and all of it, in bytes.
     gpu_memory: Option<(usize, usize)>,
 }
@@ -103,6 +133,7 @@ impl SystemObserver {
                     let mut seen = kept.lock();
                     seen.throttling.extend(causes);
                     seen.energy.read(&looked, &readings.rails, at);
+                    seen.unit_loads.add(&readings);
                     drop(seen);
                     read_gpu();
                 }
@@ -132,6 +163,7 @@ impl SystemObserver {
         let mut seen = std::mem::take(&mut *self.seen.lock());
         seen.energy.read(&self.root, &after.rails, length);
         let energy = seen.energy.finish(length);
+        let unit_loads = seen.unit_loads.to_json();
         let mut throttled = seen.throttling;
         throttled.extend(after.throttled());
         let events = after.events_since(&self.before);
@@ -168,6 +200,7 @@ impl SystemObserver {
             "throttling": throttled,
             "energy": energy,
             "gpu_memory": gpu_memory,
+            "unit_loads": unit_loads,
             "before": self.before,
             "after": after,
             "versions": {
@@ -235,4 +268,36 @@ pub(super) fn machine_of(document: &Value) -> Value {
         "processors": meta["processors"],
         "detector": meta["versions"]["detector"],
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use jetwatch_platform::Engine;
+
+    use super::*;
+
+    #[test]
+    fn unit_loads_are_means_of_the_busiest_unit() {
+        let engine = |kind, load_percent| Engine {
+            kind,
+            name: "unit".to_owned(),
+            load_percent,
+            hz: None,
+            min_hz: None,
+            max_hz: None,
+            hardware_hz: None,
+        };
+        let mut readings = SensorSnapshot::default();
+        let mut loads = UnitLoads::default();
+        for (first, second) in [(10.0, 90.0), (80.0, 20.0)] {
+            readings.engines = vec![
+                engine(EngineKind::Nvdec, Some(first)),
+                engine(EngineKind::Nvdec, Some(second)),
+                engine(EngineKind::Vic, None),
+                engine(EngineKind::Gpu, Some(50.0)),
+            ];
+            loads.add(&readings);
+        }
+        assert_eq!(loads.to_json(), json!({"nvdec": 85.0}));
+    }
 }

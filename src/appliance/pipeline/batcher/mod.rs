@@ -302,6 +302,12 @@ impl Batcher {
         self.state.lock().queues[source.index()].dropped
     }
 
+    /// Whether the queue of this source keeps the newest frame instead of making the reader wait.
+    #[must_use]
+    pub fn is_live(&self, source: SourceId) -> bool {
+        self.state.lock().queues[source.index()].live
+    }
+
     /// Number of frames that were taken from this source, once its queue is closed and drained; `None` before.
     #[must_use]
     pub fn drained(&self, source: SourceId) -> Option<u64> {

@@ -221,7 +221,7 @@ pub(super) struct StatsBody<'a> {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "stage_stats", title = "Stage", deny_unknown_fields)]
 pub(super) struct StageBody {
-    /// `video_decode` and `scale`: in elements of GStreamer, or scaling inside of `source`; `source`: receiving an image; `batch`: waiting for frames; `tensor`: writing the input; `infer`: the network; `decode`: reading its output; `track`; `publish`; `secondary_wait` and `secondary`: waiting for crops, and a batch of them through a secondary network; `render` and `encode`: drawing a recorded frame, and passing it to the encoder; `gpu_…`: inside of `infer`, by the clock of the GPU.
+    /// `video_decode` and `scale`: a thread in a video decoder on the CPU, and in scaling; `video_decode_stay` and `scale_stay`: an image in the elements that decode and scale, with waits; `source`: receiving an image; `enqueue`: passing it to the queue of its source, where a file waits for room; `batch`: waiting for frames; `tensor`: writing the input; `infer`: the network; `decode`: reading its output; `send_results`: passing the results of a batch on, with the wait for room; `track`; `publish`; `secondary_wait` and `secondary`: waiting for crops, and a batch of them through a secondary network; `render` and `encode`: drawing a recorded frame, and passing it to the encoder; `gpu_…`: inside of `infer`, by the clock of the GPU.
     #[schemars(schema_with = "schema::stage")]
     pub stage: &'static str,
     /// Number of runs.
@@ -229,6 +229,12 @@ pub(super) struct StageBody {
     pub count: u64,
     /// Frames in these runs; crops for stages of secondary networks.
     pub frames: u64,
+    /// Sum of the times in which a thread, or a GPU, was at work, in milliseconds; null for waits and for the stay of images in elements.
+    #[schemars(range(min = 0))]
+    pub busy_ms: Option<f64>,
+    /// CPU time of the threads, in milliseconds, that of `video_decode` with the codec's own threads; null where it is unknown.
+    #[schemars(range(min = 0))]
+    pub cpu_ms: Option<f64>,
     /// Mean, in milliseconds.
     #[schemars(range(min = 0))]
     pub mean_ms: f64,
@@ -249,6 +255,8 @@ impl StageBody {
             stage: summary.stage.name(),
             count: summary.count,
             frames: summary.items,
+            busy_ms: summary.busy_ms.map(finite),
+            cpu_ms: summary.cpu_ms.map(finite),
             mean_ms: finite(summary.mean_ms),
             p50_ms: finite(summary.p50_ms),
             p95_ms: finite(summary.p95_ms),

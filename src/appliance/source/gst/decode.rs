@@ -17,6 +17,7 @@ use crate::elements::{is_excluded_from_autoplug, make, set_if_supported};
 use jetwatch_config::DecoderChoice;
 use jetwatch_platform::UnitElement;
 
+use super::codec_threads::CodecThreads;
 use super::diagnostics::SessionDiagnostics;
 use super::hardware::{VideoHardware, nvdec_supports};
 
@@ -42,7 +43,7 @@ pub(super) fn add(
     let codecs = CODECS
         .into_iter()
         .filter(|codec| hardware.decoder_for(codec, options.choice).is_some());
-    let decode = decodebin("decode", codecs, options)?;
+    let decode = decodebin("decode", codecs, options, diagnostics)?;
     pipeline
         .add(&decode)
         .map_err(|error| SourceError::Build(error.to_string()))?;
@@ -63,6 +64,7 @@ fn decodebin<'c>(
     name: &str,
     codecs: impl Iterator<Item = &'c str>,
     options: DecodeOptions,
+    diagnostics: &SessionDiagnostics,
 ) -> Result<gst::Element, SourceError> {
     let decode = make("decodebin", name)?;
     // Only video is decoded; audio and subtitles are ignored.
@@ -73,22 +75,34 @@ fn decodebin<'c>(
     }
     decode.set_property("caps", caps.build());
     decode.set_property("expose-all-streams", false);
-    limit_threads(&decode, options.threads);
+    limit_threads(&decode, options.threads, &diagnostics.codec_threads);
     exclude_factories(&decode, options.choice);
     Ok(decode)
 }
 
-/// Sets the number of threads of the software decoder that decodebin creates.
-fn limit_threads(decode: &gst::Element, threads: u32) {
+/// Sets the number of threads of the software decoder that decodebin creates, and lets `codec_threads` find them.
+fn limit_threads(decode: &gst::Element, threads: u32, codec_threads: &Arc<CodecThreads>) {
     let Some(bin) = decode.downcast_ref::<gst::Bin>() else {
         return;
     };
     let threads = i32::try_from(threads).unwrap_or(i32::MAX);
+    let codec_threads = Arc::clone(codec_threads);
     bin.connect_element_added(move |_, element| {
+        if is_video_decoder(element) {
+            codec_threads.observe(element);
+        }
         if element.has_property_with_type("max-threads", i32::static_type()) {
             element.set_property("max-threads", threads);
         }
     });
+}
+
+fn is_video_decoder(element: &gst::Element) -> bool {
+    let factory = element.factory();
+    factory.is_some_and(|factory| {
+        let class = factory.klass();
+        class.contains("Decoder") && !class.contains("Audio")
+    })
 }
 
 /// Handles decodebin's `autoplug-select` signal: which decoders it may use.
@@ -231,8 +245,13 @@ impl PadAddedHandler {
 
     /// Adds a second `decodebin`, which decodes on the CPU.
     fn decode_on_cpu(&self, encoded: &gst::Pad) -> Result<(), String> {
-        let decode = decodebin("processor", std::iter::empty(), self.options)
-            .map_err(|error| error.to_string())?;
+        let decode = decodebin(
+            "processor",
+            std::iter::empty(),
+            self.options,
+            &self.diagnostics,
+        )
+        .map_err(|error| error.to_string())?;
         self.add(&decode)?;
         let entry = self.entry.clone();
         decode.connect_pad_added(move |decode, pad| {

@@ -1,9 +1,11 @@
 //! Diagnostics of a pipeline while it is being built: written by its threads, read by the supervisor.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
+use super::codec_threads::CodecThreads;
 use super::own_scaling::OwnScaling;
 
 /// Diagnostics of one session.
@@ -14,6 +16,8 @@ pub(super) struct SessionDiagnostics {
     rejection: Mutex<Option<String>>,
     zero_copy_disabled: AtomicBool,
     own_scaling: Mutex<Option<OwnScaling>>,
+    /// Threads of the software decoder.
+    pub(super) codec_threads: Arc<CodecThreads>,
 }
 
 impl SessionDiagnostics {

@@ -4,6 +4,7 @@
 
 mod build;
 mod camera;
+mod codec_threads;
 mod decode;
 mod diagnostics;
 mod dot;
@@ -17,6 +18,7 @@ mod log_bridge;
 mod messages;
 mod own_scaling;
 mod predict_plan;
+mod push_tracer;
 mod rate_probes;
 mod sample;
 mod scaler;

@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::ThreadId;
 use std::time::{Duration, Instant, SystemTime};
 
 use gstreamer as gst;
@@ -20,7 +21,7 @@ use crate::pacer::Pacer;
 use crate::rate_limit::RateLimiter;
 use crate::{Flow, FullImage, SourceContext, SourceError};
 use jetwatch_config::{Scaling, SourceConfig};
-use jetwatch_telemetry::{Level, Recorder, Stage};
+use jetwatch_telemetry::{Level, Recorder, Stage, name_thread, thread_names};
 use jetwatch_types::{Frame, FrameMeta, Region};
 
 use super::diagnostics::SessionDiagnostics;
@@ -195,6 +196,11 @@ pub(super) fn add(
         reader: SampleReader::new(context, diagnostics),
         scaling_reader: ScalingReader::default(),
         pending: tee.as_ref().map(|_| PendingFrame::default()),
+        thread_name: match config.uri.is_live() {
+            true => thread_names::camera(&context.name),
+            false => thread_names::file(&context.name),
+        },
+        named: None,
     };
     let handler = Arc::new(Mutex::new(handler));
     if let Some(tee) = &tee {
@@ -338,6 +344,9 @@ struct AppSinkHandler {
     scaling_reader: ScalingReader,
     /// Present when full images are requested.
     pending: Option<PendingFrame>,
+    /// Name on the timeline of the thread that delivers frames, and the thread that has it.
+    thread_name: String,
+    named: Option<ThreadId>,
 }
 
 /// A frame that waits for its full image, and the reader of full images.
@@ -414,6 +423,10 @@ impl AppSinkHandler {
     }
 
     fn deliver(&mut self, frame: Frame) -> Result<gst::FlowSuccess, gst::FlowError> {
+        let thread = std::thread::current().id();
+        if self.named.replace(thread) != Some(thread) {
+            name_thread(&self.thread_name);
+        }
         let handler = &self.context.handler;
         let flow = self.stall_monitor.delivering(|| handler.frame(frame));
         self.flow_return(flow)
@@ -459,14 +472,16 @@ impl AppSinkHandler {
         let CapsInfo {
             crop, own_scaling, ..
         } = self.caps_info();
-        let _range = recorder.range_with_payload(Stage::Source, 1, meta.seq);
-        let image = match own_scaling {
+        let scaled = match own_scaling {
             Some(scaling) => {
-                let span = recorder.span(Stage::Scale, meta.seq);
-                let image = self.scaling_reader.read(sample, scaling)?;
-                recorder.end(span);
-                image
+                let _range = recorder.range_with_payload(Stage::Scale, 1, meta.seq);
+                Some(self.scaling_reader.read(sample, scaling)?)
             }
+            None => None,
+        };
+        let _range = recorder.range_with_payload(Stage::Source, 1, meta.seq);
+        let image = match scaled {
+            Some(image) => image,
             None => self.reader.read(sample)?,
         };
         Some(Frame {

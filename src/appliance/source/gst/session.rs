@@ -14,6 +14,7 @@ use super::camera;
 use super::dot;
 use super::flush_guard::FlushGuard;
 use super::messages::{MissingPlugin, element_error, missing_plugin};
+use super::push_tracer::WatchGuard;
 use super::scaler::ENTRY;
 use super::{introspect, tee, thread_names, timing};
 
@@ -38,6 +39,7 @@ pub(super) fn run(
         built,
         missing: None,
         dots_done: context.dot.requests.load(Ordering::Relaxed),
+        watched: Vec::new(),
     };
 
     let refused = start(&built.pipeline).is_err();
@@ -115,6 +117,8 @@ struct Session<'a> {
     built: &'a BuiltPipeline,
     missing: Option<MissingPlugin>,
     dots_done: u64,
+    /// Elements whose times are recorded.
+    watched: Vec<WatchGuard>,
 }
 
 /// Adds a remedy to errors of CSI cameras, whose driver reports little.
@@ -135,14 +139,16 @@ fn with_camera_hint(uri: &SourceUri, error: SourceError) -> SourceError {
 
 impl Session<'_> {
     /// Reads the actual plan from the pipeline, and checks it against the configuration.
-    fn confirm(&self) -> Result<(), SourceError> {
+    fn confirm(&mut self) -> Result<(), SourceError> {
         let found = introspect::elements_upstream(self.built);
         let plan = introspect::plan(&found, self.built);
         log::info!(source = self.context.name.as_str(); "{plan}");
         for note in &plan.notes {
             log::info!(source = self.context.name.as_str(); "{note}");
         }
-        timing::attach(&found, &self.context.name, &self.context.recorder);
+        let codec_threads = &self.built.diagnostics.codec_threads;
+        let context = &self.context;
+        self.watched = timing::attach(&found, &context.name, codec_threads, &context.recorder);
         self.context.handler.plan(&plan);
         match plan.rejected_by(self.config.decoder, self.config.scaling) {
             Some(reason) => Err(SourceError::Refused(reason)),

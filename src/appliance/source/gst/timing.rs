@@ -1,7 +1,8 @@
-//! Time of images in the elements of a running pipeline: in its video decoder, and in scaling and conversion.
+//! Times in the elements of a running pipeline, in its video decoder, and in scaling and conversion: how long threads are at
+//! work there, and how long images stay.
 //!
-//! Decoders and Jetson converters work on several images at once, on their own threads, and decoders reorder them: outputs are
-//! matched by timestamp. Images without one are not timed.
+//! Decoders and Jetson converters work on several images at once, on their own threads, and decoders reorder them: for their stay,
+//! outputs are matched by timestamp. Images without one are not timed. A stay contains waits for what comes behind.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,37 +11,59 @@ use gstreamer as gst;
 use gstreamer::prelude::*;
 use parking_lot::Mutex;
 
+use super::codec_threads::CodecThreads;
+use super::push_tracer::{WatchGuard, watch};
 use super::thread_names;
 use crate::plan::{PlanStep, StepKind};
+use jetwatch_platform::VideoUnit;
 use jetwatch_telemetry::{Recorder, Span, Stage};
 
 /// More images than any decoder holds. Older entries were dropped by the element; their spans are discarded.
 const MAX_IN_FLIGHT: usize = 64;
 
-/// Starts timing the elements of `source` that decode and scale, and names their threads.
-pub(super) fn attach(found: &[(gst::Element, Vec<PlanStep>)], source: &str, recorder: &Recorder) {
+/// Starts timing the elements of `source` that decode and scale, and names their threads; the work of threads until the guards are dropped. Decoders in hardware have no
+/// such work: the load of the unit stands in the sensors of the machine.
+pub(super) fn attach(
+    found: &[(gst::Element, Vec<PlanStep>)],
+    source: &str,
+    codec_threads: &Arc<CodecThreads>,
+    recorder: &Recorder,
+) -> Vec<WatchGuard> {
     let does = |steps: &[PlanStep], kinds: &[StepKind]| {
         let mut steps = steps.iter();
         steps.any(|step| kinds.contains(&step.kind))
     };
-    let all = |kinds: &'static [StepKind]| {
-        let all = found.iter().filter(move |(_, steps)| does(steps, kinds));
-        all.map(|(element, _)| element)
-    };
-    if let Some(decoder) = all(&[StepKind::Decode]).next_back() {
-        time((decoder, decoder), Stage::VideoDecode, source, recorder);
+    let all =
+        |kinds: &'static [StepKind]| found.iter().filter(move |(_, steps)| does(steps, kinds));
+    let mut guards = Vec::new();
+    if let Some((decoder, steps)) = all(&[StepKind::Decode]).next_back() {
+        let stages = [Stage::VideoDecode, Stage::VideoDecodeStay];
+        time_stay((decoder, decoder), stages, source, recorder);
+        if steps.iter().all(|step| step.unit == VideoUnit::Cpu) {
+            let (threads, of_codec) = (Arc::clone(codec_threads), recorder.clone());
+            guards.extend(watch(
+                decoder,
+                decoder,
+                Stage::VideoDecode,
+                recorder,
+                move || threads.add_to(&of_codec),
+            ));
+        }
     }
     let mut scalers = all(&[StepKind::Scale, StepKind::Color, StepKind::Copy]);
-    if let Some(first) = scalers.next() {
-        let last = scalers.next_back().unwrap_or(first);
-        time((first, last), Stage::Scale, source, recorder);
+    if let Some((first, _)) = scalers.next() {
+        let last = scalers.next_back().map_or(first, |(last, _)| last);
+        let stages = [Stage::Scale, Stage::ScaleStay];
+        time_stay((first, last), stages, source, recorder);
+        guards.extend(watch(first, last, Stage::Scale, recorder, || {}));
     }
+    guards
 }
 
-/// Times buffers from the input of `first` to the output of `last`.
-fn time(
+/// Times the stay of buffers from the input of `first` to the output of `last`, and names the thread of the input.
+fn time_stay(
     (first, last): (&gst::Element, &gst::Element),
-    stage: Stage,
+    [work, stay]: [Stage; 2],
     source: &str,
     recorder: &Recorder,
 ) {
@@ -52,13 +75,13 @@ fn time(
     let (in_flight_at_entry, entry_recorder) = (Arc::clone(&in_flight), recorder.clone());
     let source = source.to_owned();
     entry.add_probe(gst::PadProbeType::BUFFER, move |_, info| {
-        thread_names::name_by_stage(&source, stage);
+        thread_names::name_by_stage(&source, work);
         if let Some(pts) = info.buffer().and_then(|buffer| buffer.pts()) {
             let mut spans = in_flight_at_entry.lock();
             if spans.len() == MAX_IN_FLIGHT {
                 spans.pop_front();
             }
-            spans.push_back((pts, entry_recorder.span(stage, pts.mseconds())));
+            spans.push_back((pts, entry_recorder.span(stay, pts.mseconds())));
         }
         gst::PadProbeReturn::Ok
     });

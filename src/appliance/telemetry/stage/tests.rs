@@ -20,7 +20,9 @@ fn ranges_are_counted_with_their_items_and_time() {
         "{infer:?}"
     );
     assert!(
-        infer.cpu_ms > 0.0 && infer.cpu_ms <= infer.total_ms + 1.0,
+        infer
+            .cpu_ms
+            .is_some_and(|cpu| cpu > 0.0 && cpu <= infer.total_ms + 1.0),
         "{infer:?}"
     );
     assert_eq!(summary.stage(Stage::Track).count, 0);
@@ -31,21 +33,51 @@ fn ranges_are_counted_with_their_items_and_time() {
     let summary = recorder.summary();
     let gpu = summary.stages.last().expect("stages");
     assert_eq!((gpu.stage, gpu.count, gpu.items), (Stage::GpuNetwork, 1, 4));
-    assert!((gpu.total_ms - 3.0).abs() < 1e-9 && gpu.cpu_ms == 0.0);
+    assert!((gpu.total_ms - 3.0).abs() < 1e-9 && gpu.cpu_ms.is_none());
 }
 
 #[test]
-fn spans_overlap_and_count_when_they_are_ended() {
+fn spans_overlap_and_are_neither_work_nor_cpu_time() {
     let recorder = Recorder::default();
-    let first = recorder.span(Stage::VideoDecode, 0);
-    let second = recorder.span(Stage::VideoDecode, 1);
+    let first = recorder.span(Stage::VideoDecodeStay, 0);
+    let second = recorder.span(Stage::VideoDecodeStay, 1);
     std::thread::scope(|scope| scope.spawn(|| recorder.end(first)).join()).expect("no panic");
-    assert_eq!(recorder.summary().stage(Stage::VideoDecode).count, 1);
     drop(second);
     let summary = recorder.summary();
-    assert_eq!(summary.stages[0].stage, Stage::VideoDecode);
-    assert_eq!(summary.stages[0].count, 1, "a dropped span is not recorded");
-    assert_eq!(summary.stages.len(), 8, "nothing was scaled");
+    let stay = &summary.stages[0];
+    assert_eq!((stay.stage, stay.count), (Stage::VideoDecodeStay, 1));
+    assert_eq!((stay.cpu_ms, stay.busy_ms), (None, None));
+    assert_eq!(summary.stages.len(), 8, "a dropped span is not recorded");
+}
+
+#[test]
+fn a_section_counts_only_time_inside() {
+    let recorder = Recorder::default();
+    let whole = Instant::now();
+    let mut section = Section::start(&recorder, Stage::VideoDecode, 7);
+    section.pause();
+    let outside = Instant::now();
+    while outside.elapsed() < Duration::from_millis(20) {
+        std::hint::spin_loop();
+    }
+    let outside = outside.elapsed();
+    section.resume();
+    let inside = Instant::now();
+    while inside.elapsed() < Duration::from_millis(2) {
+        std::hint::spin_loop();
+    }
+    section.end(&recorder);
+    let inside_at_most = whole.elapsed().saturating_sub(outside).as_secs_f64() * 1e3;
+    recorder.add_cpu(Stage::VideoDecode, Duration::from_millis(5));
+    let summary = recorder.summary();
+    let decode = summary.stage(Stage::VideoDecode);
+    assert_eq!((decode.count, decode.items), (1, 1));
+    assert!(decode.total_ms >= 2.0, "{decode:?}");
+    assert!(decode.total_ms <= inside_at_most, "{decode:?}");
+    assert_eq!(decode.busy_ms, Some(decode.total_ms));
+    assert!(decode.cpu_ms.is_some_and(|cpu| cpu >= 5.0), "{decode:?}");
+    let batch = summary.stage(Stage::Batch);
+    assert_eq!((batch.cpu_ms, batch.busy_ms), (None, None), "a wait");
 }
 
 #[test]

@@ -66,7 +66,7 @@ impl RunCost {
         let total = number(&run["cpu_ms_per_frame"])?;
         let is_counted = |name: &str| {
             let stage = Stage::ALL.iter().find(|stage| stage.name() == name);
-            stage.is_some_and(|stage| !stage.is_on_gpu() && !stage.is_in_elements())
+            stage.is_some_and(|stage| !stage.is_on_gpu() && !stage.is_stay())
         };
         let stages = run["stages"].as_array().into_iter().flatten();
         let mut cpu_ms: Vec<(String, f64)> = stages

@@ -1,7 +1,10 @@
 //! The verdict: rules that apply to a capture, each with its evidence and what to change.
 
 mod extras;
+mod limits;
 mod rules;
+
+use jetwatch_telemetry::Stage;
 
 use super::metrics::CaptureMetrics;
 
@@ -17,6 +20,8 @@ pub struct Rule {
     pub advice: &'static str,
     /// Keys of the configuration to change.
     pub keys: &'static [&'static str],
+    /// Stages that it explains where one of them limits the pipeline; empty: it is about something else.
+    pub stages: &'static [Stage],
 }
 
 /// Result of one rule.
@@ -32,11 +37,15 @@ pub struct Finding {
     pub advice: &'static str,
     /// Keys of the configuration to change.
     pub keys: &'static [&'static str],
+    /// The stage that limits the pipeline, if the finding is about it.
+    pub stage: Option<&'static str>,
 }
 
-/// The findings of all rules in a capture, the most important first.
+/// The findings of all rules in a capture, the most important first: those about the stage that limits the pipeline, then others.
+/// Where no rule explains that stage, one says that it is nearest to its limit.
 #[must_use]
 pub fn advise(metrics: &CaptureMetrics) -> Vec<Finding> {
+    let limit = metrics.limit.map(|limit| limit.stage);
     let findings = RULES.iter().filter_map(|rule| {
         let (text, numbers) = (rule.evaluate)(metrics)?;
         Some(Finding {
@@ -45,9 +54,17 @@ pub fn advise(metrics: &CaptureMetrics) -> Vec<Finding> {
             evidence: numbers,
             advice: rule.advice,
             keys: rule.keys,
+            stage: limit
+                .filter(|limit| rule.stages.contains(limit))
+                .map(Stage::name),
         })
     });
-    findings.collect()
+    let mut findings: Vec<Finding> = findings.collect();
+    if findings.iter().all(|finding| finding.stage.is_none()) {
+        findings.extend(limits::nearest(metrics));
+    }
+    findings.sort_by_key(|finding| finding.stage.is_none());
+    findings
 }
 
 impl Finding {

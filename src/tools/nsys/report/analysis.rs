@@ -69,6 +69,8 @@ pub struct Analysis {
     pub tables: Vec<Table>,
     /// The findings of the verdict as text; `None` without stages of jetwatch.
     pub verdict: Option<Vec<String>>,
+    /// Length of the warm-up that the verdict leaves out, in ns; zero where it leaves out none.
+    pub warmup_ns: i64,
     /// Summary for comparisons.
     pub summary: ReportSummary,
     /// Data of the plots.
@@ -126,6 +128,7 @@ pub fn analyze(
                 version,
                 tables,
                 verdict: findings.map(words),
+                warmup_ns: 0,
                 summary: benchmark.summary(title),
                 plot: None,
                 series: None,
@@ -209,6 +212,7 @@ fn analyze_export(
         version: capture.version.clone(),
         tables,
         verdict: is_ours.then(|| findings.iter().map(|finding| finding.to_text()).collect()),
+        warmup_ns: evidence.warmup_ns,
         summary: ReportSummary::from_capture(&context, evidence.gpu_busy, &findings),
         plot,
         series: None,
@@ -295,6 +299,7 @@ pub fn table_names() -> impl Iterator<Item = (&'static str, &'static str)> {
 fn advice_table(findings: &[super::advice::Finding]) -> Table {
     let columns = [
         unitless("Rule"),
+        unitless("Limiting Stage"),
         unitless("Finding"),
         unitless("Evidence"),
         unitless("Advice"),
@@ -304,6 +309,7 @@ fn advice_table(findings: &[super::advice::Finding]) -> Table {
     table.rows.extend(findings.iter().map(|finding| {
         vec![
             finding.rule.into(),
+            finding.stage.into(),
             finding.text.as_str().into(),
             finding.evidence.as_str().into(),
             finding.advice.into(),

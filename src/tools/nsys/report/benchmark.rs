@@ -18,6 +18,7 @@ use jetwatch_types::{mean, standard_deviation};
 use self::batches::Level;
 use super::ReportError;
 use super::advice::{Finding, advise};
+use super::metrics::CaptureMetrics;
 use super::summary::{Load, Outliers, RangeSummary, ReportSummary, Throughput, Workload, outliers};
 use super::table::{Cell, Table, ns, unitless};
 
@@ -127,9 +128,8 @@ impl Benchmark {
         let run = object.get("run");
         // Without a run, as of a part alone, the shares are all that is known.
         let findings = (run.is_some() || !shares.is_empty()).then(|| {
-            let metrics = shares::metrics(run.unwrap_or(&Value::Null), &shares);
             let first = shares::finding(&shares, is_on_gpu);
-            let rules = run.map_or_else(Vec::new, |_| advise(&metrics));
+            let rules = run.map_or_else(Vec::new, |run| run_findings(run, object.get("meta")));
             first.into_iter().chain(rules).collect()
         });
         Ok(Self {
@@ -262,6 +262,12 @@ impl TimedRange {
             known.max = known.max.or(times.iter().copied().reduce(f64::max));
         }
     }
+}
+
+/// Findings of the verdict's rules for a run: the values of `run` and `meta` of a `benchmark.json`.
+#[must_use]
+pub fn run_findings(run: &Value, meta: Option<&Value>) -> Vec<Finding> {
+    advise(&CaptureMetrics::from_run(run, meta.unwrap_or(&Value::Null)))
 }
 
 /// Every object with a time is a range. The error names a time that is not a number.

@@ -1,17 +1,22 @@
 //! Dependencies between stages: jetwatch's own stages, the time that each took and waited, and the critical path through them.
 //!
-//! The path is walked backwards from the last thing that was finished. A step was released either by the step before it on
-//! its own thread, or by what the stage before it handed over from another thread: whichever came last. What lies between
-//! that and the step's begin is waiting. A stage that fills the path is the one to make faster; one that is not on it can be
-//! as slow as it is.
+//! The path is walked backwards from the last result; see `walk`. A stage that fills the path is the one to make
+//! faster; one that is not on it can be as slow as it is.
+
+mod steps;
+mod waits;
+mod walk;
 
 use std::collections::HashMap;
 
-use jetwatch_telemetry::Stage;
+use jetwatch_telemetry::{Stage, thread_names};
 
-use super::capture::Capture;
 use super::table::{Cell, Table, ns, percent, unitless};
 use super::tables::AnalysisContext;
+
+pub(super) use self::steps::StageNames;
+use self::steps::{Group, Steps, group};
+use self::walk::Walk;
 
 /// Times of one stage.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,7 +31,7 @@ pub struct StageTimes {
     pub total_ns: i64,
     /// Their share of the time of all threads that ran it, 0 to 1.
     pub share: f64,
-    /// Time in which its threads had nothing to do before one of its ranges, in ns. For `batch` and `secondary_wait`, which are waits themselves, their own.
+    /// Time in which its threads had nothing to do before one of its ranges, in ns. For stages that are waits themselves, their own.
     pub waited_ns: i64,
     /// Its part of the critical path, in ns.
     pub critical_ns: i64,
@@ -34,6 +39,37 @@ pub struct StageTimes {
     pub critical_wait_ns: i64,
     /// Time of the GPU that its ranges made, from first begin to last end each, in ns.
     pub gpu_ns: i64,
+    /// Mean time from an image's entry into its elements to its exit, in ns; `None` where it has no elements.
+    pub stay_ns: Option<f64>,
+}
+
+impl StageTimes {
+    fn new(stage: Stage) -> Self {
+        Self {
+            stage,
+            threads: 0,
+            ranges: 0,
+            total_ns: 0,
+            share: 0.0,
+            waited_ns: 0,
+            critical_ns: 0,
+            critical_wait_ns: 0,
+            gpu_ns: 0,
+            stay_ns: None,
+        }
+    }
+}
+
+/// Where the images of a capture come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum InputKind {
+    /// Live sources only.
+    Camera,
+    /// Files only.
+    File,
+    /// Both, or not recorded.
+    #[default]
+    Unknown,
 }
 
 /// All recorded stages, in the order of a frame.
@@ -41,113 +77,134 @@ pub struct StageTimes {
 pub struct CriticalPath {
     /// One entry per stage.
     pub stages: Vec<StageTimes>,
-    /// From the first begin to the last end of a stage, in ns.
+    /// From the first begin to the last end of a stage, in ns, after the warm-up.
     pub span: (i64, i64),
     /// Length of the critical path, in ns.
     pub critical_ns: i64,
+    /// Length of the warm-up that is left out, in ns; zero where none is.
+    pub warmup_ns: i64,
+    /// Where the images come from.
+    pub input: InputKind,
 }
 
-/// One range of a stage that is in no other.
-#[derive(Debug, Clone, Copy)]
-struct PathStep {
-    start: i64,
-    end: i64,
-    stage: Stage,
-}
+/// Stages of a detector's thread except waits.
+pub(super) const DETECTOR_STAGES: [Stage; 3] = [Stage::Tensor, Stage::Infer, Stage::Decode];
 
-/// The steps of each thread in the order of time, as numbers of ranges: there are millions of them.
-struct PathSteps<'a> {
-    capture: &'a Capture,
-    threads: Vec<Vec<(u32, Stage)>>,
-}
+/// Stages with which a path may end, the best first: results, and what is last where there are none.
+const ENDS: [&[Stage]; 3] = [
+    &[Stage::Track, Stage::Publish],
+    &DETECTOR_STAGES,
+    &[
+        Stage::VideoDecode,
+        Stage::Scale,
+        Stage::Source,
+        Stage::Enqueue,
+        Stage::Batch,
+        Stage::SendResults,
+    ],
+];
 
-impl PathSteps<'_> {
-    fn step(&self, (range, stage): (u32, Stage)) -> PathStep {
-        let range = &self.capture.ranges[range as usize];
-        PathStep {
-            start: range.start,
-            end: range.end,
-            stage,
-        }
-    }
+/// Stages of threads that the pipeline does not wait for, by kind of thread: the working ones.
+const ASYNCHRONOUS: [&[Stage]; 2] = [&[Stage::Secondary], &[Stage::Render, Stage::Encode]];
 
-    /// The steps of a thread.
-    fn of_thread<'b>(&'b self, thread: &'b [(u32, Stage)]) -> impl Iterator<Item = PathStep> + 'b {
-        thread.iter().map(|step| self.step(*step))
-    }
-}
+/// Share of its time from which such a thread limits its own results.
+const SATURATED: f64 = 0.9;
 
 impl CriticalPath {
     /// Of a capture's ranges in jetwatch's domain; without stages where there are none.
     #[must_use]
     pub fn from_capture(context: &AnalysisContext<'_>) -> Self {
-        let capture = context.capture;
-        let stage_of = stages_by_name(capture);
-        let steps = steps(context, &stage_of);
-        let all = || {
-            steps
-                .threads
-                .iter()
-                .flat_map(|thread| steps.of_thread(thread))
-        };
-        let Some(from) = all().map(|step| step.start).min() else {
+        let names = StageNames::from_capture(context.capture);
+        let steps = Steps::from_capture(context, &names);
+        let Some((from, until)) = steps.span() else {
             return Self::default();
         };
-        let until = all().map(|step| step.end).max().unwrap_or(from);
-        let span = (until - from).max(1);
-        let mut times: HashMap<Stage, StageTimes> = HashMap::new();
-        for thread in &steps.threads {
-            let mut before = from;
-            let mut met: Vec<Stage> = Vec::new();
-            for step in steps.of_thread(thread) {
-                let times = times.entry(step.stage).or_insert_with(|| StageTimes {
-                    stage: step.stage,
-                    threads: 0,
-                    ranges: 0,
-                    total_ns: 0,
-                    share: 0.0,
-                    waited_ns: 0,
-                    critical_ns: 0,
-                    critical_wait_ns: 0,
-                    gpu_ns: 0,
-                });
-                if !met.contains(&step.stage) {
-                    met.push(step.stage);
-                    times.threads += 1;
-                }
-                times.ranges += 1;
-                times.total_ns += step.end - step.start;
-                times.waited_ns += if matches!(step.stage, Stage::Batch | Stage::SecondaryWait) {
-                    step.end - step.start
-                } else {
-                    (step.start - before).max(0)
-                };
-                before = before.max(step.end);
-            }
-        }
+        let mut times = totals(&steps, from);
+        add_stays(context, &names, &mut times);
         for projected in context.projections() {
-            let range = &capture.ranges[projected.range as usize];
-            if let Some(times) = stage_of
-                .get(&range.name)
-                .and_then(|stage| times.get_mut(stage))
-            {
+            let range = &context.capture.ranges[projected.range as usize];
+            if let Some(times) = names.of(range).and_then(|stage| times.get_mut(&stage)) {
                 times.gpu_ns += projected.end - projected.start;
             }
         }
-        let mut critical_path = Self {
-            stages: Vec::new(),
+        let span = (until - from).max(1) as f64;
+        for times in times.values_mut() {
+            times.share = times.total_ns as f64 / (span * times.threads.max(1) as f64);
+        }
+        let is_recorded =
+            |stages: &&&'static [Stage]| stages.iter().any(|stage| times.contains_key(stage));
+        if let Some(stages) = ENDS.iter().find(is_recorded) {
+            Walk::new(&steps, &mut times).from_last(stages);
+        }
+        let mut path = Self::from_times(&times);
+        // Where the pipeline itself has time left, a thread beside it that has none is the limit.
+        let has_time_left = path.limit().is_none_or(|limit| {
+            matches!(limit, Stage::Input | Stage::Batch) || path.share(limit) < SATURATED
+        });
+        let saturated = ASYNCHRONOUS.into_iter().find(|stages| {
+            let busy: f64 = stages.iter().map(|stage| path.share(*stage)).sum();
+            busy >= SATURATED
+        });
+        if let Some(stages) = saturated.filter(|_| has_time_left) {
+            // Such a thread is always at work: the path does not leave it.
+            for times in times.values_mut() {
+                let is_own = stages.contains(&times.stage);
+                let own = times.total_ns / times.threads.max(1) as i64;
+                times.critical_ns = if is_own { own } else { 0 };
+                times.critical_wait_ns = 0;
+            }
+            path = Self::from_times(&times);
+        }
+        let mut path = Self {
             span: (from, until),
-            critical_ns: 0,
+            warmup_ns: steps.warmup_ns,
+            input: input_kind(&steps),
+            ..path
         };
-        walk(&steps, &mut times);
-        for stage in Stage::ALL {
-            if let Some(mut times) = times.remove(&stage) {
-                times.share = times.total_ns as f64 / (span as f64 * times.threads as f64);
-                critical_path.critical_ns += times.critical_ns + times.critical_wait_ns;
-                critical_path.stages.push(times);
+        path.charge_hardware_decoder();
+        path
+    }
+
+    /// A file has its next image at once: where a decoder in hardware stands before the threads of its images, they wait for it.
+    fn charge_hardware_decoder(&mut self) {
+        if self.input != InputKind::File || !self.decodes_in_hardware() {
+            return;
+        }
+        let mut moved = 0;
+        // In the order of a frame, the input comes before the decoder.
+        for times in &mut self.stages {
+            match times.stage {
+                Stage::Input => moved = std::mem::take(&mut times.critical_ns),
+                Stage::VideoDecode => times.critical_ns += moved,
+                _ => {}
             }
         }
-        critical_path
+    }
+
+    /// Whether images are decoded in hardware: they stay in the decoder, and no thread works on them.
+    #[must_use]
+    pub fn decodes_in_hardware(&self) -> bool {
+        let decode = self.stage(Stage::VideoDecode);
+        decode.is_some_and(|times| times.threads == 0 && times.stay_ns.is_some())
+    }
+
+    fn from_times(times: &HashMap<Stage, StageTimes>) -> Self {
+        let stages = Stage::ALL.iter().filter_map(|stage| times.get(stage));
+        let stages: Vec<StageTimes> = stages.cloned().collect();
+        let on_path = |times: &StageTimes| times.critical_ns + times.critical_wait_ns;
+        Self {
+            critical_ns: stages.iter().map(on_path).sum(),
+            stages,
+            ..Self::default()
+        }
+    }
+
+    /// The stage that took most of the critical path.
+    #[must_use]
+    pub fn limit(&self) -> Option<Stage> {
+        let stages = self.stages.iter().filter(|times| times.critical_ns > 0);
+        let most = stages.max_by_key(|times| times.critical_ns);
+        most.map(|times| times.stage)
     }
 
     /// The times of a stage, if it was recorded.
@@ -177,17 +234,25 @@ impl CriticalPath {
             unitless("Threads"),
             unitless("Instances"),
             ns("Total Time"),
-            percent("Of Its Threads"),
+            percent("Share of Threads"),
             ns("Avg"),
+            ns("Stay Avg"),
             ns("GPU Time"),
-            ns("Waited"),
+            ns("Idle Before"),
             unitless("Waits For"),
             percent("Critical Path"),
-            percent("Critical Wait"),
+            percent("Waiting on Path"),
         ];
         // Where no GPU was traced, its time is unknown.
         let has_gpu = self.stages.iter().any(|times| times.gpu_ns > 0);
-        let mut table = Table::new("stages", "Stages and what they wait for", &columns);
+        let title = match self.warmup_ns {
+            0 => "Stages and what they wait for".to_owned(),
+            ns => format!(
+                "Stages and what they wait for, without a warm-up of {:.0} ms",
+                ns as f64 / 1e6
+            ),
+        };
+        let mut table = Table::new("stages", &title, &columns);
         let of_path =
             |ns: i64| Cell::Decimal(ns as f64 * 100.0 / (self.critical_ns as f64).max(1.0));
         table.rows.extend(self.stages.iter().map(|times| {
@@ -197,162 +262,103 @@ impl CriticalPath {
                 times.ranges.into(),
                 times.total_ns.into(),
                 (times.share * 100.0).into(),
-                (times.total_ns as f64 / times.ranges as f64).into(),
+                (times.total_ns as f64 / times.ranges.max(1) as f64).into(),
+                times.stay_ns.into(),
                 has_gpu.then_some(times.gpu_ns).into(),
                 times.waited_ns.into(),
-                self.waited_for(times.stage).into(),
+                self.waits_for(times.stage).into(),
                 of_path(times.critical_ns),
                 of_path(times.critical_wait_ns),
             ]
         }));
         table
     }
+}
 
-    /// What a stage waits for, as text.
-    #[must_use]
-    pub fn waited_for(&self, stage: Stage) -> &'static str {
-        /// Detectors that work this share of their time leave readers of files waiting.
-        const FULL: f64 = 0.9;
-        let working: f64 = DETECTOR_STAGES.iter().map(|stage| self.share(*stage)).sum();
-        match stage {
-            Stage::VideoDecode => "coded images",
-            Stage::Scale => "video_decode",
-            Stage::Source if working >= FULL => "detectors (a full queue)",
-            Stage::Source => "images from outside",
-            Stage::Batch => "source",
-            Stage::Track => "detectors",
-            Stage::Publish => "track",
-            Stage::SecondaryWait | Stage::Render => "tracked objects",
-            Stage::Secondary => "secondary_wait",
-            Stage::Encode => "the encoder",
-            Stage::Tensor => "batch",
-            Stage::Infer => "tensor",
-            Stage::Decode => "infer",
-            Stage::GpuCopyIn | Stage::GpuTensor | Stage::GpuNetwork | Stage::GpuCopyOut => {
-                "the GPU"
+/// Sums of all stages, and of the time between the stages of sources.
+fn totals(steps: &Steps<'_>, from: i64) -> HashMap<Stage, StageTimes> {
+    let mut times: HashMap<Stage, StageTimes> = HashMap::new();
+    for thread in &steps.threads {
+        let mut before = from;
+        let mut met: Vec<Stage> = Vec::new();
+        // Time before the first image and after the last one is not waited.
+        let mut input = (0, 0);
+        let mut is_first = true;
+        for step in steps.of_thread(thread) {
+            let times = times
+                .entry(step.stage)
+                .or_insert_with(|| StageTimes::new(step.stage));
+            if !met.contains(&step.stage) {
+                met.push(step.stage);
+                times.threads += 1;
             }
+            let gap = (step.start - before).max(0);
+            times.ranges += 1;
+            times.total_ns += step.end - step.start;
+            times.waited_ns += match step.stage.is_wait() {
+                true => step.end - step.start,
+                false => gap,
+            };
+            if group(step.stage) == Group::Source && !is_first && gap > 0 {
+                input.0 += 1;
+                input.1 += gap;
+            }
+            is_first = false;
+            before = before.max(step.end);
         }
+        if input.0 > 0 {
+            let times = times
+                .entry(Stage::Input)
+                .or_insert_with(|| StageTimes::new(Stage::Input));
+            times.threads += 1;
+            times.ranges += input.0;
+            times.total_ns += input.1;
+            times.waited_ns += input.1;
+        }
+    }
+    times
+}
+
+/// Adds the stay of images in the elements of decoding and scaling.
+fn add_stays(
+    context: &AnalysisContext<'_>,
+    names: &StageNames,
+    times: &mut HashMap<Stage, StageTimes>,
+) {
+    let mut sums: HashMap<Stage, (u64, i64)> = HashMap::new();
+    for range in &context.capture.ranges {
+        let work = match names.of(range) {
+            Some(Stage::VideoDecodeStay) => Stage::VideoDecode,
+            Some(Stage::ScaleStay) => Stage::Scale,
+            _ => continue,
+        };
+        let (count, sum) = sums.entry(work).or_default();
+        *count += 1;
+        *sum += range.duration();
+    }
+    for (stage, (count, sum)) in sums {
+        let times = times.entry(stage).or_insert_with(|| StageTimes::new(stage));
+        times.stay_ns = Some(sum as f64 / count as f64);
     }
 }
 
-/// Stages of a detector's thread except waits for frames.
-pub(super) const DETECTOR_STAGES: [Stage; 3] = [Stage::Tensor, Stage::Infer, Stage::Decode];
-
-/// Stages that frames wait for.
-const PIPELINE_STAGES: [Stage; 7] = [
-    Stage::Source,
-    Stage::Batch,
-    Stage::Tensor,
-    Stage::Infer,
-    Stage::Decode,
-    Stage::Track,
-    Stage::Publish,
-];
-
-/// Which names are those of stages.
-pub(super) fn stages_by_name(capture: &Capture) -> HashMap<u32, Stage> {
-    let names = (0..).zip(&capture.names);
-    names
-        .filter_map(|(number, name)| {
-            let name = name.strip_prefix("jetwatch:")?;
-            let stage = Stage::ALL.into_iter().find(|stage| stage.name() == name)?;
-            Some((number, stage))
-        })
-        .collect()
-}
-
-/// The steps of a capture; ranges of stages in other stages are left out, and those that belong to no thread.
-fn steps<'a>(context: &AnalysisContext<'a>, stage_of: &HashMap<u32, Stage>) -> PathSteps<'a> {
-    let capture = context.capture;
-    let mut threads: Vec<Vec<(u32, Stage)>> = vec![Vec::new(); capture.threads.len()];
-    for at in &context.nesting().order {
-        let range = &capture.ranges[*at as usize];
-        let Some(stage) = stage_of.get(&range.name) else {
-            continue;
-        };
-        if stage.is_in_elements() {
-            continue;
-        }
-        let steps = &mut threads[usize::from(range.thread)];
-        let before = steps
-            .last()
-            .map(|(last, _)| capture.ranges[*last as usize].end);
-        if before.is_none_or(|end| end <= range.start) {
-            steps.push((*at, *stage));
-        }
-    }
-    threads.retain(|steps| !steps.is_empty());
-    PathSteps { capture, threads }
-}
-
-/// A step by its thread and its place there.
-type StepIndex = (u32, u32);
-
-/// Steps of a stage by their ends.
-type Ends = Vec<(i64, StepIndex)>;
-
-/// Adds the critical path to the stages' times.
-fn walk(steps: &PathSteps<'_>, times: &mut HashMap<Stage, StageTimes>) {
-    let places = |wanted: &'static [Stage]| {
-        (0..).zip(&steps.threads).flat_map(move |(thread, ranges)| {
-            let of_thread = (0..).zip(steps.of_thread(ranges));
-            of_thread
-                .filter(|(_, step)| wanted.contains(&step.stage))
-                .map(move |(at, step)| (step.end, (thread, at)))
-        })
-    };
-    let ends_of = |wanted| {
-        let mut ends: Ends = places(wanted).collect();
-        ends.sort_unstable();
-        ends
-    };
-    let sources = ends_of(&[Stage::Source]);
-    let detectors = ends_of(&DETECTOR_STAGES);
-    let before = |ends: &Ends, until: i64| -> Option<StepIndex> {
-        let at = ends.partition_point(|(end, _)| *end <= until);
-        Some(ends[at.checked_sub(1)?].1)
-    };
-    // Asynchronous stages never block the pipeline: they drop excess frames.
-    let Some((mut cursor, mut place)) = places(&PIPELINE_STAGES).max() else {
-        return;
-    };
-    let step_at = |(thread, at): StepIndex| {
-        let thread = &steps.threads[thread as usize];
-        steps.step(thread[at as usize])
-    };
-    loop {
-        let step = step_at(place);
-        let own = place.1.checked_sub(1).map(|at| (place.0, at));
-        let mut add = |own: i64, wait: i64| {
-            if let Some(times) = times.get_mut(&step.stage) {
-                times.critical_ns += own.max(0);
-                times.critical_wait_ns += wait.max(0);
-            }
-        };
-        // A batch is a wait: it ends when a source hands over. One that found its frames waiting took its own time.
-        if step.stage == Stage::Batch
-            && let Some(source) = before(&sources, cursor)
-            && step_at(source).end > step.start
-        {
-            add(0, cursor - step_at(source).end);
-            cursor = step_at(source).end;
-            place = source;
-            continue;
-        }
-        add(cursor - step.start, 0);
-        let handed = match step.stage {
-            Stage::Track => before(&detectors, step.start),
-            // Without batches on the timeline, frames come from the sources all the same.
-            Stage::Tensor | Stage::Infer if own.is_none() => before(&sources, step.start),
-            _ => None,
-        };
-        let released = [own, handed]
-            .into_iter()
-            .flatten()
-            .max_by_key(|place| step_at(*place).end);
-        let Some(released) = released else { return };
-        add(0, step.start - step_at(released).end);
-        cursor = step_at(released).end;
-        place = released;
+/// Where the images come from, by the names of the threads that bring them.
+fn input_kind(steps: &Steps<'_>) -> InputKind {
+    let mut sources = steps.threads.iter().filter(|thread| {
+        let mut stages = thread.iter();
+        stages.any(|(_, stage)| matches!(stage, Stage::Source | Stage::Enqueue))
+    });
+    let names: Vec<&str> = sources
+        .by_ref()
+        .map(|thread| steps.thread_name(thread))
+        .collect();
+    if names.is_empty() {
+        InputKind::Unknown
+    } else if names.iter().all(|name| thread_names::is_camera(name)) {
+        InputKind::Camera
+    } else if names.iter().all(|name| thread_names::is_file(name)) {
+        InputKind::File
+    } else {
+        InputKind::Unknown
     }
 }

@@ -1,13 +1,14 @@
 //! Metrics of a capture for the rules of the verdict: shares and sums.
 
 mod async_stages;
+mod run;
 
 use std::collections::HashMap;
 
 use jetwatch_telemetry::{Stage, thread_names};
 
 use super::capture::{Capture, Kind};
-use super::critical_path::{CriticalPath, DETECTOR_STAGES, stages_by_name};
+use super::critical_path::{CriticalPath, DETECTOR_STAGES, InputKind, StageNames};
 use super::tables::{AnalysisContext, BusyTimes, is_pageable_async, is_sync_copy};
 
 pub use self::async_stages::{Rendering, SecondaryBatches};
@@ -17,6 +18,20 @@ pub use self::async_stages::{Rendering, SecondaryBatches};
 pub struct CaptureMetrics {
     /// Length of the pipeline's work, in ns.
     pub span_ns: i64,
+    /// Length of the warm-up that is left out, in ns.
+    pub warmup_ns: i64,
+    /// What limits the pipeline; `None` where it is unknown.
+    pub limit: Option<Limit>,
+    /// Where the images come from.
+    pub input: InputKind,
+    /// Whether images are decoded in hardware, so that no thread's work on them is known.
+    pub decodes_in_hardware: bool,
+    /// Loads of the units of a Jetson during a run, 0 to 1; `None` where they are unknown.
+    pub units: UnitLoads,
+    /// Share of the sources' threads in `video_decode`.
+    pub video_decode: f64,
+    /// Share of the sources' threads in `scale`.
+    pub scale: f64,
     /// Share of that time in which a GPU was busy; `None` where no GPU was traced.
     pub gpu_busy: Option<f64>,
     /// Share of the sources' threads in `source`.
@@ -55,6 +70,26 @@ pub struct CaptureMetrics {
     pub rendering: Option<Rendering>,
     /// Secondary networks that ran, by name.
     pub secondary: Vec<SecondaryBatches>,
+}
+
+/// The stage that limits the pipeline.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Limit {
+    /// The stage.
+    pub stage: Stage,
+    /// Its share of the time of its threads, 0 to 1.
+    pub share: f64,
+    /// Its share of the critical path, 0 to 1; `None` without a timeline.
+    pub path: Option<f64>,
+}
+
+/// Loads of units that work beside the CPU and the GPU, 0 to 1.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct UnitLoads {
+    /// The video decoder.
+    pub nvdec: Option<f64>,
+    /// The video image compositor.
+    pub vic: Option<f64>,
 }
 
 /// Calls in which writing to a file waits for the disk.
@@ -105,6 +140,16 @@ impl CaptureMetrics {
         let kernel_time: i64 = kernels().map(|done| done.end - done.start).sum();
         let mut evidence = Self {
             span_ns,
+            warmup_ns: critical_path.warmup_ns,
+            limit: critical_path.limit().map(|stage| Limit {
+                stage,
+                share: critical_path.share(stage),
+                path: Some(critical_path.critical_share(stage)),
+            }),
+            input: critical_path.input,
+            decodes_in_hardware: critical_path.decodes_in_hardware(),
+            video_decode: critical_path.share(Stage::VideoDecode),
+            scale: critical_path.share(Stage::Scale),
             gpu_busy: most_busy(context.busy()),
             source: critical_path.share(Stage::Source),
             batch: critical_path.share(Stage::Batch),
@@ -181,18 +226,17 @@ impl CaptureMetrics {
     }
 }
 
-/// Threads that receive images: those with `source` ranges, and GStreamer's own, which run no stage at all.
+/// Threads that receive images: those that run stages of sources, and GStreamer's own, which run no stage at all.
 fn source_threads(capture: &Capture) -> Vec<bool> {
-    let stage_of = stages_by_name(capture);
+    let names = StageNames::from_capture(capture);
     let mut detects = vec![false; capture.threads.len()];
     for range in &capture.ranges {
-        if let Some(stage) = stage_of.get(&range.name) {
-            detects[usize::from(range.thread)] |=
-                *stage != Stage::Source && !stage.is_in_elements();
+        if let Some(stage) = names.of(range) {
+            detects[usize::from(range.thread)] |= !stage.is_of_source();
         }
     }
     // A capture without stages is not of jetwatch: the tasks of its threads are unknown.
-    let is_ours = !stage_of.is_empty();
+    let is_ours = !names.is_empty();
     detects.iter().map(|detects| is_ours && !detects).collect()
 }
 
@@ -227,10 +271,10 @@ fn launching(context: &AnalysisContext<'_>, critical_path: &CriticalPath) -> f64
     let Some(infer) = critical_path.stage(Stage::Infer) else {
         return 0.0;
     };
-    let stage_of = stages_by_name(capture);
+    let names = StageNames::from_capture(capture);
     let mut infers = vec![false; capture.threads.len()];
     for range in &capture.ranges {
-        infers[usize::from(range.thread)] |= stage_of.get(&range.name) == Some(&Stage::Infer);
+        infers[usize::from(range.thread)] |= names.of(range) == Some(Stage::Infer);
     }
     let launches: Vec<bool> = capture
         .names

@@ -27,6 +27,7 @@ pub mod table;
 pub mod tables;
 
 pub use analysis::{ALL_TABLES, Analysis, Plots, Request, VERDICT, analyze, table_names};
+pub use benchmark::run_findings;
 pub use error::ReportError;
 pub use html::page;
 pub use input_files::{find_reports, titles};

@@ -10,7 +10,7 @@ use jetwatch_telemetry::Stage;
 
 use super::advice::Finding;
 use super::capture::{Capture, Kind, Name};
-use super::critical_path::stages_by_name;
+use super::critical_path::StageNames;
 use super::summary_stats::{SummaryStats, group_by_key};
 use super::tables::AnalysisContext;
 
@@ -174,11 +174,11 @@ pub(super) fn outliers(values: &mut [i64]) -> Outliers {
 }
 
 fn workload(capture: &Capture) -> Workload {
-    let stage_of = stages_by_name(capture);
+    let names = StageNames::from_capture(capture);
     let mut workload = Workload::default();
     let mut kernels: BTreeSet<Name> = BTreeSet::new();
     for range in &capture.ranges {
-        match stage_of.get(&range.name) {
+        match names.of(range) {
             Some(Stage::Source) => {
                 let thread = &capture.threads[usize::from(range.thread)];
                 if !thread

@@ -1,6 +1,8 @@
 //! Rules about asynchronous stages: recording and secondary networks.
 
-use super::{Rule, percent};
+use jetwatch_telemetry::Stage;
+
+use super::{Rule, limits, percent};
 use crate::report::metrics::SecondaryBatches;
 
 /// Share of the time below which a recording does not slow other stages down.
@@ -19,9 +21,15 @@ pub(super) const RENDERING: Rule = Rule {
     evaluate: |metrics| {
         let found = metrics.rendering.as_ref()?;
         let whole = found.draw_ns + found.encoder_ns;
-        (whole > found.infer_ns && found.share >= NOTICEABLE).then(|| {
+        let is_limit = limits::evidence(metrics, &[Stage::Render, Stage::Encode]).is_some();
+        let is_slow = whole > found.infer_ns && found.share >= NOTICEABLE;
+        (is_limit || is_slow).then(|| {
+            let text = match is_slow {
+                true => "rendering takes longer than inference",
+                false => "rendering is the limit of the recording",
+            };
             (
-                "rendering takes longer than inference".to_owned(),
+                text.to_owned(),
                 format!(
                     "drawing a frame takes {}, of which {} wait for the encoder, and the network {}; the recording was busy for {} of the time",
                     ms(whole),
@@ -34,6 +42,7 @@ pub(super) const RENDERING: Rule = Rule {
     },
     advice: "omit --record, record fewer sources, make the images smaller at the camera, or encode in hardware",
     keys: &["sources", "sources[].uri"],
+    stages: &[Stage::Render, Stage::Encode],
 };
 
 /// A batch is larger than the number of crops.
@@ -60,4 +69,5 @@ pub(super) const SECONDARY: Rule = Rule {
     },
     advice: "set the batch size to the number of objects that arrive together, or reduce the wait",
     keys: &["secondary[].batch_size", "secondary[].batch_timeout_ms"],
+    stages: &[],
 };

@@ -1,14 +1,16 @@
 //! The rules of the verdict, in order of importance.
 
+use jetwatch_telemetry::Stage;
+
+use super::limits::{self, BOTTLENECK};
 use super::{Rule, extras, percent};
+use crate::report::critical_path::DETECTOR_STAGES;
 use crate::report::metrics::CaptureMetrics;
 
 /// Share of the time above which a GPU counts as saturated.
 const GPU_FULL: f64 = 0.9;
 /// Idle share of the time above which a GPU has capacity left.
 const GPU_IDLE: f64 = 0.2;
-/// Share of its threads' time above which a stage is the bottleneck.
-const BOTTLENECK: f64 = 0.8;
 /// Share of a detector's CPU work that is reported.
 const LARGE_SHARE: f64 = 0.3;
 /// Share of the time in write calls above which a thread waits for its disk.
@@ -31,45 +33,15 @@ pub const RULES: &[Rule] = &[
         },
         advice: "use INT8 or FP16, a smaller model or input, or fewer frames",
         keys: &["detector.precision", "detector.model"],
+        stages: &[Stage::Infer],
     },
-    Rule {
-        name: "waits_for_sources",
-        evaluate: |metrics| {
-            let idle = idle(metrics).unwrap_or(1.0);
-            (metrics.batch >= 0.5 && idle >= GPU_IDLE && metrics.source < BOTTLENECK).then(|| {
-                (
-                    format!(
-                        "{}batcher waits for sources: the detectors could take more",
-                        idle_text(metrics)
-                    ),
-                    format!(
-                        "{} of the detectors' time went into waiting for frames",
-                        percent(metrics.batch)
-                    ),
-                )
-            })
-        },
-        advice: "no stage is too slow: add sources, raise their frame rate, or use a better model; with small batches, let them fill",
-        keys: &[
-            "sources",
-            "detector.batch_size",
-            "detector.batch_timeout_ms",
-            "detector.model",
-        ],
-    },
-    Rule {
-        name: "sources_limit",
-        evaluate: |metrics| {
-            (metrics.source >= BOTTLENECK && metrics.batch >= LARGE_SHARE).then(|| {
-                (
-                    format!("{}CPU-bound in the sources: receiving and scaling images is the bottleneck", idle_text(metrics)),
-                    format!("{} of the sources' threads' time was work, and the detectors waited {} of theirs", percent(metrics.source), percent(metrics.batch)),
-                )
-            })
-        },
-        advice: "decode and scale in hardware, give a software decoder more threads, or make the images smaller at the camera",
-        keys: &["sources[].decoder_threads", "sources[].uri"],
-    },
+    limits::INPUT,
+    limits::READING,
+    limits::VIDEO_DECODE,
+    limits::HARDWARE_DECODE,
+    limits::SCALE,
+    limits::SOURCE,
+    limits::BATCH,
     Rule {
         name: "scaling_on_gpu",
         evaluate: |metrics| {
@@ -81,13 +53,14 @@ pub const RULES: &[Rule] = &[
                 )
             })
         },
-        advice: "let the VIC scale (nvvidconv with compute-hw=VIC), so that only the network uses the GPU",
-        keys: &["sources"],
+        advice: "let the VIC scale (scaling: vic), so that only the network uses the GPU",
+        keys: &["sources[].scaling"],
+        stages: &[],
     },
     Rule {
         name: "decode_limit",
         evaluate: |metrics| {
-            (metrics.decode >= LARGE_SHARE).then(|| {
+            is_large(metrics, Stage::Decode, metrics.decode).then(|| {
                 (
                     format!(
                         "{}CPU-bound in decode: the network's outputs take long to become boxes",
@@ -106,11 +79,12 @@ pub const RULES: &[Rule] = &[
             "detector.classes",
             "detector.workers",
         ],
+        stages: &[Stage::Decode],
     },
     Rule {
         name: "tensor_limit",
         evaluate: |metrics| {
-            (metrics.tensor >= LARGE_SHARE).then(|| {
+            is_large(metrics, Stage::Tensor, metrics.tensor).then(|| {
                 (
                     format!(
                         "{}CPU-bound in tensor: padding and normalizing images takes long",
@@ -125,35 +99,37 @@ pub const RULES: &[Rule] = &[
         },
         advice: "use TensorRT, which makes tensors on the GPU, or add one detector",
         keys: &["detector.backend", "detector.workers"],
+        stages: &[Stage::Tensor],
     },
     Rule {
         name: "too_few_detectors",
         evaluate: |metrics| {
             let idle = idle(metrics).filter(|idle| *idle >= GPU_IDLE)?;
-            (metrics.batch < GPU_IDLE && metrics.detectors > 0 && metrics.detectors < 3).then(
-                || {
-                    (
-                        format!(
-                            "GPU idle {}: it waits while its detectors work on the CPU",
-                            percent(idle)
-                        ),
-                        format!(
-                            "{} detectors, which waited for frames only {} of the time",
-                            metrics.detectors,
-                            percent(metrics.batch)
-                        ),
-                    )
-                },
-            )
+            let is_busy = is_detector_limit(metrics) && metrics.batch < GPU_IDLE;
+            (is_busy && metrics.detectors > 0 && metrics.detectors < 3).then(|| {
+                (
+                    format!(
+                        "GPU idle {}: it waits while its detectors work on the CPU",
+                        percent(idle)
+                    ),
+                    format!(
+                        "{} detectors, which waited for frames only {} of the time",
+                        metrics.detectors,
+                        percent(metrics.batch)
+                    ),
+                )
+            })
         },
         advice: "add one detector, so that one infers while others copy and decode",
         keys: &["detector.workers"],
+        stages: &[Stage::Infer, Stage::Tensor, Stage::Decode],
     },
     Rule {
         name: "launch_limit",
         evaluate: |metrics| {
             let idle = idle(metrics).filter(|idle| *idle >= GPU_IDLE)?;
-            (metrics.kernel_ns > 0.0
+            (is_detector_limit(metrics)
+                && metrics.kernel_ns > 0.0
                 && metrics.kernel_ns < SHORT_KERNEL
                 && metrics.launching >= 0.5)
                 .then(|| {
@@ -172,13 +148,16 @@ pub const RULES: &[Rule] = &[
         },
         advice: "use larger batches",
         keys: &["detector.batch_size"],
+        stages: &[Stage::Infer],
     },
     Rule {
         name: "network_on_cpu",
         evaluate: |metrics| {
-            (metrics.gpu_busy.is_none() && metrics.infer >= BOTTLENECK).then(|| {
+            let is_limit = limits::evidence(metrics, &[Stage::Infer]).is_some()
+                || is_detector_limit(metrics) && metrics.infer >= BOTTLENECK;
+            (metrics.gpu_busy.is_none() && is_limit).then(|| {
                 (
-                    "the network runs on the CPU and is the bottleneck".to_owned(),
+                    "the network runs on the CPU and is the limit".to_owned(),
                     format!(
                         "{} of the detectors' time went into infer, and no GPU work was recorded",
                         percent(metrics.infer)
@@ -193,19 +172,22 @@ pub const RULES: &[Rule] = &[
             "detector.precision",
             "detector.workers",
         ],
+        stages: &[Stage::Infer],
     },
     Rule {
         name: "tracking_limit",
         evaluate: |metrics| {
-            (metrics.track >= BOTTLENECK).then(|| {
+            let is_limit = limits::evidence(metrics, &[Stage::Track]).is_some();
+            (is_limit || metrics.track >= BOTTLENECK).then(|| {
                 (
-                    "CPU-bound in track: the track thread is fully used".to_owned(),
+                    "CPU-bound in track: tracking is the limit".to_owned(),
                     format!("{} of its time went into track", percent(metrics.track)),
                 )
             })
         },
         advice: "use greedy matching, and raise the score threshold of the tracker",
         keys: &["tracker.association", "tracker.min_new_track_score"],
+        stages: &[Stage::Track],
     },
     Rule {
         name: "publishing_waits_for_disk",
@@ -227,13 +209,15 @@ pub const RULES: &[Rule] = &[
             "publish.update_interval_ms",
             "publish.detections",
         ],
+        stages: &[Stage::Publish],
     },
     Rule {
         name: "publishing_limit",
         evaluate: |metrics| {
-            (metrics.publish >= BOTTLENECK && metrics.disk < DISK_BOUND).then(|| {
+            let is_limit = limits::evidence(metrics, &[Stage::Publish]).is_some();
+            ((is_limit || metrics.publish >= BOTTLENECK) && metrics.disk < DISK_BOUND).then(|| {
                 (
-                    "CPU-bound in publish: encoding messages is the bottleneck".to_owned(),
+                    "CPU-bound in publish: encoding messages is the limit".to_owned(),
                     format!(
                         "{} of the track thread's time went into publish",
                         percent(metrics.publish)
@@ -243,6 +227,7 @@ pub const RULES: &[Rule] = &[
         },
         advice: "publish less often, and omit the tracks of every frame",
         keys: &["publish.update_interval_ms", "publish.detections"],
+        stages: &[Stage::Publish],
     },
     Rule {
         name: "pageable_copies",
@@ -260,6 +245,7 @@ pub const RULES: &[Rule] = &[
         },
         advice: "this needs a change of the program, not of the configuration: copy from pinned memory",
         keys: &[],
+        stages: &[],
     },
     Rule {
         name: "synchronous_copies",
@@ -277,10 +263,24 @@ pub const RULES: &[Rule] = &[
         },
         advice: "this needs a change of the program, not of the configuration: copy on a stream",
         keys: &[],
+        stages: &[],
     },
     extras::RENDERING,
+    limits::SECONDARY,
     extras::SECONDARY,
 ];
+
+/// Whether a detector is the limit, as far as is known.
+fn is_detector_limit(metrics: &CaptureMetrics) -> bool {
+    let limit = metrics.limit.map(|limit| limit.stage);
+    limit.is_none_or(|limit| DETECTOR_STAGES.contains(&limit))
+}
+
+/// Whether a stage of the detectors other than the network takes much of their time, or most of the critical path.
+fn is_large(metrics: &CaptureMetrics, stage: Stage, share: f64) -> bool {
+    limits::evidence(metrics, &[stage]).is_some()
+        || is_detector_limit(metrics) && share >= LARGE_SHARE
+}
 
 fn idle(metrics: &CaptureMetrics) -> Option<f64> {
     metrics.gpu_busy.map(|busy| 1.0 - busy)

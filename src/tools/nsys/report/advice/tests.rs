@@ -1,7 +1,8 @@
 //! Each rule with a capture that triggers it, and one that almost does.
 
 use super::*;
-use crate::report::metrics::{Rendering, SecondaryBatches};
+use crate::report::critical_path::InputKind;
+use crate::report::metrics::{Limit, Rendering, SecondaryBatches, UnitLoads};
 
 /// A capture that triggers no rule.
 fn healthy() -> CaptureMetrics {
@@ -22,6 +23,15 @@ fn healthy() -> CaptureMetrics {
     }
 }
 
+/// A stage with these shares of its threads' time and of the critical path.
+fn limit(stage: Stage, share: f64, path: f64) -> Option<Limit> {
+    Some(Limit {
+        stage,
+        share,
+        path: Some(path),
+    })
+}
+
 type Change = fn(&mut CaptureMetrics);
 
 /// For each rule a capture that triggers it, a part of its finding, and a similar capture that does not.
@@ -34,15 +44,58 @@ const CASES: &[(&str, Change, &str, Change)] = &[
     ),
     (
         "waits_for_sources",
-        |metrics| (metrics.gpu_busy, metrics.batch) = (Some(0.62), 0.7),
-        "GPU idle 38 %: batcher waits for sources",
-        |metrics| (metrics.gpu_busy, metrics.batch, metrics.detectors) = (Some(0.62), 0.4, 3),
+        |metrics| (metrics.limit, metrics.batch) = (limit(Stage::Input, 0.9, 0.7), 0.7),
+        "batcher waits for sources: the detectors could take more\n    because input took 90 % of its threads' time, and 70 % of the critical path; 70 % of the detectors'",
+        |metrics| (metrics.limit, metrics.input) = (limit(Stage::Input, 0.9, 0.7), InputKind::File),
+    ),
+    (
+        "reading_limit",
+        |metrics| (metrics.limit, metrics.input) = (limit(Stage::Input, 0.9, 0.7), InputKind::File),
+        "reading the files is the limit",
+        |metrics| metrics.limit = limit(Stage::Input, 0.9, 0.7),
+    ),
+    (
+        "video_decode_limit",
+        |metrics| metrics.limit = limit(Stage::VideoDecode, 0.9, 0.7),
+        "(keys: sources[].decoder, sources[].decoder_threads, sources[].uri)",
+        |metrics| metrics.limit = limit(Stage::VideoDecode, 0.7, 0.4),
+    ),
+    (
+        "hardware_decode_limit",
+        |metrics| {
+            metrics.limit = limit(Stage::VideoDecode, 0.0, 0.7);
+            metrics.decodes_in_hardware = true;
+            metrics.units = UnitLoads {
+                nvdec: Some(0.96),
+                vic: None,
+            };
+        },
+        "because NVDEC was busy for 96 % of the time; video_decode is 70 % of the critical path",
+        |metrics| {
+            metrics.decodes_in_hardware = true;
+            metrics.units = UnitLoads {
+                nvdec: Some(0.5),
+                vic: None,
+            };
+        },
+    ),
+    (
+        "scale_limit",
+        |metrics| metrics.limit = limit(Stage::Scale, 0.9, 0.7),
+        "(keys: sources[].scaling, sources[].max_fps, sources[].interval, sources[].uri)",
+        |metrics| metrics.limit = limit(Stage::Scale, 0.7, 0.4),
     ),
     (
         "sources_limit",
-        |metrics| (metrics.source, metrics.batch, metrics.gpu_busy) = (0.95, 0.6, Some(0.3)),
-        "GPU idle 70 %: CPU-bound in the sources",
-        |metrics| (metrics.source, metrics.batch) = (0.95, 0.1),
+        |metrics| (metrics.limit, metrics.batch) = (limit(Stage::Source, 0.95, 0.7), 0.6),
+        "receiving images is the limit",
+        |metrics| (metrics.limit, metrics.batch) = (limit(Stage::Infer, 0.95, 0.7), 0.6),
+    ),
+    (
+        "batch_wait_limit",
+        |metrics| metrics.limit = limit(Stage::Batch, 0.7, 0.6),
+        "(keys: detector.batch_timeout_ms, detector.batch_size)",
+        |metrics| metrics.limit = limit(Stage::Batch, 0.7, 0.4),
     ),
     (
         "scaling_on_gpu",
@@ -132,6 +185,12 @@ const CASES: &[(&str, Change, &str, Change)] = &[
         },
     ),
     (
+        "secondary_limit",
+        |metrics| metrics.limit = limit(Stage::Secondary, 0.95, 0.9),
+        "secondary networks are the limit",
+        |metrics| metrics.limit = limit(Stage::Secondary, 0.5, 0.4),
+    ),
+    (
         "secondary_waits",
         |metrics| {
             let full = SecondaryBatches {
@@ -204,4 +263,35 @@ fn each_advice_rule_fires_only_with_cause() {
 #[test]
 fn empty_capture_gives_no_advice() {
     assert_eq!(advise(&CaptureMetrics::default()), []);
+}
+
+#[test]
+fn a_stage_below_its_limit_is_named_without_a_rule() {
+    let metrics = CaptureMetrics {
+        limit: limit(Stage::Infer, 0.72, 0.44),
+        ..healthy()
+    };
+    let findings = advise(&metrics);
+    assert_eq!(findings.len(), 1);
+    assert_eq!(
+        (findings[0].rule, findings[0].stage),
+        ("nearest_limit", Some("infer"))
+    );
+    let text = findings[0].to_text();
+    assert!(
+        text.contains("infer is nearest to it")
+            && text.contains("72 % of its threads' time, and 44 % of the critical path"),
+        "{text}"
+    );
+}
+
+#[test]
+fn findings_about_the_limit_come_first() {
+    let metrics = CaptureMetrics {
+        limit: limit(Stage::Track, 0.95, 0.9),
+        foreign: 0.12,
+        ..healthy()
+    };
+    let rules: Vec<_> = advise(&metrics).iter().map(|found| found.rule).collect();
+    assert_eq!(rules, ["tracking_limit", "scaling_on_gpu"]);
 }

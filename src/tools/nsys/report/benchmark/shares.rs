@@ -1,11 +1,8 @@
 //! Shares of the detectors' time in a benchmark: what its verdict begins with.
 
-use serde_json::Value;
-
 use jetwatch_telemetry::Stage;
 
 use super::super::advice::Finding;
-use super::super::metrics::CaptureMetrics;
 use super::TimedRange;
 
 /// The level of the detectors.
@@ -34,48 +31,6 @@ pub(super) fn shares(ranges: &[TimedRange]) -> Vec<(Stage, f64)> {
         .collect();
     shares.sort_by(|a, b| b.1.total_cmp(&a.1));
     shares
-}
-
-/// The metrics of a run for the rules of the verdict: `run` as `jetwatch bench` writes it, and the detectors' shares.
-pub(super) fn metrics(run: &Value, shares: &[(Stage, f64)]) -> CaptureMetrics {
-    let mut metrics = CaptureMetrics::from_run(run);
-    let share = |stage: Stage| {
-        let found = shares.iter().find(|(other, _)| *other == stage);
-        found.map_or(0.0, |(_, share)| *share)
-    };
-    metrics.batch = share(Stage::Batch);
-    metrics.tensor = share(Stage::Tensor);
-    metrics.infer = share(Stage::Infer);
-    metrics.decode = share(Stage::Decode);
-    let stages = run["stages"].as_array().into_iter().flatten();
-    let total_ms = |wanted: &dyn Fn(Stage) -> bool| -> f64 {
-        let is_wanted = |name: &str| {
-            Stage::ALL
-                .iter()
-                .any(|stage| stage.name() == name && wanted(*stage))
-        };
-        let found = stages
-            .clone()
-            .filter(|stage| stage["stage"].as_str().is_some_and(is_wanted));
-        found.filter_map(|stage| stage["total_ms"].as_f64()).sum()
-    };
-    let run_ms = run["duration_s"].as_f64().unwrap_or(0.0) * 1e3;
-    if shares.is_empty() || run_ms <= 0.0 {
-        return metrics;
-    }
-    let of_run = |ms: f64, threads: usize| ms / (run_ms * threads.max(1) as f64);
-    let workers = run["workers"]
-        .as_u64()
-        .and_then(|workers| usize::try_from(workers).ok());
-    metrics.detectors = workers.unwrap_or(0);
-    metrics.span_ns = (run_ms * 1e6) as i64;
-    let sources = run["sources"].as_array().map_or(1, Vec::len);
-    metrics.source = of_run(total_ms(&|stage| stage == Stage::Source), sources);
-    metrics.track = of_run(total_ms(&|stage| stage == Stage::Track), 1);
-    metrics.publish = of_run(total_ms(&|stage| stage == Stage::Publish), 1);
-    let gpu = total_ms(&Stage::is_on_gpu);
-    metrics.gpu_busy = (gpu > 0.0).then(|| of_run(gpu, 1).min(1.0));
-    metrics
 }
 
 /// What takes most of the detectors' time, and the keys to change; `None` if they were not measured. `timed_on_gpu` is whether
@@ -142,8 +97,6 @@ pub(super) fn finding(shares: &[(Stage, f64)], timed_on_gpu: bool) -> Option<Fin
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::super::Statistics;
     use super::*;
 
@@ -181,19 +134,5 @@ mod tests {
                 .contains(&"detector.batch_size")
         );
         assert_eq!(finding(&[], true), None);
-    }
-
-    #[test]
-    fn rules_see_shares_of_run_and_detectors() {
-        let run = json!({"duration_s": 2.0, "workers": 2, "sources": [{}, {}], "stages": [
-            {"stage": "source", "total_ms": 3200.0}, {"stage": "track", "total_ms": 1800.0},
-            {"stage": "gpu_network", "total_ms": 900.0}, {"stage": "gpu_copy_in", "total_ms": 100.0},
-        ]});
-        let found = metrics(&run, &[(Stage::Infer, 0.7), (Stage::Batch, 0.25)]);
-        assert_eq!((found.infer, found.batch, found.decode), (0.7, 0.25, 0.0));
-        assert_eq!((found.source, found.track, found.detectors), (0.8, 0.9, 2));
-        assert_eq!(found.gpu_busy, Some(0.5));
-        // Without measured detectors only the stages beside the pipeline count.
-        assert_eq!(metrics(&run, &[]).track, 0.0);
     }
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::CaptureMetrics;
 use crate::report::capture::Capture;
-use crate::report::critical_path::{CriticalPath, stages_by_name};
+use crate::report::critical_path::{CriticalPath, StageNames};
 use jetwatch_telemetry::{Stage, thread_names};
 
 /// Milliseconds to ns.
@@ -62,14 +62,14 @@ struct BatchTotals {
 impl CaptureMetrics {
     /// Computes the metrics from the ranges of a capture.
     pub(super) fn add_async_stages(&mut self, capture: &Capture, critical_path: &CriticalPath) {
-        let stage_of = stages_by_name(capture);
+        let names = StageNames::from_capture(capture);
         let mut networks: BTreeMap<&str, BatchTotals> = BTreeMap::new();
         let mut inferred: u64 = 0;
         for range in &capture.ranges {
             let thread = &capture.threads[usize::from(range.thread)];
             let network =
                 || thread_names::secondary_network(thread.name.as_deref().unwrap_or_default());
-            match stage_of.get(&range.name) {
+            match names.of(range) {
                 Some(Stage::Infer) => inferred += u64::from(range.payload),
                 Some(Stage::SecondaryWait) => {
                     let sums = networks.entry(network()).or_default();
@@ -96,31 +96,27 @@ impl CaptureMetrics {
         });
     }
 
-    /// Of the numbers of a run, as `jetwatch bench` writes them below `run`: only the asynchronous stages.
-    #[must_use]
-    pub fn from_run(run: &Value) -> Self {
-        let stages = run["stages"].as_array();
-        let of = |stage: Stage, key: &str| {
-            let mut stages = stages.into_iter().flatten();
-            let found = stages.find(|found| found["stage"] == stage.name());
-            found.and_then(|found| found[key].as_f64()).unwrap_or(0.0)
-        };
-        let drawn = of(Stage::Render, "count");
-        let total_ms = |stage| of(stage, "total_ms");
+    /// Adds the asynchronous stages of a run.
+    pub(super) fn add_async_stages_of_run(&mut self, run: &Value) {
+        let drawn = run_number(run, Stage::Render, "count");
+        let total_ms = |stage| run_number(run, stage, "total_ms");
         let run_ms = run["duration_s"].as_f64().unwrap_or(0.0) * 1e3;
-        let rendering = (drawn > 0.0 && run_ms > 0.0).then(|| Rendering {
+        self.rendering = (drawn > 0.0 && run_ms > 0.0).then(|| Rendering {
             draw_ns: total_ms(Stage::Render) * MS / drawn,
             encoder_ns: total_ms(Stage::Encode) * MS / drawn,
-            infer_ns: total_ms(Stage::Infer) * MS / of(Stage::Infer, "items").max(1.0),
+            infer_ns: total_ms(Stage::Infer) * MS / run_number(run, Stage::Infer, "items").max(1.0),
             share: (total_ms(Stage::Render) + total_ms(Stage::Encode)) / run_ms,
         });
         let networks = run["secondary"].as_array().into_iter().flatten();
-        Self {
-            rendering,
-            secondary: networks.filter_map(from_network).collect(),
-            ..Self::default()
-        }
+        self.secondary = networks.filter_map(from_network).collect();
     }
+}
+
+/// A number of a stage of a run; zero where the stage did not run.
+pub(super) fn run_number(run: &Value, stage: Stage, key: &str) -> f64 {
+    let mut stages = run["stages"].as_array().into_iter().flatten();
+    let found = stages.find(|found| found["stage"] == stage.name());
+    found.and_then(|found| found[key].as_f64()).unwrap_or(0.0)
 }
 
 impl BatchTotals {
@@ -180,7 +176,7 @@ mod tests {
                  "mean_wait_ms": 0.0, "mean_infer_ms": 0.0},
             ],
         });
-        let metrics = CaptureMetrics::from_run(&run);
+        let metrics = CaptureMetrics::from_run(&run, &Value::Null);
         let wanted = Rendering {
             draw_ns: 3e6,
             encoder_ns: 9e6,
@@ -198,7 +194,7 @@ mod tests {
         };
         assert_eq!(metrics.secondary, [light]);
         assert_eq!(
-            CaptureMetrics::from_run(&Value::Null),
+            CaptureMetrics::from_run(&Value::Null, &Value::Null),
             CaptureMetrics::default()
         );
     }

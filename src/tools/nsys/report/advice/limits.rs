@@ -1,0 +1,245 @@
+//! Rules about the stage that limits the pipeline, where no rule with a cause of its own applies, and the finding without any rule.
+
+use jetwatch_telemetry::Stage;
+
+use super::{Finding, Rule, percent};
+use crate::report::critical_path::InputKind;
+use crate::report::metrics::CaptureMetrics;
+
+/// Share of its threads' time from which a stage is the limit.
+pub(super) const BOTTLENECK: f64 = 0.8;
+
+/// Share of the critical path from which a stage is the limit.
+const MOST_OF_PATH: f64 = 0.5;
+
+/// The numbers of the limiting stage, if it is one of `stages`, and takes enough.
+pub(super) fn evidence(metrics: &CaptureMetrics, stages: &[Stage]) -> Option<String> {
+    let limit = metrics
+        .limit
+        .filter(|limit| stages.contains(&limit.stage))?;
+    let is_clear = limit.share >= BOTTLENECK || limit.path.is_some_and(|path| path >= MOST_OF_PATH);
+    is_clear.then(|| numbers(metrics)).flatten()
+}
+
+fn numbers(metrics: &CaptureMetrics) -> Option<String> {
+    let limit = metrics.limit?;
+    let name = limit.stage.name();
+    let of_path = limit.path.map_or_else(String::new, |path| {
+        format!(", and {} of the critical path", percent(path))
+    });
+    // Threads without times of their own have no share.
+    if limit.share <= 0.0 {
+        let path = limit.path?;
+        return Some(format!("{name} is {} of the critical path", percent(path)));
+    }
+    Some(format!(
+        "{name} took {} of its threads' time{of_path}",
+        percent(limit.share)
+    ))
+}
+
+/// Images do not come faster.
+pub(super) const INPUT: Rule = Rule {
+    name: "waits_for_sources",
+    evaluate: |metrics| {
+        if metrics.input == InputKind::File {
+            return None;
+        }
+        let evidence = evidence(metrics, &[Stage::Input])?;
+        let text = "batcher waits for sources: the detectors could take more".to_owned();
+        Some((
+            text,
+            format!(
+                "{evidence}; {} of the detectors' time went into waiting for frames",
+                percent(metrics.batch)
+            ),
+        ))
+    },
+    advice: "no stage is too slow: add sources, raise their frame rate, or use a better model; with small batches, let them fill",
+    keys: &[
+        "sources",
+        "detector.batch_size",
+        "detector.batch_timeout_ms",
+        "detector.model",
+    ],
+    stages: &[Stage::Input],
+};
+
+/// A file does not come faster, and no decoder is in the way.
+pub(super) const READING: Rule = Rule {
+    name: "reading_limit",
+    evaluate: |metrics| {
+        if metrics.input != InputKind::File {
+            return None;
+        }
+        let evidence = evidence(metrics, &[Stage::Input])?;
+        Some((
+            "reading the files is the limit: the elements before the decoder bring no more images"
+                .to_owned(),
+            evidence,
+        ))
+    },
+    advice: "read from a faster disk, or make the elements of a launch line faster",
+    keys: &["sources[].uri"],
+    stages: &[Stage::Input],
+};
+
+/// The CPU does not decode faster.
+pub(super) const VIDEO_DECODE: Rule = Rule {
+    name: "video_decode_limit",
+    evaluate: |metrics| {
+        let evidence = evidence(metrics, &[Stage::VideoDecode])?;
+        let text = "decoding video is the limit: a source has no more images".to_owned();
+        (!metrics.decodes_in_hardware).then_some((text, evidence))
+    },
+    advice: "decode in hardware (decoder: hardware) where the machine can, give the decoder more threads, or let the camera send fewer or smaller images; max_fps and interval do not help, since every image is decoded",
+    keys: &[
+        "sources[].decoder",
+        "sources[].decoder_threads",
+        "sources[].uri",
+    ],
+    stages: &[Stage::VideoDecode],
+};
+
+/// A decoder in hardware has no time left.
+pub(super) const HARDWARE_DECODE: Rule = Rule {
+    name: "hardware_decode_limit",
+    evaluate: |metrics| {
+        const FULL: f64 = 0.9;
+        let load = metrics.units.nvdec.filter(|load| *load >= FULL);
+        let is_full = load.map(|load| format!("NVDEC was busy for {} of the time", percent(load)));
+        let waits =
+            evidence(metrics, &[Stage::VideoDecode]).filter(|_| metrics.decodes_in_hardware);
+        let evidence = is_full.into_iter().chain(waits).collect::<Vec<_>>();
+        (!evidence.is_empty()).then(|| {
+            (
+                "the video decoder of the machine is the limit".to_owned(),
+                evidence.join("; "),
+            )
+        })
+    },
+    advice: "let the cameras send fewer or smaller images, or decode some of them on the CPU (decoder: software)",
+    keys: &["sources[].decoder", "sources[].uri"],
+    stages: &[Stage::VideoDecode],
+};
+
+/// Scaling and color conversion do not go faster.
+pub(super) const SCALE: Rule = Rule {
+    name: "scale_limit",
+    evaluate: |metrics| {
+        const FULL: f64 = 0.9;
+        let load = metrics.units.vic.filter(|load| *load >= FULL);
+        let is_full =
+            load.map(|load| format!("the VIC was busy for {} of the time", percent(load)));
+        let waits = evidence(metrics, &[Stage::Scale]);
+        let evidence = is_full.into_iter().chain(waits).collect::<Vec<_>>();
+        (!evidence.is_empty()).then(|| {
+            (
+                "scaling is the limit: images take long from the decoder's size to the network's"
+                    .to_owned(),
+                evidence.join("; "),
+            )
+        })
+    },
+    advice: "scale on the VIC (scaling: vic) where the machine has one, limit the frame rate (max_fps) or skip frames (interval), both before scaling, or let the camera send smaller images",
+    keys: &[
+        "sources[].scaling",
+        "sources[].max_fps",
+        "sources[].interval",
+        "sources[].uri",
+    ],
+    stages: &[Stage::Scale],
+};
+
+/// Mapping images does not go faster.
+pub(super) const SOURCE: Rule = Rule {
+    name: "sources_limit",
+    evaluate: |metrics| {
+        let evidence = evidence(metrics, &[Stage::Source])?;
+        let text = "receiving images is the limit: copying them out of the decoder, or drawing synthetic ones";
+        Some((
+            text.to_owned(),
+            format!(
+                "{evidence}; the detectors waited for frames {} of theirs",
+                percent(metrics.batch)
+            ),
+        ))
+    },
+    advice: "make the images smaller at the camera, or add threads by splitting the sources",
+    keys: &["sources[].uri", "sources[].max_fps"],
+    stages: &[Stage::Source],
+};
+
+/// Batches wait for frames that do not come.
+pub(super) const BATCH: Rule = Rule {
+    name: "batch_wait_limit",
+    evaluate: |metrics| {
+        let evidence = evidence(metrics, &[Stage::Batch])?;
+        Some((
+            "the wait for full batches is the limit: frames that are there wait for others"
+                .to_owned(),
+            evidence,
+        ))
+    },
+    advice: "shorten the wait, or make batches no larger than the number of sources",
+    keys: &["detector.batch_timeout_ms", "detector.batch_size"],
+    stages: &[Stage::Batch],
+};
+
+/// A secondary network has no time left.
+pub(super) const SECONDARY: Rule = Rule {
+    name: "secondary_limit",
+    evaluate: |metrics| {
+        let evidence = evidence(metrics, &[Stage::Secondary])?;
+        let text = "secondary networks are the limit: crops wait for them, or are dropped";
+        Some((text.to_owned(), evidence))
+    },
+    advice: "add workers, use larger batches, infer known objects less often, or leave out small ones",
+    keys: &[
+        "secondary[].workers",
+        "secondary[].batch_size",
+        "secondary[].reinfer_interval",
+        "secondary[].min_object",
+    ],
+    stages: &[Stage::Secondary],
+};
+
+/// The stage that limits the pipeline where no rule says why.
+pub(super) fn nearest(metrics: &CaptureMetrics) -> Option<Finding> {
+    let limit = metrics.limit?;
+    Some(Finding {
+        rule: "nearest_limit",
+        text: format!(
+            "no stage is at its limit; {} is nearest to it",
+            limit.stage.name()
+        ),
+        evidence: numbers(metrics)?,
+        advice: "nothing has to be changed; with more sources or frames, this stage would be the first to be too slow",
+        keys: keys(limit.stage),
+        stage: Some(limit.stage.name()),
+    })
+}
+
+/// Keys that change the time of a stage.
+const fn keys(stage: Stage) -> &'static [&'static str] {
+    match stage {
+        Stage::Input => &["sources[].uri"],
+        Stage::VideoDecode | Stage::VideoDecodeStay => {
+            &["sources[].decoder", "sources[].decoder_threads"]
+        }
+        Stage::Scale | Stage::ScaleStay => &["sources[].scaling", "sources[].max_fps"],
+        Stage::Source | Stage::Enqueue => &["sources[].uri"],
+        Stage::Batch => &["detector.batch_timeout_ms", "detector.batch_size"],
+        Stage::Tensor => &["detector.backend", "detector.workers"],
+        Stage::Infer
+        | Stage::GpuCopyIn
+        | Stage::GpuTensor
+        | Stage::GpuNetwork
+        | Stage::GpuCopyOut => &["detector.model", "detector.precision", "detector.workers"],
+        Stage::Decode => &["detector.score_threshold", "detector.classes"],
+        Stage::SendResults | Stage::Track => &["tracker"],
+        Stage::Publish => &["publish.update_interval_ms", "publish.detections"],
+        Stage::SecondaryWait | Stage::Secondary => &["secondary[].batch_size"],
+        Stage::Render | Stage::Encode => &["sources"],
+    }
+}

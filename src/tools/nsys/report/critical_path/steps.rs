@@ -1,0 +1,217 @@
+//! The ranges of jetwatch's stages as steps of its threads, in the order of time.
+
+use std::collections::HashMap;
+
+use jetwatch_telemetry::Stage;
+
+use crate::report::capture::{Capture, Range, Style};
+use crate::report::tables::AnalysisContext;
+
+/// Batches that a capture needs before its first ones are left out as warm-up.
+const MIN_BATCHES: usize = 20;
+
+/// Which ranges are those of stages.
+pub(in crate::report) struct StageNames(HashMap<u32, Stage>);
+
+impl StageNames {
+    /// Of a capture.
+    pub(in crate::report) fn from_capture(capture: &Capture) -> Self {
+        let names = (0..).zip(&capture.names);
+        let stages = names.filter_map(|(number, name)| {
+            let name = name.strip_prefix("jetwatch:")?;
+            let stage = Stage::ALL.into_iter().find(|stage| stage.name() == name)?;
+            Some((number, stage))
+        });
+        Self(stages.collect())
+    }
+
+    /// Whether the capture has no stage.
+    pub(in crate::report) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The stage of a range. Earlier versions recorded the stay of images under the names of the work on them.
+    pub(in crate::report) fn of(&self, range: &Range) -> Option<Stage> {
+        match (*self.0.get(&range.name)?, range.style) {
+            (stage, Style::PushPop) => Some(stage),
+            (Stage::VideoDecode, _) => Some(Stage::VideoDecodeStay),
+            (Stage::Scale, _) => Some(Stage::ScaleStay),
+            (stage, _) => Some(stage),
+        }
+    }
+}
+
+/// Threads that do the same kind of work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Group {
+    Source,
+    Detector,
+    Track,
+    /// Secondary networks and the recording, which the pipeline does not wait for.
+    Asynchronous,
+}
+
+/// The group whose threads run a stage.
+pub(super) const fn group(stage: Stage) -> Group {
+    match stage {
+        Stage::Input
+        | Stage::VideoDecode
+        | Stage::VideoDecodeStay
+        | Stage::Scale
+        | Stage::ScaleStay
+        | Stage::Source
+        | Stage::Enqueue => Group::Source,
+        Stage::Batch
+        | Stage::Tensor
+        | Stage::Infer
+        | Stage::Decode
+        | Stage::SendResults
+        | Stage::GpuCopyIn
+        | Stage::GpuTensor
+        | Stage::GpuNetwork
+        | Stage::GpuCopyOut => Group::Detector,
+        Stage::Track | Stage::Publish => Group::Track,
+        Stage::SecondaryWait | Stage::Secondary | Stage::Render | Stage::Encode => {
+            Group::Asynchronous
+        }
+    }
+}
+
+/// One range of a stage that is in no other.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Step {
+    pub(super) start: i64,
+    pub(super) end: i64,
+    pub(super) stage: Stage,
+    /// Of the network, its frames.
+    pub(super) payload: u32,
+}
+
+/// A step by its thread and its place there.
+pub(super) type StepIndex = (u32, u32);
+
+/// The steps of each thread in the order of time, as numbers of ranges: there are millions of them.
+pub(super) struct Steps<'a> {
+    capture: &'a Capture,
+    pub(super) threads: Vec<Vec<(u32, Stage)>>,
+    /// Length of the warm-up that is left out, in ns.
+    pub(super) warmup_ns: i64,
+}
+
+impl<'a> Steps<'a> {
+    /// Of a capture. Ranges in other stages are left out, those that belong to no thread, and the warm-up: what began before
+    /// each detector had done its first batch.
+    pub(super) fn from_capture(context: &AnalysisContext<'a>, names: &StageNames) -> Self {
+        let capture = context.capture;
+        let mut threads: Vec<Vec<(u32, Stage)>> = vec![Vec::new(); capture.threads.len()];
+        for at in &context.nesting().order {
+            let range = &capture.ranges[*at as usize];
+            let Some(stage) = names.of(range).filter(|stage| !stage.is_stay()) else {
+                continue;
+            };
+            let steps = &mut threads[usize::from(range.thread)];
+            let before = steps
+                .last()
+                .map(|(last, _)| capture.ranges[*last as usize].end);
+            if before.is_none_or(|end| end <= range.start) {
+                steps.push((*at, stage));
+            }
+        }
+        threads.retain(|steps| !steps.is_empty());
+        let mut steps = Self {
+            capture,
+            threads,
+            warmup_ns: 0,
+        };
+        steps.leave_out_warmup();
+        steps
+    }
+
+    fn leave_out_warmup(&mut self) {
+        let infers = |thread: &Vec<(u32, Stage)>| {
+            let infer = thread.iter().filter(|(_, stage)| *stage == Stage::Infer);
+            infer.count()
+        };
+        let first_end = |thread: &Vec<(u32, Stage)>| {
+            let mut steps = self.of_thread(thread);
+            steps
+                .find(|step| step.stage == Stage::Infer)
+                .map(|step| step.end)
+        };
+        let batches: usize = self.threads.iter().map(infers).sum();
+        let warm = self.threads.iter().filter_map(first_end).max();
+        let (Some(warm), Some((from, until))) = (warm, self.span()) else {
+            return;
+        };
+        if batches < MIN_BATCHES || warm - from > (until - from) / 2 {
+            return;
+        }
+        let capture = self.capture;
+        for thread in &mut self.threads {
+            thread.retain(|(range, _)| capture.ranges[*range as usize].start >= warm);
+        }
+        self.threads.retain(|steps| !steps.is_empty());
+        self.warmup_ns = warm - from;
+    }
+
+    /// First begin and last end, in ns; `None` without steps.
+    pub(super) fn span(&self) -> Option<(i64, i64)> {
+        let steps = self
+            .threads
+            .iter()
+            .flat_map(|thread| self.of_thread(thread));
+        steps
+            .map(|step| (step.start, step.end))
+            .reduce(|(from, until), (start, end)| (from.min(start), until.max(end)))
+    }
+
+    pub(super) fn step(&self, (range, stage): (u32, Stage)) -> Step {
+        let range = &self.capture.ranges[range as usize];
+        Step {
+            start: range.start,
+            end: range.end,
+            stage,
+            payload: range.payload,
+        }
+    }
+
+    /// The step at a place.
+    pub(super) fn at(&self, (thread, at): StepIndex) -> Step {
+        self.step(self.threads[thread as usize][at as usize])
+    }
+
+    /// The steps of a thread.
+    pub(super) fn of_thread<'b>(
+        &'b self,
+        thread: &'b [(u32, Stage)],
+    ) -> impl Iterator<Item = Step> + 'b {
+        thread.iter().map(|step| self.step(*step))
+    }
+
+    /// The places of all steps of these stages, with their steps.
+    pub(super) fn places(
+        &self,
+        wanted: &'static [Stage],
+    ) -> impl Iterator<Item = (Step, StepIndex)> {
+        (0..).zip(&self.threads).flat_map(move |(thread, ranges)| {
+            (0..)
+                .zip(self.of_thread(ranges))
+                .filter(|(_, step)| wanted.contains(&step.stage))
+                .map(move |(at, step)| (step, (thread, at)))
+        })
+    }
+
+    /// The name of the thread of a step.
+    pub(super) fn thread_name(&self, thread: &[(u32, Stage)]) -> &str {
+        let range = thread
+            .first()
+            .map(|(range, _)| &self.capture.ranges[*range as usize]);
+        range
+            .and_then(|range| {
+                self.capture.threads[usize::from(range.thread)]
+                    .name
+                    .as_deref()
+            })
+            .unwrap_or_default()
+    }
+}

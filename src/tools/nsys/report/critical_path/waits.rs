@@ -1,0 +1,91 @@
+//! Who waits for whom: for each stage, the stage that its thread spent most time in instead, or that lets it go on.
+//!
+//! Followed from stage to stage, this ends at the one that limits the pipeline.
+
+use jetwatch_telemetry::Stage;
+
+use super::steps::{Group, group};
+use super::{CriticalPath, DETECTOR_STAGES, InputKind};
+
+/// Stages in which a source's thread brings images.
+const SOURCE_STAGES: [Stage; 4] = [
+    Stage::Input,
+    Stage::VideoDecode,
+    Stage::Scale,
+    Stage::Source,
+];
+
+impl CriticalPath {
+    /// The stage that `stage` waits for; `None` for the one that limits the pipeline, and where it was not recorded.
+    ///
+    /// A thread that runs the limiting stage is at work there. Another one waits for frames or for room, whichever takes longer.
+    #[must_use]
+    pub fn waits_for_stage(&self, stage: Stage) -> Option<Stage> {
+        let limit = self.limit();
+        if limit == Some(stage) {
+            return None;
+        }
+        let limit_in = |wanted| limit.filter(|limit| group(*limit) == wanted);
+        match stage {
+            Stage::Input => {
+                let is_limit = limit == Some(Stage::VideoDecode);
+                (is_limit && self.decodes_in_hardware()).then_some(Stage::VideoDecode)
+            }
+            Stage::VideoDecode | Stage::Scale | Stage::Source => {
+                limit_in(Group::Source).or_else(|| self.longest(&[Stage::Input, Stage::Enqueue]))
+            }
+            Stage::Enqueue => limit_in(Group::Detector)
+                .or_else(|| {
+                    limit_in(Group::Track).and_then(|_| self.longest(&[Stage::SendResults]))
+                })
+                .or_else(|| self.longest(&DETECTOR_STAGES)),
+            Stage::Batch => limit_in(Group::Source).or_else(|| self.longest(&SOURCE_STAGES)),
+            Stage::Tensor | Stage::Infer | Stage::Decode => limit_in(Group::Detector)
+                .or_else(|| self.longest(&[Stage::Batch, Stage::SendResults])),
+            Stage::SendResults => {
+                limit_in(Group::Track).or_else(|| self.longest(&[Stage::Track, Stage::Publish]))
+            }
+            Stage::Track | Stage::Publish => limit_in(Group::Track)
+                .or_else(|| limit_in(Group::Detector))
+                .or_else(|| self.longest(&[Stage::Batch])),
+            Stage::Secondary => Some(Stage::SecondaryWait),
+            Stage::SecondaryWait | Stage::Render => Some(Stage::Track),
+            Stage::VideoDecodeStay
+            | Stage::ScaleStay
+            | Stage::Encode
+            | Stage::GpuCopyIn
+            | Stage::GpuTensor
+            | Stage::GpuNetwork
+            | Stage::GpuCopyOut => None,
+        }
+    }
+
+    /// What a stage waits for, as text.
+    #[must_use]
+    pub fn waits_for(&self, stage: Stage) -> &'static str {
+        if let Some(waited) = self.waits_for_stage(stage) {
+            return waited.name();
+        }
+        match stage {
+            Stage::Input => match self.input {
+                InputKind::Camera => "the next image of the camera",
+                InputKind::File => "the next image of the file",
+                InputKind::Unknown => "the next image",
+            },
+            _ if self.limit() == Some(stage) => "nothing: it is the limit",
+            Stage::Encode => "the encoder",
+            _ if group(stage) == Group::Detector => "the GPU",
+            _ => "-",
+        }
+    }
+
+    /// The recorded stage with the longest time, by the time of each thread.
+    fn longest(&self, stages: &[Stage]) -> Option<Stage> {
+        let recorded = self
+            .stages
+            .iter()
+            .filter(|times| stages.contains(&times.stage));
+        let longest = recorded.max_by(|a, b| a.share.total_cmp(&b.share));
+        longest.map(|times| times.stage)
+    }
+}

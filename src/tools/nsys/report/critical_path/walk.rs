@@ -1,0 +1,258 @@
+//! The walk: backwards from the last result, each time to what released it.
+//!
+//! A step was released by the step before it on its own thread, or by another thread:
+//!
+//! - a batch that waited, by the frame that a source passed to its queue;
+//! - a source that waited for room in a full queue, by the batch that took frames out of it, and so by what that detector did before;
+//! - a detector that waited for room at the tracking stage, by what the tracking stage finished;
+//! - the tracking stage, by the results of a detector, where they came after its own last work.
+//!
+//! What a source's thread does between its stages is `input`: the next image of a camera or file.
+
+use std::collections::HashMap;
+
+use jetwatch_telemetry::Stage;
+
+use super::StageTimes;
+use super::steps::{Group, Step, StepIndex, Steps, group};
+
+/// Stages with which the work of a detector on a batch ends.
+const WORK: [Stage; 2] = [Stage::Infer, Stage::Decode];
+
+/// How many frames back the one is looked for that ended the wait of a batch.
+const MAX_SEARCH: usize = 64;
+
+/// Most time between two steps of a thread that had more to do, in ns, and as a part of the timeline.
+const MAX_AT_ONCE_NS: i64 = 20_000;
+const AT_ONCE_PARTS: i64 = 10_000;
+
+/// Steps of some stages, by one of their times.
+struct Index(Vec<(i64, StepIndex)>);
+
+impl Index {
+    fn new(times: impl Iterator<Item = (i64, StepIndex)>) -> Self {
+        let mut times: Vec<(i64, StepIndex)> = times.collect();
+        times.sort_unstable();
+        Self(times)
+    }
+
+    /// Those at or before a time, the latest first.
+    fn until(&self, time: i64) -> impl Iterator<Item = (i64, StepIndex)> + '_ {
+        let end = self.0.partition_point(|(at, _)| *at <= time);
+        self.0[..end].iter().rev().copied()
+    }
+
+    /// The latest at or before a time.
+    fn last(&self, time: i64) -> Option<(i64, StepIndex)> {
+        self.until(time).next()
+    }
+}
+
+pub(super) struct Walk<'a> {
+    steps: &'a Steps<'a>,
+    times: &'a mut HashMap<Stage, StageTimes>,
+    /// Frames passed to the queues, by their begin.
+    enqueued: Index,
+    /// Without those, as earlier versions recorded: images received, by their end.
+    received: Index,
+    /// Batches, by their begin.
+    batches: Index,
+    /// Work of detectors, by its end.
+    worked: Index,
+    /// Work of the tracking stage, by its end.
+    tracked: Index,
+    /// Time between two steps of a thread that had more to do, in ns.
+    at_once_ns: i64,
+    /// Whether live sources bring more frames than are taken.
+    drops: bool,
+}
+
+/// What released a step: its place, the time until which its own thread's time counts, and whether the time between is waiting.
+struct Released {
+    place: StepIndex,
+    at: i64,
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(steps: &'a Steps<'a>, times: &'a mut HashMap<Stage, StageTimes>) -> Self {
+        let starts = |wanted| {
+            steps
+                .places(wanted)
+                .map(|(step, place)| (step.start, place))
+        };
+        let ends = |wanted| steps.places(wanted).map(|(step, place)| (step.end, place));
+        let enqueued = Index::new(starts(&[Stage::Enqueue]));
+        let batches = Index::new(starts(&[Stage::Batch]));
+        let is_needed = enqueued.0.is_empty() || batches.0.is_empty();
+        let received: &'static [Stage] = if is_needed { &[Stage::Source] } else { &[] };
+        Self {
+            received: Index::new(ends(received)),
+            enqueued,
+            batches,
+            worked: Index::new(ends(&WORK)),
+            tracked: Index::new(ends(&[Stage::Track, Stage::Publish])),
+            at_once_ns: steps.span().map_or(0, |(from, until)| {
+                ((until - from) / AT_ONCE_PARTS).min(MAX_AT_ONCE_NS)
+            }),
+            drops: drops(steps),
+            steps,
+            times,
+        }
+    }
+
+    /// Adds the path that ends with the last step of the given stages.
+    pub(super) fn from_last(&mut self, stages: &'static [Stage]) {
+        let last = self
+            .steps
+            .places(stages)
+            .map(|(step, place)| (step.end, place));
+        let Some((mut cursor, mut place)) = last.max() else {
+            return;
+        };
+        // Each step is met a few times at most; more means that the times contradict each other.
+        let most = 4 * self.steps.threads.iter().map(Vec::len).sum::<usize>() + 16;
+        for _ in 0..most {
+            let step = self.steps.at(place);
+            let released = match self.by_other_thread(&step, cursor) {
+                // A camera goes on whether its frames are taken or dropped: only the wait for it counts.
+                Some(released) if step.stage == Stage::Batch && self.drops => {
+                    self.add(step.stage, cursor - released.at, 0);
+                    self.add_source(released, step.start);
+                    self.before(&step, place)
+                }
+                Some(released) => {
+                    // The time from the release on is a wait, but that of a batch, which waits for more frames until its timeout.
+                    let waited = cursor - released.at;
+                    match step.stage {
+                        Stage::Batch => self.add(step.stage, waited, 0),
+                        _ => self.add(step.stage, 0, waited),
+                    }
+                    Some(released)
+                }
+                None => {
+                    self.add(step.stage, cursor - step.start, 0);
+                    self.before(&step, place)
+                }
+            };
+            let Some(Released { place: next, at }) = released else {
+                return;
+            };
+            (cursor, place) = (at, next);
+        }
+    }
+
+    /// Adds what a source's thread did from `from` until it passed a frame on.
+    fn add_source(&mut self, passed: Released, from: i64) {
+        let Released { mut place, at } = passed;
+        let mut cursor = at;
+        loop {
+            let step = self.steps.at(place);
+            self.add(step.stage, cursor - step.start.max(from), 0);
+            let Some(before) = self.step_before(place, step.start) else {
+                return;
+            };
+            self.add(Stage::Input, step.start - before.at.max(from), 0);
+            if before.at <= from {
+                return;
+            }
+            (place, cursor) = (before.place, before.at);
+        }
+    }
+
+    fn add(&mut self, stage: Stage, own: i64, wait: i64) {
+        if let Some(times) = self.times.get_mut(&stage) {
+            times.critical_ns += own.max(0);
+            times.critical_wait_ns += wait.max(0);
+        }
+    }
+
+    /// The release of a step that was waiting until `cursor`; `None` where it was at work.
+    fn by_other_thread(&self, step: &Step, cursor: i64) -> Option<Released> {
+        match step.stage {
+            Stage::Batch => self.frame_for(step, cursor),
+            Stage::Enqueue => {
+                let (begin, batch) = self.batches.last(cursor)?;
+                let made_room = begin > step.start;
+                made_room.then(|| self.step_before(batch, begin)).flatten()
+            }
+            Stage::SendResults => {
+                let (at, place) = self.tracked.last(cursor)?;
+                (at > step.start).then_some(Released { place, at })
+            }
+            _ => None,
+        }
+    }
+
+    /// The frame that a batch waited for: the last that came before it ended.
+    fn frame_for(&self, batch: &Step, cursor: i64) -> Option<Released> {
+        // A frame that comes in the moment in which others are taken was not waited for.
+        if cursor - batch.start <= self.at_once_ns {
+            return None;
+        }
+        if self.enqueued.0.is_empty() {
+            let (at, place) = self.received.last(cursor)?;
+            return (at > batch.start).then_some(Released { place, at });
+        }
+        for (begin, place) in self.enqueued.until(cursor).take(MAX_SEARCH) {
+            // In the time of the batch there was room. Before it, one may have waited for the room that the batch made.
+            let at = match begin > batch.start {
+                true => begin,
+                false => self.steps.at(place).end,
+            };
+            if batch.start < at && at <= cursor {
+                return Some(Released { place, at });
+            }
+        }
+        None
+    }
+
+    /// What came before a step that was not waiting: the step before it on its thread, or what another thread passed to it later.
+    fn before(&mut self, step: &Step, place: StepIndex) -> Option<Released> {
+        let own = self.step_before(place, step.start);
+        let passed = match step.stage {
+            Stage::Track => self.worked.last(step.start),
+            // Without batches on the timeline, frames come from the sources all the same.
+            Stage::Tensor | Stage::Infer if own.is_none() => self.received.last(step.start),
+            _ => None,
+        };
+        let passed = passed.map(|(at, place)| Released { place, at });
+        // A thread that goes on at once was at work, whatever it was passed in that moment.
+        let goes_on = own
+            .as_ref()
+            .is_some_and(|own| step.start - own.at <= self.at_once_ns);
+        let latest = match goes_on {
+            true => own,
+            false => [own, passed]
+                .into_iter()
+                .flatten()
+                .max_by_key(|released| released.at),
+        }?;
+        let gap = step.start - latest.at;
+        match group(step.stage) {
+            Group::Source => self.add(Stage::Input, gap, 0),
+            _ => self.add(step.stage, 0, gap),
+        }
+        Some(latest)
+    }
+
+    /// The step before one on its thread; it ends at `until` at the latest.
+    fn step_before(&self, (thread, at): StepIndex, until: i64) -> Option<Released> {
+        let place = (thread, at.checked_sub(1)?);
+        let at = self.steps.at(place).end.min(until);
+        Some(Released { place, at })
+    }
+}
+
+/// Whether noticeably fewer frames went through the network than were passed to the queues.
+fn drops(steps: &Steps<'_>) -> bool {
+    /// Frames in queues and networks at both ends of a timeline.
+    const ON_THE_WAY: u64 = 16;
+    const NOTICEABLE: f64 = 0.02;
+    let enqueued = steps.places(&[Stage::Enqueue]).count() as u64;
+    let inferred = steps.places(&[Stage::Infer]);
+    let inferred: u64 = inferred
+        .map(|(step, _)| u64::from(step.payload.max(1)))
+        .sum();
+    let dropped = enqueued.saturating_sub(inferred + ON_THE_WAY);
+    dropped as f64 > enqueued as f64 * NOTICEABLE
+}

@@ -1,0 +1,160 @@
+//! Metrics of a run without a timeline, from `run` in `benchmark.json`: the limit is found from the shares of waiting and work.
+
+use serde_json::Value;
+
+use super::async_stages::run_number;
+use super::{CaptureMetrics, Limit, UnitLoads};
+use crate::report::critical_path::{DETECTOR_STAGES, InputKind};
+use jetwatch_telemetry::Stage;
+
+/// Share of the detectors' time in waits for frames up to which they count as busy.
+const BUSY_DETECTORS: f64 = 0.05;
+
+/// Share of the time from which a secondary network or the recording has none left.
+const SATURATED: f64 = 0.9;
+
+/// Stages of a source's thread that bring images.
+const SOURCE_STAGES: [Stage; 4] = [
+    Stage::Input,
+    Stage::VideoDecode,
+    Stage::Scale,
+    Stage::Source,
+];
+
+impl CaptureMetrics {
+    /// Of the numbers of a run, as `jetwatch bench` writes them below `run` and `meta`.
+    #[must_use]
+    pub fn from_run(run: &Value, meta: &Value) -> Self {
+        let mut metrics = Self::default();
+        metrics.add_async_stages_of_run(run);
+        metrics.add_pipeline_of_run(run, meta);
+        metrics
+    }
+
+    fn add_pipeline_of_run(&mut self, run: &Value, meta: &Value) {
+        let run_ms = run["duration_s"].as_f64().unwrap_or(0.0) * 1e3;
+        let workers = run["workers"].as_u64().unwrap_or(0);
+        let sources = run["sources"].as_array().map_or(0, Vec::len);
+        let total = |stage| run_number(run, stage, "total_ms");
+        // Earlier versions did not record it.
+        let is_known = run_number(run, Stage::Enqueue, "count") > 0.0;
+        if run_ms <= 0.0 || workers == 0 || sources == 0 || !is_known {
+            return;
+        }
+        let source_ms = run_ms * sources as f64;
+        let at_work = |stage| total(stage) / source_ms;
+        let of_source: f64 = [
+            Stage::VideoDecode,
+            Stage::Scale,
+            Stage::Source,
+            Stage::Enqueue,
+        ]
+        .into_iter()
+        .map(at_work)
+        .sum();
+        let share = |stage| match stage {
+            Stage::Input => (1.0 - of_source).max(0.0),
+            Stage::VideoDecode | Stage::Scale | Stage::Source | Stage::Enqueue => at_work(stage),
+            Stage::Track | Stage::Publish => total(stage) / run_ms,
+            _ => total(stage) / (run_ms * workers as f64),
+        };
+        self.span_ns = (run_ms * 1e6) as i64;
+        self.video_decode = share(Stage::VideoDecode);
+        self.scale = share(Stage::Scale);
+        self.source = share(Stage::Source);
+        self.batch = share(Stage::Batch);
+        self.tensor = share(Stage::Tensor);
+        self.infer = share(Stage::Infer);
+        self.decode = share(Stage::Decode);
+        self.track = share(Stage::Track);
+        self.publish = share(Stage::Publish);
+        let on_gpu = Stage::ALL.into_iter().filter(|stage| stage.is_on_gpu());
+        let gpu_ms: f64 = on_gpu.map(total).sum();
+        self.gpu_busy = (gpu_ms > 0.0).then(|| (gpu_ms / run_ms).min(1.0));
+        self.detectors = usize::try_from(workers).unwrap_or(usize::MAX);
+        self.units = unit_loads(meta);
+        self.decodes_in_hardware = run_number(run, Stage::VideoDecodeStay, "count") > 0.0
+            && total(Stage::VideoDecode) <= 0.0;
+        self.input = input_kind(run);
+        let longest = |stages: &[Stage]| {
+            let stages = stages.iter().copied();
+            stages.max_by(|a, b| share(*a).total_cmp(&share(*b)))
+        };
+        let waits_for_track = share(Stage::SendResults) > self.batch
+            && self.track + self.publish > share(Stage::SendResults);
+        let limit = if waits_for_track {
+            longest(&[Stage::Track, Stage::Publish])
+        } else if !drops(run) && self.batch > share(Stage::Enqueue).max(BUSY_DETECTORS) {
+            let limit = longest(&SOURCE_STAGES);
+            let decodes = limit == Some(Stage::Input)
+                && self.input == InputKind::File
+                && self.decodes_in_hardware;
+            if decodes {
+                Some(Stage::VideoDecode)
+            } else {
+                limit
+            }
+        } else {
+            longest(&DETECTOR_STAGES)
+        };
+        let has_time_left =
+            limit.is_some_and(|limit| limit == Stage::Input || share(limit) < SATURATED);
+        self.limit = limit.map(|stage| Limit {
+            stage,
+            share: share(stage),
+            path: None,
+        });
+        if has_time_left && let Some(limit) = self.saturated_beside(run, run_ms) {
+            self.limit = Some(limit);
+        }
+    }
+
+    /// A secondary network or the recording that has no time left.
+    fn saturated_beside(&self, run: &Value, run_ms: f64) -> Option<Limit> {
+        let networks = run["secondary"].as_array().into_iter().flatten();
+        let drops = networks
+            .filter_map(|network| network["dropped_crops"].as_u64())
+            .any(|dropped| dropped > 0);
+        let secondary = run_number(run, Stage::Secondary, "total_ms") / run_ms;
+        let recording = self.rendering.as_ref().map_or(0.0, |found| found.share);
+        let (stage, share) = if drops && secondary >= SATURATED {
+            (Stage::Secondary, secondary)
+        } else if recording >= SATURATED {
+            (Stage::Render, recording)
+        } else {
+            return None;
+        };
+        Some(Limit {
+            stage,
+            share,
+            path: None,
+        })
+    }
+}
+
+/// Whether sources brought noticeably more frames than were taken.
+fn drops(run: &Value) -> bool {
+    const NOTICEABLE: f64 = 0.02;
+    let number = |key: &str| run[key].as_f64().unwrap_or(0.0);
+    number("dropped") > (number("frames") + number("dropped")) * NOTICEABLE
+}
+
+/// Where the images come from, if the run states it for all sources.
+fn input_kind(run: &Value) -> InputKind {
+    let sources = run["sources"].as_array().into_iter().flatten();
+    let live: Option<Vec<bool>> = sources.map(|source| source["live"].as_bool()).collect();
+    match live {
+        Some(live) if live.iter().all(|is_live| *is_live) => InputKind::Camera,
+        Some(live) if !live.iter().any(|is_live| *is_live) => InputKind::File,
+        _ => InputKind::Unknown,
+    }
+}
+
+/// Loads of the units of a Jetson, as the benchmark observed them.
+fn unit_loads(meta: &Value) -> UnitLoads {
+    let load = |name: &str| Some(meta["unit_loads"][name].as_f64()? / 100.0);
+    UnitLoads {
+        nvdec: load("nvdec"),
+        vic: load("vic"),
+    }
+}
