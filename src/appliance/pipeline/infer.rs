@@ -142,9 +142,8 @@ fn run_worker(
         drop(batch_range);
         // Images return to their pool before this thread may wait for the tracking stage, but for the limited number that later
         // stages need.
-        let keep = |frame, is_live| {
-            keep_full_image(image_budgets.as_ref()?, frame, *image_size, is_live)
-        };
+        let keep =
+            |frame, is_live| keep_full_image(image_budgets.as_ref()?, frame, *image_size, is_live);
         let frames = batch.drain(..).zip(&pending);
         images.extend(frames.map(|(frame, (.., is_live))| {
             let gray = reducer.as_mut().and_then(|reducer| reducer.reduce(&frame));

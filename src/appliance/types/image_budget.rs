@@ -168,6 +168,11 @@ mod tests {
             drop(second);
             waiter.join().expect("it goes on");
         });
-        assert!(!budget.try_acquire(image()).expect("a free slot").is_awaited());
+        assert!(
+            !budget
+                .try_acquire(image())
+                .expect("a free slot")
+                .is_awaited()
+        );
     }
 }

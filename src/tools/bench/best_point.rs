@@ -77,12 +77,15 @@ pub(super) fn describe(points: &[PointResult]) -> Option<String> {
 mod tests {
     use std::path::PathBuf;
 
+    use serde_json::Value;
+
     use super::*;
     use crate::Statistics;
 
     fn point(name: &str, speeds: &[f64], error: Option<f64>) -> PointResult {
         let run = |fps: &f64| run_result(*fps, error, error.map(|_| 11));
         PointResult {
+            secondary: Vec::new(),
             name: name.to_owned(),
             settings: Vec::new(),
             runs: speeds.iter().map(run).collect(),
@@ -95,6 +98,8 @@ mod tests {
 
     fn run_result(fps: f64, error: Option<f64>, blocks: Option<usize>) -> RunResult {
         RunResult {
+            secondary: Vec::new(),
+            machine: Value::Null,
             round: 1,
             folder: PathBuf::new(),
             fps: Some(fps),

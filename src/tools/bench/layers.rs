@@ -35,7 +35,7 @@ pub struct LayerRun {
 /// The detector has no network or cannot time its layers, it or the first source fails, or the file cannot be written.
 pub fn measure_layers(args: &BenchOptions, config: &Config) -> anyhow::Result<LayerRun> {
     let runs = usize::try_from(args.max_frames().unwrap_or(super::DEFAULT_FRAMES))?;
-    let observer = SystemObserver::start(&args.root);
+    let observer = SystemObserver::start(&args.root, None);
     let mut found = profile_layers(config, usize::from(args.preload), runs, &args.output)?;
     let meta = observer.finish(args, Some(&found.detector));
     if found.layers.is_empty() {

@@ -141,9 +141,8 @@ mod tests {
         fs::create_dir(folders[2].join("nsys")).expect("created");
         program(&folders[3], 0o755);
         program(&folders[4], 0o755);
-        let found = |folders: &[PathBuf]| {
-            in_search_path(&std::env::join_paths(folders).expect("no colon"))
-        };
+        let found =
+            |folders: &[PathBuf]| in_search_path(&std::env::join_paths(folders).expect("no colon"));
         assert_eq!(found(&folders), Some(folders[3].join("nsys")));
         assert_eq!(found(&folders[..3]), None);
         assert_eq!(found(&[PathBuf::from(".")]), None, "relative");

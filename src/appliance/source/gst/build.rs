@@ -110,12 +110,7 @@ pub(super) fn build(
             gst::Element::link_many([&source, &filter, &decode()?]).map_err(build_error)?;
         }
         SourceUri::Launch(fragment) => {
-            launch_bin = Some(launch::add(
-                &pipeline,
-                fragment,
-                &decode()?,
-                &diagnostics,
-            )?);
+            launch_bin = Some(launch::add(&pipeline, fragment, &decode()?, &diagnostics)?);
         }
         SourceUri::Csi {
             sensor,

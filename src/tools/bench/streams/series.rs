@@ -146,6 +146,7 @@ impl Runner<'_> {
             name: String::new(),
             config: self.point.config.clone(),
             settings: self.point.settings.clone(),
+            varied: vec![("streams".to_owned(), count.to_string())],
             step: None,
             streams: Some(count),
         };

@@ -102,6 +102,7 @@ pub fn analyze(
                     summary: series.summary(title),
                     plot: None,
                     series: Some(series),
+                    warmup_ns: 0,
                     not_measured: Vec::new(),
                 });
             }
@@ -114,6 +115,7 @@ pub fn analyze(
                     summary: layers.summary(title),
                     plot: None,
                     series: None,
+                    warmup_ns: 0,
                     not_measured: Vec::new(),
                 });
             }

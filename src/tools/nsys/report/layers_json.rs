@@ -149,7 +149,7 @@ impl Layers {
             let is_on_cpu = layer.device == "CPU";
             RangeSummary {
                 name: layer.layer,
-                count: layer.runs,
+                count: Some(layer.runs),
                 cpu_ns: mean,
                 cpu_total_ns: mean * layer.runs as f64,
                 median_ns: mean,

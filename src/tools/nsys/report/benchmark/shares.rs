@@ -92,6 +92,7 @@ pub(super) fn finding(shares: &[(Stage, f64)], timed_on_gpu: bool) -> Option<Fin
         evidence: each.join(", "),
         advice,
         keys,
+        stage: None,
     })
 }
 

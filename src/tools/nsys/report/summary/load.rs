@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jetwatch_telemetry::Stage;
 
-use super::super::critical_path::stages_by_name;
+use super::super::critical_path::StageNames;
 use super::super::gpu_projection::NO_RANGE;
 use super::super::tables::AnalysisContext;
 
@@ -26,7 +26,7 @@ impl Load {
     #[must_use]
     pub fn from_capture(context: &AnalysisContext<'_>) -> Vec<Self> {
         let capture = context.capture;
-        let stage_of = stages_by_name(capture);
+        let stage_of = StageNames::from_capture(capture);
         let nesting = context.nesting();
         let seconds = capture
             .span()
@@ -37,15 +37,13 @@ impl Load {
             let range = &capture.ranges[*at as usize];
             let process = capture.threads[usize::from(range.thread)].process();
             let sums = processes.entry(process).or_default();
-            match stage_of.get(&range.name) {
-                Some(Stage::Batch | Stage::SecondaryWait) => {}
+            match stage_of.of(range) {
+                Some(stage) if stage.is_wait() || stage.is_stay() => {}
                 Some(stage) => {
-                    if *stage == Stage::Infer {
+                    if stage == Stage::Infer {
                         sums.0 += f64::from(range.payload);
                     }
-                    if !stage.is_in_elements() {
-                        sums.1 += range.duration() as f64;
-                    }
+                    sums.1 += range.duration() as f64;
                 }
                 // Of other programs the outermost ranges count.
                 None if stage_of.is_empty() && nesting.parent[*at as usize] == NO_RANGE => {

@@ -3,7 +3,7 @@
 use jetwatch_telemetry::Stage;
 use jetwatch_types::Rate;
 
-use super::super::critical_path::stages_by_name;
+use super::super::critical_path::StageNames;
 use super::super::tables::AnalysisContext;
 
 /// Nanoseconds of a second.
@@ -29,11 +29,11 @@ impl Throughput {
     #[must_use]
     pub fn from_capture(context: &AnalysisContext<'_>) -> Option<Self> {
         let capture = context.capture;
-        let stage_of = stages_by_name(capture);
+        let stage_of = StageNames::from_capture(capture);
         let mut ends = Vec::new();
         let (mut inferred, mut tracked) = (0.0, 0.0);
         for range in &capture.ranges {
-            match stage_of.get(&range.name) {
+            match stage_of.of(range) {
                 Some(Stage::Infer) => {
                     inferred += f64::from(range.payload);
                     ends.push((range.end as f64 / S, f64::from(range.payload)));
