@@ -408,4 +408,11 @@ fn refused_imports_name_file_and_line() {
     assert!(files.import(&[]).status.success());
     assert!(files.refused(&[]).contains("exists already"));
     assert!(files.import(&["--force"]).status.success());
+
+    // Centers that stay in their cells are YOLOv3's.
+    let yolov3 = CONFIG.replace("scale_x_y = 1.05", "");
+    fs::write(files.path("tiny.cfg"), yolov3).expect("written");
+    let output = files.import(&["--force"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("layout yolov3"), "{output:?}");
 }
