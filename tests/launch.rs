@@ -221,7 +221,7 @@ fn fragment_without_video_is_told_what_it_has() {
         ),
         (
             "filesrc location=SOUND ! decodebin ! queue",
-            &["queue", "audio/x-raw of decodebin"],
+            &["no video", "audio/x-raw of decodebin"],
         ),
         (
             "filesrc location=MP4 ! qtdemux ! theoradec",

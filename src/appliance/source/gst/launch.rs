@@ -168,21 +168,23 @@ impl LaunchBin {
             let comma = if index > 0 { ", " } else { "" };
             let _ = write!(found, "{comma}{media} of {element}");
         }
+        let is_certain = at_end || self.takes_unlinked || self.entry.is_some();
+        let has_video = streams.iter().any(|(_, media)| is_video(media));
+        if is_certain && !has_video {
+            return Some(no_video(&found));
+        }
         let unlinked = match &self.entry {
             Some(entry) => Some(entry).filter(|pad| !pad.is_linked()),
             None if self.takes_unlinked || !at_end => None,
             None => self.waiting.iter().find(|pad| !pad.is_linked()),
         };
-        if let Some(pad) = unlinked {
-            return Some(format!(
+        unlinked.map(|pad| {
+            format!(
                 "launch fragment: {} got no stream that it accepts (found: {found}); put an element before it that accepts one of \
                  these, or leave it out: encoded video is decoded",
                 owner_of(pad)
-            ));
-        }
-        let has_video = streams.iter().any(|(_, media)| is_video(media));
-        let is_certain = at_end || self.takes_unlinked;
-        (is_certain && !has_video).then(|| no_video(&found))
+            )
+        })
     }
 
     /// Decides what an open end is by its first caps: video is linked, everything else is discarded.
