@@ -10,9 +10,14 @@ use support::daemon::{Setup, finish, json_lines_config, stderr};
 const SOURCE: &str =
     "uri: 'launch:videotestsrc num-buffers=5 ! video/x-raw,width=64,height=48,framerate=30/1'";
 
+/// A network: the source is no drawn scene.
+const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/models/street-nano");
+
 /// Runs the daemon for five frames with these variables, and with these lines in its configuration.
 fn run(variables: &[(&str, &str)], yaml: &str) -> (Setup, Output) {
-    let setup = Setup::new(&(json_lines_config(SOURCE) + yaml));
+    let config = json_lines_config(SOURCE);
+    let config = config.replace("scripted", &format!("onnx\n  model: {MODEL}"));
+    let setup = Setup::new(&(config + yaml));
     let mut command = setup.command("run");
     for name in [
         "GST_DEBUG_FILE",
@@ -27,7 +32,7 @@ fn run(variables: &[(&str, &str)], yaml: &str) -> (Setup, Output) {
             value.replace("{folder}", &setup.folder.path().display().to_string()),
         );
     }
-    let output = finish(command.args(["--frames", "5"]));
+    let output = finish(command.args(["--max-frames", "5"]));
     assert!(output.status.success(), "{}", stderr(&output));
     (setup, output)
 }

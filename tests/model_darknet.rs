@@ -18,14 +18,14 @@ use jetwatch_types::{Frame, FrameMeta, Image, PIXEL_BYTES, Size, SourceId, Split
 use ort::session::Session;
 use ort::value::Tensor;
 
-const SIZE: Size = Size::new(32, 16);
+const SIZE: Size = Size::new(64, 32);
 
 /// Two grids with two anchors each and two classes, and each kind of layer that is supported.
 const CONFIG: &str = "# a small network
 [net]
 batch=64
-width=32
-height=16
+width=64
+height=32
 channels=3
 policy=steps
 
@@ -239,7 +239,7 @@ fn imported_network_computes_what_its_layers_say() {
     assert!(output.status.success(), "{output:?}");
     assert!(
         text.contains(
-            "layout yolov4, input 32×16, 2 classes, 2 anchors at stride 4, 2 anchors at stride 2"
+            "layout yolov4, input 64×32, 2 classes, 2 anchors at stride 4, 2 anchors at stride 2"
         ),
         "{text}"
     );
@@ -264,7 +264,7 @@ fn imported_network_computes_what_its_layers_say() {
         .iter()
         .flat_map(|image| image.values.iter().map(|value| *value as f32))
         .collect();
-    let tensor = Tensor::from_array(([2, 3, 16, 32], numbers)).expect("it fits");
+    let tensor = Tensor::from_array(([2, 3, 32, 64], numbers)).expect("it fits");
     let found = session
         .run(ort::inputs!["images" => tensor])
         .expect("it runs");
@@ -288,7 +288,7 @@ fn imported_network_computes_what_its_layers_say() {
 #[test]
 fn imported_network_detects() {
     let gray = 200_u8;
-    let image = Map::new(3, 16, 32).each(|_| f64::from(gray) / 255.0);
+    let image = Map::new(3, 32, 64).each(|_| f64::from(gray) / 255.0);
     let (grids, weights) = naive(&image);
     let files = Files::new(&weights);
     assert!(files.import(&[]).status.success());
@@ -300,7 +300,7 @@ fn imported_network_detects() {
     let yaml = yaml
         .replace(
             "score_threshold: 0.25",
-            "score_threshold: 0.05\nmax_detections: 1000",
+            "score_threshold: 0.05\nmax_detections: 5000",
         )
         .replace("nms_iou: 0.45", "nms_iou: 1.0");
     fs::write(files.path("model/model.yaml"), yaml).expect("written");
@@ -408,4 +408,11 @@ fn refused_imports_name_file_and_line() {
     assert!(files.import(&[]).status.success());
     assert!(files.refused(&[]).contains("exists already"));
     assert!(files.import(&["--force"]).status.success());
+
+    // Centers that stay in their cells are YOLOv3's.
+    let yolov3 = CONFIG.replace("scale_x_y = 1.05", "");
+    fs::write(files.path("tiny.cfg"), yolov3).expect("written");
+    let output = files.import(&["--force"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("layout yolov3"), "{output:?}");
 }

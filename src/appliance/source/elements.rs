@@ -324,7 +324,7 @@ pub(super) fn package_for(media_type: &str) -> &'static str {
 
 /// What kind of sink `name`, an element of a `launch:` fragment, is; `None`: it is none, as far as this machine knows.
 pub(crate) fn sink_kind(name: &str) -> Option<SinkKind> {
-    const SOUND: [&str; 5] = ["audio", "alsa", "pulse", "jack", "oss"];
+    const SOUND: [&str; 5] = ["audio", "alsa", "puls", "jack", "oss"];
     let Some(factory) = gst::ElementFactory::find(name) else {
         // A line for another machine: what would show the images there is not needed here.
         let is_display = name.ends_with("sink") && !SOUND.iter().any(|word| name.contains(word));

@@ -17,6 +17,12 @@ use crate::darknet::{self, ConvertedDarknet, DarknetError, Grid};
 use crate::init::{read_labels, stem};
 use crate::model_yaml_template::{one_line, quoted};
 
+/// Layout of grids whose centers stay in their cells.
+const YOLOV3: &str = "yolov3";
+
+/// Layout of all other grids.
+const YOLOV4: &str = "yolov4";
+
 /// What to import.
 #[derive(Debug, Clone, Copy)]
 pub struct DarknetImport<'a> {
@@ -123,11 +129,11 @@ fn with_path(import: &DarknetImport<'_>, error: &DarknetError) -> anyhow::Error 
     }
 }
 
-/// The layouts decode alike; their defaults differ, and all of them are written.
+/// The layouts decode alike, but for the factor of centers beyond their cells, which YOLOv3 has not.
 fn layout(network: &ConvertedDarknet) -> &'static str {
     match network.grids.iter().all(|grid| grid.scale_x_y == 1.0) {
-        true => "yolov3",
-        false => "yolov4",
+        true => YOLOV3,
+        false => YOLOV4,
     }
 }
 
@@ -183,7 +189,9 @@ fn describe(
     writeln!(text, "  layout: {layout}")?;
     writeln!(text, "  tensors: {{grids: [{names}]}}")?;
     writeln!(text, "  anchors: [{anchors}]")?;
-    writeln!(text, "  scale_x_y: [{factors}]")?;
+    if layout == YOLOV4 {
+        writeln!(text, "  scale_x_y: [{factors}]")?;
+    }
     writeln!(text, "score_threshold: 0.25")?;
     writeln!(text, "nms_iou: 0.45")?;
     writeln!(

@@ -43,6 +43,8 @@ pub(super) struct LaunchBin {
     is_taken: AtomicBool,
     /// Open ends whose media are not known yet.
     undecided: AtomicUsize,
+    /// Demuxers that may add pads still.
+    pending: AtomicUsize,
     /// Pads that demuxers have added: element and media type.
     streams: Mutex<Vec<(String, String)>>,
 }
@@ -113,6 +115,7 @@ pub(super) fn add(
         takes_unlinked: open.is_empty(),
         is_taken: AtomicBool::new(false),
         undecided: AtomicUsize::new(open.len()),
+        pending: AtomicUsize::new(demuxers.len()),
         streams: Mutex::default(),
     });
     for pad in &never_video {
@@ -127,6 +130,15 @@ pub(super) fn add(
             .map_err(|error| SourceError::Launch(error.to_string()))?;
     }
     for demuxer in demuxers {
+        let ends = Arc::downgrade(&launch);
+        demuxer.connect_no_more_pads(move |demuxer| {
+            if let Some(launch) = ends.upgrade()
+                && launch.pending.fetch_sub(1, Ordering::AcqRel) == 1
+                && let Some(reason) = launch.failure(false)
+            {
+                launch.end(demuxer, reason);
+            }
+        });
         let launch = Arc::downgrade(&launch);
         // After GStreamer's handlers, which the parser has connected: what they link is linked here.
         demuxer.connect_pad_added(move |demuxer, pad| {
@@ -141,8 +153,9 @@ pub(super) fn add(
 }
 
 impl LaunchBin {
-    /// Why no video has arrived, as far as the fragment is the reason; `None`: it has, or something else is the reason.
-    pub(super) fn failure(&self) -> Option<String> {
+    /// Why no video has arrived, as far as the fragment is the reason; `None`: it has, or something else is the reason. Before the
+    /// end of the session, branches that have got nothing yet are no reason where others are open.
+    pub(super) fn failure(&self, at_end: bool) -> Option<String> {
         if self.is_taken.load(Ordering::Acquire) {
             return None;
         }
@@ -155,20 +168,23 @@ impl LaunchBin {
             let comma = if index > 0 { ", " } else { "" };
             let _ = write!(found, "{comma}{media} of {element}");
         }
+        let is_certain = at_end || self.takes_unlinked || self.entry.is_some();
+        let has_video = streams.iter().any(|(_, media)| is_video(media));
+        if is_certain && !has_video {
+            return Some(no_video(&found));
+        }
         let unlinked = match &self.entry {
             Some(entry) => Some(entry).filter(|pad| !pad.is_linked()),
-            None if self.takes_unlinked => None,
+            None if self.takes_unlinked || !at_end => None,
             None => self.waiting.iter().find(|pad| !pad.is_linked()),
         };
-        if let Some(pad) = unlinked {
-            return Some(format!(
+        unlinked.map(|pad| {
+            format!(
                 "launch fragment: {} got no stream that it accepts (found: {found}); put an element before it that accepts one of \
                  these, or leave it out: encoded video is decoded",
                 owner_of(pad)
-            ));
-        }
-        let has_video = streams.iter().any(|(_, media)| is_video(media));
-        (!has_video).then(|| no_video(&found))
+            )
+        })
     }
 
     /// Decides what an open end is by its first caps: video is linked, everything else is discarded.

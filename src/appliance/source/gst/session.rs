@@ -208,7 +208,7 @@ impl Session<'_> {
     fn launch_error(&self) -> Option<SourceError> {
         let has_frames = self.built.stall_monitor.frames() > 0;
         let launch = self.built.launch_bin.as_ref().filter(|_| !has_frames)?;
-        launch.failure().map(SourceError::Refused)
+        launch.failure(true).map(SourceError::Refused)
     }
 
     fn end_of_media(&mut self) -> Result<Option<SessionEnd>, SourceError> {
