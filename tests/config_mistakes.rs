@@ -568,8 +568,8 @@ fn conflicting_secondary_networks_are_rejected() {
             "secondary[0].min_object: found \"4x0\", expected WIDTHxHEIGHT",
         ),
         (
-            "[{name: a, model: m, batch_size: 65}]",
-            "secondary[0].batch_size: found 65, expected a whole number of crops from 1 to 64",
+            "[{name: a, model: m, batch_size: 257}]",
+            "secondary[0].batch_size: found 257, expected a whole number of crops from 1 to 256",
         ),
         (
             "[{name: a, model: m, on: {clases: [car]}}]",

@@ -1,4 +1,4 @@
-//! Counts of each source, for whoever observes a run from outside and takes them twice, such as a benchmark of streams.
+//! Counts of each source for observers of a run, which take them twice, such as a benchmark of streams.
 
 use std::time::Duration;
 

@@ -242,18 +242,18 @@ pub(super) fn of_ablation(steps: &[Gain]) -> String {
     };
     for step in steps {
         let title = format!("{} {}", step.step, step.title);
-        let (Some(fps), Some(ms), Some(relative)) =
-            (&step.fps, step.ms_per_frame, step.relative_percent)
-        else {
+        let (Some(fps), Some(ms)) = (&step.fps, step.ms_per_frame) else {
             table.push([title.as_str(), "failed"]);
             continue;
         };
+        // None where the first step failed.
+        let relative = step.relative_percent;
         let range = step.gain.as_ref().map(|gain| &gain.statistics);
         table.push([
             title,
             format!("{:.1}", fps.median),
             format!("{ms:.2}"),
-            format!("{relative:.1} %"),
+            relative.map_or_else(|| "-".to_owned(), |share| format!("{share:.1} %")),
             factor(&step.gain),
             range.map_or_else(String::new, |gain| {
                 format!("{:.2} to {:.2}", gain.min, gain.max)
@@ -269,7 +269,7 @@ pub(super) fn of_ablation(steps: &[Gain]) -> String {
         if !step.conditions.is_empty() {
             lines.push(format!("  no key: {}", step.conditions));
         }
-        if step.fps.is_none() || step.ms_per_frame.is_none() || step.relative_percent.is_none() {
+        if step.fps.is_none() {
             continue;
         }
         lines.extend(step.notes.iter().map(|note| format!("  {note}")));
