@@ -92,9 +92,11 @@ pub(crate) fn version(_: &mut SchemaGenerator) -> Schema {
     schemars::json_schema!({ "description": "Version of the messages.", "const": SCHEMA_VERSION })
 }
 
-/// The names of all stages.
+/// The names of all stages that are measured.
 pub(super) fn stage(_: &mut SchemaGenerator) -> Schema {
-    schemars::json_schema!({ "enum": Stage::ALL.map(Stage::name) })
+    let stages = Stage::ALL.into_iter().filter(|stage| *stage != Stage::Input);
+    let names: Vec<&str> = stages.map(Stage::name).collect();
+    schemars::json_schema!({ "enum": names })
 }
 
 /// The page of the book about the messages.

@@ -108,7 +108,7 @@ const ENDS: [&[Stage]; 3] = [
 const ASYNCHRONOUS: [&[Stage]; 2] = [&[Stage::Secondary], &[Stage::Render, Stage::Encode]];
 
 /// Share of its time from which such a thread limits its own results.
-const SATURATED: f64 = 0.9;
+const SATURATED: f64 = 0.8;
 
 impl CriticalPath {
     /// Of a capture's ranges in jetwatch's domain; without stages where there are none.

@@ -17,7 +17,10 @@ pub(super) fn evidence(metrics: &CaptureMetrics, stages: &[Stage]) -> Option<Str
     let limit = metrics
         .limit
         .filter(|limit| stages.contains(&limit.stage))?;
-    let is_clear = limit.share >= BOTTLENECK || limit.path.is_some_and(|path| path >= MOST_OF_PATH);
+    // Where images do not come faster, no stage of the program is at its limit.
+    let is_clear = limit.stage == Stage::Input
+        || limit.share >= BOTTLENECK
+        || limit.path.is_some_and(|path| path >= MOST_OF_PATH);
     is_clear.then(|| numbers(metrics)).flatten()
 }
 

@@ -11,7 +11,7 @@ use jetwatch_telemetry::Stage;
 const BUSY_DETECTORS: f64 = 0.05;
 
 /// Share of the time from which a secondary network or the recording has none left.
-const SATURATED: f64 = 0.9;
+const SATURATED: f64 = 0.8;
 
 /// Stages of a source's thread that bring images.
 const SOURCE_STAGES: [Stage; 4] = [
