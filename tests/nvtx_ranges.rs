@@ -11,7 +11,7 @@ use std::process::Command;
 
 use classifier::{keys, network, write_model};
 use jetwatch_config::{SourceConfig, SourceUri};
-use jetwatch_telemetry::Stage;
+use jetwatch_telemetry::{Stage, push_range};
 use serde_json::Value;
 use support::clips;
 use support::collector::{Collector, config};
@@ -144,6 +144,7 @@ fn decoding_and_scaling_in_elements_are_ranges_too() {
         let pushed: u64 = counts.pushed.values().sum();
         assert_eq!(counts.others["pop"], pushed, "{}", counts.text);
         assert_eq!(counts.others["unbalanced"], 0, "{}", counts.text);
+        assert_eq!(counts.pushed["own_step"], 2, "{name}: {}", counts.text);
         // The thread that decodes is named after its source and stage.
         let thread = "cam:video_decode".to_owned();
         assert!(counts.threads.contains(&thread), "{name}: {}", counts.text);
@@ -152,6 +153,9 @@ fn decoding_and_scaling_in_elements_are_ranges_too() {
 
 /// Receives all frames of a clip, and checks the counts.
 fn decode(clip: &Path) {
+    for _ in 0..2 {
+        drop(push_range("own_step"));
+    }
     let uri = SourceUri::File(clip.to_owned());
     let collector = Collector::start(&config(uri), usize::MAX);
     let recorder = collector.recorder.clone();

@@ -43,6 +43,9 @@ pub enum Plots {
     Omit,
 }
 
+/// A page has rows of cores for at most this many events of scheduling: reading more takes seconds that no one asked for.
+const MAX_PAGE_EVENTS: u64 = 3_000_000;
+
 /// Tables that are printed by default.
 pub const DEFAULT_TABLES: [&str; 8] = [
     "verdict",
@@ -202,11 +205,19 @@ fn analyze_export(
             tables.push(table);
         }
     }
+    let mut missing = not_measured(export, has);
     let mut plot = None;
     if request.plots == Plots::Include {
         let plot = plot.insert(Plot::from_capture(&context));
         if export.has(&SCHEDULING) {
-            plot.add_cores(on_demand.schedule()?);
+            let events = on_demand.count(&SCHEDULING)?;
+            if events <= MAX_PAGE_EVENTS {
+                plot.add_cores(on_demand.schedule()?);
+            } else {
+                missing.push(format!(
+                    "cores on the timeline: {events} events of scheduling take too long for a page; see --table cpu_cores"
+                ));
+            }
         }
     }
     Ok(Analysis {
@@ -218,7 +229,7 @@ fn analyze_export(
         summary: ReportSummary::from_capture(&context, evidence.gpu_busy, &findings),
         plot,
         series: None,
-        not_measured: not_measured(export, has),
+        not_measured: missing,
     })
 }
 

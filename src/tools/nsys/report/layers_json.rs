@@ -141,12 +141,12 @@ impl Layers {
         table
     }
 
-    /// Summary for comparisons: a layer is a range.
+    /// Summary for comparisons: a layer is a range. Its time counts as time on the CPU, which comparisons are made by, whatever
+    /// device it ran on.
     pub(super) fn summary(self, title: &str) -> ReportSummary {
         let version = self.version();
         let ranges = self.layers.into_iter().map(|layer| {
             let mean = layer.mean_ms * MS;
-            let is_on_cpu = layer.device == "CPU";
             RangeSummary {
                 name: layer.layer,
                 count: Some(layer.runs),
@@ -154,7 +154,6 @@ impl Layers {
                 cpu_total_ns: mean * layer.runs as f64,
                 median_ns: mean,
                 max_ns: mean,
-                gpu_ns: (!is_on_cpu).then_some(mean),
                 ..RangeSummary::default()
             }
         });

@@ -112,6 +112,16 @@ impl<'a> OnDemand<'a> {
         Ok(self.schedule.get_or_init(Schedule::default))
     }
 
+    /// The number of rows of a table, without reading them: its last row's number.
+    pub(super) fn count(&self, shape: &TableShape) -> Result<u64, ReportError> {
+        let query = format!("SELECT coalesce(max(rowid), 0) FROM {}", shape.name);
+        let connection = self.export.connect()?;
+        connection
+            .query_row(&query, [], |row| row.get::<_, i64>(0))
+            .map(i64::unsigned_abs)
+            .map_err(|cause| self.export.database_error(cause))
+    }
+
     /// Calls `take` with each row of a table, in the order of `order`: a clause of SQL, or empty for that of the file.
     fn rows(
         &self,
