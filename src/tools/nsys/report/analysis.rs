@@ -101,7 +101,7 @@ pub fn analyze(
                     title: title.to_owned(),
                     version: series.version(),
                     tables: series.tables(),
-                    verdict: Some(series.findings()),
+                    verdict: Some(series.findings()).filter(|findings| !findings.is_empty()),
                     summary: series.summary(title),
                     plot: None,
                     series: Some(series),
