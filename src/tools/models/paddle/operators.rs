@@ -10,6 +10,9 @@ use crate::onnx_writer::{Attribute, Values};
 const KNOWN: &str = "conv2d, depthwise_conv2d, batch_norm, elementwise_add, elementwise_mul, concat, nearest_interp_v2, pool2d, \
                      relu, sigmoid, sqrt, hard_sigmoid, hard_swish, scale";
 
+/// Longest axis of a feature map; channels, too. Networks stay far below it, and products of a few such numbers do not overflow.
+const MAX_AXIS: usize = 1 << 16;
+
 impl<'a> Builder<'a> {
     /// Adds `operator`.
     pub(super) fn add(&mut self, operator: &'a Operator<'a>) -> Result<(), PaddleError> {
@@ -45,6 +48,12 @@ impl<'a> Builder<'a> {
                 weight.axes
             )));
         };
+        if weight.values.is_empty() {
+            return Err(operator.error(format!(
+                "found weights of the shape {:?}, expected at least one value",
+                weight.axes
+            )));
+        }
         let groups = positive(operator, operator.whole("groups").unwrap_or(1))?;
         if group_inputs * groups != channels || outputs == 0 || !outputs.is_multiple_of(groups) {
             return Err(operator.error(format!(
@@ -88,6 +97,7 @@ impl<'a> Builder<'a> {
             factors: vec![1.0; outputs],
             bias: None,
         };
+        let shape = checked(operator, shape)?;
         self.push_convolution(convolution, output, shape);
         Ok(())
     }
@@ -191,7 +201,9 @@ impl<'a> Builder<'a> {
             let [channels, height, width] = self.shape(operator, input)?;
             shape = match shape {
                 None => Some([channels, height, width]),
-                Some([sum, h, w]) if (h, w) == (height, width) => Some([sum + channels, h, w]),
+                Some([sum, h, w]) if (h, w) == (height, width) => {
+                    Some(checked(operator, [sum + channels, h, w])?)
+                }
                 Some([_, h, w]) => {
                     return Err(operator.error(format!(
                         "its inputs have {w}×{h} and {width}×{height} cells; is the size a multiple of the greatest stride?"
@@ -228,6 +240,7 @@ impl<'a> Builder<'a> {
             height * vertical as usize,
             width * horizontal as usize,
         ];
+        let shape = checked(operator, shape)?;
         let factors = format!("{output}.factors");
         let values = Values::Floats(vec![1.0, 1.0, vertical, horizontal]);
         self.constant(factors.clone(), vec![4], values);
@@ -339,6 +352,16 @@ fn output<'a>(operator: &Operator<'a>) -> Result<&'a str, PaddleError> {
     operator
         .output()
         .ok_or_else(|| operator.error("it has no output"))
+}
+
+/// The shape of a result, unless an axis is longer than that of any network.
+fn checked(operator: &Operator<'_>, shape: Shape) -> Result<Shape, PaddleError> {
+    match shape.iter().all(|length| *length <= MAX_AXIS) {
+        true => Ok(shape),
+        false => Err(operator.error(format!(
+            "its result has the shape {shape:?}, expected axes of at most {MAX_AXIS}"
+        ))),
+    }
 }
 
 fn hard_sigmoid(slope: f32, offset: f32) -> Vec<(&'static str, Attribute)> {

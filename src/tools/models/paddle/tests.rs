@@ -142,6 +142,141 @@ fn damaged_files_are_refused_at_every_length() {
     );
 }
 
+/// A network with most operators, and one weight of eight.
+fn small_network() -> (Vec<u8>, Vec<u8>) {
+    let attribute = |name: &str, field: u8, value: &[u8]| {
+        let mut attribute = Message::default().text(1, name);
+        attribute
+            .0
+            .push(field << 3 | if field == 7 { 5 } else { 0 });
+        attribute.0.extend(value);
+        attribute
+    };
+    let with = |operator: Message, attributes: &[Message]| {
+        let add = |operator: Message, attribute| operator.message(4, attribute);
+        attributes.iter().fold(operator, add)
+    };
+    let unary =
+        |kind: &str, input: &str, out: &str| operator(kind, ("X", input), None, ("Out", out));
+    let two = |kind: &str, input: &str, second: &str, out: &str| {
+        operator(kind, ("X", input), Some(("Y", second)), ("Out", out))
+    };
+    let mut norm = operator("batch_norm", ("X", "a"), None, ("Y", "b"));
+    for name in ["Scale", "Bias", "Mean", "Variance"] {
+        norm = norm.message(1, &parameter(name, "n"));
+    }
+    let concat = operator("concat", ("X", "d"), Some(("X", "e")), ("Out", "f"));
+    let upsample = unary("nearest_interp_v2", "f", "g");
+    let factor = 2_f32.to_le_bytes();
+    let factors = [factor.as_slice(), &[7 << 3 | 5], &factor].concat();
+    let pool = unary("pool2d", "g", "h").message(
+        4,
+        &Message::default().text(1, "pooling_type").text(5, "avg"),
+    );
+    let operators = [
+        operator(
+            "conv2d",
+            ("Input", "image"),
+            Some(("Filter", "w")),
+            ("Output", "a"),
+        ),
+        norm,
+        with(
+            two("elementwise_add", "b", "n", "c"),
+            &[attribute("axis", 3, &[1])],
+        ),
+        unary("hard_swish", "c", "d"),
+        unary("sigmoid", "c", "e"),
+        with(concat, &[attribute("axis", 3, &[1])]),
+        with(upsample, &[attribute("scale", 7, &factors)]),
+        with(pool, &[attribute("global_pooling", 10, &[1])]),
+        two("elementwise_mul", "g", "h", "y"),
+    ];
+    let weights = [tensor(&[2], &[0.5, 0.25]), tensor(&[2, 3, 1, 1], &[0.5; 6])];
+    (program(&["n", "w"], &operators), weights.concat())
+}
+
+/// What is accepted is an ONNX file with the requested output.
+fn check_conversion(program: &[u8], weights: &[u8]) -> Result<(), PaddleError> {
+    let file = convert(program, weights, &conversion("y"))?;
+    let network = jetwatch_detect::graph::summarize("x.onnx".as_ref(), &file, |_| None);
+    let network = network.expect("an ONNX file");
+    assert_eq!((network.inputs.len(), network.outputs.len()), (1, 1));
+    Ok(())
+}
+
+#[test]
+fn changed_bytes_are_refused_or_give_a_whole_file() {
+    let (program, weights) = small_network();
+    check_conversion(&program, &weights).expect("unchanged");
+    // xorshift: the same changes in each run.
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut random = |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % below as u64) as usize
+    };
+    let mut accepted = 0;
+    for _ in 0..20_000 {
+        let (mut program, mut weights) = (program.clone(), weights.clone());
+        for _ in 0..=random(3) {
+            let bytes = match random(4) {
+                0 => &mut weights,
+                _ => &mut program,
+            };
+            let at = random(bytes.len());
+            match random(4) {
+                0 => bytes[at] ^= 1 << random(8),
+                1 => bytes[at] = [0, 1, 0x7f, 0x80, 0xff][random(5)],
+                2 => drop(bytes.splice(at..at, std::iter::repeat_n(0xff, random(9)))),
+                _ => {
+                    let from = random(bytes.len());
+                    bytes[at] = bytes[from];
+                }
+            }
+        }
+        accepted += usize::from(check_conversion(&program, &weights).is_ok());
+    }
+    assert!(accepted > 1_000, "{accepted} were accepted");
+}
+
+#[test]
+fn shapes_beyond_any_network_are_refused() {
+    let conv = operator(
+        "conv2d",
+        ("Input", "image"),
+        Some(("Filter", "w")),
+        ("Output", "y"),
+    );
+    let graph = program(&["w"], &[conv]);
+    let description = Message::default().number(1, 5);
+    let mut huge = description.0;
+    huge.push(2 << 3);
+    huge.extend([0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x10]); // 2^60
+    huge.extend(Message::default().number(2, 3).number(2, 0).number(2, 1).0);
+    let mut weights = vec![0; 16];
+    weights.extend((huge.len() as u32).to_le_bytes());
+    weights.extend(huge);
+    let error = convert(&graph, &weights, &conversion("y")).expect_err("no values");
+    assert!(
+        error.to_string().contains("expected at least one value"),
+        "{error}"
+    );
+
+    let axis = Message::default().text(1, "axis").number(3, 1);
+    let names: Vec<String> = (0..70).map(|index| format!("v{index}")).collect();
+    let mut doublings = Vec::new();
+    let mut input = "image";
+    for name in &names {
+        let concat = operator("concat", ("X", input), Some(("X", input)), ("Out", name));
+        doublings.push(concat.message(4, &axis));
+        input = name;
+    }
+    let error = convert(&program(&[], &doublings), &[], &conversion(input)).expect_err("2^70");
+    assert!(error.to_string().contains("at most 65536"), "{error}");
+}
+
 #[test]
 fn unsupported_networks_are_refused_by_name() {
     let cases = [
