@@ -73,7 +73,17 @@ pub(super) fn metrics(run: &Value, shares: &[(Stage, f64)]) -> CaptureMetrics {
     metrics.source = of_run(total_ms(&|stage| stage == Stage::Source), sources);
     metrics.track = of_run(total_ms(&|stage| stage == Stage::Track), 1);
     metrics.publish = of_run(total_ms(&|stage| stage == Stage::Publish), 1);
-    let gpu = total_ms(&Stage::is_on_gpu);
+    // Of a recorded graph only one run in some is timed on the GPU.
+    let count = |wanted: Stage| {
+        let mut found = stages
+            .clone()
+            .filter(|stage| stage["stage"] == wanted.name());
+        found.find_map(|stage| stage["count"].as_f64())
+    };
+    let (runs, timed) = (count(Stage::Infer), count(Stage::GpuNetwork));
+    let of_timed = runs.zip(timed.filter(|timed| *timed > 0.0));
+    let factor = of_timed.map_or(1.0, |(runs, timed)| (runs / timed).max(1.0));
+    let gpu = total_ms(&Stage::is_on_gpu) * factor;
     metrics.gpu_busy = (gpu > 0.0).then(|| of_run(gpu, 1).min(1.0));
     metrics
 }
@@ -187,11 +197,13 @@ mod tests {
     fn rules_see_shares_of_run_and_detectors() {
         let run = json!({"duration_s": 2.0, "workers": 2, "sources": [{}, {}], "stages": [
             {"stage": "source", "total_ms": 3200.0}, {"stage": "track", "total_ms": 1800.0},
-            {"stage": "gpu_network", "total_ms": 900.0}, {"stage": "gpu_copy_in", "total_ms": 100.0},
+            {"stage": "infer", "count": 40, "total_ms": 2000.0},
+            {"stage": "gpu_network", "count": 10, "total_ms": 225.0}, {"stage": "gpu_copy_in", "count": 10, "total_ms": 25.0},
         ]});
         let found = metrics(&run, &[(Stage::Infer, 0.7), (Stage::Batch, 0.25)]);
         assert_eq!((found.infer, found.batch, found.decode), (0.7, 0.25, 0.0));
         assert_eq!((found.source, found.track, found.detectors), (0.8, 0.9, 2));
+        // One of four runs was timed: 250 ms of it are 1000 ms of 2000.
         assert_eq!(found.gpu_busy, Some(0.5));
         // Without measured detectors only the stages beside the pipeline count.
         assert_eq!(metrics(&run, &[]).track, 0.0);
