@@ -69,7 +69,7 @@ fn root_range(stats: &TraceStats) -> Map<String, Value> {
             .unwrap_or_default()
             .saturating_sub(began.unwrap_or_default()),
         busy: batches().map(|batch| batch.times.busy).sum(),
-        gpu: batches().map(|batch| batch.times.gpu).sum(),
+        gpu: batches_gpu(&batches().collect::<Vec<_>>()),
     };
     leaf(&times, stats.gpu())
 }
@@ -80,7 +80,7 @@ fn level(run: &LevelStats, timed: Gpu) -> Value {
         items: items(batches),
         wall: batches.iter().map(|batch| batch.times.wall).sum(),
         busy: batches.iter().map(|batch| batch.times.busy).sum(),
-        gpu: batches.iter().map(|batch| batch.times.gpu).sum(),
+        gpu: batches_gpu(&batches.iter().collect::<Vec<_>>()),
     };
     let (all, measured) = (sum(&run.batches), sum(run.without_warmup()));
     let mut level = leaf(&all, timed);
@@ -104,12 +104,33 @@ fn level(run: &LevelStats, timed: Gpu) -> Value {
     level.into()
 }
 
+/// Time of the GPU in all batches, from those in which it was timed.
+fn batches_gpu(batches: &[&Batch]) -> Duration {
+    let timed = || batches.iter().filter(|batch| !batch.times.gpu.is_zero());
+    let gpu: Duration = timed().map(|batch| batch.times.gpu).sum();
+    let runs = batches.iter().filter(|batch| has_network(batch)).count();
+    match timed().count() {
+        0 => gpu,
+        count => gpu.mul_f64(runs.max(count) as f64 / count as f64),
+    }
+}
+
+/// Whether the batch ran the network.
+fn has_network(batch: &Batch) -> bool {
+    batch.stages.contains_key(&(Stage::Infer as usize))
+}
+
 fn items(batches: &[Batch]) -> usize {
     batches.iter().map(|batch| batch.times.items).sum()
 }
 
 /// A batch with its stages; work on the GPU is inside the range of the network.
 fn nested(batch: &Batch, timed: Gpu) -> Map<String, Value> {
+    // Of a recorded graph only one run in some is timed; zeros would make the mean too small.
+    let timed = match batch.times.gpu.is_zero() {
+        true => Gpu::Untimed,
+        false => timed,
+    };
     let mut tree = leaf(&batch.times, timed);
     let (gpu, cpu): (Vec<Stage>, Vec<Stage>) =
         Stage::ALL.into_iter().partition(|stage| stage.is_on_gpu());

@@ -36,14 +36,13 @@ impl TraceStats {
         Rate::from_ends(&mut ends)
     }
 
-    /// Time of the GPU for each frame, in ms; `None` where no GPU was timed.
+    /// Time of the GPU for each frame, in ms, over the batches in which a GPU was timed: of a recorded graph one run in some
+    /// is. `None` where there is no such batch.
     pub(super) fn gpu_ms_per_frame(&self) -> Option<f64> {
-        if self.gpu() == Gpu::Untimed {
-            return None;
-        }
         let batches = self.level(Level::Detect)?.without_warmup();
-        let frames: usize = batches.iter().map(|batch| batch.times.items).sum();
-        let gpu = batches.iter().map(|batch| batch.times.gpu.as_secs_f64());
+        let timed = || batches.iter().filter(|batch| !batch.times.gpu.is_zero());
+        let frames: usize = timed().map(|batch| batch.times.items).sum();
+        let gpu = timed().map(|batch| batch.times.gpu.as_secs_f64());
         (frames > 0).then(|| gpu.sum::<f64>() * 1e3 / frames as f64)
     }
 }
@@ -89,8 +88,8 @@ mod tests {
         all.insert(2, entry(1, Some(Stage::GpuNetwork), 6));
         let with = TraceStats::new(&all, 1, 2).expect("three batches");
         assert_eq!(with.gpu(), Gpu::Timed);
-        // 6 ms for the six frames.
-        assert_eq!(with.gpu_ms_per_frame(), Some(1.0));
+        // 6 ms for two frames: the other batches were not timed.
+        assert_eq!(with.gpu_ms_per_frame(), Some(3.0));
         assert_eq!(TraceStats::new(&all, 2, 2).expect("one batch").rate(), None);
     }
 }

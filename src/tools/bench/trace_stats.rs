@@ -342,9 +342,11 @@ impl RangeStats {
         let items = times.iter().map(|times| times.items).sum();
         let wall: Duration = times.iter().map(|times| times.wall).sum();
         let gpu: Duration = times.iter().map(|times| times.gpu).sum();
-        let on_gpu = |numbers: Vec<f64>| match gpu.is_zero() {
-            true => None,
-            false => Statistics::from_values(&numbers),
+        // Of a recorded graph only one run in some is timed on the GPU.
+        let on_gpu = |number: &dyn Fn(&Times) -> f64| {
+            let timed = times.iter().filter(|times| !times.gpu.is_zero());
+            let numbers: Vec<f64> = timed.map(|times| number(times)).collect();
+            Statistics::from_values(&numbers)
         };
         Some(Self {
             batches: times.len(),
@@ -352,8 +354,8 @@ impl RangeStats {
             cpu_time: Statistics::from_values(&each(&|t| ms(t.wall)))?,
             cpu_time_per_item: Statistics::from_values(&each(&|t| per_item(t.wall, t.items)))?,
             busy_time: Statistics::from_values(&each(&|t| ms(t.busy)))?,
-            gpu_time: on_gpu(each(&|t| ms(t.gpu))),
-            gpu_time_per_item: on_gpu(each(&|t| per_item(t.gpu, t.items))),
+            gpu_time: on_gpu(&|t| ms(t.gpu)),
+            gpu_time_per_item: on_gpu(&|t| per_item(t.gpu, t.items)),
             throughput: per_second(items, if wall.is_zero() { gpu } else { wall }),
         })
     }

@@ -69,7 +69,10 @@ impl CaptureMetrics {
         self.track = share(Stage::Track);
         self.publish = share(Stage::Publish);
         let on_gpu = Stage::ALL.into_iter().filter(|stage| stage.is_on_gpu());
-        let gpu_ms: f64 = on_gpu.map(total).sum();
+        // Of a recorded graph only one run in some is timed on the GPU.
+        let count = |stage| run_number(run, stage, "count");
+        let untimed = count(Stage::Infer) / count(Stage::GpuNetwork).max(1.0);
+        let gpu_ms: f64 = on_gpu.map(total).sum::<f64>() * untimed.max(1.0);
         self.gpu_busy = (gpu_ms > 0.0).then(|| (gpu_ms / run_ms).min(1.0));
         self.detectors = usize::try_from(workers).unwrap_or(usize::MAX);
         self.units = unit_loads(meta);
