@@ -67,7 +67,7 @@ pub struct RunReport {
 pub struct SourceReport {
     /// Its name.
     pub name: String,
-    /// Whether it is a camera or another live source, which drops frames that nobody takes; a file waits.
+    /// Whether it is a camera or another live source, which drops frames that are not taken in time; a file waits.
     pub live: bool,
     /// State at the end.
     pub state: &'static str,

@@ -10,7 +10,7 @@ use crate::report::metrics::CaptureMetrics;
 pub(super) const BOTTLENECK: f64 = 0.8;
 
 /// Share of the critical path from which a stage is the limit.
-const MOST_OF_PATH: f64 = 0.5;
+const PATH_SHARE: f64 = 0.5;
 
 /// The numbers of the limiting stage, if it is one of `stages`, and takes enough.
 pub(super) fn evidence(metrics: &CaptureMetrics, stages: &[Stage]) -> Option<String> {
@@ -20,7 +20,7 @@ pub(super) fn evidence(metrics: &CaptureMetrics, stages: &[Stage]) -> Option<Str
     // Where images do not come faster, no stage of the program is at its limit.
     let is_clear = limit.stage == Stage::Input
         || limit.share >= BOTTLENECK
-        || limit.path.is_some_and(|path| path >= MOST_OF_PATH);
+        || limit.path.is_some_and(|path| path >= PATH_SHARE);
     is_clear.then(|| numbers(metrics)).flatten()
 }
 

@@ -7,7 +7,7 @@ use super::{CaptureMetrics, Limit, UnitLoads};
 use crate::report::critical_path::{DETECTOR_STAGES, InputKind};
 use jetwatch_telemetry::Stage;
 
-/// Share of the detectors' time in waits for frames up to which they count as busy.
+/// Share of the detectors' time in waits for frames, or for room, up to which they count as busy.
 const BUSY_DETECTORS: f64 = 0.05;
 
 /// Share of the time from which a secondary network or the recording has none left.
@@ -83,7 +83,7 @@ impl CaptureMetrics {
             let stages = stages.iter().copied();
             stages.max_by(|a, b| share(*a).total_cmp(&share(*b)))
         };
-        let waits_for_track = share(Stage::SendResults) > self.batch
+        let waits_for_track = share(Stage::SendResults) > self.batch.max(BUSY_DETECTORS)
             && self.track + self.publish > share(Stage::SendResults);
         let limit = if waits_for_track {
             longest(&[Stage::Track, Stage::Publish])
@@ -114,14 +114,16 @@ impl CaptureMetrics {
 
     /// A secondary network or the recording that has no time left.
     fn saturated_beside(&self, run: &Value, run_ms: f64) -> Option<Limit> {
-        let networks = run["secondary"].as_array().into_iter().flatten();
-        let drops = networks
-            .filter_map(|network| network["dropped_crops"].as_u64())
-            .any(|dropped| dropped > 0);
+        let mut networks = run["secondary"].as_array().into_iter().flatten();
+        // Crops wait for a network that has no time left, or are dropped.
+        let is_behind = networks.any(|network| {
+            let number = |key: &str| network[key].as_f64().unwrap_or(0.0);
+            number("dropped_crops") > 0.0 || number("mean_wait_ms") > 2.0 * number("mean_infer_ms")
+        });
         let secondary = run_number(run, Stage::Secondary, "total_ms") / run_ms;
         let recording = self.rendering.as_ref().map_or(0.0, |found| found.share);
-        let (stage, share) = if drops && secondary >= SATURATED {
-            (Stage::Secondary, secondary)
+        let (stage, share) = if is_behind && secondary >= SATURATED {
+            (Stage::Secondary, secondary.min(1.0))
         } else if recording >= SATURATED {
             (Stage::Render, recording)
         } else {
