@@ -94,7 +94,9 @@ pub(crate) fn version(_: &mut SchemaGenerator) -> Schema {
 
 /// The names of all stages that are measured.
 pub(super) fn stage(_: &mut SchemaGenerator) -> Schema {
-    let stages = Stage::ALL.into_iter().filter(|stage| *stage != Stage::Input);
+    let stages = Stage::ALL
+        .into_iter()
+        .filter(|stage| *stage != Stage::Input);
     let names: Vec<&str> = stages.map(Stage::name).collect();
     schemars::json_schema!({ "enum": names })
 }
