@@ -68,7 +68,15 @@ fn run_to_eof_emits_start_and_end_for_every_track() {
     assert_eq!(
         stages,
         [
-            "source", "batch", "tensor", "infer", "decode", "track", "publish"
+            "source",
+            "enqueue",
+            "batch",
+            "tensor",
+            "infer",
+            "decode",
+            "send_results",
+            "track",
+            "publish"
         ]
     );
     for number in [

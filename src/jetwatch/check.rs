@@ -417,8 +417,7 @@ mod tests {
     #[test]
     fn few_detections_are_noted_with_an_interval_only() {
         let note = |source: &str, interval: u32| {
-            let text =
-                format!("sources: [{{name: a, {source}}}]\ndetector: {{backend: scripted}}\n");
+            let text = format!("sources: [{{name: a, {source}}}]\ndetector: {{model: models/x}}\n");
             let config = Config::from_str("f.yaml", &text).expect("a good file");
             few_detections(&config.sources[0], Interval::Frames(interval))
         };

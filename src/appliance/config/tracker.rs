@@ -25,7 +25,7 @@ pub struct TrackerConfig {
     #[key(range = 0.0..=10.0, default = 1.5)]
     pub probation_evidence: f32,
     /// Frames for which a published track may be missed before it ends. Default: 5; sort, bytetrack and ocsort: 30.
-    #[key(range = 0..=100_000, unit = "frames", default_with = max_lost_frames)]
+    #[key(range = 0..=100_000, unit = "frames", default = 30)]
     pub max_lost_frames: u32,
     /// Further frames for which a lost track is kept: a new one that begins at its predicted place, by its motion and size, continues it under its id.
     #[key(range = 0..=100_000, unit = "frames", default = 0)]
@@ -134,14 +134,6 @@ fn min_iou(map: &Map<'_>) -> f32 {
     match kind(map) {
         TrackerKind::Iou => 0.2,
         TrackerKind::Sort | TrackerKind::ByteTrack | TrackerKind::OcSort => 0.25,
-    }
-}
-
-/// The last box of an object that moves says little after a fifth of a second.
-fn max_lost_frames(map: &Map<'_>) -> u32 {
-    match kind(map) {
-        TrackerKind::Iou => 5,
-        TrackerKind::Sort | TrackerKind::ByteTrack | TrackerKind::OcSort => 30,
     }
 }
 

@@ -199,7 +199,7 @@ fn scalar_text(value: &str) -> String {
 mod tests {
     use super::*;
 
-    const FILE: &str = "# a comment\ndevice: box-1\nsources:\n  - name: a\n    uri: video.mp4\n    zones:\n      - {name: \"on\", points: [[0.1, 0.2], [0.5, 0.2], [0.5, 0.9]]}\n  - {name: b, uri: 'launch:videotestsrc ! video/x-raw,width=64'}\ndetector:\n  model: models/x\n  precision: fp32\n  classes: []\npublish:\n  mqtt: off\n";
+    const FILE: &str = "# a comment\ndevice: box-1\nsources:\n  - name: a\n    uri: video.mp4\n    zones:\n      - {name: \"on\", coordinates: '0.1,0.2,0.5,0.2,0.5,0.9'}\n  - {name: b, uri: 'launch:videotestsrc ! video/x-raw,width=64'}\ndetector:\n  model: models/x\n  precision: fp32\n  classes: []\npublish:\n  mqtt: off\n";
 
     fn written(settings: &[(&str, &str)]) -> Result<String, String> {
         let settings: Vec<(String, String)> = settings

@@ -172,7 +172,7 @@ pub enum PublishError {
         /// The operating system's message.
         source: io::Error,
     },
-    /// A named pipe has nobody at its other end.
+    /// A named pipe has no reader at its other end.
     #[error(
         "cannot write JSON lines to {}: nothing reads this named pipe; start its reader first, or set publish.json_lines.path to a file",
         path.display()

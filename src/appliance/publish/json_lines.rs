@@ -3,7 +3,7 @@
 //! A line is the same JSON as on MQTT; only counts, which are bare integers there, are objects of kind `count` here. The
 //! availability of the device is not written: a file has no broker that outlives the daemon. The pipeline never blocks on
 //! the disk: lines wait in a bounded queue, also while the disk is full, and when the queue is full the oldest are dropped and
-//! counted. A file that was moved or removed, as logrotate does, is created anew within a second.
+//! counted. A file that was moved or removed, as logrotate does, is created again within a second.
 
 mod line_writer;
 
@@ -171,7 +171,7 @@ pub fn check_json_lines(path: &Path) -> Result<(), PublishError> {
     let is_new = !path.exists();
     open_file(path)?;
     if is_new {
-        // Somebody else may have written to it meanwhile.
+        // Another program may have written to it meanwhile.
         let is_empty =
             std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() == 0);
         if is_empty {

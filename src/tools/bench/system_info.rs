@@ -98,13 +98,13 @@ impl SystemObserver {
     /// Starts the thread that reads the sensors; `runs` describes the detector, where one runs.
     pub(super) fn start(root: &SysRoot, runs: Option<&str>) -> Self {
         let machine = Machine::find(root);
-        let clock = Instant::now();
         let before = SensorSnapshot::read(root, &machine);
+        let clock = Instant::now();
         let mut seen = Seen {
             throttling: before.throttled().into_iter().collect(),
             ..Seen::default()
         };
-        seen.energy.read(root, &before.rails, clock.elapsed());
+        seen.energy.read(root, &before.rails, Duration::ZERO);
         let (seen, stop) = (Arc::new(Mutex::new(seen)), StopToken::default());
         let (looked, kept, stopped) = (root.clone(), Arc::clone(&seen), stop.clone());
         let known = machine.clone();

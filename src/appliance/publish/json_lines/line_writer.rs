@@ -11,7 +11,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Destination of the bytes. Implementations: a file or pipe, and in tests a disk that fails on command.
 pub(super) trait Output: Write {
-    /// Opens the file anew if another one, or none, is at its path.
+    /// Opens the file again if another one, or none, is at its path.
     fn follow_path(&mut self) {}
 
     /// Removes the last `bytes` bytes; an error where that cannot be done (a pipe).

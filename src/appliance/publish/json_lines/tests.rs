@@ -178,7 +178,7 @@ fn full_disk_keeps_the_newest_lines_up_to_a_bound() {
 }
 
 #[test]
-fn moved_and_removed_files_are_created_anew() {
+fn moved_and_removed_files_are_created_again() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("events.jsonl");
     let moved = folder.path().join("events.jsonl.1");

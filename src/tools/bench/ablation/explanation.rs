@@ -170,7 +170,7 @@ mod tests {
         "frames": 100, "duration_s": seconds, "cpu_ms_per_frame": total,
         "stages": [
             {"stage": "infer", "cpu_ms": infer * 100.0}, {"stage": "track", "cpu_ms": track * 100.0},
-            {"stage": "gpu_network", "cpu_ms": 900.0}, {"stage": "video_decode", "cpu_ms": 5.0},
+            {"stage": "gpu_network", "cpu_ms": 900.0}, {"stage": "video_decode_stay", "cpu_ms": 5.0},
         ]}});
         RunCost::of_run(&document).expect("a run")
     }

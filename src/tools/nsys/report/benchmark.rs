@@ -128,9 +128,10 @@ impl Benchmark {
         let run = object.get("run");
         // Without a run, as of a part alone, the shares are all that is known.
         let findings = (run.is_some() || !shares.is_empty()).then(|| {
-            let first = shares::finding(&shares, is_on_gpu);
-            let rules = run.map_or_else(Vec::new, |run| run_findings(run, object.get("meta")));
-            first.into_iter().chain(rules).collect()
+            // The limit comes first.
+            let mut all = run.map_or_else(Vec::new, |run| run_findings(run, object.get("meta")));
+            all.extend(shares::finding(&shares, is_on_gpu));
+            all
         });
         Ok(Self {
             throughput: work::throughput(object, &levels, &ranges),

@@ -1,4 +1,4 @@
-//! Shares of the detectors' time in a benchmark: what its verdict begins with.
+//! Shares of the detectors' time in a benchmark: what its verdict ends with.
 
 use jetwatch_telemetry::Stage;
 
