@@ -113,7 +113,7 @@ fn defaults_are_the_documented_ones() {
     );
     assert_eq!((tracker.min_iou, tracker.min_new_track_score), (0.2, 0.6));
     assert_eq!(tracker.new_track_share, 0.05);
-    assert_eq!((tracker.probation_frames, tracker.max_lost_frames), (3, 5));
+    assert_eq!((tracker.probation_frames, tracker.max_lost_frames), (3, 30));
 
     let publish = &config.publish;
     assert_eq!(publish.update_interval, Duration::from_millis(500));

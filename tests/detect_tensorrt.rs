@@ -540,16 +540,11 @@ fn layers_are_timed_with_tensorrt() {
     if doubles.is_empty() || library_is_missing() {
         return;
     }
+    let output = tempfile::tempdir().expect("a folder");
     let layers = |mut bench: Command| {
-        bench.args([
-            "--only",
-            "layers",
-            "--frames",
-            "7",
-            "--preload",
-            "3",
-            "--json",
-        ]);
+        bench.args(["--only", "layers", "--json", "--output"]);
+        bench.arg(output.path());
+        bench.args(["--frames", "7", "--preload", "3"]);
         let output = finish(&mut bench);
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         (output.status.code(), text, stderr(&output))

@@ -175,6 +175,9 @@ fn every_fourth_frame_is_enough_for_every_tracker() {
         }
         eprintln!("{kind:?}: MOTA {all:.2} with every frame, {fourth:.2} with every fourth");
         assert!(all > 60.0, "{kind:?}: {all}: the detector is no detector");
-        assert!(all - fourth <= 3.0, "{kind:?}: {fourth} instead of {all}");
+        // The score that starts a track costs half a point here: one chance in four to reach it. A lower one costs real networks more
+        // than it gains; see the page about intervals.
+        assert!(all - fourth <= 3.6, "{kind:?}: {fourth} instead of {all}");
+        assert!(fourth > 89.0, "{kind:?}: {fourth}");
     }
 }

@@ -24,7 +24,7 @@ pub struct TrackerConfig {
     /// How many usual detections each frame of the probation stands for, at most. Detections of published tracks tell what is usual; those of lower score count less, so that a new object of low scores waits longer. Where few new objects vanish within the probation, less is needed. 0: the scores do not matter.
     #[key(range = 0.0..=10.0, default = 1.5)]
     pub probation_evidence: f32,
-    /// Frames for which a published track may be missed before it ends. Default: 5; sort, bytetrack and ocsort: 30.
+    /// Frames for which a published track may be missed before it ends.
     #[key(range = 0..=100_000, unit = "frames", default = 30)]
     pub max_lost_frames: u32,
     /// Further frames for which a lost track is kept: a new one that begins at its predicted place, by its motion and size, continues it under its id.
