@@ -232,7 +232,7 @@ fn has_onnx_runtime() -> bool {
 #[test]
 fn imported_network_computes_what_its_layers_say() {
     let images = [noise(1), noise(2)];
-    let wanted = images.each_ref().map(|image| naive(image));
+    let wanted = images.each_ref().map(naive);
     let files = Files::new(&wanted[0].1);
     let output = files.import(&["--names", "tiny.names"]);
     let text = String::from_utf8_lossy(&output.stdout);

@@ -368,7 +368,8 @@ pub fn add_low_level(db: &Connection) {
     // Of each sample its thread, its time, and its stack with the function that ran first.
     let (conv, memcpy, main_loop, unknown) =
         ((101, 103, 0), (102, 104, 0), (105, 106, 0), (107, 104, 1));
-    let samples: [(i64, i64, &[(i64, i64, i64)]); 4] = [
+    type Frames<'a> = &'a [(i64, i64, i64)];
+    let samples: [(i64, i64, Frames<'_>); 4] = [
         (DETECT, 110, &[conv, main_loop]),
         (DETECT, 130, &[memcpy, conv, main_loop]),
         (DETECT, 150, &[conv, conv, main_loop]),

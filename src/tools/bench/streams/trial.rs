@@ -250,7 +250,8 @@ mod tests {
         let good = result(|_| {});
         assert_eq!(good.shortfall(Some(25.0)), None);
         assert_eq!((good.fps(), good.received_fps()), (50.0, 25.0));
-        let cases: [(fn(&mut TrialResult), &str); 5] = [
+        type Change = fn(&mut TrialResult);
+        let cases: [(Change, &str); 5] = [
             (|r| r.sources[1].dropped = 1, "1 frames dropped"),
             (|r| r.sources[0].late = 2, "2 frames late"),
             (|r| r.dropped_crops = 3, "3 crops dropped"),

@@ -234,7 +234,7 @@ impl Builder<'_> {
         }
         let numbers: Vec<f32> = section.list("anchors")?.unwrap_or_default();
         let (all, rest) = numbers.as_chunks::<2>();
-        if all.is_empty() || !rest.is_empty() || numbers.iter().any(|side| !(*side >= 1.0)) {
+        if all.is_empty() || !rest.is_empty() || !numbers.iter().all(|side| *side >= 1.0) {
             let reason = format!(
                 "anchors of [yolo]: found {} numbers, expected width and height in pixels for each anchor",
                 numbers.len()

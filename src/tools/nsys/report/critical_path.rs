@@ -134,7 +134,7 @@ impl CriticalPath {
         let is_recorded =
             |stages: &&&'static [Stage]| stages.iter().any(|stage| times.contains_key(stage));
         if let Some(stages) = ENDS.iter().find(is_recorded) {
-            Walk::new(&steps, &mut times).from_last(stages);
+            Walk::new(&steps, &mut times).walk_back_from_last(stages);
         }
         let mut path = Self::from_times(&times);
         // Where the pipeline itself has time left, a thread beside it that has none is the limit.

@@ -161,8 +161,7 @@ fn shortened(texts: &[String]) -> Vec<String> {
     let starts = first.char_indices().filter(|(_, c)| is_separator(*c));
     let start = starts
         .map(|(at, c)| at + c.len_utf8())
-        .filter(|at| others.iter().all(|other| other.starts_with(&first[..*at])))
-        .last()
+        .rfind(|at| others.iter().all(|other| other.starts_with(&first[..*at])))
         .unwrap_or(0);
     let rest = &first[start..];
     let folders = rest.match_indices('/').map(|(at, _)| at);

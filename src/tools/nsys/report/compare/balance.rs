@@ -136,7 +136,7 @@ mod tests {
             let fps = if title == "proc_0" { 48.0 } else { 52.0 };
             report(title, vec![load("", Some(fps), None)])
         });
-        assert!(balance(&[one.clone()]).rows.is_empty());
+        assert!(balance(std::slice::from_ref(&one)).rows.is_empty());
         assert_eq!(
             balance(&[one, other]).title,
             "Load balance; frames/s of 2 processes: max/mean 1.04"

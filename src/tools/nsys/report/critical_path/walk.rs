@@ -101,7 +101,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Adds the path that ends with the last step of the given stages.
-    pub(super) fn from_last(&mut self, stages: &'static [Stage]) {
+    pub(super) fn walk_back_from_last(&mut self, stages: &'static [Stage]) {
         let last = self
             .steps
             .places(stages)
