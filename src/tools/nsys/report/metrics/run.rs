@@ -10,6 +10,10 @@ use jetwatch_telemetry::Stage;
 /// Share of the detectors' time in waits for frames, or for room, up to which they count as busy.
 const BUSY_DETECTORS: f64 = 0.05;
 
+/// Share of the detectors' time in waits for frames above which they are not the limit, although frames that came together were
+/// dropped.
+const IDLE_DETECTORS: f64 = 0.5;
+
 /// Share of the time from which a secondary network or the recording has none left.
 const SATURATED: f64 = 0.8;
 
@@ -87,7 +91,9 @@ impl CaptureMetrics {
             && self.track + self.publish > share(Stage::SendResults);
         let limit = if waits_for_track {
             longest(&[Stage::Track, Stage::Publish])
-        } else if !drops(run) && self.batch > share(Stage::Enqueue).max(BUSY_DETECTORS) {
+        } else if (!drops(run) || self.batch > IDLE_DETECTORS)
+            && self.batch > share(Stage::Enqueue).max(BUSY_DETECTORS)
+        {
             let limit = longest(&SOURCE_STAGES);
             let decodes = limit == Some(Stage::Input)
                 && self.input == InputKind::File
