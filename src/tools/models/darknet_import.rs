@@ -15,7 +15,7 @@ use jetwatch_files::Sha256Digest;
 use crate::atomic_write;
 use crate::darknet::{self, ConvertedDarknet, DarknetError, Grid};
 use crate::init::{read_labels, stem};
-use crate::model_yaml_template::{one_line, quoted};
+use crate::model_yaml_template::{LICENSE_COMMENT, one_line, quoted};
 
 /// Layout of grids whose centers stay in their cells.
 const YOLOV3: &str = "yolov3";
@@ -194,10 +194,7 @@ fn describe(
     }
     writeln!(text, "score_threshold: 0.25")?;
     writeln!(text, "nms_iou: 0.45")?;
-    writeln!(
-        text,
-        "# The terms of the weights: an SPDX identifier, and where the file came from. NOASSERTION: not checked."
-    )?;
+    writeln!(text, "{LICENSE_COMMENT}")?;
     writeln!(
         text,
         "license: {{spdx: NOASSERTION, source: {}}}",

@@ -15,6 +15,9 @@ use crate::infer_layout::{
 };
 use crate::model_yaml_template_error::ModelYamlTemplateError;
 
+/// The comment above `license`.
+pub(crate) const LICENSE_COMMENT: &str = "# The terms of the weights: an SPDX identifier, and where the file came from. NOASSERTION: not checked.";
+
 /// The values of a `model.yaml`.
 #[derive(Debug, Clone)]
 pub struct ModelYamlTemplate {
@@ -294,10 +297,7 @@ impl ModelYamlTemplate {
             writeln!(text, "nms_iou: 0.45")?;
         }
         let license = self.license.as_deref().unwrap_or("NOASSERTION");
-        writeln!(
-            text,
-            "# The terms of the weights: an SPDX identifier, and where the file came from. NOASSERTION: not checked."
-        )?;
+        writeln!(text, "{LICENSE_COMMENT}")?;
         writeln!(
             text,
             "license: {{spdx: {}, source: {}}}",

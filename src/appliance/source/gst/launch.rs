@@ -23,7 +23,7 @@ use super::launch_line;
 /// Limit of elements between an open end and the pad that waits for a demuxer, above any fragment.
 const MAX_WALK: usize = 200;
 
-/// Media type of packets; a field tells what they carry.
+/// Media type of packets; a field states what they carry.
 const RTP: &str = "application/x-rtp";
 
 /// A parsed fragment in a pipeline.

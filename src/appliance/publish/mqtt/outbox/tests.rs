@@ -109,7 +109,7 @@ fn full_outbox_drops_updates_before_essential_messages_and_keeps_order() {
     ] {
         first.push(outbox.push(message("e", text), importance));
     }
-    // Told once, when the first one goes.
+    // Reported once, when the first one is dropped.
     assert_eq!(first, [false, false, false, false, true, false]);
     outbox.connected();
     let texts = |outbox: &mut Outbox| -> Vec<String> {
@@ -130,7 +130,7 @@ fn full_outbox_drops_updates_before_essential_messages_and_keeps_order() {
     outbox.disconnected();
     assert!(
         !outbox.push(message("e", "new3"), Importance::Essential),
-        "told before"
+        "reported before"
     );
     outbox.connected();
     assert_eq!(texts(&mut outbox), ["new2", "end1", "end2", "new3"]);

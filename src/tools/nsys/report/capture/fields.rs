@@ -28,6 +28,24 @@ pub(in crate::report) struct Fields<'a> {
     pub(in crate::report) row: &'a Row<'a>,
 }
 
+/// Calls `take` with each row of a table, in the order of `order`: a clause of SQL, or empty for that of the file.
+pub(in crate::report) fn for_each_row(
+    export: &Export,
+    shape: &'static TableShape,
+    order: &str,
+    mut take: impl FnMut(&Fields<'_>) -> Result<(), ReportError>,
+) -> Result<(), ReportError> {
+    let broken = |cause| export.database_error(cause);
+    let connection = export.connect()?;
+    let query = format!("{} {order}", export.query(shape));
+    let mut statement = connection.prepare(&query).map_err(broken)?;
+    let mut rows = statement.query([]).map_err(broken)?;
+    while let Some(row) = rows.next().map_err(broken)? {
+        take(&Fields { export, shape, row })?;
+    }
+    Ok(())
+}
+
 impl Fields<'_> {
     /// A required integer.
     pub(in crate::report) fn required(&self, at: usize) -> Result<i64, ReportError> {

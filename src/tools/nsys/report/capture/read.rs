@@ -6,7 +6,7 @@ use std::thread;
 
 use super::super::ReportError;
 use super::super::schema::{CALLS, COPIES, Export, GRAPHS, KERNELS, NVTX, SETS, TableShape, WAITS};
-use super::fields::{Fields, context, kind, small};
+use super::fields::{Fields, context, for_each_row, kind, small};
 use super::names::{Categories, RangeNames, StringTable, Threads, named_threads, process_of};
 use super::{
     Call, Capture, Content, Kind, Launch, Name, Operation, Range, Stream, Style, TimeWindow,
@@ -200,19 +200,9 @@ impl Source<'_> {
         if !self.export.has(shape) {
             return Ok(());
         }
-        let broken = |cause| self.export.database_error(cause);
-        let connection = self.export.connect()?;
-        let mut statement = connection
-            .prepare(&self.export.query(shape))
-            .map_err(broken)?;
-        let mut rows = statement.query([]).map_err(broken)?;
         let mut read: u64 = 0;
-        while let Some(row) = rows.next().map_err(broken)? {
-            take(&Fields {
-                export: self.export,
-                shape,
-                row,
-            })?;
+        for_each_row(self.export, shape, "", |fields| {
+            take(fields)?;
             read += 1;
             if read.is_multiple_of(PROGRESS_INTERVAL_ROWS) {
                 let done = self
@@ -221,8 +211,8 @@ impl Source<'_> {
                     + PROGRESS_INTERVAL_ROWS;
                 (self.progress)(done.min(self.total), self.total);
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     fn ranges(&self) -> Result<RangesRead, ReportError> {

@@ -11,7 +11,7 @@ use std::cell::OnceCell;
 use std::collections::HashMap;
 
 use super::ReportError;
-use super::capture::fields::Fields;
+use super::capture::fields::{Fields, for_each_row};
 use super::capture::{Capture, Thread, TimeWindow};
 use super::schema::{
     Export, GPU_METRIC_NAMES, GPU_METRICS, SAMPLE_FRAMES, SAMPLES, SCHEDULING, THREADS, TableShape,
@@ -127,22 +127,10 @@ impl<'a> OnDemand<'a> {
         &self,
         shape: &'static TableShape,
         order: &str,
-        mut take: impl FnMut(&Fields<'_>) -> Result<(), ReportError>,
+        take: impl FnMut(&Fields<'_>) -> Result<(), ReportError>,
     ) -> Result<(), ReportError> {
         self.export.require(shape)?;
-        let broken = |cause| self.export.database_error(cause);
-        let connection = self.export.connect()?;
-        let query = format!("{} {order}", self.export.query(shape));
-        let mut statement = connection.prepare(&query).map_err(broken)?;
-        let mut rows = statement.query([]).map_err(broken)?;
-        while let Some(row) = rows.next().map_err(broken)? {
-            take(&Fields {
-                export: self.export,
-                shape,
-                row,
-            })?;
-        }
-        Ok(())
+        for_each_row(self.export, shape, order, take)
     }
 
     /// The text of an id; `unknown` for a missing one.
