@@ -4,7 +4,15 @@
 //! files are all kept: their readers wait until earlier ones are drawn. Each kind has a number of its own, so that a file
 //! does not take the places of a camera.
 
-use jetwatch_types::{BudgetedImage, Image, ImageBudget};
+use std::sync::Arc;
+
+use jetwatch_config::Config;
+use jetwatch_record::Recording;
+use jetwatch_types::{BudgetedImage, Image, ImageBudget, OverflowPolicy};
+
+use super::Options;
+use super::sources::max_skipped;
+use super::start::max_in_flight;
 
 /// The budgets of a run. Cheap to clone.
 #[derive(Clone)]
@@ -33,4 +41,43 @@ impl ImageBudgets {
             files.wait_for_room(gives_up);
         }
     }
+}
+
+/// Limits the images that are kept for later stages; `None` where no stage needs them.
+pub(super) fn image_budgets(
+    config: &Config,
+    records: bool,
+    options: &Options,
+) -> Option<ImageBudgets> {
+    if !records && config.secondary.is_empty() {
+        return None;
+    }
+    let mut in_flight = max_in_flight(config);
+    if config.tracker.appearance.is_some() {
+        // As many wait for the network for the appearance, and one is with each of its workers.
+        in_flight += max_in_flight(config);
+        in_flight += config
+            .secondary
+            .iter()
+            .map(|network| network.workers)
+            .max()
+            .unwrap_or(0);
+    }
+    let budget = match (options.overflow, records) {
+        (OverflowPolicy::Drop, true) => {
+            Recording::image_budget(in_flight + max_skipped(config), in_flight)
+        }
+        // As many as the workers complete at a time, and as many again in the channel.
+        (OverflowPolicy::Drop, false) => ImageBudget::new(2 * in_flight),
+        (OverflowPolicy::Block, _) => ImageBudget::new(usize::MAX),
+    };
+    let observed = |budget: ImageBudget| match options.observer.clone() {
+        Some(observer) => {
+            budget.with_observer(Arc::new(move |change| observer.full_images_changed(change)))
+        }
+        None => budget,
+    };
+    let waits = records && options.overflow == OverflowPolicy::Drop;
+    let files = waits.then(|| observed(Recording::budget_of_files(max_in_flight(config))));
+    Some(ImageBudgets::new(observed(budget), files))
 }

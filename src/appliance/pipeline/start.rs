@@ -9,17 +9,17 @@ use crossbeam_channel::{Sender, bounded};
 use jetwatch_config::{CameraMotionModel, Config, ConfigError, SourceConfig};
 use jetwatch_detect::DetectorFactory;
 use jetwatch_platform::{Machine, SysRoot};
+use jetwatch_publish::Sink;
 use jetwatch_record::{EncoderChoice, Recording};
 use jetwatch_source::{self as source, Dot, FullImage, ImageSize};
 use jetwatch_telemetry::{Heartbeats, Recorder, StopToken, systemd, thread_names};
-use jetwatch_types::{ImageBudget, OverflowPolicy};
 
 use super::batcher::Batcher;
 use super::control::Control;
 use super::detector_status::DetectorStatusPublisher;
 use super::failure::FirstFailure;
 use super::health::ServiceNotifier;
-use super::image_budgets::ImageBudgets;
+use super::image_budgets::{ImageBudgets, image_budgets};
 use super::infer::{BatchSettings, InferContext, InferWorker, ResultQueue};
 use super::labels::{missing_group_labels, unknown_labels};
 use super::outputs::Sinks;
@@ -27,7 +27,7 @@ use super::secondary::{
     AppearanceContext, AppearanceWorker, PreparedSecondary, SecondaryInference, SecondaryWorker,
     WorkerContext, gives_embeddings, prepare_secondary, take_appearance,
 };
-use super::sources::{SourceDefaults, Sources, max_skipped, needs_gstreamer};
+use super::sources::{SourceDefaults, Sources, needs_gstreamer};
 use super::stats::StatsCollector;
 use super::sysmon::SystemMonitor;
 use super::threads::{ThreadGroup, spawn};
@@ -43,35 +43,22 @@ impl Pipeline {
     ///
     /// # Errors
     /// A model, a sink, the recording or a thread cannot be started, or the configuration has labels that no model has.
-    pub fn start(config: &Config, options: Options) -> Result<Self, PipelineError> {
+    pub fn start(config: &Config, mut options: Options) -> Result<Self, PipelineError> {
         let started = options.process_started.unwrap_or_else(Instant::now);
         let recorder = Recorder::with_trace(options.trace.clone());
         let heartbeats = Heartbeats::default();
-        let stop = StopToken::default();
 
         let status = DetectorStatusPublisher::new(config, &heartbeats);
         let models = Models::load(config, &options, &status, &recorder)?;
-        let detector = Arc::clone(&models.detector);
         let recording = start_recording(config, &options, models.encoder, &recorder)?;
         let image_budgets = image_budgets(config, recording.is_some(), &options);
-        let skipped_full_image = match &recording {
-            Some(_) => FullImage::SourceSize,
-            None => FullImage::None,
-        };
-        let Sinks { sinks, broker } = status.into_sinks(&detector)?;
+        let Sinks { sinks, broker } = status.into_sinks(&models.detector)?;
 
         let (inputs, input_rx) = input_channel(options.overflow);
         let (control_messages, control_rx) = control_channel();
         let batcher = Arc::new(batcher(config, &options, inputs.clone()));
         let (secondary, contexts) =
             SecondaryInference::new(&models.secondary, options.overflow, options.crop_interval);
-        let stats = StatsCollector::new(
-            started,
-            options.warmup_frames,
-            config.detector.workers,
-            Arc::clone(&batcher),
-            recorder.clone(),
-        );
         let appearance = models.appearance.map(|network| {
             let (jobs, queue) = bounded(max_in_flight(config));
             let context = AppearanceContext::new(&network, queue, inputs.clone());
@@ -79,59 +66,39 @@ impl Pipeline {
         });
         let mut counters = secondary.counters();
         counters.extend(appearance.iter().map(|(_, context, _)| context.counters()));
-        let stats = Arc::new(stats.with_secondary(counters));
-
-        let track_stage = TrackStage {
-            sources: SourceTable::default(),
-            classes: Arc::clone(detector.classes()),
-            sinks,
-            secondary,
-            batcher: Arc::clone(&batcher),
-            stats: Arc::clone(&stats),
-            recorder: recorder.clone(),
-            stats_interval: config.publish.stats_interval,
-            every_frame: config.publish.detections,
-            output_embedding: config.tracker.output_embedding,
-            frame_callback: options.frame_callback,
-            recording,
-            observer: options.observer.clone(),
-            stop: stop.clone(),
-            heartbeat: heartbeats.register(thread_names::TRACK),
+        let stats = StatsCollector::new(
+            started,
+            options.warmup_frames,
+            config.detector.workers,
+            Arc::clone(&batcher),
+            recorder.clone(),
+        );
+        let shared = Shared {
+            machine: Arc::new(Machine::find(&options.root)),
+            detector: models.detector,
+            stats: Arc::new(stats.with_secondary(counters)),
+            stop: StopToken::default(),
+            batcher,
+            inputs,
+            image_budgets,
+            recorder,
+            heartbeats,
         };
+
+        let defaults = shared.source_defaults(config, &mut options, recording.is_some());
+        let results = match &appearance {
+            Some((_, _, jobs)) => ResultQueue::Appearance(jobs.clone()),
+            None => ResultQueue::Track(shared.inputs.clone()),
+        };
+        let infer = shared.infer_context(config, &mut options, results);
+        let stage = shared.track_stage(config, &mut options, sinks, secondary, recording);
         let track = spawn(thread_names::TRACK, move || {
-            track_stage.run(&input_rx, &control_rx)
+            stage.run(&input_rx, &control_rx)
         })?;
-
-        let machine = Arc::new(Machine::find(&options.root));
-        let defaults = SourceDefaults {
-            input: detector.input_size(),
-            placement: detector.placement(),
-            classes: Arc::clone(detector.classes()),
-            nms_iou: detector.nms_iou(),
-            image_size: options.image_size,
-            skipped_full_image,
-            image_budgets: image_budgets.clone(),
-            overflow: options.overflow,
-            handler_decorator: options.handler_decorator,
-            synthetic: options.synthetic,
-            dot: Dot {
-                folder: options.dot_folder,
-                requests: Arc::new(AtomicU64::new(0)),
-            },
-            nvmm_reader: match options.image_size {
-                ImageSize::Network => nvmm::nvmm_reader(config, &detector, &machine),
-                // The CPU scales them.
-                ImageSize::Source => None,
-            },
-            machine: Arc::clone(&machine),
-            recorder: recorder.clone(),
-            heartbeats: heartbeats.clone(),
-            stop: stop.clone(),
-        };
         let mut pipeline = Self {
             deadline: options.duration.map(|duration| Instant::now() + duration),
-            detector_description: detector.describe(),
-            sources: Sources::new(defaults, &batcher, &stats, &inputs),
+            detector_description: shared.detector.describe(),
+            sources: Sources::new(defaults, &shared.batcher, &shared.stats, &shared.inputs),
             control: Control::new(config, options.config_loader, control_messages),
             threads: Threads {
                 workers: ThreadGroup::default(),
@@ -140,35 +107,15 @@ impl Pipeline {
                 secondary: ThreadGroup::default(),
                 monitors: ThreadGroup::default(),
             },
-            failure: FirstFailure::new(&batcher, &stop),
-            stop,
-            batcher,
-            inputs,
-            stats,
+            failure: FirstFailure::new(&shared.batcher, &shared.stop),
+            stop: shared.stop,
+            batcher: shared.batcher,
+            inputs: shared.inputs,
+            stats: shared.stats,
             observer: options.observer,
             broker,
         };
-        let infer = InferContext {
-            input: DetectorContext {
-                input: detector.input_size(),
-                placement: detector.placement(),
-                recorder: recorder.clone(),
-            },
-            detector,
-            decorator: options.detector_decorator,
-            settings: BatchSettings {
-                size: config.detector.batch_size,
-                timeout: config.detector.batch_timeout,
-            },
-            image_size: options.image_size,
-            batcher: Arc::clone(&pipeline.batcher),
-            results: match &appearance {
-                Some((_, _, jobs)) => ResultQueue::Appearance(jobs.clone()),
-                None => ResultQueue::Track(pipeline.inputs.clone()),
-            },
-            image_budgets,
-            needs_gray: config.tracker.camera_motion != CameraMotionModel::Off,
-        };
+        let (recorder, heartbeats) = (shared.recorder, shared.heartbeats);
         let start_threads = || {
             pipeline.start_secondary(models.secondary, contexts, &recorder, &heartbeats)?;
             if let Some((network, context, jobs)) = appearance {
@@ -179,7 +126,7 @@ impl Pipeline {
             pipeline.start_workers(config, &infer, &heartbeats)?;
             pipeline.sources.start(config)?;
             pipeline.control.start_listener(pipeline.broker.as_ref())?;
-            pipeline.start_monitors(config, &options.root, machine, &heartbeats)
+            pipeline.start_monitors(config, &options.root, shared.machine, &heartbeats)
         };
         let started = start_threads();
         drop(infer);
@@ -308,6 +255,116 @@ impl Pipeline {
     }
 }
 
+/// What the parts of a run share.
+struct Shared {
+    machine: Arc<Machine>,
+    detector: Arc<DetectorFactory>,
+    batcher: Arc<Batcher>,
+    inputs: Sender<TrackInput>,
+    stats: Arc<StatsCollector>,
+    /// Limits the images kept for later stages; `None` where no stage needs them.
+    image_budgets: Option<ImageBudgets>,
+    recorder: Recorder,
+    heartbeats: Heartbeats,
+    stop: StopToken,
+}
+
+impl Shared {
+    /// What every source of the run is started with. `records`: whether annotated frames are recorded.
+    fn source_defaults(
+        &self,
+        config: &Config,
+        options: &mut Options,
+        records: bool,
+    ) -> SourceDefaults {
+        let nvmm_reader = match options.image_size {
+            ImageSize::Network => nvmm::nvmm_reader(config, &self.detector, &self.machine),
+            // The CPU scales them.
+            ImageSize::Source => None,
+        };
+        SourceDefaults {
+            input: self.detector.input_size(),
+            placement: self.detector.placement(),
+            classes: Arc::clone(self.detector.classes()),
+            nms_iou: self.detector.nms_iou(),
+            image_size: options.image_size,
+            skipped_full_image: if records {
+                FullImage::SourceSize
+            } else {
+                FullImage::None
+            },
+            image_budgets: self.image_budgets.clone(),
+            overflow: options.overflow,
+            handler_decorator: options.handler_decorator.take(),
+            synthetic: options.synthetic.take(),
+            dot: Dot {
+                folder: options.dot_folder.take(),
+                requests: Arc::new(AtomicU64::new(0)),
+            },
+            nvmm_reader,
+            machine: Arc::clone(&self.machine),
+            recorder: self.recorder.clone(),
+            heartbeats: self.heartbeats.clone(),
+            stop: self.stop.clone(),
+        }
+    }
+
+    /// What every inference worker needs; detections go to `results`.
+    fn infer_context(
+        &self,
+        config: &Config,
+        options: &mut Options,
+        results: ResultQueue,
+    ) -> InferContext {
+        InferContext {
+            input: DetectorContext {
+                input: self.detector.input_size(),
+                placement: self.detector.placement(),
+                recorder: self.recorder.clone(),
+            },
+            detector: Arc::clone(&self.detector),
+            decorator: options.detector_decorator.take(),
+            settings: BatchSettings {
+                size: config.detector.batch_size,
+                timeout: config.detector.batch_timeout,
+            },
+            image_size: options.image_size,
+            batcher: Arc::clone(&self.batcher),
+            results,
+            image_budgets: self.image_budgets.clone(),
+            needs_gray: config.tracker.camera_motion != CameraMotionModel::Off,
+        }
+    }
+
+    /// The tracking stage, which publishes to `sinks`.
+    fn track_stage(
+        &self,
+        config: &Config,
+        options: &mut Options,
+        sinks: Vec<Box<dyn Sink>>,
+        secondary: SecondaryInference,
+        recording: Option<Recording>,
+    ) -> TrackStage {
+        TrackStage {
+            sources: SourceTable::default(),
+            classes: Arc::clone(self.detector.classes()),
+            sinks,
+            secondary,
+            batcher: Arc::clone(&self.batcher),
+            stats: Arc::clone(&self.stats),
+            recorder: self.recorder.clone(),
+            stats_interval: config.publish.stats_interval,
+            every_frame: config.publish.detections,
+            output_embedding: config.tracker.output_embedding,
+            frame_callback: options.frame_callback.take(),
+            recording,
+            observer: options.observer.clone(),
+            stop: self.stop.clone(),
+            heartbeat: self.heartbeats.register(thread_names::TRACK),
+        }
+    }
+}
+
 /// What is loaded before anything starts.
 struct Models {
     detector: Arc<DetectorFactory>,
@@ -409,41 +466,6 @@ fn batcher(config: &Config, options: &Options, inputs: Sender<TrackInput>) -> Ba
 }
 
 /// Most frames that the inference workers complete at once.
-fn max_in_flight(config: &Config) -> usize {
+pub(super) fn max_in_flight(config: &Config) -> usize {
     config.detector.workers * config.detector.batch_size
-}
-
-/// Limits the images that are kept for later stages; `None` where no stage needs them.
-fn image_budgets(config: &Config, records: bool, options: &Options) -> Option<ImageBudgets> {
-    if !records && config.secondary.is_empty() {
-        return None;
-    }
-    let mut in_flight = max_in_flight(config);
-    if config.tracker.appearance.is_some() {
-        // As many wait for the network for the appearance, and one is with each of its workers.
-        in_flight += max_in_flight(config);
-        in_flight += config
-            .secondary
-            .iter()
-            .map(|network| network.workers)
-            .max()
-            .unwrap_or(0);
-    }
-    let budget = match (options.overflow, records) {
-        (OverflowPolicy::Drop, true) => {
-            Recording::image_budget(in_flight + max_skipped(config), in_flight)
-        }
-        // As many as the workers complete at a time, and as many again in the channel.
-        (OverflowPolicy::Drop, false) => ImageBudget::new(2 * in_flight),
-        (OverflowPolicy::Block, _) => ImageBudget::new(usize::MAX),
-    };
-    let observed = |budget: ImageBudget| match options.observer.clone() {
-        Some(observer) => {
-            budget.with_observer(Arc::new(move |change| observer.full_images_changed(change)))
-        }
-        None => budget,
-    };
-    let waits = records && options.overflow == OverflowPolicy::Drop;
-    let files = waits.then(|| observed(Recording::budget_of_files(max_in_flight(config))));
-    Some(ImageBudgets::new(observed(budget), files))
 }
