@@ -111,6 +111,8 @@ pub struct Collector {
     pub dot_requests: Arc<AtomicU64>,
     pub plans: Arc<Mutex<Vec<ProcessingPlan>>>,
     pub recorder: Recorder,
+    /// Those of the source's thread.
+    pub heartbeats: Heartbeats,
     handle: SourceHandle,
 }
 
@@ -160,7 +162,7 @@ impl Collector {
             Arc::<SourceCounters>::default(),
             Arc::new(AtomicU64::new(0)),
         );
-        let recorder = Recorder::default();
+        let (recorder, heartbeats) = (Recorder::default(), Heartbeats::default());
         let handler = CollectingHandler {
             frames: Arc::clone(&frames),
             states: Arc::clone(&states),
@@ -183,7 +185,7 @@ impl Collector {
                 requests: Arc::clone(&dot_requests),
             },
             counters: Arc::clone(&counters),
-            heartbeat: Arc::new(Heartbeats::default().register(&config.name)),
+            heartbeat: Arc::new(heartbeats.register(&config.name)),
             argus: Arc::new(jetwatch_source::ArgusSupervisor::disabled()),
             nvmm_reader: None,
             full_image: view,
@@ -199,6 +201,7 @@ impl Collector {
             dot_requests,
             plans,
             recorder,
+            heartbeats,
             handle,
         }
     }

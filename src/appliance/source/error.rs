@@ -18,6 +18,25 @@ pub enum SourceError {
         /// Name of the user.
         user: String,
     },
+    /// A file or a device does not open, or a pipeline does not start.
+    #[error(
+        "not open after {} ms; check the disk, the network share or the device behind it", waited.as_millis()
+    )]
+    NotOpened {
+        /// Time that it was given.
+        waited: Duration,
+    },
+    /// A call of an earlier session has not returned, so that nothing more is opened.
+    #[error(
+        "an earlier attempt to open or close it has not ended yet; check the server, the disk or the device behind it"
+    )]
+    StillBlocked,
+    /// The path names something that is no video file, such as a pipe.
+    #[error("{} is not a regular file; name a video file, or read a pipe with a launch fragment", path.display())]
+    NotAFile {
+        /// The path.
+        path: PathBuf,
+    },
     /// GStreamer itself could not be started.
     #[error("GStreamer does not start: {0}")]
     Init(String),

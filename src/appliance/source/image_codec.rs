@@ -1,10 +1,11 @@
 //! Reading and writing of single image files. The only user of the crates for JPEG and PNG.
 
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Cursor, Write};
+use std::fs::File;
+use std::io::{self, BufWriter, Cursor, Read, Write};
 use std::path::Path;
 
 use jpeg_encoder::{ColorType, Encoder, EncodingError};
+use rustix::fs::{Mode, OFlags};
 use zune_jpeg::JpegDecoder;
 use zune_jpeg::zune_core::bytestream::ZCursor;
 use zune_jpeg::zune_core::colorspace::ColorSpace;
@@ -80,7 +81,7 @@ pub(super) struct BgrxImage {
 /// # Errors
 /// The reason as text.
 pub(super) fn read(path: &Path) -> Result<BgrxImage, String> {
-    let bytes = fs::read(path).map_err(|cause| cause.to_string())?;
+    let bytes = read_bounded(path)?;
     if bytes.is_empty() {
         return Err("the file is empty".to_owned());
     }
@@ -94,6 +95,31 @@ pub(super) fn read(path: &Path) -> Result<BgrxImage, String> {
     } else {
         Err("the file is neither JPEG nor PNG".to_owned())
     }
+}
+
+/// The largest file that is read as an image: a video of the wrong name would fill the memory.
+const MAX_FILE: u64 = 256 << 20;
+
+/// Reads a regular file of at most [`MAX_FILE`] bytes; does not wait for the writer of a pipe.
+fn read_bounded(path: &Path) -> Result<Vec<u8>, String> {
+    let text = |cause: io::Error| cause.to_string();
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = rustix::fs::open(path, flags, Mode::empty()).map_err(|cause| text(cause.into()))?;
+    let file = File::from(file);
+    let metadata = file.metadata().map_err(text)?;
+    if !metadata.is_file() {
+        return Err("it is not a regular file".to_owned());
+    }
+    if metadata.len() > MAX_FILE {
+        return Err(format!(
+            "the file has {} MiB, expected at most {} MiB",
+            metadata.len() >> 20,
+            MAX_FILE >> 20
+        ));
+    }
+    let mut bytes = Vec::with_capacity(metadata.len() as usize);
+    file.take(MAX_FILE).read_to_end(&mut bytes).map_err(text)?;
+    Ok(bytes)
 }
 
 /// The first bytes of every PNG file.
@@ -166,7 +192,10 @@ fn bgrx_image(size: Size, rgb: impl ExactSizeIterator<Item = [u8; 3]>) -> BgrxIm
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use image::{GrayImage, Rgb, RgbImage, RgbaImage};
+    use rustix::fs::FileType;
 
     use super::*;
 
@@ -235,7 +264,14 @@ mod tests {
         fs::write(path("empty.jpg"), "").expect("written");
         fs::write(path("text.jpg"), "not an image").expect("written");
         fs::write(path("bitmap.png"), b"BM\x3a\0\0\0\0\0\0\0\x36\0\0\0").expect("written");
+        File::create(path("huge.jpg"))
+            .and_then(|file| file.set_len(MAX_FILE + 1))
+            .expect("a sparse file");
+        let pipe = path("pipe.jpg");
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, FileType::Fifo, Mode::RUSR, 0).expect("a pipe");
         for (name, expected) in [
+            ("huge.jpg", "the file has 256 MiB"),
+            ("pipe.jpg", "not a regular file"),
             ("empty.jpg", "the file is empty"),
             ("text.jpg", "neither JPEG nor PNG"),
             ("bitmap.png", "neither JPEG nor PNG"),

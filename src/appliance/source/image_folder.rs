@@ -25,6 +25,7 @@ pub(super) struct ImageFolderSource {
     config: SourceConfig,
     files: Files,
     on_unreadable: UnreadableHandler,
+    late: gst::LateCalls,
 }
 
 enum Files {
@@ -49,6 +50,7 @@ pub fn start_image_source(
             config: made,
             files: Files::Listed(files),
             on_unreadable,
+            late: gst::LateCalls::default(),
         }))
     })
 }
@@ -63,6 +65,7 @@ impl ImageFolderSource {
             on_unreadable: Arc::new(move |_, path, reason| {
                 log::warn!(source = name.as_str(); "skipped {}: {reason}", path.display());
             }),
+            late: gst::LateCalls::default(),
         }
     }
 }
@@ -81,7 +84,14 @@ impl Source for ImageFolderSource {
             return Err(SourceError::Empty);
         }
         let unreadable = Arc::clone(&self.on_unreadable);
-        gst::play_images(&self.config, files, unreadable, context, first_frame)
+        gst::play_images(
+            &self.config,
+            files,
+            unreadable,
+            context,
+            &self.late,
+            first_frame,
+        )
     }
 }
 

@@ -9,11 +9,14 @@ use std::sync::Arc;
 
 use gstreamer as gst;
 use gstreamer::prelude::*;
+use parking_lot::Mutex;
+use rustix::fs::{Mode, OFlags};
 
 use crate::elements::make;
 use crate::{SourceContext, SourceError};
 use jetwatch_config::{RtspTransport, SourceConfig, SourceUri};
 
+use super::bounded::{LateCalls, OPEN_TIMEOUT};
 use super::camera;
 use super::decode::{self, DecodeOptions};
 use super::diagnostics::SessionDiagnostics;
@@ -60,7 +63,6 @@ pub(super) fn build(
     let mut launch_bin = None;
     match uri {
         SourceUri::File(path) => {
-            check_readable(path)?;
             let source = make("filesrc", "file")?;
             source.set_property("location", path);
             pipeline.add(&source).map_err(build_error)?;
@@ -92,6 +94,10 @@ pub(super) fn build(
             if let Some(password) = password {
                 source.set_property("user-pw", password.read().map_err(SourceError::Password)?);
             }
+            // A server that answers in part is given up as soon as one whose frames stop.
+            let timeout = config.first_frame_timeout().as_micros();
+            source.set_property("tcp-timeout", u64::try_from(timeout).unwrap_or(u64::MAX));
+            select_video_of_rtsp(&source);
             pipeline.add(&source).map_err(build_error)?;
             link_video_of_rtsp(&source, &decode()?);
         }
@@ -101,7 +107,6 @@ pub(super) fn build(
             size,
             fps,
         } => {
-            check_readable(device)?;
             let source = make("v4l2src", camera::ELEMENT)?;
             source.set_property("device", device);
             let filter = make("capsfilter", "camera-format")?;
@@ -163,23 +168,69 @@ fn csi_camera(
     Ok(source)
 }
 
-/// Opens and closes the file, so that the operating system's error reaches the user.
-fn check_readable(path: &Path) -> Result<(), SourceError> {
+/// Opens and closes the file or device of a source, so that the operating system's error reaches the user.
+///
+/// # Errors
+/// It cannot be opened, or not in time; or it is not what a source of this kind reads.
+pub(super) fn check_source(
+    uri: &SourceUri,
+    context: &SourceContext,
+    late: &LateCalls,
+) -> Result<(), SourceError> {
+    let (path, is_file) = match uri {
+        SourceUri::File(path) => (path.clone(), true),
+        SourceUri::V4l2 { device, .. } => (device.clone(), false),
+        _ => return Ok(()),
+    };
+    let checked = late.run(context, OPEN_TIMEOUT, move || {
+        check_readable(&path, is_file)
+    })?;
+    checked.unwrap_or(Err(SourceError::NotOpened {
+        waited: OPEN_TIMEOUT,
+    }))
+}
+
+/// Does not wait for the writer of a pipe.
+fn check_readable(path: &Path, is_file: bool) -> Result<(), SourceError> {
     let fail = |cause| SourceError::File {
         path: path.to_owned(),
         cause,
         user: rustix::process::getuid().as_raw().to_string(),
     };
-    let metadata = File::open(path)
-        .and_then(|file| file.metadata())
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let metadata = rustix::fs::open(path, flags, Mode::empty())
+        .map_err(Into::into)
+        .and_then(|file| File::from(file).metadata())
         .map_err(fail)?;
     if metadata.is_dir() {
         return Err(fail(std::io::Error::from(std::io::ErrorKind::IsADirectory)));
+    }
+    if is_file && !metadata.is_file() {
+        return Err(SourceError::NotAFile {
+            path: path.to_owned(),
+        });
     }
     if metadata.is_file() && metadata.len() == 0 {
         return Err(SourceError::Empty);
     }
     Ok(())
+}
+
+/// The video track that a server's description lists first is the only one that is set up: an audio track would cost three
+/// threads and its bandwidth.
+fn select_video_of_rtsp(source: &gst::Element) {
+    let selected = Mutex::new(None);
+    source.connect("select-stream", false, move |arguments| {
+        let stream: u32 = arguments.get(1)?.get().ok()?;
+        let caps: gst::Caps = arguments.get(2)?.get().ok()?;
+        let media = caps
+            .structure(0)
+            .and_then(|media| media.get::<String>("media").ok());
+        // A description is read again where the server refuses UDP.
+        let is_selected =
+            media.as_deref() == Some("video") && *selected.lock().get_or_insert(stream) == stream;
+        Some(is_selected.to_value())
+    });
 }
 
 fn link_video_of_rtsp(source: &gst::Element, decode: &gst::Element) {

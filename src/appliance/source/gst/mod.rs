@@ -2,6 +2,7 @@
 //!
 //! [`init`] starts GStreamer once per process. The supervisor runs [`GstSource`].
 
+mod bounded;
 mod build;
 mod camera;
 mod codec_threads;
@@ -39,6 +40,7 @@ use jetwatch_config::SourceConfig;
 use super::image_folder::UnreadableHandler;
 use super::{SessionEnd, Source, SourceContext, SourceError};
 
+pub(super) use bounded::LateCalls;
 pub use camera::{camera_offers, needed_variable};
 pub(crate) use launch_line::SinkKind;
 pub use predict_plan::predict_plan;
@@ -71,6 +73,7 @@ pub fn version() -> Option<String> {
 /// A source behind one GStreamer pipeline, which is rebuilt for each session.
 pub struct GstSource {
     config: SourceConfig,
+    late: LateCalls,
 }
 
 impl GstSource {
@@ -79,6 +82,7 @@ impl GstSource {
     pub fn new(config: &SourceConfig) -> Self {
         Self {
             config: config.clone(),
+            late: LateCalls::default(),
         }
     }
 }
@@ -91,8 +95,10 @@ impl Source for GstSource {
     ) -> Result<SessionEnd, SourceError> {
         // The daemon starts GStreamer with its configured threshold; tools and tests that open a single source need not.
         init("*:1")?;
+        self.late.wait(context)?;
+        build::check_source(&self.config.uri, context, &self.late)?;
         let built = build::build(&self.config, context)?;
-        session::run(&self.config, &built, context, first_frame)
+        session::run(&self.config, &built, context, &self.late, first_frame)
     }
 }
 
@@ -102,9 +108,11 @@ pub(super) fn play_images(
     files: Arc<[PathBuf]>,
     on_unreadable: UnreadableHandler,
     context: &SourceContext,
+    late: &LateCalls,
     first_frame: &dyn Fn(),
 ) -> Result<SessionEnd, SourceError> {
     init("*:1")?;
+    late.wait(context)?;
     let launch = image_appsrc::build(files, on_unreadable, config, context)?;
-    session::run(config, &launch, context, first_frame)
+    session::run(config, &launch, context, late, first_frame)
 }

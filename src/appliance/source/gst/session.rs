@@ -9,6 +9,7 @@ use gstreamer::prelude::*;
 use crate::{POLL_INTERVAL, SessionEnd, SourceContext, SourceError};
 use jetwatch_config::{SourceConfig, SourceUri};
 
+use super::bounded::{LateCalls, OPEN_TIMEOUT, StateNullGuard};
 use super::build::BuiltPipeline;
 use super::camera;
 use super::dot;
@@ -25,6 +26,7 @@ pub(super) fn run(
     config: &SourceConfig,
     built: &BuiltPipeline,
     context: &SourceContext,
+    late: &LateCalls,
     first_frame: &dyn Fn(),
 ) -> Result<SessionEnd, SourceError> {
     let bus = built
@@ -32,7 +34,11 @@ pub(super) fn run(
         .bus()
         .ok_or_else(|| SourceError::Build("the pipeline has no bus".to_owned()))?;
     thread_names::attach(&bus, &context.name);
-    let _down = StateNullGuard(&built.pipeline);
+    let _down = StateNullGuard {
+        pipeline: &built.pipeline,
+        context,
+        late,
+    };
     let mut session = Session {
         config,
         context,
@@ -40,50 +46,14 @@ pub(super) fn run(
         missing: None,
         dots_done: context.dot.requests.load(Ordering::Relaxed),
         watched: Vec::new(),
+        is_connecting: false,
     };
 
-    let refused = start(&built.pipeline).is_err();
-    let requested_at = Instant::now();
-    let mut announced = false;
-    loop {
-        context.heartbeat.busy();
-        if let Some(message) = bus.timed_pop(gst::ClockTime::from_mseconds(
-            POLL_INTERVAL.as_millis() as u64,
-        )) {
-            if let Some(end) = session.handle(&message)? {
-                return Ok(end);
-            }
-        } else if refused && requested_at.elapsed() > BUS_DRAIN_TIMEOUT {
-            return Err(SourceError::Build(
-                "the pipeline did not start and reported no error; set GST_DEBUG=3 for details"
-                    .to_owned(),
-            ));
-        }
-        if !announced && built.stall_monitor.frames() > 0 {
-            announced = true;
-            session.confirm()?;
-            first_frame();
-        }
-        if context.stop.is_stopped() {
-            return Ok(SessionEnd::Stopped);
-        }
-        let idle = built.stall_monitor.idle();
-        let timeout = match announced {
-            true => config.stall_timeout,
-            false => config.first_frame_timeout(),
-        };
-        if idle >= timeout {
-            session.dump("stall");
-            if let Some(error) = session.launch_error() {
-                return Err(error);
-            }
-            return Err(match announced || config.uri.is_live() {
-                true => SourceError::Stalled { waited: idle },
-                false => SourceError::NoStart { waited: idle },
-            });
-        }
-        session.dump_if_requested();
+    let result = session.watch(&bus, late, first_frame);
+    if result.is_err() {
+        session.wait_for_rtsp(&bus);
     }
+    result
 }
 
 /// Starts the pipeline; the first elements of the scaler change state before the others. GStreamer starts elements without a
@@ -99,18 +69,6 @@ fn start(pipeline: &gst::Pipeline) -> Result<(), gst::StateChangeError> {
     pipeline.set_state(gst::State::Playing).map(|_| ())
 }
 
-/// Sets the pipeline to NULL on every exit path, including panics.
-struct StateNullGuard<'a>(&'a gst::Pipeline);
-
-impl Drop for StateNullGuard<'_> {
-    fn drop(&mut self) {
-        let _flush = FlushGuard::begin();
-        if let Err(error) = self.0.set_state(gst::State::Null) {
-            log::warn!("cannot stop a pipeline: {error}");
-        }
-    }
-}
-
 struct Session<'a> {
     config: &'a SourceConfig,
     context: &'a SourceContext,
@@ -119,6 +77,8 @@ struct Session<'a> {
     dots_done: u64,
     /// Elements whose times are recorded.
     watched: Vec<WatchGuard>,
+    /// Whether `rtspsrc` connects to its server now.
+    is_connecting: bool,
 }
 
 /// Adds a remedy to errors of CSI cameras, whose driver reports little.
@@ -138,6 +98,87 @@ fn with_camera_hint(uri: &SourceUri, error: SourceError) -> SourceError {
 }
 
 impl Session<'_> {
+    /// Starts the pipeline and watches it until the session ends.
+    fn watch(
+        &mut self,
+        bus: &gst::Bus,
+        late: &LateCalls,
+        first_frame: &dyn Fn(),
+    ) -> Result<SessionEnd, SourceError> {
+        let pipeline = self.built.pipeline.clone();
+        let started = late.run(self.context, OPEN_TIMEOUT, move || start(&pipeline))?;
+        let Some(started) = started else {
+            return Err(SourceError::NotOpened {
+                waited: OPEN_TIMEOUT,
+            });
+        };
+        let refused = started.is_err();
+        let requested_at = Instant::now();
+        let mut announced = false;
+        loop {
+            self.context.heartbeat.busy();
+            if let Some(message) = bus.timed_pop(gst::ClockTime::from_mseconds(
+                POLL_INTERVAL.as_millis() as u64,
+            )) {
+                if let Some(end) = self.handle(&message)? {
+                    return Ok(end);
+                }
+            } else if refused && requested_at.elapsed() > BUS_DRAIN_TIMEOUT {
+                return Err(SourceError::Build(
+                    "the pipeline did not start and reported no error; set GST_DEBUG=3 for details"
+                        .to_owned(),
+                ));
+            }
+            if !announced && self.built.stall_monitor.frames() > 0 {
+                announced = true;
+                self.confirm()?;
+                first_frame();
+            }
+            if self.context.stop.is_stopped() {
+                return Ok(SessionEnd::Stopped);
+            }
+            let idle = self.built.stall_monitor.idle();
+            let timeout = match announced {
+                true => self.config.stall_timeout,
+                false => self.config.first_frame_timeout(),
+            };
+            if idle >= timeout {
+                self.dump("stall");
+                if let Some(error) = self.launch_error() {
+                    return Err(error);
+                }
+                return Err(match announced || self.config.uri.is_live() {
+                    true => SourceError::Stalled { waited: idle },
+                    false => SourceError::NoStart { waited: idle },
+                });
+            }
+            self.dump_if_requested();
+        }
+    }
+
+    /// Waits until `rtspsrc` has cleaned up after a connection that failed. It does so on its own thread after the error, and a
+    /// pipeline that is stopped meanwhile reads connections that are being freed.
+    fn wait_for_rtsp(&mut self, bus: &gst::Bus) {
+        let begun = Instant::now();
+        while self.is_connecting && begun.elapsed() < BUS_DRAIN_TIMEOUT {
+            self.context.heartbeat.busy();
+            let wait = gst::ClockTime::from_mseconds(POLL_INTERVAL.as_millis() as u64);
+            if let Some(message) = bus.timed_pop_filtered(wait, &[gst::MessageType::Progress]) {
+                self.note_progress(&message);
+            }
+        }
+    }
+
+    /// Keeps whether `rtspsrc` connects to its server now.
+    fn note_progress(&mut self, message: &gst::Message) {
+        if let gst::MessageView::Progress(progress) = message.view()
+            && let (kind, "open", _) = progress.get()
+        {
+            self.is_connecting =
+                matches!(kind, gst::ProgressType::Start | gst::ProgressType::Continue);
+        }
+    }
+
     /// Reads the actual plan from the pipeline, and checks it against the configuration.
     fn confirm(&mut self) -> Result<(), SourceError> {
         let found = introspect::elements_upstream(self.built);
@@ -183,6 +224,10 @@ impl Session<'_> {
             }
             gst::MessageView::Warning(warning) => {
                 log::warn!(source = self.context.name.as_str(); "{}", warning.error().message());
+                Ok(None)
+            }
+            gst::MessageView::Progress(_) => {
+                self.note_progress(message);
                 Ok(None)
             }
             gst::MessageView::Element(_) => {
