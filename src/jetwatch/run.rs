@@ -17,7 +17,8 @@ use jetwatch_record::Container;
 use jetwatch_telemetry::{self as telemetry, systemd};
 use jetwatch_types::{Detection, FrameMeta, Track};
 
-use super::{Exit, parse_duration, progress, signals};
+use super::signals::EarlySignals;
+use super::{Exit, parse_duration, progress};
 
 /// The configuration of the package's units; the only one whose section `tune` is applied.
 const TUNE_CONFIG: &str = "/etc/jetwatch/jetwatch.yaml";
@@ -64,6 +65,7 @@ pub(super) struct RunArgs {
 
 /// Runs the daemon until it ends.
 pub(super) fn run(args: &RunArgs, started: Instant) -> anyhow::Result<Exit> {
+    let signals = EarlySignals::keep()?;
     let config = load(&args.config, args.batch_size)?;
     let targets = [
         ("--stats", args.stats.as_deref()),
@@ -100,7 +102,7 @@ pub(super) fn run(args: &RunArgs, started: Instant) -> anyhow::Result<Exit> {
     };
     let pipeline = Pipeline::start(&config, options)?;
     log::info!(sources = config.sources.len(); "running as {}", config.device);
-    signals::listen_for_reloads(
+    signals.listen(
         pipeline.stop_token(),
         pipeline.dot_request(),
         pipeline.reload_request(),

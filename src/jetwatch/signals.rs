@@ -10,25 +10,44 @@ use signal_hook::iterator::Signals;
 
 /// Starts the thread that handles signals. It lives as long as the process.
 pub(super) fn listen(stop: StopToken, dump: impl Fn() + Send + 'static) -> anyhow::Result<()> {
-    wait_for(&[SIGINT, SIGTERM, SIGUSR1], stop, dump, || {})
+    handle(register(&[SIGINT, SIGTERM, SIGUSR1])?, stop, dump, || {})
 }
 
-/// The same for the daemon, where SIGHUP reloads the configuration; it ends every other command.
-pub(super) fn listen_for_reloads(
+/// SIGHUP and SIGUSR1 of the daemon: kept from its start on, when they would end it, until it can handle them.
+pub(super) struct EarlySignals(Signals);
+
+impl EarlySignals {
+    /// SIGINT and SIGTERM still end the process at once: a start may build an engine for minutes.
+    pub(super) fn keep() -> anyhow::Result<Self> {
+        Ok(Self(register(&[SIGHUP, SIGUSR1])?))
+    }
+
+    /// As [`listen`], with SIGHUP, which reloads the configuration; it ends every other command. Signals that came
+    /// before are handled now.
+    pub(super) fn listen(
+        self,
+        stop: StopToken,
+        dump: impl Fn() + Send + 'static,
+        reload: impl Fn() + Send + 'static,
+    ) -> anyhow::Result<()> {
+        for signal in [SIGINT, SIGTERM] {
+            let added = self.0.handle().add_signal(signal);
+            added.context("cannot register signal handlers")?;
+        }
+        handle(self.0, stop, dump, reload)
+    }
+}
+
+fn register(signals: &[i32]) -> anyhow::Result<Signals> {
+    Signals::new(signals).context("cannot register signal handlers")
+}
+
+fn handle(
+    mut signals: Signals,
     stop: StopToken,
     dump: impl Fn() + Send + 'static,
     reload: impl Fn() + Send + 'static,
 ) -> anyhow::Result<()> {
-    wait_for(&[SIGHUP, SIGINT, SIGTERM, SIGUSR1], stop, dump, reload)
-}
-
-fn wait_for(
-    signals: &[i32],
-    stop: StopToken,
-    dump: impl Fn() + Send + 'static,
-    reload: impl Fn() + Send + 'static,
-) -> anyhow::Result<()> {
-    let mut signals = Signals::new(signals).context("cannot register signal handlers")?;
     thread::Builder::new()
         .name("signals".to_owned())
         .spawn(move || {

@@ -301,7 +301,6 @@ impl Encoder {
         event: &'a TrackEvent,
         now: Timestamp,
     ) -> EventBody<'a> {
-        let until = event.ended_at.unwrap_or(event.frame_at);
         EventBody {
             version: SCHEMA_VERSION,
             kind: "event",
@@ -319,9 +318,7 @@ impl Encoder {
             started_at: Utc(event.started_at),
             frame_at: Utc(event.frame_at),
             ended_at: event.ended_at.map(Utc),
-            duration_ms: whole_milliseconds(
-                until.duration_since(event.started_at).unwrap_or_default(),
-            ),
+            duration_ms: whole_milliseconds(event.duration),
             latency_ms: latency(frame, now),
             frame: frame_body(frame),
             before: event

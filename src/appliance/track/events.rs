@@ -4,7 +4,7 @@
 //! encodes and sends them. The pipeline has one generator per source, after its tracker.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use jetwatch_types::{
     Attributes, EventKind, FrameMeta, Track, TrackEvent, TrackId, TrackState, Xyxy,
@@ -29,11 +29,18 @@ pub struct TrackEventGenerator {
     update_interval: Duration,
     /// Published tracks, sorted by id so that the end of the source reports them in order.
     published: BTreeMap<TrackId, Published>,
-    /// Capture times of the newest frames, newest last: as many as the oldest tentative track has lived.
-    captured: VecDeque<SystemTime>,
+    /// Times of the newest frames, newest last: as many as the oldest tentative track has lived.
+    frames: VecDeque<FrameTime>,
     /// Every class observed so far, by index.
     counts: Vec<Count>,
     changes: Vec<ClassCount>,
+}
+
+/// When a frame was captured, on both clocks.
+#[derive(Debug, Clone, Copy)]
+struct FrameTime {
+    captured_at: SystemTime,
+    received_at: Instant,
 }
 
 /// One published track.
@@ -44,8 +51,8 @@ struct Published {
     last_published_at: SystemTime,
     /// State in the newest frame.
     current: Track,
-    started_at: SystemTime,
-    last_matched_at: SystemTime,
+    first: FrameTime,
+    last_matched: FrameTime,
 }
 
 /// Active tracks of one class, in the previous frame and in this one.
@@ -63,7 +70,7 @@ impl TrackEventGenerator {
         Self {
             update_interval,
             published: BTreeMap::new(),
-            captured: VecDeque::new(),
+            frames: VecDeque::new(),
             counts: Vec::new(),
             changes: Vec::new(),
         }
@@ -79,26 +86,29 @@ impl TrackEventGenerator {
     /// Must be called for every frame of the source, in order: the start of a track is the capture time of the frame of its
     /// first detection, before it was confirmed.
     pub fn step(&mut self, meta: &FrameMeta, tracks: &[Track], events: &mut Vec<TrackEvent>) {
-        let at = meta.captured_at;
-        self.captured.push_back(at);
+        let frame = FrameTime {
+            captured_at: meta.captured_at,
+            received_at: meta.received_at,
+        };
+        self.frames.push_back(frame);
         for track in tracks {
             match (track.state, self.published.get_mut(&track.id)) {
                 (TrackState::Tentative, _) => {}
-                (TrackState::Active, None) => events.push(self.on_new(track, at)),
+                (TrackState::Active, None) => events.push(self.on_new(track, frame)),
                 // Never published, so neither its loss nor its end is.
                 (TrackState::Lost | TrackState::Ended, None) => {}
                 (TrackState::Active | TrackState::Lost, Some(entry)) => {
                     if track.state == TrackState::Active {
-                        entry.last_matched_at = at;
+                        entry.last_matched = frame;
                     }
                     entry.update(track);
-                    if entry.should_publish(at, self.update_interval) {
-                        events.push(entry.event(EventKind::Update, at));
+                    if entry.should_publish(frame.captured_at, self.update_interval) {
+                        events.push(entry.event(EventKind::Update, frame));
                     }
                 }
                 (TrackState::Ended, Some(published)) => {
                     published.update(track);
-                    events.push(published.event(EventKind::End, at));
+                    events.push(published.event(EventKind::End, frame));
                     self.published.remove(&track.id);
                 }
             }
@@ -110,8 +120,8 @@ impl TrackEventGenerator {
             .map(|track| track.age_frames as usize)
             .max()
             .unwrap_or(0);
-        while self.captured.len() > needed.max(1) {
-            self.captured.pop_front();
+        while self.frames.len() > needed.max(1) {
+            self.frames.pop_front();
         }
         self.count(
             tracks
@@ -121,15 +131,14 @@ impl TrackEventGenerator {
     }
 
     /// Stores the attributes of a track for its later events, and appends an `Update` at once when they differ from the
-    /// last published ones. `at` is the capture time of the newest frame. No effect on an unpublished track.
+    /// last published ones. No effect on an unpublished track.
     pub fn set_attributes(
         &mut self,
         id: TrackId,
         attributes: Attributes,
-        at: SystemTime,
         events: &mut Vec<TrackEvent>,
     ) {
-        let Some(entry) = self.published.get_mut(&id) else {
+        let (Some(entry), Some(newest)) = (self.published.get_mut(&id), self.frames.back()) else {
             return;
         };
         entry.current.attributes = attributes;
@@ -138,7 +147,7 @@ impl TrackEventGenerator {
             .attributes
             .same_labels(&entry.last_published.attributes)
         {
-            events.push(entry.event(EventKind::Update, at));
+            events.push(entry.event(EventKind::Update, *newest));
         }
     }
 
@@ -146,13 +155,13 @@ impl TrackEventGenerator {
     ///
     /// Call the tracker's [`finish`](super::Tracker::finish) together with it. Both accept frames afterwards.
     pub fn finish(&mut self, events: &mut Vec<TrackEvent>) {
-        if let Some(at) = self.captured.back().copied() {
+        if let Some(newest) = self.frames.back().copied() {
             for (_, mut entry) in std::mem::take(&mut self.published) {
                 entry.current.state = TrackState::Ended;
-                events.push(entry.event(EventKind::End, at));
+                events.push(entry.event(EventKind::End, newest));
             }
         }
-        self.captured.clear();
+        self.frames.clear();
         self.count(std::iter::empty());
     }
 
@@ -166,7 +175,9 @@ impl TrackEventGenerator {
     /// Capture time of the first frame of a published track that has not ended.
     #[must_use]
     pub fn started_at(&self, track: TrackId) -> Option<SystemTime> {
-        self.published.get(&track).map(|entry| entry.started_at)
+        self.published
+            .get(&track)
+            .map(|entry| entry.first.captured_at)
     }
 
     /// Number of confirmed tracks, including lost ones.
@@ -176,30 +187,31 @@ impl TrackEventGenerator {
     }
 
     /// Stores a track that has just been confirmed and returns its first event.
-    fn on_new(&mut self, track: &Track, at: SystemTime) -> TrackEvent {
+    fn on_new(&mut self, track: &Track, frame: FrameTime) -> TrackEvent {
         // A tentative track has no id, but its age gives the frame in which it started.
         let frames_ago = track.age_frames.saturating_sub(1) as usize;
         let first = self
-            .captured
+            .frames
             .len()
             .saturating_sub(1)
             .saturating_sub(frames_ago);
-        let started_at = self.captured.get(first).copied().unwrap_or(at);
+        let first = self.frames.get(first).copied().unwrap_or(frame);
         let entry = Published {
             last_published: track.clone(),
-            last_published_at: at,
+            last_published_at: frame.captured_at,
             current: track.clone(),
-            started_at,
-            last_matched_at: at,
+            first,
+            last_matched: frame,
         };
         self.published.insert(track.id, entry);
         TrackEvent {
             kind: EventKind::New,
             before: None,
             after: track.clone(),
-            started_at,
-            frame_at: at,
+            started_at: first.captured_at,
+            frame_at: frame.captured_at,
             ended_at: None,
+            duration: frame.since(first),
             embedding: None,
         }
     }
@@ -234,6 +246,14 @@ impl TrackEventGenerator {
     }
 }
 
+impl FrameTime {
+    /// Time from an earlier frame to this one, by the monotonic clock.
+    fn since(self, earlier: Self) -> Duration {
+        self.received_at
+            .saturating_duration_since(earlier.received_at)
+    }
+}
+
 impl Published {
     /// Copies the tracker's values, which have no attributes.
     fn update(&mut self, track: &Track) {
@@ -258,16 +278,18 @@ impl Published {
     }
 
     /// The event with the current state of the track, which becomes the last published state.
-    fn event(&mut self, kind: EventKind, at: SystemTime) -> TrackEvent {
-        self.last_published_at = at;
+    fn event(&mut self, kind: EventKind, frame: FrameTime) -> TrackEvent {
+        self.last_published_at = frame.captured_at;
+        let ended = (kind == EventKind::End).then_some(self.last_matched);
         let before = std::mem::replace(&mut self.last_published, self.current.clone());
         TrackEvent {
             kind,
             before: Some(before),
             after: self.current.clone(),
-            started_at: self.started_at,
-            frame_at: at,
-            ended_at: (kind == EventKind::End).then_some(self.last_matched_at),
+            started_at: self.first.captured_at,
+            frame_at: frame.captured_at,
+            ended_at: ended.map(|last| last.captured_at),
+            duration: ended.unwrap_or(frame).since(self.first),
             embedding: None,
         }
     }

@@ -1,7 +1,7 @@
 //! Track events: the changes of a track that are published to subscribers.
 
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use super::Track;
 
@@ -31,6 +31,9 @@ pub struct TrackEvent {
     pub frame_at: SystemTime,
     /// Capture time of the last frame in which the object was detected; `Some` only for [`EventKind::End`].
     pub ended_at: Option<SystemTime>,
+    /// From the first frame in which the object was detected to the last one, for [`EventKind::End`], or to the frame that
+    /// caused this event. By the monotonic clock: a wall clock that is set in between does not change it.
+    pub duration: Duration,
     /// Mean direction of the embeddings of the track's detections, a vector of length 1; `Some` only for [`EventKind::New`] and
     /// [`EventKind::End`], where it was requested.
     pub embedding: Option<Arc<[f32]>>,

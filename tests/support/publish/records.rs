@@ -94,6 +94,7 @@ pub fn event(kind: EventKind, id: u64) -> TrackEvent {
         started_at: at(id),
         frame_at: at(id + 30),
         ended_at: (kind == EventKind::End).then(|| at(id + 20)),
+        duration: Duration::from_millis(33 * if kind == EventKind::End { 20 } else { 30 }),
         embedding: None,
     }
 }

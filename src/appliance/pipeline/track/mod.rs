@@ -185,10 +185,9 @@ impl TrackStage {
         {
             let source = &mut self.sources[id.index()];
             if let Some(meta) = source.last_meta {
-                let at = meta.captured_at;
                 source
                     .lifecycle
-                    .set_attributes(track, attributes, at, &mut source.events);
+                    .set_attributes(track, attributes, &mut source.events);
                 self.publish_events(&meta);
             }
         }

@@ -51,7 +51,7 @@ pub(super) struct EventBody<'a> {
     pub frame_at: Utc,
     /// Capture time of the last frame with a detection of the object; null until the event of type `end`.
     pub ended_at: Option<Utc>,
-    /// From `started_at` to `ended_at`, or to `frame_at` while the track lasts, in milliseconds.
+    /// From the first frame of the track to its last one, or to this one while the track lasts, in milliseconds. A clock that is set in between changes the times, not this.
     pub duration_ms: u64,
     pub latency_ms: Latency,
     pub frame: FrameBody,

@@ -1,5 +1,7 @@
 //! Tests of the track event generator: which events the tracks of a source cause, and when.
 
+use std::sync::LazyLock;
+
 use super::*;
 use crate::Tracker;
 use jetwatch_config::{TrackerConfig, TrackerKind};
@@ -11,8 +13,10 @@ fn time(ms: u64) -> SystemTime {
 }
 
 fn meta(ms: u64) -> FrameMeta {
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     FrameMeta {
         captured_at: time(ms),
+        received_at: *START + Duration::from_millis(ms),
         ..FrameMeta::for_test(0, 0, Size::new(640, 480))
     }
 }
@@ -209,7 +213,7 @@ fn the_start_is_known_for_each_of_several_tentative_tracks() {
     assert_eq!(first[0].started_at, time(10));
     assert_eq!(second[0].started_at, time(20));
     assert_eq!(
-        generator.captured.len(),
+        generator.frames.len(),
         1,
         "only capture times that a tentative track may need are stored"
     );
@@ -315,9 +319,9 @@ fn attributes_are_published_at_once_and_stay() {
     let mut generator = TrackEventGenerator::new(Duration::from_secs(60));
     step(&mut generator, 0, &[active(1)]);
     let mut events = Vec::new();
-    generator.set_attributes(TrackId(9), color("red", 0.5), time(10), &mut events);
+    generator.set_attributes(TrackId(9), color("red", 0.5), &mut events);
     assert!(events.is_empty(), "track 9 was never published");
-    generator.set_attributes(TrackId(1), color("red", 0.5), time(10), &mut events);
+    generator.set_attributes(TrackId(1), color("red", 0.5), &mut events);
     let [event] = events.as_slice() else {
         panic!("{events:?}");
     };
@@ -328,9 +332,37 @@ fn attributes_are_published_at_once_and_stay() {
     );
     assert_eq!(event.after.attributes, color("red", 0.5));
     // A new score alone causes no event, but later events show it.
-    generator.set_attributes(TrackId(1), color("red", 0.7), time(20), &mut events);
+    generator.set_attributes(TrackId(1), color("red", 0.7), &mut events);
     assert_eq!(events.len(), 1);
     assert!(step(&mut generator, 30, &[active(1)]).is_empty());
     let ended = step(&mut generator, 40, &[track(1, TrackState::Ended)]);
     assert_eq!(ended[0].after.attributes, color("red", 0.7));
+}
+
+#[test]
+fn a_clock_that_is_set_does_not_change_durations() {
+    let mut generator = TrackEventGenerator::new(Duration::from_millis(500));
+    let mut events = Vec::new();
+    let hour = Duration::from_secs(3600);
+    for (ms, set) in [(0, hour), (100, hour), (200, Duration::ZERO)] {
+        let mut meta = meta(ms);
+        meta.captured_at += set;
+        generator.step(&meta, &[track_of_age(1, ms / 100 + 1)], &mut events);
+    }
+    generator.finish(&mut events);
+    let end = events.last().expect("the end");
+    assert_eq!(end.kind, EventKind::End);
+    assert_eq!(end.duration, Duration::from_millis(200));
+    assert!(
+        end.ended_at.expect("an end") < end.started_at,
+        "the clock was set back"
+    );
+}
+
+/// An active track whose first frame was `age` frames ago, this one included.
+fn track_of_age(id: u64, age: u64) -> Track {
+    Track {
+        age_frames: age as u32,
+        ..active(id)
+    }
 }
