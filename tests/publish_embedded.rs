@@ -157,3 +157,37 @@ fn a_broker_that_ends_frees_its_port_while_clients_are_connected() {
     wait_until("the sink is back", || sink.counts().delivered == 2);
     drop(again);
 }
+
+#[test]
+fn sessions_of_clients_that_are_away_are_limited() {
+    let (broker, _config) = start();
+    let port = broker.local_addr().port().to_string();
+    // Subscribes for a session that outlives its connection, and leaves.
+    let leave_session = |id: &str, version: &str| {
+        let mut command = Command::new(program("mosquitto_sub"));
+        command.args(["-h", "127.0.0.1", "-p", &port, "-V", version, "-i", id]);
+        command.args(["-c", "-q", "1", "-t", "#", "-E"]);
+        if version == "5" {
+            command.args(["-x", "4294967295"]);
+        }
+        command
+            .output()
+            .expect("mosquitto_sub runs")
+            .status
+            .success()
+    };
+    for index in 0..32 {
+        let version = if index % 2 == 0 { "311" } else { "5" };
+        assert!(
+            leave_session(&format!("client-{index}"), version),
+            "{index}"
+        );
+    }
+    assert!(!leave_session("one-more", "311"), "no room for one more");
+    assert!(leave_session("client-3", "5"), "it has a session");
+    let (_, status) = mosquitto_sub(broker.local_addr().port(), "none", &["-W", "1"]);
+    assert_eq!(
+        status, "",
+        "a clean session is let in, and nothing was published"
+    );
+}

@@ -13,11 +13,13 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, bounded};
 use mqtt5::broker::auth::{AuthProvider, AuthResult};
 use mqtt5::broker::config::{StorageBackend, StorageConfig};
+use mqtt5::broker::events::BrokerEventHandler;
 use mqtt5::broker::{BrokerConfig, BrokerShutdownHandle, MqttBroker};
 use mqtt5::packet::connect::ConnectPacket;
 use mqtt5::protocol::v5::reason_codes::ReasonCode;
 
 use super::PublishError;
+use super::broker_sessions::{SESSION_EXPIRY, SessionLimit};
 use super::error::read_password;
 use jetwatch_config::Credentials;
 use jetwatch_telemetry::{self as telemetry, thread_names};
@@ -26,8 +28,12 @@ use jetwatch_telemetry::{self as telemetry, thread_names};
 const MAX_CLIENTS: usize = 256;
 /// Most retained topics.
 const MAX_RETAINED: usize = 20_000;
-/// Messages queued for one slow client before its oldest are dropped.
+/// Messages queued for one client that is slow or away before its oldest are dropped.
 const CLIENT_QUEUE: usize = 10_000;
+/// Most bytes of these messages. With the limit of sessions, all queues of clients that are away stay below 128 MiB.
+const CLIENT_QUEUE_BYTES: usize = 4 << 20;
+/// Interval at which expired sessions are removed.
+const CLEANUP_INTERVAL: Duration = Duration::from_secs(60);
 /// Longest wait for the thread to stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -63,8 +69,8 @@ impl EmbeddedBroker {
         if credentials.is_none() && !listen.ip().is_loopback() {
             return Err(PublishError::OpenToNetwork { address: listen });
         }
-        let gate = match credentials {
-            Some(credentials) => Some(Authenticator {
+        let login = match credentials {
+            Some(credentials) => Some(Login {
                 user: credentials.user.clone(),
                 password: read_password(credentials)?,
             }),
@@ -90,7 +96,7 @@ impl EmbeddedBroker {
             .name(thread_names::BROKER.to_owned())
             .spawn(move || {
                 telemetry::name_thread(thread_names::BROKER);
-                runtime.block_on(serve(listen, gate, &ready));
+                runtime.block_on(serve(listen, login, &ready));
                 runtime.shutdown_background();
                 drop(end);
             })
@@ -153,26 +159,28 @@ type Started = Result<(SocketAddr, BrokerShutdownHandle), String>;
 
 async fn serve(
     listen: SocketAddr,
-    authenticator: Option<Authenticator>,
+    login: Option<Login>,
     ready: &crossbeam_channel::Sender<Started>,
 ) {
     let storage = StorageConfig::new()
         .with_backend(StorageBackend::Memory)
-        .with_max_queued_messages_per_client(CLIENT_QUEUE);
+        .with_cleanup_interval(CLEANUP_INTERVAL)
+        .with_max_queued_messages_per_client(CLIENT_QUEUE)
+        .with_max_queued_bytes_per_client(CLIENT_QUEUE_BYTES);
+    let sessions = Arc::new(SessionLimit::default());
     let mut config = BrokerConfig::new()
         .with_bind_address(listen)
         .with_max_clients(MAX_CLIENTS)
+        .with_session_expiry(SESSION_EXPIRY)
+        .with_event_handler(Arc::clone(&sessions) as Arc<dyn BrokerEventHandler>)
         .with_max_retained_messages(MAX_RETAINED)
         .with_max_packet_size(super::mqtt::connection::MAX_PACKET_BYTES);
     config.storage_config = storage;
     config.sys_topics_enabled = false;
     let mut broker = match MqttBroker::with_config(config).await {
-        Ok(broker) => broker,
+        Ok(broker) => broker.with_auth_provider(Arc::new(Gate { login, sessions })),
         Err(error) => return drop(ready.send(Err(error.to_string()))),
     };
-    if let Some(gate) = authenticator {
-        broker = broker.with_auth_provider(Arc::new(gate));
-    }
     let Some(address) = broker.local_addr() else {
         return drop(ready.send(Err("no listener".to_owned())));
     };
@@ -198,31 +206,56 @@ async fn serve(
     }
 }
 
-/// Accepts one user.
-struct Authenticator {
+/// The only user.
+struct Login {
     user: String,
     password: String,
 }
 
+impl Login {
+    fn admits(&self, connect: &ConnectPacket) -> bool {
+        let user = connect.username.as_deref().unwrap_or_default();
+        let password = connect.password.as_deref().unwrap_or_default();
+        constant_time_eq(user.as_bytes(), self.user.as_bytes())
+            & constant_time_eq(password, self.password.as_bytes())
+    }
+}
+
+/// Decides which clients may connect.
+struct Gate {
+    /// `None`: any client, which the loopback address limits to this machine.
+    login: Option<Login>,
+    sessions: Arc<SessionLimit>,
+}
+
 type AuthFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-impl AuthProvider for Authenticator {
+impl AuthProvider for Gate {
     fn authenticate<'a>(
         &'a self,
         connect: &'a ConnectPacket,
-        _client: SocketAddr,
+        client: SocketAddr,
     ) -> AuthFuture<'a, mqtt5::Result<AuthResult>> {
-        let user = connect.username.as_deref().unwrap_or_default();
-        let password = connect.password.as_deref().unwrap_or_default();
-        let known = constant_time_eq(user.as_bytes(), self.user.as_bytes())
-            & constant_time_eq(password, self.password.as_bytes());
-        Box::pin(async move {
-            Ok(if known {
-                AuthResult::success_with_user(user)
-            } else {
-                AuthResult::fail(ReasonCode::BadUsernameOrPassword)
-            })
-        })
+        let result = if self
+            .login
+            .as_ref()
+            .is_some_and(|login| !login.admits(connect))
+        {
+            AuthResult::fail(ReasonCode::BadUsernameOrPassword)
+        } else if !self.sessions.admits(connect) {
+            log::warn!(
+                client:%, id = connect.client_id.as_str();
+                "refused a client of the embedded broker: too many sessions of clients that are away; \
+                 connect with one client id, or with a clean session"
+            );
+            AuthResult::fail(ReasonCode::QuotaExceeded)
+        } else {
+            match (&self.login, connect.username.as_deref()) {
+                (Some(_), Some(user)) => AuthResult::success_with_user(user),
+                _ => AuthResult::success(),
+            }
+        };
+        Box::pin(async move { Ok(result) })
     }
 
     fn authorize_publish<'a>(

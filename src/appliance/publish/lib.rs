@@ -10,6 +10,7 @@
 //! Tests compare it with the encoder's output.
 
 mod broker;
+mod broker_sessions;
 mod command;
 mod command_listener;
 mod error;
