@@ -248,6 +248,10 @@ fn contradictory_keys_are_rejected() {
             "publish.mqtt.listen: 0.0.0.0:1883 is open to the network, and the broker has no password",
         ),
         (
+            mqtt("listen: '0.0.0.0:1883', user: u, password: ''"),
+            "publish.mqtt.password: empty, and 0.0.0.0:1883 is open to the network",
+        ),
+        (
             mqtt("broker: 'mqtts://b', tls: {key_file: k}"),
             "publish.mqtt.tls.key_file: given without cert_file",
         ),

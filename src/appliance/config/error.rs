@@ -51,6 +51,9 @@ impl ConfigError {
     }
 }
 
+/// Most problems that are printed; a file with more is no configuration.
+const MAX_PRINTED: usize = 200;
+
 /// One thing wrong with a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
@@ -95,8 +98,11 @@ struct Report<'a>(&'a [Problem]);
 
 impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for problem in self.0 {
+        for problem in self.0.iter().take(MAX_PRINTED) {
             writeln!(f, "{problem}")?;
+        }
+        if self.0.len() > MAX_PRINTED {
+            writeln!(f, "and {} more", self.0.len() - MAX_PRINTED)?;
         }
         let file = self.0.first().map_or("", |problem| &problem.file);
         match self.0.len() {

@@ -2,6 +2,8 @@
 
 use std::net::SocketAddr;
 
+use super::Secret;
+use super::credentials::credentials;
 use super::section::Section;
 use super::uri::parse::split_host_port;
 use super::yaml::map::Map;
@@ -108,6 +110,12 @@ pub(super) fn check_keys(map: &Map<'_>) {
                     format!("{listen} is open to the network, and the broker has no password");
                 let hint = "add user and password_file, or listen on 127.0.0.1";
                 map.invalid("listen", &what, Some(hint));
+            }
+            let empty = Some(Secret::Inline(String::new()));
+            if !listen.ip().is_loopback() && credentials(map).1 == empty {
+                let what = format!("empty, and {listen} is open to the network");
+                let hint = "write a password, or listen on 127.0.0.1";
+                map.invalid("password", &what, Some(hint));
             }
         }
         Some(Broker::Url { tls, .. }) => {

@@ -1,8 +1,12 @@
 //! Secrets: never printed, and read from the configured place each time they are needed.
 
 use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::{env, fmt, fs};
+use std::{env, fmt};
+
+use rustix::fs::{Mode, OFlags};
 
 /// A secret that is never printed.
 #[derive(Clone, PartialEq, Eq)]
@@ -70,7 +74,7 @@ impl Secret {
                     reason,
                     advice,
                 };
-                let text = fs::read_to_string(path).map_err(|error| fail(error.to_string()))?;
+                let text = read_regular(path).map_err(|error| fail(error.to_string()))?;
                 match text.lines().next() {
                     Some(line) if !line.is_empty() => Ok(line.to_owned()),
                     _ => Err(fail("its first line is empty".to_owned())),
@@ -80,7 +84,7 @@ impl Secret {
                 let reason = match env::var(name) {
                     Ok(secret) => return Ok(secret),
                     Err(env::VarError::NotUnicode(_)) => "it is not UTF-8".to_owned(),
-                    Err(env::VarError::NotPresent) => match fs::read_to_string(file) {
+                    Err(env::VarError::NotPresent) => match read_regular(file) {
                         Ok(text) => match variable(&text, name) {
                             Some(secret) => return Ok(secret),
                             None => format!("it is not set, and not in {} either", file.display()),
@@ -101,6 +105,19 @@ impl Secret {
             }
         }
     }
+}
+
+/// Reads a regular file. A pipe would block until it has a writer, at every connect.
+fn read_regular(path: &Path) -> io::Result<String> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let mut file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    if !file.metadata()?.is_file() {
+        let what = "it is not a regular file";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+    }
+    let mut text = String::new();
+    file.read_to_string(&mut text)?;
+    Ok(text)
 }
 
 /// The last value of `name` in a file of lines `NAME=value`, quoted or not, as systemd's EnvironmentFile= has them.
@@ -129,7 +146,19 @@ impl fmt::Debug for Secret {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
+
+    #[test]
+    fn pipe_is_no_secret_file() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("password");
+        let kind = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, &path, kind, Mode::RUSR, 0).expect("a pipe");
+        let error = Secret::File(path).read().expect_err("nothing writes to it");
+        assert_eq!(error.reason, "it is not a regular file");
+    }
 
     #[test]
     fn secret_file_is_reread_each_time() {

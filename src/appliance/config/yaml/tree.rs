@@ -4,6 +4,9 @@
 //! duplicate key and expands aliases before anyone can refuse them. What one file of settings does not need is refused
 //! with its line: anchors, aliases, tags, several documents. Called by [`Document`](super::Document) only.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
 use saphyr::{Scalar, ScalarStyle};
 use saphyr_parser::{Event, Marker, Parser, StrInput};
 
@@ -216,6 +219,7 @@ impl<'t> Builder<'t> {
 
     fn map(&mut self) -> Result<Vec<MapEntry>, Box<Problem>> {
         let mut entries: Vec<MapEntry> = Vec::new();
+        let mut first_spans: HashMap<String, Span> = HashMap::new();
         loop {
             let (event, span) = self.next()?;
             let key = match event {
@@ -240,14 +244,18 @@ impl<'t> Builder<'t> {
             }
             let (event, value_span) = self.next()?;
             let value = self.value(event, value_span)?;
-            match entries.iter().find(|entry| entry.key == key) {
-                Some(first) => {
-                    let what = first.span.map_or("given twice".to_owned(), |(line, _)| {
+            match first_spans.entry(key) {
+                Entry::Occupied(first) => {
+                    let what = first.get().map_or("given twice".to_owned(), |(line, _)| {
                         format!("given twice, first on line {line}")
                     });
                     self.reject(span, &what, "keep one of them");
                 }
-                None => entries.push(MapEntry { key, span, value }),
+                Entry::Vacant(new) => {
+                    let key = new.key().clone();
+                    new.insert(span);
+                    entries.push(MapEntry { key, span, value });
+                }
             }
             self.path.pop();
         }
