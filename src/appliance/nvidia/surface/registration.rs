@@ -185,10 +185,20 @@ pub(super) fn for_memory(
     let existing = unsafe { gst_mini_object_get_qdata(object, quark) };
     let registration: *const Arc<Registration> = existing.cast_const().cast();
     // SAFETY: under this name only the box below is stored, which lives as long as the memory.
-    if let Some(registration) = unsafe { registration.as_ref() }
-        && registration.expected == *expected
-    {
-        return Ok(Arc::clone(registration));
+    if let Some(registration) = unsafe { registration.as_ref() } {
+        if registration.expected == *expected {
+            return Ok(Arc::clone(registration));
+        }
+        // A surface has one EGL image: the old one must be gone before a new one is made.
+        if Arc::strong_count(registration) > 1 {
+            return Err(SurfaceError::Unexpected {
+                what: "the buffer",
+                found: "a new size or color space while its last image is in use".to_owned(),
+                expected: "buffers that come back before they change".to_owned(),
+            });
+        }
+        // SAFETY: a memory is a mini object; `drop_registration` frees the box of before, once.
+        unsafe { gst_mini_object_set_qdata(object, quark, ptr::null_mut(), None) };
     }
     let unreadable = || SurfaceError::Unexpected {
         what: "the buffer",

@@ -1,5 +1,6 @@
 //! Error recorder for TensorRT's objects, so that error texts contain TensorRT's own messages.
 
+use std::collections::BTreeSet;
 use std::ffi::{CString, c_char, c_void};
 use std::sync::atomic::{AtomicI32, Ordering};
 
@@ -19,6 +20,9 @@ pub(super) struct Recorder {
     table: *const FunctionPointer,
     references: AtomicI32,
     entries: Mutex<Entries>,
+    /// Texts whose address TensorRT has: kept for as long as the recorder, because another worker may clear the entries while
+    /// TensorRT reads one.
+    lent: Mutex<BTreeSet<CString>>,
     since: Mutex<Mark>,
 }
 
@@ -59,6 +63,7 @@ impl Recorder {
             table,
             references: AtomicI32::new(0),
             entries: Mutex::default(),
+            lent: Mutex::default(),
             since: Mutex::new(mark()),
         })
     }
@@ -162,7 +167,14 @@ unsafe extern "C" fn description(this: *const c_void, index: i32) -> *const c_ch
         let entry = usize::try_from(index)
             .ok()
             .and_then(|at| entries.list.get(at));
-        entry.map_or(c"".as_ptr(), |(_, message)| message.as_ptr())
+        let Some((_, message)) = entry else {
+            return c"".as_ptr();
+        };
+        let mut lent = recorder.lent.lock();
+        if !lent.contains(message) {
+            lent.insert(message.clone());
+        }
+        lent.get(message).map_or(c"".as_ptr(), |text| text.as_ptr())
     })
 }
 
@@ -269,6 +281,11 @@ mod tests {
                 unsafe { std::mem::transmute(function(&recorder, first)) };
             // SAFETY: the recorder is alive.
             assert_eq!(unsafe { count(recorder.pointer()) }, MAX_ENTRIES as i32);
+            // SAFETY: this is the signature of `getErrorDesc`.
+            let description: unsafe extern "C" fn(*const c_void, i32) -> *const c_char =
+                unsafe { std::mem::transmute(function(&recorder, first + 2)) };
+            // SAFETY: the recorder is alive.
+            let lent = unsafe { description(recorder.pointer(), 3) };
             // SAFETY: this is the signature of `hasOverflowed`.
             let overflowed: unsafe extern "C" fn(*const c_void) -> bool =
                 unsafe { std::mem::transmute(function(&recorder, first + 3)) };
@@ -284,6 +301,8 @@ mod tests {
             assert!(recorder.summary().contains("no memory (failed allocation)"));
             recorder.clear();
             assert!(!recorder.summary().contains("no memory"));
+            // SAFETY: a text that was given out lives as long as the recorder.
+            assert_eq!(unsafe { std::ffi::CStr::from_ptr(lent) }, c"no memory");
         }
     }
 }
