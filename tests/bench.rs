@@ -491,7 +491,7 @@ fn several_gpus_are_refused_without_them() {
 fn bench_mistakes_are_reported_before_running() {
     let setup = setup();
     let short = ["--frames", "3", "--warmup", "2"];
-    let cases: [(&[&str], i32, &str); 5] = [
+    let cases: [(&[&str], i32, &str); 6] = [
         (
             &["--sweep", "detector.batchsize=1,2"],
             78,
@@ -499,6 +499,7 @@ fn bench_mistakes_are_reported_before_running() {
         ),
         (&["--sweep", "batch_size=1,1000"], 78, "detector.batch_size"),
         (&["--sweep", "batch_size"], 1, "expected KEY=VALUE"),
+        (&["--maximize-clocks"], 1, "needs a Jetson"),
         (
             &["--set", "worker=2"],
             78,
