@@ -173,12 +173,13 @@ fn benchmark_counts_match_frames_and_batches() {
 fn each_bench_stage_runs_alone() {
     for (part, range) in [
         ("decode", "source/source"),
+        ("scale", "source/source"),
         ("detect", "detect/infer"),
         ("track", "track/track"),
         ("publish", "track/publish"),
     ] {
         let setup = setup();
-        let (code, _, aside) = bench(
+        let (code, printed, aside) = bench(
             &setup,
             &[
                 "--only",
@@ -203,6 +204,9 @@ fn each_bench_stage_runs_alone() {
         let level = range.split('/').next().expect("a level");
         assert_eq!(names, [level, range], "{part}");
         assert_eq!(ranges[1]["with_warmup"]["items"], 40, "{part}");
+        // Scaling by elements is no part of the batches.
+        let is_row = |line: &str| line.starts_with("scale ");
+        assert_eq!(printed.lines().any(is_row), part == "scale", "{printed}");
     }
 }
 
