@@ -173,12 +173,13 @@ fn benchmark_counts_match_frames_and_batches() {
 fn each_bench_stage_runs_alone() {
     for (part, range) in [
         ("decode", "source/source"),
+        ("scale", "source/source"),
         ("detect", "detect/infer"),
         ("track", "track/track"),
         ("publish", "track/publish"),
     ] {
         let setup = setup();
-        let (code, _, aside) = bench(
+        let (code, printed, aside) = bench(
             &setup,
             &[
                 "--only",
@@ -203,6 +204,9 @@ fn each_bench_stage_runs_alone() {
         let level = range.split('/').next().expect("a level");
         assert_eq!(names, [level, range], "{part}");
         assert_eq!(ranges[1]["with_warmup"]["items"], 40, "{part}");
+        // Scaling by elements is no part of the batches.
+        let is_row = |line: &str| line.starts_with("scale ");
+        assert_eq!(printed.lines().any(is_row), part == "scale", "{printed}");
     }
 }
 
@@ -491,7 +495,7 @@ fn several_gpus_are_refused_without_them() {
 fn bench_mistakes_are_reported_before_running() {
     let setup = setup();
     let short = ["--frames", "3", "--warmup", "2"];
-    let cases: [(&[&str], i32, &str); 5] = [
+    let cases: [(&[&str], i32, &str); 6] = [
         (
             &["--sweep", "detector.batchsize=1,2"],
             78,
@@ -499,6 +503,7 @@ fn bench_mistakes_are_reported_before_running() {
         ),
         (&["--sweep", "batch_size=1,1000"], 78, "detector.batch_size"),
         (&["--sweep", "batch_size"], 1, "expected KEY=VALUE"),
+        (&["--maximize-clocks"], 1, "needs a Jetson"),
         (
             &["--set", "worker=2"],
             78,

@@ -217,6 +217,9 @@ fn a_sweep_of_a_secondary_network_shows_crops_and_fill_up_to_256() {
     let series = json(&setup.path("out/series.json"));
     assert_eq!(series["kind"], "sweep");
     for (point, size) in [(0, 3.0), (1, 256.0)] {
+        let name = format!("secondary[0].batch_size={size}");
+        assert_eq!(series["points"][point]["name"], name.as_str());
+        assert!(printed.contains(&name), "{name} is not in\n{printed}");
         let network = &series["points"][point]["secondary"][0];
         assert_eq!(network["batch_size"], size, "{network}");
         assert!(network["crops_per_s"].as_f64() > Some(0.0), "{network}");

@@ -132,6 +132,10 @@ fn configured_levels_are_logged_with_their_place() {
             assert!(text.lines().any(is_line), "{level}: {text}");
         }
         assert!(!text.contains("DEBUG source="), "{text}");
+        // What a message does not have is left out.
+        for empty in ["object=- ", "repeats=0 ", "at=:0 ", "code_func=\"\""] {
+            assert!(!text.contains(empty), "{empty}: {text}");
+        }
     }
     let (_setup, output) = run(&[], "log: {level: warn, gst_debug: 'basesrc:6'}\n");
     assert!(!stderr(&output).contains("basesrc"), "{}", stderr(&output));

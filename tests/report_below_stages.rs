@@ -67,6 +67,14 @@ track,0.0,0.0,100.0,20.0,0,main_loop,jetwatch
 ",
     ),
     (
+        "gpu_metric_util",
+        "GPU,Metric,Start (ns),Duration (ns),Avg,Min,Max,Samples
+0,SMs Active [Throughput %],10,1,10.0,10,10,1
+0,SMs Active [Throughput %],20,1,30.0,30,30,1
+0,DRAM Read [Throughput %],10,1,7.0,7,7,1
+",
+    ),
+    (
         "cuda_gpu_kern_hist",
         "Name,From (ns),To (ns),Instances,Share (%)
 void net<int>(float*),30,32,1,50.0

@@ -7,15 +7,15 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use clap::{Args, ValueEnum};
 
 use jetwatch_bench::{self as bench, BenchOptions, BenchStage, ChildRun, RunPlan, StreamGoal};
 use jetwatch_config::{Config, MAX_SOURCES};
 use jetwatch_nsys::report::run_findings;
 use jetwatch_pipeline::Pipeline;
-use jetwatch_platform::SysRoot;
 use jetwatch_platform::tune::{self, ClockBoost};
+use jetwatch_platform::{Machine, SysRoot};
 use jetwatch_telemetry::{self as telemetry, StopToken};
 
 use super::{Exit, parse_duration, progress, signals};
@@ -193,7 +193,14 @@ pub(super) fn run(args: &BenchArgs) -> anyhow::Result<Exit> {
         }
     }
     let held = match args.maximize_clocks {
-        true => Some(ClockBoost::acquire(&options.root)?),
+        true => {
+            ensure!(
+                Machine::find(&options.root).is_jetson(),
+                "--maximize-clocks needs a Jetson, and this machine is none; leave it out, and hold the clocks by other means, \
+                 such as `cpupower frequency-set --governor performance`, or `nvidia-smi --lock-gpu-clocks=MHZ` for a GPU"
+            );
+            Some(ClockBoost::acquire(&options.root)?)
+        }
         false => None,
     };
     let result = match plan {

@@ -72,7 +72,7 @@ impl Noise {
                 )
             }
             Self::Varies(share) => format!(
-                "the speed varies by {:.1} % from run to run; use a quiet machine, hold the clocks (--maximize-clocks), or measure longer",
+                "the speed varies by {:.1} % from run to run; use a quiet machine, hold the clocks (on a Jetson: --maximize-clocks), or measure longer",
                 share * 100.0
             ),
         }

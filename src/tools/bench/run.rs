@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use jetwatch_config::{Broker, Config, TlsConfig};
 use jetwatch_pipeline::{Options, Pipeline};
 use jetwatch_source::SourceError;
-use jetwatch_telemetry::{Level, StopToken, Trace, process_usage};
+use jetwatch_telemetry::{Level, Recorder, StopToken, Trace, process_usage};
 use jetwatch_types::Rate;
 
 use super::ablation_run::StepRun;
@@ -264,7 +264,8 @@ fn run_stage(
     let cpu = process_usage().cpu;
     let preload = usize::from(args.preload);
     let factory = jetwatch_traffic::synthetic_factory();
-    let frames = bench_stage(config, part, preload, budget, &trace, Some(&factory))?;
+    let recorder = Recorder::with_trace(Some(trace.clone()));
+    let frames = bench_stage(config, part, preload, budget, &recorder, Some(&factory))?;
     let cpu = process_usage().cpu.saturating_sub(cpu);
     let meta = observer.finish(args, None);
     let entries = trace.drain();
@@ -277,7 +278,11 @@ fn run_stage(
     };
     speed.set_energy(&meta);
     set_speeds(&mut speed, &measured, config);
-    Ok((document(&measured, meta), speed, false))
+    let mut result = document(&measured, meta);
+    let mut stages = recorder.summary().stages;
+    stages.retain(|stage| stage.count > 0);
+    result["stages"] = json!(stages);
+    Ok((result, speed, false))
 }
 
 fn set_speeds(speed: &mut Speed, stats: &TraceStats, config: &Config) {

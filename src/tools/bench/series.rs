@@ -121,7 +121,7 @@ impl<'a> RunPlan<'a> {
             (_, None) if args.streams.is_some() => vec![point("", &args.config, &[])],
             (_, None) => cartesian(&args.axes()?)?
                 .iter()
-                .map(|more| point(&folder_name(more), &args.config, more))
+                .map(|more| point(&point_name(more), &args.config, more))
                 .collect(),
         };
         let mut runtime = None;
@@ -268,7 +268,7 @@ impl<'a> RunPlan<'a> {
         stop: &StopToken,
         command: MakeCommand<'_>,
     ) -> RunResult {
-        let mut folder = self.args.output.join(&point.name);
+        let mut folder = self.args.output.join(folder_name(&point.name));
         if self.rounds > 1 {
             folder.push(format!("run_{round}"));
         }
@@ -318,10 +318,14 @@ impl Speed {
     }
 }
 
-/// `detector.workers=2,batch_size=4` as the name of a folder.
-fn folder_name(settings: &[(String, String)]) -> String {
+/// The keys and values of a point, such as `detector.workers=2,batch_size=4`.
+fn point_name(settings: &[(String, String)]) -> String {
     let part = |(key, value): &(String, String)| format!("{key}={value}");
-    let name = settings.iter().map(part).collect::<Vec<_>>().join(",");
+    settings.iter().map(part).collect::<Vec<_>>().join(",")
+}
+
+/// The name of a point as that of a folder.
+fn folder_name(name: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "=,._-".contains(c);
     name.chars()
         .map(|c| if is_plain(c) { c } else { '_' })
@@ -354,7 +358,8 @@ mod tests {
     #[test]
     fn sweep_point_has_own_folder() {
         let settings = [("a.b", "1"), ("uri", "x:/y z")].map(|(k, v)| (k.to_owned(), v.to_owned()));
-        assert_eq!(folder_name(&settings), "a.b=1,uri=x__y_z");
-        assert_eq!(folder_name(&[]), "");
+        assert_eq!(point_name(&settings), "a.b=1,uri=x:/y z");
+        assert_eq!(folder_name(&point_name(&settings)), "a.b=1,uri=x__y_z");
+        assert_eq!(folder_name(&point_name(&[])), "");
     }
 }

@@ -14,7 +14,7 @@ use jetwatch_pipeline::{
 };
 use jetwatch_publish::Publication;
 use jetwatch_source::{self as source, Flow, FrameHandler, SourceContext, SyntheticFactory};
-use jetwatch_telemetry::{Heartbeats, Level, Recorder, Stage, StopToken, Trace};
+use jetwatch_telemetry::{Heartbeats, Level, Recorder, Stage, StopToken};
 use jetwatch_track::{TrackEventGenerator, Tracker};
 use jetwatch_types::{
     Classes, Detection, Frame, FrameMeta, Size, SourceId, Track, TrackEvent, TrackState,
@@ -76,7 +76,8 @@ impl RunLimit {
 }
 
 /// Runs the stage `part` of the pipeline that `config` describes, until `budget` is reached. `preload` frames of the first source
-/// are used in turn, forwards and backwards, so that objects do not jump. Returns the number of frames processed.
+/// are used in turn, forwards and backwards, so that objects do not jump. `recorder` gets the times of the stage. Returns the number
+/// of frames processed.
 ///
 /// # Errors
 /// The detector, a source or a sink cannot be started, or fails.
@@ -85,13 +86,12 @@ pub fn bench_stage(
     part: BenchStage,
     preload: usize,
     budget: RunLimit,
-    trace: &Trace,
+    recorder: &Recorder,
     synthetic: Option<&SyntheticFactory>,
 ) -> Result<u64, PipelineError> {
     if part == BenchStage::Scale || config.sources.iter().any(needs_gstreamer) {
         source::gst::init(&config.log.gst_debug)?;
     }
-    let recorder = Recorder::with_trace(Some(trace.clone()));
     let of_detector = match part {
         BenchStage::Detect => recorder.clone(),
         // The detector is not measured.
@@ -100,22 +100,22 @@ pub fn bench_stage(
     let prepared = Arc::new(detect::load(&config.detector, &of_detector)?);
     match part {
         BenchStage::Decode => {
-            bench_sources(&config.sources, &prepared, budget, &recorder, synthetic)
+            bench_sources(&config.sources, &prepared, budget, recorder, synthetic)
         }
         BenchStage::Scale => {
             let still = [static_source(&config.sources[0], &prepared, synthetic)?];
-            bench_sources(&still, &prepared, budget, &recorder, synthetic)
+            bench_sources(&still, &prepared, budget, recorder, synthetic)
         }
         BenchStage::Detect => {
-            bench_workers(config, &prepared, preload, budget, &recorder, synthetic)
+            bench_workers(config, &prepared, preload, budget, recorder, synthetic)
         }
         BenchStage::Track => Ok(
             DetectedFrames::collect(config, &prepared, preload, synthetic)?
-                .track(config, &budget, &recorder),
+                .track(config, &budget, recorder),
         ),
         BenchStage::Publish => {
             let detected = DetectedFrames::collect(config, &prepared, preload, synthetic)?;
-            detected.publish(config, prepared.classes(), &budget, &recorder)
+            detected.publish(config, prepared.classes(), &budget, recorder)
         }
     }
 }

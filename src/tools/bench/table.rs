@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::run::Speed;
 use jetwatch_tables::{Align, TextTable};
+use jetwatch_telemetry::Stage;
 
 use super::secondary::secondary_table;
 use super::series::PointResult;
@@ -32,6 +33,7 @@ pub fn run_table(document: &Value, speed: &Speed) -> String {
     if let Some(ranges) = document["ranges"].as_array() {
         lines.push(String::new());
         add_ranges(ranges, &mut lines);
+        add_element_stages(document, ranges, &mut lines);
     }
     let networks = SecondaryResult::of_run(document);
     if !networks.is_empty() {
@@ -88,6 +90,53 @@ fn add_ranges(ranges: &[Value], lines: &mut Vec<String>) {
         ]);
     }
     lines.extend(table.lines());
+}
+
+/// Video decoding and scaling by elements, which run next to the batches: the work of their threads for an image, warm-up
+/// included.
+fn add_element_stages(document: &Value, ranges: &[Value], lines: &mut Vec<String>) {
+    let mut columns = vec![("work in elements, ms", Align::Left)];
+    let numbers = ["images", "mean", "CPU mean", "median", "p99", "max"];
+    columns.extend(numbers.map(|heading| (heading, Align::Right)));
+    let mut table = TextTable::new(&columns);
+    let mut is_empty = true;
+    for stage in [Stage::VideoDecode, Stage::Scale] {
+        let in_batch = format!("/{}", stage.name());
+        let has_range = |range: &Value| {
+            let name = range["name"].as_str();
+            name.is_some_and(|name| name.ends_with(&in_batch))
+        };
+        let stages = match &document["run"]["stages"] {
+            Value::Null => &document["stages"],
+            of_run => of_run,
+        };
+        let mut stages = stages.as_array().into_iter().flatten();
+        let found = stages.find(|found| found["stage"] == stage.name());
+        let Some(found) = found.filter(|_| !ranges.iter().any(has_range)) else {
+            continue;
+        };
+        let images = found["items"].as_u64().unwrap_or_default();
+        if images == 0 {
+            continue;
+        }
+        is_empty = false;
+        let ms =
+            |number: Option<f64>| number.map_or_else(|| "-".to_owned(), |ms| format!("{ms:.3}"));
+        let per_image = |key: &str| ms(found[key].as_f64().map(|sum| sum / images as f64));
+        table.push([
+            stage.name().to_owned(),
+            images.to_string(),
+            per_image("busy_ms"),
+            per_image("cpu_ms"),
+            ms(found["p50_ms"].as_f64()),
+            ms(found["p99_ms"].as_f64()),
+            ms(found["max_ms"].as_f64()),
+        ]);
+    }
+    if !is_empty {
+        lines.push(String::new());
+        lines.extend(table.lines());
+    }
 }
 
 fn indented(name: &str) -> String {

@@ -60,18 +60,23 @@ pub(super) fn install(threshold: &str) {
                 return;
             };
             let object = object.map(ToString::to_string);
+            // Libraries behind GStreamer, such as libav, give neither an object nor a place in their code.
+            let is_placed = !file.is_empty();
             let fields = [
-                ("category", Value::from(category.name())),
-                ("object", Value::from(object.as_deref().unwrap_or("-"))),
-                ("repeats", Value::from(suppressed)),
+                Some(("category", Value::from(category.name()))),
+                object
+                    .as_deref()
+                    .map(|object| ("object", Value::from(object))),
+                (suppressed > 0).then(|| ("repeats", Value::from(suppressed))),
                 // The journal's name for it.
-                ("code_func", Value::from(function.as_str())),
+                (!function.is_empty()).then(|| ("code_func", Value::from(function.as_str()))),
             ];
+            let fields: Vec<_> = fields.into_iter().flatten().collect();
             logger.log(
                 &log::Record::builder()
                     .metadata(metadata(logged))
-                    .file(Some(file.as_str()))
-                    .line(Some(line))
+                    .file(is_placed.then(|| file.as_str()))
+                    .line(is_placed.then_some(line))
                     .key_values(&fields.as_slice())
                     .args(format_args!("{text}"))
                     .build(),

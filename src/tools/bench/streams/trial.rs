@@ -89,13 +89,14 @@ impl TrialResult {
         }
         let (dropped, late) = (self.sum(|s| s.dropped), self.sum(|s| s.late));
         if dropped > 0 {
-            return Some(format!("{dropped} frames dropped"));
+            return Some(format!("{dropped} {} dropped", noun(dropped, "frame")));
         }
         if late > 0 {
-            return Some(format!("{late} frames late"));
+            return Some(format!("{late} {} late", noun(late, "frame")));
         }
         if self.dropped_crops > 0 {
-            return Some(format!("{} crops dropped", self.dropped_crops));
+            let crops = noun(self.dropped_crops, "crop");
+            return Some(format!("{} {crops} dropped", self.dropped_crops));
         }
         let least = rate? * MIN_RATE;
         // One frame may be on its way at each end.
@@ -218,6 +219,14 @@ fn stream(first: &SourceCounts, last: &SourceCounts, time: Duration) -> StreamRe
     }
 }
 
+/// `name` in the number that fits `count`.
+fn noun(count: u64, name: &str) -> String {
+    match count {
+        1 => name.to_owned(),
+        _ => format!("{name}s"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -252,7 +261,7 @@ mod tests {
         assert_eq!((good.fps(), good.received_fps()), (50.0, 25.0));
         type Change = fn(&mut TrialResult);
         let cases: [(Change, &str); 5] = [
-            (|r| r.sources[1].dropped = 1, "1 frames dropped"),
+            (|r| r.sources[1].dropped = 1, "1 frame dropped"),
             (|r| r.sources[0].late = 2, "2 frames late"),
             (|r| r.dropped_crops = 3, "3 crops dropped"),
             (

@@ -110,6 +110,7 @@ pub fn overview(digests: &[ReportSummary]) -> Table {
         let most = digest
             .ranges
             .iter()
+            .filter(|range| !range.is_stay() && !range.is_wait())
             .max_by(|a, b| a.cpu_total_ns.total_cmp(&b.cpu_total_ns));
         vec![
             digest.title.as_str().into(),
@@ -279,6 +280,21 @@ mod tests {
             ranges,
             ..ReportSummary::default()
         }
+    }
+
+    #[test]
+    fn neither_a_stay_nor_a_wait_is_what_took_most_time() {
+        let ranges = vec![
+            range("jetwatch:video_decode_stay", 10, 900.0, None),
+            range("jetwatch:enqueue", 10, 800.0, None),
+            range("jetwatch:infer", 10, 100.0, None),
+        ];
+        let table = overview(&[digest("a", ranges)]);
+        let most = (table.columns.iter()).position(|column| column.name == "Most Time");
+        assert_eq!(
+            table.rows[0][most.expect("a column")],
+            "jetwatch:infer".into()
+        );
     }
 
     #[test]

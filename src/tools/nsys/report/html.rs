@@ -10,7 +10,8 @@ use super::table::{Table, format_cell};
 #[must_use]
 pub fn page(analyses: &[Analysis], compared: &[Table], warnings: &[String]) -> String {
     let reports = analyses.iter().map(|analysis| {
-        let bars = analysis.summary.ranges.iter().map(|range| {
+        let ranges = analysis.summary.ranges.iter();
+        let bars = ranges.filter(|range| !range.is_stay()).map(|range| {
             json!({"name": range.name, "cpu": range.cpu_ns, "gpu": range.gpu_ns, "total": range.cpu_total_ns})
         });
         json!({

@@ -85,6 +85,23 @@ pub struct Workload {
     pub settings: Option<(String, BTreeMap<String, String>)>,
 }
 
+impl RangeSummary {
+    /// Whether it is the time that images spend in elements: several stay at once, and it is no time on a CPU.
+    pub(super) fn is_stay(&self) -> bool {
+        self.stage().is_some_and(Stage::is_stay)
+    }
+
+    /// Whether a thread does nothing in it but wait.
+    pub(super) fn is_wait(&self) -> bool {
+        self.stage().is_some_and(Stage::is_wait)
+    }
+
+    fn stage(&self) -> Option<Stage> {
+        let name = self.name.rsplit([':', '/']).next()?;
+        Stage::ALL.into_iter().find(|stage| stage.name() == name)
+    }
+}
+
 impl ReportSummary {
     /// Of a capture.
     #[must_use]

@@ -1,14 +1,20 @@
-//! Metrics that a GPU sampled (`nsys profile --gpu-metrics-device`): their mean, minimum and maximum over the window.
+//! Metrics that a GPU sampled (`nsys profile --gpu-metrics-device`): their mean, minimum and maximum over the window, and in its
+//! parts.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::super::ReportError;
 use super::super::schema::{GPU_METRIC_NAMES, GPU_METRICS};
-use super::super::table::{Table, unitless};
+use super::super::table::{Cell, Table, ns, unitless};
 use super::OnDemand;
 
 /// Bits of a type that number the GPU.
 const GPU: i64 = 0xff;
+/// Number of parts of the time with samples, as for the utilization of a GPU.
+const PARTS: i64 = 30;
+
+/// A metric: GPU, number, type.
+type Key = (i64, i64, i64);
 
 #[derive(Debug, Clone, Copy)]
 struct Values {
@@ -18,32 +24,66 @@ struct Values {
     max: i64,
 }
 
-pub(super) fn sum(data: &OnDemand<'_>) -> Result<Table, ReportError> {
+impl Values {
+    const NONE: Self = Self {
+        count: 0,
+        sum: 0,
+        min: i64::MAX,
+        max: i64::MIN,
+    };
+
+    fn add(&mut self, value: i64) {
+        self.count += 1;
+        self.sum += value;
+        self.min = self.min.min(value);
+        self.max = self.max.max(value);
+    }
+
+    fn cells(&self) -> [Cell; 4] {
+        [
+            (self.sum as f64 / self.count as f64).into(),
+            self.min.into(),
+            self.max.into(),
+            self.count.into(),
+        ]
+    }
+}
+
+/// Calls `take` with the time, the metric and the value of each sample in the window.
+fn for_each_sample(
+    data: &OnDemand<'_>,
+    mut take: impl FnMut(i64, Key, i64),
+) -> Result<(), ReportError> {
+    data.rows(&GPU_METRICS, "", |fields| {
+        let at = fields.required(0)?;
+        if data.window.overlaps(at, at) {
+            let (kind, metric) = (fields.required(1)?, fields.required(2)?);
+            take(at, (kind & GPU, metric, kind), fields.required(3)?);
+        }
+        Ok(())
+    })
+}
+
+/// Name of a metric by its type and number.
+fn names(data: &OnDemand<'_>) -> Result<impl Fn(&Key) -> String, ReportError> {
     let mut names: HashMap<(i64, i64), String> = HashMap::new();
     data.rows(&GPU_METRIC_NAMES, "", |fields| {
         let text = String::from_utf8_lossy(fields.text(2)?).into_owned();
         names.insert((fields.required(0)?, fields.required(1)?), text);
         Ok(())
     })?;
-    let mut found: BTreeMap<(i64, i64, i64), Values> = BTreeMap::new();
-    data.rows(&GPU_METRICS, "", |fields| {
-        let at = fields.required(0)?;
-        if !data.window.overlaps(at, at) {
-            return Ok(());
-        }
-        let (kind, metric) = (fields.required(1)?, fields.required(2)?);
-        let value = fields.required(3)?;
-        let values = found.entry((kind & GPU, metric, kind)).or_insert(Values {
-            count: 0,
-            sum: 0,
-            min: value,
-            max: value,
-        });
-        values.count += 1;
-        values.sum += value;
-        values.min = values.min.min(value);
-        values.max = values.max.max(value);
-        Ok(())
+    Ok(move |(_, metric, kind): &Key| {
+        let name = names.get(&(*kind, *metric)).cloned();
+        name.unwrap_or_else(|| format!("metric {metric}"))
+    })
+}
+
+/// Over the whole window.
+pub(super) fn sum(data: &OnDemand<'_>) -> Result<Table, ReportError> {
+    let name = names(data)?;
+    let mut found: BTreeMap<Key, Values> = BTreeMap::new();
+    for_each_sample(data, |_, metric, value| {
+        found.entry(metric).or_insert(Values::NONE).add(value);
     })?;
     let columns = [
         unitless("GPU"),
@@ -54,18 +94,54 @@ pub(super) fn sum(data: &OnDemand<'_>) -> Result<Table, ReportError> {
         unitless("Samples"),
     ];
     let mut table = Table::new("gpu_metric_util_sum", "Metrics of GPUs", &columns);
-    table
-        .rows
-        .extend(found.into_iter().map(|((gpu, metric, kind), values)| {
-            let name = names.remove(&(kind, metric));
-            vec![
-                gpu.into(),
-                name.unwrap_or_else(|| format!("metric {metric}")).into(),
-                (values.sum as f64 / values.count as f64).into(),
-                values.min.into(),
-                values.max.into(),
-                values.count.into(),
-            ]
-        }));
+    table.rows.extend(found.iter().map(|(metric, values)| {
+        let mut row = vec![metric.0.into(), name(metric).into()];
+        row.extend(values.cells());
+        row
+    }));
+    Ok(table)
+}
+
+/// In equal parts of the time from the first sample to the last; parts without a sample are left out.
+pub(super) fn course(data: &OnDemand<'_>) -> Result<Table, ReportError> {
+    let name = names(data)?;
+    let (mut first, mut last) = (i64::MAX, i64::MIN);
+    for_each_sample(data, |at, _, _| {
+        (first, last) = (first.min(at), last.max(at))
+    })?;
+    // So that the last sample lies in the last part.
+    let width = (last.saturating_sub(first) / PARTS).max(0) + 1;
+    let mut found: BTreeMap<(Key, i64), Values> = BTreeMap::new();
+    for_each_sample(data, |at, metric, value| {
+        let part = (at - first) / width;
+        found
+            .entry((metric, part))
+            .or_insert(Values::NONE)
+            .add(value);
+    })?;
+    let columns = [
+        unitless("GPU"),
+        unitless("Metric"),
+        ns("Start"),
+        ns("Duration"),
+        unitless("Avg"),
+        unitless("Min"),
+        unitless("Max"),
+        unitless("Samples"),
+    ];
+    let title = "Metrics of GPUs in parts of the capture";
+    let mut table = Table::new("gpu_metric_util", title, &columns);
+    table.more = found.len().saturating_sub(data.rows);
+    let shown = found.iter().take(data.rows);
+    table.rows.extend(shown.map(|((metric, part), values)| {
+        let mut row = vec![
+            metric.0.into(),
+            name(metric).into(),
+            (first + part * width).into(),
+            width.into(),
+        ];
+        row.extend(values.cells());
+        row
+    }));
     Ok(table)
 }

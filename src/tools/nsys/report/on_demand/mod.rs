@@ -69,6 +69,12 @@ pub(super) const EXPORT_TABLES: &[ExportBuilder] = &[
         needs: &[&GPU_METRICS, &GPU_METRIC_NAMES],
         build: gpu_metrics::sum,
     },
+    ExportBuilder {
+        name: "gpu_metric_util",
+        description: "The same in 30 parts of the capture",
+        needs: &[&GPU_METRICS, &GPU_METRIC_NAMES],
+        build: gpu_metrics::course,
+    },
 ];
 
 impl ExportBuilder {
