@@ -1,13 +1,13 @@
 //! A network on ONNX Runtime's CUDA provider, as JSON: frames/s of jetwatch's detector, from images in host memory to detections,
-//! next to a plain loop of ONNX Runtime over tensors that lie on the GPU already; and its detections next to those of the CPU.
+//! in turns with a plain loop of ONNX Runtime over tensors that lie on the GPU already, with the same batch and as many sessions;
+//! and its detections next to those of the CPU.
 //!
-//! `cargo bench --bench onnx_cuda -- [seconds] [FOLDER...]`: seconds for each figure, 2 by default, and models, `models/street-nano`
-//! by default. `ORT_DYLIB_PATH` names a library with the CUDA provider; without one, or without a GPU, it prints a message and
+//! `cargo bench --bench onnx_cuda -- [seconds] [32x8...] [FOLDER...]`: seconds for each figure, 2 by default, loads as batch and
+//! workers, and models, `models/street-nano` by default. `ORT_DYLIB_PATH` names a library with the CUDA provider; without one, or without a GPU, it prints a message and
 //! exits with 0.
 
 use std::path::{Path, PathBuf};
-use std::sync::Barrier;
-use std::thread;
+use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime};
 
 use jetwatch_config::{OnnxProvider, Pacing, SyntheticScene};
@@ -29,7 +29,17 @@ use serde_json::{Value, json};
 /// Batch and number of workers.
 type Load = (usize, usize);
 /// Loads of the detector.
-const LOADS: [Load; 7] = [(1, 1), (1, 2), (8, 2), (16, 2), (16, 4), (32, 4), (32, 8)];
+const LOADS: [Load; 9] = [
+    (1, 1),
+    (1, 2),
+    (8, 2),
+    (16, 4),
+    (16, 8),
+    (32, 2),
+    (32, 4),
+    (32, 6),
+    (32, 8),
+];
 /// Loads of models after the first.
 const FURTHER_LOADS: [Load; 2] = [(1, 1), (16, 2)];
 /// Images of the drawn street, all different.
@@ -37,6 +47,11 @@ const IMAGES: usize = 64;
 const SOURCE: Size = Size::new(1280, 720);
 /// Boxes of two providers are the same object above this IoU.
 const SAME_BOX: f32 = 0.9;
+
+#[path = "onnx_cuda/turns.rs"]
+mod turns;
+
+use turns::{Step, in_turns, mean};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -72,12 +87,13 @@ fn main() {
         Err(error) => return skip(error.to_string()),
     };
     let time = Duration::from_secs_f64(seconds);
+    let chosen: Vec<Load> = words.iter().filter_map(|word| load_of(word)).collect();
     let mut reports = Vec::new();
     for (index, folder) in folders.iter().enumerate() {
-        let loads = if index == 0 {
-            &LOADS[..]
-        } else {
-            &FURTHER_LOADS
+        let loads = match index {
+            _ if !chosen.is_empty() => &chosen[..],
+            0 => &LOADS,
+            _ => &FURTHER_LOADS,
         };
         match measure(&environment, folder, loads, time) {
             Ok(report) => reports.push(report),
@@ -91,7 +107,14 @@ fn main() {
     println!("{report:#}");
 }
 
-/// The figures of one model. The last of `loads` is the full one, whose batch and workers the plain loops have.
+/// A load such as `32x8`: batch and workers.
+fn load_of(word: &str) -> Option<Load> {
+    let (batch, workers) = word.split_once('x')?;
+    let load = (batch.parse().ok()?, workers.parse().ok()?);
+    ((1..=IMAGES).contains(&load.0) && load.1 > 0).then_some(load)
+}
+
+/// The figures of one model. The last of `loads` is the full one, at which the plain loop is also measured with other options.
 fn measure(
     environment: &Environment,
     folder: &Path,
@@ -109,6 +132,10 @@ fn measure(
         eprintln!("{}: batch {batch}: {same}", spec.name);
         accuracy.push(json!({ "batch": batch, "agreement": same }));
     }
+    let mut compared = Vec::new();
+    for load in loads {
+        compared.push(compare(environment, &spec, &frames, *load, time)?);
+    }
     let default = PlainOptions::DEFAULT;
     let heuristic = PlainOptions {
         is_heuristic: true,
@@ -118,43 +145,22 @@ fn measure(
         channels_last: true,
         ..default
     };
-    let plain_loads = [
-        ((1, 1), default),
-        ((1, 2), default),
-        ((full.0, 1), default),
-        ((full.0, full.1.div_ceil(2)), default),
-        (full, default),
-        (full, heuristic),
-        (full, channels_last),
-    ];
     let mut plain = Vec::new();
-    for (load, options) in plain_loads {
-        let (batch, sessions) = load;
-        let rate = plain_loop(environment, &spec, load, options, time)?;
+    for options in [default, heuristic, channels_last] {
+        let (batch, sessions) = full;
+        let rate = plain_loop(environment, &spec, full, options, time)?;
         eprintln!(
-            "{}: plain loop on preloaded tensors, batch {batch}, {sessions} sessions, {options:?}: {rate:.0} frames/s",
+            "{}: plain loop alone, batch {batch}, {sessions} sessions, {options:?}: {rate:.0} frames/s",
             spec.name
         );
         plain.push(json!({
-            "batch": batch, "sessions": sessions, "frames_per_s": rate,
-            "heuristic": options.is_heuristic, "channels_last": options.channels_last,
-        }));
-    }
-    let mut detectors = Vec::new();
-    for load in loads {
-        let (batch, workers) = *load;
-        let (rate, opened) = detector_rate(&spec, &frames, *load, time)?;
-        eprintln!(
-            "{}: detector, batch {batch}, {workers} workers: {rate:.0} frames/s, opened in {opened:.1} s",
-            spec.name
-        );
-        detectors.push(json!({
-            "batch": batch, "workers": workers, "frames_per_s": rate, "open_s": opened,
+            "batch": batch, "sessions": sessions, "frames_per_s": rate, "heuristic": options.is_heuristic,
+            "channels_last": options.channels_last,
         }));
     }
     Ok(json!({
         "model": spec.name, "input": [spec.input.size.width, spec.input.size.height],
-        "accuracy": accuracy, "plain_loop": plain, "detector": detectors,
+        "accuracy": accuracy, "detector": compared, "plain_loop": plain,
     }))
 }
 
@@ -193,7 +199,7 @@ fn frames(spec: &ModelSpec) -> Vec<Frame> {
     (0..IMAGES).map(frame).collect()
 }
 
-fn load(
+fn load_model(
     spec: &ModelSpec,
     provider: OnnxProvider,
     (batch_size, workers): Load,
@@ -222,9 +228,13 @@ fn params(spec: &ModelSpec) -> Result<DecodeParams, Failure> {
 }
 
 /// The detector of a worker; on the GPU it must be the one whose tensors stay there.
-fn detector(model: &OnnxModel, spec: &ModelSpec) -> Result<Box<dyn Detector>, Failure> {
-    let (params, recorder) = (params(spec)?, Recorder::default());
-    if let Some(detector) = model.gpu_detector(&params, &recorder) {
+fn detector(
+    model: &OnnxModel,
+    spec: &ModelSpec,
+    recorder: &Recorder,
+) -> Result<Box<dyn Detector>, Failure> {
+    let params = params(spec)?;
+    if let Some(detector) = model.gpu_detector(&params, recorder) {
         return Ok(Box::new(detector?));
     }
     if model.provider() == "cuda" {
@@ -233,7 +243,7 @@ fn detector(model: &OnnxModel, spec: &ModelSpec) -> Result<Box<dyn Detector>, Fa
                 .into(),
         );
     }
-    Ok(Box::new(model.detector(params, recorder)?))
+    Ok(Box::new(model.detector(params, recorder.clone())?))
 }
 
 fn detections(
@@ -242,8 +252,8 @@ fn detections(
     provider: OnnxProvider,
     batch: usize,
 ) -> Result<Vec<Vec<Detection>>, Failure> {
-    let model = load(spec, provider, (batch, 1))?;
-    let mut detector = detector(&model, spec)?;
+    let model = load_model(spec, provider, (batch, 1))?;
+    let mut detector = detector(&model, spec, &Recorder::default())?;
     let (mut all, mut results) = (Vec::new(), Vec::new());
     for frames in frames.chunks(batch) {
         detector.detect(frames, &mut results)?;
@@ -281,61 +291,56 @@ fn iou(a: [f32; 4], b: [f32; 4]) -> f32 {
     common / (area(a) + area(b) - common)
 }
 
-/// Frames/s of all workers, and seconds until they were open.
-fn detector_rate(
+/// A detector and a plain loop with the same batch and as many sessions as workers, measured in turns.
+fn compare(
+    environment: &Environment,
     spec: &ModelSpec,
     frames: &[Frame],
-    (batch, workers): Load,
+    load: Load,
     time: Duration,
-) -> Result<(f64, f64), Failure> {
+) -> Result<Value, Failure> {
+    let (batch, workers) = load;
     let begin = Instant::now();
-    let model = load(spec, OnnxProvider::Cuda, (batch, workers))?;
+    let recorder = Recorder::default();
+    let model = load_model(spec, OnnxProvider::Cuda, load)?;
     let opened = begin.elapsed().as_secs_f64();
-    let make = |_| detector(&model, spec);
     let batches: Vec<&[Frame]> = frames.chunks_exact(batch).collect();
-    let rate = on_threads(workers, time, make, |detector, run| {
-        let mut results = Vec::new();
-        detector.detect(batches[run % batches.len()], &mut results)?;
-        Ok(results.len())
-    })?;
-    Ok((rate, opened))
-}
-
-/// Frames/s of `workers` threads: `work` runs one batch and returns its frames.
-fn on_threads<T>(
-    workers: usize,
-    time: Duration,
-    make: impl Fn(usize) -> Result<T, Failure> + Sync,
-    work: impl Fn(&mut T, usize) -> Result<usize, Failure> + Sync,
-) -> Result<f64, Failure> {
-    let barrier = Barrier::new(workers);
-    let run = |worker: usize| -> Result<f64, Failure> {
-        let made = make(worker);
-        // An error before the barrier would leave the others waiting there.
-        barrier.wait();
-        let mut made = made?;
-        // Warm-up: each thread that calls ONNX Runtime gets its own handles of NVIDIA's libraries.
-        for index in 0..4 {
-            work(&mut made, worker + index)?;
-        }
-        let (begin, mut frames, mut index) = (Instant::now(), 0, worker);
-        while begin.elapsed() < time {
-            frames += work(&mut made, index)?;
-            index += 1;
-        }
-        Ok(frames as f64 / begin.elapsed().as_secs_f64())
+    let make_detector = || -> Result<Step<'_>, Failure> {
+        let mut detector = detector(&model, spec, &recorder)?;
+        let (batches, mut results) = (&batches, Vec::new());
+        Ok(Box::new(move |run| {
+            detector.detect(batches[run % batches.len()], &mut results)?;
+            Ok(results.len())
+        }))
     };
-    thread::scope(|scope| {
-        let run = &run;
-        let threads: Vec<_> = (0..workers)
-            .map(|worker| scope.spawn(move || run(worker)))
-            .collect();
-        let mut rate = 0.0;
-        for thread in threads {
-            rate += thread.join().expect("a worker that does not panic")?;
+    let sessions = plain_sessions(environment, spec, load, PlainOptions::DEFAULT)?;
+    let make_plain = || plain_step(&sessions, batch);
+    let rates = in_turns(workers, time, &[&make_plain, &make_detector])?;
+    let (plain, detector) = (mean(&rates[0]), mean(&rates[1]));
+    eprintln!(
+        "{}: batch {batch}, {workers} workers: detector {detector:.0} frames/s, plain loop {plain:.0} frames/s, ratio {:.3}; \
+         opened in {opened:.1} s",
+        spec.name,
+        detector / plain
+    );
+    let mut stages = serde_json::Map::new();
+    for stage in recorder.summary().stages {
+        if stage.items > 0 {
+            let us_per_frame = |ms: f64| 1e3 * ms / stage.items as f64;
+            let (wall, cpu) = (us_per_frame(stage.total_ms), stage.cpu_ms.map(us_per_frame));
+            eprintln!(
+                "  {}: {wall:.1} us per frame, CPU {cpu:.1?}",
+                stage.stage.name()
+            );
+            let times = json!({ "us_per_frame": wall, "cpu_us_per_frame": cpu });
+            stages.insert(stage.stage.name().to_owned(), times);
         }
-        Ok(rate)
-    })
+    }
+    Ok(json!({
+        "batch": batch, "workers": workers, "frames_per_s": detector, "plain_frames_per_s": plain,
+        "ratio": detector / plain, "rounds": rates[1], "plain_rounds": rates[0], "open_s": opened,
+        "stages": stages,
+    }))
 }
 
 /// Options of the provider in the plain loop.
@@ -357,18 +362,45 @@ impl PlainOptions {
 fn plain_loop(
     environment: &Environment,
     spec: &ModelSpec,
-    (batch, workers): Load,
+    load: Load,
     options: PlainOptions,
     time: Duration,
 ) -> Result<f64, Failure> {
+    let sessions = plain_sessions(environment, spec, load, options)?;
+    let make = || plain_step(&sessions, load.0);
+    Ok(mean(&in_turns(load.1, time, &[&make])?[0]))
+}
+
+type PlainSession = (Session, IoBinding);
+
+/// A session for each worker, each run a few times: the provider looks for its algorithms while nothing else runs.
+fn plain_sessions(
+    environment: &Environment,
+    spec: &ModelSpec,
+    (batch, workers): Load,
+    options: PlainOptions,
+) -> Result<Mutex<Vec<PlainSession>>, Failure> {
     let bytes = spec.file(None)?.read()?;
     let bytes =
         graph::with_batch(&bytes, &[&spec.input.name], batch).map_err(|error| error.what)?;
-    let make = |_| plain_session(environment, spec, &bytes, batch, options);
-    on_threads(workers, time, make, |(session, binding), _| {
-        session.run_binding(binding)?;
+    let mut sessions = Vec::new();
+    for _ in 0..workers {
+        let (mut session, binding) = plain_session(environment, spec, &bytes, batch, options)?;
+        for _ in 0..3 {
+            session.run_binding(&binding)?;
+        }
+        sessions.push((session, binding));
+    }
+    Ok(Mutex::new(sessions))
+}
+
+fn plain_step(sessions: &Mutex<Vec<PlainSession>>, batch: usize) -> Result<Step<'_>, Failure> {
+    let taken = sessions.lock().expect("no worker panics").pop();
+    let (mut session, binding) = taken.ok_or("more workers than sessions")?;
+    Ok(Box::new(move |_| {
+        session.run_binding(&binding)?;
         Ok(batch)
-    })
+    }))
 }
 
 fn plain_session(
