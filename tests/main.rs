@@ -60,6 +60,7 @@ mod publish_throughput;
 mod publish_wire;
 mod quantize;
 mod record;
+mod record_beside;
 mod reload;
 mod report;
 mod report_async_stages;

@@ -15,6 +15,7 @@ use jetwatch_telemetry::{Heartbeats, Recorder, StopToken, systemd, thread_names}
 use jetwatch_types::{ImageBudget, OverflowPolicy};
 
 use super::batcher::Batcher;
+use super::beside::{Beside, PairFactory};
 use super::control::Control;
 use super::detector_status::DetectorStatusPublisher;
 use super::failure::FirstFailure;
@@ -52,7 +53,9 @@ impl Pipeline {
         let status = DetectorStatusPublisher::new(config, &heartbeats);
         let models = Models::load(config, &options, &status, &recorder)?;
         let detector = Arc::clone(&models.detector);
-        let recording = start_recording(config, &options, models.encoder, &recorder)?;
+        let (beside, pair) = Beside::load(config, &options, &detector)?.unzip();
+        let recording =
+            start_recording(config, &options, models.encoder, pair.as_ref(), &recorder)?;
         let image_budgets = image_budgets(config, recording.is_some(), &options);
         let skipped_full_image = match &recording {
             Some(_) => FullImage::SourceSize,
@@ -94,6 +97,7 @@ impl Pipeline {
             output_embedding: config.tracker.output_embedding,
             frame_callback: options.frame_callback,
             recording,
+            beside,
             observer: options.observer.clone(),
             stop: stop.clone(),
             heartbeat: heartbeats.register(thread_names::TRACK),
@@ -155,6 +159,7 @@ impl Pipeline {
                 recorder: recorder.clone(),
             },
             detector,
+            beside: pair,
             decorator: options.detector_decorator,
             settings: BatchSettings {
                 size: config.detector.batch_size,
@@ -370,6 +375,7 @@ fn start_recording(
     config: &Config,
     options: &Options,
     encoder: Option<EncoderChoice>,
+    beside: Option<&PairFactory>,
     recorder: &Recorder,
 ) -> Result<Option<Recording>, PipelineError> {
     let Some(encoder) = encoder else {
@@ -379,6 +385,7 @@ fn start_recording(
     let recording = Recording::start(
         encoder,
         names.collect(),
+        beside.map(|pair| Beside::overlay(config, pair)),
         recorder.clone(),
         (options.overflow, max_in_flight(config)),
         RECORDING_CLOSE_TIMEOUT,
