@@ -66,6 +66,7 @@ mod report;
 mod report_async_stages;
 mod report_below_stages;
 mod report_compare;
+mod report_cores;
 mod report_layers;
 mod report_limits;
 mod roi;
