@@ -36,8 +36,8 @@ mod throughput;
 mod trace_stats;
 
 pub use ablation::{
-    AblationStep, Capabilities, Explanation, Gain, Part, RunCost, StepConfig, StepDetails,
-    changed_settings, compute_gains,
+    AblationStep, Capabilities, Explanation, Gain, NotExplained, Part, RunCost, StepConfig,
+    StepDetails, changed_settings, compute_gains, longest_stage,
 };
 pub use aggregate::mean;
 pub use benchmark_json::{ROOT, document};
@@ -52,7 +52,7 @@ pub use processes::{ChildRun, end_with_parent};
 pub use run::{SingleRun, Speed, measure_pipeline, measure_stage, prepare_folder};
 pub use secondary::SecondaryResult;
 pub use series::{RunPlan, SeriesResult};
-pub use single_stage::{BenchStage, RunLimit, bench_stage};
+pub use single_stage::{BenchStage, RunLimit, StageRun, bench_stage};
 pub use statistics::Statistics;
 pub use streams::{Limit, PartLoad, StreamFit, StreamSearch, Trials, find_limit};
 pub use sweep::{Axis, cartesian};

@@ -17,7 +17,9 @@ use jetwatch_types::Rate;
 use super::ablation_run::StepRun;
 use super::streams::{TrialObserver, copy_sources};
 use super::system_info::SystemObserver;
-use super::{AblationStep, BenchOptions, BenchStage, RunLimit, TraceStats, bench_stage, document};
+use super::{
+    AblationStep, BenchOptions, BenchStage, RunLimit, StageRun, TraceStats, bench_stage, document,
+};
 
 /// The name of the result.
 pub(super) const FILE: &str = "benchmark.json";
@@ -264,7 +266,8 @@ fn run_stage(
     let cpu = process_usage().cpu;
     let preload = usize::from(args.preload);
     let factory = jetwatch_traffic::synthetic_factory();
-    let frames = bench_stage(config, part, preload, budget, &trace, Some(&factory))?;
+    let StageRun { frames, stages } =
+        bench_stage(config, part, preload, budget, &trace, Some(&factory))?;
     let cpu = process_usage().cpu.saturating_sub(cpu);
     let meta = observer.finish(args, None);
     let entries = trace.drain();
@@ -277,7 +280,9 @@ fn run_stage(
     };
     speed.set_energy(&meta);
     set_speeds(&mut speed, &measured, config);
-    Ok((document(&measured, meta), speed, false))
+    let mut document = document(&measured, meta);
+    document["stages"] = json!(stages);
+    Ok((document, speed, false))
 }
 
 fn set_speeds(speed: &mut Speed, stats: &TraceStats, config: &Config) {

@@ -14,7 +14,7 @@ use jetwatch_pipeline::{
 };
 use jetwatch_publish::Publication;
 use jetwatch_source::{self as source, Flow, FrameHandler, SourceContext, SyntheticFactory};
-use jetwatch_telemetry::{Heartbeats, Level, Recorder, Stage, StopToken, Trace};
+use jetwatch_telemetry::{Heartbeats, Level, Recorder, Stage, StageSummary, StopToken, Trace};
 use jetwatch_track::{TrackEventGenerator, Tracker};
 use jetwatch_types::{
     Classes, Detection, Frame, FrameMeta, Size, SourceId, Track, TrackEvent, TrackState,
@@ -36,6 +36,15 @@ pub enum BenchStage {
     Track,
     /// Messages, up to the queues of the sinks.
     Publish,
+}
+
+/// What a stage that was measured alone did.
+#[derive(Debug)]
+pub struct StageRun {
+    /// Frames processed.
+    pub frames: u64,
+    /// Times of all stages that ran, with those outside of batches, such as decoding video.
+    pub stages: Vec<StageSummary>,
 }
 
 /// Limits of a run; it ends with the first one that is reached.
@@ -76,7 +85,7 @@ impl RunLimit {
 }
 
 /// Runs the stage `part` of the pipeline that `config` describes, until `budget` is reached. `preload` frames of the first source
-/// are used in turn, forwards and backwards, so that objects do not jump. Returns the number of frames processed.
+/// are used in turn, forwards and backwards, so that objects do not jump.
 ///
 /// # Errors
 /// The detector, a source or a sink cannot be started, or fails.
@@ -87,7 +96,7 @@ pub fn bench_stage(
     budget: RunLimit,
     trace: &Trace,
     synthetic: Option<&SyntheticFactory>,
-) -> Result<u64, PipelineError> {
+) -> Result<StageRun, PipelineError> {
     if part == BenchStage::Scale || config.sources.iter().any(needs_gstreamer) {
         source::gst::init(&config.log.gst_debug)?;
     }
@@ -98,7 +107,7 @@ pub fn bench_stage(
         _ => Recorder::default(),
     };
     let prepared = Arc::new(detect::load(&config.detector, &of_detector)?);
-    match part {
+    let frames = match part {
         BenchStage::Decode => {
             bench_sources(&config.sources, &prepared, budget, &recorder, synthetic)
         }
@@ -117,7 +126,10 @@ pub fn bench_stage(
             let detected = DetectedFrames::collect(config, &prepared, preload, synthetic)?;
             detected.publish(config, prepared.classes(), &budget, &recorder)
         }
-    }
+    }?;
+    let ran = recorder.summary().stages.into_iter();
+    let stages = ran.filter(|stage| stage.count > 0).collect();
+    Ok(StageRun { frames, stages })
 }
 
 /// The same source with one repeated image of its size, in the format of video decoders.

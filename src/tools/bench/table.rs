@@ -32,6 +32,7 @@ pub fn run_table(document: &Value, speed: &Speed) -> String {
     if let Some(ranges) = document["ranges"].as_array() {
         lines.push(String::new());
         add_ranges(ranges, &mut lines);
+        add_stages(document, ranges, speed.frames, &mut lines);
     }
     let networks = SecondaryResult::of_run(document);
     if !networks.is_empty() {
@@ -88,6 +89,47 @@ fn add_ranges(ranges: &[Value], lines: &mut Vec<String>) {
         ]);
     }
     lines.extend(table.lines());
+}
+
+/// Stages of a part that was measured alone that are in no batch: decoding video runs on threads of its own.
+fn add_stages(document: &Value, ranges: &[Value], frames: u64, lines: &mut Vec<String>) {
+    let names = ranges.iter().filter_map(|range| range["name"].as_str());
+    let names: Vec<&str> = names
+        .filter_map(|name| Some(name.split_once('/')?.1))
+        .collect();
+    let stages = document["stages"].as_array().into_iter().flatten();
+    let others = stages.filter(|stage| {
+        let name = stage["stage"].as_str();
+        name.is_some_and(|name| !names.contains(&name))
+    });
+    let columns = ["ranges", "mean", "median", "max", "p99", "CPU per frame"];
+    let mut heads = vec![("stage beside the ranges, ms", Align::Left)];
+    heads.extend(columns.map(|heading| (heading, Align::Right)));
+    let mut table = TextTable::new(&heads);
+    let mut is_empty = true;
+    for stage in others {
+        is_empty = false;
+        let ms = |number: Option<f64>| {
+            number.map_or_else(|| "-".to_owned(), |number| format!("{number:.3}"))
+        };
+        let number = |key: &str| ms(stage[key].as_f64());
+        let cpu = stage["cpu_ms"]
+            .as_f64()
+            .map(|cpu| cpu / frames.max(1) as f64);
+        table.push([
+            stage["stage"].as_str().unwrap_or("?").to_owned(),
+            stage["count"].to_string(),
+            number("mean_ms"),
+            number("p50_ms"),
+            number("max_ms"),
+            number("p99_ms"),
+            ms(cpu),
+        ]);
+    }
+    if !is_empty {
+        lines.push(String::new());
+        lines.extend(table.lines());
+    }
 }
 
 fn indented(name: &str) -> String {
@@ -297,43 +339,67 @@ pub(super) fn of_ablation(steps: &[Gain]) -> String {
     lines.join("\n")
 }
 
-/// What explains the change of the time per frame, for each step.
+/// What explains the change of the time per frame, for each step: its parts, and what they do not explain, add up to it.
 fn add_explanations(steps: &[Gain], lines: &mut Vec<String>) {
     let mut table = TextTable::new(&[
-        ("change of the time per frame, ms", Align::Left),
-        ("measured", Align::Right),
-        ("explained", Align::Right),
-        ("residual", Align::Right),
-        ("from to", Align::Right),
-        ("cores in use", Align::Right),
-        ("parts", Align::Left),
+        ("change of the time per frame", Align::Left),
+        ("ms", Align::Right),
+        ("95 % interval", Align::Right),
+        ("before", Align::Right),
+        ("after", Align::Right),
     ]);
     let mut is_empty = true;
+    let mut unexplained = Vec::new();
     for step in steps {
         let Some(found) = &step.explanation else {
             continue;
         };
         is_empty = false;
-        let parts = found.parts.iter().take(EXPLAINED_PARTS);
-        let parts: Vec<String> = parts
-            .map(|part| format!("{} {:+.2}", part.name, part.change_ms))
-            .collect();
-        let residual = &found.residual_ms;
+        let rest = &found.not_explained;
+        let around = |ms: f64| {
+            let half = rest.interval_95_ms.filter(|half| half.is_finite());
+            half.map_or_else(
+                || "unknown".to_owned(),
+                |half| format!("{:+.2} to {:+.2}", ms - half, ms + half),
+            )
+        };
         table.push([
             format!("{} {}", step.step, step.title),
-            format!("{:+.2}", found.measured_ms.mean),
-            format!("{:+.2}", found.explained_ms.mean),
-            format!("{:+.2}", residual.mean),
-            match residual.count {
-                1 => "one round".to_owned(),
-                _ => format!("{:+.2} to {:+.2}", residual.min, residual.max),
-            },
-            format!("{:.2} to {:.2}", found.cores.0, found.cores.1),
-            parts.join(", "),
+            format!("{:+.2}", found.measured_ms),
+            around(found.measured_ms),
         ]);
+        let (named, others) = found.parts.split_at(EXPLAINED_PARTS.min(found.parts.len()));
+        for part in named {
+            let (before, after) = part.cpu_ms.unwrap_or(found.cores);
+            let unit = if part.cpu_ms.is_some() { " ms CPU" } else { "" };
+            table.push([
+                format!("  {}", part.name),
+                format!("{:+.2}", part.change_ms),
+                String::new(),
+                format!("{before:.2}{unit}"),
+                format!("{after:.2}{unit}"),
+            ]);
+        }
+        let others: f64 = others.iter().map(|part| part.change_ms).sum();
+        table.push(["  other stages".to_owned(), format!("{others:+.2}")]);
+        table.push([
+            "  not explained".to_owned(),
+            format!("{:+.2}", rest.change_ms),
+            around(rest.change_ms),
+        ]);
+        if rest.is_noise() == Some(false) {
+            unexplained.push(step.step.to_string());
+        }
     }
-    if !is_empty {
-        lines.push(String::new());
-        lines.extend(table.lines());
+    if is_empty {
+        return;
+    }
+    lines.push(String::new());
+    lines.extend(table.lines());
+    if !unexplained.is_empty() {
+        lines.push(format!(
+            "Step {}: more than noise is not explained; repeat on a quiet machine (--repeat)",
+            unexplained.join(", ")
+        ));
     }
 }
