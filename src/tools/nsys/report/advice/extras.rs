@@ -68,7 +68,7 @@ pub(super) const CORES: Rule = Rule {
                     found.thread
                 ),
                 format!(
-                    "{why} for {} in {}; over all its threads this is {} of the stage's time; cores with recorded threads: {}, idle for {} of their time unless other programs ran there",
+                    "{why}, for {} in {}; over all its threads this is {} of the stage's time; cores with recorded threads: {}, idle for {} of their time unless other programs ran there",
                     ms(found.waited_ns as f64),
                     found.stage.name(),
                     percent(found.share),

@@ -49,7 +49,7 @@ const CASES: &[(&str, Change, &str, Change)] = &[
             metrics.limit = limit(Stage::Infer, 0.95, 0.9);
             metrics.core_wait = Some(core_wait());
         },
-        "infer waits for a CPU core: thread detect-1 could run and did not\n    because it was off its core and in no call that waits for 120.0 ms in infer; over all its threads this is 12 % of the stage's time; cores with recorded threads: 2, idle for 3 %",
+        "infer waits for a CPU core: thread detect-1 could run and did not\n    because it was off its core and in no call that waits, for 120.0 ms in infer; over all its threads this is 12 % of the stage's time; cores with recorded threads: 2, idle for 3 %",
         |metrics| {
             metrics.limit = limit(Stage::Track, 0.5, 0.4);
             metrics.core_wait = Some(core_wait());

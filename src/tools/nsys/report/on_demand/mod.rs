@@ -118,7 +118,10 @@ impl<'a> OnDemand<'a> {
         context: &AnalysisContext<'_>,
         max: u64,
     ) -> Result<Option<CoreWait>, ReportError> {
-        if !self.export.has(&SCHEDULING) || self.count(&SCHEDULING)? > max {
+        // Without either, nothing is known of the reasons, and reading would be in vain.
+        let has_reasons =
+            self.export.has_column(&SCHEDULING, "threadState") || self.capture.content.waits;
+        if !self.export.has(&SCHEDULING) || !has_reasons || self.count(&SCHEDULING)? > max {
             return Ok(None);
         }
         let waits = CoreWaits::of_limit(context);
