@@ -159,7 +159,8 @@ impl Beside {
         options: &Options,
         first: &DetectorFactory,
     ) -> Result<Option<(Self, PairFactory)>, PipelineError> {
-        let Some(other) = &options.beside else {
+        // It is for the recording only.
+        let (Some(other), true) = (&options.beside, options.record.is_some()) else {
             return Ok(None);
         };
         let mut detector = other.detector.clone();
