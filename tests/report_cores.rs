@@ -144,7 +144,7 @@ fn ncu_command_has_the_command_of_the_capture() {
     assert!(command(&path).contains(" jetwatch run --config FILE\n"));
     let db = Connection::open(&path).expect("the export");
     db.execute(
-        "INSERT INTO META_DATA_CAPTURE VALUES ('COMMAND', 'jetwatch run --config=gate.yaml --stats=/tmp/stats.json')",
+        "INSERT INTO META_DATA_CAPTURE VALUES ('COMMAND', 'jetwatch run --config=gate.yaml --stats=stats.json')",
         [],
     )
     .expect("a row");

@@ -393,8 +393,7 @@ mod tests {
     fn command_of_a_capture_is_one_that_runs_again() {
         let found = |text: &str| without_output_options(text);
         assert_eq!(
-            found("nsys profile /usr/bin/jetwatch run --config=a.yaml --stats=/tmp/x.json")
-                .as_deref(),
+            found("nsys profile /usr/bin/jetwatch run --config=a.yaml --stats=x.json").as_deref(),
             Some("/usr/bin/jetwatch run --config=a.yaml")
         );
         assert_eq!(
