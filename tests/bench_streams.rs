@@ -5,22 +5,14 @@ use crate::support;
 use crate::support::classifier;
 
 use std::fs;
-use std::path::Path;
 
 use classifier::{keys, network, write_model};
-use serde_json::Value;
+use support::bench::{bench, json};
 use support::daemon::{Setup, finish, json_lines_config, stderr};
-
-fn json(path: &Path) -> Value {
-    let text = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    serde_json::from_slice(&text).expect("JSON")
-}
 
 /// Runs `bench --streams` with these arguments into the folder `out`; returns the exit code, stdout and stderr.
 fn streams(setup: &Setup, words: &[&str]) -> (Option<i32>, String, String) {
-    let mut command = setup.command("bench");
-    command.arg("--output").arg(setup.path("out"));
-    let output = finish(command.arg("--streams").args(words));
+    let output = bench(setup, &[&["--streams"], words].concat());
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     (output.status.code(), text, stderr(&output))
 }
@@ -192,17 +184,15 @@ fn a_sweep_of_a_secondary_network_shows_crops_and_fill_up_to_256() {
         "secondary: [{name: light, model: bright, min_object: 2x2, reinfer_interval: 0}]\n";
     let setup = Setup::new(&(json_lines_config(scene) + secondary));
     write_model(&setup.path("bright"), &network(None, 16), &keys(16));
-    let mut command = setup.command("bench");
-    command.arg("--output").arg(setup.path("out"));
-    command.args([
+    let sweep = [
         "--frames",
         "30",
         "--warmup",
         "1",
         "--sweep",
         "secondary[0].batch_size=3,256",
-    ]);
-    let output = finish(&mut command);
+    ];
+    let output = bench(&setup, &sweep);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
     for heading in [

@@ -24,23 +24,23 @@ use support::daemon::{
 const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/models/street-nano");
 
 /// An image of a recording, in red, green and blue.
-struct RecordedImage {
+pub(crate) struct RecordedImage {
     /// Time from the start of the file, in seconds.
     at: f64,
-    size: Size,
+    pub(crate) size: Size,
     stride: usize,
     pixels: Vec<u8>,
 }
 
 impl RecordedImage {
-    fn pixel(&self, x: usize, y: usize) -> [u8; 3] {
+    pub(crate) fn pixel(&self, x: usize, y: usize) -> [u8; 3] {
         let start = y * self.stride + x * 3;
         [0, 1, 2].map(|channel| self.pixels[start + channel])
     }
 }
 
 /// All images of a file, and what kind of file it is.
-fn decode_recording(path: &Path) -> (&'static str, Vec<RecordedImage>) {
+pub(crate) fn decode_recording(path: &Path) -> (&'static str, Vec<RecordedImage>) {
     gst::init().expect("GStreamer starts");
     let line = format!(
         "filesrc location={} ! decodebin ! videoconvert ! video/x-raw,format=RGB ! appsink name=sink sync=false",

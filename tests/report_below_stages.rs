@@ -95,6 +95,17 @@ jetwatch:infer,detect-0,2,190.0,190.0,190,190,0.0,140.0,140
 ",
     ),
     (
+        "critical_path_calls",
+        "Critical Path (%),Total Time (ns),Num Calls,Avg (ns),Thread,Kind,Name
+62.8,295,None,None,source-cam,-,(no traced call)
+24.5,115,None,None,detect-0,-,(no traced call)
+6.4,30,1,30.0,track,OS,write
+4.3,20,None,None,track,-,(no traced call)
+1.1,5,1,5.0,source-cam,CUDA,cudaLaunchKernel
+1.1,5,1,5.0,detect-0,CUDA,cudaLaunchKernel
+",
+    ),
+    (
         "ncu_command",
         "Time (%),Avg (ns),Instances,Kernel,Command
 88.9,40.0,2,net,ncu --set full --kernel-name 'regex:(^|::)net$' --launch-skip 1 --launch-count 1 --export kernel jetwatch run --config FILE

@@ -3,7 +3,7 @@
 //! One run is measured in this process. Several (`--processes`, `--sweep`, `--repeat`, `--compare`, `--streams`) are separate
 //! processes of this program, with hidden arguments. The measurements are those of `jetwatch_bench`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -259,6 +259,36 @@ fn print_verdict(document: &serde_json::Value) {
     }
 }
 
+/// What limits each step of an ablation, by the rules of the verdict on its first run. The first step has one frame at a time in the
+/// pipeline, so that its stages follow each other: it has no limit, but a longest stage.
+fn print_step_limits(document: &serde_json::Value) {
+    let points = document["ablation"]["runs"].as_array();
+    let mut lines = Vec::new();
+    for point in points.into_iter().flatten() {
+        let runs = point["runs"].as_array().into_iter().flatten();
+        let run = runs.filter(|run| run["error"].is_null()).find_map(|run| {
+            let path = Path::new(run["folder"].as_str()?).join("benchmark.json");
+            serde_json::from_slice::<serde_json::Value>(&std::fs::read(path).ok()?).ok()
+        });
+        let (Some(name), Some(run)) = (point["name"].as_str(), run) else {
+            continue;
+        };
+        let limit = match run["ablation"]["step"].as_u64() {
+            Some(1) => bench::longest_stage(&run["run"]),
+            _ => {
+                let findings = run_findings(&run["run"], run.get("meta"));
+                let limit = findings.into_iter().find(|found| found.stage.is_some());
+                limit.map(|found| format!("{}, because {}", found.text, found.evidence))
+            }
+        };
+        lines.extend(limit.map(|text| format!("  {name}: {text}")));
+    }
+    if !lines.is_empty() {
+        println!("\nWhat limits each step:");
+        println!("{}", lines.join("\n"));
+    }
+}
+
 /// Several runs, each in a process of its own.
 fn run_series(
     args: &BenchArgs,
@@ -273,6 +303,9 @@ fn run_series(
         println!("{:#}", found.document);
     } else {
         println!("{}", found.table);
+        if options.ablation {
+            print_step_limits(&found.document);
+        }
         println!("Written: {}", found.path.display());
     }
     let Some(failure) = found.failure else {

@@ -273,10 +273,28 @@ fn add_notes(args: &ProfileArgs, files: &OutputFiles) -> anyhow::Result<()> {
         "base_hash": base,
         "config_hash": hash.finish().to_string(),
         "varied": varied,
+        // What a later run of the same workload needs; options that only a profile has are left out.
+        "command": command(&args.config, files.batch_size),
     });
     let text = serde_json::to_string_pretty(&stats).context("cannot write JSON")? + "\n";
     jetwatch_files::write(path, text.as_bytes())
         .with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// The command that runs the workload of a profile without one.
+fn command(config: &Path, batch_size: Option<u8>) -> String {
+    let batches = batch_size.map_or_else(String::new, |size| format!(" --batch-size {size}"));
+    format!("jetwatch run --config {}{batches}", quoted(config))
+}
+
+/// A path as a word of a shell.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+,:@%=".contains(c);
+    match text.chars().all(is_plain) && !text.is_empty() {
+        true => text,
+        false => format!("'{}'", text.replace('\'', "'\\''")),
+    }
 }
 
 /// The files of each profile: `NAME`, or `NAME-batch04` with batch sizes, which have as many digits as the largest: then the names

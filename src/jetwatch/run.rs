@@ -1,5 +1,6 @@
 //! `jetwatch run`: the daemon.
 
+mod beside;
 mod output_paths;
 
 use std::fs::File;
@@ -58,6 +59,9 @@ pub(super) struct RunArgs {
     /// Record video of all sources with their tracks to this file: .mp4, .mkv or .webm. All frames of a file are recorded: its reader waits. Of live sources, frames that the encoder cannot keep up with are dropped from the recording; detection is not affected.
     #[arg(long, value_name = "FILE", value_parser = parse_recording)]
     record: Option<PathBuf>,
+    /// Run the detector and tracker of this configuration on the same frames, and record its tracks on a second copy of the image, beside those of --config. The picture is twice as wide; each half names its model and the frames/s of its detector. Only with --record and one source.
+    #[arg(long, value_name = "FILE", requires = "record")]
+    beside: Option<PathBuf>,
     /// Use this folder as the system's root, for tests.
     #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
     root: PathBuf,
@@ -73,6 +77,10 @@ pub(super) fn run(args: &RunArgs, started: Instant) -> anyhow::Result<Exit> {
         ("--record", args.record.as_deref()),
     ];
     output_paths::check(&targets, &config)?;
+    let beside = args.beside.as_deref();
+    let beside = beside
+        .map(|path| beside::load(path, &config, &args.config))
+        .transpose()?;
     telemetry::start_logging(config.log.level);
     if systemd::is_managed()
         && args.config != Path::new(TUNE_CONFIG)
@@ -96,7 +104,9 @@ pub(super) fn run(args: &RunArgs, started: Instant) -> anyhow::Result<Exit> {
             .transpose()?,
         record: args.record.clone(),
         root: SysRoot::new(&args.root),
-        config_loader: Some(config_loader(args)),
+        // A changed source is another one, and only the first is recorded beside.
+        config_loader: beside.is_none().then(|| config_loader(args)),
+        beside,
         synthetic: Some(jetwatch_traffic::synthetic_factory()),
         ..Options::default()
     };

@@ -1,6 +1,7 @@
 //! Shared by the integration tests. Each test binary uses a part of it.
 #![allow(dead_code)]
 
+pub mod bench;
 pub mod classifier;
 pub mod clips;
 pub mod collector;

@@ -10,11 +10,13 @@
 //! they hold. Each join has a deadline, and the error names the late threads.
 
 mod batcher;
+mod beside;
 mod calibration_images;
 mod control;
 mod detector_status;
 mod error;
 mod failure;
+mod frame_scaler;
 mod health;
 mod image_budgets;
 mod infer;
@@ -50,6 +52,7 @@ pub use batcher::{Batcher, QueuedFrame};
 pub use calibration_images::CalibrationImages;
 pub use control::ConfigLoader;
 pub use error::PipelineError;
+pub use frame_scaler::FrameScaler;
 pub use labels::{missing_group_labels, unknown_labels};
 pub use options::{
     DetectorContext, DetectorDecorator, HandlerDecorator, Options, Outcome, PipelineObserver,

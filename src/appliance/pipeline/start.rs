@@ -15,6 +15,7 @@ use jetwatch_source::{self as source, Dot, FullImage, ImageSize};
 use jetwatch_telemetry::{Heartbeats, Recorder, StopToken, systemd, thread_names};
 
 use super::batcher::Batcher;
+use super::beside::{Beside, PairFactory};
 use super::control::Control;
 use super::detector_status::DetectorStatusPublisher;
 use super::failure::FirstFailure;
@@ -50,7 +51,9 @@ impl Pipeline {
 
         let status = DetectorStatusPublisher::new(config, &heartbeats);
         let models = Models::load(config, &options, &status, &recorder)?;
-        let recording = start_recording(config, &options, models.encoder, &recorder)?;
+        let (beside, pair) = Beside::load(config, &options, &models.detector)?.unzip();
+        let recording =
+            start_recording(config, &options, models.encoder, pair.as_ref(), &recorder)?;
         let image_budgets = image_budgets(config, recording.is_some(), &options);
         let Sinks { sinks, broker } = status.into_sinks(&models.detector)?;
 
@@ -90,8 +93,12 @@ impl Pipeline {
             Some((_, _, jobs)) => ResultQueue::Appearance(jobs.clone()),
             None => ResultQueue::Track(shared.inputs.clone()),
         };
-        let infer = shared.infer_context(config, &mut options, results);
-        let stage = shared.track_stage(config, &mut options, sinks, secondary, recording);
+        let infer = shared.infer_context(config, &mut options, pair, results);
+        let stage = TrackStage {
+            recording,
+            beside,
+            ..shared.track_stage(config, &mut options, sinks, secondary)
+        };
         let track = spawn(thread_names::TRACK, move || {
             stage.run(&input_rx, &control_rx)
         })?;
@@ -314,6 +321,7 @@ impl Shared {
         &self,
         config: &Config,
         options: &mut Options,
+        beside: Option<PairFactory>,
         results: ResultQueue,
     ) -> InferContext {
         InferContext {
@@ -323,6 +331,7 @@ impl Shared {
                 recorder: self.recorder.clone(),
             },
             detector: Arc::clone(&self.detector),
+            beside,
             decorator: options.detector_decorator.take(),
             settings: BatchSettings {
                 size: config.detector.batch_size,
@@ -336,14 +345,13 @@ impl Shared {
         }
     }
 
-    /// The tracking stage, which publishes to `sinks`.
+    /// The tracking stage, which publishes to `sinks` and records nothing.
     fn track_stage(
         &self,
         config: &Config,
         options: &mut Options,
         sinks: Vec<Box<dyn Sink>>,
         secondary: SecondaryInference,
-        recording: Option<Recording>,
     ) -> TrackStage {
         TrackStage {
             sources: SourceTable::default(),
@@ -357,7 +365,8 @@ impl Shared {
             every_frame: config.publish.detections,
             output_embedding: config.tracker.output_embedding,
             frame_callback: options.frame_callback.take(),
-            recording,
+            recording: None,
+            beside: None,
             observer: options.observer.clone(),
             stop: self.stop.clone(),
             heartbeat: self.heartbeats.register(thread_names::TRACK),
@@ -427,6 +436,7 @@ fn start_recording(
     config: &Config,
     options: &Options,
     encoder: Option<EncoderChoice>,
+    beside: Option<&PairFactory>,
     recorder: &Recorder,
 ) -> Result<Option<Recording>, PipelineError> {
     let Some(encoder) = encoder else {
@@ -436,6 +446,7 @@ fn start_recording(
     let recording = Recording::start(
         encoder,
         names.collect(),
+        beside.map(|pair| Beside::overlay(config, pair)),
         recorder.clone(),
         (options.overflow, max_in_flight(config)),
         RECORDING_CLOSE_TIMEOUT,

@@ -28,5 +28,5 @@ pub use draw::{Colors, Painter};
 pub use encoders::{Container, Encoder, EncoderChoice};
 pub use error::RenderError;
 pub use overlay::{Overlay, Viewport};
-pub use recording::{Recording, RecordingEnd, RecordingReport};
+pub use recording::{BesideView, Recording, RecordingEnd, RecordingReport};
 pub use tiler::{Grid, TileRect, copy_into};

@@ -12,8 +12,11 @@ use jetwatch_types::{BudgetedImage, FrameMeta, MediaClock, PIXEL_BYTES, Track};
 
 use super::RenderError;
 use super::canvas::Canvas;
+use super::color::Color;
+use super::draw::{Colors, Painter};
 use super::encoders::EncoderChoice;
 use super::overlay::{Overlay, Viewport};
+use super::recording::BesideView;
 use super::tiler::{Grid, TileRect, copy_into};
 use super::video_writer::VideoWriter;
 
@@ -31,6 +34,8 @@ pub(super) struct DrawRequest {
     pub(super) overlay: Option<Box<Overlay>>,
     pub(super) full_image: BudgetedImage,
     pub(super) tracks: Vec<Track>,
+    /// For the second copy of the image.
+    pub(super) beside: Option<BesideView>,
 }
 
 /// A command for the thread.
@@ -56,6 +61,8 @@ pub(super) struct RecorderThread {
     choice: EncoderChoice,
     /// By tile; `None` before its first frame.
     overlays: Vec<Option<Box<Overlay>>>,
+    /// Of the second copy of a single source's image; `None`: there is one copy.
+    beside: Option<Box<Overlay>>,
     /// Created at the first frame, which determines the size.
     output: Option<OpenOutput>,
     recorder: Recorder,
@@ -89,10 +96,12 @@ struct MosaicState {
 }
 
 impl RecorderThread {
-    /// State for a tile of each of `sources`; nothing is opened yet. At the end, the encoder may take up to `deadline`.
+    /// State for a tile of each of `sources`; nothing is opened yet. `beside` draws on a second copy of a single source's image. At
+    /// the end, the encoder may take up to `deadline`.
     pub(super) fn new(
         choice: EncoderChoice,
         sources: &[String],
+        beside: Option<Box<Overlay>>,
         recorder: Recorder,
         deadline: Duration,
     ) -> Self {
@@ -100,6 +109,7 @@ impl RecorderThread {
         Self {
             choice,
             overlays: sources.iter().map(|_| None).collect(),
+            beside: beside.filter(|_| sources.len() == 1),
             output: None,
             tile_recorders: sources.iter().map(of_source).collect(),
             recorder,
@@ -160,12 +170,22 @@ impl RecorderThread {
         mosaic.push(&mut output.writer, at)
     }
 
+    /// Number of sources, and the layout of their images.
+    fn grid_for(&self, first: &DrawRequest) -> (usize, Grid) {
+        let (sources, size) = (self.overlays.len(), first.full_image.size);
+        let grid = match &self.beside {
+            Some(_) => Grid::pair(size),
+            None => Grid::new(sources, size),
+        };
+        (sources, grid)
+    }
+
     /// Draws one frame; returns the number of images written.
     fn draw(&mut self, mut request: DrawRequest) -> Result<u64, RenderError> {
         let output = match &mut self.output {
             Some(output) => output,
             None => {
-                let output = OpenOutput::open(&self.choice, self.overlays.len(), &request)?;
+                let output = OpenOutput::open(&self.choice, self.grid_for(&request), &request)?;
                 self.output.insert(output)
             }
         };
@@ -173,6 +193,7 @@ impl RecorderThread {
         if let Some(overlay) = request.overlay.take() {
             self.overlays[tile] = Some(overlay);
         }
+        let beside = self.beside.as_deref_mut();
         let (request, Some(overlay)) = (&request, &mut self.overlays[tile]) else {
             return Ok(0);
         };
@@ -187,17 +208,27 @@ impl RecorderThread {
                     .received_at
                     .saturating_duration_since(output.first);
                 let at = output.clock.next(request.meta.pts.unwrap_or(arrived));
-                let (grid, whole) = (output.grid, output.grid.size());
+                let grid = output.grid;
                 let waiting = encode();
                 output.writer.wait_for_space()?;
                 drop(waiting);
                 let _range = render();
                 output.writer.push(at, |pixels, stride| {
-                    let target = grid.fit(0, request.full_image.size);
-                    if target.size != whole {
+                    let size = request.full_image.size;
+                    let target = grid.fit(0, size);
+                    if target.size != grid.cell(0).size {
                         pixels.fill(0);
                     }
-                    annotate(request, target, pixels, stride, overlay);
+                    annotate(request, &request.tracks, target, pixels, stride, overlay);
+                    let Some(second) = beside else { return };
+                    let targets = [target, grid.fit(1, size)];
+                    let view = request.beside.as_ref();
+                    let tracks = view.map_or(&[][..], |view| &view.tracks);
+                    annotate(request, tracks, targets[1], pixels, stride, second);
+                    for (target, text) in targets.iter().zip(view.iter().flat_map(|v| &v.captions))
+                    {
+                        draw_caption(*target, text, pixels, stride);
+                    }
                 })?;
                 Ok(1)
             }
@@ -208,7 +239,15 @@ impl RecorderThread {
                 if mosaic.tiles[tile].replace(target) != Some(target) {
                     mosaic.clear_tile(output.grid.cell(tile));
                 }
-                annotate(request, target, &mut mosaic.pixels, mosaic.stride, overlay);
+                let tracks = &request.tracks;
+                annotate(
+                    request,
+                    tracks,
+                    target,
+                    &mut mosaic.pixels,
+                    mosaic.stride,
+                    overlay,
+                );
                 drop(range);
                 let is_early = |last: Duration| at.saturating_sub(last) < TILED_INTERVAL;
                 if mosaic.last_pts.is_some_and(is_early) {
@@ -221,32 +260,48 @@ impl RecorderThread {
     }
 }
 
-/// Copies the frame to its tile and draws over it.
+/// Copies the frame to its tile and draws `tracks` over it.
 fn annotate(
     request: &DrawRequest,
+    tracks: &[Track],
     target: TileRect,
     pixels: &mut [u8],
     stride: usize,
     overlay: &mut Overlay,
 ) {
     copy_into(&request.full_image, target, pixels, stride);
-    let start = target.top as usize * stride + target.left as usize * PIXEL_BYTES;
     let viewport = Viewport {
         source: request.meta.source_size,
         drawn_size: target.size,
     };
-    if let Some(mut canvas) = Canvas::bgrx(target.size, &mut pixels[start..], stride) {
-        overlay.draw(&mut canvas, viewport, &request.tracks);
+    if let Some(mut canvas) = canvas_of(target, pixels, stride) {
+        overlay.draw(&mut canvas, viewport, tracks);
     }
+}
+
+/// Writes `text` into the upper left corner of a tile, over everything else.
+fn draw_caption(target: TileRect, text: &str, pixels: &mut [u8], stride: usize) {
+    if let Some(mut canvas) = canvas_of(target, pixels, stride) {
+        let colors = Colors {
+            background: canvas.color_fill(Color::BLACK, 255),
+            text: canvas.color_fill(Color::WHITE, 255),
+        };
+        Painter::for_size(target.size).draw_label(&mut canvas, 0, 0, text, &colors);
+    }
+}
+
+/// The tile as an image of its own; `None` when it is not inside `pixels`.
+fn canvas_of(target: TileRect, pixels: &mut [u8], stride: usize) -> Option<Canvas<'_>> {
+    let start = target.top as usize * stride + target.left as usize * PIXEL_BYTES;
+    Canvas::bgrx(target.size, pixels.get_mut(start..)?, stride)
 }
 
 impl OpenOutput {
     fn open(
         choice: &EncoderChoice,
-        sources: usize,
+        (sources, grid): (usize, Grid),
         first: &DrawRequest,
     ) -> Result<Self, RenderError> {
-        let grid = Grid::new(sources, first.full_image.size);
         let whole = grid.size();
         let stride = whole.width as usize * PIXEL_BYTES;
         let mosaic = (sources > 1).then(|| MosaicState {

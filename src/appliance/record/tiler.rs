@@ -32,10 +32,9 @@ impl Grid {
     /// several share 1280×720 pixels, with as many columns as rows or one more.
     #[must_use]
     pub fn new(sources: usize, first: Size) -> Self {
-        let even = |side: u32| side.max(2).next_multiple_of(2);
         let sources = u32::try_from(sources).unwrap_or(u32::MAX);
         if sources <= 1 {
-            let whole = Size::new(even(first.width), even(first.height));
+            let whole = even(first);
             return Self {
                 columns: 1,
                 cell: whole,
@@ -52,6 +51,17 @@ impl Grid {
             columns,
             cell,
             whole: MOSAIC_SIZE,
+        }
+    }
+
+    /// Layout for two copies of one image of the size `image`, side by side, each unscaled.
+    #[must_use]
+    pub fn pair(image: Size) -> Self {
+        let cell = even(image);
+        Self {
+            columns: 2,
+            cell,
+            whole: Size::new(cell.width * 2, cell.height),
         }
     }
 
@@ -94,6 +104,12 @@ impl Grid {
             size: fit.inner,
         }
     }
+}
+
+/// The size with even sides, one pixel larger where necessary.
+fn even(size: Size) -> Size {
+    let even = |side: u32| side.max(2).next_multiple_of(2);
+    Size::new(even(size.width), even(size.height))
 }
 
 /// Writes `image` to `tile` of a `BGRx` output whose rows have `stride` bytes, scaled where sizes differ. Each pixel is the
@@ -182,6 +198,16 @@ mod tests {
             (0, 0, Size::new(641, 359))
         );
         assert_eq!(Grid::new(1, Size::new(1, 1)).size(), Size::new(2, 2));
+    }
+
+    #[test]
+    fn pair_has_two_unscaled_copies() {
+        let image = Size::new(641, 360);
+        let grid = Grid::pair(image);
+        assert_eq!(grid.size(), Size::new(1284, 360));
+        let places = [0, 1].map(|copy| grid.fit(copy, image));
+        assert_eq!(places.map(|place| place.left), [0, 642]);
+        assert!(places.iter().all(|place| place.size == image));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use jetwatch_config::{
     Config, DetectorConfig, Interval, MAX_BATCH_SIZE, Pacing, Playback, SourceConfig, SourceUri,
 };
 
-pub use explanation::{Explanation, Part, RunCost};
+pub use explanation::{Explanation, NotExplained, Part, RunCost, longest_stage};
 pub use gains::{Gain, StepDetails, compute_gains};
 pub use settings::changed_settings;
 

@@ -36,8 +36,8 @@ mod throughput;
 mod trace_stats;
 
 pub use ablation::{
-    AblationStep, Capabilities, Explanation, Gain, Part, RunCost, StepConfig, StepDetails,
-    changed_settings, compute_gains,
+    AblationStep, Capabilities, Explanation, Gain, NotExplained, Part, RunCost, StepConfig,
+    StepDetails, changed_settings, compute_gains, longest_stage,
 };
 pub use aggregate::mean;
 pub use benchmark_json::{ROOT, document};

@@ -2,19 +2,15 @@
 //! sources scale, on the scaler of the machine.
 
 use jetwatch_detect::{DetectError, Detector};
-use jetwatch_pipeline::DetectorContext;
-use jetwatch_resize::{Filter, Resizer};
+use jetwatch_pipeline::{DetectorContext, FrameScaler};
 use jetwatch_telemetry::Stage;
-use jetwatch_types::{
-    Crop, Detection, Frame, Image, Letterbox, PIXEL_BYTES, PixelPool, PooledPixels, Size,
-};
+use jetwatch_types::{Detection, Frame};
 
 /// Scales frames with images of source size, then runs another detector on them.
 pub(crate) struct ScalingDetector {
     inner: Box<dyn Detector>,
     context: DetectorContext,
-    resizer: Resizer,
-    pool: PixelPool,
+    scaler: FrameScaler,
     scaled: Vec<Frame>,
 }
 
@@ -24,8 +20,7 @@ impl ScalingDetector {
         Self {
             inner,
             context: context.clone(),
-            resizer: Resizer::default(),
-            pool: PixelPool::default(),
+            scaler: FrameScaler::new(context.input, context.placement),
             scaled: Vec::new(),
         }
     }
@@ -33,42 +28,7 @@ impl ScalingDetector {
     /// Whether the image of `frame` already is what the network reads, or only the network can read it.
     fn is_ready(&self, frame: &Frame) -> bool {
         !frame.image.is_cpu_readable()
-            || (frame.crop.is_none() && frame.image.size == self.inner_size(frame))
-    }
-
-    /// Size of the frame's image inside the letterbox, in pixels.
-    fn inner_size(&self, frame: &Frame) -> Size {
-        let DetectorContext {
-            input, placement, ..
-        } = self.context;
-        Letterbox::with_crop(frame.meta.source_size, frame.crop, input, placement).inner
-    }
-
-    /// The frame with its image in the network's size.
-    fn resize(&mut self, frame: &Frame) -> Frame {
-        let inner = self.inner_size(frame);
-        let part = frame.crop.unwrap_or(Crop {
-            left: 0,
-            top: 0,
-            size: frame.image.size,
-        });
-        let scaled = self.scaled(&frame.image, part, inner);
-        let stride = inner.width as usize * PIXEL_BYTES;
-        Frame {
-            meta: frame.meta,
-            crop: frame.crop,
-            image: Image::new(inner, stride, Box::new(scaled)).expect("the memory is of this size"),
-            full_image: None,
-            truth: frame.truth.clone(),
-        }
-    }
-
-    fn scaled(&mut self, image: &Image, part: Crop, inner: Size) -> PooledPixels {
-        let bytes = inner.width as usize * inner.height as usize * PIXEL_BYTES;
-        let mut scaled = self.pool.acquire(bytes);
-        self.resizer
-            .scale_part(image, part, inner, Filter::Triangle, scaled.as_mut());
-        scaled
+            || (frame.crop.is_none() && frame.image.size == self.scaler.inner_size(frame))
     }
 }
 
@@ -86,8 +46,7 @@ impl Detector for ScalingDetector {
             let recorder = self.context.recorder.clone();
             let _range = recorder.range(Stage::Tensor, batch.len());
             for frame in batch {
-                let frame = self.resize(frame);
-                self.scaled.push(frame);
+                self.scaled.push(self.scaler.scale(frame));
             }
         }
         let result = self.inner.detect(&self.scaled, results);
@@ -103,7 +62,7 @@ mod tests {
 
     use super::*;
     use jetwatch_telemetry::Recorder;
-    use jetwatch_types::{FrameMeta, Placement};
+    use jetwatch_types::{FrameMeta, Image, PIXEL_BYTES, Placement, Size};
 
     /// Size and last row of each image that a detector was given.
     type SeenImages = Arc<Mutex<Vec<(Size, Vec<u8>)>>>;

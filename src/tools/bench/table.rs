@@ -346,43 +346,67 @@ pub(super) fn of_ablation(steps: &[Gain]) -> String {
     lines.join("\n")
 }
 
-/// What explains the change of the time per frame, for each step.
+/// What explains the change of the time per frame, for each step: its parts, and what they do not explain, add up to it.
 fn add_explanations(steps: &[Gain], lines: &mut Vec<String>) {
     let mut table = TextTable::new(&[
-        ("change of the time per frame, ms", Align::Left),
-        ("measured", Align::Right),
-        ("explained", Align::Right),
-        ("residual", Align::Right),
-        ("from to", Align::Right),
-        ("cores in use", Align::Right),
-        ("parts", Align::Left),
+        ("change of the time per frame", Align::Left),
+        ("ms", Align::Right),
+        ("95 % interval", Align::Right),
+        ("before", Align::Right),
+        ("after", Align::Right),
     ]);
     let mut is_empty = true;
+    let mut unexplained = Vec::new();
     for step in steps {
         let Some(found) = &step.explanation else {
             continue;
         };
         is_empty = false;
-        let parts = found.parts.iter().take(EXPLAINED_PARTS);
-        let parts: Vec<String> = parts
-            .map(|part| format!("{} {:+.2}", part.name, part.change_ms))
-            .collect();
-        let residual = &found.residual_ms;
+        let rest = &found.not_explained;
+        let around = |ms: f64| {
+            let half = rest.interval_95_ms.filter(|half| half.is_finite());
+            half.map_or_else(
+                || "unknown".to_owned(),
+                |half| format!("{:+.2} to {:+.2}", ms - half, ms + half),
+            )
+        };
         table.push([
             format!("{} {}", step.step, step.title),
-            format!("{:+.2}", found.measured_ms.mean),
-            format!("{:+.2}", found.explained_ms.mean),
-            format!("{:+.2}", residual.mean),
-            match residual.count {
-                1 => "one round".to_owned(),
-                _ => format!("{:+.2} to {:+.2}", residual.min, residual.max),
-            },
-            format!("{:.2} to {:.2}", found.cores.0, found.cores.1),
-            parts.join(", "),
+            format!("{:+.2}", found.measured_ms),
+            around(found.measured_ms),
         ]);
+        let (named, others) = found.parts.split_at(EXPLAINED_PARTS.min(found.parts.len()));
+        for part in named {
+            let (before, after) = part.cpu_ms.unwrap_or(found.cores);
+            let unit = if part.cpu_ms.is_some() { " ms CPU" } else { "" };
+            table.push([
+                format!("  {}", part.name),
+                format!("{:+.2}", part.change_ms),
+                String::new(),
+                format!("{before:.2}{unit}"),
+                format!("{after:.2}{unit}"),
+            ]);
+        }
+        let others: f64 = others.iter().map(|part| part.change_ms).sum();
+        table.push(["  other stages".to_owned(), format!("{others:+.2}")]);
+        table.push([
+            "  not explained".to_owned(),
+            format!("{:+.2}", rest.change_ms),
+            around(rest.change_ms),
+        ]);
+        if rest.is_noise() == Some(false) {
+            unexplained.push(step.step.to_string());
+        }
     }
-    if !is_empty {
-        lines.push(String::new());
-        lines.extend(table.lines());
+    if is_empty {
+        return;
+    }
+    lines.push(String::new());
+    lines.extend(table.lines());
+    if !unexplained.is_empty() {
+        lines.push(format!(
+            "Step {}: more than noise is not explained; repeat on a quiet machine (--repeat)",
+            unexplained.join(", ")
+        ));
     }
 }

@@ -30,6 +30,7 @@ use publishing::publish;
 pub(super) use source::{FrameResult, SourceTable, TrackedSource};
 
 use super::batcher::Batcher;
+use super::beside::Beside;
 use super::options::PipelineObserver;
 use super::secondary::{SecondaryInference, SecondaryResult};
 use super::stats::StatsCollector;
@@ -62,6 +63,8 @@ pub(super) struct TrackStage {
     pub(super) output_embedding: bool,
     pub(super) frame_callback: Option<FrameCallback>,
     pub(super) recording: Option<Recording>,
+    /// The second detector of a recording.
+    pub(super) beside: Option<Beside>,
     pub(super) observer: Option<Arc<dyn PipelineObserver>>,
     /// Ends the run when the reader of its output has closed it.
     pub(super) stop: StopToken,
@@ -285,7 +288,9 @@ impl TrackStage {
                 .enqueue(&meta, &source.visible_tracks, full_image.as_deref());
         }
         if let Some(recording) = &mut self.recording {
-            recording.push(&meta, full_image, &source.visible_tracks);
+            let beside = self.beside.as_mut();
+            let beside = beside.and_then(|beside| beside.process(&meta));
+            recording.push(&meta, full_image, &source.visible_tracks, beside);
         }
         if !skipped && let Some(observer) = &self.observer {
             observer.frame_processed(self.secondary.pending());
@@ -392,6 +397,9 @@ impl TrackStage {
     }
 
     fn end_tracks(&mut self, id: SourceId) {
+        if let Some(beside) = &mut self.beside {
+            beside.end_tracks(id);
+        }
         let source = &mut self.sources[id.index()];
         if let Some(camera) = &mut source.camera {
             camera.reset();
@@ -422,6 +430,9 @@ impl TrackStage {
             }
         }
         self.publish_stats();
+        if let Some(beside) = &self.beside {
+            beside.log_rates();
+        }
         TrackStageReport {
             messages: self
                 .sinks

@@ -87,6 +87,7 @@ impl TrackStageFixture {
             output_embedding: false,
             frame_callback: None,
             recording: None,
+            beside: None,
             observer: None,
             stop: StopToken::default(),
             heartbeat: Heartbeats::default().register(thread_names::TRACK),

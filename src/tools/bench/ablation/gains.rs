@@ -77,7 +77,9 @@ pub fn compute_gains(speeds: &[Vec<Option<f64>>], details: Vec<StepDetails>) -> 
             let pairs: Vec<_> = pairs
                 .filter_map(|(before, after)| Some((before.as_ref()?, after.as_ref()?)))
                 .collect();
-            Explanation::of_pairs(&pairs)
+            // Of the medians in the table of the steps.
+            let change = time(rounds)? - time(before?)?;
+            Explanation::of_pairs(change, &pairs)
         });
         let mut notes = own.notes.clone();
         let settings = new_settings(previous.map(|previous| previous.settings.as_slice()), own);

@@ -18,6 +18,11 @@ pub(super) fn trial(trial: &Trial) -> String {
     )
 }
 
+/// The verb for this many streams.
+const fn fit(count: usize) -> &'static str {
+    if count == 1 { "fits" } else { "fit" }
+}
+
 fn streams(count: usize) -> String {
     match count {
         1 => "1 stream".to_owned(),
@@ -137,14 +142,15 @@ fn answer(fit: &StreamFit, trials: &[Trial], rate: Option<f64>) -> String {
     if fit.streams == 0 {
         return format!("Not even one stream{of} fits: see the reasons above");
     }
+    let fits = self::fit(fit.streams);
     let mut text = if fit.is_lower_bound {
         format!(
-            "At least {}{of} fit: the most that was to be tried (--max-streams)",
+            "At least {}{of} {fits}: the most that was to be tried (--max-streams)",
             streams(fit.streams)
         )
     } else {
         format!(
-            "{}{of} fit: {} of {} trials without drops; with {}, {} of {}",
+            "{}{of} {fits}: {} of {} trials without drops; with {}, {} of {}",
             streams(fit.streams),
             fit.at.passed,
             fit.at.count(),

@@ -1,5 +1,6 @@
 //! The verdict: rules that apply to a capture, each with its evidence and what to change.
 
+mod detector_shares;
 mod extras;
 mod limits;
 mod rules;
@@ -8,20 +9,42 @@ use jetwatch_telemetry::Stage;
 
 use super::metrics::CaptureMetrics;
 
-pub use self::rules::RULES;
+use self::limits::{LIMITS, StageLimit};
 
 /// One rule.
 pub struct Rule {
     /// Name of the rule.
     pub name: &'static str,
-    /// Evaluates a capture: the sentence and its evidence; `None` if the rule does not apply.
-    pub evaluate: fn(&CaptureMetrics) -> Option<(String, String)>,
+    /// When it applies.
+    evaluate: Evaluate,
     /// Remedy.
     pub advice: &'static str,
     /// Keys of the configuration to change.
     pub keys: &'static [&'static str],
     /// Stages that it explains where one of them limits the pipeline; empty: it is about something else.
     pub stages: &'static [Stage],
+}
+
+/// When a rule applies: the sentence and its evidence, or `None`.
+enum Evaluate {
+    /// For a cause of its own.
+    Cause(fn(&CaptureMetrics) -> Option<(String, String)>),
+    /// Where a stage is at its limit.
+    Limit(StageLimit),
+}
+
+impl Rule {
+    fn evaluate(&self, metrics: &CaptureMetrics) -> Option<(String, String)> {
+        match &self.evaluate {
+            Evaluate::Cause(evaluate) => evaluate(metrics),
+            Evaluate::Limit(limit) => limit.evaluate(metrics),
+        }
+    }
+}
+
+/// All rules, the most important first.
+pub fn rules() -> impl Iterator<Item = &'static Rule> {
+    rules::FIRST.iter().chain(LIMITS).chain(rules::OTHERS)
 }
 
 /// Result of one rule.
@@ -41,13 +64,14 @@ pub struct Finding {
     pub stage: Option<&'static str>,
 }
 
-/// The findings of all rules in a capture, the most important first: those about the stage that limits the pipeline, then others.
-/// Where no rule explains that stage, one says that it is nearest to its limit.
+/// The findings of all rules in a capture or a benchmark, the most important first: those about the stage that limits the pipeline,
+/// then others. Where no rule explains that stage, one says that it is nearest to its limit. Where the shares of the detectors'
+/// time are known, but no path through the stages, the largest comes last.
 #[must_use]
 pub fn advise(metrics: &CaptureMetrics) -> Vec<Finding> {
     let limit = metrics.limit.map(|limit| limit.stage);
-    let findings = RULES.iter().filter_map(|rule| {
-        let (text, numbers) = (rule.evaluate)(metrics)?;
+    let findings = rules().filter_map(|rule| {
+        let (text, numbers) = rule.evaluate(metrics)?;
         Some(Finding {
             rule: rule.name,
             text,
@@ -63,6 +87,7 @@ pub fn advise(metrics: &CaptureMetrics) -> Vec<Finding> {
     if findings.iter().all(|finding| finding.stage.is_none()) {
         findings.extend(limits::nearest(metrics));
     }
+    findings.extend(detector_shares::finding(metrics));
     findings.sort_by_key(|finding| finding.stage.is_none());
     findings
 }

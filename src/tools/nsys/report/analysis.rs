@@ -12,7 +12,7 @@ use super::on_demand::{EXPORT_TABLES, ExportBuilder, OnDemand};
 use super::plot::Plot;
 use super::schema::{Export, NVTX, SCHEDULING};
 use super::series::Series;
-use super::summary::ReportSummary;
+use super::summary::{ReportSummary, noted_command};
 use super::table::{Table, unitless};
 use super::tables::{AnalysisContext, Builder, TABLES};
 use super::{ReportError, capture::Content};
@@ -46,10 +46,14 @@ pub enum Plots {
 /// A page has rows of cores for at most this many events of scheduling: reading more takes seconds that no one asked for.
 const MAX_PAGE_EVENTS: u64 = 3_000_000;
 
+/// The verdict looks for waits for cores in at most this many events of scheduling.
+const MAX_VERDICT_EVENTS: u64 = 20_000_000;
+
 /// Tables that are printed by default.
-pub const DEFAULT_TABLES: [&str; 8] = [
+pub const DEFAULT_TABLES: [&str; 9] = [
     "verdict",
     "stages",
+    "critical_path_calls",
     "nvtx_sum",
     "nvtx_gpu_proj_sum",
     "cuda_gpu_kern_sum",
@@ -165,7 +169,8 @@ fn analyze_export(
     if let Some(range) = request.within {
         window = window.intersect(find_range(export, range)?);
     }
-    let capture = read(export, title, window, progress)?;
+    let mut capture = read(export, title, window, progress)?;
+    capture.command = noted_command(&export.source).or(capture.command);
     let nothing = |reason: &str| ReportError::Nothing {
         path: export.source.clone(),
         reason: reason.to_owned(),
@@ -184,14 +189,15 @@ fn analyze_export(
     }
     let context = AnalysisContext::new(&capture, request.rows);
     let critical_path = context.critical_path();
-    let evidence = CaptureMetrics::from_capture(&context, critical_path);
+    let on_demand = OnDemand::new(export, &capture, window, request.rows);
+    let mut evidence = CaptureMetrics::from_capture(&context, critical_path);
+    evidence.core_wait = on_demand.core_wait(&context, MAX_VERDICT_EVENTS)?;
     let is_ours = !critical_path.stages.is_empty();
     let findings = if is_ours {
         advise(&evidence)
     } else {
         Vec::new()
     };
-    let on_demand = OnDemand::new(export, &capture, window, request.rows);
     let mut tables = Vec::new();
     for recipe in recipes {
         let table = match recipe {
@@ -211,7 +217,7 @@ fn analyze_export(
         let plot = plot.insert(Plot::from_capture(&context));
         if export.has(&SCHEDULING) {
             let events = on_demand.count(&SCHEDULING)?;
-            if events <= MAX_PAGE_EVENTS {
+            if events <= MAX_PAGE_EVENTS || on_demand.has_read_schedule() {
                 plot.add_cores(on_demand.schedule()?);
             } else {
                 missing.push(format!(

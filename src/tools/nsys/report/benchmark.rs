@@ -128,10 +128,13 @@ impl Benchmark {
         let run = object.get("run");
         // Without a run, as of a part alone, the shares are all that is known.
         let findings = (run.is_some() || !shares.is_empty()).then(|| {
-            // The limit comes first.
-            let mut all = run.map_or_else(Vec::new, |run| run_findings(run, object.get("meta")));
-            all.extend(shares::finding(&shares, is_on_gpu));
-            all
+            let null = Value::Null;
+            let meta = object.get("meta").unwrap_or(&null);
+            advise(&CaptureMetrics {
+                detector_shares: shares,
+                timed_on_gpu: is_on_gpu,
+                ..CaptureMetrics::from_run(run.unwrap_or(&null), meta)
+            })
         });
         Ok(Self {
             throughput: work::throughput(object, &levels, &ranges),

@@ -7,10 +7,10 @@ mod steps;
 mod waits;
 mod walk;
 
-use std::collections::HashMap;
-
+use foldhash::HashMap;
 use jetwatch_telemetry::{Stage, thread_names};
 
+use super::capture::ThreadIndex;
 use super::table::{Cell, Table, ns, percent, unitless};
 use super::tables::AnalysisContext;
 
@@ -85,6 +85,19 @@ pub struct CriticalPath {
     pub warmup_ns: i64,
     /// Where the images come from.
     pub input: InputKind,
+    /// The path, the latest part first.
+    pub segments: Vec<Segment>,
+}
+
+/// A part of the critical path: a time of one thread, in ns, at work or waiting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Segment {
+    /// The thread.
+    pub thread: ThreadIndex,
+    /// Begin.
+    pub start: i64,
+    /// End.
+    pub end: i64,
 }
 
 /// Stages of a detector's thread except waits.
@@ -133,8 +146,9 @@ impl CriticalPath {
         }
         let is_recorded =
             |stages: &&&'static [Stage]| stages.iter().any(|stage| times.contains_key(stage));
+        let mut segments = Vec::new();
         if let Some(stages) = ENDS.iter().find(is_recorded) {
-            Walk::new(&steps, &mut times).walk_back_from_last(stages);
+            segments = Walk::new(&steps, &mut times).walk_back_from_last(stages);
         }
         let mut path = Self::from_times(&times);
         // Where the pipeline itself has time left, a thread beside it that has none is the limit.
@@ -154,8 +168,10 @@ impl CriticalPath {
                 times.critical_wait_ns = 0;
             }
             path = Self::from_times(&times);
+            segments = steps.busiest_thread(stages);
         }
         let mut path = Self {
+            segments,
             span: (from, until),
             warmup_ns: steps.warmup_ns,
             input: input_kind(&steps),
@@ -277,7 +293,7 @@ impl CriticalPath {
 
 /// Sums of all stages, and of the time between the stages of sources.
 fn totals(steps: &Steps<'_>, from: i64) -> HashMap<Stage, StageTimes> {
-    let mut times: HashMap<Stage, StageTimes> = HashMap::new();
+    let mut times: HashMap<Stage, StageTimes> = HashMap::default();
     for thread in &steps.threads {
         let mut before = from;
         let mut met: Vec<Stage> = Vec::new();
@@ -325,7 +341,7 @@ fn add_stays(
     names: &StageNames,
     times: &mut HashMap<Stage, StageTimes>,
 ) {
-    let mut sums: HashMap<Stage, (u64, i64)> = HashMap::new();
+    let mut sums: HashMap<Stage, (u64, i64)> = HashMap::default();
     for range in &context.capture.ranges {
         let work = match names.of(range) {
             Some(Stage::VideoDecodeStay) => Stage::VideoDecode,

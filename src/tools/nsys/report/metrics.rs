@@ -9,6 +9,7 @@ use jetwatch_telemetry::{Stage, thread_names};
 
 use super::capture::{Capture, Kind};
 use super::critical_path::{CriticalPath, DETECTOR_STAGES, InputKind, StageNames};
+use super::on_demand::CoreWait;
 use super::tables::{AnalysisContext, BusyTimes, is_pageable_async, is_sync_copy};
 
 pub use self::async_stages::{Rendering, SecondaryBatches};
@@ -70,6 +71,12 @@ pub struct CaptureMetrics {
     pub rendering: Option<Rendering>,
     /// Secondary networks that ran, by name.
     pub secondary: Vec<SecondaryBatches>,
+    /// Waits of the limiting stage's threads for CPU cores; `None` where they are unknown.
+    pub core_wait: Option<CoreWait>,
+    /// Shares of the detectors' time in a benchmark, 0 to 1, the largest first; empty where there is a timeline.
+    pub detector_shares: Vec<(Stage, f64)>,
+    /// Whether these detectors ran on a GPU.
+    pub timed_on_gpu: bool,
 }
 
 /// The stage that limits the pipeline.

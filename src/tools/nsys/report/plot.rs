@@ -1,7 +1,6 @@
 //! Plot data of a capture: stage times, utilization over time, and a reduced timeline.
 
-use std::collections::HashMap;
-
+use foldhash::HashMap;
 use serde::Serialize;
 
 use super::capture::{Capture, Name};
@@ -152,7 +151,7 @@ impl Plot {
 
     /// Numbers names again: a capture has more of them than a page shows.
     fn retain_used_names(&mut self, capture: &Capture, labels: &Labels) {
-        let mut numbers = HashMap::new();
+        let mut numbers = HashMap::default();
         for block in self.tracks.iter_mut().flat_map(|track| &mut track.blocks) {
             let names = &mut self.names;
             block.2 = *numbers.entry(block.2).or_insert_with(|| {
@@ -186,17 +185,34 @@ pub(super) fn push_block(blocks: &mut Vec<Block>, (start, end, name): (i64, i64,
     blocks.push((start, end, name, 1));
 }
 
+/// What a row of a thread is: thread, kind and depth.
+type RowKey = (u16, TrackKind, u16);
+
 /// Rows by thread, kind and depth.
 struct ThreadRows {
     least: i64,
     from: i64,
-    rows: HashMap<(u16, TrackKind, u16), Vec<Block>>,
+    numbers: HashMap<RowKey, usize>,
+    rows: Vec<(RowKey, Vec<Block>)>,
+    /// The last row: events of one thread follow each other.
+    last: Option<usize>,
 }
 
 impl ThreadRows {
-    fn push(&mut self, key: (u16, TrackKind, u16), start: i64, end: i64, name: u32) {
+    fn push(&mut self, key: RowKey, start: i64, end: i64, name: u32) {
+        let number = match self.last {
+            Some(last) if self.rows[last].0 == key => last,
+            _ => {
+                let rows = &mut self.rows;
+                *self.numbers.entry(key).or_insert_with(|| {
+                    rows.push((key, Vec::new()));
+                    rows.len() - 1
+                })
+            }
+        };
+        self.last = Some(number);
         let event = (start - self.from, end - self.from, name);
-        push_block(self.rows.entry(key).or_default(), event, self.least);
+        push_block(&mut self.rows[number].1, event, self.least);
     }
 }
 
@@ -213,7 +229,9 @@ fn thread_tracks(
     let mut rows = ThreadRows {
         least: ((until - from) / RESOLUTION).max(1),
         from,
-        rows: HashMap::new(),
+        numbers: HashMap::default(),
+        rows: Vec::new(),
+        last: None,
     };
     for at in &nesting.order {
         let level = nesting.level[*at as usize];
@@ -235,21 +253,20 @@ fn thread_tracks(
             rows.push(key, projected.start, projected.end, label);
         }
     }
-    let mut calls: Vec<_> = capture.calls.iter().collect();
-    // Rows of the database are almost in order, which a stable sort makes use of.
-    calls.sort_by_key(|call| call.start);
-    for call in calls {
-        let key = (call.thread, TrackKind::CudaCalls, 0);
-        rows.push(key, call.start, call.end, labels.number(call.name, 0));
+    // In the order of time by thread; the tables of calls have sorted them already.
+    let by_thread = context.thread_calls();
+    for thread in (0..=u16::MAX).take(capture.threads.len()) {
+        for call in by_thread.cuda(capture, thread) {
+            let key = (thread, TrackKind::CudaCalls, 0);
+            rows.push(key, call.start, call.end, labels.number(call.name, 0));
+        }
+        for wait in by_thread.system(capture, thread) {
+            let key = (thread, TrackKind::OsCalls, 0);
+            let label = labels.number(wait.name, 0);
+            rows.push(key, wait.start.max(from), wait.end.min(until), label);
+        }
     }
-    let mut waits: Vec<_> = capture.waits.iter().collect();
-    waits.sort_by_key(|wait| wait.start);
-    for wait in waits {
-        let key = (wait.thread, TrackKind::OsCalls, 0);
-        let label = labels.number(wait.name, 0);
-        rows.push(key, wait.start.max(from), wait.end.min(until), label);
-    }
-    let mut found: Vec<_> = rows.rows.into_iter().collect();
+    let mut found = rows.rows;
     let title = |thread: u16| capture.threads[usize::from(thread)].title();
     found.sort_by_cached_key(|(key, _)| (title(key.0), *key));
     let has_ranges: Vec<u16> = found

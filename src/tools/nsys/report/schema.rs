@@ -144,7 +144,7 @@ pub const SCHEDULING: TableShape = TableShape {
     content: "scheduling of threads",
     advice: "profile with jetwatch profile --sampling on or nsys --cpuctxsw=process-tree, on a machine whose kernel.perf_event_paranoid allows it",
     required: &["start", "cpu", "isSchedIn", "globalTid"],
-    optional: &[],
+    optional: &["threadState"],
 };
 
 const SAMPLE: &str = "profile with jetwatch profile --sampling on or nsys --sample=process-tree, on a machine whose kernel.perf_event_paranoid allows it";
@@ -187,6 +187,28 @@ pub const GPU_METRIC_NAMES: TableShape = TableShape {
     required: &["typeId", "metricId", "metricName"],
     optional: &[],
 };
+
+/// What nsys notes of a capture, from 2023 on.
+const CAPTURE_METADATA: &str = "META_DATA_CAPTURE";
+
+/// The command `jetwatch run` with its options, without those for the statistics of a profile; `None` for another command.
+fn without_output_options(command: &str) -> Option<String> {
+    let mut words = command.split_whitespace();
+    let program = words.find(|word| *word == "jetwatch" || word.ends_with("/jetwatch"))?;
+    let mut kept = vec![program];
+    let mut skips_value = false;
+    for word in words {
+        if std::mem::take(&mut skips_value) {
+            continue;
+        }
+        if word == "--stats" {
+            skips_value = true;
+        } else if !word.starts_with("--stats=") {
+            kept.push(word);
+        }
+    }
+    (kept.get(1) == Some(&"run")).then(|| kept.join(" "))
+}
 
 /// An open export of nsys.
 #[derive(Debug)]
@@ -276,6 +298,22 @@ impl Export {
         }
     }
 
+    /// The command line of the profiled program, where the metadata of the capture has one that runs jetwatch.
+    #[must_use]
+    pub fn command(&self) -> Option<String> {
+        let columns = self.tables.get(CAPTURE_METADATA)?;
+        if !columns.iter().any(|column| column == "value") {
+            return None;
+        }
+        let query = format!("SELECT value FROM {CAPTURE_METADATA} WHERE value LIKE '%--config%'");
+        let connection = self.connect().ok()?;
+        let mut statement = connection.prepare(&query).ok()?;
+        let mut rows = statement
+            .query_map([], |row| row.get::<_, String>(0))
+            .ok()?;
+        rows.find_map(|text| without_output_options(&text.ok()?))
+    }
+
     /// Whether the table is there.
     #[must_use]
     pub fn has(&self, shape: &TableShape) -> bool {
@@ -344,5 +382,25 @@ impl Export {
             path: self.source.clone(),
             cause,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_output_options;
+
+    #[test]
+    fn command_of_a_capture_is_one_that_runs_again() {
+        let found = |text: &str| without_output_options(text);
+        assert_eq!(
+            found("nsys profile /usr/bin/jetwatch run --config=a.yaml --stats=x.json").as_deref(),
+            Some("/usr/bin/jetwatch run --config=a.yaml")
+        );
+        assert_eq!(
+            found("jetwatch run --stats s.json --config a.yaml --batch-size 4").as_deref(),
+            Some("jetwatch run --config a.yaml --batch-size 4")
+        );
+        assert_eq!(found("jetwatch bench --config a.yaml"), None);
+        assert_eq!(found("python3 train.py --config a.yaml"), None);
     }
 }

@@ -255,38 +255,46 @@ impl Series {
     fn read_explanations(&mut self, steps: &[Value]) {
         let columns = [
             unitless("Step"),
-            unitless("Measured, ms"),
-            unitless("Explained, ms"),
-            unitless("Residual, ms"),
-            unitless("Residual From"),
-            unitless("Residual To"),
-            unitless("Cores Before"),
-            unitless("Cores After"),
-            unitless("Parts, ms"),
+            unitless("Part"),
+            unitless("Change, ms"),
+            unitless("95 % Interval, ms"),
+            unitless("Before"),
+            unitless("After"),
         ];
-        let title = "Change of the time per frame from step to step, and what explains it";
+        let title = "Change of the time per frame from step to step: its parts, and what they do not explain, add up to it";
         let mut table = Table::new("ablation_explanation", title, &columns);
         for step in steps {
             let found = &step["explanation"];
             if found.is_null() {
                 continue;
             }
-            let ms = |key: &str, of: &str| factor(found[key][of].as_f64(), "");
-            let parts = list(&found["parts"]).iter().filter_map(|part| {
-                let change = part["change_ms"].as_f64()?;
-                Some(format!("{} {change:+.2}", part["name"].as_str()?))
-            });
-            table.rows.push(vec![
-                step_name(step).into(),
-                ms("measured_ms", "mean"),
-                ms("explained_ms", "mean"),
-                ms("residual_ms", "mean"),
-                ms("residual_ms", "min"),
-                ms("residual_ms", "max"),
-                factor(found["cores"][0].as_f64(), ""),
-                factor(found["cores"][1].as_f64(), ""),
-                parts.collect::<Vec<_>>().join(", ").into(),
-            ]);
+            // Earlier versions wrote statistics over the rounds, and no interval.
+            let measured = &found["measured_ms"];
+            let measured = measured.as_f64().or(measured["mean"].as_f64());
+            let rest = &found["not_explained"];
+            let unexplained = rest["change_ms"].as_f64();
+            let unexplained = unexplained.or(found["residual_ms"]["mean"].as_f64());
+            let half = rest["interval_95_ms"].as_f64();
+            let mut row = |part: &str, change: Option<f64>, half: Option<f64>, ends: &Value| {
+                table.rows.push(vec![
+                    step_name(step).into(),
+                    part.into(),
+                    factor(change, ""),
+                    half.map(|half| format!("± {half:.2}")).into(),
+                    factor(ends[0].as_f64(), ""),
+                    factor(ends[1].as_f64(), ""),
+                ]);
+            };
+            row("measured", measured, half, &Value::Null);
+            for part in list(&found["parts"]) {
+                let ends = match &part["cpu_ms"] {
+                    Value::Null => &found["cores"],
+                    ends => ends,
+                };
+                let name = part["name"].as_str().unwrap_or("?");
+                row(name, part["change_ms"].as_f64(), None, ends);
+            }
+            row("not explained", unexplained, half, &Value::Null);
         }
         if !table.rows.is_empty() {
             self.tables.push(table);
@@ -341,7 +349,7 @@ impl Series {
             let trials = own().count().max(1) as f64;
             self.drops.push((count, lost));
             self.points
-                .push((format!("{count} streams"), Some(sum("fps") / trials)));
+                .push((stream_count(count), Some(sum("fps") / trials)));
         }
         let fit = &streams["fit"];
         if let Some(count) = fit["streams"].as_u64() {
@@ -355,7 +363,9 @@ impl Series {
             let number = |of: &Value, key: &str| of[key].as_u64().unwrap_or(0);
             let trials = |of: &Value| number(of, "passed") + number(of, "failed");
             self.findings.push(format!(
-                "{bound}{count} streams{of} fit: {} of {} trials without drops; with one more {} of {}\n",
+                "{bound}{}{of} {}: {} of {} trials without drops; with one more {} of {}\n",
+                stream_count(count),
+                if count == 1 { "fits" } else { "fit" },
                 number(&fit["at"], "passed"),
                 trials(&fit["at"]),
                 number(&fit["above"], "passed"),
@@ -438,6 +448,14 @@ fn step_name(step: &Value) -> String {
 }
 
 /// A number with two digits.
+/// A number of streams, as text.
+fn stream_count(count: u64) -> String {
+    match count {
+        1 => "1 stream".to_owned(),
+        count => format!("{count} streams"),
+    }
+}
+
 fn factor(number: Option<f64>, unit: &str) -> Cell {
     number.map(|number| format!("{number:.2}{unit}")).into()
 }

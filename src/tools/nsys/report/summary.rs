@@ -15,7 +15,7 @@ use super::summary_stats::{SummaryStats, group_by_key};
 use super::tables::AnalysisContext;
 
 pub use self::load::Load;
-pub use self::profile_notes::PROFILE_KEY;
+pub use self::profile_notes::{PROFILE_KEY, noted_command};
 pub use self::throughput::Throughput;
 
 /// Summary of one report.

@@ -2,11 +2,14 @@
 
 use jetwatch_telemetry::Stage;
 
-use super::{Rule, limits, percent};
+use super::{Evaluate, Rule, limits, percent};
 use crate::report::metrics::SecondaryBatches;
 
 /// Share of the time below which a recording does not slow other stages down.
 const NOTICEABLE: f64 = 0.3;
+
+/// Share of the limiting stage's time in waits for cores from which they are its cause.
+const WAITS_FOR_CORE: f64 = 0.1;
 
 /// Fill of a batch below which waiting for it is useless.
 const MIN_FILL: f64 = 0.5;
@@ -18,7 +21,7 @@ fn ms(ns: f64) -> String {
 /// Rendering costs more than inference.
 pub(super) const RENDERING: Rule = Rule {
     name: "rendering_limit",
-    evaluate: |metrics| {
+    evaluate: Evaluate::Cause(|metrics| {
         let found = metrics.rendering.as_ref()?;
         let whole = found.draw_ns + found.encoder_ns;
         let is_limit = limits::evidence(metrics, &[Stage::Render, Stage::Encode]).is_some();
@@ -39,16 +42,55 @@ pub(super) const RENDERING: Rule = Rule {
                 ),
             )
         })
-    },
+    }),
     advice: "omit --record, record fewer sources, make the images smaller at the camera, or encode in hardware",
     keys: &["sources", "sources[].uri"],
     stages: &[Stage::Render, Stage::Encode],
 };
 
+/// The threads of the limiting stage could run, and had no core.
+pub(super) const CORES: Rule = Rule {
+    name: "waits_for_core",
+    evaluate: Evaluate::Cause(|metrics| {
+        let found = metrics.core_wait.as_ref()?;
+        let is_limit = metrics
+            .limit
+            .is_some_and(|limit| limit.stage == found.stage);
+        (is_limit && found.share >= WAITS_FOR_CORE).then(|| {
+            let why = match found.has_states {
+                true => "the kernel took it off its core while it could run",
+                false => "it was off its core and in no call that waits",
+            };
+            (
+                format!(
+                    "{} waits for a CPU core: thread {} could run and did not",
+                    found.stage.name(),
+                    found.thread
+                ),
+                format!(
+                    "{why}, for {} in {}; over all its threads this is {} of the stage's time; cores with recorded threads: {}, idle for {} of their time unless other programs ran there",
+                    ms(found.waited_ns as f64),
+                    found.stage.name(),
+                    percent(found.share),
+                    found.cores,
+                    percent(found.idle)
+                ),
+            )
+        })
+    }),
+    advice: "use fewer threads than cores: fewer workers or threads per worker, software decoders with fewer threads; or move other programs to other cores (CPUAffinity in a unit of systemd)",
+    keys: &[
+        "detector.workers",
+        "detector.threads_per_worker",
+        "sources[].decoder_threads",
+    ],
+    stages: &Stage::ALL,
+};
+
 /// A batch is larger than the number of crops.
 pub(super) const SECONDARY: Rule = Rule {
     name: "secondary_waits",
-    evaluate: |metrics| {
+    evaluate: Evaluate::Cause(|metrics| {
         let fill = |found: &SecondaryBatches| found.crops / found.batch_size.max(1) as f64;
         let waits = |found: &&SecondaryBatches| {
             found.batch_size > 1 && fill(found) < MIN_FILL && found.wait_ns >= found.work_ns
@@ -66,7 +108,7 @@ pub(super) const SECONDARY: Rule = Rule {
                 worst.suggested
             ),
         ))
-    },
+    }),
     advice: "set the batch size to the number of objects that arrive together, or reduce the wait",
     keys: &["secondary[].batch_size", "secondary[].batch_timeout_ms"],
     stages: &[],

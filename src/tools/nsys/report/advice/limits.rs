@@ -2,9 +2,9 @@
 
 use jetwatch_telemetry::Stage;
 
-use super::{Finding, Rule, percent};
+use super::{Evaluate, Finding, Rule, percent};
 use crate::report::critical_path::InputKind;
-use crate::report::metrics::CaptureMetrics;
+use crate::report::metrics::{CaptureMetrics, UnitLoads};
 
 /// Share of its threads' time from which a stage is the limit.
 pub(super) const BOTTLENECK: f64 = 0.8;
@@ -41,171 +41,182 @@ fn numbers(metrics: &CaptureMetrics) -> Option<String> {
     ))
 }
 
-/// Images do not come faster.
-pub(super) const INPUT: Rule = Rule {
-    name: "waits_for_sources",
-    evaluate: |metrics| {
-        if metrics.input == InputKind::File {
-            return None;
-        }
-        let evidence = evidence(metrics, &[Stage::Input])?;
-        let text = "batcher waits for sources: the detectors could take more".to_owned();
-        Some((
+/// Load of a unit beside the CPU and the GPU from which it has no time left.
+const FULL: f64 = 0.9;
+
+/// What a rule about a limiting stage needs besides its stage.
+pub(super) struct StageLimit {
+    /// The stage.
+    stage: Stage,
+    /// The finding.
+    text: &'static str,
+    /// Whether it explains the stage in this capture.
+    applies: fn(&CaptureMetrics) -> bool,
+    /// The unit that does the work, and its load: where that is full, the stage need not be the limit.
+    unit: Option<(&'static str, fn(&UnitLoads) -> Option<f64>)>,
+    /// Further evidence.
+    more: Option<fn(&CaptureMetrics) -> String>,
+}
+
+impl StageLimit {
+    const fn new(stage: Stage, text: &'static str) -> Self {
+        Self {
+            stage,
             text,
-            format!(
-                "{evidence}; {} of the detectors' time went into waiting for frames",
-                percent(metrics.batch)
-            ),
-        ))
-    },
-    advice: "no stage is too slow: add sources, raise their frame rate, or use a better model; with small batches, let them fill",
-    keys: &[
-        "sources",
-        "detector.batch_size",
-        "detector.batch_timeout_ms",
-        "detector.model",
-    ],
-    stages: &[Stage::Input],
-};
+            applies: |_| true,
+            unit: None,
+            more: None,
+        }
+    }
 
-/// A file does not come faster, and no decoder is in the way.
-pub(super) const READING: Rule = Rule {
-    name: "reading_limit",
-    evaluate: |metrics| {
-        if metrics.input != InputKind::File {
+    /// The finding and its evidence; `None` where the stage is not at its limit.
+    pub(super) fn evaluate(&self, metrics: &CaptureMetrics) -> Option<(String, String)> {
+        let full = self.unit.and_then(|(name, load)| {
+            let load = load(&metrics.units).filter(|load| *load >= FULL)?;
+            Some(format!("{name} was busy for {} of the time", percent(load)))
+        });
+        let waits = evidence(metrics, &[self.stage]).filter(|_| (self.applies)(metrics));
+        let mut found: Vec<String> = full.into_iter().chain(waits).collect();
+        if found.is_empty() {
             return None;
         }
-        let evidence = evidence(metrics, &[Stage::Input])?;
-        Some((
-            "reading the files is the limit: the elements before the decoder bring no more images"
-                .to_owned(),
-            evidence,
-        ))
-    },
-    advice: "read from a faster disk, or make the elements of a launch line faster",
-    keys: &["sources[].uri"],
-    stages: &[Stage::Input],
-};
+        found.extend(self.more.map(|more| more(metrics)));
+        Some((self.text.to_owned(), found.join("; ")))
+    }
+}
 
-/// The CPU does not decode faster.
-pub(super) const VIDEO_DECODE: Rule = Rule {
-    name: "video_decode_limit",
-    evaluate: |metrics| {
-        let evidence = evidence(metrics, &[Stage::VideoDecode])?;
-        let text = "decoding video is the limit: a source has no more images".to_owned();
-        (!metrics.decodes_in_hardware).then_some((text, evidence))
-    },
-    advice: "decode in hardware (decoder: hardware) where the machine can, give the decoder more threads, or let the camera send fewer or smaller images; max_fps and interval do not help, since every image is decoded",
-    keys: &[
-        "sources[].decoder",
-        "sources[].decoder_threads",
-        "sources[].uri",
-    ],
-    stages: &[Stage::VideoDecode],
-};
-
-/// A decoder in hardware has no time left.
-pub(super) const HARDWARE_DECODE: Rule = Rule {
-    name: "hardware_decode_limit",
-    evaluate: |metrics| {
-        const FULL: f64 = 0.9;
-        let load = metrics.units.nvdec.filter(|load| *load >= FULL);
-        let is_full = load.map(|load| format!("NVDEC was busy for {} of the time", percent(load)));
-        let waits =
-            evidence(metrics, &[Stage::VideoDecode]).filter(|_| metrics.decodes_in_hardware);
-        let evidence = is_full.into_iter().chain(waits).collect::<Vec<_>>();
-        (!evidence.is_empty()).then(|| {
-            (
-                "the video decoder of the machine is the limit".to_owned(),
-                evidence.join("; "),
+/// Rules whose cause is that a stage is at its limit: stage and text, advice, keys.
+pub(super) const LIMITS: &[Rule] = &[
+    Rule {
+        name: "waits_for_sources",
+        evaluate: Evaluate::Limit(StageLimit {
+            applies: |metrics| metrics.input != InputKind::File,
+            more: Some(|metrics| {
+                format!(
+                    "{} of the detectors' time went into waiting for frames",
+                    percent(metrics.batch)
+                )
+            }),
+            ..StageLimit::new(
+                Stage::Input,
+                "batcher waits for sources: the detectors could take more",
             )
-        })
+        }),
+        advice: "no stage is too slow: add sources, raise their frame rate, or use a better model; with small batches, let them fill",
+        keys: &[
+            "sources",
+            "detector.batch_size",
+            "detector.batch_timeout_ms",
+            "detector.model",
+        ],
+        stages: &[Stage::Input],
     },
-    advice: "let the cameras send fewer or smaller images, or decode some of them on the CPU (decoder: software)",
-    keys: &["sources[].decoder", "sources[].uri"],
-    stages: &[Stage::VideoDecode],
-};
-
-/// Scaling and color conversion do not go faster.
-pub(super) const SCALE: Rule = Rule {
-    name: "scale_limit",
-    evaluate: |metrics| {
-        const FULL: f64 = 0.9;
-        let load = metrics.units.vic.filter(|load| *load >= FULL);
-        let is_full =
-            load.map(|load| format!("the VIC was busy for {} of the time", percent(load)));
-        let waits = evidence(metrics, &[Stage::Scale]);
-        let evidence = is_full.into_iter().chain(waits).collect::<Vec<_>>();
-        (!evidence.is_empty()).then(|| {
-            (
-                "scaling is the limit: images take long from the decoder's size to the network's"
-                    .to_owned(),
-                evidence.join("; "),
+    Rule {
+        name: "reading_limit",
+        evaluate: Evaluate::Limit(StageLimit {
+            applies: |metrics| metrics.input == InputKind::File,
+            ..StageLimit::new(
+                Stage::Input,
+                "reading the files is the limit: the elements before the decoder bring no more images",
             )
-        })
+        }),
+        advice: "read from a faster disk, or make the elements of a launch line faster",
+        keys: &["sources[].uri"],
+        stages: &[Stage::Input],
     },
-    advice: "scale on the VIC (scaling: vic) where the machine has one, limit the frame rate (max_fps) or skip frames (interval), both before scaling, or let the camera send smaller images",
-    keys: &[
-        "sources[].scaling",
-        "sources[].max_fps",
-        "sources[].interval",
-        "sources[].uri",
-    ],
-    stages: &[Stage::Scale],
-};
-
-/// Mapping images does not go faster.
-pub(super) const SOURCE: Rule = Rule {
-    name: "sources_limit",
-    evaluate: |metrics| {
-        let evidence = evidence(metrics, &[Stage::Source])?;
-        let text = "receiving images is the limit: copying them out of the decoder, or drawing synthetic ones";
-        Some((
-            text.to_owned(),
-            format!(
-                "{evidence}; the detectors waited for frames {} of theirs",
-                percent(metrics.batch)
-            ),
-        ))
+    Rule {
+        name: "video_decode_limit",
+        evaluate: Evaluate::Limit(StageLimit {
+            applies: |metrics| !metrics.decodes_in_hardware,
+            ..StageLimit::new(
+                Stage::VideoDecode,
+                "decoding video is the limit: a source has no more images",
+            )
+        }),
+        advice: "decode in hardware (decoder: hardware) where the machine can, give the decoder more threads, or let the camera send fewer or smaller images; max_fps and interval do not help, since every image is decoded",
+        keys: &[
+            "sources[].decoder",
+            "sources[].decoder_threads",
+            "sources[].uri",
+        ],
+        stages: &[Stage::VideoDecode],
     },
-    advice: "make the images smaller at the camera, or add threads by splitting the sources",
-    keys: &["sources[].uri", "sources[].max_fps"],
-    stages: &[Stage::Source],
-};
-
-/// Batches wait for frames that do not come.
-pub(super) const BATCH: Rule = Rule {
-    name: "batch_wait_limit",
-    evaluate: |metrics| {
-        let evidence = evidence(metrics, &[Stage::Batch])?;
-        Some((
-            "the wait for full batches is the limit: frames that are there wait for others"
-                .to_owned(),
-            evidence,
-        ))
+    Rule {
+        name: "hardware_decode_limit",
+        evaluate: Evaluate::Limit(StageLimit {
+            applies: |metrics| metrics.decodes_in_hardware,
+            unit: Some(("NVDEC", |units| units.nvdec)),
+            ..StageLimit::new(
+                Stage::VideoDecode,
+                "the video decoder of the machine is the limit",
+            )
+        }),
+        advice: "let the cameras send fewer or smaller images, or decode some of them on the CPU (decoder: software)",
+        keys: &["sources[].decoder", "sources[].uri"],
+        stages: &[Stage::VideoDecode],
     },
-    advice: "shorten the wait, or make batches no larger than the number of sources",
-    keys: &["detector.batch_timeout_ms", "detector.batch_size"],
-    stages: &[Stage::Batch],
-};
-
-/// A secondary network has no time left.
-pub(super) const SECONDARY: Rule = Rule {
-    name: "secondary_limit",
-    evaluate: |metrics| {
-        let evidence = evidence(metrics, &[Stage::Secondary])?;
-        let text = "secondary networks are the limit: crops wait for them, or are dropped";
-        Some((text.to_owned(), evidence))
+    Rule {
+        name: "scale_limit",
+        evaluate: Evaluate::Limit(StageLimit {
+            unit: Some(("the VIC", |units| units.vic)),
+            ..StageLimit::new(
+                Stage::Scale,
+                "scaling is the limit: images take long from the decoder's size to the network's",
+            )
+        }),
+        advice: "scale on the VIC (scaling: vic) where the machine has one, limit the frame rate (max_fps) or skip frames (interval), both before scaling, or let the camera send smaller images",
+        keys: &[
+            "sources[].scaling",
+            "sources[].max_fps",
+            "sources[].interval",
+            "sources[].uri",
+        ],
+        stages: &[Stage::Scale],
     },
-    advice: "add workers, use larger batches, infer known objects less often, or leave out small ones",
-    keys: &[
-        "secondary[].workers",
-        "secondary[].batch_size",
-        "secondary[].reinfer_interval",
-        "secondary[].min_object",
-    ],
-    stages: &[Stage::Secondary],
-};
+    Rule {
+        name: "sources_limit",
+        evaluate: Evaluate::Limit(StageLimit {
+            more: Some(|metrics| {
+                format!(
+                    "the detectors waited for frames {} of theirs",
+                    percent(metrics.batch)
+                )
+            }),
+            ..StageLimit::new(
+                Stage::Source,
+                "receiving images is the limit: copying them out of the decoder, or drawing synthetic ones",
+            )
+        }),
+        advice: "make the images smaller at the camera, or add threads by splitting the sources",
+        keys: &["sources[].uri", "sources[].max_fps"],
+        stages: &[Stage::Source],
+    },
+    Rule {
+        name: "batch_wait_limit",
+        evaluate: Evaluate::Limit(StageLimit::new(
+            Stage::Batch,
+            "the wait for full batches is the limit: frames that are there wait for others",
+        )),
+        advice: "shorten the wait, or make batches no larger than the number of sources",
+        keys: &["detector.batch_timeout_ms", "detector.batch_size"],
+        stages: &[Stage::Batch],
+    },
+    Rule {
+        name: "secondary_limit",
+        evaluate: Evaluate::Limit(StageLimit::new(
+            Stage::Secondary,
+            "secondary networks are the limit: crops wait for them, or are dropped",
+        )),
+        advice: "add workers, use larger batches, infer known objects less often, or leave out small ones",
+        keys: &[
+            "secondary[].workers",
+            "secondary[].batch_size",
+            "secondary[].reinfer_interval",
+            "secondary[].min_object",
+        ],
+        stages: &[Stage::Secondary],
+    },
+];
 
 /// The stage that limits the pipeline where no rule says why.
 pub(super) fn nearest(metrics: &CaptureMetrics) -> Option<Finding> {

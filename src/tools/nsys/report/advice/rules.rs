@@ -3,7 +3,7 @@
 use jetwatch_telemetry::Stage;
 
 use super::limits::{self, BOTTLENECK};
-use super::{Rule, extras, percent};
+use super::{Evaluate, Rule, extras, percent};
 use crate::report::critical_path::DETECTOR_STAGES;
 use crate::report::metrics::CaptureMetrics;
 
@@ -20,31 +20,29 @@ const NOTICEABLE: f64 = 0.01;
 /// Kernels shorter than this take longer to launch than to run, in ns.
 const SHORT_KERNEL: f64 = 8_000.0;
 
-/// All rules, the most important first.
-pub const RULES: &[Rule] = &[
+/// Rules that come before those about a stage at its limit.
+pub(super) const FIRST: &[Rule] = &[
     Rule {
         name: "gpu_saturated",
-        evaluate: |metrics| {
+        evaluate: Evaluate::Cause(|metrics| {
             let busy = metrics.gpu_busy.filter(|busy| *busy >= GPU_FULL)?;
             Some((
                 "the GPU is saturated: only the model can be faster".to_owned(),
                 format!("it was busy for {} of the time", percent(busy)),
             ))
-        },
+        }),
         advice: "use INT8 or FP16, a smaller model or input, or fewer frames",
         keys: &["detector.precision", "detector.model"],
         stages: &[Stage::Infer],
     },
-    limits::INPUT,
-    limits::READING,
-    limits::VIDEO_DECODE,
-    limits::HARDWARE_DECODE,
-    limits::SCALE,
-    limits::SOURCE,
-    limits::BATCH,
+    extras::CORES,
+];
+
+/// Rules that come after them, the most important first.
+pub(super) const OTHERS: &[Rule] = &[
     Rule {
         name: "scaling_on_gpu",
-        evaluate: |metrics| {
+        evaluate: Evaluate::Cause(|metrics| {
             (metrics.foreign >= NOTICEABLE).then(|| {
                 let (kernel, thread) = metrics.foreign_kernel.clone().unwrap_or_default();
                 (
@@ -52,14 +50,14 @@ pub const RULES: &[Rule] = &[
                     format!("{} of the GPU's time went into kernels that no detector launched, most of it {kernel} from {thread}", percent(metrics.foreign)),
                 )
             })
-        },
+        }),
         advice: "let the VIC scale (scaling: vic), so that only the network uses the GPU",
         keys: &["sources[].scaling"],
         stages: &[],
     },
     Rule {
         name: "decode_limit",
-        evaluate: |metrics| {
+        evaluate: Evaluate::Cause(|metrics| {
             is_large(metrics, Stage::Decode, metrics.decode).then(|| {
                 (
                     format!(
@@ -72,7 +70,7 @@ pub const RULES: &[Rule] = &[
                     ),
                 )
             })
-        },
+        }),
         advice: "raise the score threshold, keep fewer classes, or add one detector",
         keys: &[
             "detector.score_threshold",
@@ -83,7 +81,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "tensor_limit",
-        evaluate: |metrics| {
+        evaluate: Evaluate::Cause(|metrics| {
             is_large(metrics, Stage::Tensor, metrics.tensor).then(|| {
                 (
                     format!(
@@ -96,14 +94,14 @@ pub const RULES: &[Rule] = &[
                     ),
                 )
             })
-        },
+        }),
         advice: "use TensorRT, which makes tensors on the GPU, or add one detector",
         keys: &["detector.backend", "detector.workers"],
         stages: &[Stage::Tensor],
     },
     Rule {
         name: "too_few_detectors",
-        evaluate: |metrics| {
+        evaluate: Evaluate::Cause(|metrics| {
             let idle = idle(metrics).filter(|idle| *idle >= GPU_IDLE)?;
             let is_busy = is_detector_limit(metrics) && metrics.batch < GPU_IDLE;
             (is_busy && metrics.detectors > 0 && metrics.detectors < 3).then(|| {
@@ -119,14 +117,14 @@ pub const RULES: &[Rule] = &[
                     ),
                 )
             })
-        },
+        }),
         advice: "add one detector, so that one infers while others copy and decode",
         keys: &["detector.workers"],
         stages: &[Stage::Infer, Stage::Tensor, Stage::Decode],
     },
     Rule {
         name: "launch_limit",
-        evaluate: |metrics| {
+        evaluate: Evaluate::Cause(|metrics| {
             let idle = idle(metrics).filter(|idle| *idle >= GPU_IDLE)?;
             (is_detector_limit(metrics)
                 && metrics.kernel_ns > 0.0
@@ -145,14 +143,14 @@ pub const RULES: &[Rule] = &[
                         ),
                     )
                 })
-        },
+        }),
         advice: "use larger batches",
         keys: &["detector.batch_size"],
         stages: &[Stage::Infer],
     },
     Rule {
         name: "network_on_cpu",
-        evaluate: |metrics| {
+        evaluate: Evaluate::Cause(|metrics| {
             let is_limit = limits::evidence(metrics, &[Stage::Infer]).is_some()
                 || is_detector_limit(metrics) && metrics.infer >= BOTTLENECK;
             (metrics.gpu_busy.is_none() && is_limit).then(|| {
@@ -164,7 +162,7 @@ pub const RULES: &[Rule] = &[
                     ),
                 )
             })
-        },
+        }),
         advice: "run it on a GPU, use a smaller or INT8 model, or use idle cores",
         keys: &[
             "detector.backend",
@@ -176,7 +174,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "tracking_limit",
-        evaluate: |metrics| {
+        evaluate: Evaluate::Cause(|metrics| {
             let is_limit = limits::evidence(metrics, &[Stage::Track]).is_some();
             (is_limit || metrics.track >= BOTTLENECK).then(|| {
                 (
@@ -184,14 +182,14 @@ pub const RULES: &[Rule] = &[
                     format!("{} of its time went into track", percent(metrics.track)),
                 )
             })
-        },
+        }),
         advice: "use greedy matching, and raise the score threshold of the tracker",
         keys: &["tracker.association", "tracker.min_new_track_score"],
         stages: &[Stage::Track],
     },
     Rule {
         name: "publishing_waits_for_disk",
-        evaluate: |metrics| {
+        evaluate: Evaluate::Cause(|metrics| {
             (metrics.disk >= DISK_BOUND).then(|| {
                 (
                     "publishing waits for the disk".to_owned(),
@@ -202,7 +200,7 @@ pub const RULES: &[Rule] = &[
                     ),
                 )
             })
-        },
+        }),
         advice: "write to a faster disk, write less often, or omit the tracks of every frame",
         keys: &[
             "publish.json_lines.path",
@@ -213,7 +211,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "publishing_limit",
-        evaluate: |metrics| {
+        evaluate: Evaluate::Cause(|metrics| {
             let is_limit = limits::evidence(metrics, &[Stage::Publish]).is_some();
             ((is_limit || metrics.publish >= BOTTLENECK) && metrics.disk < DISK_BOUND).then(|| {
                 (
@@ -224,14 +222,14 @@ pub const RULES: &[Rule] = &[
                     ),
                 )
             })
-        },
+        }),
         advice: "publish less often, and omit the tracks of every frame",
         keys: &["publish.update_interval_ms", "publish.detections"],
         stages: &[Stage::Publish],
     },
     Rule {
         name: "pageable_copies",
-        evaluate: |metrics| {
+        evaluate: Evaluate::Cause(|metrics| {
             (metrics.pageable.1 >= NOTICEABLE).then(|| {
                 (
                     "asynchronous copies block: their memory is pageable".to_owned(),
@@ -242,14 +240,14 @@ pub const RULES: &[Rule] = &[
                     ),
                 )
             })
-        },
+        }),
         advice: "this needs a change of the program, not of the configuration: copy from pinned memory",
         keys: &[],
         stages: &[],
     },
     Rule {
         name: "synchronous_copies",
-        evaluate: |metrics| {
+        evaluate: Evaluate::Cause(|metrics| {
             (metrics.sync_copies.1 >= NOTICEABLE).then(|| {
                 (
                     "copies make the CPU wait for the GPU".to_owned(),
@@ -260,13 +258,12 @@ pub const RULES: &[Rule] = &[
                     ),
                 )
             })
-        },
+        }),
         advice: "this needs a change of the program, not of the configuration: copy on a stream",
         keys: &[],
         stages: &[],
     },
     extras::RENDERING,
-    limits::SECONDARY,
     extras::SECONDARY,
 ];
 

@@ -3,6 +3,7 @@
 use super::*;
 use crate::report::critical_path::InputKind;
 use crate::report::metrics::{Limit, Rendering, SecondaryBatches, UnitLoads};
+use crate::report::on_demand::CoreWait;
 
 /// A capture that triggers no rule.
 fn healthy() -> CaptureMetrics {
@@ -41,6 +42,18 @@ const CASES: &[(&str, Change, &str, Change)] = &[
         |metrics| metrics.gpu_busy = Some(0.95),
         "busy for 95 %",
         |metrics| metrics.gpu_busy = Some(0.89),
+    ),
+    (
+        "waits_for_core",
+        |metrics| {
+            metrics.limit = limit(Stage::Infer, 0.95, 0.9);
+            metrics.core_wait = Some(core_wait());
+        },
+        "infer waits for a CPU core: thread detect-1 could run and did not\n    because it was off its core and in no call that waits, for 120.0 ms in infer; over all its threads this is 12 % of the stage's time; cores with recorded threads: 2, idle for 3 %",
+        |metrics| {
+            metrics.limit = limit(Stage::Track, 0.5, 0.4);
+            metrics.core_wait = Some(core_wait());
+        },
     ),
     (
         "waits_for_sources",
@@ -96,6 +109,12 @@ const CASES: &[(&str, Change, &str, Change)] = &[
         |metrics| metrics.limit = limit(Stage::Batch, 0.7, 0.6),
         "(keys: detector.batch_timeout_ms, detector.batch_size)",
         |metrics| metrics.limit = limit(Stage::Batch, 0.7, 0.4),
+    ),
+    (
+        "secondary_limit",
+        |metrics| metrics.limit = limit(Stage::Secondary, 0.95, 0.9),
+        "secondary networks are the limit",
+        |metrics| metrics.limit = limit(Stage::Secondary, 0.5, 0.4),
     ),
     (
         "scaling_on_gpu",
@@ -185,12 +204,6 @@ const CASES: &[(&str, Change, &str, Change)] = &[
         },
     ),
     (
-        "secondary_limit",
-        |metrics| metrics.limit = limit(Stage::Secondary, 0.95, 0.9),
-        "secondary networks are the limit",
-        |metrics| metrics.limit = limit(Stage::Secondary, 0.5, 0.4),
-    ),
-    (
         "secondary_waits",
         |metrics| {
             let full = SecondaryBatches {
@@ -216,6 +229,19 @@ const CASES: &[(&str, Change, &str, Change)] = &[
     ),
 ];
 
+/// Of two threads that were to infer for a second.
+fn core_wait() -> CoreWait {
+    CoreWait {
+        stage: Stage::Infer,
+        thread: "detect-1".to_owned(),
+        waited_ns: 120_000_000,
+        share: 0.12,
+        cores: 2,
+        idle: 0.03,
+        has_states: false,
+    }
+}
+
 /// 3 ms of drawing and 9 ms of waiting for a frame that takes the network 8 ms.
 fn rendering() -> Rendering {
     Rendering {
@@ -240,7 +266,7 @@ fn batches() -> SecondaryBatches {
 #[test]
 fn each_advice_rule_fires_only_with_cause() {
     assert_eq!(advise(&healthy()), []);
-    let names: Vec<&str> = RULES.iter().map(|rule| rule.name).collect();
+    let names: Vec<&str> = rules().map(|rule| rule.name).collect();
     assert_eq!(CASES.iter().map(|case| case.0).collect::<Vec<_>>(), names);
     for (name, cause, words, no_cause) in CASES {
         let mut metrics = healthy();

@@ -22,6 +22,8 @@ pub struct Capture {
     pub version: String,
     /// Tables of the database.
     pub content: Content,
+    /// The command that ran what was profiled, if it is known.
+    pub command: Option<String>,
     /// All names.
     pub names: Vec<String>,
     /// Threads in the order of their first event.

@@ -1,7 +1,6 @@
 //! Indices of threads and of range names, assigned while rows are read and resolved after the last row.
 
-use std::collections::HashMap;
-
+use foldhash::HashMap;
 use jetwatch_telemetry::CATEGORY_OF_SOURCE;
 use rusqlite::Connection;
 
@@ -24,7 +23,7 @@ impl StringTable {
     ) -> Result<(Self, Vec<String>), ReportError> {
         let broken = |cause| export.database_error(cause);
         let mut list = vec!["unknown".to_owned()];
-        let mut names = HashMap::new();
+        let mut names = HashMap::default();
         let mut statement = connection
             .prepare(&export.query(&STRINGS))
             .map_err(broken)?;
@@ -168,7 +167,7 @@ impl RangeNames {
         texts: &StringTable,
         list: &mut Vec<String>,
     ) -> Vec<Name> {
-        let mut known: HashMap<String, Name> = HashMap::new();
+        let mut known: HashMap<String, Name> = HashMap::default();
         let mut names = Vec::with_capacity(self.keys.len());
         for key in self.keys {
             let text = match key.text {
@@ -260,7 +259,7 @@ pub(super) fn named_threads(
     list: &[String],
 ) -> Result<Vec<Thread>, ReportError> {
     let broken = |cause| export.database_error(cause);
-    let mut by_system: HashMap<i64, String> = HashMap::new();
+    let mut by_system: HashMap<i64, String> = HashMap::default();
     if export.has(&THREADS) {
         export.require(&THREADS)?;
         let mut statement = connection

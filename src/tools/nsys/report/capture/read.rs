@@ -1,8 +1,9 @@
 //! Rows of the database to a capture: one pass over each table, tables in parallel on separate threads.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
+
+use foldhash::HashMap;
 
 use super::super::ReportError;
 use super::super::schema::{CALLS, COPIES, Export, GRAPHS, KERNELS, NVTX, SETS, TableShape, WAITS};
@@ -122,6 +123,7 @@ fn assemble(
     Ok(Capture {
         title: title.to_owned(),
         version: export.version(),
+        command: export.command(),
         content: Content::of_export(export),
         threads: named_threads(
             export,
@@ -334,7 +336,7 @@ impl Source<'_> {
 
     fn operations(&self, [copy, set, graph]: [Name; 3]) -> Result<OperationsRead, ReportError> {
         let mut read = OperationsRead::default();
-        let mut known: HashMap<Launch, u32> = HashMap::new();
+        let mut known: HashMap<Launch, u32> = HashMap::default();
         self.rows(&KERNELS, |fields| {
             let launch = Launch {
                 grid: [8, 9, 10].map(|at| small(fields.optional(at).ok().flatten())),

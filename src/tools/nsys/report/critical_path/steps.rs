@@ -1,38 +1,35 @@
 //! The ranges of jetwatch's stages as steps of its threads, in the order of time.
 
-use std::collections::HashMap;
-
 use jetwatch_telemetry::Stage;
 
-use crate::report::capture::{Capture, Range, Style};
+use super::Segment;
+use crate::report::capture::{Capture, Range, Style, ThreadIndex};
 use crate::report::tables::AnalysisContext;
 
 /// Batches that a capture needs before its first ones are left out as warm-up.
 const MIN_BATCHES: usize = 20;
 
 /// Which ranges are those of stages.
-pub(in crate::report) struct StageNames(HashMap<u32, Stage>);
+pub(in crate::report) struct StageNames(Vec<Option<Stage>>);
 
 impl StageNames {
     /// Of a capture.
     pub(in crate::report) fn from_capture(capture: &Capture) -> Self {
-        let names = (0..).zip(&capture.names);
-        let stages = names.filter_map(|(number, name)| {
+        let stages = capture.names.iter().map(|name| {
             let name = name.strip_prefix("jetwatch:")?;
-            let stage = Stage::ALL.into_iter().find(|stage| stage.name() == name)?;
-            Some((number, stage))
+            Stage::ALL.into_iter().find(|stage| stage.name() == name)
         });
         Self(stages.collect())
     }
 
     /// Whether the capture has no stage.
     pub(in crate::report) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.0.iter().all(Option::is_none)
     }
 
     /// The stage of a range. Earlier versions recorded the stay of images under the names of the work on them.
     pub(in crate::report) fn of(&self, range: &Range) -> Option<Stage> {
-        match (*self.0.get(&range.name)?, range.style) {
+        match (self.0[range.name as usize]?, range.style) {
             (stage, Style::PushPop) => Some(stage),
             (Stage::VideoDecode, _) => Some(Stage::VideoDecodeStay),
             (Stage::Scale, _) => Some(Stage::ScaleStay),
@@ -199,6 +196,34 @@ impl<'a> Steps<'a> {
                 .filter(|(_, step)| wanted.contains(&step.stage))
                 .map(move |(at, step)| (step, (thread, at)))
         })
+    }
+
+    /// The number of a thread in the capture.
+    pub(super) fn thread_index(&self, thread: u32) -> ThreadIndex {
+        let range = self.threads[thread as usize][0].0;
+        self.capture.ranges[range as usize].thread
+    }
+
+    /// The steps in these stages of the thread that spent most time in them, the latest first.
+    pub(super) fn busiest_thread(&self, stages: &[Stage]) -> Vec<Segment> {
+        let threads = (0..self.threads.len() as u32).map(|thread| {
+            let steps = self.of_thread(&self.threads[thread as usize]);
+            let own = steps.filter(|step| stages.contains(&step.stage));
+            let segments: Vec<Segment> = own
+                .map(|step| Segment {
+                    thread: self.thread_index(thread),
+                    start: step.start,
+                    end: step.end,
+                })
+                .collect();
+            segments
+        });
+        let time = |segments: &Vec<Segment>| -> i64 {
+            segments.iter().map(|part| part.end - part.start).sum()
+        };
+        let mut busiest = threads.max_by_key(time).unwrap_or_default();
+        busiest.reverse();
+        busiest
     }
 
     /// The name of the thread of a step.

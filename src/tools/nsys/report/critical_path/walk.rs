@@ -9,12 +9,11 @@
 //!
 //! What a source's thread does between its stages is `input`: the next image of a camera or file.
 
-use std::collections::HashMap;
-
+use foldhash::HashMap;
 use jetwatch_telemetry::Stage;
 
-use super::StageTimes;
 use super::steps::{Group, Step, StepIndex, Steps, group};
+use super::{Segment, StageTimes};
 
 /// Stages with which the work of a detector on a batch ends.
 const WORK: [Stage; 2] = [Stage::Infer, Stage::Decode];
@@ -65,6 +64,15 @@ pub(super) struct Walk<'a> {
     at_once_ns: i64,
     /// Whether live sources bring more frames than are taken.
     drops: bool,
+    /// What was walked so far.
+    segments: Vec<Segment>,
+}
+
+/// Whether a thread worked or waited in a part of the path.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Activity {
+    Work,
+    Wait,
 }
 
 /// What released a step: its place, the time until which its own thread's time counts, and whether the time between is waiting.
@@ -95,13 +103,19 @@ impl<'a> Walk<'a> {
                 ((until - from) / AT_ONCE_PARTS).min(MAX_AT_ONCE_NS)
             }),
             drops: drops(steps),
+            segments: Vec::new(),
             steps,
             times,
         }
     }
 
-    /// Adds the path that ends with the last step of the given stages.
-    pub(super) fn walk_back_from_last(&mut self, stages: &'static [Stage]) {
+    /// Adds the path that ends with the last step of the given stages; returns its parts, the latest first.
+    pub(super) fn walk_back_from_last(mut self, stages: &'static [Stage]) -> Vec<Segment> {
+        self.walk(stages);
+        self.segments
+    }
+
+    fn walk(&mut self, stages: &'static [Stage]) {
         let last = self
             .steps
             .places(stages)
@@ -116,21 +130,22 @@ impl<'a> Walk<'a> {
             let released = match self.by_other_thread(&step, cursor) {
                 // A camera goes on whether its frames are taken or dropped: only the wait for it counts.
                 Some(released) if step.stage == Stage::Batch && self.drops => {
-                    self.add(step.stage, cursor - released.at, 0);
+                    let waited = (released.at, cursor);
+                    self.add(step.stage, place, waited, Activity::Work);
                     self.add_source(released, step.start);
                     self.before(&step, place)
                 }
                 Some(released) => {
                     // The time from the release on is a wait, but that of a batch, which waits for more frames until its timeout.
-                    let waited = cursor - released.at;
-                    match step.stage {
-                        Stage::Batch => self.add(step.stage, waited, 0),
-                        _ => self.add(step.stage, 0, waited),
-                    }
+                    let activity = match step.stage {
+                        Stage::Batch => Activity::Work,
+                        _ => Activity::Wait,
+                    };
+                    self.add(step.stage, place, (released.at, cursor), activity);
                     Some(released)
                 }
                 None => {
-                    self.add(step.stage, cursor - step.start, 0);
+                    self.add(step.stage, place, (step.start, cursor), Activity::Work);
                     self.before(&step, place)
                 }
             };
@@ -147,11 +162,13 @@ impl<'a> Walk<'a> {
         let mut cursor = at;
         loop {
             let step = self.steps.at(place);
-            self.add(step.stage, cursor - step.start.max(from), 0);
+            let worked = (step.start.max(from), cursor);
+            self.add(step.stage, place, worked, Activity::Work);
             let Some(before) = self.step_before(place, step.start) else {
                 return;
             };
-            self.add(Stage::Input, step.start - before.at.max(from), 0);
+            let outside = (before.at.max(from), step.start);
+            self.add(Stage::Input, place, outside, Activity::Work);
             if before.at <= from {
                 return;
             }
@@ -159,10 +176,25 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn add(&mut self, stage: Stage, own: i64, wait: i64) {
-        if let Some(times) = self.times.get_mut(&stage) {
-            times.critical_ns += own.max(0);
-            times.critical_wait_ns += wait.max(0);
+    /// Adds a time of the thread of `place`, from its begin to its end, to a stage.
+    fn add(
+        &mut self,
+        stage: Stage,
+        (thread, _): StepIndex,
+        (start, end): (i64, i64),
+        activity: Activity,
+    ) {
+        let Some(times) = self.times.get_mut(&stage).filter(|_| end > start) else {
+            return;
+        };
+        match activity {
+            Activity::Work => times.critical_ns += end - start,
+            Activity::Wait => times.critical_wait_ns += end - start,
+        }
+        let thread = self.steps.thread_index(thread);
+        match self.segments.last_mut() {
+            Some(last) if last.thread == thread && last.start == end => last.start = start,
+            _ => self.segments.push(Segment { thread, start, end }),
         }
     }
 
@@ -227,10 +259,10 @@ impl<'a> Walk<'a> {
                 .flatten()
                 .max_by_key(|released| released.at),
         }?;
-        let gap = step.start - latest.at;
+        let gap = (latest.at, step.start);
         match group(step.stage) {
-            Group::Source => self.add(Stage::Input, gap, 0),
-            _ => self.add(step.stage, 0, gap),
+            Group::Source => self.add(Stage::Input, place, gap, Activity::Work),
+            _ => self.add(step.stage, place, gap, Activity::Wait),
         }
         Some(latest)
     }

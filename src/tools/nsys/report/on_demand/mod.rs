@@ -3,11 +3,12 @@
 //!
 //! These kinds of events are many, and no other table needs them: rows are summed while they are read and not kept.
 
+mod core_waits;
 mod gpu_metrics;
 mod samples;
 mod scheduling;
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 
 use super::ReportError;
@@ -17,7 +18,10 @@ use super::schema::{
     Export, GPU_METRIC_NAMES, GPU_METRICS, SAMPLE_FRAMES, SAMPLES, SCHEDULING, THREADS, TableShape,
 };
 use super::table::Table;
+use super::tables::AnalysisContext;
 
+pub use core_waits::CoreWait;
+pub(super) use core_waits::CoreWaits;
 pub(super) use scheduling::Schedule;
 
 /// An export with what several of these tables use.
@@ -29,6 +33,8 @@ pub(super) struct OnDemand<'a> {
     /// Maximum number of rows of a long table.
     pub(super) rows: usize,
     schedule: OnceCell<Schedule>,
+    /// What the first reading of the scheduling also looks for.
+    core_waits: RefCell<CoreWaits>,
 }
 
 /// One table.
@@ -107,7 +113,31 @@ impl<'a> OnDemand<'a> {
             window,
             rows,
             schedule: OnceCell::new(),
+            core_waits: RefCell::default(),
         }
+    }
+
+    /// The waits for cores of the stage that limits the pipeline; `None` where they are unknown, or where there are more than
+    /// `max` events. Reads the scheduling.
+    pub(super) fn core_wait(
+        &self,
+        context: &AnalysisContext<'_>,
+        max: u64,
+    ) -> Result<Option<CoreWait>, ReportError> {
+        // Without either, nothing is known of the reasons, and reading would be in vain.
+        let has_reasons =
+            self.export.has_column(&SCHEDULING, "threadState") || self.capture.content.waits;
+        if !self.export.has(&SCHEDULING) || !has_reasons || self.count(&SCHEDULING)? > max {
+            return Ok(None);
+        }
+        let waits = CoreWaits::of_limit(context);
+        if !waits.is_wanted() {
+            return Ok(None);
+        }
+        self.core_waits.replace(waits);
+        let schedule = self.schedule()?;
+        let (cores, idle) = schedule.idle();
+        Ok(self.core_waits.borrow().result(cores, idle))
     }
 
     /// Scheduling of threads, read at the first use.
@@ -116,6 +146,11 @@ impl<'a> OnDemand<'a> {
             let _ = self.schedule.set(Schedule::read(self)?);
         }
         Ok(self.schedule.get_or_init(Schedule::default))
+    }
+
+    /// Whether the scheduling is read already, so that it costs nothing more.
+    pub(super) fn has_read_schedule(&self) -> bool {
+        self.schedule.get().is_some()
     }
 
     /// The number of rows of a table, without reading them: its last row's number.

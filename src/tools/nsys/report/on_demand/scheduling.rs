@@ -3,14 +3,13 @@
 //! nsys records when a thread is put on a core and taken off it, of the profiled processes or, as root, of all. A core counts as
 //! idle while no recorded thread is on it.
 
-use std::collections::HashMap;
-
 use super::super::ReportError;
 use super::super::capture::TimeWindow;
 use super::super::plot::push_block;
 use super::super::schema::SCHEDULING;
 use super::super::table::{Table, ns, percent, unitless};
-use super::OnDemand;
+use super::{CoreWaits, OnDemand};
+use foldhash::HashMap;
 
 /// A row of the timeline shows at most about twice as many blocks.
 const RESOLUTION: i64 = 3_000;
@@ -55,6 +54,8 @@ struct Scheduled {
     open: Option<(i64, usize)>,
     last_core: Option<usize>,
     moves: u64,
+    /// State in which it was last taken off a core, if the export has it.
+    off_state: Option<i64>,
 }
 
 /// A core as a row of the timeline.
@@ -90,8 +91,10 @@ impl Schedule {
         let mut reader = Reader {
             window: data.window,
             least,
+            waits: data.core_waits.take(),
             ..Reader::default()
         };
+        reader.waits.clear();
         let mut is_ordered = true;
         data.rows(&SCHEDULING, order, |fields| {
             let (at, core) = (fields.required(0)?, fields.required(1)?);
@@ -100,11 +103,21 @@ impl Schedule {
                 return Ok(());
             };
             if global & THREAD_ID != 0 && is_ordered {
-                is_ordered = reader.event(at, core, begins, global);
+                let state = fields.optional(4)?;
+                is_ordered = reader.event((at, core), begins, global, state);
             }
             Ok(())
         })?;
+        data.core_waits.replace(std::mem::take(&mut reader.waits));
         Ok(is_ordered.then(|| reader.finish()))
+    }
+
+    /// Number of cores, and the share of their time in which no recorded thread ran on them, 0 to 1.
+    pub(super) fn idle(&self) -> (usize, f64) {
+        let length = (self.span.1 - self.span.0).max(1) as f64;
+        let busy: i64 = self.cores.iter().map(|core| core.busy).sum();
+        let all = length * self.cores.len().max(1) as f64;
+        (self.cores.len(), (1.0 - busy as f64 / all).clamp(0.0, 1.0))
     }
 
     /// The cores as rows of a timeline, and the names that their blocks point to.
@@ -127,11 +140,18 @@ struct Reader {
     threads: Vec<Scheduled>,
     core_places: HashMap<i64, usize>,
     cores: Vec<Core>,
+    waits: CoreWaits,
 }
 
 impl Reader {
     /// Takes one event; `false` if it is earlier than the one before of its thread.
-    fn event(&mut self, at: i64, core: i64, begins: bool, global: i64) -> bool {
+    fn event(
+        &mut self,
+        (at, core): (i64, i64),
+        begins: bool,
+        global: i64,
+        state: Option<i64>,
+    ) -> bool {
         let next = self.threads.len() as u32;
         let place = *self.places.entry(global).or_insert(next);
         if place == next {
@@ -145,6 +165,7 @@ impl Reader {
                 open: None,
                 last_core: None,
                 moves: 0,
+                off_state: None,
             });
         }
         let last = self.threads[place as usize].last;
@@ -167,12 +188,14 @@ impl Reader {
             let thread = &mut self.threads[place as usize];
             if thread.open.is_none() && thread.runs > 0 {
                 thread.longest_off = thread.longest_off.max(at - last);
+                self.waits.add(global, last, at, thread.off_state);
             }
             if thread.last_core.replace(core).is_some_and(|it| it != core) {
                 thread.moves += 1;
             }
             thread.open = Some((at, core));
         } else if let Some((start, core)) = self.threads[place as usize].open.take() {
+            self.threads[place as usize].off_state = state;
             self.run(place, core, start, at);
         }
         self.threads[place as usize].last = at;
@@ -303,7 +326,7 @@ mod tests {
         };
         let ordered = events
             .iter()
-            .all(|(at, core, begins, thread)| reader.event(*at, *core, *begins, *thread));
+            .all(|(at, core, begins, thread)| reader.event((*at, *core), *begins, *thread, None));
         ordered.then(|| {
             let mut schedule = reader.finish();
             schedule.titles = vec!["a".to_owned(), "b".to_owned()];

@@ -53,28 +53,34 @@ fn streams_have_drops_and_the_answer() {
     assert_eq!(
         series.findings(),
         [
-            "1 streams of 25.0 frames/s fit: 3 of 3 trials without drops; with one more 0 of 2\n",
+            "1 stream of 25.0 frames/s fits: 3 of 3 trials without drops; with one more 0 of 2\n",
             "what limits the next one: the CPU\n"
         ]
     );
 }
 
 #[test]
-fn ablation_has_factors_keys_and_residuals() {
+fn ablation_has_factors_keys_and_what_is_not_explained() {
     let document = json!({"ablation": {"steps": [
         {"step": 1, "title": "naive", "fps": {"median": 10.0}, "ms_per_frame": 100.0, "settings": ["detector.workers: 1"],
             "conditions": "one core"},
         {"step": 2, "title": "queues", "fps": {"median": 25.0}, "gain": {"statistics": {"median": 2.5}},
             "cumulative": {"statistics": {"median": 2.5}},
-            "explanation": {"residual_ms": {"mean": 0.25}, "cores": [1.0, 1.9], "parts": [{"name": "infer", "change_ms": -4.0}]}},
+            "explanation": {"measured_ms": -3.75, "not_explained": {"change_ms": 0.25, "interval_95_ms": 0.5}, "cores": [1.0, 1.9],
+                "parts": [{"name": "infer", "change_ms": -4.0, "cpu_ms": [9.0, 5.0]}]}},
+        {"step": 3, "title": "by an earlier version",
+            "explanation": {"measured_ms": {"mean": -1.5}, "residual_ms": {"mean": 0.125}, "cores": [1.9, 1.9], "parts": []}},
     ]}});
     let series = parse(&document).expect("a series");
     let text: String = series.tables().iter().map(Table::to_text).collect();
     for wanted in [
         "2.50 x",
         "detector.workers: 1; one core",
-        "infer -4.00",
-        "0.25",
+        "-4.00",
+        "-3.75",
+        "not explained",
+        "± 0.50",
+        "-1.50",
     ] {
         assert!(text.contains(wanted), "{wanted} is not in\n{text}");
     }

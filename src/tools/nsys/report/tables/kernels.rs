@@ -115,11 +115,15 @@ pub(super) fn ncu_command(context: &AnalysisContext<'_>) -> Table {
         unitless("Kernel"),
         unitless("Command"),
     ];
-    let mut table = Table::new(
-        "ncu_command",
-        "The slowest kernel in Nsight Compute, with the configuration of this capture as FILE",
-        &columns,
-    );
+    let title = match &capture.command {
+        Some(_) => "The slowest kernel in Nsight Compute, with the command of this capture",
+        None => {
+            "The slowest kernel in Nsight Compute, with the configuration of this capture as FILE"
+        }
+    };
+    let mut table = Table::new("ncu_command", title, &columns);
+    let command = capture.command.as_deref();
+    let command = command.unwrap_or("jetwatch run --config FILE");
     let sums = stats_by_key(kernels(context).map(|done| (done.name, done.end - done.start)));
     let all: i64 = sums.iter().map(|(_, spread)| spread.total).sum();
     let Some((name, spread)) = sums.iter().max_by_key(|(_, spread)| spread.total) else {
@@ -146,7 +150,7 @@ pub(super) fn ncu_command(context: &AnalysisContext<'_>) -> Table {
         base.into(),
         format!(
             "ncu --set full --kernel-name 'regex:(^|::){pattern}$' --launch-skip {skip} --launch-count 1 --export kernel \
-             jetwatch run --config FILE"
+             {command}"
         )
         .into(),
     ]);

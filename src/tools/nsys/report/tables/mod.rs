@@ -5,8 +5,10 @@ mod findings;
 mod gpu_time;
 mod kernels;
 mod pace;
+mod path_calls;
 mod projected;
 mod ranges;
+mod thread_calls;
 mod waits;
 
 use std::cell::OnceCell;
@@ -19,6 +21,7 @@ use super::table::{Cell, Table};
 
 pub(super) use findings::{is_pageable_async, is_sync_copy};
 pub use gpu_time::{BusyTimes, busy_times};
+pub use thread_calls::{CallKind, ThreadCall, ThreadCalls};
 
 /// A capture with data for several tables, computed at the first use.
 #[derive(Debug)]
@@ -32,6 +35,7 @@ pub struct AnalysisContext<'a> {
     projections: OnceCell<Vec<Projected>>,
     busy: OnceCell<Vec<BusyTimes>>,
     critical_path: OnceCell<CriticalPath>,
+    thread_calls: OnceCell<ThreadCalls>,
 }
 
 impl<'a> AnalysisContext<'a> {
@@ -46,6 +50,7 @@ impl<'a> AnalysisContext<'a> {
             projections: OnceCell::new(),
             busy: OnceCell::new(),
             critical_path: OnceCell::new(),
+            thread_calls: OnceCell::new(),
         }
     }
 
@@ -70,6 +75,12 @@ impl<'a> AnalysisContext<'a> {
     pub fn critical_path(&self) -> &CriticalPath {
         self.critical_path
             .get_or_init(|| CriticalPath::from_capture(self))
+    }
+
+    /// Calls by thread.
+    pub fn thread_calls(&self) -> &ThreadCalls {
+        self.thread_calls
+            .get_or_init(|| ThreadCalls::from_capture(self.capture))
     }
 
     /// When each GPU was busy.
@@ -106,6 +117,13 @@ pub const TABLES: &[Builder] = &[
             }
             table
         },
+    },
+    Builder {
+        name: "critical_path_calls",
+        description: "The critical path by calls of CUDA and of the operating system's libraries",
+        is_possible: |has| has.ranges && (has.calls || has.waits),
+        needs: &super::schema::WAITS,
+        build: path_calls::sum,
     },
     Builder {
         name: "nvtx_sum",
