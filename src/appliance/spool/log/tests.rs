@@ -1,0 +1,552 @@
+//! Tests of one log: damage of every kind, a disk that fails at every step, and sizes.
+
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+use super::*;
+use crate::disk::Operation;
+
+const OPTIONS: LogOptions = LogOptions {
+    segment_bytes: 4096,
+    max_bytes: 64 << 20,
+    is_synced: true,
+};
+
+fn folder() -> TempDir {
+    tempfile::tempdir().expect("a temporary folder")
+}
+
+fn open(folder: &TempDir) -> (Log, Opened) {
+    open_with(folder, OPTIONS)
+}
+
+fn open_with(folder: &TempDir, options: LogOptions) -> (Log, Opened) {
+    Log::open(&folder.path().join("log"), options, Disk::default(), 7).expect("it opens")
+}
+
+/// For tests that open a log some thousand times: what a device needs is left out.
+const UNSYNCED: LogOptions = LogOptions {
+    is_synced: false,
+    ..OPTIONS
+};
+
+fn class_of(seq: u64) -> Class {
+    Class::ALL[(seq % 4) as usize]
+}
+
+fn payload(seq: u64) -> Vec<u8> {
+    format!(
+        "{{\"n\":{seq},\"pad\":\"{}\"}}",
+        "x".repeat((seq % 50) as usize)
+    )
+    .into_bytes()
+}
+
+fn batch(seqs: impl IntoIterator<Item = u64>) -> Batch {
+    let mut batch = Batch::new(7);
+    for seq in seqs {
+        batch.push(
+            (seq, 1000 + seq),
+            class_of(seq),
+            seq % 3,
+            "t/events",
+            &payload(seq),
+        );
+    }
+    batch
+}
+
+fn append(log: &mut Log, seqs: impl IntoIterator<Item = u64>) {
+    log.append(&batch(seqs)).expect("appended");
+}
+
+/// The numbers of all unacknowledged records, whose contents are compared.
+fn seqs(log: &mut Log) -> Vec<u64> {
+    let mut after = log.acked();
+    let mut seqs = Vec::new();
+    loop {
+        let (records, _) = log.read(after, 7, 1 << 20).expect("readable");
+        let Some(last) = records.last() else {
+            return seqs;
+        };
+        after = last.seq;
+        for record in records {
+            assert_eq!(record.payload, payload(record.seq));
+            assert_eq!((record.class, record.id), (class_of(record.seq), 7));
+            assert_eq!(
+                (record.at_ms, record.track),
+                (1000 + record.seq, record.seq % 3)
+            );
+            assert_eq!(record.topic, "t/events");
+            seqs.push(record.seq);
+        }
+    }
+}
+
+/// Ends as a killed process does: nothing is written at the end, and the lock is free.
+fn kill(log: Log) {
+    let Log { folder, .. } = &log;
+    let copy = folder.with_file_name("killed");
+    copy_folder(folder, &copy);
+    let folder = folder.clone();
+    drop(log);
+    fs::remove_dir_all(&folder).expect("removable");
+    fs::rename(copy, folder).expect("a free name");
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    fs::create_dir(to).expect("a new folder");
+    for entry in fs::read_dir(from).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        fs::copy(&path, to.join(path.file_name().expect("a name"))).expect("copied");
+    }
+}
+
+fn files(folder: &TempDir) -> Vec<String> {
+    let entries = fs::read_dir(folder.path().join("log")).expect("a folder");
+    let names = entries.map(|entry| entry.expect("an entry").file_name());
+    let mut names: Vec<_> = names
+        .map(|name| name.into_string().expect("text"))
+        .filter(|name| name.contains(".seg"))
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn records_come_back_in_order_after_a_stop_and_after_a_kill() {
+    let folder = folder();
+    for (killed, first) in [(true, 1), (false, 201), (true, 401)] {
+        let (mut log, opened) = open(&folder);
+        assert_eq!(opened, Opened::default());
+        assert_eq!((log.next_seq(), log.id()), (first, 7));
+        for seq in (first..first + 200).step_by(10) {
+            append(&mut log, seq..seq + 10);
+        }
+        log.ack(first + 150);
+        assert_eq!(
+            seqs(&mut log),
+            (first + 151..first + 200).collect::<Vec<_>>()
+        );
+        match killed {
+            true => {
+                log.save().expect("saved");
+                kill(log);
+            }
+            false => drop(log),
+        }
+    }
+    let (mut log, _) = open(&folder);
+    assert_eq!(seqs(&mut log), (552..601).collect::<Vec<_>>());
+    assert_eq!(log.status().last_seq, Some(600));
+}
+
+#[test]
+fn an_acknowledged_log_is_empty_after_a_restart() {
+    let folder = folder();
+    let (mut log, _) = open(&folder);
+    append(&mut log, 1..300);
+    log.ack(299);
+    log.trim().expect("trimmed");
+    assert_eq!(files(&folder), Vec::<String>::new());
+    kill(log);
+    let (mut log, _) = open(&folder);
+    assert_eq!(seqs(&mut log), Vec::<u64>::new());
+    assert_eq!(log.next_seq(), 300, "numbers are not used again");
+    append(&mut log, [300]);
+    assert_eq!(seqs(&mut log), [300]);
+}
+
+#[test]
+fn tail_cut_at_every_byte_loses_only_the_records_in_it() {
+    let folder = folder();
+    let (mut log, _) = open_with(&folder, UNSYNCED);
+    let mut ends = vec![HEADER_BYTES as u64];
+    for seq in 1..=4 {
+        append(&mut log, [seq]);
+        ends.push(log.bytes());
+    }
+    kill(log);
+    let path = folder.path().join("log").join(segment::name(1));
+    let whole = fs::read(&path).expect("the segment");
+    for cut in 0..whole.len() {
+        fs::write(&path, &whole[..cut]).expect("written");
+        let (mut log, opened) = open_with(&folder, UNSYNCED);
+        let kept = ends
+            .iter()
+            .filter(|&&end| end <= cut as u64)
+            .count()
+            .saturating_sub(1);
+        assert_eq!(
+            seqs(&mut log),
+            (1..=kept as u64).collect::<Vec<_>>(),
+            "at {cut}"
+        );
+        let torn = match cut as u64 {
+            cut if cut < HEADER_BYTES as u64 => 0,
+            cut => cut - ends[kept],
+        };
+        assert_eq!(opened.torn_bytes, torn, "at {cut}");
+        // It is written on behind the cut.
+        let next = log.next_seq();
+        append(&mut log, [next]);
+        let mut expected: Vec<u64> = (1..=kept as u64).collect();
+        expected.push(next);
+        assert_eq!(seqs(&mut log), expected, "at {cut}");
+        drop(log);
+        for name in files(&folder) {
+            fs::remove_file(folder.path().join("log").join(name)).expect("removed");
+        }
+    }
+}
+
+#[test]
+fn every_flipped_bit_loses_at_most_its_own_record() {
+    let folder = folder();
+    let (mut log, _) = open_with(&folder, UNSYNCED);
+    append(&mut log, 1..=12);
+    kill(log);
+    let place = folder.path().join("log");
+    let path = place.join(segment::name(1));
+    let whole = fs::read(&path).expect("the segment");
+    for at in 0..whole.len() * 8 {
+        let mut bytes = whole.clone();
+        bytes[at / 8] ^= 1 << (at % 8);
+        fs::write(&path, &bytes).expect("written");
+        let (mut log, opened) = open_with(&folder, UNSYNCED);
+        let found = seqs(&mut log);
+        if at / 8 >= HEADER_BYTES {
+            assert!(found.len() >= 11, "bit {at}: {found:?}");
+            assert!(found.len() == 12 || opened.torn_bytes > 0 || opened.damaged == [path.clone()]);
+        } else if found.is_empty() {
+            let aside = opened.damaged.len() + opened.other_versions.len();
+            assert_eq!(aside, 1, "bit {at}");
+        } else {
+            assert_eq!(found.len(), 12, "bit {at}: a byte that means nothing");
+        }
+        drop(log);
+        for name in files(&folder) {
+            fs::remove_file(place.join(name)).expect("removed");
+        }
+        fs::remove_file(place.join(cursor::NAME)).expect("removed");
+    }
+}
+
+#[test]
+fn damaged_segment_is_put_aside_when_it_is_done_and_its_loss_is_known() {
+    let folder = folder();
+    let (mut log, _) = open(&folder);
+    for seq in 1..=200 {
+        append(&mut log, [seq]);
+    }
+    drop(log);
+    let names = files(&folder);
+    assert!(names.len() > 2, "{names:?}");
+    let path = folder.path().join("log").join(&names[1]);
+    let mut bytes = fs::read(&path).expect("the segment");
+    // Without the summary, so that all of it is read; and one bit in the middle.
+    let length = bytes.len() - 150;
+    bytes.truncate(length);
+    bytes[length / 2] ^= 4;
+    fs::write(&path, &bytes).expect("written");
+    let (mut log, opened) = open(&folder);
+    assert_eq!(opened.damaged, [path]);
+    assert_ne!(opened.torn_bytes, 0);
+    let (records, gap) = log.read(0, 1000, 1 << 20).expect("readable");
+    let gap = gap.expect("a record is missing");
+    assert_eq!(
+        (gap.from, gap.others, gap.reason),
+        (gap.to, 1, GapReason::Damaged)
+    );
+    assert!(!records.iter().any(|record| record.seq == gap.from));
+    assert!(records.len() > 190, "{}", records.len());
+    log.ack(200);
+    log.trim().expect("trimmed");
+    assert_eq!(files(&folder), [format!("{}.damaged", names[1])]);
+}
+
+#[test]
+fn segment_of_another_version_is_kept_under_another_name() {
+    let folder = folder();
+    let (mut log, _) = open(&folder);
+    append(&mut log, 1..=3);
+    drop(log);
+    let path = folder.path().join("log").join(segment::name(1));
+    let file = File::options()
+        .write(true)
+        .open(&path)
+        .expect("the segment");
+    file.write_all_at(&2_u32.to_le_bytes(), 8).expect("written");
+    let content = fs::read(&path).expect("the segment");
+    for _ in 0..2 {
+        let (mut log, _) = open(&folder);
+        assert_eq!(seqs(&mut log), Vec::<u64>::new());
+        log.ack(log.next_seq());
+        log.trim().expect("trimmed");
+        drop(log);
+        let aside = path.with_extension("seg.version-2");
+        assert_eq!(fs::read(aside).expect("kept"), content);
+    }
+}
+
+#[test]
+fn torn_cursor_slot_leaves_the_older_one() {
+    let folder = folder();
+    let (mut log, _) = open_with(&folder, UNSYNCED);
+    append(&mut log, 1..=50);
+    for acked in [10, 20] {
+        log.ack(acked);
+        log.save().expect("saved");
+    }
+    kill(log);
+    let path = folder.path().join("log").join(cursor::NAME);
+    let whole = fs::read(&path).expect("the cursor");
+    assert_eq!(whole.len(), 8192);
+    // The second saving went into the first slot. Any part of it may be on the disk.
+    for torn in 1..104 {
+        let mut bytes = whole.clone();
+        bytes[104 - torn..104].fill(0xa5);
+        fs::write(&path, &bytes).expect("written");
+        let (mut log, _) = open_with(&folder, UNSYNCED);
+        assert_eq!(seqs(&mut log), (11..=50).collect::<Vec<_>>(), "{torn}");
+        kill(log);
+    }
+    // Without any slot all is sent again, and numbers are still not used twice.
+    fs::write(&path, vec![0; 8192]).expect("written");
+    let (mut log, _) = open_with(&folder, UNSYNCED);
+    assert_eq!(seqs(&mut log), (1..=50).collect::<Vec<_>>());
+    assert_eq!(log.next_seq(), 51);
+}
+
+#[test]
+fn a_full_disk_at_every_write_loses_nothing_that_was_accepted() {
+    for allowed in 0..60 {
+        for part in [0, 1, 17, 60] {
+            let folder = folder();
+            let writes = Arc::new(AtomicUsize::new(0));
+            let own = Arc::clone(&writes);
+            let disk = Disk::failing(move |operation| match operation {
+                Operation::Write(_) if own.fetch_add(1, Ordering::Relaxed) == allowed => Ok(part),
+                _ => Ok(usize::MAX),
+            });
+            let place = folder.path().join("log");
+            let Ok((mut log, _)) = Log::open(&place, UNSYNCED, disk, 7) else {
+                continue;
+            };
+            let mut accepted = Vec::new();
+            for seq in 1..=150 {
+                match log.append(&batch([seq])) {
+                    Ok(()) => accepted.push(seq),
+                    Err(error) => assert!(error.is_full(), "{error}"),
+                }
+            }
+            assert!(
+                accepted.len() >= 148,
+                "{allowed} {part}: {}",
+                accepted.len()
+            );
+            assert_eq!(seqs(&mut log), accepted, "{allowed} {part}");
+            kill(log);
+            let (mut log, opened) = open_with(&folder, UNSYNCED);
+            assert_eq!(seqs(&mut log), accepted, "{allowed} {part}");
+            assert_eq!(opened.damaged, Vec::<PathBuf>::new());
+        }
+    }
+}
+
+#[test]
+fn draining_needs_no_space() {
+    let folder = folder();
+    let is_full = Arc::new(AtomicUsize::new(0));
+    let own = Arc::clone(&is_full);
+    // On a full disk, blocks that are there can be written: those of the cursor.
+    let disk = Disk::failing(move |operation| match operation {
+        Operation::Create if own.load(Ordering::Relaxed) == 1 => {
+            Err(std::io::ErrorKind::StorageFull.into())
+        }
+        _ => Ok(usize::MAX),
+    });
+    let place = folder.path().join("log");
+    let (mut log, _) = Log::open(&place, OPTIONS, disk, 7).expect("it opens");
+    append(&mut log, 1..=100);
+    append(&mut log, 101..=200);
+    is_full.store(1, Ordering::Relaxed);
+    let cursor_blocks = || {
+        use std::os::unix::fs::MetadataExt;
+        let metadata = fs::metadata(place.join(cursor::NAME)).expect("the cursor");
+        (metadata.len(), metadata.blocks())
+    };
+    let before = cursor_blocks();
+    assert!(before.1 >= 16, "{before:?}: the slots have blocks");
+    for acked in [50, 100, 150, 200] {
+        log.ack(acked);
+        log.save().expect("saved");
+        log.trim().expect("trimmed");
+    }
+    assert_eq!(cursor_blocks(), before);
+    assert_eq!(files(&folder), Vec::<String>::new());
+}
+
+#[test]
+fn cursor_is_synced_before_a_segment_is_removed_and_the_folder_after_it() {
+    let folder = folder();
+    let operations = Arc::new(parking_lot::Mutex::new(Vec::new()));
+    let own = Arc::clone(&operations);
+    let disk = Disk::failing(move |operation| {
+        own.lock().push(operation);
+        Ok(usize::MAX)
+    });
+    let place = folder.path().join("log");
+    let (mut log, _) = Log::open(&place, OPTIONS, disk, 7).expect("it opens");
+    append(&mut log, 1..=10);
+    operations.lock().clear();
+    log.ack(10);
+    log.trim().expect("trimmed");
+    let expected = [
+        Operation::Write(104),
+        Operation::Sync,
+        Operation::Remove,
+        Operation::SyncFolder,
+    ];
+    assert_eq!(*operations.lock(), expected);
+    operations.lock().clear();
+    append(&mut log, 11..=12);
+    log.sync().expect("synced");
+    let operations = operations.lock();
+    assert_eq!(operations[0], Operation::Create);
+    assert_eq!(operations[2], Operation::SyncFolder);
+    assert_eq!(operations.last(), Some(&Operation::Sync));
+}
+
+#[test]
+fn full_log_drops_dispensable_records_first_and_then_the_oldest() {
+    let folder = folder();
+    let options = LogOptions {
+        max_bytes: 24 << 10,
+        ..OPTIONS
+    };
+    let place = folder.path().join("log");
+    let (mut log, _) = Log::open(&place, options, Disk::default(), 7).expect("it opens");
+    let (mut gone, mut seq) = (Vec::new(), 0);
+    let mut updates_were_left = true;
+    while gone.len() < 300 {
+        seq += 1;
+        while let Err(error) = log.append(&batch([seq])) {
+            assert!(matches!(error, SpoolError::Full { .. }), "{error}");
+            let dropped = log.shrink().expect("shrunk").expect("something is dropped");
+            let gap = dropped.gap();
+            assert_eq!((gap.from, gap.reason), (dropped.seqs[0], GapReason::Full));
+            assert_eq!(gap.updates + gap.others, dropped.seqs.len() as u64);
+            let has_updates = dropped
+                .seqs
+                .iter()
+                .all(|&seq| class_of(seq) == Class::Update);
+            if updates_were_left && !has_updates {
+                let left = seqs(&mut log);
+                assert!(
+                    !left.iter().any(|&seq| class_of(seq) == Class::Update),
+                    "{left:?}"
+                );
+                updates_were_left = false;
+            }
+            gone.extend(dropped.seqs);
+        }
+    }
+    assert!(!updates_were_left);
+    let mut all = [gone, seqs(&mut log)].concat();
+    all.sort_unstable();
+    assert_eq!(all, (1..=seq).collect::<Vec<_>>());
+    let left = seqs(&mut log);
+    drop(log);
+    let (mut log, _) = Log::open(&place, options, Disk::default(), 7).expect("it opens");
+    assert_eq!(seqs(&mut log), left);
+}
+
+#[test]
+fn old_segments_expire() {
+    let folder = folder();
+    let (mut log, _) = open(&folder);
+    for seq in 1..=150 {
+        append(&mut log, [seq]);
+    }
+    log.ack(3);
+    let mut gone = Vec::new();
+    while let Some(dropped) = log.expire(1100).expect("readable") {
+        assert_eq!(dropped.reason, GapReason::Expired);
+        gone.extend(dropped.seqs);
+    }
+    let left = seqs(&mut log);
+    assert_eq!([gone, left.clone()].concat(), (4..=150).collect::<Vec<_>>());
+    assert!((2..100).contains(&left[0]), "{}", left[0]);
+}
+
+#[test]
+fn a_second_process_is_kept_out() {
+    let folder = folder();
+    let (log, _) = open(&folder);
+    let place = folder.path().join("log");
+    let second = Log::open(&place, OPTIONS, Disk::default(), 8);
+    assert!(matches!(second, Err(SpoolError::Locked { .. })));
+    assert!(is_locked(&place));
+    drop(log);
+    assert!(!is_locked(&place));
+    open(&folder);
+}
+
+#[test]
+fn a_million_records_are_opened_without_reading_them_all() {
+    let folder = folder();
+    let options = LogOptions {
+        segment_bytes: 1 << 20,
+        max_bytes: 1 << 30,
+        is_synced: false,
+    };
+    let place = folder.path().join("log");
+    let (mut log, _) = Log::open(&place, options, Disk::default(), 7).expect("it opens");
+    let mut batch = Batch::new(7);
+    for first in (1..=1_000_000_u64).step_by(5000) {
+        batch.clear();
+        for seq in first..first + 5000 {
+            batch.push((seq, seq), Class::New, 0, "t", b"{}");
+        }
+        log.append(&batch).expect("appended");
+    }
+    drop(log);
+    let (mut log, _) = Log::open(&place, options, Disk::default(), 7).expect("it opens");
+    assert_eq!(log.status().records, 1_000_000);
+    let (records, _) = log.read(999_990, 100, 1 << 20).expect("readable");
+    assert_eq!(records.len(), 10);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_bytes_in_the_folder_leave_a_log_that_works(
+        garbage in prop::collection::vec(any::<u8>(), 0..200),
+        at in 0_usize..400,
+        in_cursor in any::<bool>(),
+    ) {
+        let folder = folder();
+        let (mut log, _) = open_with(&folder, UNSYNCED);
+        append(&mut log, 1..=5);
+        kill(log);
+        let name = if in_cursor { cursor::NAME.to_owned() } else { segment::name(1) };
+        let path = folder.path().join("log").join(name);
+        let mut bytes = fs::read(&path).expect("the file");
+        let at = at.min(bytes.len());
+        bytes.splice(at..(at + garbage.len()).min(bytes.len()), garbage);
+        fs::write(&path, &bytes).expect("written");
+        let (mut log, _) = open_with(&folder, UNSYNCED);
+        let next = log.next_seq();
+        append(&mut log, [next]);
+        let found = seqs(&mut log);
+        prop_assert_eq!(found.last(), Some(&next));
+        prop_assert!(found.is_sorted());
+    }
+}
