@@ -75,6 +75,7 @@ mod scene_rules;
 mod scene_truth;
 mod secondary;
 mod sources;
+mod spool;
 mod street_nano;
 mod symbols;
 mod systemd_notify;

@@ -179,6 +179,12 @@ impl Spool {
         self.back.is_some()
     }
 
+    /// Whether the front log holds so much that [`persist`](Self::persist) is to be called soon.
+    #[must_use]
+    pub fn is_pressed(&self) -> bool {
+        self.front.lock().bytes() > FRONT_PRESSURE_BYTES
+    }
+
     /// Stores `batch` so that it survives the process. True: [`persist`](Self::persist) is to be called soon.
     ///
     /// # Errors

@@ -9,10 +9,10 @@ use serde::Serialize;
 use super::machine::MachineBody;
 use super::schema;
 use super::value::{
-    Device, EventId, Group, Label, Latency, SourceName, TrackNumber, Utc, finite, rounded,
+    Device, EventId, Group, Label, Latency, SourceName, SpoolId, TrackNumber, Utc, finite, rounded,
 };
-use super::words::{DetectorState, EventType, SourceStateWord, TrackStateWord};
-use crate::{SecondaryStats, SinkCounts};
+use super::words::{DetectorState, EventType, GapReasonWord, SourceStateWord, TrackStateWord};
+use crate::{SecondaryStats, SinkCounts, SpoolStats};
 use jetwatch_telemetry::StageSummary;
 use jetwatch_types::Attribute;
 
@@ -61,6 +61,107 @@ pub(super) struct EventBody<'a> {
     pub after: TrackBody<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub embedding: Option<EmbeddingBody<'a>>,
+    /// Only on MQTT. A subscriber that has seen the same `spool` and `seq` before may ignore the message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spool: Option<SpoolId>,
+    /// Number of the message, only on MQTT. In one `spool` it grows by 1 with every event and analytics event; a missing number is sent later, or is within a message of kind `gap`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub seq: Option<u64>,
+    /// Age of the message when it was sent, in milliseconds; only in messages that waited for the broker for more than 2 s, or for a restart of the daemon.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub late_ms: Option<u64>,
+}
+
+/// Messages will not arrive: they were dropped by the spool, or by the queue where there is none. Sent when the broker is there, before later messages.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "gap", title = "Gap", deny_unknown_fields)]
+pub(super) struct GapBody<'a> {
+    #[schemars(schema_with = "schema::version")]
+    pub version: u32,
+    #[schemars(extend("const" = "gap"))]
+    pub kind: &'static str,
+    pub device: Device<'a>,
+    pub spool: SpoolId,
+    /// Number of the first of them.
+    #[schemars(range(min = 1))]
+    pub from: u64,
+    /// Number of the last of them. Messages between the two may have been kept: updates of tracks are dropped first.
+    #[schemars(range(min = 1))]
+    pub to: u64,
+    /// How many.
+    #[schemars(range(min = 1))]
+    pub messages: u64,
+    /// Updates of tracks among them.
+    pub updates: u64,
+    pub reason: GapReasonWord,
+    /// When this message was made.
+    pub at: Utc,
+}
+
+/// Messages that wait outside of the process until the broker has acknowledged them.
+#[derive(Serialize, JsonSchema)]
+#[schemars(
+    rename = "spool_stats",
+    title = "Statistics of the spool",
+    deny_unknown_fields
+)]
+pub(super) struct SpoolStatsBody<'a> {
+    /// Identity of the numbering, as in messages.
+    pub spool: &'a str,
+    /// Size of the folder on tmpfs, in bytes.
+    pub runtime_bytes: u64,
+    /// Size of the folder on a device, in bytes; null where there is none, so that a power cut takes what waits.
+    pub state_bytes: Option<u64>,
+    /// Age of the oldest message that is not acknowledged, in milliseconds; null for none.
+    pub oldest_age_ms: Option<u64>,
+    /// Late messages sent per second.
+    #[schemars(range(min = 0))]
+    pub replay_per_s: f64,
+    /// Messages dropped since the start, by kind.
+    pub dropped: SpoolDroppedBody,
+}
+
+/// Messages that the spool dropped.
+#[derive(Serialize, JsonSchema)]
+#[schemars(
+    rename = "spool_dropped",
+    title = "Messages dropped by the spool",
+    deny_unknown_fields
+)]
+pub(super) struct SpoolDroppedBody {
+    /// Updates of tracks.
+    pub update: u64,
+    /// Begins of tracks.
+    pub new: u64,
+    /// Ends of tracks.
+    pub end: u64,
+    /// Analytics events.
+    pub analytics: u64,
+    /// Others.
+    pub other: u64,
+}
+
+impl<'a> SpoolStatsBody<'a> {
+    pub(super) fn new(stats: &'a SpoolStats) -> Self {
+        let [update, new, end, analytics, other] = stats.dropped;
+        Self {
+            spool: &stats.id,
+            runtime_bytes: stats.runtime_bytes,
+            state_bytes: stats.state_bytes,
+            oldest_age_ms: stats
+                .oldest_age
+                .map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
+            replay_per_s: finite(stats.replay_rate),
+            dropped: SpoolDroppedBody {
+                update,
+                new,
+                end,
+                analytics,
+                other,
+            },
+        }
+    }
 }
 
 /// Appearance of the object, to compare it with others; only with `tracker.output_embedding: true`, in events of type `new` and `end`.
@@ -207,6 +308,8 @@ pub(super) struct StatsBody<'a> {
     /// Highest resident memory so far, in bytes.
     pub peak_rss_bytes: u64,
     pub messages: MessagesBody,
+    /// Messages that wait outside of the process; null without a spool.
+    pub spool: Option<SpoolStatsBody<'a>>,
     /// Sensors and load, read at most a quarter of a second before this message; null until the first reading.
     pub machine: Option<MachineBody<'a>>,
     /// One for each source.
@@ -283,6 +386,8 @@ pub(super) struct MessagesBody {
     pub replaced: u64,
     /// Not delivered yet.
     pub queued: u64,
+    /// Of those: in the spool, from which a restarted daemon sends them.
+    pub spooled: u64,
 }
 
 impl From<SinkCounts> for MessagesBody {
@@ -293,6 +398,7 @@ impl From<SinkCounts> for MessagesBody {
             dropped,
             replaced,
             queued,
+            spooled,
         } = counts;
         Self {
             accepted,
@@ -300,6 +406,7 @@ impl From<SinkCounts> for MessagesBody {
             dropped,
             replaced,
             queued,
+            spooled,
         }
     }
 }

@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 use super::SCHEMA_VERSION;
 use super::analytics::{AnalyticsEventBody, LineBody, ZoneBody};
 use super::body::{
-    CountBody, DetectionsBody, DetectorBody, EventBody, GroupCountBody, SourceBody, StatsBody,
+    CountBody, DetectionsBody, DetectorBody, EventBody, GapBody, GroupCountBody, SourceBody,
+    StatsBody,
 };
 use super::machine::ThrottlingBody;
 use crate::command::ReplyBody;
@@ -50,6 +51,7 @@ pub fn message_schema() -> Value {
         generator.subschema_for::<ReloadBody<'_>>(),
         generator.subschema_for::<ReplyBody<'_>>(),
         generator.subschema_for::<StatsBody<'_>>(),
+        generator.subschema_for::<GapBody<'_>>(),
     ];
     let mut definitions = generator.take_definitions(true);
     for definition in definitions.values_mut() {
