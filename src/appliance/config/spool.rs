@@ -35,7 +35,10 @@ pub struct SpoolConfig {
     #[key(text = AGES, parse = parse_age, default = "7d")]
     pub max_age: Duration,
     /// What is sent first after an outage: ordered: the oldest; newest_first: what happens now, except for tracks with messages that wait.
-    #[key(default = "ordered")]
+    #[key(
+        words(ordered = Replay::Ordered, newest_first = Replay::NewestFirst),
+        default = "ordered"
+    )]
     pub replay: Replay,
     /// Messages per second that are sent late, beyond the rate of new ones.
     #[key(range = 1..=100_000, unit = "messages", default = 200)]
@@ -58,7 +61,7 @@ pub enum Durability {
 }
 
 /// Order after an outage.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Words)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Replay {
     /// As the messages were made.
     Ordered,

@@ -73,7 +73,7 @@ pub struct Log {
     pub(crate) cursor: Cursor,
     saved: Cursor,
     /// Where the last reading ended: number in the name of the segment, place in it, last number.
-    read_position: Option<(u64, usize, u64)>,
+    pub(crate) read_position: Option<(u64, usize, u64)>,
     /// Keeps the lock.
     _lock: File,
 }

@@ -144,6 +144,8 @@ impl Log {
     /// Writes a complete segment again without its dispensable and its acknowledged records.
     fn compact(&mut self, index: usize) -> Result<Option<Dropped>, SpoolError> {
         let old = self.segments[index].clone();
+        // Places in the file change.
+        self.read_position = None;
         let bytes =
             read_from(&old.path, 0, old.bytes).map_err(SpoolError::io("read", &old.path))?;
         let mut dropped = Dropped::new(old.id, GapReason::Full);

@@ -182,7 +182,7 @@ impl Spool {
     /// Whether the front log holds so much that [`persist`](Self::persist) is to be called soon.
     #[must_use]
     pub fn is_pressed(&self) -> bool {
-        self.front.lock().bytes() > FRONT_PRESSURE_BYTES
+        self.front.lock().is_pressed()
     }
 
     /// Stores `batch` so that it survives the process. True: [`persist`](Self::persist) is to be called soon.
@@ -192,7 +192,7 @@ impl Spool {
     pub fn write(&self, batch: &Batch) -> Result<bool, SpoolError> {
         let mut front = self.front.lock();
         match front.append(batch) {
-            Ok(()) => Ok(front.bytes() > FRONT_PRESSURE_BYTES),
+            Ok(()) => Ok(front.is_pressed()),
             Err(error) => {
                 front.mark_incomplete();
                 Err(error)
@@ -215,14 +215,14 @@ impl Spool {
             // Behind what was copied, also if that was dropped meanwhile.
             let after = (back.next_seq() - 1).max(acked);
             // The front log is not held while the device is written.
-            let (batch, front_bytes) = {
+            let (batch, is_pressed) = {
                 let mut front = self.front.lock();
-                (front.read_encoded(after, COPY_BYTES)?, front.bytes())
+                let batch = front.read_encoded(after, COPY_BYTES)?;
+                (batch, front.bytes() > front.options.max_bytes / 2)
             };
             if batch.is_empty() {
                 break;
             }
-            let is_pressed = front_bytes > FRONT_MAX_BYTES / 2;
             append(&mut back, &batch, is_pressed, dropped)?;
         }
         back.sync()?;
@@ -365,6 +365,11 @@ fn append(
 }
 
 impl Log {
+    /// Whether it is to be copied or shrunk soon.
+    fn is_pressed(&self) -> bool {
+        self.bytes() > FRONT_PRESSURE_BYTES.min(self.options.max_bytes / 2)
+    }
+
     /// Begins another numbering at `next_seq`.
     fn renumber(&mut self, id: u64, next_seq: u64) {
         self.cursor.id = id;

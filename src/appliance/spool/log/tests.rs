@@ -468,6 +468,23 @@ fn full_log_drops_dispensable_records_first_and_then_the_oldest() {
 }
 
 #[test]
+fn reading_goes_on_behind_a_segment_that_was_written_again() {
+    let folder = folder();
+    let (mut log, _) = open_with(&folder, UNSYNCED);
+    for seq in 1..=200 {
+        append(&mut log, [seq]);
+    }
+    let (first, _) = log.read(0, 20, 1 << 20).expect("readable");
+    let after = first.last().expect("some").seq;
+    let dropped = log.shrink().expect("shrunk").expect("updates are dropped");
+    let (rest, gap) = log.read(after, 1000, 1 << 20).expect("readable");
+    assert_eq!(gap, None);
+    let rest: Vec<u64> = rest.iter().map(|record| record.seq).collect();
+    let is_there = |seq: &u64| !dropped.seqs.contains(seq);
+    assert_eq!(rest, (after + 1..=200).filter(is_there).collect::<Vec<_>>());
+}
+
+#[test]
 fn old_segments_expire() {
     let folder = folder();
     let (mut log, _) = open(&folder);
