@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
 
 use super::cursor::{Cursor, CursorFile, Gap, GapReason, read_cursor};
 use super::disk::Disk;
@@ -190,6 +190,15 @@ impl Log {
             .disk
             .create(path)
             .map_err(SpoolError::io("create", path))?;
+        if self.options.is_synced {
+            // Its blocks are allocated once and not with each sync. Not all file systems can do this, and it is not needed.
+            let _ = fallocate(
+                &file,
+                FallocateFlags::KEEP_SIZE,
+                0,
+                self.options.segment_bytes,
+            );
+        }
         let header = segment::header(id, first_seq);
         let mut written = self.disk.append(&mut file, &header);
         if written.is_ok() && self.options.is_synced {
