@@ -31,8 +31,8 @@ impl Site {
     fn new(mqtt_keys: &str, spool_keys: &str) -> Self {
         let broker = Mosquitto::start();
         let proxy = Proxy::start(broker.port());
-        let subscriber = Subscriber::start(&client(broker.port()), "jetwatch/box/#")
-            .expect("the broker runs");
+        let subscriber =
+            Subscriber::start(&client(broker.port()), "jetwatch/box/#").expect("the broker runs");
         let setup = Setup::new(&format!(
             "device: box\n\
              sources: [{{name: cam, uri: '{SCENE}', zones: [{{name: all, coordinates: '0.2,0.2,0.8,0.2,0.8,0.9,0.2,0.9'}}]}}]\n\
@@ -67,12 +67,16 @@ impl Site {
     /// What the daemon has published, by its JSON lines. A line that a kill has cut is skipped.
     fn truth(&self) -> Vec<Key> {
         let text = fs::read_to_string(self.setup.path("events.jsonl")).unwrap_or_default();
-        let lines = text.lines().filter_map(|line| serde_json::from_str(line).ok());
+        let lines = text
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok());
         lines.filter_map(|line: Value| key(&line)).collect()
     }
 
     fn wait_for_truth(&self, count: usize) {
-        wait_until_some("published events", || (self.truth().len() >= count).then_some(()));
+        wait_until_some("published events", || {
+            (self.truth().len() >= count).then_some(())
+        });
     }
 
     fn receive(&mut self) {
@@ -108,9 +112,15 @@ impl Site {
             let seq = message["seq"].as_u64().expect("a number");
             let number = (spool, seq);
             let before = by_number.insert(number.clone(), key.clone());
-            assert!(before.as_ref().is_none_or(|before| *before == key), "{message}");
+            assert!(
+                before.as_ref().is_none_or(|before| *before == key),
+                "{message}"
+            );
             let other = number_of.insert(key, number.clone());
-            assert!(other.as_ref().is_none_or(|other| *other == number), "{message}");
+            assert!(
+                other.as_ref().is_none_or(|other| *other == number),
+                "{message}"
+            );
             if before.is_some() {
                 continue;
             }
@@ -171,7 +181,12 @@ fn kills_of_the_daemon_lose_no_event() {
         site.wait_for_truth(round * 150 + 100);
         signal(&child, if round == 4 { "-TERM" } else { "-KILL" });
         let output = wait_for_output(child);
-        assert_eq!(output.status.code(), (round == 4).then_some(0), "{}", stderr(&output));
+        assert_eq!(
+            output.status.code(),
+            (round == 4).then_some(0),
+            "{}",
+            stderr(&output)
+        );
         site.receive();
     }
     site.receive_all();
@@ -223,10 +238,16 @@ fn outage_longer_than_the_memory_queue_loses_no_event() {
         let first_live = first_live.expect("some are not late");
         match replay {
             "ordered" => {
-                let seqs = site.received.iter().filter_map(|message| message["seq"].as_u64());
+                let seqs = site
+                    .received
+                    .iter()
+                    .filter_map(|message| message["seq"].as_u64());
                 assert!(seqs.is_sorted(), "all in the order in which they were made");
             }
-            _ => assert!(first_live < at_reconnect / 2, "{first_live} of {at_reconnect}"),
+            _ => assert!(
+                first_live < at_reconnect / 2,
+                "{first_live} of {at_reconnect}"
+            ),
         }
     }
 }
@@ -247,7 +268,10 @@ fn a_stop_and_a_power_cut_while_the_broker_is_away_lose_no_event() {
     assert!(log.contains("wait in the spool"), "{log}");
     let lost = log.lines().find(|line| line.contains("messages were lost"));
     // Statistics are not kept for a broker that is away.
-    assert!(lost.is_none_or(|line| line.contains("undelivered=0")), "{log}");
+    assert!(
+        lost.is_none_or(|line| line.contains("undelivered=0")),
+        "{log}"
+    );
     // What is on tmpfs is gone.
     fs::remove_dir_all(site.setup.path("run")).expect("removable");
     fs::create_dir(site.setup.path("run")).expect("a new folder");
@@ -265,7 +289,10 @@ fn a_stop_and_a_power_cut_while_the_broker_is_away_lose_no_event() {
     assert_eq!(status["messages"], truth.len(), "{status}");
     assert_eq!(site.spool(&["drop"]).0, Some(1));
     let (_, status) = site.spool(&["status"]);
-    assert!(status.contains(&format!("{} messages wait", truth.len())), "{status}");
+    assert!(
+        status.contains(&format!("{} messages wait", truth.len())),
+        "{status}"
+    );
     site.proxy.open();
     let child = site.start();
     wait_until_some("the messages of the first run", || {
@@ -278,20 +305,27 @@ fn a_stop_and_a_power_cut_while_the_broker_is_away_lose_no_event() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     site.receive_all();
     site.check_numbers();
-    let of_first_run = site.received.iter().filter(|message| {
-        key(message).is_some_and(|key| truth.contains(&key))
-    });
+    let of_first_run = site
+        .received
+        .iter()
+        .filter(|message| key(message).is_some_and(|key| truth.contains(&key)));
     for message in of_first_run {
         assert!(message["late_ms"].is_u64(), "{message}");
     }
     let (_, text) = site.spool(&["status", "--json"]);
     let status: Value = serde_json::from_str(&text).expect("JSON");
-    assert_eq!(status["messages"], 0, "an empty spool is empty after the end: {text}");
+    assert_eq!(
+        status["messages"], 0,
+        "an empty spool is empty after the end: {text}"
+    );
 }
 
 #[test]
 fn full_spool_drops_updates_and_announces_it() {
-    let mut site = Site::new("queue_messages: 50", ", sync_ms: 50, max_bytes: 1MiB, max_per_s: 5000");
+    let mut site = Site::new(
+        "queue_messages: 50",
+        ", sync_ms: 50, max_bytes: 1MiB, max_per_s: 5000",
+    );
     site.proxy.block();
     let child = site.start();
     site.wait_for_truth(4000);
@@ -326,15 +360,25 @@ fn full_spool_drops_updates_and_announces_it() {
         .collect();
     let gaps = site.gaps();
     assert!(!gaps.is_empty() && !missing.is_empty());
-    let announced: u64 = gaps.iter().map(|gap| gap["messages"].as_u64().expect("a number")).sum();
-    assert!(announced >= missing.len() as u64, "{announced} of {}", missing.len());
+    let announced: u64 = gaps
+        .iter()
+        .map(|gap| gap["messages"].as_u64().expect("a number"))
+        .sum();
+    assert!(
+        announced >= missing.len() as u64,
+        "{announced} of {}",
+        missing.len()
+    );
     for gap in &gaps {
-        assert_eq!((&gap["reason"], &gap["messages"]), (&"full".into(), &gap["updates"]), "{gap}");
+        assert_eq!(
+            (&gap["reason"], &gap["messages"]),
+            (&"full".into(), &gap["updates"]),
+            "{gap}"
+        );
     }
     for seq in missing {
-        let is_within = |gap: &&Value| {
-            gap["from"].as_u64() <= Some(seq) && Some(seq) <= gap["to"].as_u64()
-        };
+        let is_within =
+            |gap: &&Value| gap["from"].as_u64() <= Some(seq) && Some(seq) <= gap["to"].as_u64();
         assert!(gaps.iter().any(|gap| is_within(&gap)), "{seq}: {gaps:?}");
     }
 }

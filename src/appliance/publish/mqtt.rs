@@ -15,6 +15,7 @@ mod backoff;
 pub(crate) mod connect;
 pub(crate) mod connection;
 mod outbox;
+mod pending;
 mod replay_pace;
 mod retained;
 mod retained_cleanup;
@@ -25,7 +26,6 @@ mod tls;
 mod worker;
 
 use std::collections::HashSet;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
@@ -36,6 +36,7 @@ use crossbeam_channel::{Receiver, bounded};
 use self::connect::{ClientIdentity, connect};
 use self::connection::Protocol;
 use self::outbox::{Importance, Message, Outbox, Tag};
+use self::pending::{Pending, tags_of};
 use self::replay_pace::unix_ms;
 use self::retained_cleanup::Cleanup;
 use self::session::ONLINE;
@@ -50,7 +51,7 @@ use super::{
 use jetwatch_config::{MqttConfig, Replay};
 use jetwatch_spool::Class;
 use jetwatch_telemetry::{self as telemetry, Heartbeat, Heartbeats, thread_names};
-use jetwatch_types::{Classes, EventKind, TrackId};
+use jetwatch_types::Classes;
 
 /// Part of the closing deadline reserved for the disconnect and for the end of the thread.
 const SHUTDOWN_RESERVE: Duration = Duration::from_millis(200);
@@ -185,15 +186,6 @@ pub struct MqttSink {
     spooler: Option<Spooler>,
     /// Late messages sent, and when that was counted.
     replayed: (u64, Instant),
-}
-
-/// A message that is to be queued.
-#[derive(Debug)]
-struct Pending {
-    message: Message,
-    importance: Importance,
-    /// `None`: it is not numbered.
-    tag: Option<Tag>,
 }
 
 impl MqttSink {
@@ -364,51 +356,15 @@ impl MqttSink {
         if self.ended.recv_timeout(deadline) == Err(crossbeam_channel::RecvTimeoutError::Timeout) {
             log::warn!(thread = "mqtt"; "did not stop within {:.1} s; abandoned", deadline.as_secs_f32());
             self.shared.outbox().abandon();
-            self.end_spooler();
+            if let Some(spooler) = self.spooler.take() {
+                spooler.end();
+            }
             return;
         }
         let _ = thread.join();
-        self.end_spooler();
-    }
-
-    /// What the broker has not acknowledged goes to the device.
-    fn end_spooler(&mut self) {
         if let Some(spooler) = self.spooler.take() {
             spooler.end();
         }
-    }
-}
-
-/// What the spool has to know of the messages of `record`, but their numbers; nothing for messages without one.
-fn tags_of(record: &Publication<'_>, at_ms: u64) -> Vec<Tag> {
-    let tag = |class, track| Tag {
-        seq: 0,
-        at_ms,
-        track,
-        class,
-    };
-    let track_of = |source: &str, track: Option<TrackId>| {
-        let mut hasher = DefaultHasher::new();
-        (source, track.map(|track| track.0)).hash(&mut hasher);
-        hasher.finish()
-    };
-    match record {
-        Publication::Events { source, events, .. } => events
-            .iter()
-            .map(|event| {
-                let class = match event.kind {
-                    EventKind::New => Class::New,
-                    EventKind::Update => Class::Update,
-                    EventKind::End => Class::End,
-                };
-                tag(class, track_of(source, Some(event.after.id)))
-            })
-            .collect(),
-        Publication::Analytics { source, events, .. } => events
-            .iter()
-            .map(|message| tag(Class::Analytics, track_of(source, message.event.track)))
-            .collect(),
-        _ => Vec::new(),
     }
 }
 

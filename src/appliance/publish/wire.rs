@@ -7,6 +7,7 @@ mod analytics;
 mod body;
 mod machine;
 mod schema;
+mod spool;
 mod value;
 mod words;
 
@@ -14,12 +15,12 @@ use std::time::{Duration, Instant, SystemTime};
 
 use self::body::{
     AttributeBody, CountBody, DetectionsBody, DetectorBody, EmbeddingBody, EventBody, FrameBody,
-    GapBody, GroupCountBody, SecondaryBody, SourceBody, SourceStatsBody, SpoolStatsBody, StageBody,
-    StatsBody, TrackBody,
+    GroupCountBody, SecondaryBody, SourceBody, SourceStatsBody, StageBody, StatsBody, TrackBody,
 };
 use self::machine::{MachineBody, ThrottlingBody, causes};
 pub(crate) use self::schema::version;
 pub use self::schema::{message_page, message_schema};
+use self::spool::{GapBody, SpoolStatsBody};
 pub(crate) use self::value::{Device, SpoolId, Utc};
 use self::value::{
     EventId, Group, Label, Latency, SourceName, TrackNumber, finite, milliseconds, rounded,

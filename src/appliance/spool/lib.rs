@@ -15,6 +15,7 @@
 
 mod cursor;
 mod disk;
+mod folder;
 mod log;
 mod record;
 mod room;
@@ -26,7 +27,8 @@ use std::path::PathBuf;
 
 pub use cursor::{Gap, GapReason};
 pub use disk::{Disk, Operation};
-pub use log::{Log, LogOptions, LogStatus, Opened};
+pub use folder::{LogStatus, Opened};
+pub use log::{Log, LogOptions};
 pub use record::{Batch, Class, Record};
 pub use room::Dropped;
 pub use tiers::{FolderProblem, Folders, Spool, SpoolStatus, random_id, read_folder};

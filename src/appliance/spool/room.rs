@@ -7,7 +7,8 @@ use rustix::fs::{FallocateFlags, fallocate};
 
 use super::SpoolError;
 use super::cursor::{Gap, GapReason};
-use super::log::{Log, read_from, remove};
+use super::folder::{read_from, remove};
+use super::log::Log;
 use super::record::Class;
 use super::segment::{self, Reader, Segment};
 

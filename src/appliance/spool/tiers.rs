@@ -11,7 +11,8 @@ use rustix::fs::fstatfs;
 use super::SpoolError;
 use super::cursor::Gap;
 use super::disk::Disk;
-use super::log::{self, Log, LogOptions, LogStatus, Opened};
+use super::folder::{self, LogStatus, Opened};
+use super::log::{Log, LogOptions};
 use super::record::{Batch, Record};
 use super::room::Dropped;
 use super::segment::{HEADER_BYTES, Reader};
@@ -389,7 +390,7 @@ impl Log {
             && let Some(segment) = self.segments.front()
             && segment.last_seq <= seq
         {
-            log::remove(&mut self.disk, segment)?;
+            folder::remove(&mut self.disk, segment)?;
             self.segments.pop_front();
         }
         Ok(())
@@ -415,15 +416,15 @@ fn is_in_memory(folder: &Path) -> bool {
         .is_some_and(|found| [TMPFS_MAGIC, RAMFS_MAGIC].contains(&(found.f_type as i64)))
 }
 
-/// Reads the log in `folder` without changing it: what is in it, whether a process writes to it, and each unacknowledged record.
+/// Reads the log in the folder `path` without changing it: what is in it, whether a process writes to it, and each unacknowledged record.
 ///
 /// # Errors
 /// The folder or a segment cannot be read.
 pub fn read_folder(
-    folder: &Path,
+    path: &Path,
     mut each: impl FnMut(Record),
 ) -> Result<(LogStatus, bool), SpoolError> {
-    let (segments, mut status) = log::look_into(folder).map_err(SpoolError::io("read", folder))?;
+    let (segments, mut status) = folder::look_into(path).map_err(SpoolError::io("read", path))?;
     status.records = 0;
     status.by_class = Default::default();
     for segment in segments {
@@ -440,5 +441,5 @@ pub fn read_folder(
             }
         }
     }
-    Ok((status, log::is_locked(folder)))
+    Ok((status, folder::is_locked(path)))
 }

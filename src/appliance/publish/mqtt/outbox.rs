@@ -21,7 +21,6 @@ pub(super) use self::entry::{Importance, Message, Outgoing, Overflow, Pace, Tag}
 use self::entry::{InFlight, QueueEntry, QueuedMessage, Sent};
 use self::spooled::Backlog;
 pub(super) use self::spooled::LATE_AFTER_MS;
-use crate::SinkCounts;
 
 /// Most best-effort messages in the queue.
 const BEST_EFFORT_MESSAGES: usize = 256;
@@ -456,33 +455,6 @@ impl Outbox {
         }
     }
 
-    /// Drops everything that has not arrived; returns how many messages of the pipeline that were.
-    pub fn abandon(&mut self) -> u64 {
-        self.disconnected();
-        let states = self
-            .states
-            .iter_mut()
-            .filter_map(|state| std::mem::take(&mut state.counted).then_some(()));
-        let states = states.count() as u64;
-        let messages = self.essential + self.updates.len() + self.backlog.ahead.len();
-        let mut lost = messages as u64 + states;
-        if self.backlog.is_spooled {
-            let cursor = self.spool_view().cursor;
-            self.backlog.final_cursor.get_or_insert(cursor);
-            self.backlog.kept += messages as u64;
-            lost = states;
-        }
-        self.backlog.ahead.clear();
-        self.queue.clear();
-        self.updates.clear();
-        self.essential = 0;
-        for state in &mut self.states {
-            state.queued = false;
-        }
-        self.dropped += lost;
-        lost
-    }
-
     /// Whether a connection is open, so that messages are waited for.
     pub fn is_connected(&self) -> bool {
         self.connected
@@ -506,37 +478,6 @@ impl Outbox {
                 .in_flight
                 .iter()
                 .any(|in_flight| matches!(in_flight.sent, Sent::Message { .. }))
-    }
-
-    /// Whether a reply from the broker is due.
-    pub fn awaits_ack(&self) -> bool {
-        !self.in_flight.is_empty()
-    }
-
-    /// Current message counts.
-    pub fn counts(&self) -> SinkCounts {
-        let under_way = |is_counted: fn(&Sent) -> bool| {
-            let sent = self.in_flight.iter().map(|in_flight| &in_flight.sent);
-            sent.filter(|sent| is_counted(sent)).count()
-        };
-        let messages = self.queued_messages()
-            + self.backlog.ahead.len()
-            + under_way(|sent| matches!(sent, Sent::Message { .. }));
-        let messages = messages as u64 + self.backlog.count + self.backlog.kept;
-        let states = self.states.iter().filter(|state| state.counted).count()
-            + under_way(|sent| matches!(sent, Sent::State { counted: true, .. }));
-        let waiting = messages + (self.best_effort.len() + states) as u64;
-        SinkCounts {
-            accepted: self.accepted,
-            delivered: self.delivered,
-            dropped: self.dropped,
-            replaced: self.replaced,
-            queued: waiting + self.writing,
-            spooled: match self.backlog.is_spooled {
-                true => messages,
-                false => 0,
-            },
-        }
     }
 
     fn free_id(&mut self) -> u16 {

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
-use super::Pending;
 use super::outbox::LATE_AFTER_MS;
+use super::pending::Pending;
 use super::replay_pace::unix_ms;
 use super::shared::Shared;
 use crate::wire::SpoolId;

@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 use super::SCHEMA_VERSION;
 use super::analytics::{AnalyticsEventBody, LineBody, ZoneBody};
 use super::body::{
-    CountBody, DetectionsBody, DetectorBody, EventBody, GapBody, GroupCountBody, SourceBody,
-    StatsBody,
+    CountBody, DetectionsBody, DetectorBody, EventBody, GroupCountBody, SourceBody, StatsBody,
 };
 use super::machine::ThrottlingBody;
+use super::spool::GapBody;
 use crate::command::ReplyBody;
 use crate::reload::ReloadBody;
 use crate::topics::{Delivery, MESSAGE_TOPICS, MessageTopic};
