@@ -352,16 +352,13 @@ impl MqttSink {
         let Some(thread) = self.thread.take() else {
             return;
         };
-        // A disconnected channel means that the thread panicked, which the panic hook has logged.
+        // A disconnected channel: the thread panicked, which is logged.
         if self.ended.recv_timeout(deadline) == Err(crossbeam_channel::RecvTimeoutError::Timeout) {
             log::warn!(thread = "mqtt"; "did not stop within {:.1} s; abandoned", deadline.as_secs_f32());
             self.shared.outbox().abandon();
-            if let Some(spooler) = self.spooler.take() {
-                spooler.end();
-            }
-            return;
+        } else {
+            let _ = thread.join();
         }
-        let _ = thread.join();
         if let Some(spooler) = self.spooler.take() {
             spooler.end();
         }
