@@ -6,6 +6,7 @@ use crate::support::publish;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -23,6 +24,8 @@ struct Site {
     proxy: Proxy,
     subscriber: Subscriber,
     received: Vec<Value>,
+    /// In memory: on a busy disk a stop may take too long.
+    folders: tempfile::TempDir,
     _broker: Mosquitto,
 }
 
@@ -33,23 +36,31 @@ impl Site {
         let proxy = Proxy::start(broker.port());
         let subscriber =
             Subscriber::start(&client(broker.port()), "jetwatch/box/#").expect("the broker runs");
+        let memory = Path::new("/dev/shm");
+        let folders = match memory.is_dir() {
+            true => tempfile::tempdir_in(memory),
+            false => tempfile::tempdir(),
+        };
+        let folders = folders.expect("a temporary folder");
         let setup = Setup::new(&format!(
             "device: box\n\
              sources: [{{name: cam, uri: '{SCENE}', zones: [{{name: all, coordinates: '0.2,0.2,0.8,0.2,0.8,0.9,0.2,0.9'}}]}}]\n\
              detector: {{backend: scripted}}\n\
              publish:\n  update_interval_ms: 20\n  stats_interval_s: 1\n  json_lines: {{path: events.jsonl}}\n  mqtt:\n    \
-             broker: mqtt://127.0.0.1:{}\n    {mqtt_keys}\n    \
-             spool: {{runtime_folder: run, state_folder: state{spool_keys}}}\n",
+             broker: mqtt://127.0.0.1:{1}\n    {mqtt_keys}\n    \
+             spool: {{runtime_folder: '{0}/run', state_folder: '{0}/state'{spool_keys}}}\n",
+            folders.path().display(),
             proxy.port()
         ));
         for folder in ["run", "state"] {
-            fs::create_dir(setup.path(folder)).expect("a new folder");
+            fs::create_dir(folders.path().join(folder)).expect("a new folder");
         }
         Self {
             setup,
             proxy,
             subscriber,
             received: Vec::new(),
+            folders,
             _broker: broker,
         }
     }
@@ -273,8 +284,8 @@ fn a_stop_and_a_power_cut_while_the_broker_is_away_lose_no_event() {
         "{log}"
     );
     // What is on tmpfs is gone.
-    fs::remove_dir_all(site.setup.path("run")).expect("removable");
-    fs::create_dir(site.setup.path("run")).expect("a new folder");
+    fs::remove_dir_all(site.folders.path().join("run")).expect("removable");
+    fs::create_dir(site.folders.path().join("run")).expect("a new folder");
     let truth: BTreeSet<Key> = site.truth().into_iter().collect();
     let (code, dumped) = site.spool(&["dump"]);
     assert_eq!(code, Some(0), "{dumped}");
@@ -328,7 +339,7 @@ fn full_spool_drops_updates_and_announces_it() {
     );
     site.proxy.block();
     let child = site.start();
-    site.wait_for_truth(4000);
+    site.wait_for_truth(2000);
     site.proxy.open();
     let essential = |truth: Vec<Key>| -> BTreeSet<Key> {
         truth
@@ -389,7 +400,7 @@ fn nothing_is_written_to_the_device_while_the_broker_is_there() {
     let child = site.start();
     site.wait_for_truth(600);
     site.receive();
-    let state = site.setup.path("state").join("jetwatch-box");
+    let state = site.folders.path().join("state").join("jetwatch-box");
     let mut files: Vec<_> = fs::read_dir(&state)
         .expect("the folder")
         .map(|entry| entry.expect("an entry").file_name())
@@ -408,7 +419,7 @@ fn nothing_is_written_to_the_device_while_the_broker_is_there() {
 fn a_spool_that_cannot_be_used_does_not_keep_the_daemon_from_starting() {
     let mut site = Site::new("", "");
     for folder in ["run", "state"] {
-        let client = site.setup.path(folder).join("jetwatch-box");
+        let client = site.folders.path().join(folder).join("jetwatch-box");
         fs::write(client, "a file in the place of the folder").expect("written");
     }
     let check = finish(&mut site.setup.command("check"));

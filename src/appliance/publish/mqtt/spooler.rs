@@ -27,8 +27,8 @@ const CURSOR_INTERVAL: Duration = Duration::from_secs(5);
 /// How often messages that are too old are looked for.
 const EXPIRY_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Longest time for the last writing to the device.
-const END_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest time for the last writing to the device; with the time of the sink less than the tracking stage has to end.
+const END_TIMEOUT: Duration = Duration::from_secs(7);
 
 /// Most messages that are read from the log at once.
 const REFILL_MESSAGES: usize = 2500;
