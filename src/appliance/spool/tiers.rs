@@ -413,7 +413,7 @@ pub fn random_id() -> u64 {
 fn is_in_memory(folder: &Path) -> bool {
     let file = File::open(folder).ok();
     file.and_then(|file| fstatfs(&file).ok())
-        .is_some_and(|found| [TMPFS_MAGIC, RAMFS_MAGIC].contains(&(found.f_type as i64)))
+        .is_some_and(|found| [TMPFS_MAGIC, RAMFS_MAGIC].contains(&found.f_type))
 }
 
 /// Reads the log in the folder `path` without changing it: what is in it, whether a process writes to it, and each unacknowledged record.
