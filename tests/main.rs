@@ -78,6 +78,7 @@ mod scene_truth;
 mod secondary;
 mod sources;
 mod sources_hostile;
+mod spool;
 mod street_nano;
 mod symbols;
 mod systemd_notify;

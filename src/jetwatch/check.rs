@@ -93,6 +93,7 @@ pub(super) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
             check_secondary(&config, prepared, &mut lines);
         }
         check_broker(&config, &SysRoot::new(&args.root), &mut lines);
+        check_spool(&config, &mut lines);
         check_json_lines(&config, &mut lines);
     }
     Ok(Exit::from_checks(lines.is_ok()))
@@ -371,6 +372,17 @@ fn check_json_lines(config: &Config, report: &mut CheckReport) {
     match publish::check_json_lines(path) {
         Ok(()) => report.ok("json_lines", &format!("{} can be written", path.display())),
         Err(error) => report.failed("json_lines", &error.to_string()),
+    }
+}
+
+fn check_spool(config: &Config, report: &mut CheckReport) {
+    let Some(mqtt) = &config.publish.mqtt else {
+        return;
+    };
+    match publish::check_spool(mqtt) {
+        publish::SpoolCheck::Ok(text) => report.ok("spool", &text),
+        publish::SpoolCheck::Unknown(text) => report.unknown("spool", &text),
+        publish::SpoolCheck::Failed(text) => report.failed("spool", &text),
     }
 }
 

@@ -22,6 +22,7 @@ mod reexec;
 mod report;
 mod run;
 mod signals;
+mod spool;
 mod subscribe;
 mod test_clip;
 pub mod track;
@@ -54,6 +55,8 @@ enum Command {
     Demo(demo::DemoArgs),
     /// Subscribe to a broker and print its messages as they arrive.
     Subscribe(subscribe::SubscribeArgs),
+    /// Show or remove messages that wait for the broker.
+    Spool(spool::SpoolArgs),
     /// Measure the pipeline or parts of it.
     Bench(bench::BenchArgs),
     /// Record the daemon with Nsight Systems, here or over ssh, and report where its time goes.
@@ -96,6 +99,7 @@ pub fn main() -> ExitCode {
     if !matches!(
         command,
         Command::Subscribe(_)
+            | Command::Spool(_)
             | Command::Track(_)
             | Command::Dataset(_)
             | Command::Model(_)
@@ -112,6 +116,7 @@ pub fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(&args),
         Command::Demo(args) => demo::run(&args, started),
         Command::Subscribe(args) => subscribe::run(&args),
+        Command::Spool(args) => spool::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Profile(args) => profile::run(&args),
         Command::Report(args) => report::run(&args),

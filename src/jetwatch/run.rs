@@ -142,8 +142,9 @@ pub(super) fn finish(outcome: Outcome, stats: Option<&Path>) -> anyhow::Result<E
         "ended: {:.1} frames/s, inference only {:.1} frames/s, {:.2} ms CPU per frame, peak {:.0} MiB",
         report.fps, report.inference_fps, report.cpu_ms_per_frame, report.peak_rss_mib
     );
-    if report.messages_dropped + report.messages_undelivered > 0 {
-        log::warn!(dropped = report.messages_dropped, undelivered = report.messages_undelivered; "messages were lost");
+    let undelivered = report.messages_undelivered - report.messages_spooled;
+    if report.messages_dropped + undelivered > 0 {
+        log::warn!(dropped = report.messages_dropped, undelivered; "messages were lost");
     }
     if let Some(recorded) = &report.recording {
         log::info!(

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use clap::Args;
 
-use jetwatch_config::{Broker, Config, MqttConfig, TlsConfig};
+use jetwatch_config::{Broker, Config, MqttConfig, SpoolConfig, TlsConfig};
 use jetwatch_publish::Subscriber;
 use jetwatch_telemetry::StopToken;
 
@@ -77,5 +77,6 @@ fn mqtt_config(args: &SubscribeArgs) -> anyhow::Result<MqttConfig> {
         tls: TlsConfig::default(),
         keep_alive: Duration::from_secs(15),
         queue_messages: 1,
+        spool: SpoolConfig::default(),
     })
 }

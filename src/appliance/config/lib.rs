@@ -34,6 +34,7 @@ mod secondary;
 mod secret;
 mod section;
 mod source;
+mod spool;
 mod template;
 mod template_rules;
 mod tracker;
@@ -67,6 +68,7 @@ pub use section::{KeyValue, ListItem, Parsed, Section, Words};
 #[doc(hidden)]
 pub use section::{assert_all_optional, count_keys, defaults, join_keys};
 pub use source::{DecoderChoice, MAX_SOURCES, Playback, Scaling, SourceConfig};
+pub use spool::{Durability, RUNTIME_FOLDER, Replay, STATE_FOLDER, SpoolConfig};
 pub use template::{Choices, CommandsConfig, SourceTemplate, TemplateError, TemplateParameter};
 pub use tracker::{
     Association, ByteTrackConfig, CameraMotionModel, ClassMatch, OcSortConfig, TrackerConfig,

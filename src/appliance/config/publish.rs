@@ -9,7 +9,7 @@ use super::schema::ValueType;
 use super::section::Section;
 use super::yaml::map::Map;
 use super::yaml::node::Value;
-use super::{Broker, Config, Secret, names};
+use super::{Broker, Config, Secret, SpoolConfig, names};
 
 /// Where tracks go. Several sinks may be on at once.
 #[derive(Debug, Clone, PartialEq, Section)]
@@ -79,9 +79,11 @@ pub struct MqttConfig {
     /// MQTT keep-alive.
     #[key(name = "keep_alive_s", range = 5..=3600, default = 15)]
     pub keep_alive: Duration,
-    /// Messages queued while the broker is away; beyond that the oldest are dropped and counted.
+    /// Messages in memory while the broker is away; with a spool more wait there, else updates of tracks and then the oldest are dropped and counted.
     #[key(range = 1..=1_000_000, unit = "messages", default = 10_000)]
     pub queue_messages: usize,
+    /// Messages that the broker has not acknowledged, kept outside of the process.
+    pub spool: SpoolConfig,
 }
 
 fn is_topic_level(text: &str) -> bool {

@@ -57,6 +57,8 @@ pub struct RunReport {
     pub messages_replaced: u64,
     /// Messages still waiting when the run ended.
     pub messages_undelivered: u64,
+    /// Of those: in the spool, from which the next run sends them.
+    pub messages_spooled: u64,
     /// Of the recording, where one was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recording: Option<RecordingReport>,

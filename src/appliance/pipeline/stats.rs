@@ -305,6 +305,7 @@ impl StatsCollector {
             rss_bytes: usage.rss_bytes,
             peak_rss_bytes: usage.peak_rss_bytes,
             messages,
+            spool: None,
             machine: state.machine.as_ref().map(|(machine, _)| machine.clone()),
             secondary: self.secondary(),
             stages: self.stages(),
@@ -360,6 +361,7 @@ impl StatsCollector {
             messages_dropped: messages.dropped,
             messages_replaced: messages.replaced,
             messages_undelivered: messages.queued,
+            messages_spooled: messages.spooled,
             recording: None,
         }
     }

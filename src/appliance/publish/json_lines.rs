@@ -251,6 +251,7 @@ impl Sink for JsonLinesSink {
     fn counts(&self) -> SinkCounts {
         let state = self.shared.state.lock();
         SinkCounts {
+            spooled: 0,
             accepted: state.accepted,
             delivered: state.delivered,
             dropped: state.dropped,

@@ -18,6 +18,7 @@ mod json_lines;
 mod mqtt;
 mod reload;
 mod round_trip;
+mod spool_check;
 mod subscribe;
 mod topics;
 mod wire;
@@ -32,9 +33,10 @@ pub use command::{Command, MAX_COMMAND_BYTES, Reply};
 pub use command_listener::CommandListener;
 pub use error::PublishError;
 pub use json_lines::{JsonLinesSink, check_json_lines};
-pub use mqtt::{BrokerInfo, ConnectionState, MqttMonitor, MqttSink, probe};
+pub use mqtt::{BrokerInfo, ConnectionState, MqttMonitor, MqttSink, probe, spool_folders};
 pub use reload::{ReloadProblem, ReloadState, ReloadStatus};
 pub use round_trip::round_trip;
+pub use spool_check::{SpoolCheck, check_spool};
 pub use subscribe::Subscriber;
 pub use topics::{Delivery, Topics};
 pub use wire::{Encoder, SCHEMA_VERSION, Timestamp, message_page, message_schema};
@@ -42,6 +44,7 @@ pub use wire::{Encoder, SCHEMA_VERSION, Timestamp, message_page, message_schema}
 use jetwatch_config::{LineRule, SceneRules, ZoneRule};
 use jetwatch_platform::SensorSnapshot;
 use jetwatch_platform::throttling::{Cause, ThrottleEvent};
+use jetwatch_spool::{Class, Gap};
 use jetwatch_telemetry::StageSummary;
 use jetwatch_types::{
     AnalyticsEvent, Crossings, FrameMeta, SourceState, Track, TrackEvent, ZoneCount,
@@ -168,6 +171,13 @@ pub enum Publication<'a> {
     },
     /// A summary at `publish.stats_interval`.
     Stats(&'a Stats),
+    /// Messages will not arrive. Only from the MQTT sink itself.
+    Gap {
+        /// Which, how many, and why.
+        gap: &'a Gap,
+        /// When this is published.
+        at: SystemTime,
+    },
 }
 
 /// An analytics event with the start of its track, from which the track's identity is made.
@@ -229,6 +239,8 @@ pub struct Stats {
     pub peak_rss_bytes: u64,
     /// Message counts, summed over the sinks.
     pub messages: SinkCounts,
+    /// Messages that wait outside of the process; `None` without a spool.
+    pub spool: Option<SpoolStats>,
     /// Sensors and load of the machine; `None` before the first reading.
     pub machine: Option<MachineStats>,
     /// Per secondary network, in the configuration's order.
@@ -304,6 +316,35 @@ pub struct SourceStats {
     pub skipped: u64,
 }
 
+/// Statistics of a spool.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SpoolStats {
+    /// Identity of its numbering, 16 hexadecimal digits.
+    pub id: String,
+    /// Size of what is in memory of the kernel, in bytes.
+    pub runtime_bytes: u64,
+    /// Size of what is on the device, in bytes; `None`: a power cut takes what waits.
+    pub state_bytes: Option<u64>,
+    /// Age of the oldest message that is not acknowledged.
+    pub oldest_age: Option<Duration>,
+    /// Late messages sent per second since the last statistics.
+    pub replay_rate: f64,
+    /// Messages dropped since the start, by class in the order of [`SPOOL_CLASSES`].
+    pub dropped: [u64; SPOOL_CLASSES.len()],
+}
+
+/// The names of the classes of messages in a spool.
+pub const SPOOL_CLASSES: [&str; 5] = {
+    let all = Class::ALL;
+    [
+        all[0].name(),
+        all[1].name(),
+        all[2].name(),
+        all[3].name(),
+        all[4].name(),
+    ]
+};
+
 /// Message counts of a sink.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SinkCounts {
@@ -317,6 +358,8 @@ pub struct SinkCounts {
     pub replaced: u64,
     /// Still waiting. At any moment `accepted = delivered + dropped + replaced + queued`.
     pub queued: u64,
+    /// Of `queued`: in the spool, from which the next start sends them.
+    pub spooled: u64,
 }
 
 impl Add for SinkCounts {
@@ -329,6 +372,7 @@ impl Add for SinkCounts {
             dropped: self.dropped + other.dropped,
             replaced: self.replaced + other.replaced,
             queued: self.queued + other.queued,
+            spooled: self.spooled + other.spooled,
         }
     }
 }
@@ -368,6 +412,11 @@ pub trait Sink: Send {
 
     /// Current message counts.
     fn counts(&self) -> SinkCounts;
+
+    /// What is in the spool of the sink, if it has one; begins a new interval of its rate.
+    fn spool_stats(&mut self) -> Option<SpoolStats> {
+        None
+    }
 
     /// Whether the reader of the output is gone (the other end of a pipe was closed), so that the run should end cleanly.
     fn is_closed_by_reader(&self) -> bool {

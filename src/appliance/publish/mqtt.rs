@@ -15,10 +15,13 @@ mod backoff;
 pub(crate) mod connect;
 pub(crate) mod connection;
 mod outbox;
+mod pending;
+mod replay_pace;
 mod retained;
 mod retained_cleanup;
 mod session;
 mod shared;
+mod spooler;
 mod tls;
 mod worker;
 
@@ -32,17 +35,23 @@ use crossbeam_channel::{Receiver, bounded};
 
 use self::connect::{ClientIdentity, connect};
 use self::connection::Protocol;
-use self::outbox::{Importance, Message, Outbox};
+use self::outbox::{Importance, Message, Outbox, Tag};
+use self::pending::{Pending, tags_of};
+use self::replay_pace::unix_ms;
 use self::retained_cleanup::Cleanup;
 use self::session::ONLINE;
 use self::shared::Shared;
+use self::spooler::Spooler;
+pub use self::spooler::spool_folders;
 use self::worker::Worker;
 use super::{
-    Delivery, Encoder, Publication, PublishError, Sink, SinkCounts, SourceState, Timestamp, Topics,
+    Delivery, Encoder, Publication, PublishError, Sink, SinkCounts, SourceState, SpoolStats,
+    Timestamp, Topics,
 };
-use jetwatch_config::MqttConfig;
+use jetwatch_config::{MqttConfig, Replay};
+use jetwatch_spool::Class;
 use jetwatch_telemetry::{self as telemetry, Heartbeat, Heartbeats, thread_names};
-use jetwatch_types::{Classes, EventKind};
+use jetwatch_types::Classes;
 
 /// Part of the closing deadline reserved for the disconnect and for the end of the thread.
 const SHUTDOWN_RESERVE: Duration = Duration::from_millis(200);
@@ -172,6 +181,11 @@ pub struct MqttSink {
     is_cleanup_pending: bool,
     thread: Option<JoinHandle<()>>,
     ended: Receiver<()>,
+    /// Messages of one call of `publish`.
+    pending: Vec<Pending>,
+    spooler: Option<Spooler>,
+    /// Late messages sent, and when that was counted.
+    replayed: (u64, Instant),
 }
 
 impl MqttSink {
@@ -208,12 +222,31 @@ impl MqttSink {
     ) -> Result<Self, PublishError> {
         let topics = Topics::new(&config.prefix, device, classes);
         let mut outbox = Outbox::new(config.queue_messages);
+        let spool = spooler::open(config);
+        let (id, first_seq) = spool.as_ref().map_or_else(
+            || (jetwatch_spool::random_id(), 1),
+            |spool| (spool.id(), spool.next_seq()),
+        );
+        outbox.number_from(id, first_seq);
+        if let Some(spool) = &spool {
+            let newest_first = config.spool.replay == Replay::NewestFirst;
+            outbox.use_spool(spool.acked(), newest_first);
+            if let Some(gap) = spool.kept_gap() {
+                outbox.add_gap(gap);
+            }
+        }
+        let mut encoder = Encoder::new(device, classes);
+        let gap_encoder = encoder.clone();
+        encoder.number_from(id, first_seq);
         // Set first, so that it is sent first on every connection.
         outbox.set_internal_state(Message {
             topic: Arc::clone(topics.status()),
             payload: Bytes::from_static(ONLINE.as_bytes()),
         });
-        let shared = Arc::new(Shared::new(outbox));
+        let shared = Arc::new(Shared::new(outbox, gap_encoder, Arc::clone(topics.gap())));
+        let spooler = spool
+            .map(|spool| Spooler::start(spool, &config.spool, Arc::clone(&shared), heartbeats))
+            .transpose()?;
         let worker = Worker {
             config: config.clone(),
             shared: Arc::clone(&shared),
@@ -244,12 +277,15 @@ impl MqttSink {
             })?;
         Ok(Self {
             shared,
-            encoder: Encoder::new(device, classes),
+            encoder,
             topics,
             present: HashSet::new(),
             is_cleanup_pending: false,
             thread: Some(thread),
             ended,
+            pending: Vec::new(),
+            spooler,
+            replayed: (0, Instant::now()),
         })
     }
 
@@ -316,13 +352,16 @@ impl MqttSink {
         let Some(thread) = self.thread.take() else {
             return;
         };
-        // A disconnected channel means that the thread panicked, which the panic hook has logged.
+        // A disconnected channel: the thread panicked, which is logged.
         if self.ended.recv_timeout(deadline) == Err(crossbeam_channel::RecvTimeoutError::Timeout) {
             log::warn!(thread = "mqtt"; "did not stop within {:.1} s; abandoned", deadline.as_secs_f32());
             self.shared.outbox().abandon();
-            return;
+        } else {
+            let _ = thread.join();
         }
-        let _ = thread.join();
+        if let Some(spooler) = self.spooler.take() {
+            spooler.end();
+        }
     }
 }
 
@@ -332,36 +371,61 @@ impl Sink for MqttSink {
             self.clean_up_retained();
         }
         let (topic, delivery) = self.topics.resolve(record);
+        let at_ms = unix_ms();
         // One message per event, in their order.
-        let mut kinds = match record {
-            Publication::Events { events, .. } => events.iter(),
-            _ => [].iter(),
-        };
-        let mut overflows = false;
-        let mut outbox = self.shared.outbox();
-        let mut push = |payload: &[u8]| {
-            let importance = match kinds.next() {
-                Some(event) if event.kind == EventKind::Update => Importance::Update,
-                _ => Importance::Essential,
-            };
-            // One allocation of the exact size: the encoder's buffer is reused, and the payload is shared from here on.
-            let message = Message {
-                topic: Arc::clone(&topic),
-                payload: Bytes::copy_from_slice(payload),
-            };
-            match delivery {
-                Delivery::State => outbox.set_state(message),
-                Delivery::AtLeastOnce => overflows |= outbox.push(message, importance),
-                Delivery::AtMostOnce => outbox.push_best_effort(message),
-            }
+        let mut tags = tags_of(record, at_ms).into_iter();
+        let mut number = self.encoder.next_number().unwrap_or(0);
+        let mut pending = std::mem::take(&mut self.pending);
+        let push = |payload: &[u8]| {
+            let tag = tags.next().map(|tag| Tag { seq: number, ..tag });
+            number += 1;
+            pending.push(Pending {
+                // One allocation of the exact size: the encoder's buffer is reused, and the payload is shared from here on.
+                message: Message {
+                    topic: Arc::clone(&topic),
+                    payload: Bytes::copy_from_slice(payload),
+                },
+                importance: match tag {
+                    Some(tag) if tag.class == Class::Update => Importance::Update,
+                    _ => Importance::Essential,
+                },
+                tag,
+            });
         };
         match record {
             // A bare integer, as Frigate and Home Assistant's sensors have it.
             Publication::Count { count, .. } | Publication::GroupCount { count, .. } => {
+                let mut push = push;
                 push(count.to_string().as_bytes())
             }
             _ => self.encoder.encode(record, Timestamp::now(), push),
         }
+        // First into the log: what is sent is known to the next process.
+        let is_stored = self
+            .spooler
+            .as_mut()
+            .is_some_and(|spooler| spooler.store(&pending));
+        let mut overflows = false;
+        let mut outbox = self.shared.outbox();
+        for Pending {
+            message,
+            importance,
+            tag,
+        } in pending.drain(..)
+        {
+            match (delivery, tag) {
+                (Delivery::State, _) => outbox.set_state(message),
+                (Delivery::AtMostOnce, _) => outbox.push_best_effort(message),
+                (Delivery::AtLeastOnce, Some(tag)) if is_stored => {
+                    outbox.push_stored(message, importance, tag);
+                }
+                (Delivery::AtLeastOnce, Some(tag)) => {
+                    overflows |= outbox.push_unstored(message, importance, tag);
+                }
+                (Delivery::AtLeastOnce, None) => overflows |= outbox.push(message, importance),
+            }
+        }
+        self.pending = pending;
         // Without a connection the thread does not wait for messages; a new connection checks for them first.
         let listening = outbox.is_connected();
         drop(outbox);
@@ -396,6 +460,23 @@ impl Sink for MqttSink {
 
     fn counts(&self) -> SinkCounts {
         self.shared.outbox().counts()
+    }
+
+    fn spool_stats(&mut self) -> Option<SpoolStats> {
+        let spooler = self.spooler.as_ref()?;
+        let (replayed, dropped, oldest_ms) = {
+            let outbox = self.shared.outbox();
+            let view = outbox.spool_view();
+            (
+                outbox.progress().1,
+                outbox.dropped_by_class(),
+                view.oldest_ms,
+            )
+        };
+        let now = Instant::now();
+        let (before, since) = std::mem::replace(&mut self.replayed, (replayed, now));
+        let seconds = now.duration_since(since).as_secs_f64().max(1e-3);
+        Some(spooler.stats((replayed - before) as f64 / seconds, dropped, oldest_ms))
     }
 
     fn close(mut self: Box<Self>, deadline: Duration) -> SinkCounts {

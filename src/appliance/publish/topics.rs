@@ -8,6 +8,7 @@
 //! <prefix>/<device>/command               (subscribed, where the configuration allows commands)
 //! <prefix>/<device>/command/reply         JSON, kind `reply`                              QoS 1
 //! <prefix>/<device>/stats                 JSON, kind `stats`                              QoS 0
+//! <prefix>/<device>/gap                   JSON, kind `gap`                                QoS 1
 //! <prefix>/<device>/<source>/status       JSON, kind `source`                             retained, QoS 1
 //! <prefix>/<device>/<source>/events       JSON, kind `event`, one per step of a track     QoS 1
 //! <prefix>/<device>/<source>/detections   JSON, kind `detections`, one per frame          QoS 0
@@ -66,9 +67,10 @@ const THROTTLING: MessageTopic = MessageTopic::new("throttling", "throttling", D
 const RELOAD: MessageTopic = MessageTopic::new("reload", "reload", Delivery::State);
 const REPLY: MessageTopic = MessageTopic::new("reply", "command/reply", Delivery::AtLeastOnce);
 const STATS: MessageTopic = MessageTopic::new("stats", "stats", Delivery::AtMostOnce);
+const GAP: MessageTopic = MessageTopic::new("gap", "gap", Delivery::AtLeastOnce);
 
 /// The topics of all kinds of messages.
-pub(crate) const MESSAGE_TOPICS: [MessageTopic; 13] = [
+pub(crate) const MESSAGE_TOPICS: [MessageTopic; 14] = [
     EVENT,
     DETECTIONS,
     COUNT,
@@ -82,6 +84,7 @@ pub(crate) const MESSAGE_TOPICS: [MessageTopic; 13] = [
     RELOAD,
     REPLY,
     STATS,
+    GAP,
 ];
 
 impl MessageTopic {
@@ -124,6 +127,7 @@ pub struct Topics {
     command: Arc<str>,
     reply: Arc<str>,
     stats: Arc<str>,
+    gap: Arc<str>,
     /// Last topic level of each known label.
     levels: HashMap<String, String>,
     /// Names of the groups, which are topic levels.
@@ -199,6 +203,7 @@ impl Topics {
             command: format!("{base}/command").into(),
             reply: REPLY.of_device(&base),
             stats: STATS.of_device(&base),
+            gap: GAP.of_device(&base),
             base,
             levels,
             groups: classes.groups().to_vec(),
@@ -210,6 +215,11 @@ impl Topics {
     #[must_use]
     pub fn status(&self) -> &Arc<str> {
         &self.status
+    }
+
+    /// Topic of gaps.
+    pub(super) fn gap(&self) -> &Arc<str> {
+        &self.gap
     }
 
     /// Topic of commands.
@@ -282,6 +292,7 @@ impl Topics {
             Publication::Reload { .. } => (Arc::clone(&self.reload), RELOAD),
             Publication::Reply { .. } => (Arc::clone(&self.reply), REPLY),
             Publication::Stats(_) => (Arc::clone(&self.stats), STATS),
+            Publication::Gap { .. } => (Arc::clone(&self.gap), GAP),
         };
         (topic, spec.delivery)
     }

@@ -7,6 +7,7 @@ mod analytics;
 mod body;
 mod machine;
 mod schema;
+mod spool;
 mod value;
 mod words;
 
@@ -19,7 +20,8 @@ use self::body::{
 use self::machine::{MachineBody, ThrottlingBody, causes};
 pub(crate) use self::schema::version;
 pub use self::schema::{message_page, message_schema};
-pub(crate) use self::value::{Device, Utc};
+use self::spool::{GapBody, SpoolStatsBody};
+pub(crate) use self::value::{Device, SpoolId, Utc};
 use self::value::{
     EventId, Group, Label, Latency, SourceName, TrackNumber, finite, milliseconds, rounded,
 };
@@ -51,12 +53,21 @@ impl Timestamp {
     }
 }
 
+/// Number of a message.
+#[derive(Debug, Clone, Copy)]
+struct Number {
+    spool: SpoolId,
+    seq: u64,
+}
+
 /// Writes records as JSON, into a reused buffer.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Encoder {
     device: String,
     classes: Classes,
     buffer: Vec<u8>,
+    /// The next number, where messages are numbered.
+    number: Option<Number>,
 }
 
 impl Encoder {
@@ -67,7 +78,31 @@ impl Encoder {
             device: device.to_owned(),
             classes: classes.clone(),
             buffer: Vec::with_capacity(2048),
+            number: None,
         }
+    }
+
+    /// Numbers events and analytics events from `seq` on, in the numbering `spool`.
+    pub fn number_from(&mut self, spool: u64, seq: u64) {
+        self.number = Some(Number {
+            spool: SpoolId(spool),
+            seq,
+        });
+    }
+
+    /// Number of the next message; `None`: messages have no numbers.
+    #[must_use]
+    pub fn next_number(&self) -> Option<u64> {
+        self.number.map(|number| number.seq)
+    }
+
+    /// The number of a message that is being encoded.
+    fn take_number(&mut self) -> Option<Number> {
+        let taken = self.number;
+        if let Some(number) = &mut self.number {
+            number.seq += 1;
+        }
+        taken
     }
 
     /// Calls `each` with the JSON of every message of `record`: one per track event or analytics event, otherwise one. Without line breaks.
@@ -85,7 +120,8 @@ impl Encoder {
                 events,
             } => {
                 for event in *events {
-                    write(&mut buffer, &self.event(source, frame, event, now));
+                    let number = self.take_number();
+                    write(&mut buffer, &self.event(source, frame, event, now, number));
                     each(&buffer);
                 }
             }
@@ -153,9 +189,10 @@ impl Encoder {
                 events,
             } => {
                 for event in *events {
+                    let number = self.take_number();
                     write(
                         &mut buffer,
-                        &self.analytics_event(source, rules, frame, event, now),
+                        &self.analytics_event(source, rules, frame, event, now, number),
                     );
                     each(&buffer);
                 }
@@ -222,6 +259,22 @@ impl Encoder {
                     &mut buffer,
                     &reply.body(SCHEMA_VERSION, Device(&self.device), Utc(*at)),
                 );
+                each(&buffer);
+            }
+            Publication::Gap { gap, at } => {
+                let body = GapBody {
+                    version: SCHEMA_VERSION,
+                    kind: "gap",
+                    device: Device(&self.device),
+                    spool: SpoolId(gap.id),
+                    from: gap.from,
+                    to: gap.to,
+                    messages: gap.updates + gap.others,
+                    updates: gap.updates,
+                    reason: gap.reason.into(),
+                    at: Utc(*at),
+                };
+                write(&mut buffer, &body);
                 each(&buffer);
             }
             Publication::Stats(stats) => {
@@ -300,6 +353,7 @@ impl Encoder {
         frame: &FrameMeta,
         event: &'a TrackEvent,
         now: Timestamp,
+        number: Option<Number>,
     ) -> EventBody<'a> {
         EventBody {
             version: SCHEMA_VERSION,
@@ -330,6 +384,10 @@ impl Encoder {
                 .embedding
                 .as_deref()
                 .map(|vector| EmbeddingBody { vector }),
+            spool: number.map(|number| number.spool),
+            seq: number.map(|number| number.seq),
+            // Known when it is sent.
+            late_ms: None,
         }
     }
 
@@ -382,6 +440,7 @@ impl Encoder {
             rss_bytes: stats.rss_bytes,
             peak_rss_bytes: stats.peak_rss_bytes,
             messages: stats.messages.into(),
+            spool: stats.spool.as_ref().map(SpoolStatsBody::new),
             machine: stats.machine.as_ref().map(MachineBody::new),
             sources: stats
                 .sources

@@ -10,6 +10,8 @@ pub const SD_NOTIFY: &str = "sd-notify";
 pub const SYSMON: &str = "sysmon";
 /// Publishes over MQTT.
 pub const MQTT: &str = "mqtt";
+/// Keeps messages on the disk until the broker has them.
+pub const SPOOL: &str = "spool";
 /// Writes messages as JSON lines.
 pub const JSON_LINES: &str = "json-lines";
 /// The embedded MQTT broker.
@@ -82,7 +84,9 @@ mod tests {
 
     #[test]
     fn fixed_names_fit_into_what_linux_keeps() {
-        for name in [TRACK, SD_NOTIFY, SYSMON, MQTT, JSON_LINES, BROKER, RECORD] {
+        for name in [
+            TRACK, SD_NOTIFY, SYSMON, MQTT, SPOOL, JSON_LINES, BROKER, RECORD,
+        ] {
             assert!(name.len() <= 15, "{name}");
         }
     }

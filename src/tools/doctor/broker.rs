@@ -1,11 +1,11 @@
-//! The broker: connection, login, and the round trip of a message.
+//! The broker: connection, login, and the round trip of a message; and the spool for messages that it has not acknowledged.
 
 use std::time::Duration;
 
 use super::check_report::CheckReport;
 use super::context::DoctorContext;
 use jetwatch_config::{Broker, MqttConfig};
-use jetwatch_publish::{self as publish, PublishError};
+use jetwatch_publish::{self as publish, PublishError, SpoolCheck};
 
 /// Timeout of each step.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -20,6 +20,11 @@ pub(super) fn run(context: &DoctorContext, report: &mut CheckReport) {
         report.ok(WHAT, "publish.mqtt is off");
         return;
     };
+    match publish::check_spool(mqtt) {
+        SpoolCheck::Ok(text) => report.ok("spool", &text),
+        SpoolCheck::Unknown(text) => report.unknown("spool", &text),
+        SpoolCheck::Failed(text) => report.failed("spool", &text),
+    }
     let mut mqtt = mqtt.clone();
     let mut own = None;
     if let Broker::Embedded { listen } = mqtt.broker {

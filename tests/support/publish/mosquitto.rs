@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use jetwatch_config::{Broker, MqttConfig, TlsConfig};
+use jetwatch_config::{Broker, MqttConfig, SpoolConfig, TlsConfig};
 use tempfile::TempDir;
 
 use super::records::wait_until;
@@ -104,6 +104,15 @@ impl Drop for Mosquitto {
     }
 }
 
+/// No spool: its folders are not there.
+pub fn memory_only() -> SpoolConfig {
+    SpoolConfig {
+        runtime_folder: Some("/nonexistent/spool".into()),
+        state_folder: Some("/nonexistent/spool".into()),
+        ..SpoolConfig::default()
+    }
+}
+
 /// A client configuration for a broker on this port of the loopback interface.
 pub fn client(port: u16) -> MqttConfig {
     MqttConfig {
@@ -118,6 +127,7 @@ pub fn client(port: u16) -> MqttConfig {
         tls: TlsConfig::default(),
         keep_alive: std::time::Duration::from_secs(15),
         queue_messages: 10_000,
+        spool: memory_only(),
     }
 }
 

@@ -116,7 +116,8 @@ impl TrackStage {
 
     pub(super) fn publish_stats(&mut self) {
         let messages = total_counts(&self.sinks);
-        let stats = self.stats.stats(messages);
+        let mut stats = self.stats.stats(messages);
+        stats.spool = self.sinks.iter_mut().find_map(|sink| sink.spool_stats());
         publish(&mut self.sinks, &Publication::Stats(&stats));
     }
 }

@@ -6,17 +6,21 @@
 //! - **States** (retained, QoS 1) are one value per topic: a newer value replaces one that still waits, and every value
 //!   is sent again on each new connection, in case the broker lost its retained messages.
 //! - **Best effort** (QoS 0) is queued only while connected.
+//!
+//! With a spool, messages that find no place here are in its log only, and are taken from there in order: see `spooled.rs`.
 
 mod entry;
+mod spooled;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-pub(super) use self::entry::{Importance, Message, Outgoing, Overflow};
+pub(super) use self::entry::{Importance, Message, Outgoing, Overflow, Pace, Tag};
 use self::entry::{InFlight, QueueEntry, QueuedMessage, Sent};
-use crate::SinkCounts;
+use self::spooled::Backlog;
+pub(super) use self::spooled::LATE_AFTER_MS;
 
 /// Most best-effort messages in the queue.
 const BEST_EFFORT_MESSAGES: usize = 256;
@@ -47,6 +51,7 @@ pub(super) struct Outbox {
     delivered: u64,
     dropped: u64,
     replaced: u64,
+    backlog: Backlog,
 }
 
 #[derive(Debug)]
@@ -80,17 +85,29 @@ impl Outbox {
             delivered: 0,
             dropped: 0,
             replaced: 0,
+            backlog: Backlog::default(),
         }
     }
 
     /// Queues a message that must arrive. When the queue is full, its oldest update is dropped, or its oldest message if it has no update.
     /// Returns whether this is the first message that is dropped since [`Outbox::take_overflow`].
     pub fn push(&mut self, message: Message, importance: Importance) -> bool {
+        self.push_tagged(message, importance, None)
+    }
+
+    /// As [`push`](Self::push) for a message with a number, which is in no log.
+    pub fn push_tagged(
+        &mut self,
+        message: Message,
+        importance: Importance,
+        tag: Option<Tag>,
+    ) -> bool {
         self.accepted += 1;
         let before = self.overflow;
         while self.queued_messages() >= self.limit {
-            if self.updates.pop_front().is_some() {
+            if let Some(update) = self.updates.pop_front() {
                 self.overflow.updates += 1;
+                self.note_overflow(update.tag);
             } else {
                 // Marks of states may be in front of the oldest message; there are no more of them than topics.
                 let oldest = self
@@ -98,16 +115,24 @@ impl Outbox {
                     .iter()
                     .position(|waiting| matches!(waiting, QueueEntry::Message(_)));
                 let Some(oldest) = oldest else { break };
-                self.queue.remove(oldest);
+                if let Some(QueueEntry::Message(oldest)) = self.queue.remove(oldest) {
+                    self.note_overflow(oldest.tag);
+                }
                 self.essential -= 1;
                 self.overflow.essential += 1;
             }
             self.dropped += 1;
         }
+        self.enqueue(message, importance, tag);
+        before == Overflow::default() && self.overflow != before
+    }
+
+    fn enqueue(&mut self, message: Message, importance: Importance, tag: Option<Tag>) {
         let queued = QueuedMessage {
             order: self.next_order(),
             message,
             dup: false,
+            tag,
         };
         match importance {
             Importance::Update => self.updates.push_back(queued),
@@ -116,7 +141,6 @@ impl Outbox {
                 self.essential += 1;
             }
         }
-        before == Overflow::default() && self.overflow != before
     }
 
     /// What was dropped since the last call because the queue was full.
@@ -229,33 +253,40 @@ impl Outbox {
         index
     }
 
-    /// The next message to write, while fewer than `window` messages are unacknowledged.
-    pub fn next(&mut self, window: usize) -> Option<Outgoing> {
+    /// The next message to write, while fewer than `window` messages are unacknowledged. Late messages are paid from `pace`; where
+    /// none may be sent, states and messages of best effort go on.
+    pub fn next(&mut self, window: usize, pace: &mut Pace) -> Option<Outgoing> {
         if self.in_flight.len() < window
-            && let Some(waiting) = self.pop_first()
+            && let Some((waiting, importance, is_ahead)) = self.pop_first(pace)
         {
             let id = self.free_id();
             let (sent, outgoing) = match waiting {
-                (QueueEntry::Message(queued), importance) => {
+                QueueEntry::Message(queued) => {
                     let QueuedMessage {
                         order,
                         message,
                         dup,
+                        tag,
                     } = queued;
+                    let late_ms = tag.and_then(|tag| self.late_ms(&tag, pace));
+                    self.backlog.replayed += u64::from(late_ms.is_some());
                     let outgoing = Outgoing {
                         message: message.clone(),
                         id: Some(id),
                         retain: false,
                         dup,
+                        late_ms,
                     };
                     let sent = Sent::Message {
                         order,
                         message,
                         importance,
+                        tag,
+                        is_ahead,
                     };
                     (sent, outgoing)
                 }
-                (QueueEntry::State { index, .. }, _) => {
+                QueueEntry::State { index, .. } => {
                     let state = &mut self.states[index];
                     state.queued = false;
                     let counted = std::mem::take(&mut state.counted);
@@ -267,6 +298,7 @@ impl Outbox {
                             id: Some(id),
                             retain: true,
                             dup: false,
+                            late_ms: None,
                         },
                     )
                 }
@@ -281,20 +313,41 @@ impl Outbox {
             id: None,
             retain: false,
             dup: false,
+            late_ms: None,
         })
     }
 
-    /// What is first of both queues.
-    fn pop_first(&mut self) -> Option<(QueueEntry, Importance)> {
+    /// What is first of both queues, or a state where that must wait; and whether it goes before older ones.
+    fn pop_first(&mut self, pace: &mut Pace) -> Option<(QueueEntry, Importance, bool)> {
+        self.backlog.is_waiting = false;
+        if let Some(ahead) = self.backlog.ahead.pop_front() {
+            return Some((QueueEntry::Message(ahead), Importance::Essential, true));
+        }
         let essential = self.queue.front().map(QueueEntry::order);
         let update = self.updates.front().map(|queued| queued.order);
-        if update.is_some_and(|update| essential.is_none_or(|essential| update < essential)) {
+        let is_update =
+            update.is_some_and(|update| essential.is_none_or(|essential| update < essential));
+        let tag = match is_update {
+            true => self.updates.front().and_then(|queued| queued.tag),
+            false => self.queue.front().and_then(QueueEntry::tag),
+        };
+        if tag.is_some_and(|tag| self.late_ms(&tag, pace).is_some()) {
+            if pace.tokens < 1.0 {
+                self.backlog.is_waiting = true;
+                let is_state = |entry: &QueueEntry| matches!(entry, QueueEntry::State { .. });
+                let state = self.queue.iter().position(is_state)?;
+                let state = self.queue.remove(state)?;
+                return Some((state, Importance::Essential, false));
+            }
+            pace.tokens -= 1.0;
+        }
+        if is_update {
             let queued = self.updates.pop_front()?;
-            return Some((QueueEntry::Message(queued), Importance::Update));
+            return Some((QueueEntry::Message(queued), Importance::Update, false));
         }
         let entry = self.queue.pop_front()?;
         self.essential -= usize::from(matches!(entry, QueueEntry::Message(_)));
-        Some((entry, Importance::Essential))
+        Some((entry, Importance::Essential, false))
     }
 
     /// The messages from [`next`](Self::next) since the last call were passed to the operating system.
@@ -331,7 +384,10 @@ impl Outbox {
             .iter()
             .position(|in_flight| in_flight.id == id)?;
         match self.in_flight.remove(at)?.sent {
-            Sent::Message { .. } => Some(1),
+            Sent::Message { tag, is_ahead, .. } => {
+                self.completed(tag, is_ahead);
+                Some(1)
+            }
             Sent::State { index, counted } => {
                 self.release_retracted(index);
                 Some(u64::from(counted))
@@ -364,12 +420,19 @@ impl Outbox {
                     order,
                     message,
                     importance,
+                    tag,
+                    is_ahead,
                 } => {
                     let queued = QueuedMessage {
                         order,
                         message,
                         dup: true,
+                        tag,
                     };
+                    if is_ahead {
+                        self.backlog.ahead.push_front(queued);
+                        continue;
+                    }
                     match importance {
                         Importance::Update => self.updates.push_front(queued),
                         Importance::Essential => {
@@ -392,24 +455,6 @@ impl Outbox {
         }
     }
 
-    /// Drops everything that has not arrived; returns how many messages of the pipeline that were.
-    pub fn abandon(&mut self) -> u64 {
-        self.disconnected();
-        let states = self
-            .states
-            .iter_mut()
-            .filter_map(|state| std::mem::take(&mut state.counted).then_some(()));
-        let lost = self.essential as u64 + self.updates.len() as u64 + states.count() as u64;
-        self.queue.clear();
-        self.updates.clear();
-        self.essential = 0;
-        for state in &mut self.states {
-            state.queued = false;
-        }
-        self.dropped += lost;
-        lost
-    }
-
     /// Whether a connection is open, so that messages are waited for.
     pub fn is_connected(&self) -> bool {
         self.connected
@@ -419,6 +464,7 @@ impl Outbox {
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
             && self.updates.is_empty()
+            && self.backlog.is_empty()
             && self.in_flight.is_empty()
             && self.best_effort.is_empty()
             && self.writing == 0
@@ -427,35 +473,11 @@ impl Outbox {
     /// Whether messages that must arrive are waiting.
     pub fn has_messages(&self) -> bool {
         self.queued_messages() > 0
+            || !self.backlog.is_empty()
             || self
                 .in_flight
                 .iter()
                 .any(|in_flight| matches!(in_flight.sent, Sent::Message { .. }))
-    }
-
-    /// Whether a reply from the broker is due.
-    pub fn awaits_ack(&self) -> bool {
-        !self.in_flight.is_empty()
-    }
-
-    /// Current message counts.
-    pub fn counts(&self) -> SinkCounts {
-        let under_way = self.in_flight.iter().filter(|in_flight| {
-            matches!(
-                in_flight.sent,
-                Sent::Message { .. } | Sent::State { counted: true, .. }
-            )
-        });
-        let states = self.states.iter().filter(|state| state.counted);
-        let waiting =
-            self.queued_messages() + self.best_effort.len() + under_way.count() + states.count();
-        SinkCounts {
-            accepted: self.accepted,
-            delivered: self.delivered,
-            dropped: self.dropped,
-            replaced: self.replaced,
-            queued: waiting as u64 + self.writing,
-        }
     }
 
     fn free_id(&mut self) -> u16 {

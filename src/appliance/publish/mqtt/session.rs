@@ -20,6 +20,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::connection::{Connection, MAX_PACKET_BYTES, Protocol, lost, reason_text};
 use super::outbox::{Message, Outgoing};
+use super::replay_pace::ReplayPace;
 use super::shared::{Closing, Shared};
 use crate::PublishError;
 use jetwatch_telemetry::LogDedup;
@@ -33,6 +34,9 @@ const WRITE_BYTES: usize = 64 * 1024;
 
 /// Shortest timeout for a reply, however short the keep-alive is.
 const MIN_RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How often late messages are sent, a few each time.
+const REPLAY_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Payload of the availability topic while the daemon is gone.
 pub(super) const OFFLINE: &str = "offline";
@@ -63,6 +67,9 @@ pub(super) struct Session<'a> {
     ping_sent: bool,
     /// `offline` was put into the outbox.
     sent_offline: bool,
+    pace: ReplayPace,
+    /// When gaps were published.
+    gaps_at: Option<Instant>,
     /// At least one message of the pipeline was acknowledged: the connection is good.
     pub confirmed: bool,
 }
@@ -74,6 +81,7 @@ impl<'a> Session<'a> {
         status: Arc<str>,
         client_id: &'a str,
         refusals: &'a mut LogDedup,
+        replay_per_s: u32,
     ) -> Self {
         let now = Instant::now();
         Self {
@@ -89,6 +97,8 @@ impl<'a> Session<'a> {
             waiting_since: None,
             ping_sent: false,
             sent_offline: false,
+            pace: ReplayPace::new(replay_per_s, now),
+            gaps_at: None,
             confirmed: false,
         }
     }
@@ -121,7 +131,10 @@ impl<'a> Session<'a> {
             }
             return Ok(Some(SessionEnd::DeadlineExceeded));
         }
-        let idle = self.shared.outbox().is_empty();
+        let idle = {
+            let outbox = self.shared.outbox();
+            outbox.is_empty() || outbox.may_end()
+        };
         if idle && self.sent_offline {
             self.send(&Packet::Disconnect(DisconnectPacket::normal()))
                 .await?;
@@ -145,8 +158,12 @@ impl<'a> Session<'a> {
             self.buffer.clear();
             {
                 let mut outbox = self.shared.outbox();
+                if outbox.last_gap().is_some() && self.are_gaps_due() {
+                    self.shared.publish_gaps(&mut outbox);
+                }
+                let mut pace = self.pace.now(outbox.progress().0);
                 while self.buffer.len() < WRITE_BYTES
-                    && let Some(outgoing) = outbox.next(self.window)
+                    && let Some(outgoing) = outbox.next(self.window, &mut pace)
                 {
                     let id = outgoing.id;
                     if let Err(reason) = encode(outgoing, &self.connection, &mut self.buffer) {
@@ -157,6 +174,7 @@ impl<'a> Session<'a> {
                         log_refusal(self.refusals, &reason);
                     }
                 }
+                self.pace.left(pace);
             }
             if self.buffer.is_empty() {
                 return Ok(());
@@ -173,6 +191,18 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// Gaps are published at the begin of a connection, and while messages are being dropped once a second.
+    fn are_gaps_due(&mut self) -> bool {
+        let now = Instant::now();
+        let is_due = self
+            .gaps_at
+            .is_none_or(|at| now >= at + Duration::from_secs(1));
+        if is_due {
+            self.gaps_at = Some(now);
+        }
+        is_due
+    }
+
     /// Handles a packet and all packets already received after it.
     async fn on_packets(&mut self, first: Packet) -> Result<(), PublishError> {
         self.last_read = Instant::now();
@@ -184,7 +214,14 @@ impl<'a> Session<'a> {
         {
             self.on_packet(packet)?;
         }
-        let waits = self.shared.outbox().awaits_ack() || self.ping_sent;
+        let (awaits_ack, needs_refill) = {
+            let outbox = self.shared.outbox();
+            (outbox.awaits_ack(), outbox.needs_refill())
+        };
+        if needs_refill {
+            self.shared.wake_spooler();
+        }
+        let waits = awaits_ack || self.ping_sent;
         self.waiting_since = waits.then_some(self.last_read);
         Ok(())
     }
@@ -233,7 +270,9 @@ impl<'a> Session<'a> {
             .waiting_since
             .map(|since| since + self.response_timeout());
         let deadline = self.shared.closing().map(|closing| closing.deadline);
-        [answer, deadline]
+        let late = self.shared.outbox().is_waiting();
+        let late = late.then(|| Instant::now() + REPLAY_INTERVAL);
+        [answer, deadline, late]
             .into_iter()
             .flatten()
             .fold(ping, Instant::min)
@@ -294,12 +333,16 @@ fn encode(outgoing: Outgoing, link: &Connection, buffer: &mut BytesMut) -> Resul
         id,
         retain,
         dup: again,
+        late_ms,
     } = outgoing;
     let before = buffer.len();
     let packet = Packet::Publish(PublishPacket {
         topic_name: message.topic.as_ref().to_owned(),
         packet_id: id,
-        payload: message.payload,
+        payload: match late_ms {
+            Some(late_ms) => with_age(&message.payload, late_ms),
+            None => message.payload,
+        },
         qos: if id.is_some() {
             QoS::AtLeastOnce
         } else {
@@ -328,6 +371,16 @@ fn encode(outgoing: Outgoing, link: &Connection, buffer: &mut BytesMut) -> Resul
         buffer.truncate(before);
     }
     result
+}
+
+/// The JSON object `payload` with its age.
+fn with_age(payload: &Bytes, late_ms: u64) -> Bytes {
+    let Some(open) = payload.strip_suffix(b"}") else {
+        return payload.clone();
+    };
+    let mut late = open.to_vec();
+    late.extend_from_slice(format!(",\"late_ms\":{late_ms}}}").as_bytes());
+    late.into()
 }
 
 fn log_refusal(refusals: &mut LogDedup, reason: &str) {

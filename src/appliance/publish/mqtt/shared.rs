@@ -1,13 +1,19 @@
 //! State shared between the pipeline's thread and the `mqtt` thread.
 
+use std::sync::{Arc, OnceLock};
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use crossbeam_channel::Sender;
 use parking_lot::{Mutex, MutexGuard};
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::ConnectionState;
-use super::outbox::Outbox;
+use super::outbox::{Message, Outbox};
 use super::retained::RetainedSnapshot;
+use crate::{Encoder, Publication, Timestamp};
 
 /// The sink was closed.
 #[derive(Debug, Clone, Copy)]
@@ -36,6 +42,10 @@ pub(super) struct Shared {
     connection_state: Mutex<ConnectionState>,
     closing: Mutex<Option<Closing>>,
     cleanup: Mutex<CleanupState>,
+    /// Makes messages about gaps.
+    gap_encoder: Mutex<(Encoder, Arc<str>)>,
+    /// Wakes the thread of the spool.
+    spooler: OnceLock<Sender<()>>,
     /// Notified when the retained values are requested.
     pub retained_requested: Notify,
     /// Notified when there is work; a notification without a waiter is kept.
@@ -43,12 +53,14 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub fn new(outbox: Outbox) -> Self {
+    pub fn new(outbox: Outbox, gap_encoder: Encoder, gap_topic: Arc<str>) -> Self {
         Self {
             outbox: Mutex::new(outbox),
             connection_state: Mutex::new(ConnectionState::Connecting),
             closing: Mutex::new(None),
             cleanup: Mutex::new(CleanupState::Idle),
+            gap_encoder: Mutex::new((gap_encoder, gap_topic)),
+            spooler: OnceLock::new(),
             retained_requested: Notify::new(),
             wake: Notify::new(),
         }
@@ -56,6 +68,35 @@ impl Shared {
 
     pub fn outbox(&self) -> MutexGuard<'_, Outbox> {
         self.outbox.lock()
+    }
+
+    /// Queues messages about the gaps of `outbox`.
+    pub fn publish_gaps(&self, outbox: &mut Outbox) {
+        let mut encoder = self.gap_encoder.lock();
+        let (encoder, topic) = &mut *encoder;
+        for gap in outbox.take_gaps() {
+            let at = SystemTime::now();
+            let publication = Publication::Gap { gap: &gap, at };
+            encoder.encode(&publication, Timestamp::now(), |payload| {
+                outbox.push_first(Message {
+                    topic: Arc::clone(topic),
+                    payload: Bytes::copy_from_slice(payload),
+                });
+            });
+        }
+    }
+
+    /// The thread of the spool is woken through `sender`.
+    pub fn set_spooler(&self, sender: Sender<()>) {
+        let _ = self.spooler.set(sender);
+    }
+
+    /// Wakes the thread of the spool; without one, nothing.
+    pub fn wake_spooler(&self) {
+        if let Some(sender) = self.spooler.get() {
+            // A full channel has woken it already.
+            let _ = sender.try_send(());
+        }
     }
 
     pub fn connection_state(&self) -> MutexGuard<'_, ConnectionState> {

@@ -69,6 +69,7 @@ impl Worker {
                         status,
                         &self.config.client_id,
                         &mut refusals,
+                        self.config.spool.max_per_s,
                     );
                     let ended = tokio::select! {
                         ended = session.run() => ended,
@@ -84,7 +85,7 @@ impl Worker {
                     session.shutdown().await;
                     self.shared.outbox().disconnected();
                     match ended {
-                        Ok(SessionEnd::Complete) => return,
+                        Ok(SessionEnd::Complete) => return self.abandon(),
                         Ok(SessionEnd::DeadlineExceeded) => return self.abandon(),
                         Err(error) => error,
                     }
@@ -206,7 +207,14 @@ impl Worker {
 
     fn abandon(&self) {
         self.report_overflow();
-        let lost = self.shared.outbox().abandon();
+        let (lost, kept) = {
+            let mut outbox = self.shared.outbox();
+            let lost = outbox.abandon();
+            (lost, outbox.kept())
+        };
+        if kept > 0 {
+            log::info!(messages = kept; "messages wait in the spool; the next start sends them");
+        }
         if lost > 0 {
             log::warn!(lost; "messages not delivered to the MQTT broker before the deadline are lost");
         }

@@ -6,9 +6,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::body::FrameBody;
-use super::value::{Device, EventId, Group, Label, Latency, SourceName, TrackNumber, Utc};
+use super::value::{Device, EventId, Group, Label, Latency, SourceName, SpoolId, TrackNumber, Utc};
 use super::words::{AnalyticsType, SideWord};
-use super::{Encoder, SCHEMA_VERSION, Timestamp, frame_body, latency, schema, whole_milliseconds};
+use super::{
+    Encoder, Number, SCHEMA_VERSION, Timestamp, frame_body, latency, schema, whole_milliseconds,
+};
 use crate::AnalyticsMessage;
 use jetwatch_config::{LineRule, SceneRules, ZoneRule};
 use jetwatch_types::{AnalyticsEventKind, Crossings, FrameMeta, ZoneCount};
@@ -45,6 +47,16 @@ pub(super) struct AnalyticsEventBody<'a> {
     at: Utc,
     latency_ms: Latency,
     frame: FrameBody,
+    /// Only on MQTT. A subscriber that has seen the same `spool` and `seq` before may ignore the message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    spool: Option<SpoolId>,
+    /// Number of the message, only on MQTT. In one `spool` it grows by 1 with every event and analytics event; a missing number is sent later, or is within a message of kind `gap`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    seq: Option<u64>,
+    /// Age of the message when it was sent, in milliseconds; only in messages that waited for the broker for more than 2 s, or for a restart of the daemon.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    late_ms: Option<u64>,
 }
 
 /// Objects in a zone, published at the start and after changes, at most once in `publish.update_interval_ms`.
@@ -164,6 +176,7 @@ impl Encoder {
         frame: &FrameMeta,
         message: &AnalyticsMessage,
         now: Timestamp,
+        number: Option<Number>,
     ) -> AnalyticsEventBody<'a> {
         let event = &message.event;
         let zone = |index: usize| rules.zones.get(index).map(|rule| rule.name.as_str());
@@ -233,6 +246,9 @@ impl Encoder {
             at: Utc(event.at),
             latency_ms: latency(frame, now),
             frame: frame_body(frame),
+            spool: number.map(|number| number.spool),
+            seq: number.map(|number| number.seq),
+            late_ms: None,
         }
     }
 

@@ -8,8 +8,9 @@ use serde::Serialize;
 
 use super::machine::MachineBody;
 use super::schema;
+use super::spool::SpoolStatsBody;
 use super::value::{
-    Device, EventId, Group, Label, Latency, SourceName, TrackNumber, Utc, finite, rounded,
+    Device, EventId, Group, Label, Latency, SourceName, SpoolId, TrackNumber, Utc, finite, rounded,
 };
 use super::words::{DetectorState, EventType, SourceStateWord, TrackStateWord};
 use crate::{SecondaryStats, SinkCounts};
@@ -61,6 +62,16 @@ pub(super) struct EventBody<'a> {
     pub after: TrackBody<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub embedding: Option<EmbeddingBody<'a>>,
+    /// Only on MQTT. A subscriber that has seen the same `spool` and `seq` before may ignore the message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spool: Option<SpoolId>,
+    /// Number of the message, only on MQTT. In one `spool` it grows by 1 with every event and analytics event; a missing number is sent later, or is within a message of kind `gap`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub seq: Option<u64>,
+    /// Age of the message when it was sent, in milliseconds; only in messages that waited for the broker for more than 2 s, or for a restart of the daemon.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub late_ms: Option<u64>,
 }
 
 /// Appearance of the object, to compare it with others; only with `tracker.output_embedding: true`, in events of type `new` and `end`.
@@ -207,6 +218,8 @@ pub(super) struct StatsBody<'a> {
     /// Highest resident memory so far, in bytes.
     pub peak_rss_bytes: u64,
     pub messages: MessagesBody,
+    /// Messages that wait outside of the process; null without a spool.
+    pub spool: Option<SpoolStatsBody<'a>>,
     /// Sensors and load, read at most a quarter of a second before this message; null until the first reading.
     pub machine: Option<MachineBody<'a>>,
     /// One for each source.
@@ -283,6 +296,8 @@ pub(super) struct MessagesBody {
     pub replaced: u64,
     /// Not delivered yet.
     pub queued: u64,
+    /// Of those: in the spool, from which a restarted daemon sends them.
+    pub spooled: u64,
 }
 
 impl From<SinkCounts> for MessagesBody {
@@ -293,6 +308,7 @@ impl From<SinkCounts> for MessagesBody {
             dropped,
             replaced,
             queued,
+            spooled,
         } = counts;
         Self {
             accepted,
@@ -300,6 +316,7 @@ impl From<SinkCounts> for MessagesBody {
             dropped,
             replaced,
             queued,
+            spooled,
         }
     }
 }

@@ -15,6 +15,7 @@ use super::body::{
     CountBody, DetectionsBody, DetectorBody, EventBody, GroupCountBody, SourceBody, StatsBody,
 };
 use super::machine::ThrottlingBody;
+use super::spool::GapBody;
 use crate::command::ReplyBody;
 use crate::reload::ReloadBody;
 use crate::topics::{Delivery, MESSAGE_TOPICS, MessageTopic};
@@ -50,6 +51,7 @@ pub fn message_schema() -> Value {
         generator.subschema_for::<ReloadBody<'_>>(),
         generator.subschema_for::<ReplyBody<'_>>(),
         generator.subschema_for::<StatsBody<'_>>(),
+        generator.subschema_for::<GapBody<'_>>(),
     ];
     let mut definitions = generator.take_definitions(true);
     for definition in definitions.values_mut() {

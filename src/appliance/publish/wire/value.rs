@@ -98,6 +98,37 @@ impl JsonSchema for EventId<'_> {
 #[schemars(rename = "device")]
 pub(crate) struct Device<'a>(pub &'a str);
 
+/// Identity of a numbering of messages: 16 hexadecimal digits. A new one begins with a new spool, and where the numbers of an earlier process are not all known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SpoolId(pub u64);
+
+impl fmt::Display for SpoolId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl Serialize for SpoolId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl JsonSchema for SpoolId {
+    fn schema_name() -> Cow<'static, str> {
+        "spool_id".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "Identity of the numbering of messages. A new one begins with a new spool, and where the numbers of \
+                an earlier process are not all known.",
+            "type": "string",
+            "pattern": r"^[0-9a-f]{16}$",
+        })
+    }
+}
+
 /// Name of the source in the configuration.
 #[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
 #[schemars(rename = "source")]

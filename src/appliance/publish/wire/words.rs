@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use jetwatch_platform::EngineKind;
 use jetwatch_platform::throttling::Cause;
+use jetwatch_spool::GapReason;
 use jetwatch_types::{EventKind, Side, SourceState, TrackState};
 
 /// What happened to the track.
@@ -125,6 +126,29 @@ impl From<Side> for SideWord {
         match side {
             Side::Left => Self::Left,
             Side::Right => Self::Right,
+        }
+    }
+}
+
+/// Why messages will not arrive.
+#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "gap_reason")]
+pub(super) enum GapReasonWord {
+    /// The spool or the queue was full.
+    Full,
+    /// They waited longer than `publish.mqtt.spool.max_age`.
+    Expired,
+    /// Their bytes on the disk were damaged.
+    Damaged,
+}
+
+impl From<GapReason> for GapReasonWord {
+    fn from(reason: GapReason) -> Self {
+        match reason {
+            GapReason::Full => Self::Full,
+            GapReason::Expired => Self::Expired,
+            GapReason::Damaged => Self::Damaged,
         }
     }
 }

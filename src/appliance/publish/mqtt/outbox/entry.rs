@@ -3,12 +3,43 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use jetwatch_spool::Class;
 
 /// A topic and its payload.
 #[derive(Debug, Clone)]
 pub(in crate::mqtt) struct Message {
     pub topic: Arc<str>,
     pub payload: Bytes,
+}
+
+/// What the spool knows of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::mqtt) struct Tag {
+    /// Its number.
+    pub seq: u64,
+    /// When it was made, in milliseconds since 1970.
+    pub at_ms: u64,
+    /// Stands for its track.
+    pub track: u64,
+    pub class: Class,
+}
+
+/// How many late messages may be sent now.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::mqtt) struct Pace {
+    /// In milliseconds since 1970.
+    pub now_ms: u64,
+    /// Late messages that may be sent.
+    pub tokens: f64,
+}
+
+impl Pace {
+    /// No limit, and no message is late.
+    #[cfg(test)]
+    pub const UNLIMITED: Self = Self {
+        now_ms: 0,
+        tokens: f64::INFINITY,
+    };
 }
 
 /// One message to write now.
@@ -20,6 +51,8 @@ pub(in crate::mqtt) struct Outgoing {
     pub retain: bool,
     /// It was sent before, on a connection that broke.
     pub dup: bool,
+    /// Its age in milliseconds, where it is late.
+    pub late_ms: Option<u64>,
 }
 
 /// Whether another message makes this one dispensable.
@@ -46,6 +79,8 @@ pub(super) struct QueuedMessage {
     pub order: u64,
     pub message: Message,
     pub dup: bool,
+    /// `None`: it is not numbered.
+    pub tag: Option<Tag>,
 }
 
 #[derive(Debug)]
@@ -59,6 +94,13 @@ pub(super) enum QueueEntry {
 }
 
 impl QueueEntry {
+    pub fn tag(&self) -> Option<Tag> {
+        match self {
+            Self::Message(queued) => queued.tag,
+            Self::State { .. } => None,
+        }
+    }
+
     pub fn order(&self) -> u64 {
         match self {
             Self::Message(queued) => queued.order,
@@ -79,6 +121,9 @@ pub(super) enum Sent {
         order: u64,
         message: Message,
         importance: Importance,
+        tag: Option<Tag>,
+        /// It was sent before older ones.
+        is_ahead: bool,
     },
     State {
         index: usize,

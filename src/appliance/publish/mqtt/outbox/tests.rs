@@ -18,7 +18,7 @@ fn push(outbox: &mut Outbox, message: Message) {
 }
 
 fn sent(outbox: &mut Outbox) -> Vec<(String, Option<u16>, bool)> {
-    std::iter::from_fn(|| outbox.next(WINDOW))
+    std::iter::from_fn(|| outbox.next(WINDOW, &mut { Pace::UNLIMITED }))
         .map(|out| {
             (
                 String::from_utf8_lossy(&out.message.payload).into_owned(),
@@ -65,11 +65,16 @@ fn packet_ids_wrap_without_zero_or_in_flight_ids() {
     let mut outbox = Outbox::new(10);
     outbox.connected();
     push(&mut outbox, message("e", "slow"));
-    assert_eq!(outbox.next(WINDOW).and_then(|out| out.id), Some(1));
+    assert_eq!(
+        outbox
+            .next(WINDOW, &mut { Pace::UNLIMITED })
+            .and_then(|out| out.id),
+        Some(1)
+    );
     for _ in 0..u32::from(u16::MAX) * 2 {
         push(&mut outbox, message("e", "quick"));
         let id = outbox
-            .next(WINDOW)
+            .next(WINDOW, &mut { Pace::UNLIMITED })
             .and_then(|out| out.id)
             .expect("space in the window");
         assert!(id > 1, "{id}");
@@ -248,7 +253,12 @@ fn rejected_and_abandoned_messages_count_as_dropped() {
     push(&mut outbox, message("e", "a"));
     push(&mut outbox, message("e", "b"));
     outbox.set_state(message("n", "1"));
-    assert_eq!(outbox.next(1).and_then(|out| out.id), Some(1));
+    assert_eq!(
+        outbox
+            .next(1, &mut { Pace::UNLIMITED })
+            .and_then(|out| out.id),
+        Some(1)
+    );
     assert!(outbox.refused(1));
     assert_eq!(outbox.abandon(), 2);
     assert!(outbox.is_empty());
@@ -271,7 +281,7 @@ proptest! {
                 2 => outbox.set_state(message("n", &number.to_string())),
                 3 => outbox.push_best_effort(message("d", &number.to_string())),
                 4 if up => {
-                    while let Some(out) = outbox.next(WINDOW) {
+                    while let Some(out) = outbox.next(WINDOW, &mut { Pace::UNLIMITED }) {
                         let text = String::from_utf8_lossy(&out.message.payload).into_owned();
                         let Some(id) = out.id else { continue };
                         under_way.push_back((id, (!out.retain).then(|| text.parse().expect("a number"))));

@@ -1,0 +1,50 @@
+//! Messages of one publication, between the encoder and the queues.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use super::outbox::{Importance, Message, Tag};
+use crate::Publication;
+use jetwatch_spool::Class;
+use jetwatch_types::{EventKind, TrackId};
+
+/// A message that is to be queued.
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub message: Message,
+    pub importance: Importance,
+    /// `None`: it is not numbered.
+    pub tag: Option<Tag>,
+}
+
+/// What the spool has to know of the messages of `record`, but their numbers; nothing for messages without one.
+pub(super) fn tags_of(record: &Publication<'_>, at_ms: u64) -> Vec<Tag> {
+    let tag = |class, track| Tag {
+        seq: 0,
+        at_ms,
+        track,
+        class,
+    };
+    let track_of = |source: &str, track: Option<TrackId>| {
+        let mut hasher = DefaultHasher::new();
+        (source, track.map(|track| track.0)).hash(&mut hasher);
+        hasher.finish()
+    };
+    match record {
+        Publication::Events { source, events, .. } => events
+            .iter()
+            .map(|event| {
+                let class = match event.kind {
+                    EventKind::New => Class::New,
+                    EventKind::Update => Class::Update,
+                    EventKind::End => Class::End,
+                };
+                tag(class, track_of(source, Some(event.after.id)))
+            })
+            .collect(),
+        Publication::Analytics { source, events, .. } => events
+            .iter()
+            .map(|message| tag(Class::Analytics, track_of(source, message.event.track)))
+            .collect(),
+        _ => Vec::new(),
+    }
+}

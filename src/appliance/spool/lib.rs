@@ -1,0 +1,104 @@
+//! A log of messages on disk, until a broker has acknowledged them.
+//!
+//! [`Spool`] holds two [`Log`]s of one format. The front one is in memory of the kernel (tmpfs): it survives the end of the process and
+//! costs no wear. What must survive a power cut is copied to the back one and synced there, in batches. This crate has no threads
+//! and knows no broker; `jetwatch-publish` calls it, and `jetwatch spool` reads the folders.
+//!
+//! ```text
+//! FOLDER/lock                        held by the one process that writes
+//! FOLDER/cursor                      two slots, written in turn: what is acknowledged
+//! FOLDER/00000000000000000042.seg    records from number 42 on
+//! FOLDER/….seg.damaged               segments with bad bytes: put aside, not deleted
+//! ```
+//!
+//! No state of a folder makes opening fail, except that it cannot be written or that another process holds it.
+
+mod cursor;
+mod disk;
+mod folder;
+mod log;
+mod record;
+mod room;
+mod segment;
+mod tiers;
+
+use std::io;
+use std::path::PathBuf;
+
+pub use cursor::{Gap, GapReason};
+pub use disk::{Disk, Operation};
+pub use folder::{LogStatus, Opened};
+pub use log::{Log, LogOptions};
+pub use record::{Batch, Class, Record};
+pub use room::Dropped;
+pub use tiers::{FolderProblem, Folders, Spool, SpoolStatus, random_id, read_folder};
+
+/// Why a folder cannot be used, or a record not be stored.
+#[derive(Debug, thiserror::Error)]
+pub enum SpoolError {
+    /// The folder or a file in it cannot be used.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// What failed: `create`, `open`, `write`, `sync`, `read`, `rename` or `remove`.
+        action: &'static str,
+        /// The folder or file.
+        path: PathBuf,
+        /// The error of the operating system.
+        source: io::Error,
+    },
+    /// Another process writes to the folder.
+    #[error("{} is in use by another process, perhaps a daemon with the same publish.mqtt.client_id", path.display())]
+    Locked {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The log has its greatest size.
+    #[error("{} holds {bytes} bytes, its greatest size", path.display())]
+    Full {
+        /// The folder.
+        path: PathBuf,
+        /// Its size, in bytes.
+        bytes: u64,
+    },
+}
+
+impl SpoolError {
+    pub(crate) fn io(
+        action: &'static str,
+        path: impl Into<PathBuf>,
+    ) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io {
+            action,
+            path,
+            source,
+        }
+    }
+
+    /// Whether there is no room: the disk or the log is full.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        match self {
+            Self::Io { source, .. } => matches!(
+                source.kind(),
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+            ),
+            Self::Full { .. } => true,
+            Self::Locked { .. } => false,
+        }
+    }
+
+    /// Whether the folder does not exist or is closed to this user, as for a program that was started by hand.
+    #[must_use]
+    pub fn is_unavailable(&self) -> bool {
+        let Self::Io { source, .. } = self else {
+            return false;
+        };
+        matches!(
+            source.kind(),
+            io::ErrorKind::NotFound
+                | io::ErrorKind::PermissionDenied
+                | io::ErrorKind::ReadOnlyFilesystem
+        )
+    }
+}
