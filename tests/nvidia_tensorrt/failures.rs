@@ -8,7 +8,7 @@ use jetwatch_nvidia::tensorrt::{Runtime, TensorRtError};
 
 use super::network::{network, open_network, plan, request, run_and_compare};
 use crate::support::cuda::is_child;
-use crate::support::tensorrt::{Double, logged, run_on_each};
+use crate::support::tensorrt::{Double, libraries, logged, run_on_each};
 
 /// The error of building, loading and running, whichever comes first.
 fn build_and_run_error(double: &Double) -> String {
@@ -207,7 +207,8 @@ fn plans_of_other_versions_and_damaged_plans_are_rejected() {
                     .expect("it fits");
                 run_and_compare(&mut execution, 2, 1);
             }
-            assert!(others > 0, "there is more than one version");
+            // One version alone may be built here, for measurements.
+            assert_eq!(others > 0, libraries().len() > 1, "plans of all versions");
         });
         if is_child(test) {
             return;

@@ -1,7 +1,7 @@
 //! Names of GStreamer's streaming threads: the source and what the thread does, such as `front-door:video_decode`.
 //!
 //! A thread starts with the element that owns it; GStreamer reports that on the thread itself. Once an image passes the decoder
-//! or the scaler on it, it is named after that stage.
+//! or the scaler on it, it is named after that stage; one that does both is named after the decoder.
 
 use std::cell::Cell;
 
@@ -11,8 +11,8 @@ use gstreamer::prelude::*;
 use jetwatch_telemetry::{self as telemetry, Stage};
 
 thread_local! {
-    /// Whether the thread is named after a stage.
-    static HAS_STAGE: Cell<bool> = const { Cell::new(false) };
+    /// The stage that the thread is named after.
+    static NAMED_AFTER: Cell<Option<Stage>> = const { Cell::new(None) };
 }
 
 /// Names every streaming thread of the pipeline of `bus` when it starts. A bus takes one such handler.
@@ -22,7 +22,7 @@ pub(super) fn attach(bus: &gst::Bus, source: &str) {
         if let gst::MessageView::StreamStatus(status) = message.view()
             && status.type_() == gst::StreamStatusType::Enter
         {
-            HAS_STAGE.set(false);
+            NAMED_AFTER.set(None);
             let owner = status.owner();
             let element = owner.factory().map_or_else(
                 || owner.name().to_string(),
@@ -34,9 +34,15 @@ pub(super) fn attach(bus: &gst::Bus, source: &str) {
     });
 }
 
-/// Names the calling thread after the first stage that it runs.
+/// Names the calling thread after the first stage of an image's way that it runs. The first call on a thread may be for a later
+/// stage: images are on their way already when the stages are first watched.
 pub(super) fn name_by_stage(source: &str, stage: Stage) {
-    if !HAS_STAGE.replace(true) {
+    let is_earlier = match NAMED_AFTER.get() {
+        None => true,
+        Some(named) => stage == Stage::VideoDecode && named != stage,
+    };
+    if is_earlier {
+        NAMED_AFTER.set(Some(stage));
         telemetry::rename_thread(&format!("{source}:{}", stage.name()));
     }
 }

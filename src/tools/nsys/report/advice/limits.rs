@@ -44,6 +44,9 @@ fn numbers(metrics: &CaptureMetrics) -> Option<String> {
 /// Load of a unit beside the CPU and the GPU from which it has no time left.
 const FULL: f64 = 0.9;
 
+/// Reads the load of one unit, 0 to 1; `None` where it was not measured.
+type ReadLoad = fn(&UnitLoads) -> Option<f64>;
+
 /// What a rule about a limiting stage needs besides its stage.
 pub(super) struct StageLimit {
     /// The stage.
@@ -53,7 +56,7 @@ pub(super) struct StageLimit {
     /// Whether it explains the stage in this capture.
     applies: fn(&CaptureMetrics) -> bool,
     /// The unit that does the work, and its load: where that is full, the stage need not be the limit.
-    unit: Option<(&'static str, fn(&UnitLoads) -> Option<f64>)>,
+    unit: Option<(&'static str, ReadLoad)>,
     /// Further evidence.
     more: Option<fn(&CaptureMetrics) -> String>,
 }
