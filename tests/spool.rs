@@ -224,11 +224,11 @@ fn outage_longer_than_the_memory_queue_loses_no_event() {
     for replay in ["ordered", "newest_first"] {
         let mut site = Site::new(
             "queue_messages: 50",
-            &format!(", sync_ms: 100, max_per_s: 500, replay: {replay}"),
+            &format!(", sync_ms: 100, max_per_s: 60, replay: {replay}"),
         );
         site.proxy.block();
         let child = site.start();
-        site.wait_for_truth(700);
+        site.wait_for_truth(400);
         site.proxy.open();
         wait_until_some("live events", || {
             site.receive();
@@ -242,7 +242,7 @@ fn outage_longer_than_the_memory_queue_loses_no_event() {
         site.check_numbers();
         assert_eq!(site.gaps(), Vec::<&Value>::new());
         let late = |message: &&Value| message["late_ms"].as_u64().is_some();
-        assert!(site.received.iter().filter(late).count() > 300);
+        assert!(site.received.iter().filter(late).count() > 200);
         let is_live = |message: &Value| message["late_ms"].is_null() && message["seq"].is_u64();
         let first_live = site.received.iter().position(is_live);
         let first_live = first_live.expect("some are not late");
@@ -392,7 +392,7 @@ fn full_spool_drops_updates_and_announces_it() {
     for seq in missing {
         let is_within =
             |gap: &&Value| gap["from"].as_u64() <= Some(seq) && Some(seq) <= gap["to"].as_u64();
-        assert!(gaps.iter().any(|gap| is_within(gap)), "{seq}: {gaps:?}");
+        assert!(gaps.iter().any(is_within), "{seq}: {gaps:?}");
     }
 }
 
