@@ -21,8 +21,9 @@ use jetwatch_telemetry::{Recorder, Span, Stage};
 /// More images than any decoder holds. Older entries were dropped by the element; their spans are discarded.
 const MAX_IN_FLIGHT: usize = 64;
 
-/// Starts timing the elements of `source` that decode and scale, and names their threads; the work of threads until the guards are dropped. Decoders in hardware have no
-/// such work: the load of the unit stands in the sensors of the machine.
+/// Starts timing the elements of `source` that decode and scale, and names their threads; the work of threads until the guards are
+/// dropped. Units of hardware have no such work: their load stands in the sensors of the machine. Where all is done by such
+/// units, no push is traced, which would cost each push of the process a look into GStreamer's table of tracers.
 pub(super) fn attach(
     found: &[(gst::Element, Vec<PlanStep>)],
     source: &str,
@@ -35,6 +36,10 @@ pub(super) fn attach(
     };
     let all =
         |kinds: &'static [StepKind]| found.iter().filter(move |(_, steps)| does(steps, kinds));
+    let is_on_cpu = |(_, steps): &(gst::Element, Vec<PlanStep>)| {
+        let mut steps = steps.iter();
+        steps.any(|step| step.unit == VideoUnit::Cpu)
+    };
     let mut guards = Vec::new();
     if let Some((decoder, steps)) = all(&[StepKind::Decode]).next_back() {
         let stages = [Stage::VideoDecode, Stage::VideoDecodeStay];
@@ -55,7 +60,9 @@ pub(super) fn attach(
         let last = scalers.next_back().map_or(first, |(last, _)| last);
         let stages = [Stage::Scale, Stage::ScaleStay];
         time_stay((first, last), stages, source, recorder);
-        guards.extend(watch(first, last, Stage::Scale, recorder, || {}));
+        if all(&[StepKind::Scale, StepKind::Color, StepKind::Copy]).any(is_on_cpu) {
+            guards.extend(watch(first, last, Stage::Scale, recorder, || {}));
+        }
     }
     guards
 }
