@@ -102,6 +102,17 @@ def onnxruntime_of_its_package():
         held("jetwatch doctor finds it", line.startswith("ok") and f": {libraries[0]} (" in line, line)
 
 
+def its_bill_of_materials_is_there():
+    with open("/usr/share/jetwatch/sbom.cdx.json", encoding="utf-8") as file:
+        bill = json.load(file)
+    program = bill["metadata"]["component"]
+    installed = run("dpkg-query", "-W", "-f", "${Version}", "jetwatch").stdout
+    held("the bill of materials is of this version", (program["name"], program["version"]) == ("jetwatch", installed), program)
+    crates = {each["name"]: each for each in bill["components"]}
+    complete = all(each["licenses"] and each["hashes"] and each["purl"] for each in bill["components"])
+    held("it has the linked crates with licences and hashes", complete and {"gstreamer", "mqtt5-protocol", "serde"} <= crates.keys(), len(crates))
+
+
 def its_test_clip_is_decoded():
     """Every image of the clip that the package installs; an emulated CPU takes too long for all of the check."""
     if HAS_NETWORK:
@@ -428,6 +439,7 @@ go_through([
     its_unit,
     its_own_configuration,
     onnxruntime_of_its_package,
+    its_bill_of_materials_is_there,
     its_test_clip_is_decoded,
     its_file_is_read_again,
     lambda: restarts("killed", lambda pid: os.kill(pid, signal.SIGKILL), "code=killed, status=9/KILL"),
