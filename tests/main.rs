@@ -54,6 +54,7 @@ mod nvidia_tensorrt;
 mod nvtx_ranges;
 mod profile;
 mod publish_access;
+mod publish_brokers;
 mod publish_embedded;
 mod publish_mqtt;
 mod publish_throughput;

@@ -239,6 +239,7 @@ fn messages() -> Vec<Value> {
         })),
     });
     let replies = [None, Some("no such template")].map(|error| Reply {
+        reply_to: None,
         id: error.map(|_| "7".to_owned()),
         name: error.map(|_| "hall-2".to_owned()),
         error: error.map(str::to_owned),

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 
-use jetwatch_config::{Broker, CameraMotionModel, Config, Interval, SourceConfig, SourceUri};
+use jetwatch_config::{
+    Broker, CameraMotionModel, Config, Interval, MqttConfig, SourceConfig, SourceUri,
+};
 use jetwatch_detect::{self as detect, DetectorFactory};
 use jetwatch_doctor::CheckReport;
 use jetwatch_pipeline as pipeline;
@@ -411,14 +413,31 @@ fn check_broker(config: &Config, root: &SysRoot, report: &mut CheckReport) {
                 Err(error) => report.failed("broker", &error.to_string()),
             }
         }
-        Broker::Url { host, port, .. } => match publish::probe(mqtt, BROKER_TIMEOUT) {
-            Ok(_) => report.ok(
-                "broker",
-                &format!("{host}:{port} accepts the client id {}", mqtt.client_id),
-            ),
+        Broker::Url { .. } => check_remote_brokers(mqtt, report),
+    }
+}
+
+/// The daemon runs where one of the brokers accepts the connection.
+fn check_remote_brokers(mqtt: &MqttConfig, report: &mut CheckReport) {
+    let brokers = mqtt.for_each_broker();
+    let answers: Vec<_> = brokers
+        .iter()
+        .map(|broker| publish::probe(broker, BROKER_TIMEOUT))
+        .collect();
+    let is_one_there = answers.iter().any(Result::is_ok);
+    for answer in answers {
+        match answer {
+            Ok(info) => {
+                let text = format!("{} accepts the client id {}", info.address, mqtt.client_id);
+                report.ok("broker", &text);
+            }
             Err(error) if error.is_units_alone() => report.unknown("broker", &error.to_string()),
+            Err(error) if is_one_there => {
+                let text = format!("{error}; another broker of the list accepts the connection");
+                report.unknown("broker", &text);
+            }
             Err(error) => report.failed("broker", &error.to_string()),
-        },
+        }
     }
 }
 

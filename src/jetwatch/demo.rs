@@ -68,9 +68,9 @@ pub(super) fn run(args: &DemoArgs, started: Instant) -> anyhow::Result<Exit> {
     config.detector.interval = Interval::Frames(args.interval);
     config.publish.stats_interval = Duration::from_secs(5);
     if let Some(mqtt) = &mut config.publish.mqtt {
-        mqtt.broker = Broker::Embedded {
+        *mqtt = mqtt.only(Broker::Embedded {
             listen: free_address(),
-        };
+        });
     }
     print_intro(&config, args, model.as_deref());
     let scorer = match model

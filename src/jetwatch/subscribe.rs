@@ -71,6 +71,7 @@ fn mqtt_config(args: &SubscribeArgs) -> anyhow::Result<MqttConfig> {
             port: args.port,
             tls: false,
         },
+        alternatives: Vec::new(),
         prefix: "jetwatch".to_owned(),
         client_id: "jetwatch".to_owned(),
         credentials: None,

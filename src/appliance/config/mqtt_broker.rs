@@ -4,12 +4,19 @@ use std::net::SocketAddr;
 
 use super::Secret;
 use super::credentials::credentials;
+use super::schema::ValueType;
 use super::section::Section;
 use super::uri::parse::split_host_port;
 use super::yaml::map::Map;
 
 /// Accepted form of `broker`.
 const BROKER_FORMS: &str = "embedded, mqtt://HOST:PORT or mqtts://HOST:PORT";
+
+/// Accepted form of the items of `brokers`.
+const URL_FORMS: &str = "mqtt://HOST:PORT or mqtts://HOST:PORT";
+
+/// Most items of `brokers`.
+const MAX_BROKERS: usize = 16;
 
 /// Which broker.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,6 +44,10 @@ pub(super) struct BrokerKeys {
     #[key(text = BROKER_FORMS, default = "embedded")]
     #[expect(dead_code, reason = "read alone, so that both keys are checked")]
     broker: String,
+    /// In place of broker: several, tried in turn until one accepts the connection, such as the nodes of a cluster. When a connection ends, the first is tried first.
+    #[key(value = ValueType::Texts(URL_FORMS), read = texts)]
+    #[expect(dead_code, reason = "read together with `broker`")]
+    brokers: Option<Vec<String>>,
     /// Embedded broker only: where it listens. Addresses that are open to the network need user and a password.
     #[key(
         text = "an address with a port, such as 127.0.0.1:1883 or [::]:1883",
@@ -50,9 +61,67 @@ fn parse_listen(text: &str) -> Option<SocketAddr> {
     text.parse().ok()
 }
 
-/// The broker of `publish.mqtt`.
+fn texts(map: &Map<'_>) -> Option<Option<Vec<String>>> {
+    map.optional("brokers", || map.texts("brokers"))
+}
+
+/// The brokers of `publish.mqtt` after the first.
+pub(super) fn alternatives(map: &Map<'_>) -> Option<Vec<Broker>> {
+    match map.has("brokers") {
+        true => list(map).map(|brokers| brokers.into_iter().skip(1).collect()),
+        false => Some(Vec::new()),
+    }
+}
+
+/// The items of `brokers`, at least one.
+fn list(map: &Map<'_>) -> Option<Vec<Broker>> {
+    // Reports what is no list of texts.
+    map.texts("brokers")?;
+    let node = map.get("brokers")?;
+    let items = node.items(URL_FORMS)?;
+    if items.is_empty() {
+        return node.type_error(&map.expected("brokers"));
+    }
+    if items.len() > MAX_BROKERS {
+        node.report(
+            &format!(
+                "{} brokers, at most {MAX_BROKERS} are accepted",
+                items.len()
+            ),
+            None,
+            None,
+        );
+        return None;
+    }
+    let mut brokers: Vec<Option<Broker>> = Vec::with_capacity(items.len());
+    for item in items {
+        let parsed = item
+            .text(URL_FORMS)
+            .and_then(|text| match parse_broker(text) {
+                Ok(broker) => Some(broker),
+                Err(hint) => {
+                    item.reject(Some(URL_FORMS.to_owned()), hint);
+                    None
+                }
+            });
+        if parsed.is_some() && brokers.contains(&parsed) {
+            item.report("the same broker is given twice", None, None);
+        }
+        brokers.push(parsed);
+    }
+    brokers.into_iter().collect()
+}
+
+/// The first or only broker of `publish.mqtt`.
 pub(super) fn broker(map: &Map<'_>) -> Option<Broker> {
     let keys = BrokerKeys::from_map(map);
+    if map.has("brokers") {
+        if map.has("broker") {
+            let hint = "leave one of the two out";
+            map.invalid("brokers", "given together with broker", Some(hint));
+        }
+        return list(map)?.into_iter().next();
+    }
     let text = map.text("broker")?;
     if text == "embedded" {
         return keys.map(|keys| Broker::Embedded {
@@ -99,6 +168,10 @@ fn parse_broker(text: &str) -> Result<Broker, Option<String>> {
 
 /// Records keys of `publish.mqtt` that the kind of its broker does not have.
 pub(super) fn check_keys(map: &Map<'_>) {
+    let others = alternatives(map).unwrap_or_default();
+    let other_uses_tls = others
+        .iter()
+        .any(|broker| matches!(broker, Broker::Url { tls: true, .. }));
     match broker(map) {
         Some(Broker::Embedded { listen }) => {
             if map.has("tls") {
@@ -126,7 +199,7 @@ pub(super) fn check_keys(map: &Map<'_>) {
                     Some("leave it out, or write broker: embedded"),
                 );
             }
-            if map.has("tls") && !tls {
+            if map.has("tls") && !tls && !other_uses_tls {
                 map.invalid(
                     "tls",
                     "needs a broker with mqtts://",
@@ -141,6 +214,7 @@ pub(super) fn check_keys(map: &Map<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Config;
 
     #[test]
     fn brokers() {
@@ -175,5 +249,58 @@ mod tests {
         ] {
             assert_eq!(parse_broker(text), Err(hint.map(str::to_owned)), "{text}");
         }
+    }
+
+    fn load(mqtt: &str) -> Result<(Broker, Vec<Broker>), String> {
+        let text = format!(
+            "sources: [{{name: a, uri: /v.mp4}}]\ndetector: {{model: /m}}\npublish: {{mqtt: {{{mqtt}}}}}\n"
+        );
+        let config = Config::from_str("f.yaml", &text).map_err(|error| error.to_string())?;
+        let mqtt = config.publish.mqtt.expect("MQTT is on");
+        Ok((mqtt.broker, mqtt.alternatives))
+    }
+
+    #[test]
+    fn a_list_of_brokers_is_read_in_its_order() {
+        let url = |host: &str, port| Broker::Url {
+            host: host.to_owned(),
+            port,
+            tls: port == 8883,
+        };
+        let listed = "brokers: ['mqtts://a', 'mqtt://b', 'mqtt://b:1884'], tls: {ca_file: /ca}";
+        let wanted = (url("a", 8883), vec![url("b", 1883), url("b", 1884)]);
+        assert_eq!(load(listed), Ok(wanted));
+        let wanted = (url("a", 1883), Vec::new());
+        assert_eq!(load("brokers: ['mqtt://a']"), Ok(wanted));
+    }
+
+    #[test]
+    fn mistakes_in_a_list_of_brokers_are_reported() {
+        for (mqtt, wanted) in [
+            ("brokers: []", "found an empty list"),
+            ("brokers: mqtt://a", "expected a list without repetitions"),
+            ("brokers: [embedded]", "found \"embedded\""),
+            ("brokers: ['tcp://a']", "write mqtt:// for tcp://"),
+            ("brokers: ['mqtt://a', 'mqtt://a:1883']", "given twice"),
+            (
+                "broker: 'mqtt://a', brokers: ['mqtt://b']",
+                "given together with broker",
+            ),
+            (
+                "brokers: ['mqtt://a', 'mqtt://b'], tls: {ca_file: /ca}",
+                "needs a broker with mqtts://",
+            ),
+            (
+                "brokers: ['mqtt://a'], listen: '127.0.0.1:1884'",
+                "only for the embedded broker",
+            ),
+        ] {
+            let error = load(mqtt).expect_err(mqtt);
+            assert!(error.contains(wanted), "{mqtt}: {error}");
+            assert_eq!(error.matches("f.yaml:").count(), 1, "{mqtt}: {error}");
+        }
+        let many: Vec<String> = (0..17).map(|n| format!("'mqtt://h{n}'")).collect();
+        let error = load(&format!("brokers: [{}]", many.join(","))).expect_err("too many");
+        assert!(error.contains("at most 16 are accepted"), "{error}");
     }
 }

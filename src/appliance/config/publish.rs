@@ -57,6 +57,9 @@ pub struct MqttConfig {
     /// Which broker.
     #[key(keys = BrokerKeys, read = mqtt_broker::broker)]
     pub broker: Broker,
+    /// Tried in turn where `broker` does not accept the connection.
+    #[key(no_key, read = mqtt_broker::alternatives)]
+    pub alternatives: Vec<Broker>,
     /// First level of every topic.
     #[key(
         text = "one topic level: no `/`, `+`, `#`, `$` or space",
@@ -84,6 +87,25 @@ pub struct MqttConfig {
     pub queue_messages: usize,
     /// Messages that the broker has not acknowledged, kept outside of the process.
     pub spool: SpoolConfig,
+}
+
+impl MqttConfig {
+    /// The settings for each broker alone, in the order in which they are tried.
+    #[must_use]
+    pub fn for_each_broker(&self) -> Vec<Self> {
+        let brokers = std::iter::once(&self.broker).chain(&self.alternatives);
+        brokers.map(|broker| self.only(broker.clone())).collect()
+    }
+
+    /// The settings for this broker alone.
+    #[must_use]
+    pub fn only(&self, broker: Broker) -> Self {
+        Self {
+            broker,
+            alternatives: Vec::new(),
+            ..self.clone()
+        }
+    }
 }
 
 fn is_topic_level(text: &str) -> bool {

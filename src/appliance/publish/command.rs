@@ -38,9 +38,29 @@ pub enum Command {
     },
 }
 
+/// A command as it was received.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandMessage {
+    /// Its payload.
+    pub payload: Vec<u8>,
+    /// Where its sender wants the reply, besides the topic of replies.
+    pub reply_to: Option<ReplyTo>,
+}
+
+/// MQTT 5: response topic and correlation data of a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReplyTo {
+    /// Where the reply is published, too.
+    pub topic: String,
+    /// Sent back with it.
+    pub correlation: Option<Box<[u8]>>,
+}
+
 /// The reply to a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply {
+    /// Where it goes besides the topic of replies.
+    pub reply_to: Option<ReplyTo>,
     /// The `id` of the command, for correlation; `None` where it had none or could not be parsed.
     pub id: Option<String>,
     /// The source that the command named, where it could be parsed.
@@ -74,6 +94,7 @@ impl Command {
     /// The reply that reports what is wrong.
     pub fn read(payload: &[u8]) -> Result<(Option<String>, Self), Reply> {
         let anonymous = |error: String| Reply {
+            reply_to: None,
             id: None,
             name: None,
             error: Some(error),
@@ -100,6 +121,7 @@ impl Command {
             |key: &str| Some(sent.get(key)?.as_str()?.to_owned()).filter(|text| is_short(text));
         let (id, name) = (text("id"), text("name"));
         let refused = |error: String| Reply {
+            reply_to: None,
             id: id.clone(),
             name: name.clone(),
             error: Some(error),

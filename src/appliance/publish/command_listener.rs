@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::{PublishError, Subscriber, Topics};
+use super::{CommandMessage, PublishError, ReplyTo, Subscriber, Topics};
 use jetwatch_config::MqttConfig;
 use jetwatch_types::Classes;
 
@@ -22,7 +22,7 @@ pub struct CommandListener {
 }
 
 impl CommandListener {
-    /// Starts the thread and returns at once. `on_payload` gets each command's payload, on that thread. Retained messages are
+    /// Starts the thread and returns at once. `on_command` gets each command, on that thread. Retained messages are
     /// ignored: they would be executed again at every connection.
     ///
     /// # Errors
@@ -30,16 +30,14 @@ impl CommandListener {
     pub fn start(
         config: &MqttConfig,
         device: &str,
-        on_payload: impl Fn(Vec<u8>) + Send + 'static,
+        on_command: impl Fn(CommandMessage) + Send + 'static,
     ) -> Result<Self, PublishError> {
-        let topic = Topics::new(&config.prefix, device, &Classes::default())
-            .command()
-            .to_owned();
+        let topics = Topics::new(&config.prefix, device, &Classes::default());
         let (config, stop) = (config.clone(), Arc::new(AtomicBool::new(false)));
         let stopping = Arc::clone(&stop);
         let thread = std::thread::Builder::new()
             .name("mqtt-commands".to_owned())
-            .spawn(move || listen(&config, &topic, &stopping, on_payload))
+            .spawn(move || listen(&config, &topics, &stopping, on_command))
             .map_err(|source| PublishError::Thread {
                 name: "mqtt-commands",
                 source,
@@ -69,7 +67,13 @@ impl Drop for CommandListener {
     }
 }
 
-fn listen(config: &MqttConfig, topic: &str, stop: &AtomicBool, on_payload: impl Fn(Vec<u8>)) {
+fn listen(
+    config: &MqttConfig,
+    topics: &Topics,
+    stop: &AtomicBool,
+    on_command: impl Fn(CommandMessage),
+) {
+    let topic = topics.command();
     let stops = || stop.load(Ordering::Acquire);
     let mut last_logged = None;
     while !stops() {
@@ -81,8 +85,11 @@ fn listen(config: &MqttConfig, topic: &str, stop: &AtomicBool, on_payload: impl 
                     if stops() {
                         return;
                     }
-                    if let Some((_, payload)) = subscriber.recv_timeout(POLL_INTERVAL) {
-                        on_payload(payload);
+                    if let Some(received) = subscriber.next(POLL_INTERVAL) {
+                        on_command(CommandMessage {
+                            reply_to: received.reply_to.filter(|to| may_reply(to, topics)),
+                            payload: received.payload,
+                        });
                     } else if let Some(reason) = subscriber.ended() {
                         break reason;
                     }
@@ -97,6 +104,53 @@ fn listen(config: &MqttConfig, topic: &str, stop: &AtomicBool, on_payload: impl 
         let again = Instant::now() + RETRY_INTERVAL;
         while !stops() && Instant::now() < again {
             std::thread::sleep(POLL_INTERVAL);
+        }
+    }
+}
+
+/// Whether the daemon publishes a reply there. The topics of the daemon itself would mislead its subscribers.
+fn may_reply(to: &ReplyTo, topics: &Topics) -> bool {
+    let status = topics.status();
+    let own = status.strip_suffix("status").unwrap_or(status);
+    let topic = &to.topic;
+    let is_topic =
+        !topic.is_empty() && !topic.starts_with('$') && !topic.contains(['+', '#', '\0']);
+    let may = is_topic && !topic.starts_with(own);
+    if !may {
+        log::warn!(
+            "no reply is published on the response topic {topic:?} of a command: expected a topic without wildcards outside of {own}"
+        );
+    }
+    may
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn response_topics_of_the_daemon_itself_are_refused() {
+        let topics = Topics::new("jetwatch", "box", &Classes::default());
+        let may = |topic: &str| {
+            let topic = topic.to_owned();
+            let to = ReplyTo {
+                topic,
+                correlation: None,
+            };
+            may_reply(&to, &topics)
+        };
+        assert!(may("operator/7/replies"));
+        assert!(may("jetwatch/boxes/replies"));
+        for topic in [
+            "",
+            "a/+",
+            "a/#",
+            "$SYS/x",
+            "a\0b",
+            "jetwatch/box/status",
+            "jetwatch/box/command",
+        ] {
+            assert!(!may(topic), "{topic:?}");
         }
     }
 }

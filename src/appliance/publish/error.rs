@@ -30,6 +30,9 @@ pub enum PublishError {
         /// The operating system's message.
         reason: String,
     },
+    /// None of several brokers accepts the connection.
+    #[error("none of the {} brokers of publish.mqtt.brokers accepts the connection: {}", .0.len(), texts(.0))]
+    NoneAccepts(Vec<PublishError>),
     /// No answer in time.
     #[error(
         "MQTT broker {address} did not respond within {} s while {step}; check the network, and that the port is the broker's (1883 plain, 8883 TLS as a rule)",
@@ -210,15 +213,21 @@ impl PublishError {
     /// Whether only a change of the configuration or of the broker can help, so that frequent retries are useless and may lock the user out.
     #[must_use]
     pub fn is_refusal(&self) -> bool {
-        matches!(
-            self,
+        match self {
             Self::BadPassword { .. }
-                | Self::NotAuthorized { .. }
-                | Self::Password { .. }
-                | Self::Pem { .. }
-                | Self::TakenOver { .. }
-        )
+            | Self::NotAuthorized { .. }
+            | Self::Password { .. }
+            | Self::Pem { .. }
+            | Self::TakenOver { .. } => true,
+            Self::NoneAccepts(errors) => errors.iter().all(Self::is_refusal),
+            _ => false,
+        }
     }
+}
+
+fn texts(errors: &[PublishError]) -> String {
+    let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    texts.join("; ")
 }
 
 /// Reads the password of the MQTT user. Called at each connect, so that it can be rotated without a restart.

@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 pub use broker::EmbeddedBroker;
-pub use command::{Command, MAX_COMMAND_BYTES, Reply};
+pub use command::{Command, CommandMessage, MAX_COMMAND_BYTES, Reply, ReplyTo};
 pub use command_listener::CommandListener;
 pub use error::PublishError;
 pub use json_lines::{JsonLinesSink, check_json_lines};

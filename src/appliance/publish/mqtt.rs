@@ -239,16 +239,14 @@ impl MqttSink {
         let gap_encoder = encoder.clone();
         encoder.number_from(id, first_seq);
         // Set first, so that it is sent first on every connection.
-        outbox.set_internal_state(Message {
-            topic: Arc::clone(topics.status()),
-            payload: Bytes::from_static(ONLINE.as_bytes()),
-        });
+        let online = Bytes::from_static(ONLINE.as_bytes());
+        outbox.set_internal_state(Message::new(Arc::clone(topics.status()), online));
         let shared = Arc::new(Shared::new(outbox, gap_encoder, Arc::clone(topics.gap())));
         let spooler = spool
             .map(|spool| Spooler::start(spool, &config.spool, Arc::clone(&shared), heartbeats))
             .transpose()?;
         let worker = Worker {
-            config: config.clone(),
+            brokers: config.for_each_broker(),
             shared: Arc::clone(&shared),
             status: Arc::clone(topics.status()),
             retained_filters: topics.retained_filters(),
@@ -381,10 +379,7 @@ impl Sink for MqttSink {
             number += 1;
             pending.push(Pending {
                 // One allocation of the exact size: the encoder's buffer is reused, and the payload is shared from here on.
-                message: Message {
-                    topic: Arc::clone(&topic),
-                    payload: Bytes::copy_from_slice(payload),
-                },
+                message: Message::new(Arc::clone(&topic), Bytes::copy_from_slice(payload)),
                 importance: match tag {
                     Some(tag) if tag.class == Class::Update => Importance::Update,
                     _ => Importance::Essential,
@@ -399,6 +394,9 @@ impl Sink for MqttSink {
                 push(count.to_string().as_bytes())
             }
             _ => self.encoder.encode(record, Timestamp::now(), push),
+        }
+        if let Publication::Reply { reply, .. } = record {
+            pending.extend(pending::response(reply, pending.first()));
         }
         // First into the log: what is sent is known to the next process.
         let is_stored = self

@@ -10,15 +10,17 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use mqtt5::QoS;
 use mqtt5::packet::Packet;
 use mqtt5::packet::puback::PubAckPacket;
+use mqtt5::packet::publish::PublishPacket;
 use mqtt5::packet::subscribe::SubscribePacket;
+use mqtt5::protocol::v5::properties::{PropertyId, PropertyValue};
 use mqtt5::transport::packet_io::encode_packet_to_buffer;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::mqtt::connect::{ClientIdentity, connect};
+use super::mqtt::connect::{ClientIdentity, connect_in_turn};
 use super::mqtt::connection::{Connection, Protocol, lost};
-use super::{PublishError, mqtt};
+use super::{PublishError, ReplyTo, mqtt};
 use jetwatch_config::MqttConfig;
 
 /// Messages queued for the caller; when the queue is full, the connection is read more slowly.
@@ -33,13 +35,37 @@ enum RetainedPolicy {
     Ignore,
 }
 
-/// A topic and its payload.
-type Message = (String, Vec<u8>);
+/// A message.
+#[derive(Debug)]
+pub(crate) struct Received {
+    pub topic: String,
+    pub payload: Vec<u8>,
+    /// Where its sender wants a reply.
+    pub reply_to: Option<ReplyTo>,
+}
+
+impl From<PublishPacket> for Received {
+    fn from(packet: PublishPacket) -> Self {
+        let topic = match packet.properties.get(PropertyId::ResponseTopic) {
+            Some(PropertyValue::Utf8String(topic)) => Some(topic.clone()),
+            _ => None,
+        };
+        let correlation = match packet.properties.get(PropertyId::CorrelationData) {
+            Some(PropertyValue::BinaryData(data)) => Some(data.to_vec().into_boxed_slice()),
+            _ => None,
+        };
+        Self {
+            topic: packet.topic_name,
+            payload: packet.payload.to_vec(),
+            reply_to: topic.map(|topic| ReplyTo { topic, correlation }),
+        }
+    }
+}
 
 /// A subscription that runs until it is dropped or the broker goes away.
 #[derive(Debug)]
 pub struct Subscriber {
-    messages: Receiver<Message>,
+    messages: Receiver<Received>,
     stop: Arc<Notify>,
     ended: Arc<Mutex<Option<String>>>,
     thread: Option<JoinHandle<()>>,
@@ -77,15 +103,12 @@ impl Subscriber {
         );
         let runtime = mqtt::runtime("mqtt-subscribe")?;
         let mut link = runtime.block_on(async {
-            let mut link = connect(
-                config,
-                &ClientIdentity {
-                    client_id,
-                    will: None,
-                },
-                CONNECT_TIMEOUT,
-            )
-            .await?;
+            let identity = ClientIdentity {
+                client_id,
+                will: None,
+            };
+            let brokers = config.for_each_broker();
+            let (mut link, _) = connect_in_turn(&brokers, 0, &identity, CONNECT_TIMEOUT).await?;
             subscribe(&mut link, filter).await?;
             Ok::<_, PublishError>(link)
         })?;
@@ -126,6 +149,12 @@ impl Subscriber {
     /// The next message as topic and payload, retained values first; `None` when none came in time or the connection ended.
     #[must_use]
     pub fn recv_timeout(&self, limit: Duration) -> Option<(String, Vec<u8>)> {
+        self.next(limit)
+            .map(|received| (received.topic, received.payload))
+    }
+
+    /// As [`recv_timeout`](Self::recv_timeout), with where the sender wants a reply.
+    pub(crate) fn next(&self, limit: Duration) -> Option<Received> {
         self.messages.recv_timeout(limit).ok()
     }
 
@@ -186,7 +215,7 @@ pub(super) async fn subscribe(link: &mut Connection, filter: &str) -> Result<(),
 
 async fn receive(
     link: &mut Connection,
-    sender: &Sender<Message>,
+    sender: &Sender<Received>,
     retained: RetainedPolicy,
 ) -> Result<(), PublishError> {
     let mut ping = Instant::now() + link.keep_alive;
@@ -200,7 +229,7 @@ async fn receive(
                         let id = publish.packet_id;
                         // Blocks only this thread while the caller is slow: that is the back-pressure. An error: the caller is gone.
                         if (retained == RetainedPolicy::Deliver || !publish.retain)
-                            && sender.send((publish.topic_name, publish.payload.to_vec())).is_err()
+                            && sender.send(publish.into()).is_err()
                         {
                             return Ok(());
                         }

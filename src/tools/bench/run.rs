@@ -142,9 +142,9 @@ fn write_run(
 /// Changes the configuration so that a daemon that runs at the same time is not disturbed: broker, client id and files.
 fn isolate(config: &mut Config, folder: &Path) {
     if let Some(mqtt) = &mut config.publish.mqtt {
-        mqtt.broker = Broker::Embedded {
+        *mqtt = mqtt.only(Broker::Embedded {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-        };
+        });
         mqtt.tls = TlsConfig::default();
     }
     if let Some(lines) = &mut config.publish.json_lines {

@@ -41,13 +41,9 @@ pub(super) fn run(context: &DoctorContext, report: &mut CheckReport) {
             Err(_) => mqtt.broker = url(listen),
         }
     }
-    check_connection(
-        context,
-        config.device.as_str(),
-        &mqtt,
-        own.is_some(),
-        report,
-    );
+    for mqtt in mqtt.for_each_broker() {
+        check_connection(context, &config.device, &mqtt, own.is_some(), report);
+    }
     if let Some(broker) = own {
         broker.stop();
     }

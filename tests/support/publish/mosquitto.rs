@@ -121,6 +121,7 @@ pub fn client(port: u16) -> MqttConfig {
             port,
             tls: false,
         },
+        alternatives: Vec::new(),
         prefix: "jetwatch".to_owned(),
         client_id: "jetwatch-dev".to_owned(),
         credentials: None,

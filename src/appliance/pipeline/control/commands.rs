@@ -37,15 +37,21 @@ impl FromTemplate {
 /// Executes a command on `sources`, logs the result, and returns the reply.
 pub(super) fn execute(received: ReceivedCommand, sources: &mut Sources, config: &Config) -> Reply {
     let mut text = String::new();
-    let reply = match received {
+    let reply_to = received.reply_to;
+    let reply = match received.command {
         Ok((id, command)) => {
             let name = command.name().to_owned();
             text = format!("{} {name}", command.command_name());
             let error = apply(command, sources, config).err();
             let name = Some(name);
-            Reply { id, name, error }
+            Reply {
+                reply_to,
+                id,
+                name,
+                error,
+            }
         }
-        Err(reply) => reply,
+        Err(reply) => Reply { reply_to, ..reply },
     };
     match &reply.error {
         Some(error) => log::warn!(

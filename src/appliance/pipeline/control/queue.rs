@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, SendTimeoutError, Sender, bounded};
 
-use jetwatch_publish::{Command, Reply};
+use jetwatch_publish::{Command, CommandMessage, Reply, ReplyTo};
 
 use crate::track::ControlMessage;
 
@@ -18,8 +18,13 @@ const MAX_PENDING: usize = 256;
 /// listener has to end.
 const ENQUEUE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// A command with the id of its sender, or the reply where it could not be parsed.
-pub(super) type ReceivedCommand = Result<(Option<String>, Command), Reply>;
+/// A command that waits.
+pub(super) struct ReceivedCommand {
+    /// With the id of its sender, or the reply where it could not be parsed.
+    pub command: Result<(Option<String>, Command), Reply>,
+    /// Where the reply goes besides the topic of replies.
+    pub reply_to: Option<ReplyTo>,
+}
 
 /// One request.
 pub(super) enum Request {
@@ -67,11 +72,14 @@ impl ControlQueue {
     pub(super) fn command_handler(
         &self,
         messages: Sender<ControlMessage>,
-    ) -> impl Fn(Vec<u8>) + Send + use<> {
+    ) -> impl Fn(CommandMessage) + Send + use<> {
         let tx = self.tx.clone();
-        move |payload| {
+        move |message| {
             // Parsed here, so that what waits is small.
-            let sent = Command::read(&payload);
+            let sent = ReceivedCommand {
+                command: Command::read(&message.payload),
+                reply_to: message.reply_to,
+            };
             if let Err(SendTimeoutError::Timeout(sent)) = tx.send_timeout(sent, ENQUEUE_TIMEOUT) {
                 log::warn!("a command was refused: {MAX_PENDING} others wait");
                 let busy = format!("busy: {MAX_PENDING} commands wait; send it again later");
@@ -93,13 +101,15 @@ impl ControlQueue {
 
 /// The reply to a command that is not executed.
 fn refused(sent: ReceivedCommand, error: String) -> Reply {
-    match sent {
+    let reply_to = sent.reply_to;
+    match sent.command {
         Ok((id, command)) => Reply {
+            reply_to,
             id,
             name: Some(command.name().to_owned()),
             error: Some(error),
         },
-        Err(reply) => reply,
+        Err(reply) => Reply { reply_to, ..reply },
     }
 }
 
@@ -107,9 +117,18 @@ fn refused(sent: ReceivedCommand, error: String) -> Reply {
 mod tests {
     use super::*;
 
-    fn removal(number: usize) -> Vec<u8> {
-        format!(r#"{{"id": "{number}", "command": "remove_source", "name": "x{number}"}}"#)
-            .into_bytes()
+    fn removal(number: usize) -> CommandMessage {
+        let payload =
+            format!(r#"{{"id": "{number}", "command": "remove_source", "name": "x{number}"}}"#)
+                .into_bytes();
+        let reply_to = ReplyTo {
+            topic: format!("asker/{number}"),
+            correlation: Some(Box::new([7])),
+        };
+        CommandMessage {
+            payload,
+            reply_to: Some(reply_to),
+        }
     }
 
     fn next_reply(messages: &Receiver<ControlMessage>) -> Option<Reply> {
@@ -133,6 +152,7 @@ mod tests {
         let busy = next_reply(&received).expect("a reply");
         let (id, name) = (busy.id.as_deref(), busy.name.as_deref());
         assert_eq!((id, name), (Some("256"), Some("x256")));
+        assert_eq!(busy.reply_to, removal(MAX_PENDING).reply_to);
         assert!(
             busy.error.is_some_and(|error| error.starts_with("busy")),
             "the reason is given"
@@ -142,9 +162,10 @@ mod tests {
         reload();
         reload();
         assert!(matches!(queue.next(), Some(Request::Reload)));
-        let Some(Request::Command(Ok((id, _)))) = queue.next() else {
+        let Some(Request::Command(first)) = queue.next() else {
             panic!("the first command");
         };
+        let (id, _) = first.command.expect("a good command");
         assert_eq!(id.as_deref(), Some("0"));
         queue.close(&messages);
         let replies = std::iter::from_fn(|| next_reply(&received)).count();

@@ -230,6 +230,7 @@ fn control_messages_follow_earlier_inputs_and_are_not_lost_at_shutdown() {
     inputs.send(TrackInput::Shutdown).expect("a receiver");
     for id in ["1", "2", "3"] {
         let reply = Reply {
+            reply_to: None,
             id: Some(id.to_owned()),
             name: None,
             error: None,

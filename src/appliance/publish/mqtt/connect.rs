@@ -14,7 +14,7 @@ use mqtt5::{ConnectOptions, MqttError, QoS, Transport, WillMessage};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 
-use super::connection::{Connection, Protocol, reason_text};
+use super::connection::{Connection, MAX_PACKET_BYTES, Protocol, reason_text};
 use super::tls::tls_config;
 use crate::error::{PublishError, read_password};
 use jetwatch_config::{Broker, MqttConfig};
@@ -47,6 +47,27 @@ pub(crate) async fn connect(
         }
         Err(ConnectRefused::Error(error)) => Err(error),
         Ok(link) => Ok(link),
+    }
+}
+
+/// As [`connect`] at each of `brokers`, in turn from the one at `first` on, until one accepts; returns its index, too.
+pub(crate) async fn connect_in_turn(
+    brokers: &[MqttConfig],
+    first: usize,
+    identity: &ClientIdentity,
+    limit: Duration,
+) -> Result<(Connection, usize), PublishError> {
+    let mut errors = Vec::new();
+    for number in 0..brokers.len() {
+        let index = (first + number) % brokers.len();
+        match connect(&brokers[index], identity, limit).await {
+            Ok(connection) => return Ok((connection, index)),
+            Err(error) => errors.push(error),
+        }
+    }
+    match errors.len() {
+        1 => Err(errors.remove(0)),
+        _ => Err(PublishError::NoneAccepts(errors)),
     }
 }
 
@@ -106,6 +127,8 @@ async fn connect_as(
             .with_retain(true);
         options = options.with_will(will);
     }
+    // A broker does not send what this client would end the connection for.
+    options.protocol_options.properties.maximum_packet_size = u32::try_from(MAX_PACKET_BYTES).ok();
     let connect = match protocol {
         Protocol::V5 => ConnectPacket::new(options.protocol_options),
         Protocol::V311 => ConnectPacket::new_v311(options.protocol_options),

@@ -190,10 +190,7 @@ impl Outbox {
         if !self.state_of.contains_key(topic) {
             return;
         }
-        let index = self.upsert_state(Message {
-            topic: Arc::clone(topic),
-            payload: Bytes::new(),
-        });
+        let index = self.upsert_state(Message::new(Arc::clone(topic), Bytes::new()));
         if std::mem::take(&mut self.states[index].counted) {
             self.replaced += 1;
         }
@@ -201,10 +198,7 @@ impl Outbox {
 
     /// Clears a retained value of an earlier run by an empty retained message, which is not counted.
     pub fn clear_retained(&mut self, topic: Arc<str>) {
-        self.upsert_state(Message {
-            topic,
-            payload: Bytes::new(),
-        });
+        self.upsert_state(Message::new(topic, Bytes::new()));
     }
 
     /// Whether this topic has a value that is sent on every connection.
@@ -276,6 +270,7 @@ impl Outbox {
                         retain: false,
                         dup,
                         late_ms,
+                        at_ms: tag.map(|tag| tag.at_ms),
                     };
                     let sent = Sent::Message {
                         order,
@@ -299,6 +294,7 @@ impl Outbox {
                             retain: true,
                             dup: false,
                             late_ms: None,
+                            at_ms: None,
                         },
                     )
                 }
@@ -314,6 +310,7 @@ impl Outbox {
             retain: false,
             dup: false,
             late_ms: None,
+            at_ms: None,
         })
     }
 

@@ -3,7 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::outbox::{Importance, Message, Tag};
-use crate::Publication;
+use crate::{Publication, Reply};
 use jetwatch_spool::Class;
 use jetwatch_types::{EventKind, TrackId};
 
@@ -14,6 +14,20 @@ pub(super) struct Pending {
     pub importance: Importance,
     /// `None`: it is not numbered.
     pub tag: Option<Tag>,
+}
+
+/// `sent`, the reply on the topic of replies, once more for the response topic of its command.
+pub(super) fn response(reply: &Reply, sent: Option<&Pending>) -> Option<Pending> {
+    let (to, sent) = (reply.reply_to.as_ref()?, sent?);
+    Some(Pending {
+        message: Message {
+            topic: to.topic.as_str().into(),
+            payload: sent.message.payload.clone(),
+            correlation: to.correlation.clone(),
+        },
+        importance: sent.importance,
+        tag: None,
+    })
 }
 
 /// What the spool has to know of the messages of `record`, but their numbers; nothing for messages without one.

@@ -20,9 +20,10 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::connection::{Connection, MAX_PACKET_BYTES, Protocol, lost, reason_text};
 use super::outbox::{Message, Outgoing};
-use super::replay_pace::ReplayPace;
+use super::replay_pace::{ReplayPace, unix_ms};
 use super::shared::{Closing, Shared};
 use crate::PublishError;
+use jetwatch_config::MqttConfig;
 use jetwatch_telemetry::LogDedup;
 
 /// Most messages without acknowledgement. A larger window hides more of the round trip: 64 allow 640 messages a second at
@@ -56,7 +57,7 @@ pub(super) struct Session<'a> {
     connection: Connection,
     shared: &'a Shared,
     status: Arc<str>,
-    client_id: &'a str,
+    config: &'a MqttConfig,
     refusals: &'a mut LogDedup,
     buffer: BytesMut,
     window: usize,
@@ -79,9 +80,8 @@ impl<'a> Session<'a> {
         connection: Connection,
         shared: &'a Shared,
         status: Arc<str>,
-        client_id: &'a str,
+        config: &'a MqttConfig,
         refusals: &'a mut LogDedup,
-        replay_per_s: u32,
     ) -> Self {
         let now = Instant::now();
         Self {
@@ -89,7 +89,7 @@ impl<'a> Session<'a> {
             connection,
             shared,
             status,
-            client_id,
+            config,
             refusals,
             buffer: BytesMut::with_capacity(WRITE_BYTES),
             last_write: now,
@@ -97,7 +97,7 @@ impl<'a> Session<'a> {
             waiting_since: None,
             ping_sent: false,
             sent_offline: false,
-            pace: ReplayPace::new(replay_per_s, now),
+            pace: ReplayPace::new(config.spool.max_per_s, now),
             gaps_at: None,
             confirmed: false,
         }
@@ -142,10 +142,8 @@ impl<'a> Session<'a> {
         }
         if idle {
             self.sent_offline = true;
-            let value = Message {
-                topic: Arc::clone(&self.status),
-                payload: Bytes::from_static(OFFLINE.as_bytes()),
-            };
+            let payload = Bytes::from_static(OFFLINE.as_bytes());
+            let value = Message::new(Arc::clone(&self.status), payload);
             self.shared.outbox().set_internal_state(value);
             self.write_queued().await?;
         }
@@ -166,7 +164,10 @@ impl<'a> Session<'a> {
                     && let Some(outgoing) = outbox.next(self.window, &mut pace)
                 {
                     let id = outgoing.id;
-                    if let Err(reason) = encode(outgoing, &self.connection, &mut self.buffer) {
+                    let max_age = self.config.spool.max_age;
+                    if let Err(reason) =
+                        encode(outgoing, max_age, &self.connection, &mut self.buffer)
+                    {
                         match id {
                             Some(id) => drop(outbox.refused(id)),
                             None => outbox.unsendable_best_effort(),
@@ -241,7 +242,7 @@ impl<'a> Session<'a> {
             Packet::PingResp => self.ping_sent = false,
             Packet::Disconnect(goodbye) if goodbye.reason_code == ReasonCode::SessionTakenOver => {
                 return Err(PublishError::TakenOver {
-                    client_id: self.client_id.to_owned(),
+                    client_id: self.config.client_id.clone(),
                 });
             }
             Packet::Disconnect(goodbye) => {
@@ -326,16 +327,32 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Appends the PUBLISH of `outgoing`, or returns why it cannot be sent to this broker.
-fn encode(outgoing: Outgoing, link: &Connection, buffer: &mut BytesMut) -> Result<(), String> {
+/// Appends the PUBLISH of `outgoing`, or returns why it cannot be sent to this broker. With MQTT 5 a numbered message expires when
+/// it is older than `max_age`, also in the queue of a subscriber that is away.
+fn encode(
+    outgoing: Outgoing,
+    max_age: Duration,
+    link: &Connection,
+    buffer: &mut BytesMut,
+) -> Result<(), String> {
     let Outgoing {
         message,
         id,
         retain,
         dup: again,
         late_ms,
+        at_ms,
     } = outgoing;
     let before = buffer.len();
+    let mut properties = mqtt5::Properties::default();
+    if link.protocol == Protocol::V5 {
+        if let Some(at_ms) = at_ms {
+            properties.set_message_expiry_interval(expiry_s(at_ms, unix_ms(), max_age));
+        }
+        if let Some(correlation) = message.correlation {
+            properties.set_correlation_data(correlation.into_vec().into());
+        }
+    }
     let packet = Packet::Publish(PublishPacket {
         topic_name: message.topic.as_ref().to_owned(),
         packet_id: id,
@@ -350,7 +367,7 @@ fn encode(outgoing: Outgoing, link: &Connection, buffer: &mut BytesMut) -> Resul
         },
         retain,
         dup: again,
-        properties: mqtt5::Properties::default(),
+        properties,
         protocol_version: link.protocol.level(),
         stream_id: None,
     });
@@ -371,6 +388,13 @@ fn encode(outgoing: Outgoing, link: &Connection, buffer: &mut BytesMut) -> Resul
         buffer.truncate(before);
     }
     result
+}
+
+/// Seconds until a message of `at_ms` is older than `max_age`; at least 1, also where the clock was set.
+fn expiry_s(at_ms: u64, now_ms: u64, max_age: Duration) -> u32 {
+    let age = Duration::from_millis(now_ms.saturating_sub(at_ms));
+    let left = max_age.saturating_sub(age).as_secs();
+    u32::try_from(left).unwrap_or(u32::MAX).max(1)
 }
 
 /// The JSON object `payload` with its age.

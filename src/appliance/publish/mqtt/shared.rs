@@ -78,10 +78,8 @@ impl Shared {
             let at = SystemTime::now();
             let publication = Publication::Gap { gap: &gap, at };
             encoder.encode(&publication, Timestamp::now(), |payload| {
-                outbox.push_first(Message {
-                    topic: Arc::clone(topic),
-                    payload: Bytes::copy_from_slice(payload),
-                });
+                let payload = Bytes::copy_from_slice(payload);
+                outbox.push_first(Message::new(Arc::clone(topic), payload));
             });
         }
     }

@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::ConnectionState;
 use super::backoff::JitteredBackoff;
-use super::connect::{ClientIdentity, address_of, connect};
+use super::connect::{ClientIdentity, address_of, connect_in_turn};
 use super::connection::Connection;
 use super::outbox::Overflow;
 use super::retained;
@@ -32,7 +32,8 @@ const CLOSING_PAUSE: Duration = Duration::from_millis(200);
 const TAKEOVER_SUSPECT_COUNT: u32 = 3;
 
 pub(super) struct Worker {
-    pub config: MqttConfig,
+    /// The settings for each broker; at least one.
+    pub brokers: Vec<MqttConfig>,
     pub shared: Arc<Shared>,
     /// The availability topic.
     pub status: Arc<str>,
@@ -47,15 +48,19 @@ impl Worker {
         let mut failures = LogDedup::default();
         let mut refusals = LogDedup::default();
         let mut short = 0;
-        let broker = address_of(&self.config);
+        // Where the next attempt begins.
+        let mut first = 0;
         loop {
             let closing = self.shared.closing();
-            let Some(attempt) = self.connect().await else {
+            let Some(attempt) = self.connect(first).await else {
                 // Interrupted by closing: further attempts have its deadline.
                 continue;
             };
+            first = 0;
             let error = match attempt {
-                Ok(link) => {
+                Ok((link, index)) => {
+                    let config = &self.brokers[index];
+                    let broker = address_of(config);
                     let repeats = failures.reset();
                     log::info!(broker = broker.as_str(), repeats; "connected to the MQTT broker");
                     *self.shared.connection_state() = ConnectionState::Connected;
@@ -63,20 +68,17 @@ impl Worker {
                     self.shared.outbox().connected();
                     self.report_overflow();
                     let status = Arc::clone(&self.status);
-                    let mut session = Session::new(
-                        link,
-                        &self.shared,
-                        status,
-                        &self.config.client_id,
-                        &mut refusals,
-                        self.config.spool.max_per_s,
-                    );
+                    let mut session =
+                        Session::new(link, &self.shared, status, config, &mut refusals);
                     let ended = tokio::select! {
                         ended = session.run() => ended,
-                        never = self.read_retained() => match never {},
+                        never = self.read_retained(config) => match never {},
                     };
                     if session.confirmed || started.elapsed() >= STABLE_AFTER {
                         backoff.reset();
+                    } else {
+                        // It accepts connections and takes no message.
+                        first = index + 1;
                     }
                     short = match started.elapsed() < STABLE_AFTER {
                         true => short + 1,
@@ -102,7 +104,7 @@ impl Worker {
                 reason += &format!(
                     ", {short} times in a row soon after it was accepted: is another client connected as '{}'? Give each daemon its \
                      own `device`, and its own publish.mqtt.client_id where that is set",
-                    self.config.client_id
+                    self.brokers[0].client_id
                 );
             }
             self.report(&mut failures, &error, &reason, wait);
@@ -126,10 +128,10 @@ impl Worker {
     }
 
     /// Reads the retained values, once they are requested. If the connection ends meanwhile, the next one starts over.
-    async fn read_retained(&self) -> Infallible {
+    async fn read_retained(&self, config: &MqttConfig) -> Infallible {
         loop {
             if self.shared.is_retained_requested() {
-                let read = retained::read(&self.config, &self.retained_filters).await;
+                let read = retained::read(config, &self.retained_filters).await;
                 if let Err(error) = &read {
                     // A broker may refuse this: publishing does not need it.
                     log::info!(
@@ -142,23 +144,27 @@ impl Worker {
         }
     }
 
-    /// One attempt; `None` when the sink was closed meanwhile.
-    async fn connect(&self) -> Option<Result<Connection, PublishError>> {
+    /// One attempt at each broker, from the one at `first` on, with the index of the one that accepts; `None` when the sink was
+    /// closed meanwhile.
+    async fn connect(&self, first: usize) -> Option<Result<(Connection, usize), PublishError>> {
         let identity = ClientIdentity {
-            client_id: self.config.client_id.clone(),
+            client_id: self.brokers[0].client_id.clone(),
             will: Some((self.status.as_ref().to_owned(), OFFLINE.to_owned())),
         };
         let Some(closing) = self.shared.closing() else {
             // Closing must not wait for an unresponsive broker.
             return tokio::select! {
-                link = connect(&self.config, &identity, CONNECT_TIMEOUT) => Some(link),
+                link = connect_in_turn(&self.brokers, first, &identity, CONNECT_TIMEOUT) => Some(link),
                 () = self.closed() => None,
             };
         };
         let left = closing.deadline.saturating_duration_since(Instant::now());
-        let link = timeout(left, connect(&self.config, &identity, left)).await;
+        // Each broker has its part of what is left.
+        let limit = left / u32::try_from(self.brokers.len()).unwrap_or(1);
+        let attempt = connect_in_turn(&self.brokers, first, &identity, limit);
+        let link = timeout(left, attempt).await;
         Some(link.unwrap_or_else(|_| {
-            let address = address_of(&self.config);
+            let address = address_of(&self.brokers[0]);
             Err(PublishError::Timeout {
                 address,
                 step: "connecting",

@@ -10,6 +10,18 @@ use jetwatch_spool::Class;
 pub(in crate::mqtt) struct Message {
     pub topic: Arc<str>,
     pub payload: Bytes,
+    /// MQTT 5: correlation data of the request to which this is the response.
+    pub correlation: Option<Box<[u8]>>,
+}
+
+impl Message {
+    pub fn new(topic: Arc<str>, payload: Bytes) -> Self {
+        Self {
+            topic,
+            payload,
+            correlation: None,
+        }
+    }
 }
 
 /// What the spool knows of a message.
@@ -53,6 +65,8 @@ pub(in crate::mqtt) struct Outgoing {
     pub dup: bool,
     /// Its age in milliseconds, where it is late.
     pub late_ms: Option<u64>,
+    /// When it was made, in milliseconds since 1970, where it is numbered.
+    pub at_ms: Option<u64>,
 }
 
 /// Whether another message makes this one dispensable.

@@ -238,10 +238,7 @@ impl Outbox {
                 track: record.track,
                 class: record.class,
             };
-            let message = Message {
-                topic: record.topic.into(),
-                payload: Bytes::from(record.payload),
-            };
+            let message = Message::new(record.topic.into(), Bytes::from(record.payload));
             self.enqueue(message, importance, Some(tag));
         }
     }

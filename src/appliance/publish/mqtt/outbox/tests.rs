@@ -7,10 +7,7 @@ use super::*;
 const WINDOW: usize = 4;
 
 fn message(topic: &str, payload: &str) -> Message {
-    Message {
-        topic: topic.into(),
-        payload: Bytes::copy_from_slice(payload.as_bytes()),
-    }
+    Message::new(topic.into(), Bytes::copy_from_slice(payload.as_bytes()))
 }
 
 fn push(outbox: &mut Outbox, message: Message) {
