@@ -208,7 +208,7 @@ fn mqtt_3_1_1_broker_gets_3_1_1_protocol() {
 }
 
 /// Makes a CA, and a certificate for 127.0.0.1 and localhost signed by it.
-fn authority(folder: &Path, name: &str) {
+pub(crate) fn authority(folder: &Path, name: &str) {
     let openssl = |arguments: &str| {
         let output = Command::new("openssl")
             .args(arguments.split_whitespace())

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use jetwatch_config::{Broker, Credentials, MqttConfig, Secret};
 use jetwatch_publish::{
-    EmbeddedBroker, MqttSink, Publication, PublishError, Sink, Subscriber, probe,
+    EmbeddedBroker, MqttSink, Publication, PublishError, Sink, Subscriber, TlsListener, probe,
 };
 use support::mosquitto::{client, program};
 use support::proxy::Proxy;
@@ -142,6 +142,67 @@ fn embedded_broker_requires_configured_password() {
     }
     let port = broker.local_addr().port();
     assert!(!mosquitto_sub(port, "#", &[]).0);
+}
+
+#[test]
+fn embedded_broker_listens_with_tls() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = |name: &str| folder.path().join(name);
+    crate::publish_access::authority(folder.path(), "good");
+    crate::publish_access::authority(folder.path(), "other");
+    let login = Credentials {
+        user: "cam".to_owned(),
+        password: Secret::Inline("right".to_owned()),
+    };
+    let tls = TlsListener {
+        listen: SocketAddr::from(([0, 0, 0, 0], 0)),
+        cert_file: file("good-server.pem"),
+        key_file: file("good-server.key"),
+    };
+    let broker = EmbeddedBroker::start_with_tls(loopback(), Some(&login), Some(tls.clone()))
+        .expect("free ports");
+    let config = MqttConfig {
+        broker: Broker::Embedded {
+            listen: broker.local_addr(),
+        },
+        credentials: Some(login.clone()),
+        ..client(0)
+    };
+    let sink = MqttSink::start(&config, "dev", &[]).expect("the thread starts");
+    let port = broker.tls_addr().expect("it listens with TLS").port();
+    let ask = |authority: Option<&str>, password: &str, more: &[&str]| {
+        let authority = authority.map(|name| file(name).display().to_string());
+        let mut options = vec!["-u", "cam", "-P", password];
+        if let Some(path) = &authority {
+            options.extend(["--cafile", path]);
+        }
+        options.extend(more);
+        mosquitto_sub(port, "jetwatch/dev/status", &options)
+    };
+    let online = (true, "1 online".to_owned());
+    assert_eq!(ask(Some("good-ca.pem"), "right", &[]), online);
+    let older = ["--tls-version", "tlsv1.2"];
+    assert_eq!(ask(Some("good-ca.pem"), "right", &older), online);
+    let refused = [
+        ("another authority", ask(Some("other-ca.pem"), "right", &[])),
+        ("a wrong password", ask(Some("good-ca.pem"), "wrong", &[])),
+        ("without TLS", ask(None, "right", &["-W", "2"])),
+    ];
+    for (what, (is_let_in, printed)) in refused {
+        assert!(!is_let_in && printed.is_empty(), "{what}: {printed}");
+    }
+    drop(sink);
+    let unreadable = TlsListener {
+        key_file: file("missing.key"),
+        ..tls
+    };
+    let error = EmbeddedBroker::start_with_tls(loopback(), Some(&login), Some(unreadable))
+        .expect_err("no key");
+    let text = error.to_string();
+    assert!(
+        text.starts_with("publish.mqtt.tls.key_file: cannot use") && text.contains("missing.key"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -394,7 +394,7 @@ fn check_broker(config: &Config, root: &SysRoot, report: &mut CheckReport) {
     };
     match &mqtt.broker {
         Broker::Embedded { listen } => {
-            match publish::EmbeddedBroker::start(*listen, mqtt.credentials.as_ref()) {
+            match publish::EmbeddedBroker::start_for(mqtt, *listen) {
                 Ok(broker) => {
                     broker.stop();
                     report.ok("broker", &format!("embedded, {listen} is free"));

@@ -72,6 +72,7 @@ fn mqtt_config(args: &SubscribeArgs) -> anyhow::Result<MqttConfig> {
             tls: false,
         },
         alternatives: Vec::new(),
+        listen_tls: None,
         prefix: "jetwatch".to_owned(),
         client_id: "jetwatch".to_owned(),
         credentials: None,

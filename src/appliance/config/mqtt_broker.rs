@@ -57,7 +57,7 @@ pub(super) struct BrokerKeys {
     listen: SocketAddr,
 }
 
-fn parse_listen(text: &str) -> Option<SocketAddr> {
+pub(super) fn parse_listen(text: &str) -> Option<SocketAddr> {
     text.parse().ok()
 }
 
@@ -166,6 +166,48 @@ fn parse_broker(text: &str) -> Result<Broker, Option<String>> {
     })
 }
 
+/// The embedded broker has a certificate where it listens with TLS, and only there.
+fn check_server_tls(map: &Map<'_>, with_tls: bool) {
+    let tls = map.has("tls").then(|| map.section("tls")).flatten();
+    match &tls {
+        Some(_) if !with_tls => {
+            let hint = "leave it out, add listen_tls, or write broker: mqtts://HOST";
+            map.invalid(
+                "tls",
+                "not for the embedded broker without listen_tls",
+                Some(hint),
+            );
+        }
+        Some(tls) if tls.has("ca_file") => {
+            tls.invalid(
+                "ca_file",
+                "not for the embedded broker",
+                Some("leave it out"),
+            );
+        }
+        _ => {}
+    }
+    let has_certificate = tls.is_some_and(|tls| tls.has("cert_file"));
+    if with_tls && !has_certificate {
+        let hint = "add tls: {cert_file: …, key_file: …}, the broker's own";
+        map.invalid("listen_tls", "needs a certificate", Some(hint));
+    }
+}
+
+/// The embedded broker is not open to the network without a password.
+fn check_open(map: &Map<'_>, key: &str, listen: SocketAddr) {
+    if !map.has("user") {
+        let what = format!("{listen} is open to the network, and the broker has no password");
+        let hint = "add user and password_file, or listen on 127.0.0.1";
+        map.invalid(key, &what, Some(hint));
+    }
+    if credentials(map).1 == Some(Secret::Inline(String::new())) {
+        let what = format!("empty, and {listen} is open to the network");
+        let hint = "write a password, or listen on 127.0.0.1";
+        map.invalid("password", &what, Some(hint));
+    }
+}
+
 /// Records keys of `publish.mqtt` that the kind of its broker does not have.
 pub(super) fn check_keys(map: &Map<'_>) {
     let others = alternatives(map).unwrap_or_default();
@@ -174,30 +216,21 @@ pub(super) fn check_keys(map: &Map<'_>) {
         .any(|broker| matches!(broker, Broker::Url { tls: true, .. }));
     match broker(map) {
         Some(Broker::Embedded { listen }) => {
-            if map.has("tls") {
-                let hint = "leave it out, or write broker: mqtts://HOST";
-                map.invalid("tls", "not for the embedded broker", Some(hint));
-            }
-            if !listen.ip().is_loopback() && !map.has("user") {
-                let what =
-                    format!("{listen} is open to the network, and the broker has no password");
-                let hint = "add user and password_file, or listen on 127.0.0.1";
-                map.invalid("listen", &what, Some(hint));
-            }
-            let empty = Some(Secret::Inline(String::new()));
-            if !listen.ip().is_loopback() && credentials(map).1 == empty {
-                let what = format!("empty, and {listen} is open to the network");
-                let hint = "write a password, or listen on 127.0.0.1";
-                map.invalid("password", &what, Some(hint));
+            let with_tls = map.get("listen_tls").is_some();
+            check_server_tls(map, with_tls);
+            let tls = with_tls.then(|| map.parsed("listen_tls", parse_listen));
+            for (key, listen) in [("listen", Some(listen)), ("listen_tls", tls.flatten())] {
+                if let Some(listen) = listen.filter(|listen| !listen.ip().is_loopback()) {
+                    check_open(map, key, listen);
+                }
             }
         }
         Some(Broker::Url { tls, .. }) => {
-            if map.has("listen") {
-                map.invalid(
-                    "listen",
-                    "only for the embedded broker",
-                    Some("leave it out, or write broker: embedded"),
-                );
+            for key in ["listen", "listen_tls"] {
+                if map.has(key) {
+                    let hint = "leave it out, or write broker: embedded";
+                    map.invalid(key, "only for the embedded broker", Some(hint));
+                }
             }
             if map.has("tls") && !tls && !other_uses_tls {
                 map.invalid(
@@ -272,6 +305,35 @@ mod tests {
         assert_eq!(load(listed), Ok(wanted));
         let wanted = (url("a", 1883), Vec::new());
         assert_eq!(load("brokers: ['mqtt://a']"), Ok(wanted));
+    }
+
+    #[test]
+    fn the_embedded_broker_listens_with_tls_given_a_certificate_and_a_password() {
+        let tls = "tls: {cert_file: /c, key_file: /k}";
+        let login = "user: u, password: p";
+        load(&format!("listen_tls: '0.0.0.0:8883', {tls}, {login}")).expect("complete");
+        load(&format!("listen_tls: '127.0.0.1:8883', {tls}")).expect("open to this machine only");
+        for (mqtt, wanted) in [
+            (
+                "listen_tls: '127.0.0.1:8883'".to_owned(),
+                "needs a certificate",
+            ),
+            (format!("listen_tls: '[::]:8883', {tls}"), "has no password"),
+            (tls.to_owned(), "without listen_tls"),
+            (
+                "listen_tls: '127.0.0.1:1', tls: {ca_file: /a, cert_file: /c, key_file: /k}"
+                    .to_owned(),
+                "tls.ca_file",
+            ),
+            (
+                format!("broker: 'mqtts://a', listen_tls: '127.0.0.1:8883', {tls}"),
+                "only for the embedded broker",
+            ),
+        ] {
+            let error = load(&mqtt).expect_err(&mqtt);
+            assert!(error.contains(wanted), "{mqtt}: {error}");
+            assert_eq!(error.matches("f.yaml:").count(), 1, "{mqtt}: {error}");
+        }
     }
 
     #[test]

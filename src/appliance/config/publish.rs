@@ -1,5 +1,6 @@
 //! `publish`: where tracks and statistics go.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -60,6 +61,12 @@ pub struct MqttConfig {
     /// Tried in turn where `broker` does not accept the connection.
     #[key(no_key, read = mqtt_broker::alternatives)]
     pub alternatives: Vec<Broker>,
+    /// Embedded broker only: where it listens with TLS, too, for clients in the network. Needs user, a password, and tls.cert_file and tls.key_file, which are the broker's own.
+    #[key(
+        text = "an address with a port, such as 0.0.0.0:8883",
+        parse = mqtt_broker::parse_listen
+    )]
+    pub listen_tls: Option<SocketAddr>,
     /// First level of every topic.
     #[key(
         text = "one topic level: no `/`, `+`, `#`, `$` or space",
@@ -77,7 +84,7 @@ pub struct MqttConfig {
     /// User and where the password comes from.
     #[key(keys = LoginKeys, read = login)]
     pub credentials: Option<Credentials>,
-    /// mqtts:// only: trust and identity. Default: the system's authorities, no client certificate.
+    /// mqtts://: trust and identity; default: the system's authorities, no client certificate. listen_tls: certificate and key of the embedded broker.
     pub tls: TlsConfig,
     /// MQTT keep-alive.
     #[key(name = "keep_alive_s", range = 5..=3600, default = 15)]
@@ -155,9 +162,9 @@ fn login(map: &Map<'_>) -> Option<Option<Credentials>> {
 pub struct TlsConfig {
     /// PEM file of the certificate authorities to trust. Default: the system's.
     pub ca_file: Option<PathBuf>,
-    /// PEM file of the client's certificate chain; needs key_file.
+    /// PEM file of the certificate chain, of this client or of the embedded broker; needs key_file.
     pub cert_file: Option<PathBuf>,
-    /// PEM file of the client's key; needs cert_file.
+    /// PEM file of its key; needs cert_file.
     pub key_file: Option<PathBuf>,
 }
 

@@ -52,10 +52,7 @@ pub fn embedded_broker(config: &Config) -> Result<Option<EmbeddedBroker>, Pipeli
     let Broker::Embedded { listen } = mqtt.broker else {
         return Ok(None);
     };
-    Ok(Some(EmbeddedBroker::start(
-        listen,
-        mqtt.credentials.as_ref(),
-    )?))
+    Ok(Some(EmbeddedBroker::start_for(mqtt, listen)?))
 }
 
 /// Starts the sinks of the configuration; MQTT connects to `broker` where there is one.

@@ -5,6 +5,7 @@
 
 use std::future::Future;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -21,13 +22,18 @@ use mqtt5::protocol::v5::reason_codes::ReasonCode;
 use super::PublishError;
 use super::broker_sessions::{SESSION_EXPIRY, SessionLimit};
 use super::error::read_password;
-use jetwatch_config::Credentials;
+use super::mqtt::check_server_files;
+use jetwatch_config::{Credentials, MqttConfig, TlsConfig};
 use jetwatch_telemetry::{self as telemetry, thread_names};
 
 /// Most clients at a time.
 const MAX_CLIENTS: usize = 256;
 /// Most retained topics.
 const MAX_RETAINED: usize = 20_000;
+/// Longest retained message; those of the daemon are shorter.
+const MAX_RETAINED_BYTES: usize = 256 << 10;
+/// Most subscriptions of one client.
+const MAX_SUBSCRIPTIONS: usize = 1000;
 /// Messages queued for one client that is slow or away before its oldest are dropped.
 const CLIENT_QUEUE: usize = 10_000;
 /// Most bytes of these messages. With the limit of sessions, all queues of clients that are away stay below 128 MiB.
@@ -40,6 +46,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(3);
 /// A broker that listens until it is stopped or dropped.
 pub struct EmbeddedBroker {
     address: SocketAddr,
+    tls_address: Option<SocketAddr>,
     shutdown: BrokerShutdownHandle,
     thread: Option<JoinHandle<()>>,
     ended: Receiver<()>,
@@ -66,8 +73,49 @@ impl EmbeddedBroker {
         listen: SocketAddr,
         credentials: Option<&Credentials>,
     ) -> Result<Self, PublishError> {
-        if credentials.is_none() && !listen.ip().is_loopback() {
-            return Err(PublishError::OpenToNetwork { address: listen });
+        Self::start_with_tls(listen, credentials, None)
+    }
+
+    /// As [`start`](Self::start) with credentials and TLS of `config`.
+    ///
+    /// # Errors
+    /// As [`start_with_tls`](Self::start_with_tls).
+    pub fn start_for(config: &MqttConfig, listen: SocketAddr) -> Result<Self, PublishError> {
+        let TlsConfig {
+            cert_file,
+            key_file,
+            ..
+        } = config.tls.clone();
+        let tls = match (config.listen_tls, cert_file, key_file) {
+            (Some(listen), Some(cert_file), Some(key_file)) => Some(TlsListener {
+                listen,
+                cert_file,
+                key_file,
+            }),
+            _ => None,
+        };
+        Self::start_with_tls(listen, config.credentials.as_ref(), tls)
+    }
+
+    /// As [`start`](Self::start), also with TLS 1.2 or 1.3 at a second address. The files are read once.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start) for each address; or a file of `tls` cannot be used.
+    pub fn start_with_tls(
+        listen: SocketAddr,
+        credentials: Option<&Credentials>,
+        tls: Option<TlsListener>,
+    ) -> Result<Self, PublishError> {
+        let addresses: Vec<SocketAddr> = std::iter::once(listen)
+            .chain(tls.as_ref().map(|tls| tls.listen))
+            .collect();
+        if credentials.is_none()
+            && let Some(&address) = addresses.iter().find(|address| !address.ip().is_loopback())
+        {
+            return Err(PublishError::OpenToNetwork { address });
+        }
+        if let Some(tls) = &tls {
+            check_server_files(&tls.cert_file, &tls.key_file)?;
         }
         let login = match credentials {
             Some(credentials) => Some(Login {
@@ -76,18 +124,8 @@ impl EmbeddedBroker {
             }),
             None => None,
         };
-        // The broker crate reports a failed bind as text only: bind here first, so that the error can name the cause.
-        match std::net::TcpListener::bind(listen) {
-            Ok(free) => drop(free),
-            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
-                return Err(PublishError::PortInUse { address: listen });
-            }
-            Err(error) => {
-                return Err(PublishError::Listen {
-                    address: listen,
-                    reason: error.to_string(),
-                });
-            }
+        for &address in &addresses {
+            check_free(address)?;
         }
         let runtime = super::mqtt::runtime("broker")?;
         let (ready, started) = bounded(1);
@@ -96,7 +134,7 @@ impl EmbeddedBroker {
             .name(thread_names::BROKER.to_owned())
             .spawn(move || {
                 telemetry::name_thread(thread_names::BROKER);
-                runtime.block_on(serve(listen, login, &ready));
+                runtime.block_on(serve(listen, tls, login, &ready));
                 runtime.shutdown_background();
                 drop(end);
             })
@@ -105,16 +143,23 @@ impl EmbeddedBroker {
                 source,
             })?;
         let gone = || Err("its thread ended".to_owned());
-        let (address, shutdown) = started
-            .recv()
-            .unwrap_or_else(|_| gone())
-            .map_err(|reason| PublishError::Listen {
-                address: listen,
-                reason,
-            })?;
-        log::info!(address:% = address; "embedded MQTT broker listens");
+        let (address, tls_address, shutdown) =
+            started
+                .recv()
+                .unwrap_or_else(|_| gone())
+                .map_err(|reason| PublishError::Listen {
+                    address: listen,
+                    reason,
+                })?;
+        match tls_address {
+            Some(tls) => {
+                log::info!(address:% = address, tls:% = tls; "embedded MQTT broker listens");
+            }
+            None => log::info!(address:% = address; "embedded MQTT broker listens"),
+        }
         Ok(Self {
             address,
+            tls_address,
             shutdown,
             thread: Some(thread),
             ended,
@@ -125,6 +170,12 @@ impl EmbeddedBroker {
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The address with TLS, with the real port.
+    #[must_use]
+    pub fn tls_addr(&self) -> Option<SocketAddr> {
+        self.tls_address
     }
 
     /// Closes all connections and frees the port. Blocks until that is done, for at most 3 s.
@@ -155,10 +206,40 @@ impl Drop for EmbeddedBroker {
     }
 }
 
-type Started = Result<(SocketAddr, BrokerShutdownHandle), String>;
+/// Where the broker listens with TLS, with its certificate chain and key as PEM files.
+#[derive(Debug, Clone)]
+pub struct TlsListener {
+    /// The address.
+    pub listen: SocketAddr,
+    /// The broker's certificate, then those that lead to its authority.
+    pub cert_file: PathBuf,
+    /// The broker's private key.
+    pub key_file: PathBuf,
+}
+
+/// The broker crate reports a failed bind as text only: bound here first, so that the error can name the cause.
+fn check_free(address: SocketAddr) -> Result<(), PublishError> {
+    match std::net::TcpListener::bind(address) {
+        Ok(free) => {
+            drop(free);
+            Ok(())
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
+            Err(PublishError::PortInUse { address })
+        }
+        Err(error) => Err(PublishError::Listen {
+            address,
+            reason: error.to_string(),
+        }),
+    }
+}
+
+/// The address, the one with TLS, and what ends the broker.
+type Started = Result<(SocketAddr, Option<SocketAddr>, BrokerShutdownHandle), String>;
 
 async fn serve(
     listen: SocketAddr,
+    tls: Option<TlsListener>,
     login: Option<Login>,
     ready: &crossbeam_channel::Sender<Started>,
 ) {
@@ -177,6 +258,12 @@ async fn serve(
         .with_max_packet_size(super::mqtt::connection::MAX_PACKET_BYTES);
     config.storage_config = storage;
     config.sys_topics_enabled = false;
+    config.max_subscriptions_per_client = MAX_SUBSCRIPTIONS;
+    config.max_retained_message_size = MAX_RETAINED_BYTES;
+    config.tls_config = tls.map(|tls| {
+        mqtt5::broker::config::TlsConfig::new(tls.cert_file, tls.key_file)
+            .with_bind_address(tls.listen)
+    });
     let mut broker = match MqttBroker::with_config(config).await {
         Ok(broker) => broker.with_auth_provider(Arc::new(Gate { login, sessions })),
         Err(error) => return drop(ready.send(Err(error.to_string()))),
@@ -184,12 +271,13 @@ async fn serve(
     let Some(address) = broker.local_addr() else {
         return drop(ready.send(Err("no listener".to_owned())));
     };
+    let tls_address = broker.tls_local_addr();
     let shutdown = broker.shutdown_handle();
     let mut accepting = broker.ready_receiver();
     let report_ready = async {
         // An error means that the broker ended before it was ready; the other branch reports that.
         if accepting.wait_for(|&ready| ready).await.is_ok() {
-            let _ = ready.send(Ok((address, shutdown)));
+            let _ = ready.send(Ok((address, tls_address, shutdown)));
         }
         std::future::pending::<()>().await;
     };

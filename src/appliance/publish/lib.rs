@@ -28,7 +28,7 @@ use std::ops::{Add, AddAssign};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-pub use broker::EmbeddedBroker;
+pub use broker::{EmbeddedBroker, TlsListener};
 pub use command::{Command, CommandMessage, MAX_COMMAND_BYTES, Reply, ReplyTo};
 pub use command_listener::CommandListener;
 pub use error::PublishError;

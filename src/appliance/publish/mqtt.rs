@@ -43,6 +43,7 @@ use self::session::ONLINE;
 use self::shared::Shared;
 use self::spooler::Spooler;
 pub use self::spooler::spool_folders;
+pub(crate) use self::tls::check_server_files;
 use self::worker::Worker;
 use super::{
     Delivery, Encoder, Publication, PublishError, Sink, SinkCounts, SourceState, SpoolStats,

@@ -29,7 +29,7 @@ pub(super) fn run(context: &DoctorContext, report: &mut CheckReport) {
     let mut own = None;
     if let Broker::Embedded { listen } = mqtt.broker {
         // A running embedded broker is probed like any other; if none runs, its address must be free.
-        match publish::EmbeddedBroker::start(listen, mqtt.credentials.as_ref()) {
+        match publish::EmbeddedBroker::start_for(&mqtt, listen) {
             Ok(broker) => {
                 mqtt.broker = url(broker.local_addr());
                 own = Some(broker);

@@ -122,6 +122,7 @@ pub fn client(port: u16) -> MqttConfig {
             tls: false,
         },
         alternatives: Vec::new(),
+        listen_tls: None,
         prefix: "jetwatch".to_owned(),
         client_id: "jetwatch-dev".to_owned(),
         credentials: None,

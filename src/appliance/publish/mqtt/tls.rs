@@ -71,6 +71,22 @@ pub(super) fn tls_config(
     Ok(tls)
 }
 
+/// Reads certificate and key of the embedded broker, so that an error names the file.
+///
+/// # Errors
+/// A file cannot be read or holds no valid PEM.
+pub(crate) fn check_server_files(cert_file: &Path, key_file: &Path) -> Result<(), PublishError> {
+    let mut tls = TlsConfig::new(SocketAddr::from(([127, 0, 0, 1], 0)), "localhost");
+    let wanted = "the broker's certificate, then those that lead to its authority";
+    load("publish.mqtt.tls.cert_file", cert_file, wanted, |pem| {
+        tls.load_client_cert_pem_bytes(pem)
+    })?;
+    let wanted = "the broker's private key";
+    load("publish.mqtt.tls.key_file", key_file, wanted, |pem| {
+        tls.load_client_key_pem_bytes(pem)
+    })
+}
+
 fn load<E: ToString>(
     key: &'static str,
     path: &Path,
