@@ -85,11 +85,11 @@ def the_log_of_the_daemon():
     pid = process()
     ours = {"_TRANSPORT": "journal", "SYSLOG_IDENTIFIER": "jetwatch", "_SYSTEMD_UNIT": UNIT, "_PID": pid}
     running = entry("running as proof")
-    has("an information is a notice with its fields", running, PRIORITY=NOTICE, SOURCES="3", TARGET="jetwatch::cli::run", **ours)
+    has("an information is a notice with its fields", running, PRIORITY=NOTICE, SOURCES="3", TARGET="jetwatch::run", **ours)
     has("a line about a source names it", entry("online"), PRIORITY=NOTICE, SOURCE="street", **ours)
     has("a source that is tried again is a warning", entry("", "SOURCE=gate"), PRIORITY=WARNING, RETRY_MS="200", **ours)
     has("a source that fails for good is an error", entry("failed: "), PRIORITY=ERROR, SOURCE="tape", **ours)
-    broker = soon(lambda: journal(f"--unit={UNIT}", "TARGET=jetwatch::publish::mqtt::worker"))
+    broker = soon(lambda: journal(f"--unit={UNIT}", "TARGET=jetwatch_publish::mqtt::worker"))
     has("a broker that is away is a warning", broker and broker[0], PRIORITY=WARNING, REPEATS="0", **ours)
 
     names = {each["SOURCE"] for each in journal("SOURCE=gate")}
