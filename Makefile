@@ -47,7 +47,7 @@ build: ## Set up and build the release binary.
 test: ## Set up and pass all tests.
 	@.ci/setup build run onnxruntime test
 	@export ORT_DYLIB_PATH="$${ORT_DYLIB_PATH:-$(ONNXRUNTIME)}"; \
-	if cargo nextest --version >/dev/null 2>&1; then cargo nextest run --workspace --locked --config-file .ci/nextest.toml; else cargo test --workspace --locked; fi
+	if cargo nextest --version >/dev/null 2>&1; then cargo nextest run --workspace --locked --config-file .ci/nextest.toml && cargo test --doc --workspace --locked --quiet; else cargo test --workspace --locked; fi
 
 v4l2: build ## Prove the V4L2 source with a kernel's virtual camera, in QEMU (Debian, x86-64; a few minutes).
 	@.ci/setup run onnxruntime

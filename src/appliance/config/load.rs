@@ -35,6 +35,18 @@ impl Config {
     /// As [`load`](Self::load) for text that is there already. `label` names it in problems, and relative paths count
     /// from the folder of `label`.
     ///
+    /// ```
+    /// use jetwatch_config::Config;
+    ///
+    /// let text = "sources: [{name: gate, uri: rtsp://camera/1}]\ndetector: {model: models/x, worker: 2}\n";
+    /// let error = Config::from_str("box.yaml", text).expect_err("one key is mistyped");
+    /// assert!(error.to_string().starts_with("box.yaml:2: detector.worker: unknown key"));
+    ///
+    /// let config = Config::from_str("box.yaml", &text.replace("worker:", "workers:"))?;
+    /// assert_eq!(config.sources[0].name, "gate");
+    /// # Ok::<(), jetwatch_config::ConfigError>(())
+    /// ```
+    ///
     /// # Errors
     /// All problems of the text, each with its line.
     pub fn from_str(label: &str, text: &str) -> Result<Self, ConfigError> {

@@ -28,6 +28,22 @@ pub struct LogOptions {
 }
 
 /// Records in a folder.
+///
+/// ```
+/// use jetwatch_spool::{Batch, Class, Disk, Log, LogOptions};
+///
+/// let folder = tempfile::tempdir()?;
+/// let options = LogOptions { segment_bytes: 1 << 20, max_bytes: 1 << 24, is_synced: true };
+/// let (mut log, opened) = Log::open(&folder.path().join("log"), options, Disk::default(), 7)?;
+/// let mut batch = Batch::new(7);
+/// batch.push((1, 0), Class::New, 9, "box/events", b"first");
+/// batch.push((2, 0), Class::End, 9, "box/events", b"second");
+/// log.append(&batch)?;
+/// let (records, gap) = log.read(1, 10, 1 << 20)?;
+/// assert_eq!((records.len(), records[0].payload.as_slice()), (1, b"second".as_slice()));
+/// assert!(gap.is_none());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Log {
     pub(crate) folder: PathBuf,

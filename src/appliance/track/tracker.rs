@@ -147,6 +147,23 @@ impl Tracker {
     /// Advances by a frame with its detections and returns all tracks after it, in the order of their first detection:
     /// tentative, active, lost, and those that ended in this frame.
     ///
+    /// ```
+    /// use jetwatch_track::Tracker;
+    /// use jetwatch_types::{Detection, TrackState};
+    ///
+    /// # let text = "sources: [{name: a, uri: /v.mp4}]\ndetector: {model: m}\n";
+    /// # let config = jetwatch_config::Config::from_str("f.yaml", text).expect("it loads");
+    /// let mut tracker = Tracker::new(&config.tracker);
+    /// for frame in 0..5_u8 {
+    ///     let left = f32::from(frame);
+    ///     let xyxy = [left, 0.0, left + 20.0, 40.0];
+    ///     tracker.update(&[Detection { class: 0, score: 0.9, xyxy }]);
+    /// }
+    /// let tracks = tracker.update(&[]);
+    /// assert_eq!(tracks.len(), 1);
+    /// assert_eq!((tracks[0].id.0, tracks[0].state), (1, TrackState::Lost));
+    /// ```
+    ///
     /// The box of a matched track is that of its detection with IOU, and the filter's estimate with the other kinds. The box
     /// of a lost track is its last one, or the predicted one.
     pub fn update(&mut self, detections: &[Detection]) -> &[Track] {

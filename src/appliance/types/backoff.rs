@@ -3,6 +3,15 @@
 use std::time::Duration;
 
 /// The wait before the next attempt: it doubles from the first to the longest.
+///
+/// ```
+/// use std::time::Duration;
+/// use jetwatch_types::Backoff;
+///
+/// let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(3));
+/// let waits: Vec<u64> = (0..4).map(|_| backoff.advance().as_secs()).collect();
+/// assert_eq!(waits, [1, 2, 3, 3]);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backoff {
     first: Duration,

@@ -18,6 +18,19 @@ impl LabelGroup {
 }
 
 /// The labels of a network, by class, and the group of each.
+///
+/// ```
+/// use jetwatch_types::{Classes, LabelGroup};
+///
+/// let labels = ["person", "car", "bus"].map(str::to_owned);
+/// let vehicle = LabelGroup {
+///     name: "vehicle".to_owned(),
+///     labels: vec!["car".to_owned(), "bus".to_owned()],
+/// };
+/// let classes = Classes::new(&labels, &[vehicle]);
+/// assert_eq!((classes.label(2), classes.group(2)), (Some("bus"), Some("vehicle")));
+/// assert!(classes.includes("vehicle", 1) && !classes.includes("vehicle", 0));
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Classes {
     labels: Vec<String>,

@@ -21,6 +21,14 @@ pub fn area(a: &Xyxy) -> f32 {
 }
 
 /// Intersection over union of two boxes, 0 to 1; zero when both are empty.
+///
+/// ```
+/// use jetwatch_types::intersection_over_union;
+///
+/// let left = [0.0, 0.0, 4.0, 2.0];
+/// let right = [2.0, 0.0, 6.0, 2.0];
+/// assert_eq!(intersection_over_union(&left, &right), 4.0 / 12.0);
+/// ```
 #[must_use]
 pub fn intersection_over_union(a: &Xyxy, b: &Xyxy) -> f32 {
     let width = (a[2].min(b[2]) - a[0].max(b[0])).max(0.0);

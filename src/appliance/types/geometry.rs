@@ -68,6 +68,15 @@ pub struct Letterbox {
 
 impl Letterbox {
     /// Fits `source` into `input`. Both must be at least 1×1; 0 counts as 1.
+    ///
+    /// ```
+    /// use jetwatch_types::{Letterbox, Placement, Size};
+    ///
+    /// let fit = Letterbox::new(Size::new(1280, 720), Size::new(416, 416), Placement::Center);
+    /// assert_eq!((fit.inner, fit.top), (Size::new(416, 234), 91));
+    /// // A box of the network, in pixels of the camera's image.
+    /// assert_eq!(fit.to_source(&[0.0, 91.0, 208.0, 208.0]), [0.0, 0.0, 640.0, 360.0]);
+    /// ```
     #[must_use]
     pub fn new(source: Size, input: Size, placement: Placement) -> Self {
         let source = Size::new(source.width.max(1), source.height.max(1));

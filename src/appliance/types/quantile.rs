@@ -2,6 +2,14 @@
 
 /// The `share` quantile (0 to 1) of `sorted`, interpolated linearly between the two nearest values (numpy's default).
 ///
+/// ```
+/// use jetwatch_types::quantile;
+///
+/// let milliseconds = [1.0, 2.0, 4.0, 8.0];
+/// assert_eq!(quantile(&milliseconds, 0.5), 3.0);
+/// assert_eq!(quantile(&milliseconds, 1.0), 8.0);
+/// ```
+///
 /// # Panics
 /// When `sorted` is empty.
 #[must_use]
