@@ -66,7 +66,7 @@ def clock_steps(binary, count):
     now = time.time()
     # Longer than max_age forward, so that what waits looks too old; and backward, so that it looks as if it came from the future.
     shifts = [10 * 86400, 10 * 86400 - 3600, 1000 - now, 0, -3600, 0, 1000 - now, 10 * 86400, 3600, 0]
-    with Site(binary, publish={"stats_interval_s": 1}, durability="outage", sync_ms=200, max_age="1h") as site:
+    with Site(binary, publish={"stats_interval_s": 1}, durability="outage", sync_ms=200, max_age="1h", max_bytes="6MiB") as site:
         clock = Clock(site.folder)
         site.env.update(clock.env)
         times = Times(site, clock)
@@ -77,7 +77,8 @@ def clock_steps(binary, count):
             is_away = number % 3 != 1
             if is_away:
                 site.kill_broker()
-                site.wait_for_events(500)
+                # A whole segment from before the step: one that is young in part does not expire.
+                site.wait_for_events(1300)
             clock.set(shifts[number % len(shifts)])
             site.wait_for_events(300)
             if number % 3 == 2:

@@ -161,7 +161,8 @@ impl<'a> Session<'a> {
                 if outbox.last_gap().is_some() && self.are_gaps_due() {
                     self.shared.publish_gaps(&mut outbox);
                 }
-                let mut pace = self.pace.now(outbox.progress().0);
+                let now_ms = self.shared.now_ms(&mut outbox);
+                let mut pace = self.pace.now(now_ms, outbox.progress().0);
                 while self.buffer.len() < WRITE_BYTES
                     && let Some(outgoing) = outbox.next(self.window, &mut pace)
                 {
