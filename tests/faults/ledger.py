@@ -70,7 +70,9 @@ class Ledger:
     def on_gap(self, gap):
         if not self.allows_gaps:
             raise Loss(f"a gap: {gap}")
-        self.gaps.append(gap)
+        # It may arrive again, as any message.
+        if gap not in self.gaps:
+            self.gaps.append(gap)
 
     def on_event(self, event):
         self.watch(event)
