@@ -12,6 +12,8 @@ endif
 DURATION ?= 20s
 # `make fuzz FUZZ_SECONDS=60` fuzzes each target for a minute.
 FUZZ_SECONDS ?= 600
+# Length of `make week`.
+MINUTES ?= 30
 # Output folder of cargo and cross/build.
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 BINARY := $(TARGET)/release/jetwatch
@@ -26,7 +28,7 @@ ONNXRUNTIME = $$(ls -d "$(CURDIR)"/.cache/onnxruntime/libonnxruntime.so.* 2>/dev
 # The newest packages of an architecture: jetwatch, and ONNX Runtime for it.
 packages = "$$(ls -t $(TARGET)/debian/jetwatch_*_$(1).deb | head -n1)" "$$(ls -t $(TARGET)/debian/jetwatch-onnxruntime_*_$(1).deb | head -n1)"
 
-.PHONY: help demo program build test quantize-test darknet-test tensorrt-test gpu-test nsys-test v4l2 journald faults gst118 deb deb-arm64 appliance appliance-arm64 appliance-limits instructions sources lint audit docs bench fuzz clean
+.PHONY: help demo program build test quantize-test darknet-test tensorrt-test gpu-test nsys-test v4l2 journald faults week gst118 deb deb-arm64 appliance appliance-arm64 appliance-limits instructions sources lint audit docs bench fuzz clean
 
 help: ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -85,8 +87,13 @@ journald: build ## Prove the log in a real journal, under systemd in a container
 	@.ci/setup run onnxruntime
 	@tests/journald/run $(BINARY) $(ONNXRUNTIME)
 
-faults: program ## Prove that no event is lost: kills, outages, power cuts (root), full disks (FULL=1: as often as promised).
-	@tests/faults/run $(PROGRAM) $(if $(FULL),--full)
+faults: program ## Prove that no event is lost: kills, outages, power cuts and full disks (root), clocks, cameras (FULL=1: as often as promised).
+	@.ci/setup run onnxruntime
+	@ORT_DYLIB_PATH="$${ORT_DYLIB_PATH:-$(ONNXRUNTIME)}" tests/faults/run $(PROGRAM) $(if $(FULL),--full)
+
+week: build ## Run one daemon under load for MINUTES=30: no event lost, no growth of memory, threads or file descriptors.
+	@.ci/setup run onnxruntime
+	@ORT_DYLIB_PATH="$${ORT_DYLIB_PATH:-$(ONNXRUNTIME)}" tests/faults/run $(BINARY) --only week --minutes $(MINUTES)
 
 gst118: ## Pass all tests with GStreamer 1.18, in a Debian 11 made for this (x86-64, needs root; some minutes at first).
 	@.ci/setup build

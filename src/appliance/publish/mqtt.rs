@@ -23,6 +23,7 @@ mod session;
 mod shared;
 mod spooler;
 mod tls;
+mod wall_clock;
 mod worker;
 
 use std::collections::HashSet;
@@ -35,9 +36,8 @@ use crossbeam_channel::{Receiver, bounded};
 
 use self::connect::{ClientIdentity, connect};
 use self::connection::Protocol;
-use self::outbox::{Importance, Message, Outbox, Tag};
-use self::pending::{Pending, tags_of};
-use self::replay_pace::unix_ms;
+use self::outbox::{Importance, Message, Outbox};
+use self::pending::Pending;
 use self::retained_cleanup::Cleanup;
 use self::session::ONLINE;
 use self::shared::Shared;
@@ -370,14 +370,12 @@ impl Sink for MqttSink {
             self.clean_up_retained();
         }
         let (topic, delivery) = self.topics.resolve(record);
-        let at_ms = unix_ms();
         // One message per event, in their order.
-        let mut tags = tags_of(record, at_ms).into_iter();
-        let mut number = self.encoder.next_number().unwrap_or(0);
+        let first_seq = self.encoder.next_number().unwrap_or(0);
+        let mut tags = self.shared.tags(record, first_seq).into_iter();
         let mut pending = std::mem::take(&mut self.pending);
         let push = |payload: &[u8]| {
-            let tag = tags.next().map(|tag| Tag { seq: number, ..tag });
-            number += 1;
+            let tag = tags.next();
             pending.push(Pending {
                 // One allocation of the exact size: the encoder's buffer is reused, and the payload is shared from here on.
                 message: Message::new(Arc::clone(&topic), Bytes::copy_from_slice(payload)),
@@ -406,12 +404,15 @@ impl Sink for MqttSink {
             .is_some_and(|spooler| spooler.store(&pending));
         let mut overflows = false;
         let mut outbox = self.shared.outbox();
+        // Of a clock that was set just now.
+        let shift = self.shared.clock().shift(first_seq);
         for Pending {
             message,
             importance,
             tag,
         } in pending.drain(..)
         {
+            let tag = tag.map(|tag| tag.shifted(shift));
             match (delivery, tag) {
                 (Delivery::State, _) => outbox.set_state(message),
                 (Delivery::AtMostOnce, _) => outbox.push_best_effort(message),
@@ -463,19 +464,15 @@ impl Sink for MqttSink {
 
     fn spool_stats(&mut self) -> Option<SpoolStats> {
         let spooler = self.spooler.as_ref()?;
-        let (replayed, dropped, oldest_ms) = {
-            let outbox = self.shared.outbox();
-            let view = outbox.spool_view();
-            (
-                outbox.progress().1,
-                outbox.dropped_by_class(),
-                view.oldest_ms,
-            )
+        let (replayed, dropped, oldest) = {
+            let mut outbox = self.shared.outbox();
+            let oldest = self.shared.oldest_message(&mut outbox);
+            (outbox.progress().1, outbox.dropped_by_class(), oldest)
         };
         let now = Instant::now();
         let (before, since) = std::mem::replace(&mut self.replayed, (replayed, now));
         let seconds = now.duration_since(since).as_secs_f64().max(1e-3);
-        Some(spooler.stats((replayed - before) as f64 / seconds, dropped, oldest_ms))
+        Some(spooler.stats((replayed - before) as f64 / seconds, dropped, oldest))
     }
 
     fn close(mut self: Box<Self>, deadline: Duration) -> SinkCounts {

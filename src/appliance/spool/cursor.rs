@@ -18,6 +18,8 @@ const MAGIC: &[u8; 8] = b"JWCURSOR";
 const VERSION: u32 = 1;
 /// Used bytes of a slot.
 const SLOT_BYTES: usize = 104;
+/// Place of the clock's shift in a slot, behind nine numbers: the milliseconds, and its last number behind the acknowledged one.
+const CLOCK_AT: usize = 88;
 /// Distance of the slots: no sector and no page holds a part of both.
 const SLOT_STEP: u64 = 4096;
 
@@ -77,6 +79,17 @@ pub(crate) struct Cursor {
     pub is_incomplete: bool,
     /// Dropped messages that no subscriber knows of yet.
     pub gap: Option<Gap>,
+    /// How the clock was set.
+    pub clock: ClockShift,
+}
+
+/// The clock was set while messages waited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ClockShift {
+    /// Number of the last message from before that.
+    pub to: u64,
+    /// What is to be added to the times of the messages up to it, in milliseconds.
+    pub ms: u64,
 }
 
 /// The file with the slots.
@@ -186,6 +199,12 @@ fn encode(generation: u64, cursor: &Cursor) -> [u8; SLOT_BYTES] {
     for (index, number) in numbers.into_iter().enumerate() {
         bytes[16 + 8 * index..24 + 8 * index].copy_from_slice(&number.to_le_bytes());
     }
+    // Where only acknowledged messages are from before it, it is not needed.
+    if let Some(behind @ 1..) = cursor.clock.to.checked_sub(cursor.acked) {
+        let behind = u32::try_from(behind).unwrap_or(u32::MAX);
+        bytes[CLOCK_AT..CLOCK_AT + 8].copy_from_slice(&cursor.clock.ms.to_le_bytes());
+        bytes[CLOCK_AT + 8..CLOCK_AT + 12].copy_from_slice(&behind.to_le_bytes());
+    }
     let crc = crc32fast::hash(&bytes[..SLOT_BYTES - 4]);
     bytes[SLOT_BYTES - 4..].copy_from_slice(&crc.to_le_bytes());
     bytes
@@ -219,6 +238,14 @@ fn decode(bytes: &[u8; SLOT_BYTES]) -> Option<(u64, Cursor)> {
         next_seq: number(3),
         is_incomplete: bytes[12] != 0,
         gap,
+        clock: match u32_at(bytes, CLOCK_AT + 8) {
+            // As a version that did not know of it has written.
+            0 => ClockShift::default(),
+            behind => ClockShift {
+                to: number(2) + u64::from(behind),
+                ms: u64_at(bytes, CLOCK_AT),
+            },
+        },
     };
     Some((number(0), cursor))
 }

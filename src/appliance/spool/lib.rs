@@ -25,7 +25,7 @@ mod tiers;
 use std::io;
 use std::path::PathBuf;
 
-pub use cursor::{Gap, GapReason};
+pub use cursor::{ClockShift, Gap, GapReason};
 pub use disk::{Disk, Operation};
 pub use folder::{LogStatus, Opened};
 pub use log::{Log, LogOptions};

@@ -107,13 +107,18 @@ impl Log {
         }
     }
 
-    /// Drops the oldest segment if all of its records are older than `before_ms`.
+    /// Drops the oldest segment if all of its records are from before `before_ms` of its first number.
     ///
     /// # Errors
     /// As [`shrink`](Self::shrink).
-    pub fn expire(&mut self, before_ms: u64) -> Result<Option<Dropped>, SpoolError> {
+    pub fn expire(
+        &mut self,
+        before_ms: impl Fn(u64) -> u64,
+    ) -> Result<Option<Dropped>, SpoolError> {
         match self.segments.front() {
-            Some(oldest) if oldest.count() > 0 && oldest.newest_ms < before_ms => {
+            Some(oldest)
+                if oldest.count() > 0 && oldest.newest_ms < before_ms(oldest.first_seq) =>
+            {
                 if self.segments.len() == 1 {
                     self.seal();
                 }

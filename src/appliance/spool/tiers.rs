@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use rustix::fs::fstatfs;
 
 use super::SpoolError;
-use super::cursor::Gap;
+use super::cursor::{ClockShift, Gap};
 use super::disk::Disk;
 use super::folder::{self, LogStatus, Opened};
 use super::log::{Log, LogOptions};
@@ -248,21 +248,25 @@ impl Spool {
         Ok(())
     }
 
-    /// Drops what is older than `before_ms`, in milliseconds since 1970.
+    /// Drops what is from before `before_ms` of its number, in milliseconds since 1970.
     ///
     /// # Errors
     /// A segment cannot be read or removed.
-    pub fn expire(&self, before_ms: u64, dropped: &mut Vec<Dropped>) -> Result<(), SpoolError> {
+    pub fn expire(
+        &self,
+        before_ms: impl Fn(u64) -> u64,
+        dropped: &mut Vec<Dropped>,
+    ) -> Result<(), SpoolError> {
         let mut copied = 0;
         if let Some(back) = &self.back {
             let mut back = back.lock();
             copied = back.next_seq() - 1;
-            while let Some(gone) = back.expire(before_ms)? {
+            while let Some(gone) = back.expire(&before_ms)? {
                 dropped.push(gone);
             }
         }
         let mut front = self.front.lock();
-        while let Some(mut gone) = front.expire(before_ms)? {
+        while let Some(mut gone) = front.expire(&before_ms)? {
             // What was copied is the back log's.
             gone.keep_behind(copied);
             dropped.extend((!gone.is_empty()).then_some(gone));
@@ -332,13 +336,33 @@ impl Spool {
         self.front.lock().cursor.gap = gap;
     }
 
+    /// What [`keep_clock`](Self::keep_clock) has kept.
+    #[must_use]
+    pub fn kept_clock(&self) -> ClockShift {
+        let back = self.back.as_ref().map(|back| back.lock().cursor.clock);
+        let front = self.front.lock().cursor.clock;
+        // The front log may be new.
+        match back {
+            Some(back) if front.ms == 0 => back,
+            _ => front,
+        }
+    }
+
+    /// Keeps `clock` with the cursors, for a later process.
+    pub fn keep_clock(&self, clock: ClockShift) {
+        if let Some(back) = &self.back {
+            back.lock().cursor.clock = clock;
+        }
+        self.front.lock().cursor.clock = clock;
+    }
+
     /// What is in it.
     #[must_use]
     pub fn status(&self) -> SpoolStatus {
-        SpoolStatus {
-            front: self.front.lock().status(),
-            back: self.back.as_ref().map(|back| back.lock().status()),
-        }
+        // Never both locks: `persist` takes that of the front log while it holds the other one.
+        let back = self.back.as_ref().map(|back| back.lock().status());
+        let front = self.front.lock().status();
+        SpoolStatus { front, back }
     }
 }
 
@@ -443,3 +467,6 @@ pub fn read_folder(
     }
     Ok((status, folder::is_locked(path)))
 }
+
+#[cfg(test)]
+mod tests;

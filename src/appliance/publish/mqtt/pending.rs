@@ -30,8 +30,8 @@ pub(super) fn response(reply: &Reply, sent: Option<&Pending>) -> Option<Pending>
     })
 }
 
-/// What the spool has to know of the messages of `record`, but their numbers; nothing for messages without one.
-pub(super) fn tags_of(record: &Publication<'_>, at_ms: u64) -> Vec<Tag> {
+/// What the spool has to know of the messages of `record`, numbered from `first_seq` on; nothing for messages without a number.
+pub(super) fn tags_of(record: &Publication<'_>, first_seq: u64, at_ms: u64) -> Vec<Tag> {
     let tag = |class, track| Tag {
         seq: 0,
         at_ms,
@@ -43,7 +43,7 @@ pub(super) fn tags_of(record: &Publication<'_>, at_ms: u64) -> Vec<Tag> {
         (source, track.map(|track| track.0)).hash(&mut hasher);
         hasher.finish()
     };
-    match record {
+    let tags: Vec<Tag> = match record {
         Publication::Events { source, events, .. } => events
             .iter()
             .map(|event| {
@@ -60,5 +60,7 @@ pub(super) fn tags_of(record: &Publication<'_>, at_ms: u64) -> Vec<Tag> {
             .map(|message| tag(Class::Analytics, track_of(source, message.event.track)))
             .collect(),
         _ => Vec::new(),
-    }
+    };
+    let numbered = (first_seq..).zip(tags);
+    numbered.map(|(seq, tag)| Tag { seq, ..tag }).collect()
 }

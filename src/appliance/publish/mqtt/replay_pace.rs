@@ -29,14 +29,14 @@ impl ReplayPace {
         }
     }
 
-    /// The permissions now; `made` messages were made since the start.
-    pub fn now(&mut self, made: u64) -> Pace {
+    /// The permissions now, at `now_ms` since 1970; `made` messages were made since the start.
+    pub fn now(&mut self, now_ms: u64, made: u64) -> Pace {
         let now = Instant::now();
         let passed = now.duration_since(self.filled_at);
         self.filled_at = now;
         self.add(passed, made);
         Pace {
-            now_ms: unix_ms(),
+            now_ms,
             tokens: self.tokens,
         }
     }

@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::connection::{Connection, MAX_PACKET_BYTES, Protocol, lost, reason_text};
 use super::outbox::{Message, Outgoing};
-use super::replay_pace::{ReplayPace, unix_ms};
+use super::replay_pace::ReplayPace;
 use super::shared::{Closing, Shared};
 use crate::PublishError;
 use jetwatch_config::MqttConfig;
@@ -159,14 +159,17 @@ impl<'a> Session<'a> {
                 if outbox.last_gap().is_some() && self.are_gaps_due() {
                     self.shared.publish_gaps(&mut outbox);
                 }
-                let mut pace = self.pace.now(outbox.progress().0);
+                let now_ms = self.shared.now_ms(&mut outbox);
+                let mut pace = self.pace.now(now_ms, outbox.progress().0);
                 while self.buffer.len() < WRITE_BYTES
                     && let Some(outgoing) = outbox.next(self.window, &mut pace)
                 {
                     let id = outgoing.id;
-                    let max_age = self.config.spool.max_age;
+                    let expires_in_s = outgoing
+                        .at_ms
+                        .map(|at_ms| expiry_s(at_ms, now_ms, self.config.spool.max_age));
                     if let Err(reason) =
-                        encode(outgoing, max_age, &self.connection, &mut self.buffer)
+                        encode(outgoing, expires_in_s, &self.connection, &mut self.buffer)
                     {
                         match id {
                             Some(id) => drop(outbox.refused(id)),
@@ -327,11 +330,11 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Appends the PUBLISH of `outgoing`, or returns why it cannot be sent to this broker. With MQTT 5 a numbered message expires when
-/// it is older than `max_age`, also in the queue of a subscriber that is away.
+/// Appends the PUBLISH of `outgoing`, or returns why it cannot be sent to this broker. With MQTT 5 it expires after `expires_in_s`
+/// seconds, also in the queue of a subscriber that is away.
 fn encode(
     outgoing: Outgoing,
-    max_age: Duration,
+    expires_in_s: Option<u32>,
     link: &Connection,
     buffer: &mut BytesMut,
 ) -> Result<(), String> {
@@ -341,13 +344,13 @@ fn encode(
         retain,
         dup: again,
         late_ms,
-        at_ms,
+        at_ms: _,
     } = outgoing;
     let before = buffer.len();
     let mut properties = mqtt5::Properties::default();
     if link.protocol == Protocol::V5 {
-        if let Some(at_ms) = at_ms {
-            properties.set_message_expiry_interval(expiry_s(at_ms, unix_ms(), max_age));
+        if let Some(seconds) = expires_in_s {
+            properties.set_message_expiry_interval(seconds);
         }
         if let Some(correlation) = message.correlation {
             properties.set_correlation_data(correlation.into_vec().into());

@@ -11,8 +11,11 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::ConnectionState;
-use super::outbox::{Message, Outbox};
+use super::outbox::{Message, Outbox, Tag};
+use super::pending::tags_of;
 use super::retained::RetainedSnapshot;
+use super::spooler::OldestMessage;
+use super::wall_clock::WallClock;
 use crate::{Encoder, Publication, Timestamp};
 
 /// The sink was closed.
@@ -39,6 +42,8 @@ enum CleanupState {
 #[derive(Debug)]
 pub(super) struct Shared {
     outbox: Mutex<Outbox>,
+    /// Locked after the outbox.
+    clock: Mutex<WallClock>,
     connection_state: Mutex<ConnectionState>,
     closing: Mutex<Option<Closing>>,
     cleanup: Mutex<CleanupState>,
@@ -56,6 +61,7 @@ impl Shared {
     pub fn new(outbox: Outbox, gap_encoder: Encoder, gap_topic: Arc<str>) -> Self {
         Self {
             outbox: Mutex::new(outbox),
+            clock: Mutex::default(),
             connection_state: Mutex::new(ConnectionState::Connecting),
             closing: Mutex::new(None),
             cleanup: Mutex::new(CleanupState::Idle),
@@ -68,6 +74,40 @@ impl Shared {
 
     pub fn outbox(&self) -> MutexGuard<'_, Outbox> {
         self.outbox.lock()
+    }
+
+    pub fn clock(&self) -> MutexGuard<'_, WallClock> {
+        self.clock.lock()
+    }
+
+    /// Milliseconds since 1970. The times in `outbox` are corrected where the clock was set meanwhile.
+    pub fn now_ms(&self, outbox: &mut Outbox) -> u64 {
+        let (now_ms, step_ms) = self.clock().read();
+        if step_ms != 0 {
+            outbox.correct_times(step_ms);
+        }
+        now_ms
+    }
+
+    /// The tags of the messages of `record`, numbered from `first_seq` on and made now.
+    pub fn tags(&self, record: &Publication<'_>, first_seq: u64) -> Vec<Tag> {
+        let mut outbox = self.outbox();
+        let tags = tags_of(record, first_seq, self.now_ms(&mut outbox));
+        if let Some(last) = tags.last() {
+            self.clock().stamped(last.seq);
+        }
+        tags
+    }
+
+    /// The oldest message that waits.
+    pub fn oldest_message(&self, outbox: &mut Outbox) -> OldestMessage {
+        let now_ms = self.now_ms(outbox);
+        let view = outbox.spool_view();
+        OldestMessage {
+            now_ms,
+            at_ms: view.oldest_ms,
+            shift: self.clock().shift(view.cursor),
+        }
     }
 
     /// Queues messages about the gaps of `outbox`.

@@ -10,8 +10,8 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
 use super::outbox::LATE_AFTER_MS;
 use super::pending::Pending;
-use super::replay_pace::unix_ms;
 use super::shared::Shared;
+use super::wall_clock::shifted;
 use crate::wire::SpoolId;
 use crate::{PublishError, SPOOL_CLASSES, SpoolStats};
 use jetwatch_config::{Durability, MqttConfig, SpoolConfig};
@@ -145,6 +145,9 @@ impl Spooler {
         let (stop, stopped) = bounded(0);
         let (end, ended) = bounded(1);
         shared.set_spooler(wake.clone());
+        shared
+            .clock()
+            .resume(spool.next_seq() - 1, spool.kept_clock());
         let now = Instant::now();
         let mut worker = SpoolWorker {
             spool: Arc::clone(&spool),
@@ -230,21 +233,21 @@ impl Spooler {
         &self,
         replay_rate: f64,
         dropped: [u64; SPOOL_CLASSES.len()],
-        oldest_ms: Option<u64>,
+        oldest: OldestMessage,
     ) -> SpoolStats {
         let status = self.spool.status();
         let logs = [Some(&status.front), status.back.as_ref()];
         let in_logs = logs.into_iter().flatten().filter_map(|log| log.oldest_ms);
-        let oldest_ms = match oldest_ms {
+        let oldest_ms = match oldest.at_ms {
             // Only the log knows.
-            Some(0) => in_logs.min(),
+            Some(0) => in_logs.min().map(|at| shifted(at, oldest.shift)),
             other => other,
         };
         SpoolStats {
             id: SpoolId(self.spool.id()).to_string(),
             runtime_bytes: status.front.bytes,
             state_bytes: status.back.as_ref().map(|back| back.bytes),
-            oldest_age: oldest_ms.map(|at| Duration::from_millis(unix_ms().saturating_sub(at))),
+            oldest_age: oldest_ms.map(|at| Duration::from_millis(oldest.now_ms.saturating_sub(at))),
             replay_rate,
             dropped,
         }
@@ -262,6 +265,17 @@ impl Spooler {
     }
 }
 
+/// What the outbox knows of the oldest message that waits.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OldestMessage {
+    /// Now, in milliseconds since 1970.
+    pub now_ms: u64,
+    /// When it was made; 0 where only the log knows.
+    pub at_ms: Option<u64>,
+    /// What is to be added to the time that the log knows.
+    pub shift: i64,
+}
+
 /// What the thread owns.
 #[derive(Debug)]
 struct SpoolWorker {
@@ -277,12 +291,17 @@ struct SpoolWorker {
 impl SpoolWorker {
     /// One turn; `is_woken`: there is work before the time.
     fn turn(&mut self, is_woken: bool) {
-        let view = self.shared.outbox().spool_view();
+        let (view, now_ms) = {
+            let mut outbox = self.shared.outbox();
+            let now_ms = self.shared.now_ms(&mut outbox);
+            (outbox.spool_view(), now_ms)
+        };
         self.spool.ack(view.cursor - 1);
+        self.keep_clock(view.cursor - 1);
         let mut dropped = Vec::new();
         let is_old = view
             .oldest_ms
-            .is_some_and(|at| unix_ms().saturating_sub(at) > LATE_AFTER_MS);
+            .is_some_and(|at| now_ms.saturating_sub(at) > LATE_AFTER_MS);
         let is_wanted = match self.config.durability {
             Durability::Process => false,
             Durability::Outage => is_old,
@@ -294,10 +313,8 @@ impl SpoolWorker {
         }
         if self.expired_at.elapsed() >= EXPIRY_INTERVAL {
             self.expired_at = Instant::now();
-            let age = u64::try_from(self.config.max_age.as_millis()).unwrap_or(u64::MAX);
-            let expired = self
-                .spool
-                .expire(unix_ms().saturating_sub(age), &mut dropped);
+            let before = self.shared.clock().older_than(now_ms, self.config.max_age);
+            let expired = self.spool.expire(before, &mut dropped);
             self.note(expired, "drop messages that are too old");
         }
         let save_back = self.saved_at.elapsed() >= CURSOR_INTERVAL;
@@ -332,7 +349,7 @@ impl SpoolWorker {
             if !view.needs_refill || room == 0 {
                 return;
             }
-            let (records, gap) = match self.spool.read(view.loaded_to, room) {
+            let (mut records, gap) = match self.spool.read(view.loaded_to, room) {
                 Ok(read) => read,
                 Err(error) => {
                     warn(&mut self.failures, "read the spool", &error);
@@ -343,6 +360,11 @@ impl SpoolWorker {
             if let Some(gap) = gap {
                 outbox.add_gap(gap);
             }
+            let clock = self.shared.clock();
+            for record in &mut records {
+                record.at_ms = shifted(record.at_ms, clock.shift(record.seq));
+            }
+            drop(clock);
             outbox.refill(&view, records);
             let is_connected = outbox.is_connected();
             drop(outbox);
@@ -371,6 +393,16 @@ impl SpoolWorker {
                  again (publish.mqtt.spool.max_bytes, max_age)"
             );
         }
+    }
+
+    /// Keeps steps of the clock for a later process, but those that are before all messages behind `acked`.
+    fn keep_clock(&self, acked: u64) {
+        let kept = {
+            let mut clock = self.shared.clock();
+            clock.forget(acked);
+            clock.kept()
+        };
+        self.spool.keep_clock(kept);
     }
 
     fn keep_gap(&self) {

@@ -334,7 +334,7 @@ fn old_segments_expire() {
     }
     log.ack(3);
     let mut gone = Vec::new();
-    while let Some(dropped) = log.expire(1100).expect("readable") {
+    while let Some(dropped) = log.expire(|_| 1100).expect("readable") {
         assert_eq!(dropped.reason, GapReason::Expired);
         gone.extend(dropped.seqs);
     }

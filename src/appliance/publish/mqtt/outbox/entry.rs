@@ -5,6 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use jetwatch_spool::Class;
 
+use crate::mqtt::wall_clock::shifted;
+
 /// A topic and its payload.
 #[derive(Debug, Clone)]
 pub(in crate::mqtt) struct Message {
@@ -34,6 +36,16 @@ pub(in crate::mqtt) struct Tag {
     /// Stands for its track.
     pub track: u64,
     pub class: Class,
+}
+
+impl Tag {
+    /// The same with another time.
+    pub fn shifted(self, ms: i64) -> Self {
+        Self {
+            at_ms: shifted(self.at_ms, ms),
+            ..self
+        }
+    }
 }
 
 /// How many late messages may be sent now.

@@ -295,6 +295,26 @@ impl Outbox {
         }
     }
 
+    /// The clock was set: it went forward by this many milliseconds. The ages of messages stay as they were.
+    pub fn correct_times(&mut self, step_ms: i64) {
+        let in_flight =
+            self.in_flight
+                .iter_mut()
+                .filter_map(|in_flight| match &mut in_flight.sent {
+                    Sent::Message { tag, .. } => tag.as_mut(),
+                    Sent::State { .. } => None,
+                });
+        let queue = self.queue.iter_mut().filter_map(|entry| match entry {
+            QueueEntry::Message(queued) => queued.tag.as_mut(),
+            QueueEntry::State { .. } => None,
+        });
+        let others = self.updates.iter_mut().chain(&mut self.backlog.ahead);
+        let others = others.filter_map(|queued| queued.tag.as_mut());
+        for tag in in_flight.chain(queue).chain(others) {
+            *tag = tag.shifted(step_ms);
+        }
+    }
+
     /// The age of a message in milliseconds, if it is late.
     pub(super) fn late_ms(&self, tag: &Tag, pace: &Pace) -> Option<u64> {
         let age = pace.now_ms.saturating_sub(tag.at_ms);

@@ -3,8 +3,12 @@
 use proptest::prelude::*;
 
 use super::*;
+use jetwatch_spool::Class;
 
 const WINDOW: usize = 4;
+
+/// Some time after 1970.
+const START_MS: u64 = 1_800_000_000_000;
 
 fn message(topic: &str, payload: &str) -> Message {
     Message::new(topic.into(), Bytes::copy_from_slice(payload.as_bytes()))
@@ -30,6 +34,48 @@ fn adds_up(outbox: &Outbox) {
     let counts = outbox.counts();
     let sum = counts.delivered + counts.dropped + counts.replaced + counts.queued;
     assert_eq!(counts.accepted, sum, "{counts:?}");
+}
+
+/// A numbered message that was made at this time.
+fn tag(seq: u64, at_ms: u64) -> Tag {
+    Tag {
+        seq,
+        at_ms,
+        track: 1,
+        class: Class::New,
+    }
+}
+
+#[test]
+fn clock_that_is_set_makes_no_message_late_or_young() {
+    let mut outbox = Outbox::new(100);
+    outbox.number_from(1, 1);
+    outbox.connected();
+    for seq in 1..=2 {
+        let text = message("e", &seq.to_string());
+        outbox.push_tagged(
+            text,
+            Importance::Essential,
+            Some(tag(seq, START_MS + 10_000 * seq)),
+        );
+    }
+    let mut pace = Pace {
+        now_ms: START_MS + 20_000,
+        tokens: f64::INFINITY,
+    };
+    let first = outbox.next(WINDOW, &mut pace).expect("the first");
+    assert_eq!(first.late_ms, Some(10_000));
+    for step_ms in [-3_600_000, 3_600_000] {
+        outbox.correct_times(step_ms);
+        pace.now_ms = pace.now_ms.saturating_add_signed(step_ms);
+        outbox.disconnected();
+        outbox.connected();
+        let ages = [(); 2].map(|()| {
+            let sent = outbox.next(WINDOW, &mut pace);
+            sent.and_then(|sent| sent.late_ms)
+        });
+        assert_eq!(ages, [Some(10_000), None], "{step_ms}");
+    }
 }
 
 #[test]
