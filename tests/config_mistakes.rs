@@ -58,6 +58,22 @@ fn config_without_sources_is_reported() {
 }
 
 #[test]
+fn topics_of_the_device_are_no_names_of_sources() {
+    for name in [
+        "status",
+        "stats",
+        "command",
+        "detector",
+        "Throttling",
+        "reload",
+        "gap",
+    ] {
+        let text = MINIMAL.replace("name: a", &format!("name: {name}"));
+        assert!(report(&text).contains("is a topic of the device"), "{name}");
+    }
+}
+
+#[test]
 fn a_missing_file_names_its_path() {
     let error = Config::load(Path::new("/no/such/jetwatch.yaml"))
         .expect_err("it is not there")

@@ -3,6 +3,7 @@
 //!
 //! The doubles do on the CPU what a Jetson's units do, within their documented limits; see `tests/virtual_jetson`.
 
+use crate::sources_rotated::{CLOCKWISE, COUNTERCLOCKWISE, clip};
 use crate::support;
 use crate::support::jetson_elements;
 use crate::support::onnx_file;
@@ -117,7 +118,7 @@ fn units_by_step(plan: &ProcessingPlan) -> Vec<(StepKind, VideoUnit)> {
         .collect()
 }
 
-use StepKind::{Capture, Color, Copy, Decode, Read, Receive, Scale};
+use StepKind::{Capture, Color, Copy, Decode, Read, Receive, Rotate, Scale};
 use VideoUnit::{Cpu, Isp, Nvdec, Nvjpg, Vic};
 
 #[test]
@@ -160,6 +161,43 @@ fn full_images_leave_nvmm_at_source_size() {
         units_by_step(&plan),
         [(Capture, Isp), (Scale, Vic), (Copy, Cpu)]
     );
+}
+
+#[test]
+fn rotated_file_is_rotated_by_the_vic_and_stays_in_nvmm() {
+    load();
+    let machine = VirtualJetson::orin_nx();
+    // The white band of the clip, and the opposite side.
+    let (left, right) = ([0.0, 0.0, 0.2, 1.0], [0.8, 0.0, 0.2, 1.0]);
+    for (rotation, white, black) in [(CLOCKWISE, right, left), (COUNTERCLOCKWISE, left, right)] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut source = vic(SourceUri::File(clip(folder.path(), Some(rotation))));
+        let (plan, size) = collect_frames(&machine, &source, usize::MAX);
+        assert_eq!(
+            units_by_step(&plan),
+            [
+                (Read, Cpu),
+                (Decode, Nvdec),
+                (Rotate, Vic),
+                (Scale, Vic),
+                (Copy, Cpu)
+            ]
+        );
+        assert_eq!(size, Size::new(312, 416));
+        let mut brightness = |[left, top, width, height]: [f32; 4]| {
+            source.roi = Some(Region {
+                left,
+                top,
+                width,
+                height,
+            });
+            let (frames, result) = Collector::start_on(&machine.root(), &source, usize::MAX).join();
+            result.expect("the clip is sound");
+            frames[5].mean
+        };
+        let (white, black) = (brightness(white), brightness(black));
+        assert!(white > 200.0 && black < 50.0, "{white} {black}");
+    }
 }
 
 #[test]

@@ -79,6 +79,8 @@ mod scene_truth;
 mod secondary;
 mod sources;
 mod sources_hostile;
+mod sources_refused;
+mod sources_rotated;
 mod spool;
 mod street_nano;
 mod symbols;

@@ -457,6 +457,45 @@ fn failed_graph_launch_is_error() {
 }
 
 #[test]
+fn upload_and_download_report_a_failed_wait() {
+    let test = "upload_and_download_report_a_failed_wait";
+    let settings = [("JETWATCH_DOUBLE_FAIL", "cuStreamSynchronize:700")];
+    run_on_gpus(test, &settings, |device| {
+        let stream = Stream::new(&device).expect("a stream");
+        let mut buffer = DeviceBuffer::new(&device, 64).expect("memory");
+        let mut bytes = vec![7; 64];
+        let up = stream.upload(&bytes, &mut buffer);
+        let down = stream.download(&buffer, &mut bytes);
+        for failed in [up, down] {
+            let error = failed.expect_err("the wait failed").to_string();
+            assert!(error.contains("cuStreamSynchronize"), "{error}");
+        }
+    });
+}
+
+#[test]
+fn events_may_be_used_on_a_thread_without_a_context() {
+    run_on_gpus(
+        "events_may_be_used_on_a_thread_without_a_context",
+        &[],
+        |device| {
+            let stream = Stream::new(&device).expect("a stream");
+            let timing = || Event::new(&device, EventKind::Timing).expect("an event");
+            let (begin, end) = (timing(), timing());
+            let elsewhere = |job: &(dyn Fn() + Sync)| {
+                std::thread::scope(|threads| {
+                    threads.spawn(job).join().expect("it does not panic");
+                });
+            };
+            elsewhere(&|| begin.record(&stream).expect("recorded"));
+            elsewhere(&|| end.record(&stream).expect("recorded"));
+            elsewhere(&|| end.synchronize().expect("reached"));
+            elsewhere(&|| assert!(end.since(&begin).expect("reached").as_secs() < 10));
+        },
+    );
+}
+
+#[test]
 fn failed_graph_capture_falls_back_to_single_calls() {
     for settings in [
         [("JETWATCH_DOUBLE_FAIL", "cuGraphInstantiateWithFlags:801")],

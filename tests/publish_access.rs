@@ -333,6 +333,20 @@ fn tls_verifies_the_broker_and_its_name() {
         "not valid for name",
     );
 
+    // A certificate that signs itself, in the place of the broker's.
+    let own = Mosquitto::with_config(|_| {
+        let (certificate, key) = (at("good-ca.pem"), at("good-ca.key"));
+        format!(
+            "allow_anonymous true\ncertfile {}\nkeyfile {}\n",
+            certificate.display(),
+            key.display()
+        )
+    });
+    refused(
+        &tls_client(own.port(), "127.0.0.1", trust("good-ca.pem")),
+        "basicConstraints CA:FALSE",
+    );
+
     let error = probe(
         &tls_client(broker.port(), "127.0.0.1", trust("missing.pem")),
         TIMEOUT,

@@ -468,9 +468,24 @@ fn full_disk_stops_recording_but_not_detection() {
         text.contains("ended early") && text.contains("free disk space"),
         "{text}"
     );
+    assert!(text.contains("plays up to there"), "{text}");
+    assert!(text.contains("incomplete recording to"), "{text}");
     let detected = stats["frames"].as_u64().expect("a number");
     assert!(detected >= 30, "detection went on: {stats}");
     let recording = &stats["recording"];
     let number = |key: &str| recording[key].as_u64().expect("a number");
     assert_eq!(number("frames") + number("dropped"), detected, "{stats}");
+}
+
+#[test]
+fn full_disk_leaves_an_mp4_that_is_reported_as_unplayable() {
+    let setup = Setup::new(&json_lines_config(&scene((640, 360), 60)));
+    symlink("/dev/full", setup.path("out.mp4")).expect("a link can be made");
+    let (output, _) = record(&setup, "out.mp4");
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(
+        text.contains("cannot be played") && !text.contains(" recorded to"),
+        "{text}"
+    );
 }

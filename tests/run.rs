@@ -3,6 +3,7 @@
 use crate::support;
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use support::clips;
@@ -233,6 +234,50 @@ fn a_full_disk_loses_lines_but_not_the_run() {
         dropped + undelivered,
         "nothing is lost without being counted: {stats}"
     );
+}
+
+#[test]
+fn a_full_disk_under_dumped_detections_fails_the_run_at_its_end() {
+    let setup = Setup::new(&json_lines_config(SCENE));
+    let mut command = setup.command("run");
+    let output = finish(command.args(["--dump-detections", "/dev/full"]));
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(
+        text.contains("--dump-detections: the file is incomplete"),
+        "{text}"
+    );
+    assert!(text.contains("ended:"), "the run went on: {text}");
+}
+
+#[test]
+fn outputs_that_cannot_be_written_are_refused_before_the_run() {
+    let setup = Setup::new(&json_lines_config(SCENE));
+    let missing = setup.path("nowhere/stats.json");
+    let file = setup.path("file");
+    fs::write(&file, "").unwrap();
+    let cases = [
+        (
+            "--stats",
+            missing.as_path(),
+            "--stats: cannot write to folder",
+        ),
+        ("--stats", setup.folder.path(), "name a file"),
+        (
+            "--dot",
+            Path::new("/proc/nope"),
+            "--dot: cannot create folder",
+        ),
+        ("--dot", file.as_path(), "--dot: cannot create folder"),
+        ("--dot", Path::new("/proc"), "--dot: cannot write to folder"),
+    ];
+    for (option, path, wanted) in cases {
+        let output = finish(setup.command("run").arg(option).arg(path));
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert!(text.contains(wanted), "{text}");
+        assert!(!text.contains("running as"), "{text}");
+    }
 }
 
 #[test]

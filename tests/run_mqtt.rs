@@ -5,6 +5,7 @@ use crate::support::publish;
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
 
@@ -455,4 +456,37 @@ fn check_opens_the_file_of_json_lines_as_the_run_does() {
         fs::read_to_string(path("other.txt")).unwrap(),
         "key: value\n"
     );
+}
+
+#[test]
+fn broker_that_ends_each_connection_does_not_fill_the_log() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = listener.local_addr().expect("an address").port();
+    let setup = config(&format!("{{broker: 'mqtt://127.0.0.1:{port}'}}"));
+    let mut command = setup.command("run");
+    let child = support::daemon::start(&mut command);
+    let mut accepted = 0;
+    while accepted < 5 {
+        let (mut stream, _) = listener.accept().expect("a client");
+        let mut connect = [0; 512];
+        // Retained values are read by a client of its own.
+        let bytes = stream.read(&mut connect).unwrap_or(0);
+        accepted += usize::from(connect[..bytes].windows(6).any(|part| part == b"status"));
+        if bytes == 0 {
+            continue;
+        }
+        stream
+            .write_all(&[0x20, 3, 0, 0, 0])
+            .expect("it is accepted");
+    }
+    let status = Command::new("kill").arg(child.id().to_string()).status();
+    assert!(status.expect("kill starts").success());
+    let log = stderr(&wait_for_output(child));
+    let count = |part: &str| log.lines().filter(|line| line.contains(part)).count();
+    // First, after the first loss, and after the one that names the likely cause.
+    assert!(
+        (1..=3).contains(&count("connected to the MQTT broker")),
+        "{log}"
+    );
+    assert_eq!(count("times in a row"), 1, "{log}");
 }

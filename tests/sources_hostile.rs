@@ -23,6 +23,8 @@ enum Answers {
     HalfDescription,
     /// One byte a second.
     Slow,
+    /// This status.
+    Status(u16),
     /// A description of this many video tracks, which cannot be set up: no answer names a transport.
     Tracks(usize),
 }
@@ -73,6 +75,9 @@ fn answer(mut stream: TcpStream, answers: Answers) -> std::io::Result<()> {
                     stream.write_all(&[byte])?;
                     thread::sleep(Duration::from_secs(1));
                 }
+            }
+            (Answers::Status(status), _) => {
+                write!(stream, "RTSP/1.0 {status} No\r\nCSeq: {sequence}\r\n\r\n")?;
             }
             (_, "OPTIONS") => {
                 write!(
@@ -129,6 +134,22 @@ fn server_that_stops_in_an_answer_is_retried_and_its_thread_is_never_stalled() {
             assert!(stalled.is_none(), "{answers:?}: {stalled:?}");
             (collector.counters.reconnects() >= 2).then_some(())
         });
+        collector.stop().1.expect("it was stopped");
+    }
+}
+
+#[test]
+fn statuses_401_and_403_are_refusals_and_others_are_not() {
+    for (status, is_refusal) in [(401, true), (403, true), (404, false), (503, false)] {
+        let collector = Collector::start(&source_of(Answers::Status(status)), usize::MAX);
+        let reason = wait_until_some("a failure", || {
+            collector.offline_reasons().into_iter().next()
+        });
+        assert_eq!(reason.contains("refuses access"), is_refusal, "{reason}");
+        assert!(
+            reason.contains(&status.to_string()) || !is_refusal,
+            "{reason}"
+        );
         collector.stop().1.expect("it was stopped");
     }
 }

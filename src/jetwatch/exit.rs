@@ -7,7 +7,7 @@ use jetwatch_detect::DetectError;
 use jetwatch_detect::engines::EngineError;
 use jetwatch_nsys::profile::ProfileError;
 use jetwatch_pipeline::PipelineError;
-use jetwatch_telemetry::with_error_prefix;
+use jetwatch_telemetry::{with_causes, with_error_prefix};
 
 /// Printed below `--help`, and part of the README.
 pub(super) const HELP: &str = "\
@@ -64,7 +64,7 @@ impl From<Exit> for ExitCode {
 pub(super) fn report(error: &anyhow::Error) -> Exit {
     eprintln!(
         "{}",
-        with_error_prefix(&format!("jetwatch: {}", with_causes(error)))
+        with_error_prefix(&format!("jetwatch: {}", with_causes(error.as_ref())))
     );
     if error.downcast_ref::<ConfigError>().is_some() {
         return Exit::Config;
@@ -100,18 +100,6 @@ pub(super) fn report(error: &anyhow::Error) -> Exit {
     }
 }
 
-/// An error with its causes; a cause that the text above it already contains is not repeated.
-fn with_causes(error: &anyhow::Error) -> String {
-    let mut text = error.to_string();
-    for cause in error.chain().skip(1) {
-        let cause = cause.to_string();
-        if !text.contains(&cause) {
-            text += &format!(": {cause}");
-        }
-    }
-    text
-}
-
 /// A panic is a bug: log thread and location, then abort so that systemd restarts the daemon.
 pub(super) fn abort_on_panic() {
     std::panic::set_hook(Box::new(|panic| {
@@ -130,30 +118,4 @@ pub(super) fn abort_on_panic() {
         eprintln!("{}", with_error_prefix(&format!("jetwatch: {text}")));
         std::process::abort();
     }));
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io;
-
-    use anyhow::Context;
-
-    use super::*;
-
-    #[test]
-    fn causes_are_printed_once() {
-        let missing = || io::Error::new(io::ErrorKind::NotFound, "no such file");
-        let named = ProfileError::Configuration {
-            path: "box.yaml".into(),
-            source: missing(),
-        };
-        assert_eq!(
-            with_causes(&named.into()),
-            "cannot read box.yaml: no such file; name the configuration with --config"
-        );
-        let outer = Err::<(), _>(missing())
-            .context("no result")
-            .expect_err("it failed");
-        assert_eq!(with_causes(&outer), "no result: no such file");
-    }
 }

@@ -10,6 +10,7 @@ use anyhow::bail;
 use jetwatch_detect::model::ModelSpec;
 use jetwatch_models::model_zoo::{self, RetryPolicy};
 use jetwatch_models::{FIRST_MODEL, FetchOptions};
+use jetwatch_telemetry::with_causes;
 
 use super::model::fetch;
 
@@ -48,11 +49,15 @@ pub(super) fn choose() -> anyhow::Result<PathBuf> {
         }
         Err(error) => match find(&[STREET_NANO.to_owned()], &folders) {
             Some(folder) => {
-                println!("No network could be fetched ({error:#}); {STREET_NANO_NOTE}.\n");
+                println!(
+                    "No network could be fetched ({}); {STREET_NANO_NOTE}.\n",
+                    with_causes(error.as_ref())
+                );
                 Ok(folder)
             }
             None => bail!(
-                "no network is on this machine, and none could be fetched: {error:#}; give a model folder with --model"
+                "no network is on this machine, and none could be fetched: {}; give a model folder with --model",
+                with_causes(error.as_ref())
             ),
         },
     }

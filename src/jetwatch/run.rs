@@ -3,9 +3,10 @@
 mod beside;
 mod output_paths;
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -77,6 +78,14 @@ pub(super) fn run(args: &RunArgs, started: Instant) -> anyhow::Result<Exit> {
         ("--record", args.record.as_deref()),
     ];
     output_paths::check(&targets, &config)?;
+    if let Some(stats) = &args.stats {
+        output_paths::check_file("--stats", stats)?;
+    }
+    if let Some(folder) = &args.dot {
+        fs::create_dir_all(folder)
+            .with_context(|| format!("--dot: cannot create folder {}", folder.display()))?;
+        output_paths::check_folder("--dot", folder)?;
+    }
     let beside = args.beside.as_deref();
     let beside = beside
         .map(|path| beside::load(path, &config, &args.config))
@@ -91,6 +100,7 @@ pub(super) fn run(args: &RunArgs, started: Instant) -> anyhow::Result<Exit> {
             args.config.display()
         );
     }
+    let dump_failure = DumpFailure::default();
     let options = Options {
         process_started: Some(started),
         duration: args.duration,
@@ -100,7 +110,7 @@ pub(super) fn run(args: &RunArgs, started: Instant) -> anyhow::Result<Exit> {
         frame_callback: args
             .dump_detections
             .as_deref()
-            .map(|path| dump_to(path, &config))
+            .map(|path| dump_to(path, &config, &dump_failure))
             .transpose()?,
         record: args.record.clone(),
         root: SysRoot::new(&args.root),
@@ -118,8 +128,17 @@ pub(super) fn run(args: &RunArgs, started: Instant) -> anyhow::Result<Exit> {
         pipeline.reload_request(),
     )?;
     progress::show(pipeline.stop_token(), pipeline.progress());
-    finish(pipeline.wait(), args.stats.as_deref())
+    let exit = finish(pipeline.wait(), args.stats.as_deref())?;
+    if let Some(error) = dump_failure.get() {
+        anyhow::bail!(
+            "--dump-detections: the file is incomplete: {error}; free disk space, or choose another disk"
+        );
+    }
+    Ok(exit)
 }
+
+/// Why detections could not be written, once they could not.
+type DumpFailure = Arc<OnceLock<std::io::Error>>;
 
 fn load(path: &Path, batch_size: Option<u8>) -> Result<Config, ConfigError> {
     let mut config = Config::load(path)?;
@@ -143,13 +162,25 @@ pub(super) fn finish(outcome: Outcome, stats: Option<&Path>) -> anyhow::Result<E
         report.fps, report.inference_fps, report.cpu_ms_per_frame, report.peak_rss_mib
     );
     let undelivered = report.messages_undelivered - report.messages_spooled;
-    if report.messages_dropped + undelivered > 0 {
-        log::warn!(dropped = report.messages_dropped, undelivered; "messages were lost");
+    let best_effort = report.messages_best_effort_dropped;
+    let dropped = report.messages_dropped - best_effort;
+    if dropped + undelivered > 0 {
+        log::warn!(dropped, undelivered; "messages were lost");
+    }
+    if best_effort > 0 {
+        log::info!(
+            messages = best_effort;
+            "messages of QoS 0 (statistics, detections) were not sent: there was no connection to the broker"
+        );
     }
     if let Some(recorded) = &report.recording {
-        log::info!(
-            frames = recorded.frames, dropped = recorded.dropped, images = recorded.images;
-            "recorded to {} by {}",
+        let (level, outcome) = match outcome.recording_failure {
+            None => (log::Level::Info, "recorded to"),
+            Some(_) => (log::Level::Warn, "incomplete recording to"),
+        };
+        log::log!(
+            level, frames = recorded.frames, dropped = recorded.dropped, images = recorded.images;
+            "{outcome} {} by {}",
             recorded.path.display(), recorded.encoder
         );
     }
@@ -196,7 +227,7 @@ fn write_stats(path: &Path, report: &RunReport) -> anyhow::Result<()> {
 }
 
 /// A callback that writes detections as MOTChallenge text: frame (from 1), -1, left, top, width, height, score, class, -1, -1.
-fn dump_to(path: &Path, config: &Config) -> anyhow::Result<FrameCallback> {
+fn dump_to(path: &Path, config: &Config, failure: &DumpFailure) -> anyhow::Result<FrameCallback> {
     anyhow::ensure!(
         config.sources.len() == 1,
         "--dump-detections needs a configuration with one source, this one has {}; MOTChallenge text has no column for the source",
@@ -208,12 +239,12 @@ fn dump_to(path: &Path, config: &Config) -> anyhow::Result<FrameCallback> {
             path.display()
         )
     })?;
-    Ok(dump_into(BufWriter::new(file)))
+    Ok(dump_into(BufWriter::new(file), failure))
 }
 
 /// Accepts only the first source's frames: the format has no field for a source.
-fn dump_into(mut out: impl Write + Send + 'static) -> FrameCallback {
-    let (mut failed, mut first, mut warned) = (false, None, false);
+fn dump_into(mut out: impl Write + Send + 'static, failure: &DumpFailure) -> FrameCallback {
+    let (failure, mut first, mut warned) = (Arc::clone(failure), None, false);
     Box::new(
         move |meta: &FrameMeta, detections: Option<&[Detection]>, _: &[Track]| {
             let Some(detections) = detections else { return };
@@ -226,9 +257,11 @@ fn dump_into(mut out: impl Write + Send + 'static) -> FrameCallback {
                 }
                 return;
             }
-            if !failed && let Err(error) = write_detections(&mut out, meta, detections) {
-                failed = true;
+            if failure.get().is_none()
+                && let Err(error) = write_detections(&mut out, meta, detections)
+            {
                 log::error!("cannot write detections: {error}; the file is incomplete");
+                let _ = failure.set(error);
             }
         },
     )
@@ -255,7 +288,7 @@ fn write_detections(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::sync::Mutex;
 
     use super::*;
     use jetwatch_types::Size;
@@ -277,7 +310,7 @@ mod tests {
     #[test]
     fn dump_excludes_sources_added_later() {
         let buffer = SharedBuffer::default();
-        let mut callback = dump_into(buffer.clone());
+        let mut callback = dump_into(buffer.clone(), &DumpFailure::default());
         let detection = |class| Detection {
             class,
             score: 0.5,

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
-"""A real RTSP server (gst-rtsp-server) for the tests: a moving test image at rtsp://127.0.0.1:PORT/video.
+"""A real RTSP server (gst-rtsp-server) for the tests: a moving test image at rtsp://127.0.0.1:PORT/video; with --certificate, a file with certificate
+and key, at rtsps://.
 
-    rtsp_server.py [--port N] [--user U --password P] [--width W --height H --fps F]
+    rtsp_server.py [--port N] [--user U --password P] [--certificate PEM] [--width W --height H --fps F]
 
 Prints `ready PORT` when it listens; port 0 takes a free one. Ends with its standard input, so that it never outlives a test.
 """
@@ -13,12 +14,13 @@ import gi
 
 gi.require_version("Gst", "1.0")
 gi.require_version("GstRtspServer", "1.0")
-from gi.repository import GLib, Gst, GstRtspServer  # noqa: E402
+from gi.repository import Gio, GLib, Gst, GstRtspServer  # noqa: E402
 
 arguments = argparse.ArgumentParser()
 arguments.add_argument("--port", type=int, default=0)
 arguments.add_argument("--user")
 arguments.add_argument("--password")
+arguments.add_argument("--certificate")
 arguments.add_argument("--width", type=int, default=320)
 arguments.add_argument("--height", type=int, default=240)
 arguments.add_argument("--fps", type=int, default=25)
@@ -43,6 +45,10 @@ if a.user:
     factory.add_role_from_structure(
         Gst.Structure.from_string(f"{a.user}, media.factory.access=(boolean)true, media.factory.construct=(boolean)true")[0]
     )
+if a.certificate:
+    auth = GstRtspServer.RTSPAuth()
+    auth.set_tls_certificate(Gio.TlsCertificate.new_from_file(a.certificate))
+    server.set_auth(auth)
 server.get_mount_points().add_factory("/video", factory)
 if server.attach(None) == 0:
     sys.exit(f"cannot listen on port {a.port}")

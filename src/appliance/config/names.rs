@@ -11,8 +11,16 @@ pub(super) const NAME: &str = "letters, digits, `-` and `_`, at most 64";
 /// Accepted form of the name of the device.
 pub(super) const DEVICE: &str = "letters, digits, `-`, `_` and `.`, at most 64";
 
-/// Topic levels that are no names of sources.
-pub(super) const RESERVED: [&str; 3] = ["status", "stats", "command"];
+/// Topics of the device, which are no names of sources: a subscription to `<source>/#` would include them.
+pub(super) const RESERVED: [&str; 7] = [
+    "status",
+    "stats",
+    "command",
+    "detector",
+    "throttling",
+    "reload",
+    "gap",
+];
 
 /// Whether `text` is a name.
 pub(super) fn is_name(text: &str) -> bool {

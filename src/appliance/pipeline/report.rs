@@ -53,6 +53,8 @@ pub struct RunReport {
     pub messages_delivered: u64,
     /// Messages dropped.
     pub messages_dropped: u64,
+    /// Of those: messages of QoS 0, which are sent while connected only.
+    pub messages_best_effort_dropped: u64,
     /// Retained messages that a newer one replaced before they were sent.
     pub messages_replaced: u64,
     /// Messages still waiting when the run ended.

@@ -52,6 +52,11 @@ impl RunningSource {
     pub(super) fn has_failed(&self) -> bool {
         self.handle.is_finished() && !self.has_ended.load(Ordering::Acquire)
     }
+
+    /// Whether it waits because its server has refused the credentials.
+    pub(super) fn is_refused(&self) -> bool {
+        self.handle.is_refused()
+    }
 }
 
 /// What all sources of a run have in common.

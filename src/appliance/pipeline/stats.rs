@@ -359,6 +359,7 @@ impl StatsCollector {
             messages_accepted: messages.accepted,
             messages_delivered: messages.delivered,
             messages_dropped: messages.dropped,
+            messages_best_effort_dropped: messages.best_effort_dropped,
             messages_replaced: messages.replaced,
             messages_undelivered: messages.queued,
             messages_spooled: messages.spooled,

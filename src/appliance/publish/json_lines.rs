@@ -255,6 +255,7 @@ impl Sink for JsonLinesSink {
             accepted: state.accepted,
             delivered: state.delivered,
             dropped: state.dropped,
+            best_effort_dropped: 0,
             replaced: 0,
             queued: state.queue.len() as u64 + state.writing,
         }

@@ -354,6 +354,8 @@ pub struct SinkCounts {
     pub delivered: u64,
     /// Dropped because the queue was full, writing failed, the broker refused it, or the sink was closed first.
     pub dropped: u64,
+    /// Of `dropped`: messages of QoS 0, which are sent while connected only.
+    pub best_effort_dropped: u64,
     /// Retained values (states, counts) replaced by a newer value of the same topic before delivery.
     pub replaced: u64,
     /// Still waiting. At any moment `accepted = delivered + dropped + replaced + queued`.
@@ -370,6 +372,7 @@ impl Add for SinkCounts {
             accepted: self.accepted + other.accepted,
             delivered: self.delivered + other.delivered,
             dropped: self.dropped + other.dropped,
+            best_effort_dropped: self.best_effort_dropped + other.best_effort_dropped,
             replaced: self.replaced + other.replaced,
             queued: self.queued + other.queued,
             spooled: self.spooled + other.spooled,

@@ -50,7 +50,7 @@ pub enum RenderError {
         cause: io::Error,
     },
     /// The encoder or the disk failed during the recording.
-    #[error("the recording to {} ended early: error of {element}: {reason}; {advice}", path.display())]
+    #[error("the recording to {} ended early: error of {element}: {reason}; {file_state}; {advice}", path.display())]
     Broken {
         /// The file.
         path: PathBuf,
@@ -58,6 +58,8 @@ pub enum RenderError {
         element: String,
         /// Its message.
         reason: String,
+        /// What is left of the file.
+        file_state: &'static str,
         /// The remedy.
         advice: &'static str,
     },

@@ -60,6 +60,7 @@ pub const ELEMENTS: &[ElementSpec] = &[
     element("decodebin", BASE, &["caps", "expose-all-streams"]),
     element("videoscale", BASE, &["add-borders"]),
     element("videoconvert", BASE, &[]),
+    element("videoflip", GOOD, &["video-direction"]),
     element("videocrop", GOOD, &["left", "right", "top", "bottom"]),
     element("appsrc", BASE, &["format"]),
     element(
@@ -99,6 +100,7 @@ pub const ELEMENTS: &[ElementSpec] = &[
             "bl-output",
             "nvbuf-memory-type",
             "output-buffers",
+            "flip-method",
             "left",
             "right",
             "top",
@@ -320,6 +322,26 @@ pub(super) fn package_for(media_type: &str) -> &'static str {
         }
         _ => LIBAV,
     }
+}
+
+/// Whether a decoder or demuxer for media of this kind is installed. Versions of a codec count, and nothing else: other fields
+/// may be what is damaged.
+pub(super) fn has_decoder(caps: &gst::CapsRef) -> bool {
+    const VERSIONS: [&str; 4] = ["mpegversion", "wmvversion", "msmpegversion", "divxversion"];
+    let Some(media) = caps.structure(0) else {
+        return false;
+    };
+    let mut kind = gst::Structure::new_empty(media.name());
+    for field in VERSIONS {
+        if let Ok(version) = media.get::<i32>(field) {
+            kind.set(field, version);
+        }
+    }
+    let kind = gst::Caps::builder_full().structure(kind).build();
+    let types = gst::ElementFactoryType::DECODER | gst::ElementFactoryType::DEMUXER;
+    gst::ElementFactory::factories_with_type(types, gst::Rank::MARGINAL)
+        .iter()
+        .any(|factory| factory.can_sink_any_caps(&kind))
 }
 
 /// What kind of sink `name`, an element of a `launch:` fragment, is; `None`: it is none, as far as this machine knows.

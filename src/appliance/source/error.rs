@@ -58,6 +58,27 @@ pub enum SourceError {
         /// Debian and Ubuntu package that usually contains it.
         package: &'static str,
     },
+    /// A plug-in for the codec is installed, and cannot be used for this stream.
+    #[error(
+        "the installed GStreamer plug-in for {what} ({caps}) cannot decode this stream: it is damaged or unusual, or memory or file \
+         descriptors have run out; try it with: gst-play-1.0"
+    )]
+    Undecodable {
+        /// What was to be decoded, as described by GStreamer.
+        what: String,
+        /// The media type.
+        caps: String,
+    },
+    /// A server's certificate does not prove that it is the server of the address.
+    #[error(
+        "the certificate of the server is not trusted ({reasons}); install the certificate of its authority in \
+         /usr/local/share/ca-certificates and run update-ca-certificates, and check that the certificate names the host in the uri, and the \
+         clock of this machine"
+    )]
+    Certificate {
+        /// What is wrong with it, in GLib's words.
+        reasons: String,
+    },
     /// The launch fragment cannot be parsed, or does not end in video.
     #[error(
         "launch fragment is not usable: {0}; it must be GStreamer elements as for gst-launch-1.0 that end in raw or encoded video"
@@ -85,6 +106,17 @@ pub enum SourceError {
         message: String,
         /// The remedy.
         hint: Option<&'static str>,
+    },
+    /// The server refuses the credentials, or this user the stream.
+    #[error(
+        "{element}: the server refuses access ({message}); check user and password of this source (user, password_file), and the path in its \
+         uri; a reload tries again at once, and further attempts are rare, so that the camera does not lock the account"
+    )]
+    AccessRefused {
+        /// Path of the element.
+        element: String,
+        /// GStreamer's message and debug detail.
+        message: String,
     },
     /// An image in NVMM could not be read without a copy. The next session copies, so reopening helps.
     #[error(
@@ -132,6 +164,12 @@ pub enum SourceError {
 }
 
 impl SourceError {
+    /// Whether only other credentials help, so that frequent attempts are useless and may lock the account.
+    #[must_use]
+    pub const fn is_refusal(&self) -> bool {
+        matches!(self, Self::AccessRefused { .. })
+    }
+
     /// Whether a retry is useless without a change by the user. A file that cannot be decoded stays so.
     #[must_use]
     pub const fn is_permanent(&self, live: bool) -> bool {

@@ -42,6 +42,8 @@ pub enum StepKind {
     Scale,
     /// Changes the pixel format only.
     Color,
+    /// Rotates images upright.
+    Rotate,
     /// Cuts out a part of the image.
     Crop,
     /// Copies between NVMM and CPU memory.
@@ -61,6 +63,7 @@ impl StepKind {
             Self::Decode => "decode",
             Self::Scale => "scale",
             Self::Color => "convert colors",
+            Self::Rotate => "rotate",
             Self::Crop => "crop",
             Self::Copy => "copy",
             Self::Draw => "draw",

@@ -3,12 +3,13 @@
 //! Sessions and retries are separate: `Source::run_once` is one session and may fail; this loop decides what follows.
 
 use std::cell::Cell;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use jetwatch_config::{SourceConfig, SourceUri, SyntheticScene};
-use jetwatch_telemetry as telemetry;
+use jetwatch_telemetry::{self as telemetry, FailureLog};
 use jetwatch_types::{Backoff, SourceState};
 
 use super::image_folder::ImageFolderSource;
@@ -20,9 +21,15 @@ use super::{
 /// A session that delivered frames for at least this long resets the wait.
 const STEADY_AFTER: Duration = Duration::from_secs(10);
 
+/// First and longest wait after a server has refused the credentials: cameras lock an account after a few attempts.
+const REFUSED_WAIT: Duration = Duration::from_secs(30);
+const REFUSED_MAX_WAIT: Duration = Duration::from_secs(600);
+
 /// A running source.
 pub struct SourceHandle {
     thread: JoinHandle<Result<(), SourceError>>,
+    /// Whether it waits because its server has refused the credentials.
+    is_refused: Arc<AtomicBool>,
 }
 
 impl SourceHandle {
@@ -30,6 +37,12 @@ impl SourceHandle {
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.thread.is_finished()
+    }
+
+    /// Whether it waits because its server has refused the credentials. They may be others by now.
+    #[must_use]
+    pub fn is_refused(&self) -> bool {
+        self.is_refused.load(Ordering::Relaxed)
     }
 
     /// Blocks until the source ends: at the end of the media, after a stop, or after a permanent failure.
@@ -93,19 +106,21 @@ pub(super) fn spawn(
         .chars()
         .take(15)
         .collect();
+    let is_refused: Arc<AtomicBool> = Arc::default();
+    let refused = Arc::clone(&is_refused);
     let thread = thread::Builder::new()
         .name(thread_name.clone())
         .spawn(move || {
             telemetry::name_thread(&thread_name);
             let result = match make() {
-                Ok(mut source) => supervise(source.as_mut(), &config, &context),
+                Ok(mut source) => supervise(source.as_mut(), &config, &context, &refused),
                 Err(error) => Err(fail(error, &context)),
             };
             context.heartbeat.idle();
             context.handler.ended(context.id);
             result
         })?;
-    Ok(SourceHandle { thread })
+    Ok(SourceHandle { thread, is_refused })
 }
 
 /// Reports a failure for good and returns it.
@@ -118,17 +133,49 @@ fn fail(error: SourceError, context: &SourceContext) -> SourceError {
     error
 }
 
+/// Waits between the sessions of a source.
+struct Waits {
+    failed: Backoff,
+    refused: Backoff,
+}
+
+impl Waits {
+    fn new(config: &SourceConfig) -> Self {
+        let first = REFUSED_WAIT.max(config.reconnect_max_wait);
+        Self {
+            failed: Backoff::new(config.reconnect_wait, config.reconnect_max_wait),
+            refused: Backoff::new(first, REFUSED_MAX_WAIT.max(first)),
+        }
+    }
+
+    /// The wait after a session that failed with `error`.
+    fn after(&mut self, error: &SourceError) -> Duration {
+        match error.is_refusal() {
+            true => self.refused.advance(),
+            false => self.failed.advance(),
+        }
+    }
+
+    /// A session delivered frames for a good while: the next failure counts as the first.
+    fn reset(&mut self) {
+        self.failed.reset();
+        self.refused.reset();
+    }
+}
+
 fn supervise(
     source: &mut dyn Source,
     config: &SourceConfig,
     context: &SourceContext,
+    is_refused: &AtomicBool,
 ) -> Result<(), SourceError> {
     let live = config.uri.is_live();
     let is_csi = matches!(config.uri, SourceUri::Csi { .. });
     if is_csi {
         context.argus.add_source(&context.counters);
     }
-    let mut backoff = Backoff::new(config.reconnect_wait, config.reconnect_max_wait);
+    let mut waits = Waits::new(config);
+    let mut failures = FailureLog::default();
     context
         .handler
         .state_changed(context.id, SourceState::Connecting, None);
@@ -181,13 +228,18 @@ fn supervise(
             .get()
             .is_some_and(|since| since.elapsed() >= STEADY_AFTER);
         if is_steady {
-            backoff.reset();
+            waits.reset();
+            failures.reset();
         }
         if is_csi && let Some(fault) = context.argus.on_failure(&error, is_steady, Instant::now()) {
             text = format!("{text}; {fault}");
         }
-        let wait = backoff.advance();
-        log::warn!(source = context.name.as_str(), retry_ms = wait.as_millis() as u64; "{text}");
+        let wait = waits.after(&error);
+        if let Some(repeats) = failures.admit(&text, Instant::now()) {
+            let retry_ms = wait.as_millis() as u64;
+            log::warn!(source = context.name.as_str(), retry_ms, repeats; "{text}");
+        }
+        is_refused.store(error.is_refusal(), Ordering::Relaxed);
         context
             .handler
             .state_changed(context.id, SourceState::Offline, Some(text));
@@ -200,6 +252,7 @@ fn supervise(
             );
             return Ok(());
         }
+        is_refused.store(false, Ordering::Relaxed);
         context.counters.reconnects.fetch_add(1, Ordering::Relaxed);
         context
             .handler
@@ -224,6 +277,23 @@ mod tests {
         fn frame(&self, _frame: Frame) -> Flow {
             Flow::Stop
         }
+    }
+
+    #[test]
+    fn refused_credentials_are_tried_rarely() {
+        let config = Config::for_source("synthetic://traffic", None).expect("a scene");
+        let mut waits = Waits::new(&config.sources[0]);
+        let refused = SourceError::AccessRefused {
+            element: "rtsp".to_owned(),
+            message: "Unauthorized (401)".to_owned(),
+        };
+        let seconds: Vec<u64> = (0..7).map(|_| waits.after(&refused).as_secs()).collect();
+        assert_eq!(seconds, [30, 60, 120, 240, 480, 600, 600]);
+        let first = config.sources[0].reconnect_wait;
+        assert_eq!(waits.after(&SourceError::Empty), first, "another failure");
+        assert_eq!(waits.after(&refused).as_secs(), 600);
+        waits.reset();
+        assert_eq!(waits.after(&refused).as_secs(), 30);
     }
 
     #[test]

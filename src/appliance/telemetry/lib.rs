@@ -1,6 +1,7 @@
 //! Logs, stage times with their NVTX ranges, the process's own CPU time and memory, heartbeats and stop requests of threads, and
 //! notifications to systemd.
 
+mod error_text;
 mod heartbeat;
 mod log_dedup;
 mod logger;
@@ -12,8 +13,9 @@ pub mod thread_names;
 mod timeline;
 mod trace;
 
+pub use error_text::with_causes;
 pub use heartbeat::{Heartbeat, Heartbeats};
-pub use log_dedup::{LogDedup, LogRateLimit};
+pub use log_dedup::{FailureLog, LogDedup, LogRateLimit};
 pub use logger::{
     LogTarget, TerminalGuard, set_terminal_guard, start as start_logging, with_error_prefix,
 };

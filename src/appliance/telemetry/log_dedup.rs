@@ -66,9 +66,114 @@ impl<K: Hash + Eq> LogRateLimit<K> {
     }
 }
 
+/// Time without a line after the first failure of a kind; it doubles with each line.
+const FIRST_QUIET: Duration = Duration::from_secs(60);
+
+/// Longest time without a line while failures of a kind repeat.
+const MAX_QUIET: Duration = Duration::from_secs(3600);
+
+/// Kinds of failures that are remembered; with more, all are forgotten, so that they are logged again.
+const MAX_KINDS: usize = 64;
+
+/// Logs failures that repeat, such as attempts to connect: the first of a kind at once, further ones after a minute, two
+/// minutes, and so on up to an hour. Texts that differ in digits only are of one kind.
+#[derive(Debug, Default)]
+pub struct FailureLog {
+    kinds: HashMap<String, Repeated>,
+}
+
+#[derive(Debug)]
+struct Repeated {
+    logged: Instant,
+    /// Time after `logged` without a line.
+    quiet: Duration,
+    /// Failures since `logged`.
+    repeats: u64,
+}
+
+impl FailureLog {
+    /// `Some(failures of this kind since its last line)` when `text` is to be logged now.
+    pub fn admit(&mut self, text: &str, now: Instant) -> Option<u64> {
+        let kind: String = text.chars().filter(|c| !c.is_ascii_digit()).collect();
+        if let Some(known) = self.kinds.get_mut(&kind) {
+            if now.saturating_duration_since(known.logged) < known.quiet {
+                known.repeats += 1;
+                return None;
+            }
+            known.logged = now;
+            known.quiet = (known.quiet * 2).min(MAX_QUIET);
+            return Some(std::mem::take(&mut known.repeats));
+        }
+        if self.kinds.len() >= MAX_KINDS {
+            self.kinds.clear();
+        }
+        let first = Repeated {
+            logged: now,
+            quiet: FIRST_QUIET,
+            repeats: 0,
+        };
+        self.kinds.insert(kind, first);
+        Some(0)
+    }
+
+    /// Forgets all failures, after a success that lasted: the next one is logged at once.
+    pub fn reset(&mut self) {
+        self.kinds.clear();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn repeated_failures_are_logged_at_doubling_intervals_up_to_an_hour() {
+        let mut failures = FailureLog::default();
+        let start = Instant::now();
+        let mut logged = Vec::new();
+        for second in 0..4 * 3600_u64 {
+            let text = format!("no frame for {} ms", 5000 + second % 100);
+            if let Some(repeats) = failures.admit(&text, start + Duration::from_secs(second)) {
+                logged.push((second, repeats));
+            }
+        }
+        let expected = [
+            (0, 0),
+            (60, 59),
+            (180, 119),
+            (420, 239),
+            (900, 479),
+            (1860, 959),
+            (3780, 1919),
+            (7380, 3599),
+            (10_980, 3599),
+        ];
+        assert_eq!(logged, expected);
+    }
+
+    #[test]
+    fn alternating_failures_are_of_two_kinds_and_logged_again_after_a_success() {
+        let mut failures = FailureLog::default();
+        let now = Instant::now();
+        for text in ["taken over", "lost, 3 times in a row"] {
+            assert_eq!(failures.admit(text, now), Some(0), "{text}");
+        }
+        for text in ["taken over", "lost, 4 times in a row", "taken over"] {
+            assert_eq!(failures.admit(text, now), None, "{text}");
+        }
+        failures.reset();
+        assert_eq!(failures.admit("taken over", now), Some(0));
+    }
+
+    #[test]
+    fn kinds_are_bounded() {
+        let mut failures = FailureLog::default();
+        for letters in 0..1000 {
+            let text = "x".repeat(letters);
+            assert_eq!(failures.admit(&text, Instant::now()), Some(0));
+            assert!(failures.kinds.len() <= MAX_KINDS);
+        }
+    }
 
     #[test]
     fn repeated_texts_are_logged_once() {

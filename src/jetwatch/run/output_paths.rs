@@ -1,12 +1,15 @@
-//! Checks the output files of a run before one is opened: no file that a source reads, and no file twice.
+//! Checks the outputs of a run before one is opened: no file that a source reads, no file twice, and no folder that cannot be
+//! written to.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 
 use jetwatch_config::{Config, SourceUri};
+use jetwatch_files::PendingFile;
 
 /// The identity of a file, independent of its name.
 #[derive(PartialEq)]
@@ -75,6 +78,42 @@ pub(super) fn check(options: &[(&str, Option<&Path>)], config: &Config) -> anyho
         written.push(((*option).to_owned(), identity));
     }
     Ok(())
+}
+
+/// Checks that `folder` exists and that files can be written to it, so that a run does not fail at its end.
+///
+/// # Errors
+/// They cannot; the error names `option`.
+pub(super) fn check_folder(option: &str, folder: &Path) -> anyhow::Result<()> {
+    let probe = || {
+        let mut pending = PendingFile::create(&folder.join("probe"))?;
+        let written = pending.file().write_all(b"probe");
+        anyhow::Ok(written?)
+    };
+    probe()
+        .with_context(|| {
+            format!(
+                "{option}: cannot write to folder {}; choose one that exists and is writable, on a disk with free space",
+                folder.display()
+            )
+        })
+}
+
+/// As [`check_folder`] for the folder of a file that is written at the end. A device or a pipe is not written there.
+///
+/// # Errors
+/// As [`check_folder`].
+pub(super) fn check_file(option: &str, file: &Path) -> anyhow::Result<()> {
+    if fs::metadata(file).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+        return Ok(());
+    }
+    ensure!(
+        !file.is_dir(),
+        "{option}: {} is a folder; name a file",
+        file.display()
+    );
+    let folder = file.parent().filter(|folder| *folder != Path::new(""));
+    check_folder(option, folder.unwrap_or(Path::new(".")))
 }
 
 #[cfg(test)]

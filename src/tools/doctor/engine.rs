@@ -68,9 +68,10 @@ pub(super) fn run(context: &DoctorContext, report: &mut CheckReport) {
         return;
     }
     if let Err(error) = detector::run(config, report) {
+        let text = jetwatch_telemetry::with_causes(error.as_ref());
         match config.detector.model.is_none() {
-            true => report.unknown("detector", &format!("{error:#}")),
-            false => report.failed("detector", &format!("{error:#}")),
+            true => report.unknown("detector", &text),
+            false => report.failed("detector", &text),
         }
     }
 }

@@ -117,7 +117,7 @@ pub fn run(
         .or(installed)
         .filter(|_| options.model.is_none());
     let detector = detector_config(options, detector_file.as_deref());
-    let detector = detector.map_err(|error| format!("{error:#}"));
+    let detector = detector.map_err(|error| jetwatch_telemetry::with_causes(error.as_ref()));
     let context = Arc::new(DoctorContext::find(
         root.clone(),
         options.config.clone(),

@@ -38,9 +38,10 @@ pub struct Event {
     device: Arc<Device>,
 }
 
-// SAFETY: CUDA events may be used from any thread, and from several at once.
+// SAFETY: the handle is bound to a context, not to a thread: CUDA's driver interface may be called from any thread that has made the
+// context current, which each method does first.
 unsafe impl Send for Event {}
-// SAFETY: as above.
+// SAFETY: as above; CUDA documents its calls as thread-safe, and a wait for an event does not change it.
 unsafe impl Sync for Event {}
 
 impl Event {
@@ -79,6 +80,7 @@ impl Event {
             // CU_EVENT_RECORD_EXTERNAL: without it the event would only order nodes within the graph.
             Recording::InGraph => 1,
         };
+        self.device.make_current()?;
         // SAFETY: both handles are alive, and recording has no other requirement.
         let code =
             unsafe { (self.device.library().event_record)(self.raw, stream.handle(), flags) };
@@ -90,6 +92,7 @@ impl Event {
     /// # Errors
     /// A failure of any earlier work on the GPU.
     pub fn synchronize(&self) -> Result<(), CudaError> {
+        self.device.make_current()?;
         // SAFETY: the handle is alive.
         let code = unsafe { (self.device.library().event_synchronize)(self.raw) };
         self.device.library().check("cuEventSynchronize", code)
@@ -105,6 +108,7 @@ impl Event {
             (self.kind, earlier.kind),
             (EventKind::Timing, EventKind::Timing)
         );
+        self.device.make_current()?;
         let mut milliseconds = 0.0_f32;
         // SAFETY: the pointer refers to a live number and both handles are alive; everything else gives an error code.
         let code = unsafe {

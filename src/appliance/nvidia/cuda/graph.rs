@@ -30,7 +30,7 @@ pub(crate) struct Graph {
     device: Arc<Device>,
 }
 
-// SAFETY: CUDA's executable graphs may be used from any thread, by one at a time, which `&mut self` below ensures.
+// SAFETY: the handle is bound to a context, not to a thread; CUDA allows one thread at a time, which `&mut self` below ensures.
 unsafe impl Send for Graph {}
 
 impl Graph {
@@ -66,6 +66,7 @@ impl Graph {
     /// The safety requirements of each piece of recorded work must hold now, until the stream has passed this launch. The
     /// previous launch must be done.
     pub(crate) unsafe fn launch(&mut self, stream: &Stream) -> Result<(), CudaError> {
+        self.device.make_current()?;
         // SAFETY: both handles are alive; the caller guarantees the work.
         let code = unsafe { (self.device.library().graph_launch)(self.raw, stream.handle()) };
         self.device.library().check("cuGraphLaunch", code)

@@ -28,9 +28,10 @@ pub(crate) struct Kernels {
     device: Arc<Device>,
 }
 
-// SAFETY: CUDA's module and function handles may be used from any thread, and from several at once.
+// SAFETY: the handles are bound to a context, not to a thread: CUDA's driver interface may be called from any thread that has made the
+// context current.
 unsafe impl Send for Kernels {}
-// SAFETY: as above.
+// SAFETY: as above; the handles never change, and CUDA documents launches of one function by several threads as safe.
 unsafe impl Sync for Kernels {}
 
 /// A kernel.

@@ -80,9 +80,10 @@ pub struct PinnedBuffer {
     device: Arc<Device>,
 }
 
-// SAFETY: plain memory with one owner.
+// SAFETY: `pointer` is memory of the process that only this value owns, as a `Box<[u8]>` would; it may be freed by any thread, since
+// `drop` makes the context current.
 unsafe impl Send for PinnedBuffer {}
-// SAFETY: a shared reference allows reading only.
+// SAFETY: a shared reference allows reading bytes only. Those who let the GPU write wait for it before they read.
 unsafe impl Sync for PinnedBuffer {}
 
 impl PinnedBuffer {

@@ -1,6 +1,7 @@
 //! CUDA streams: queues of work on the GPU.
 
 use std::ffi::c_void;
+use std::mem::ManuallyDrop;
 use std::ptr;
 use std::sync::Arc;
 
@@ -20,9 +21,10 @@ pub struct Stream {
     device: Arc<Device>,
 }
 
-// SAFETY: CUDA streams may be used from any thread, and from several at once.
+// SAFETY: the handle is bound to a context, not to a thread: CUDA's driver interface may be called from any thread that has made the
+// context current, which each method does first.
 unsafe impl Send for Stream {}
-// SAFETY: as above.
+// SAFETY: as above; CUDA documents its calls as thread-safe, and work of several threads is put into the stream one after another.
 unsafe impl Sync for Stream {}
 
 impl Stream {
@@ -81,15 +83,13 @@ impl Stream {
     /// When `bytes` is longer than `to`.
     pub fn upload(&self, bytes: &[u8], to: &mut DeviceBuffer) -> Result<(), CudaError> {
         assert!(bytes.len() <= to.len(), "bytes that fit into the buffer");
-        // SAFETY: both ranges are alive and long enough, and neither is released before `synchronize` returns.
-        unsafe {
-            self.copy(
-                to.address(),
-                bytes.as_ptr().expose_provenance() as u64,
-                bytes.len(),
-            )
-        }?;
-        self.synchronize()
+        let staging = Staging::new(bytes.to_vec());
+        // SAFETY: both ranges are alive and long enough. The staging memory is freed only after the wait has succeeded, and CUDA
+        // frees GPU memory only when nothing uses it any more.
+        unsafe { self.copy(to.address(), staging.address(), bytes.len()) }?;
+        self.synchronize()?;
+        staging.free();
+        Ok(())
     }
 
     /// Fills `into` from the beginning of `from`, and blocks until that is done.
@@ -101,16 +101,12 @@ impl Stream {
     /// When `into` is longer than `from`.
     pub fn download(&self, from: &DeviceBuffer, into: &mut [u8]) -> Result<(), CudaError> {
         assert!(into.len() <= from.len(), "bytes that the buffer has");
-        // SAFETY: both ranges are alive and long enough, and neither is released before `synchronize` returns; `into` is
-        // borrowed mutably, so no other code accesses it.
-        unsafe {
-            self.copy(
-                into.as_mut_ptr().expose_provenance() as u64,
-                from.address(),
-                into.len(),
-            )
-        }?;
-        self.synchronize()
+        let mut staging = Staging::new(vec![0; into.len()]);
+        // SAFETY: as in `upload`; nothing reads the staging memory before the wait has succeeded.
+        unsafe { self.copy(staging.address_mut(), from.address(), into.len()) }?;
+        self.synchronize()?;
+        into.copy_from_slice(&staging.free());
+        Ok(())
     }
 
     /// Enqueues a copy of `bytes` bytes; the addresses are of GPU memory or of host memory.
@@ -135,6 +131,29 @@ impl Stream {
 
     pub(super) fn handle(&self) -> CUstream {
         self.raw
+    }
+}
+
+/// Host memory of a copy. Where the wait for the copy fails, it is unknown whether it is still under way: then the memory is never
+/// freed, in place of the caller's memory being read or written after its end.
+struct Staging(ManuallyDrop<Vec<u8>>);
+
+impl Staging {
+    fn new(bytes: Vec<u8>) -> Self {
+        Self(ManuallyDrop::new(bytes))
+    }
+
+    fn address(&self) -> u64 {
+        self.0.as_ptr().expose_provenance() as u64
+    }
+
+    fn address_mut(&mut self) -> u64 {
+        self.0.as_mut_ptr().expose_provenance() as u64
+    }
+
+    /// The bytes, when the copy is done.
+    fn free(self) -> Vec<u8> {
+        ManuallyDrop::into_inner(self.0)
     }
 }
 

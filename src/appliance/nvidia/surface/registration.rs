@@ -40,9 +40,10 @@ struct Image {
     counts: Arc<Counts>,
 }
 
-// SAFETY: libnvbufsurface may be called from every thread; the pointer is used for destroying the image only.
+// SAFETY: `surface` is never read here and is passed to libnvbufsurface only, once, in `drop`; its functions may be called from every
+// thread, and GStreamer frees a memory on any.
 unsafe impl Send for Image {}
-// SAFETY: a shared reference allows nothing.
+// SAFETY: no method takes `&Image`, so that a shared reference allows nothing.
 unsafe impl Sync for Image {}
 
 impl Drop for Image {

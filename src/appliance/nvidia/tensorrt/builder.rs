@@ -13,6 +13,7 @@ use super::progress::ProgressMonitor;
 use super::recorder::Recorder;
 use super::request::{BuildRequest, Built, Precision, Shapes};
 use super::shapes::{self, Input};
+use super::shared_object::SharedObject;
 use super::version::Generation;
 use super::vtable::{
     BUILDER_BUILD, BUILDER_CREATE_CONFIG, BUILDER_CREATE_NETWORK, BUILDER_CREATE_PROFILE,
@@ -77,7 +78,7 @@ struct Build {
     config: Object,
     network: Object,
     builder: Object,
-    recorder: Box<Recorder>,
+    recorder: SharedObject<Recorder>,
 }
 
 impl Build {
@@ -169,7 +170,7 @@ impl Build {
             request.implicit_int8 = None;
         }
         let numbers = shapes::calibration_values(&self.inputs()?, &request)?;
-        let mut calibrator = match request.implicit_int8 {
+        let calibrator = match request.implicit_int8 {
             Some(implicit) => Some(Calibrator::new(
                 self.generation(),
                 implicit,
@@ -178,7 +179,7 @@ impl Build {
             )),
             None => None,
         };
-        if let Some(calibrator) = &mut calibrator {
+        if let Some(calibrator) = &calibrator {
             let pointer = calibrator.pointer();
             call!(self.config, CONFIG_SET_CALIBRATOR, (*mut c_void) -> (), pointer)?;
             if let Some(profile) = profiles.first() {
@@ -196,7 +197,7 @@ impl Build {
         {
             return Err(TensorRtError::Failed {
                 call: "IInt8Calibrator::getBatch",
-                reason: reason.to_owned(),
+                reason,
             });
         }
         if plan.is_none()
@@ -212,8 +213,7 @@ impl Build {
             timing_cache: self.new_timing_cache()?,
             calibration_cache: calibrator
                 .as_ref()
-                .and_then(|calibrator| calibrator.new_cache())
-                .map(<[u8]>::to_vec),
+                .and_then(|calibrator| calibrator.new_cache()),
             is_quantized,
         };
         if let Some(calibrator) = &calibrator {

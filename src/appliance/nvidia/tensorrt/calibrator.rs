@@ -6,10 +6,13 @@
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
+use parking_lot::Mutex;
+
 use super::ffi_guard::no_unwind;
 use super::logger::{InterfaceInfo, Table, api_language, not_deleted};
 use super::object::FunctionPointer;
 use super::request::ImplicitInt8;
+use super::shared_object::SharedObject;
 use super::version::Generation;
 use crate::cuda::{CudaError, Device, DeviceBuffer, Stream};
 
@@ -75,61 +78,70 @@ impl CalibrationMemory {
 #[repr(C)]
 pub(super) struct Calibrator<'c> {
     table: *const FunctionPointer,
+    /// Result of an earlier calibration.
+    cache: Option<Vec<u8>>,
+    /// Number of images per batch.
+    batch_size: i32,
+    /// TensorRT calls from one thread in the known versions; nothing here relies on it.
+    state: Mutex<State<'c>>,
+}
+
+struct State<'c> {
     input: Option<&'c mut dyn CalibrationInput>,
     /// Number of values per batch.
     values: usize,
     memory: CalibrationMemory,
-    /// Result of an earlier calibration, or of this one.
-    cache: Option<Vec<u8>>,
-    /// Whether TensorRT wrote the cache in this build.
-    is_new: bool,
+    /// What TensorRT wrote in this build.
+    new_cache: Option<Vec<u8>>,
     failed: Option<String>,
     batches: usize,
 }
 
 impl<'c> Calibrator<'c> {
-    /// A calibrator whose batches have `values` values.
+    /// A calibrator whose batches have `values` values, at an address that TensorRT may store.
     pub(super) fn new(
         generation: Generation,
         implicit: ImplicitInt8<'c>,
         numbers: usize,
         memory: CalibrationMemory,
-    ) -> Box<Self> {
+    ) -> SharedObject<Self> {
         let table = match generation {
             Generation::Eight => PLAIN.functions.as_ptr(),
             _ => VERSIONED.functions.as_ptr(),
         };
-        Box::new(Self {
+        let batch_size = implicit.images.as_ref().map_or(1, |it| it.batch_size());
+        SharedObject::new(Self {
             table,
-            input: implicit.images,
-            values: numbers,
-            memory,
             cache: implicit.cache,
-            is_new: false,
-            failed: None,
-            batches: 0,
+            batch_size: i32::try_from(batch_size).unwrap_or(1),
+            state: Mutex::new(State {
+                input: implicit.images,
+                values: numbers,
+                memory,
+                new_cache: None,
+                failed: None,
+                batches: 0,
+            }),
         })
     }
 
-    pub(super) fn pointer(&mut self) -> *mut c_void {
-        std::ptr::from_mut(self).cast()
-    }
-
     /// The cache that TensorRT wrote, if it calibrated.
-    pub(super) fn new_cache(&self) -> Option<&[u8]> {
-        self.cache.as_deref().filter(|_| self.is_new)
+    pub(super) fn new_cache(&self) -> Option<Vec<u8>> {
+        self.state.lock().new_cache.clone()
     }
 
     /// The reason why images could not be read, if so.
-    pub(super) fn failed(&self) -> Option<&str> {
-        self.failed.as_deref()
+    pub(super) fn failed(&self) -> Option<String> {
+        self.state.lock().failed.clone()
     }
 
     /// Number of batches that TensorRT has received.
     pub(super) fn batches(&self) -> usize {
-        self.batches
+        self.state.lock().batches
     }
+}
 
+impl State<'_> {
     fn next(&mut self) -> Result<Option<u64>, String> {
         let Some(input) = &mut self.input else {
             return Ok(None);
@@ -154,10 +166,10 @@ impl<'c> Calibrator<'c> {
 /// The calibrator behind `this`.
 ///
 /// # Safety
-/// `this` is a [`Calibrator`] that is alive and not used otherwise, as during a build: TensorRT calls it from one thread.
-unsafe fn calibrator<'m>(this: *const c_void) -> &'m mut Calibrator<'m> {
+/// `this` is a [`Calibrator`] that is alive, as during a build.
+unsafe fn calibrator<'m>(this: *const c_void) -> &'m Calibrator<'m> {
     // SAFETY: guaranteed by the caller.
-    unsafe { &mut *this.cast_mut().cast::<Calibrator<'m>>() }
+    unsafe { &*this.cast::<Calibrator<'m>>() }
 }
 
 unsafe extern "C" fn info(_this: *const c_void) -> InterfaceInfo {
@@ -171,13 +183,7 @@ unsafe extern "C" fn info(_this: *const c_void) -> InterfaceInfo {
 unsafe extern "C" fn batch_size(this: *const c_void) -> i32 {
     // SAFETY: TensorRT passes the calibrator of the running build.
     let calibrator = unsafe { calibrator(this) };
-    no_unwind("the calibrator", 1, || {
-        let size = calibrator
-            .input
-            .as_ref()
-            .map_or(1, |input| input.batch_size());
-        i32::try_from(size).unwrap_or(1)
-    })
+    calibrator.batch_size
 }
 
 unsafe extern "C" fn batch(
@@ -189,13 +195,14 @@ unsafe extern "C" fn batch(
     // SAFETY: TensorRT passes the calibrator of the running build.
     let calibrator = unsafe { calibrator(this) };
     no_unwind("the calibrator", false, || {
+        let mut state = calibrator.state.lock();
         if count != 1 {
-            calibrator.failed = Some(format!(
+            state.failed = Some(format!(
                 "the network has {count} inputs; calibration feeds networks with one"
             ));
             return false;
         }
-        match calibrator.next() {
+        match state.next() {
             Ok(Some(address)) => {
                 // SAFETY: there is space for `count` addresses, and `count` is 1.
                 unsafe { bindings.write(address as *mut c_void) };
@@ -203,7 +210,7 @@ unsafe extern "C" fn batch(
             }
             Ok(None) => false,
             Err(reason) => {
-                calibrator.failed = Some(reason);
+                state.failed = Some(reason);
                 false
             }
         }
@@ -220,6 +227,7 @@ unsafe extern "C" fn read_cache(this: *mut c_void, length: *mut usize) -> *const
         };
         // SAFETY: the reference to the length is valid during the call.
         unsafe { length.write(bytes) };
+        // Never written after it was made: TensorRT may read it after this call.
         address
     })
 }
@@ -233,8 +241,7 @@ unsafe extern "C" fn write_cache(this: *mut c_void, cache: *const c_void, length
         }
         // SAFETY: the cache has `length` bytes, which are valid during the call.
         let bytes = unsafe { std::slice::from_raw_parts(cache.cast::<u8>(), length) };
-        calibrator.cache = Some(bytes.to_vec());
-        calibrator.is_new = true;
+        calibrator.state.lock().new_cache = Some(bytes.to_vec());
     });
 }
 

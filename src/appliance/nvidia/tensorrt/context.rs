@@ -10,6 +10,7 @@ use super::engine::Engine;
 use super::error::TensorRtError;
 use super::object::{Object, call};
 use super::profiler::Profiler;
+use super::shared_object::SharedObject;
 use super::version::Generation;
 use super::vtable::{
     CONTEXT_ENQUEUE, CONTEXT_INFER_SHAPES, CONTEXT_REPORT_PROFILE, CONTEXT_SET_ADDRESS,
@@ -83,7 +84,7 @@ impl Profiles {
 pub(super) struct Context {
     // Before the profiler, the profile and the engine, which it uses.
     object: Object,
-    profiler: Option<Box<Profiler>>,
+    profiler: Option<SharedObject<Profiler>>,
     lease: Option<Lease>,
     engine: Arc<Engine>,
 }
@@ -277,11 +278,10 @@ impl Context {
         if self.profiler.is_some() {
             return Ok(());
         }
-        let profiler = Profiler::new(self.generation());
+        // Kept before the context has it, so that it outlives the context whatever fails.
+        let profiler = self.profiler.insert(Profiler::new(self.generation()));
         call!(self.object, CONTEXT_SET_PROFILER, (*mut c_void) -> (), profiler.pointer())?;
-        call!(self.object, CONTEXT_SET_EMITS_PROFILE, (bool) -> (), false)?;
-        self.profiler = Some(profiler);
-        Ok(())
+        call!(self.object, CONTEXT_SET_EMITS_PROFILE, (bool) -> (), false)
     }
 
     /// Collects the layer times of the last run, which must have ended. Otherwise they are lost.

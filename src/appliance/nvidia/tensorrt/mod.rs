@@ -31,6 +31,7 @@ mod recorder;
 mod request;
 mod runtime;
 mod shapes;
+mod shared_object;
 mod version;
 mod vtable;
 

@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use super::ffi_guard::{no_unwind, text};
 use super::logger::{InterfaceInfo, Table, api_language, not_deleted};
 use super::object::FunctionPointer;
+use super::shared_object::SharedObject;
 use super::version::Generation;
 use crate::session::LayerTime;
 
@@ -18,9 +19,9 @@ pub(super) struct Profiler {
     layers: Mutex<Vec<LayerTime>>,
 }
 
-// SAFETY: the vtable is never written, and the layers are behind a lock.
+// SAFETY: `table` points to a static vtable, which is never written and is the same in every thread; the layers are `Send`.
 unsafe impl Send for Profiler {}
-// SAFETY: as above.
+// SAFETY: as above; the layers are behind a lock, so that C++ may call from several threads at once.
 unsafe impl Sync for Profiler {}
 
 impl std::fmt::Debug for Profiler {
@@ -30,19 +31,15 @@ impl std::fmt::Debug for Profiler {
 }
 
 impl Profiler {
-    pub(super) fn new(generation: Generation) -> Box<Self> {
+    pub(super) fn new(generation: Generation) -> SharedObject<Self> {
         let table = match generation {
             Generation::Eight | Generation::Ten => PLAIN.functions.as_ptr(),
             Generation::Eleven | Generation::Rtx => VERSIONED.functions.as_ptr(),
         };
-        Box::new(Self {
+        SharedObject::new(Self {
             table,
             layers: Mutex::default(),
         })
-    }
-
-    pub(super) fn pointer(&self) -> *mut c_void {
-        std::ptr::from_ref(self).cast_mut().cast()
     }
 
     /// Times reported so far.

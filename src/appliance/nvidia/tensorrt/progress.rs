@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use super::ffi_guard::{no_unwind, text};
 use super::logger::{InterfaceInfo, Table, api_language, not_deleted};
 use super::object::FunctionPointer;
+use super::shared_object::SharedObject;
 
 /// One step of a build.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,17 +37,13 @@ pub(super) struct ProgressMonitor<'t> {
 }
 
 impl<'t> ProgressMonitor<'t> {
-    pub(super) fn new(callback: ProgressCallback<'t>) -> Box<Self> {
-        Box::new(Self {
+    pub(super) fn new(callback: ProgressCallback<'t>) -> SharedObject<Self> {
+        SharedObject::new(Self {
             table: TABLE.functions.as_ptr(),
             callback,
             open: Mutex::default(),
             canceled: AtomicBool::new(false),
         })
-    }
-
-    pub(super) fn pointer(&self) -> *mut c_void {
-        std::ptr::from_ref(self).cast_mut().cast()
     }
 
     /// Whether the callback has returned `false`.

@@ -9,6 +9,7 @@ use parking_lot::{Mutex, MutexGuard};
 use super::ffi_guard::{no_unwind, text};
 use super::logger::{InterfaceInfo, Mark, Table, api_language, errors_since, mark, not_deleted};
 use super::object::FunctionPointer;
+use super::shared_object::SharedObject;
 use super::version::Generation;
 
 /// Maximum number of stored errors; more only set the overflow flag.
@@ -32,9 +33,9 @@ struct Entries {
     overflowed: bool,
 }
 
-// SAFETY: the vtable is never written, and all other fields are behind a lock or atomic.
+// SAFETY: `table` points to a static vtable, which is never written and is the same in every thread; all other fields are `Send`.
 unsafe impl Send for Recorder {}
-// SAFETY: as above.
+// SAFETY: as above; all other fields are behind a lock or atomic, so that C++ may call from several threads at once.
 unsafe impl Sync for Recorder {}
 
 impl std::fmt::Debug for Recorder {
@@ -53,24 +54,19 @@ impl Drop for Recorder {
 }
 
 impl Recorder {
-    /// A recorder for objects of `generation`. Boxed, because TensorRT stores its address.
-    pub(super) fn new(generation: Generation) -> Box<Self> {
+    /// A recorder for objects of `generation`, at an address that TensorRT may store.
+    pub(super) fn new(generation: Generation) -> SharedObject<Self> {
         let table = match generation {
             Generation::Eight => PLAIN.functions.as_ptr(),
             _ => VERSIONED.functions.as_ptr(),
         };
-        Box::new(Self {
+        SharedObject::new(Self {
             table,
             references: AtomicI32::new(0),
             entries: Mutex::default(),
             lent: Mutex::default(),
             since: Mutex::new(mark()),
         })
-    }
-
-    /// The address for TensorRT.
-    pub(super) fn pointer(&self) -> *mut c_void {
-        std::ptr::from_ref(self).cast_mut().cast()
     }
 
     fn entries(&self) -> MutexGuard<'_, Entries> {

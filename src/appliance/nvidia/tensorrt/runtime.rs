@@ -8,6 +8,7 @@ use super::error::TensorRtError;
 use super::library::Library;
 use super::object::{Object, call};
 use super::recorder::Recorder;
+use super::shared_object::SharedObject;
 use super::version::Generation;
 use super::vtable::{
     RUNTIME_DESERIALIZE, RUNTIME_DLA_CORES, RUNTIME_SET_DLA_CORE, RUNTIME_SET_ERROR_RECORDER,
@@ -18,11 +19,11 @@ use super::vtable::{
 pub struct Runtime {
     // Before the recorder, to which it points.
     pub(super) object: Object,
-    pub(super) recorder: Box<Recorder>,
+    pub(super) recorder: SharedObject<Recorder>,
 }
 
 // SAFETY: NVIDIA documents `deserializeCudaEngine` as safe to call from several threads; no other call goes through `&Runtime`
-// after its creation.
+// after its creation. The recorder is `Sync` by itself.
 unsafe impl Sync for Runtime {}
 
 impl Runtime {

@@ -30,9 +30,9 @@ pub(super) fn apply(config: Config, running: &mut Config, sources: &mut Sources)
     for failed in sources
         .running()
         .iter()
-        .filter(|source| source.has_failed())
+        .filter(|source| source.has_failed() || source.is_refused())
     {
-        // Its cause may be gone by now.
+        // Its cause may be gone by now: passwords are in files of their own.
         let mut desired = desired.iter();
         if let Some(source) = desired.find(|source| source.name == failed.config.name) {
             changes.restart(source);

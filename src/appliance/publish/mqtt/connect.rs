@@ -291,9 +291,7 @@ fn not_opened(address: &str, host: &str, limit: Duration, error: MqttError) -> P
         },
         // TCP is connected: only TLS can fail from here on.
         MqttError::ConnectionError(reason) | MqttError::ProtocolError(reason) => {
-            let reason = reason
-                .trim_start_matches("TLS handshake failed: ")
-                .to_owned();
+            let reason = tls_reason(reason.trim_start_matches("TLS handshake failed: "));
             PublishError::Tls {
                 address,
                 host: host.to_owned(),
@@ -304,6 +302,16 @@ fn not_opened(address: &str, host: &str, limit: Duration, error: MqttError) -> P
             address,
             reason: error.to_string(),
         },
+    }
+}
+
+/// The TLS library's message, or what it means where that is not to be guessed.
+fn tls_reason(reason: &str) -> String {
+    match reason.contains("CaUsedAsEndEntity") {
+        true => "the broker presents the certificate of an authority (CA:TRUE), as `openssl req -x509` makes it, in place of one for a \
+                 server; sign one for the broker with it, or make it with basicConstraints CA:FALSE and use the new file on both sides"
+            .to_owned(),
+        false => reason.to_owned(),
     }
 }
 

@@ -50,6 +50,8 @@ pub(super) struct Outbox {
     accepted: u64,
     delivered: u64,
     dropped: u64,
+    /// Of those: messages of best effort.
+    best_effort_dropped: u64,
     replaced: u64,
     backlog: Backlog,
 }
@@ -84,6 +86,7 @@ impl Outbox {
             accepted: 0,
             delivered: 0,
             dropped: 0,
+            best_effort_dropped: 0,
             replaced: 0,
             backlog: Backlog::default(),
         }
@@ -161,12 +164,11 @@ impl Outbox {
     pub fn push_best_effort(&mut self, message: Message) {
         self.accepted += 1;
         if !self.connected {
-            self.dropped += 1;
-            return;
+            return self.drop_best_effort(1);
         }
         if self.best_effort.len() >= BEST_EFFORT_MESSAGES {
             self.best_effort.pop_front();
-            self.dropped += 1;
+            self.drop_best_effort(1);
         }
         self.best_effort.push_back(message);
     }
@@ -370,7 +372,7 @@ impl Outbox {
     /// A best-effort message was taken from [`next`](Self::next) but cannot be sent at all.
     pub fn unsendable_best_effort(&mut self) {
         self.writing -= 1;
-        self.dropped += 1;
+        self.drop_best_effort(1);
     }
 
     /// Removes a message from those in flight; 1 when it counts, 0 when it was one of the client itself.
@@ -409,7 +411,8 @@ impl Outbox {
     /// The connection broke: messages in flight are queued again, before everything else.
     pub fn disconnected(&mut self) {
         self.connected = false;
-        self.dropped += std::mem::take(&mut self.writing) + self.best_effort.len() as u64;
+        let unsent = std::mem::take(&mut self.writing) + self.best_effort.len() as u64;
+        self.drop_best_effort(unsent);
         self.best_effort.clear();
         while let Some(InFlight { sent, .. }) = self.in_flight.pop_back() {
             match sent {
@@ -450,11 +453,6 @@ impl Outbox {
                 Sent::State { counted: false, .. } => {}
             }
         }
-    }
-
-    /// Whether a connection is open, so that messages are waited for.
-    pub fn is_connected(&self) -> bool {
-        self.connected
     }
 
     /// Whether everything has been delivered.

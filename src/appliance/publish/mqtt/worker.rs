@@ -16,7 +16,7 @@ use super::session::{OFFLINE, Session, SessionEnd};
 use super::shared::Shared;
 use crate::PublishError;
 use jetwatch_config::MqttConfig;
-use jetwatch_telemetry::LogDedup;
+use jetwatch_telemetry::{FailureLog, LogDedup};
 
 /// Timeout of each step of connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -45,8 +45,9 @@ impl Worker {
     /// Runs until the sink is closed and its deadline has passed or everything is delivered.
     pub async fn run(self) {
         let mut backoff = JitteredBackoff::default();
-        let mut failures = LogDedup::default();
+        let mut failures = FailureLog::default();
         let mut refusals = LogDedup::default();
+        let mut is_loss_logged = true;
         let mut short = 0;
         // Where the next attempt begins.
         let mut first = 0;
@@ -60,9 +61,11 @@ impl Worker {
             let error = match attempt {
                 Ok((link, index)) => {
                     let config = &self.brokers[index];
-                    let broker = address_of(config);
-                    let repeats = failures.reset();
-                    log::info!(broker = broker.as_str(), repeats; "connected to the MQTT broker");
+                    // As often as the loss: two clients with one client id end each other's connections without end.
+                    if std::mem::take(&mut is_loss_logged) {
+                        let broker = address_of(config);
+                        log::info!(broker = broker.as_str(); "connected to the MQTT broker");
+                    }
                     *self.shared.connection_state() = ConnectionState::Connected;
                     let started = Instant::now();
                     self.shared.outbox().connected();
@@ -84,6 +87,9 @@ impl Worker {
                         true => short + 1,
                         false => 0,
                     };
+                    if short == 0 {
+                        failures.reset();
+                    }
                     session.shutdown().await;
                     self.shared.outbox().disconnected();
                     match ended {
@@ -107,7 +113,7 @@ impl Worker {
                     self.brokers[0].client_id
                 );
             }
-            self.report(&mut failures, &error, &reason, wait);
+            is_loss_logged |= self.report(&mut failures, &error, &reason, wait);
             *self.shared.connection_state() = ConnectionState::Failed {
                 reason,
                 refused: error.is_refusal(),
@@ -189,10 +195,16 @@ impl Worker {
         }
     }
 
-    /// Logs each failure once; repeats are counted and logged with the next different line.
-    fn report(&self, failures: &mut LogDedup, error: &PublishError, reason: &str, wait: Duration) {
-        let Some(repeats) = failures.admit(reason) else {
-            return;
+    /// Logs a failure, unless it repeats; returns whether it did.
+    fn report(
+        &self,
+        failures: &mut FailureLog,
+        error: &PublishError,
+        reason: &str,
+        wait: Duration,
+    ) -> bool {
+        let Some(repeats) = failures.admit(reason, std::time::Instant::now()) else {
+            return false;
         };
         let queued = self.shared.outbox().counts().queued;
         let retry_s = wait.as_secs_f32();
@@ -201,6 +213,7 @@ impl Worker {
         } else {
             log::warn!(queued, repeats, retry_s; "{reason}; trying again");
         }
+        true
     }
 
     /// Logs what was dropped while the broker was away.

@@ -306,6 +306,7 @@ impl From<SinkCounts> for MessagesBody {
             accepted,
             delivered,
             dropped,
+            best_effort_dropped: _,
             replaced,
             queued,
             spooled,

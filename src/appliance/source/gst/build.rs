@@ -98,6 +98,7 @@ pub(super) fn build(
             let timeout = config.first_frame_timeout().as_micros();
             source.set_property("tcp-timeout", u64::try_from(timeout).unwrap_or(u64::MAX));
             select_video_of_rtsp(&source);
+            refuse_untrusted_certificates(&source, &diagnostics);
             pipeline.add(&source).map_err(build_error)?;
             link_video_of_rtsp(&source, &decode()?);
         }
@@ -230,6 +231,18 @@ fn select_video_of_rtsp(source: &gst::Element) {
         let is_selected =
             media.as_deref() == Some("video") && *selected.lock().get_or_insert(stream) == stream;
         Some(is_selected.to_value())
+    });
+}
+
+/// Keeps the reason why a certificate of `rtsps://` is not trusted; `rtspsrc` calls it a generic error.
+fn refuse_untrusted_certificates(source: &gst::Element, diagnostics: &Arc<SessionDiagnostics>) {
+    let diagnostics = Arc::clone(diagnostics);
+    source.connect("accept-certificate", false, move |arguments| {
+        let flags = arguments.get(3).and_then(gst::glib::FlagsValue::from_value);
+        let names = flags.map(|(_, set)| set.iter().map(|flag| flag.nick()).collect::<Vec<_>>());
+        let reasons = names.unwrap_or_default().join(", ");
+        diagnostics.set_certificate_problem(reasons);
+        Some(false.to_value())
     });
 }
 

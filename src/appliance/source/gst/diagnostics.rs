@@ -14,6 +14,7 @@ pub(super) struct SessionDiagnostics {
     other_streams: Mutex<Vec<String>>,
     notes: Mutex<Vec<String>>,
     rejection: Mutex<Option<String>>,
+    certificate_problem: Mutex<Option<String>>,
     zero_copy_disabled: AtomicBool,
     own_scaling: Mutex<Option<OwnScaling>>,
     /// Threads of the software decoder.
@@ -63,6 +64,16 @@ impl SessionDiagnostics {
     /// Whether [`disable_zero_copy`](Self::disable_zero_copy) was called.
     pub(super) fn is_zero_copy_disabled(&self) -> bool {
         self.zero_copy_disabled.load(Ordering::Relaxed)
+    }
+
+    /// Sets what is wrong with the certificate of the server, whose connection then fails.
+    pub(super) fn set_certificate_problem(&self, reasons: String) {
+        *self.certificate_problem.lock() = Some(reasons);
+    }
+
+    /// What is wrong with the certificate of the server, if anything.
+    pub(super) fn take_certificate_problem(&self) -> Option<String> {
+        self.certificate_problem.lock().take()
     }
 
     /// Sets what jetwatch itself scales; `None`: elements do it.

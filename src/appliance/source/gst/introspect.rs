@@ -138,20 +138,20 @@ fn steps(element: &gst::Element) -> Vec<PlanStep> {
             element: "jetwatch".to_owned(),
             detail: describe_caps(to.as_ref()),
         }],
+        "videoflip" => vec![step(StepKind::Rotate, VideoUnit::Cpu, change(&from, &to))],
+        "nvvidconv" if rotates(element) => {
+            vec![step(
+                StepKind::Rotate,
+                unit_of_converter(element),
+                change(&from, &to),
+            )]
+        }
         "nvvidconv" => {
             let part = crop_of(element);
             conversion_steps(&name, unit_of_converter(element), part, from, to)
         }
         "videoscale" | "videoconvert" => conversion_steps(&name, VideoUnit::Cpu, None, from, to),
-        "videocrop" => vec![step(
-            StepKind::Crop,
-            VideoUnit::Cpu,
-            format!(
-                "{} to {}",
-                describe_caps(from.as_ref()),
-                describe_caps(to.as_ref())
-            ),
-        )],
+        "videocrop" => vec![step(StepKind::Crop, VideoUnit::Cpu, change(&from, &to))],
         _ if class.contains("Decoder") && !class.contains("Audio") => {
             let unit = match name.as_str() {
                 "nvjpegdec" => VideoUnit::Nvjpg,
@@ -160,12 +160,7 @@ fn steps(element: &gst::Element) -> Vec<PlanStep> {
                 _ if class.contains("Hardware") => VideoUnit::Accelerator,
                 _ => VideoUnit::Cpu,
             };
-            let detail = format!(
-                "{} to {}",
-                describe_caps(from.as_ref()),
-                describe_caps(to.as_ref())
-            );
-            vec![step(StepKind::Decode, unit, detail)]
+            vec![step(StepKind::Decode, unit, change(&from, &to))]
         }
         // Another element that changes images, in a user's launch fragment.
         _ if class.contains("Scaler") || class.contains("Converter/Video") => {
@@ -263,6 +258,24 @@ fn unit_of_converter(element: &gst::Element) -> VideoUnit {
 fn is_on(element: &gst::Element, property: &str) -> bool {
     element.has_property_with_type(property, bool::static_type())
         && element.property::<bool>(property)
+}
+
+/// Whether a Jetson converter rotates images.
+fn rotates(element: &gst::Element) -> bool {
+    element
+        .has_property("flip-method")
+        .then(|| element.property_value("flip-method"))
+        .and_then(|value| {
+            let (_, choice) = glib::EnumValue::from_value(&value)?;
+            Some(choice.value() != 0)
+        })
+        .unwrap_or(false)
+}
+
+/// Two formats as short text.
+fn change(from: &Option<gst::Caps>, to: &Option<gst::Caps>) -> String {
+    let (from, to) = (describe_caps(from.as_ref()), describe_caps(to.as_ref()));
+    format!("{from} to {to}")
 }
 
 /// Caps as short text: size and format of images, the media type of everything else.

@@ -4,12 +4,13 @@ use gstreamer as gst;
 use gstreamer::prelude::*;
 
 use crate::SourceError;
-use crate::elements::package_for;
+use crate::elements::{has_decoder, package_for};
 
-/// A plug-in that GStreamer needs and does not have.
+/// A plug-in that GStreamer needs and has not found, or not been able to use.
 pub(super) struct MissingPlugin {
     what: String,
     media_type: String,
+    caps: Option<gst::Caps>,
 }
 
 /// Parses a `missing-plugin` element message; its format is documented with `GstMissingPlugin` in gst-plugins-base.
@@ -32,12 +33,22 @@ pub(super) fn missing_plugin(message: &gst::MessageRef) -> Option<MissingPlugin>
             },
             |media| media.name().to_string(),
         );
-    Some(MissingPlugin { what, media_type })
+    Some(MissingPlugin {
+        what,
+        media_type,
+        caps,
+    })
 }
 
 impl MissingPlugin {
-    /// The error with the package name.
+    /// The error with the package name, or that what is installed fails: GStreamer says for both that a plug-in is missing.
     pub(super) fn into_error(self) -> SourceError {
+        if self.caps.as_deref().is_some_and(has_decoder) {
+            return SourceError::Undecodable {
+                what: self.what,
+                caps: self.media_type,
+            };
+        }
         SourceError::MissingPlugin {
             package: package_for(&self.media_type),
             what: self.what,
@@ -57,7 +68,7 @@ pub(super) fn element_error(
     if message.error().matches(gst::CoreError::MissingPlugin)
         && let Some(error) = message
             .debug()
-            .and_then(|debug| error_of_missing(&missing_plugins_in(&debug)))
+            .and_then(|debug| error_of_missing(missing_plugins_in(&debug)))
     {
         return error;
     }
@@ -70,6 +81,10 @@ pub(super) fn element_error(
         .map(|debug| detail_of(&debug))
         .unwrap_or_default();
     let mut text = error.message().trim_end_matches('.').to_owned();
+    if is_access_refused(message) {
+        let message = if debug.is_empty() { text } else { debug };
+        return SourceError::AccessRefused { element, message };
+    }
     if !debug.is_empty() && !text.contains(&debug) {
         text = format!("{text} ({debug})");
     }
@@ -78,6 +93,17 @@ pub(super) fn element_error(
         hint: hint_for(&error),
         message: text,
     }
+}
+
+/// Whether a server refuses this user: RTSP and HTTP status 401 or 403. `rtspsrc` has no error code for 403, but gives the status.
+fn is_access_refused(message: &gst::message::Error) -> bool {
+    let status = |details: &gst::StructureRef| {
+        ["rtsp-status-code", "http-status-code"]
+            .iter()
+            .find_map(|field| details.get::<u32>(*field).ok())
+    };
+    message.error().matches(gst::ResourceError::NotAuthorized)
+        || matches!(message.details().and_then(status), Some(401 | 403))
 }
 
 /// The missing decoders in the debug text of decodebin's error, one per line: `Missing decoder: WHAT (CAPS)`. decodebin reports
@@ -94,22 +120,19 @@ fn missing_plugins_in(debug: &str) -> Vec<MissingPlugin> {
         Some(MissingPlugin {
             what: what.to_owned(),
             media_type,
+            caps: caps.strip_suffix(')').and_then(|caps| caps.parse().ok()),
         })
     });
     listed.collect()
 }
 
 /// Streams other than video need no plug-in: then there is just no video.
-fn error_of_missing(missing: &[MissingPlugin]) -> Option<SourceError> {
-    let is_video_or_image = |plugin: &&MissingPlugin| {
+fn error_of_missing(mut missing: Vec<MissingPlugin>) -> Option<SourceError> {
+    let is_video_or_image = |plugin: &MissingPlugin| {
         plugin.media_type.starts_with("video/") || plugin.media_type.starts_with("image/")
     };
-    if let Some(plugin) = missing.iter().find(is_video_or_image) {
-        return Some(SourceError::MissingPlugin {
-            what: plugin.what.clone(),
-            caps: plugin.media_type.clone(),
-            package: package_for(&plugin.media_type),
-        });
+    if let Some(at) = missing.iter().position(is_video_or_image) {
+        return Some(missing.swap_remove(at).into_error());
     }
     let found: Vec<&str> = missing.iter().map(|plugin| plugin.what.as_str()).collect();
     (!found.is_empty()).then(|| SourceError::NoVideo {
@@ -131,7 +154,6 @@ fn detail_of(debug: &str) -> String {
 fn hint_for(error: &gst::glib::Error) -> Option<&'static str> {
     if let Some(kind) = error.kind::<gst::ResourceError>() {
         return match kind {
-            gst::ResourceError::NotAuthorized => Some("check user and password of this source"),
             gst::ResourceError::NotFound => Some("check the address or device"),
             gst::ResourceError::OpenRead | gst::ResourceError::OpenReadWrite => {
                 Some("check that it is reachable and that you may open it")
@@ -158,7 +180,7 @@ mod tests {
     fn missing_audio_plugin_is_ignored() {
         let debug = "gstdecodebin2.c(1): expose ():\nno suitable plugins found:\n\
                      Missing decoder: Raw 16-bit PCM audio (audio/x-raw, format=(string)S16LE)\n";
-        let error = error_of_missing(&missing_plugins_in(debug)).expect("something is listed");
+        let error = error_of_missing(missing_plugins_in(debug)).expect("something is listed");
         assert_eq!(
             error.to_string(),
             "the media has no video stream (found: Raw 16-bit PCM audio)"
@@ -167,14 +189,33 @@ mod tests {
 
     #[test]
     fn a_codec_without_plugin_names_its_package() {
+        gst::init().expect("GStreamer starts");
         let debug = "Missing decoder: MPEG-4 AAC (audio/mpeg, mpegversion=(int)4)\n\
-                     Missing decoder: H.265 (Main Profile) (video/x-h265)\n";
-        let error = error_of_missing(&missing_plugins_in(debug)).expect("something is listed");
+                     Missing decoder: H.277 (Main Profile) (video/x-h277, width=(int)64)\n";
+        let error = error_of_missing(missing_plugins_in(debug)).expect("something is listed");
         let text = error.to_string();
         assert!(
-            text.contains("H.265") && text.contains("apt-get install gstreamer1.0-libav"),
+            text.contains("H.277") && text.contains("apt-get install gstreamer1.0-libav"),
             "{text}"
         );
-        assert!(error_of_missing(&missing_plugins_in("no list here")).is_none());
+        assert!(error_of_missing(missing_plugins_in("no list here")).is_none());
+    }
+
+    #[test]
+    fn an_installed_codec_that_fails_is_not_called_missing() {
+        gst::init().expect("GStreamer starts");
+        let debug = "Missing decoder: H.264 (High 4:4:4 Profile) \
+                     (video/x-h264, stream-format=(string)avc, width=(int)0, profile=(string)high-4:4:4)\n";
+        let error = error_of_missing(missing_plugins_in(debug)).expect("something is listed");
+        let text = error.to_string();
+        assert!(
+            text.contains("H.264") && text.contains("damaged") && !text.contains("apt-get"),
+            "{text}"
+        );
+        let version = |number: i32| {
+            let caps = gst::Caps::builder("video/mpeg").field("mpegversion", number);
+            has_decoder(&caps.field("systemstream", false).build())
+        };
+        assert!(version(2) && !version(77));
     }
 }

@@ -5,6 +5,7 @@
 mod bounded;
 mod build;
 mod camera;
+mod caps_handler;
 mod codec_threads;
 mod decode;
 mod diagnostics;
@@ -17,6 +18,7 @@ mod launch;
 mod launch_line;
 mod log_bridge;
 mod messages;
+mod orientation;
 mod own_scaling;
 mod predict_plan;
 mod push_tracer;

@@ -2,8 +2,8 @@
 //!
 //! `entry → steps → appsink`, with no queue in between: all of it runs on the thread that pushes the decoded buffer. The source
 //! size in the newest caps at the entry is therefore exactly that of the buffer that arrives at the sink, also when the
-//! resolution changes within a stream. [`plan_crop_conversion`] selects the steps when the caps arrive; where
-//! [`own_scaling`] does their work, there are none.
+//! resolution changes within a stream. [`CapsHandler`] selects the steps when the caps arrive; where [`own_scaling`] does their
+//! work, there are none.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,22 +15,22 @@ use gstreamer::prelude::*;
 use gstreamer_app as gst_app;
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::convert_plan::{Memory, plan_crop_conversion, plan_full_size};
 use crate::elements::make;
 use crate::pacer::Pacer;
 use crate::rate_limit::RateLimiter;
 use crate::{Flow, FullImage, SourceContext, SourceError};
-use jetwatch_config::{Scaling, SourceConfig};
+use jetwatch_config::SourceConfig;
 use jetwatch_telemetry::{Level, Recorder, Stage, name_thread, thread_names};
-use jetwatch_types::{Frame, FrameMeta, Region};
+use jetwatch_types::{Frame, FrameMeta};
 
+use super::caps_handler::CapsHandler;
 use super::diagnostics::SessionDiagnostics;
 use super::flush_guard::FlushGuard;
 use super::hardware::VideoHardware;
 use super::own_scaling::{self, ScalingReader};
 use super::rate_probes::{limit_rate, pace};
 use super::sample::SampleReader;
-use super::scaler_elements::{AttachPoints, ScalerElements, format_of};
+use super::scaler_elements::AttachPoints;
 use super::skip_probe::{CapsInfo, SkipProbe};
 use super::tee::ImageTee;
 
@@ -143,27 +143,21 @@ pub(super) fn add(
     };
     let main_branch = tee.as_ref().map_or(&entry, |tee| &tee.main_branch);
     let caps_info = CapsInfo::empty();
-    let mut caps_handler = CapsHandler {
-        context: context.clone(),
-        scaling: config.scaling,
-        roi: config.roi,
-        diagnostics: Arc::clone(diagnostics),
-        caps_info: Arc::clone(&caps_info),
-        elements: ScalerElements::default(),
-        attach_points: AttachPoints {
+    let mut caps_handler = CapsHandler::new(
+        context,
+        config,
+        diagnostics,
+        &caps_info,
+        AttachPoints {
             pipeline: pipeline.downgrade(),
             entry: main_branch.downgrade(),
             sink: sink.upcast_ref::<gst::Element>().downgrade(),
             hardware: hardware.clone(),
             prefix: "",
         },
-        full_size: tee.as_ref().map(|tee| {
-            (
-                ScalerElements::default(),
-                tee.attach_points(pipeline, hardware),
-            )
-        }),
-    };
+        tee.as_ref()
+            .map(|tee| tee.attach_points(pipeline, hardware)),
+    );
     let caps_handler = Mutex::new(move |event: &gst::EventRef| caps_handler.on_event(event));
     input.add_probe(gst::PadProbeType::EVENT_DOWNSTREAM, move |_, info| {
         if let Some(event) = info.event() {
@@ -233,93 +227,6 @@ pub(super) fn add(
 
 fn lock(handler: &Mutex<AppSinkHandler>) -> MutexGuard<'_, AppSinkHandler> {
     handler.lock()
-}
-
-/// Adapts the scaling elements to the current format of the source.
-struct CapsHandler {
-    context: SourceContext,
-    scaling: Scaling,
-    roi: Option<Region>,
-    diagnostics: Arc<SessionDiagnostics>,
-    caps_info: Arc<Mutex<CapsInfo>>,
-    elements: ScalerElements,
-    attach_points: AttachPoints,
-    /// The elements for full images, if requested.
-    full_size: Option<(ScalerElements, AttachPoints)>,
-}
-
-impl CapsHandler {
-    fn on_event(&mut self, event: &gst::EventRef) {
-        match event.view() {
-            gst::EventView::Caps(event) => {
-                if let Err(reason) = self.on_caps(event.caps()) {
-                    self.diagnostics.reject(reason.clone());
-                    if let Some(entry) = self.attach_points.entry.upgrade() {
-                        gst::element_error!(entry, gst::StreamError::Format, ("{reason}"));
-                    }
-                }
-            }
-            gst::EventView::Eos(_) => {
-                self.elements.forward_eos(&self.attach_points);
-                if let Some((elements, attach_points)) = &self.full_size {
-                    elements.forward_eos(attach_points);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn on_caps(&mut self, caps: &gst::CapsRef) -> Result<(), String> {
-        let from = format_of(caps).ok_or_else(|| {
-            format!("the decoder outputs {caps}, expected raw video with a size and a format")
-        })?;
-        let size = from.size;
-        let crop = self.roi.and_then(|roi| roi.to_crop(size));
-        let inner = self.context.output_size(size, crop);
-        let scalers = self.attach_points.hardware.scalers();
-        let output = self.output();
-        let part = self.context.source_crop(crop);
-        let plan = plan_crop_conversion(&from, part, inner, self.scaling, &scalers, output)?;
-        let own_scaling = own_scaling::plan(caps, &plan.steps);
-        let info = CapsInfo {
-            size,
-            crop,
-            own_scaling,
-        };
-        let before = std::mem::replace(&mut *self.caps_info.lock(), info);
-        if before.size != size {
-            log::info!(source = self.context.name.as_str(), size:%, inner:%; "video format {caps}");
-        }
-        if let Some(note) = plan.note {
-            self.diagnostics.add_note(note);
-        }
-        if let Some(sink) = self.attach_points.sink.upgrade() {
-            sink.set_property("caps", own_scaling::accepted_caps(own_scaling.is_some()));
-        }
-        self.diagnostics.set_own_scaling(own_scaling);
-        match own_scaling {
-            Some(_) => self.elements.bypass(&self.attach_points)?,
-            None => self.elements.reconfigure(plan.steps, &self.attach_points)?,
-        }
-        match &mut self.full_size {
-            Some((elements, attach_points)) => {
-                elements.reconfigure(plan_full_size(&from, &scalers)?, attach_points)
-            }
-            None => Ok(()),
-        }
-    }
-}
-
-impl CapsHandler {
-    /// Memory of the last step's images on a Jetson.
-    fn output(&self) -> Memory {
-        // On the GPU the converter writes to CUDA memory, which is not a surface that the other engines share.
-        let is_shared = self.scaling != Scaling::Gpu;
-        match &self.context.nvmm_reader {
-            Some(reader) if is_shared && reader.is_usable() => Memory::Nvmm,
-            _ => Memory::System,
-        }
-    }
 }
 
 /// Ends the session because a buffer is too small.

@@ -13,6 +13,7 @@ use crate::elements::{make, set_if_supported, set_number};
 use jetwatch_platform::VideoUnit;
 
 use super::hardware::VideoHardware;
+use super::orientation::{self, Orientation};
 
 /// Caps feature of a Jetson surface.
 pub(super) const NVMM: &str = "memory:NVMM";
@@ -34,6 +35,10 @@ pub(super) struct ScalerElements {
     filters: Vec<gst::Element>,
     /// The element that crops, in the first step.
     cropper: Option<gst::Element>,
+    /// How images are rotated before the first step; `None`: they are upright.
+    orientation: Option<Orientation>,
+    /// The filter that sets the size of the rotated images.
+    rotated_filter: Option<gst::Element>,
     /// The entry is linked to the sink, with no element in between.
     is_bypassed: bool,
 }
@@ -56,7 +61,7 @@ struct Attached {
 }
 
 impl AttachPoints {
-    fn element_name(&self, what: &str, index: usize) -> String {
+    pub(super) fn element_name(&self, what: &str, index: usize) -> String {
         match index {
             0 => format!("{}{what}", self.prefix),
             index => format!("{}{what}-{}", self.prefix, index + 1),
@@ -74,14 +79,21 @@ impl AttachPoints {
 }
 
 impl ScalerElements {
-    /// Makes the elements carry out `steps`, which are not empty. Rebuilds them only if the layout changes.
+    /// Makes the elements carry out `steps`, which are not empty; `rotate`: on images that are rotated before, to this format. Rebuilds
+    /// them only if the layout changes.
     pub(super) fn reconfigure(
         &mut self,
         steps: Vec<ConvertStep>,
+        rotate: Option<(Orientation, VideoFormat)>,
         attach_points: &AttachPoints,
     ) -> Result<(), String> {
-        if self.steps.is_empty() || !is_same_layout(&self.steps, &steps) {
-            self.build(&steps, attach_points)?;
+        let orientation = rotate.as_ref().map(|(orientation, _)| *orientation);
+        let is_rotated_so = self.orientation == orientation;
+        if self.steps.is_empty() || !is_rotated_so || !is_same_layout(&self.steps, &steps) {
+            self.build(&steps, rotate.as_ref(), attach_points)?;
+        }
+        if let (Some(filter), Some((_, to))) = (&self.rotated_filter, &rotate) {
+            filter.set_property("caps", orientation::filter_caps(to, steps[0].unit));
         }
         for (filter, step) in self.filters.iter().zip(&steps) {
             filter.set_property("caps", output_caps(step));
@@ -120,19 +132,32 @@ impl ScalerElements {
         }
     }
 
-    fn build(&mut self, steps: &[ConvertStep], attach_points: &AttachPoints) -> Result<(), String> {
+    fn build(
+        &mut self,
+        steps: &[ConvertStep],
+        rotate: Option<&(Orientation, VideoFormat)>,
+        attach_points: &AttachPoints,
+    ) -> Result<(), String> {
         let attached = attach_points
             .upgrade()
             .ok_or("the pipeline is shutting down")?;
         let to_text = |error: SourceError| error.to_string();
         let failed = |error: gst::glib::BoolError| error.to_string();
         self.remove(&attached);
+        if let Some((orientation, to)) = rotate {
+            let unit = steps[0].unit;
+            let (elements, filter) = orientation::elements(*orientation, to, unit, attach_points)?;
+            self.elements.extend(elements);
+            self.rotated_filter = filter;
+            self.orientation = Some(*orientation);
+        }
         for (index, step) in steps.iter().enumerate() {
             let filter =
                 make("capsfilter", &attach_points.element_name("size", index)).map_err(to_text)?;
             match step.unit {
                 VideoUnit::Vic | VideoUnit::Gpu => {
-                    let converter = converter(step, index, attach_points)?;
+                    let name = attach_points.element_name("scale", index);
+                    let converter = converter(step, &name, attach_points)?;
                     if step.crop.is_some() {
                         self.cropper = Some(converter.clone());
                     }
@@ -175,6 +200,8 @@ impl ScalerElements {
         }
         self.filters.clear();
         self.cropper = None;
+        self.orientation = None;
+        self.rotated_filter = None;
         let elements = std::mem::take(&mut self.elements);
         if let (Some(first), Some(last)) = (elements.first(), elements.last()) {
             attached.entry.unlink(first);
@@ -191,14 +218,13 @@ impl ScalerElements {
 }
 
 /// A Jetson converter for one step, with its unit set.
-fn converter(
+pub(super) fn converter(
     step: &ConvertStep,
-    index: usize,
+    name: &str,
     attach_points: &AttachPoints,
 ) -> Result<gst::Element, String> {
     let unit = attach_points.hardware.scaler(step.unit)?;
-    let converter = make(unit.element, &attach_points.element_name("scale", index))
-        .map_err(|error| error.to_string())?;
+    let converter = make(unit.element, name).map_err(|error| error.to_string())?;
     if let Some((property, nick)) = unit.setting
         && !set_if_supported(property, &converter, nick)
     {
@@ -265,7 +291,7 @@ fn is_same_layout(before: &[ConvertStep], now: &[ConvertStep]) -> bool {
 }
 
 /// Output caps of a step. On the CPU the filter comes before the color conversion, so its caps have no format.
-fn output_caps(step: &ConvertStep) -> gst::Caps {
+pub(super) fn output_caps(step: &ConvertStep) -> gst::Caps {
     let VideoFormat {
         size,
         format,

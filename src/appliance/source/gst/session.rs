@@ -212,6 +212,9 @@ impl Session<'_> {
                 if self.built.diagnostics.is_zero_copy_disabled() {
                     return Err(SourceError::ZeroCopyFailed);
                 }
+                if let Some(reasons) = self.built.diagnostics.take_certificate_problem() {
+                    return Err(SourceError::Certificate { reasons });
+                }
                 if let Some(error) = self.launch_error() {
                     return Err(error);
                 }

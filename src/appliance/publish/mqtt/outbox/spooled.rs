@@ -429,6 +429,17 @@ impl Outbox {
         lost
     }
 
+    /// Counts messages of best effort as dropped.
+    pub(super) fn drop_best_effort(&mut self, count: u64) {
+        self.dropped += count;
+        self.best_effort_dropped += count;
+    }
+
+    /// Whether a connection is open, so that messages are waited for.
+    pub fn is_connected(&self) -> bool {
+        self.connected
+    }
+
     /// Current message counts.
     pub fn counts(&self) -> SinkCounts {
         let under_way = |is_counted: fn(&Sent) -> bool| {
@@ -446,6 +457,7 @@ impl Outbox {
             accepted: self.accepted,
             delivered: self.delivered,
             dropped: self.dropped,
+            best_effort_dropped: self.best_effort_dropped,
             replaced: self.replaced,
             queued: waiting + self.writing,
             spooled: match self.backlog.is_spooled {

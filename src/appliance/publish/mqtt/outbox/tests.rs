@@ -287,6 +287,7 @@ fn qos0_is_queued_only_while_connected() {
     outbox.disconnected();
     let counts = outbox.counts();
     assert_eq!((counts.delivered, counts.dropped, counts.queued), (2, 2, 0));
+    assert_eq!(counts.best_effort_dropped, 2);
 }
 
 #[test]
@@ -306,6 +307,7 @@ fn rejected_and_abandoned_messages_count_as_dropped() {
     assert_eq!(outbox.abandon(), 2);
     assert!(outbox.is_empty());
     assert_eq!(outbox.counts().dropped, 3);
+    assert_eq!(outbox.counts().best_effort_dropped, 0);
     adds_up(&outbox);
 }
 

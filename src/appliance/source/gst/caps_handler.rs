@@ -1,0 +1,177 @@
+//! Adapts the scaling elements to the format and the orientation of the source, from the events that arrive at the entry.
+//!
+//! [`scaler`](super::scaler) calls it on the streaming thread, before the images of that format.
+
+use std::sync::Arc;
+
+use gstreamer as gst;
+use gstreamer::prelude::*;
+use parking_lot::Mutex;
+
+use crate::SourceContext;
+use crate::convert_plan::{Memory, plan_crop_conversion, plan_full_size};
+use jetwatch_config::{Scaling, SourceConfig, SourceUri};
+use jetwatch_types::Region;
+
+use super::diagnostics::SessionDiagnostics;
+use super::orientation::{self, Orientation};
+use super::own_scaling;
+use super::scaler_elements::{AttachPoints, ScalerElements, format_of};
+use super::skip_probe::CapsInfo;
+
+/// The handler of one session.
+pub(super) struct CapsHandler {
+    context: SourceContext,
+    scaling: Scaling,
+    roi: Option<Region>,
+    /// Whether images are rotated upright: not those of the user's own elements, which may have rotated them.
+    rotates: bool,
+    diagnostics: Arc<SessionDiagnostics>,
+    caps_info: Arc<Mutex<CapsInfo>>,
+    /// The newest caps.
+    caps: Option<gst::Caps>,
+    /// How images are rotated; `None`: they are upright.
+    orientation: Option<Orientation>,
+    elements: ScalerElements,
+    attach_points: AttachPoints,
+    /// The elements for full images, if requested.
+    full_size: Option<(ScalerElements, AttachPoints)>,
+}
+
+impl CapsHandler {
+    /// A handler that links its elements at `attach_points`, and those for full images at `full_size`.
+    pub(super) fn new(
+        context: &SourceContext,
+        config: &SourceConfig,
+        diagnostics: &Arc<SessionDiagnostics>,
+        caps_info: &Arc<Mutex<CapsInfo>>,
+        attach_points: AttachPoints,
+        full_size: Option<AttachPoints>,
+    ) -> Self {
+        Self {
+            context: context.clone(),
+            scaling: config.scaling,
+            roi: config.roi,
+            rotates: !matches!(config.uri, SourceUri::Launch(_)),
+            diagnostics: Arc::clone(diagnostics),
+            caps_info: Arc::clone(caps_info),
+            caps: None,
+            orientation: None,
+            elements: ScalerElements::default(),
+            attach_points,
+            full_size: full_size.map(|points| (ScalerElements::default(), points)),
+        }
+    }
+
+    /// Handles an event of the stream.
+    pub(super) fn on_event(&mut self, event: &gst::EventRef) {
+        let done = match event.view() {
+            gst::EventView::Caps(event) => {
+                self.caps = Some(event.caps_owned());
+                self.configure()
+            }
+            gst::EventView::Tag(event) => match orientation::of_tags(event.tag()) {
+                Some(orientation) => self.on_orientation(orientation),
+                None => Ok(()),
+            },
+            gst::EventView::Eos(_) => {
+                self.elements.forward_eos(&self.attach_points);
+                if let Some((elements, attach_points)) = &self.full_size {
+                    elements.forward_eos(attach_points);
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        };
+        if let Err(reason) = done {
+            self.diagnostics.reject(reason.clone());
+            if let Some(entry) = self.attach_points.entry.upgrade() {
+                gst::element_error!(entry, gst::StreamError::Format, ("{reason}"));
+            }
+        }
+    }
+
+    fn on_orientation(&mut self, orientation: Option<Orientation>) -> Result<(), String> {
+        if orientation == self.orientation {
+            return Ok(());
+        }
+        self.orientation = orientation;
+        let tag = orientation.map_or("rotate-0", |orientation| orientation.tag);
+        let source = self.context.name.as_str();
+        if !self.rotates {
+            log::warn!(source; "the media has image-orientation {tag}, and a launch fragment is not rotated; add to it: ! videoflip method=automatic");
+            return Ok(());
+        }
+        log::info!(source; "the media has image-orientation {tag}: its images are rotated upright");
+        // The tag may come before the caps.
+        match self.caps {
+            Some(_) => self.configure(),
+            None => Ok(()),
+        }
+    }
+
+    /// Adapts the elements to the newest caps and orientation.
+    fn configure(&mut self) -> Result<(), String> {
+        let Some(caps) = self.caps.clone() else {
+            return Ok(());
+        };
+        let from = format_of(&caps).ok_or_else(|| {
+            format!("the decoder outputs {caps}, expected raw video with a size and a format")
+        })?;
+        let orientation = self.orientation.filter(|_| self.rotates);
+        let from = match orientation {
+            Some(orientation) => orientation.rotated(from),
+            None => from,
+        };
+        let size = from.size;
+        let crop = self.roi.and_then(|roi| roi.to_crop(size));
+        let inner = self.context.output_size(size, crop);
+        let scalers = self.attach_points.hardware.scalers();
+        let output = self.output();
+        let part = self.context.source_crop(crop);
+        let plan = plan_crop_conversion(&from, part, inner, self.scaling, &scalers, output)?;
+        let own_scaling = match orientation {
+            Some(_) => None,
+            None => own_scaling::plan(&caps, &plan.steps),
+        };
+        let info = CapsInfo {
+            size,
+            crop,
+            own_scaling,
+        };
+        let before = std::mem::replace(&mut *self.caps_info.lock(), info);
+        if before.size != size {
+            log::info!(source = self.context.name.as_str(), size:%, inner:%; "video format {caps}");
+        }
+        if let Some(note) = plan.note {
+            self.diagnostics.add_note(note);
+        }
+        if let Some(sink) = self.attach_points.sink.upgrade() {
+            sink.set_property("caps", own_scaling::accepted_caps(own_scaling.is_some()));
+        }
+        self.diagnostics.set_own_scaling(own_scaling);
+        let rotate = orientation.map(|orientation| (orientation, from.clone()));
+        match own_scaling {
+            Some(_) => self.elements.bypass(&self.attach_points)?,
+            None => self
+                .elements
+                .reconfigure(plan.steps, rotate.clone(), &self.attach_points)?,
+        }
+        match &mut self.full_size {
+            Some((elements, attach_points)) => {
+                elements.reconfigure(plan_full_size(&from, &scalers)?, rotate, attach_points)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Memory of the last step's images on a Jetson.
+    fn output(&self) -> Memory {
+        // On the GPU the converter writes to CUDA memory, which is not a surface that the other engines share.
+        let is_shared = self.scaling != Scaling::Gpu;
+        match &self.context.nvmm_reader {
+            Some(reader) if is_shared && reader.is_usable() => Memory::Nvmm,
+            _ => Memory::System,
+        }
+    }
+}
