@@ -50,7 +50,7 @@ pub enum RenderError {
         cause: io::Error,
     },
     /// The encoder or the disk failed during the recording.
-    #[error("the recording to {} ended early: error of {element}: {reason}; {file_state}; {advice}", path.display())]
+    #[error("the recording to {} ended early: error of {element}: {reason}; {}; {advice}", path.display(), file_state(*is_mp4))]
     Broken {
         /// The file.
         path: PathBuf,
@@ -58,8 +58,8 @@ pub enum RenderError {
         element: String,
         /// Its message.
         reason: String,
-        /// What is left of the file.
-        file_state: &'static str,
+        /// Whether it is an MP4, which needs its end.
+        is_mp4: bool,
         /// The remedy.
         advice: &'static str,
     },
@@ -88,4 +88,11 @@ pub enum RenderError {
         "cannot start thread record: {0}; check the limits on processes and memory (ulimit -u, TasksMax=)"
     )]
     Thread(io::Error),
+}
+/// What is left of a recording that ended early.
+fn file_state(is_mp4: bool) -> &'static str {
+    match is_mp4 {
+        true => "an .mp4 cannot be played without its end, other containers can",
+        false => "the file plays up to there",
+    }
 }

@@ -229,10 +229,7 @@ impl VideoWriter {
                 |source| source.name().to_string(),
             ),
             reason: gst_error.message().to_owned(),
-            file_state: match self.choice.container {
-                Container::Mp4 => "an .mp4 cannot be played without its end, other containers can",
-                Container::Matroska | Container::WebM => "the file plays up to there",
-            },
+            is_mp4: matches!(self.choice.container, Container::Mp4),
             advice: match is_full {
                 true => "free disk space, or record to another disk",
                 false => "check the disk; set GST_DEBUG=3 for details",
