@@ -6,7 +6,7 @@ import subprocess
 import time
 
 from fault_site import HERE, Site, until
-from ledger import Follower, Loss
+from ledger import NewLines, Loss
 from rtsp import Camera, Liar
 
 MODEL = HERE.parent.parent / "models" / "street-nano"
@@ -43,7 +43,7 @@ class Statistics:
     """The newest statistics of each source, and of the process."""
 
     def __init__(self, site):
-        self.lines, self.sources = Follower(site.folder / "events.jsonl"), {}
+        self.lines, self.sources = NewLines(site.folder / "events.jsonl"), {}
 
     def read(self):
         for line in self.lines.read():

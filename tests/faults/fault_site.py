@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from ledger import Follower, Ledger, Loss
+from ledger import NewLines, Ledger, Loss
 
 HERE = Path(__file__).resolve().parent
 SCENE = "synthetic://traffic?seed=3&objects=8&width=320&height=180&fps=60"
@@ -69,7 +69,7 @@ class Site:
         }
         self.write_config()
         self.ledger = Ledger(self.folder / "events.jsonl", self.folder / "received")
-        self.states = Follower(self.folder / "events.jsonl")
+        self.states = NewLines(self.folder / "events.jsonl")
 
     def write_config(self):
         partial = self.config.with_suffix(".new")
@@ -117,7 +117,7 @@ class Site:
         """Replaces the sources of the running daemon."""
         self.content["sources"] = sources
         self.write_config()
-        reloads = Follower(self.folder / "events.jsonl", at_end=True)
+        reloads = NewLines(self.folder / "events.jsonl", at_end=True)
         self.daemon.send_signal(signal.SIGHUP)
         result = until("a reload", lambda: next((line for line in reloads.read() if line.get("kind") == "reload"), None), 90)
         if result["state"] != "applied":
@@ -133,10 +133,10 @@ class Site:
 
     def wait_for_events(self, count, source=None):
         """Waits for this many more events, of `source` where it is given."""
-        follower, found = Follower(self.folder / "events.jsonl", at_end=True), [0]
+        lines, found = NewLines(self.folder / "events.jsonl", at_end=True), [0]
 
         def enough():
-            found[0] += sum(1 for line in follower.read() if line.get("kind") == "event" and source in (None, line["source"]))
+            found[0] += sum(1 for line in lines.read() if line.get("kind") == "event" and source in (None, line["source"]))
             if self.daemon.poll() is not None:
                 raise Loss(f"the daemon has ended with {self.daemon.poll()}:\n{self.log()[-2000:]}")
             return found[0] >= count

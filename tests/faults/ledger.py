@@ -6,7 +6,7 @@ class Loss(Exception):
     """The promise is broken."""
 
 
-class Follower:
+class NewLines:
     """The new JSON objects of a file that grows; a line that a kill has cut is left out."""
 
     def __init__(self, path, at_end=False):
@@ -29,7 +29,7 @@ class Follower:
 
 
 def json_lines(path):
-    return list(Follower(path).read())
+    return list(NewLines(path).read())
 
 
 def key(event):
@@ -44,7 +44,7 @@ class Ledger:
     """Events that were made and not received yet; each received one has one number, and those of a track are in order."""
 
     def __init__(self, truth, received):
-        self.truth, self.received = Follower(truth), Follower(received)
+        self.truth, self.received = NewLines(truth), NewLines(received)
         self.waiting, self.numbers, self.keys, self.tracks = {}, {}, {}, {}
         self.events, self.repeats, self.gaps = 0, 0, []
         self.allows_gaps = False

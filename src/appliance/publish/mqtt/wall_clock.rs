@@ -1,4 +1,4 @@
-//! The wall clock, and when it was set: a message does not age by an hour because somebody, or NTP, sets the clock.
+//! The wall clock, and when it was set: a message does not age by an hour because the clock is set, by NTP or by hand.
 //!
 //! Messages have the time of the wall clock, which the next process understands, too. A reading that differs from the time that has passed is
 //! a step. The times of messages from before it are corrected by it: those in the queues once, those in the log whenever they are read.

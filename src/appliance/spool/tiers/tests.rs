@@ -1,3 +1,5 @@
+//! Tests of the two logs together: locks, and what a later process knows.
+
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
