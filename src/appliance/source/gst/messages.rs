@@ -178,6 +178,7 @@ mod tests {
 
     #[test]
     fn missing_audio_plugin_is_ignored() {
+        gst::init().expect("GStreamer starts");
         let debug = "gstdecodebin2.c(1): expose ():\nno suitable plugins found:\n\
                      Missing decoder: Raw 16-bit PCM audio (audio/x-raw, format=(string)S16LE)\n";
         let error = error_of_missing(missing_plugins_in(debug)).expect("something is listed");
