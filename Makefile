@@ -28,7 +28,7 @@ ONNXRUNTIME = $$(ls -d "$(CURDIR)"/.cache/onnxruntime/libonnxruntime.so.* 2>/dev
 # The newest packages of an architecture: jetwatch, and ONNX Runtime for it.
 packages = "$$(ls -t $(TARGET)/debian/jetwatch_*_$(1).deb | head -n1)" "$$(ls -t $(TARGET)/debian/jetwatch-onnxruntime_*_$(1).deb | head -n1)"
 
-.PHONY: help demo program build test quantize-test darknet-test tensorrt-test gpu-test nsys-test v4l2 journald faults week gst118 deb deb-arm64 appliance appliance-arm64 appliance-limits instructions sources lint audit docs bench fuzz clean
+.PHONY: help demo program build test quantize-test darknet-test tensorrt-test sanitize gpu-test nsys-test v4l2 journald faults week gst118 deb deb-arm64 appliance appliance-arm64 appliance-limits instructions sources lint audit docs bench fuzz clean
 
 help: ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -70,6 +70,11 @@ tensorrt-test: ## Prove the calls into TensorRT without a GPU: NVIDIA's real lib
 	@tests/nvidia_doubles/build --check
 	@JETWATCH_TENSORRT="$(abspath .cache/tensorrt)" ORT_DYLIB_PATH="$${ORT_DYLIB_PATH:-$(ONNXRUNTIME)}" cargo test --locked --test tests \
 		-- tensorrt_real:: nvidia_tensorrt:: engine:: detect_tensorrt::
+
+sanitize: ## Run the tests on the doubles of NVIDIA's libraries with AddressSanitizer and ThreadSanitizer (x86-64; minutes).
+	@.ci/setup build run doubles
+	@tests/nvidia_doubles/build
+	@tests/sanitize/run $(SANITIZER)
 
 gpu-test: ## Prove and measure the GPU's part on this machine's NVIDIA GPU.
 	@.ci/setup build doubles
@@ -141,4 +146,4 @@ audit: ## Check licences, sources and duplicates of all dependencies with cargo-
 	cargo deny --locked check licenses bans sources
 
 clean: ## Remove what was built and downloaded.
-	rm -rf --one-file-system target .cache tests/fuzz/target
+	rm -rf --one-file-system target .cache tests/fuzz/target tests/sanitize/Cargo.lock

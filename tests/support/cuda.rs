@@ -14,6 +14,8 @@ use jetwatch_nvidia::cuda::{Device, Element, PixelFormat, PlaneOrder, TensorForm
 use jetwatch_nvidia::loopback::{GraphMode, LoopbackNetwork};
 use jetwatch_nvidia::session::InputSource;
 
+use super::project::root;
+
 /// Variable with the test that a child runs.
 const CHILD: &str = "JETWATCH_TEST_CHILD";
 
@@ -128,15 +130,13 @@ fn full_name(test: &str) -> String {
 
 /// The folder with what `tests/nvidia_doubles/build` makes.
 pub fn doubles() -> PathBuf {
-    env::var_os("JETWATCH_DOUBLES").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join(".cache/nvidia_doubles"),
-        PathBuf::from,
-    )
+    env::var_os("JETWATCH_DOUBLES")
+        .map_or_else(|| root().join(".cache/nvidia_doubles"), PathBuf::from)
 }
 
 /// The folder with the double, built if need be.
 pub fn double() -> PathBuf {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/nvidia_doubles/build-cuda");
+    let script = root().join("tests/nvidia_doubles/build-cuda");
     let output = Command::new(&script).output().expect("build-cuda starts");
     assert!(
         output.status.success(),

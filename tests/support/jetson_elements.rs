@@ -11,12 +11,14 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use super::project::root;
+
 /// Time in which gst-launch must end after it has reported an error.
 const ERROR_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The folder with the plug-in and the double of libnvbufsurface, built if need be.
 pub fn plugin() -> PathBuf {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/virtual_jetson/gst/build");
+    let script = root().join("tests/virtual_jetson/gst/build");
     let output = Command::new(&script).output().expect("gst/build starts");
     assert!(
         output.status.success(),

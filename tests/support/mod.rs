@@ -17,6 +17,7 @@ pub mod onnx_message;
 pub mod paddle;
 pub mod paddle_detector;
 pub mod pipeline_timeline;
+pub mod project;
 pub mod publish;
 pub mod rtsp;
 pub mod tensorrt;

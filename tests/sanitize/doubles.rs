@@ -1,0 +1,21 @@
+//! The tests of `tests/` that run the code of `jetwatch-nvidia` on the doubles of NVIDIA's libraries, as a program that is small
+//! enough to be built with a sanitizer. `run` does so.
+
+#[path = "../nvidia_cuda.rs"]
+mod nvidia_cuda;
+#[path = "../nvidia_preprocess.rs"]
+mod nvidia_preprocess;
+#[path = "../nvidia_surface.rs"]
+mod nvidia_surface;
+#[path = "../nvidia_tensorrt/mod.rs"]
+mod nvidia_tensorrt;
+
+#[path = "../support"]
+mod support {
+    pub mod cuda;
+    pub mod jetson_elements;
+    pub mod onnx_graph;
+    pub mod onnx_message;
+    pub mod project;
+    pub mod tensorrt;
+}
