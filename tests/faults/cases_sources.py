@@ -120,7 +120,12 @@ def lying_cameras(binary, count):
         seconds = site.stop_daemon()
         for liar in liars:
             liar.take_away()
-        quiet = [lie for lie in Liar.LIES if not sources[lie]["reconnects"] and not sources[lie]["frames"]]
+        # Who refuses access is asked again after 30 s at the earliest, so that it does not lock the account.
+        attempts = sources["unauthorized"]["reconnects"]
+        if attempts > count // 30:
+            raise Loss(f"{attempts} further attempts within {count} s where access was refused")
+        others = [lie for lie in Liar.LIES if lie != "unauthorized"]
+        quiet = [lie for lie in others if not sources[lie]["reconnects"] and not sources[lie]["frames"]]
         if quiet:
             raise Loss(f"neither frames nor another attempt within {count} s: {', '.join(quiet)}")
         limits = f"at most {highest['threads']} threads and {highest['fds']} file descriptors"
