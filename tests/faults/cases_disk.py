@@ -235,9 +235,9 @@ def check_announced(site):
     site.wait_for_events(20)
     site.stop_daemon()
     site.ledger.read()
-    missing, told = len(site.ledger.missing()), sum(gap["messages"] for gap in site.ledger.gaps)
-    if missing != told:
-        raise Loss(f"{missing} events are missing, and {told} were announced: {site.ledger.gaps}")
+    missing, announced = len(site.ledger.missing()), sum(gap["messages"] for gap in site.ledger.gaps)
+    if missing != announced:
+        raise Loss(f"{missing} events are missing, and {announced} were announced: {site.ledger.gaps}")
     for gap in site.ledger.gaps:
         if gap["reason"] != "full":
             raise Loss(f"a gap for another reason: {gap}")
