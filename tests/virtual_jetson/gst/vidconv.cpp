@@ -66,10 +66,10 @@ struct State {
 
 static State *state_of(gpointer self) { return static_cast<DoubleNvVidConv *>(self)->state; }
 
-// Any size in one of the memories.
-static void append_place(GstCaps *caps, const GstStructure *of, bool nvmm) {
+// Any size in one of the memories, or, of a decoder, the size that it decodes.
+static void append_place(GstCaps *caps, const GstStructure *of, bool nvmm, bool scales) {
     GstStructure *structure = gst_structure_copy(of);
-    gst_structure_set(structure, "width", GST_TYPE_INT_RANGE, 1, G_MAXINT, "height", GST_TYPE_INT_RANGE, 1, G_MAXINT, nullptr);
+    if (scales) gst_structure_set(structure, "width", GST_TYPE_INT_RANGE, 1, G_MAXINT, "height", GST_TYPE_INT_RANGE, 1, G_MAXINT, nullptr);
     gst_structure_remove_fields(structure, "format", "colorimetry", "chroma-site", "interlace-mode", nullptr);
     gst_caps_append_structure_full(caps, structure, nvmm ? gst_caps_features_new(NVMM, nullptr) : nullptr);
 }
@@ -80,9 +80,9 @@ static GstCaps *transform_caps(GstBaseTransform *base, GstPadDirection direction
     for (guint i = 0; i < gst_caps_get_size(caps); i++) {
         GstCapsFeatures *features = gst_caps_get_features(caps, i);
         const GstStructure *of = gst_caps_get_structure(caps, i);
-        append_place(result, of, true);
+        append_place(result, of, true, !state->part.element);
         // One side must be NVMM; only a part takes images from the software decoder's memory to the system's.
-        if (state->part.element || (features && gst_caps_features_contains(features, NVMM))) append_place(result, of, false);
+        if (state->part.element || (features && gst_caps_features_contains(features, NVMM))) append_place(result, of, false, !state->part.element);
     }
     GstCaps *possible = gst_static_pad_template_get_caps(direction == GST_PAD_SINK ? &src_template : &sink_template);
     if (state->part.element && direction == GST_PAD_SINK) {
