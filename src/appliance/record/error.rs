@@ -1,7 +1,9 @@
 //! Errors of recording.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use super::encoders::Container;
 
 /// Why a recording cannot start or failed.
 #[derive(Debug, thiserror::Error)]
@@ -50,7 +52,7 @@ pub enum RenderError {
         cause: io::Error,
     },
     /// The encoder or the disk failed during the recording.
-    #[error("the recording to {} ended early: error of {element}: {reason}; {file_state}; {advice}", path.display())]
+    #[error("the recording to {} ended early: error of {element}: {reason}; {}; {advice}", path.display(), file_state(path))]
     Broken {
         /// The file.
         path: PathBuf,
@@ -58,8 +60,6 @@ pub enum RenderError {
         element: String,
         /// Its message.
         reason: String,
-        /// What is left of the file.
-        file_state: &'static str,
         /// The remedy.
         advice: &'static str,
     },
@@ -88,4 +88,12 @@ pub enum RenderError {
         "cannot start thread record: {0}; check the limits on processes and memory (ulimit -u, TasksMax=)"
     )]
     Thread(io::Error),
+}
+
+/// What is left of a file whose recording ended early.
+fn file_state(path: &Path) -> &'static str {
+    match Container::from_path(path) {
+        Ok(Container::Mp4) => "an .mp4 cannot be played without its end, other containers can",
+        _ => "the file plays up to there",
+    }
 }

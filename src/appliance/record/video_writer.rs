@@ -15,7 +15,7 @@ use gstreamer_app as gst_app;
 use jetwatch_types::{PIXEL_BYTES, Size};
 
 use super::RenderError;
-use super::encoders::{Container, EncoderChoice, Setting, package_of};
+use super::encoders::{EncoderChoice, Setting, package_of};
 
 /// Maximum number of images that wait for the encoder.
 const QUEUE_CAPACITY: u64 = 2;
@@ -229,10 +229,6 @@ impl VideoWriter {
                 |source| source.name().to_string(),
             ),
             reason: gst_error.message().to_owned(),
-            file_state: match self.choice.container {
-                Container::Mp4 => "an .mp4 cannot be played without its end, other containers can",
-                Container::Matroska | Container::WebM => "the file plays up to there",
-            },
             advice: match is_full {
                 true => "free disk space, or record to another disk",
                 false => "check the disk; set GST_DEBUG=3 for details",
