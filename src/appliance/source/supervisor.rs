@@ -236,8 +236,11 @@ fn supervise(
         }
         let wait = waits.after(&error);
         if let Some(repeats) = failures.admit(&text, Instant::now()) {
-            let retry_ms = wait.as_millis() as u64;
-            log::warn!(source = context.name.as_str(), retry_ms, repeats; "{text}");
+            let (source, retry_ms) = (context.name.as_str(), wait.as_millis() as u64);
+            match repeats {
+                0 => log::warn!(source, retry_ms; "{text}"),
+                _ => log::warn!(source, retry_ms, repeats; "{text}"),
+            }
         }
         is_refused.store(error.is_refusal(), Ordering::Relaxed);
         context

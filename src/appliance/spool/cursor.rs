@@ -9,7 +9,7 @@ use std::path::Path;
 
 use super::SpoolError;
 use super::disk::Disk;
-use super::record::{u32_at, u64_at};
+use super::record::{MAX_SEQ, u32_at, u64_at};
 
 /// Name of the file.
 pub(crate) const NAME: &str = "cursor";
@@ -59,8 +59,8 @@ impl Gap {
         }
         self.from = self.from.min(other.from);
         self.to = self.to.max(other.to);
-        self.updates += other.updates;
-        self.others += other.others;
+        self.updates = self.updates.saturating_add(other.updates);
+        self.others = self.others.saturating_add(other.others);
         self.reason = other.reason;
         true
     }
@@ -218,6 +218,10 @@ fn decode(bytes: &[u8; SLOT_BYTES]) -> Option<(u64, Cursor)> {
         return None;
     }
     let number = |index: usize| u64_at(bytes, 16 + 8 * index);
+    // What cannot be is not believed, as if the slot were torn.
+    if (0..9).any(|index| index != 1 && index != 4 && number(index) > MAX_SEQ) {
+        return None;
+    }
     let reason = match bytes[13] {
         1 => Some(GapReason::Full),
         2 => Some(GapReason::Expired),

@@ -359,6 +359,7 @@ impl Log {
         mut each: impl FnMut(u64, &RecordRef<'_>, bool) -> bool,
     ) -> Result<(), SpoolError> {
         let position = self.read_position.take();
+        let mut passed = after;
         for segment in &self.segments {
             if segment.last_seq <= after {
                 continue;
@@ -376,9 +377,11 @@ impl Log {
             while let Some((_, found)) = reader.next_record() {
                 let is_behind_damage =
                     std::mem::replace(&mut damage, reader.damage) < reader.damage;
-                if found.seq <= after {
+                // Segments with the same numbers come from copied files.
+                if found.seq <= passed {
                     continue;
                 }
+                passed = found.seq;
                 if !each(segment.id, &found, is_behind_damage) {
                     self.read_position = Some((segment.first_seq, start + reader.at, found.seq));
                     return Ok(());

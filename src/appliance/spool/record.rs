@@ -18,6 +18,9 @@ const MAX_BODY_BYTES: usize = 16 << 20;
 /// Numbers of two records that stand one behind the other differ by less: with a greater step, the bytes are no record.
 const MAX_STEP: u64 = 1 << 32;
 
+/// Greatest number of a record. A greater one is damage: no daemon comes so far, and the next one must fit as well.
+pub(crate) const MAX_SEQ: u64 = 1 << 62;
+
 /// Class of the record at the end of a complete segment, see `segment.rs`.
 pub(crate) const SUMMARY_CLASS: u8 = 255;
 
@@ -253,8 +256,9 @@ pub(crate) fn read(bytes: &[u8], at: usize) -> Option<RecordRef<'_>> {
     let code = body[24];
     let topic_bytes = usize::from(u16::from_le_bytes([body[26], body[27]]));
     let is_class = code == SUMMARY_CLASS || Class::from_code(code).is_some();
-    if !is_class || FIXED_BYTES + topic_bytes > length || crc32fast::hash(body) != u32_at(prefix, 4)
-    {
+    let is_plausible =
+        is_class && FIXED_BYTES + topic_bytes <= length && u64_at(body, 0) <= MAX_SEQ;
+    if !is_plausible || crc32fast::hash(body) != u32_at(prefix, 4) {
         return None;
     }
     let (topic, payload) = body[FIXED_BYTES..].split_at(topic_bytes);

@@ -10,7 +10,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use super::record::{self, Class, Meta, RecordRef, SUMMARY_CLASS, u32_at, u64_at};
+use super::record::{self, Class, MAX_SEQ, Meta, RecordRef, SUMMARY_CLASS, u32_at, u64_at};
 
 const MAGIC: &[u8; 8] = b"JWSPOOL\0";
 const VERSION: u32 = 1;
@@ -101,6 +101,7 @@ pub(crate) fn number_in(path: &Path) -> Option<u64> {
     (is_segment && stem.len() == 20)
         .then(|| stem.parse().ok())
         .flatten()
+        .filter(|number| *number <= MAX_SEQ)
 }
 
 /// The header of a segment.
@@ -192,7 +193,11 @@ fn read_summary(file: &File, length: u64, path: &Path, id: u64, first_seq: u64) 
     for (index, count) in segment.counts.iter_mut().enumerate() {
         *count = number(3 + index);
     }
-    Some(segment)
+    // What cannot be is not believed; then all of the segment is read.
+    let is_plausible = segment.counts.iter().all(|count| *count <= length)
+        && segment.dispensable_bytes <= length
+        && segment.last_seq.saturating_add(1) >= first_seq;
+    is_plausible.then_some(segment)
 }
 
 /// Reads the records of a segment one after another, past damaged bytes.
@@ -227,7 +232,11 @@ impl<'a> Reader<'a> {
             if self.at >= self.bytes.len() {
                 return None;
             }
-            let (start, found) = match record::read(self.bytes, self.at) {
+            let read = record::read(self.bytes, self.at);
+            // Numbers grow, except that a summary has that of the last record.
+            let follows =
+                |found: &RecordRef<'_>| found.seq > self.last_seq || found.code == SUMMARY_CLASS;
+            let (start, found) = match read.filter(follows) {
                 Some(found) => (self.at, found),
                 None => {
                     let next = record::find_next(self.bytes, self.at, self.last_seq)?;

@@ -12,7 +12,7 @@ use jetwatch_detect::decoders::spec::MAX_TENSORS;
 use jetwatch_detect::decoders::ssd_anchors;
 use jetwatch_detect::graph::{self, Malformed};
 use jetwatch_detect::model::{ModelError, ModelSpec};
-use jetwatch_eval::{MotDetection, TrackRow, coco, parse_detections, write_tracks};
+use jetwatch_eval::{MotDetection, TrackRow, coco, parse_detections, parse_truth, write_tracks};
 use jetwatch_models::paddle::{self, Conversion, ConvertedOutput};
 use jetwatch_models::{ModelYamlTemplate, Origin, candidate_layouts, lint};
 use jetwatch_types::{Size, TrackId};
@@ -34,6 +34,8 @@ fuzz_target!(|bytes: &[u8]| -> Corpus {
             network(bytes);
         }
         (b'p', _) => paddle(bytes),
+        (b't', Ok(text)) => truth(text),
+        (b'u', Ok(text)) => address(text),
         _ => return Corpus::Reject,
     }
     Corpus::Keep
@@ -70,6 +72,14 @@ fn configuration(text: &str) {
             assert!(!error.problems().is_empty());
             assert!(!error.to_string().is_empty());
         }
+    }
+}
+
+/// The address of a source, as on the command line.
+fn address(text: &str) {
+    match Config::for_source(text, Some("m")) {
+        Ok(config) => assert_eq!(config.sources.len(), 1),
+        Err(error) => assert!(!error.to_string().is_empty()),
     }
 }
 
@@ -176,6 +186,14 @@ fn challenge(text: &str) {
             let rows: Vec<TrackRow> = found.iter().map(row).collect();
             assert_eq!(write_tracks(&rows).lines().count(), found.len());
         }
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+/// Ground truth in the form of the MOTChallenge.
+fn truth(text: &str) {
+    match parse_truth(text) {
+        Ok(rows) => assert!(rows.is_sorted_by_key(|row| row.frame)),
         Err(error) => assert!(!error.to_string().is_empty()),
     }
 }

@@ -66,11 +66,10 @@ struct State {
 
 static State *state_of(gpointer self) { return static_cast<DoubleNvVidConv *>(self)->state; }
 
-// One of the memories, in any size unless it is kept.
-static void append_place(GstCaps *caps, const GstStructure *of, bool nvmm, bool keeps_size) {
+// Any size in one of the memories, or, of a decoder, the size that it decodes.
+static void append_place(GstCaps *caps, const GstStructure *of, bool nvmm, bool scales) {
     GstStructure *structure = gst_structure_copy(of);
-    if (!keeps_size)
-        gst_structure_set(structure, "width", GST_TYPE_INT_RANGE, 1, G_MAXINT, "height", GST_TYPE_INT_RANGE, 1, G_MAXINT, nullptr);
+    if (scales) gst_structure_set(structure, "width", GST_TYPE_INT_RANGE, 1, G_MAXINT, "height", GST_TYPE_INT_RANGE, 1, G_MAXINT, nullptr);
     gst_structure_remove_fields(structure, "format", "colorimetry", "chroma-site", "interlace-mode", nullptr);
     gst_caps_append_structure_full(caps, structure, nvmm ? gst_caps_features_new(NVMM, nullptr) : nullptr);
 }
@@ -78,14 +77,12 @@ static void append_place(GstCaps *caps, const GstStructure *of, bool nvmm, bool 
 static GstCaps *transform_caps(GstBaseTransform *base, GstPadDirection direction, GstCaps *caps, GstCaps *filter) {
     State *state = state_of(base);
     GstCaps *result = gst_caps_new_empty();
-    // Decoders do not scale.
-    bool keeps_size = state->part.element && strstr(state->part.element, "dec");
     for (guint i = 0; i < gst_caps_get_size(caps); i++) {
         GstCapsFeatures *features = gst_caps_get_features(caps, i);
         const GstStructure *of = gst_caps_get_structure(caps, i);
-        append_place(result, of, true, keeps_size);
+        append_place(result, of, true, !state->part.element);
         // One side must be NVMM; only a part takes images from the software decoder's memory to the system's.
-        if (state->part.element || (features && gst_caps_features_contains(features, NVMM))) append_place(result, of, false, keeps_size);
+        if (state->part.element || (features && gst_caps_features_contains(features, NVMM))) append_place(result, of, false, !state->part.element);
     }
     GstCaps *possible = gst_static_pad_template_get_caps(direction == GST_PAD_SINK ? &src_template : &sink_template);
     if (state->part.element && direction == GST_PAD_SINK) {

@@ -63,16 +63,22 @@ impl CapsHandler {
         }
     }
 
-    /// Handles an event of the stream.
-    pub(super) fn on_event(&mut self, event: &gst::EventRef) {
+    /// Handles an event of the stream that arrives at `pad`.
+    pub(super) fn on_event(&mut self, pad: &gst::Pad, event: &gst::EventRef) {
         let done = match event.view() {
             gst::EventView::Caps(event) => {
                 self.caps = Some(event.caps_owned());
+                if self.rotates
+                    && let Some(orientation) = orientation::upstream_of(pad)
+                {
+                    self.set_orientation(Some(orientation));
+                }
                 self.configure()
             }
             gst::EventView::Tag(event) => match orientation::of_tags(event.tag()) {
-                Some(orientation) => self.on_orientation(orientation),
-                None => Ok(()),
+                // It may come before the caps.
+                Some(orientation) if self.set_orientation(orientation) => self.configure(),
+                _ => Ok(()),
             },
             gst::EventView::Eos(_) => {
                 self.elements.forward_eos(&self.attach_points);
@@ -91,23 +97,20 @@ impl CapsHandler {
         }
     }
 
-    fn on_orientation(&mut self, orientation: Option<Orientation>) -> Result<(), String> {
+    /// Whether images are to be rotated in another way than before.
+    fn set_orientation(&mut self, orientation: Option<Orientation>) -> bool {
         if orientation == self.orientation {
-            return Ok(());
+            return false;
         }
         self.orientation = orientation;
         let tag = orientation.map_or("rotate-0", |orientation| orientation.tag);
         let source = self.context.name.as_str();
         if !self.rotates {
             log::warn!(source; "the media has image-orientation {tag}, and a launch fragment is not rotated; add to it: ! videoflip method=automatic");
-            return Ok(());
+            return false;
         }
         log::info!(source; "the media has image-orientation {tag}: its images are rotated upright");
-        // The tag may come before the caps.
-        match self.caps {
-            Some(_) => self.configure(),
-            None => Ok(()),
-        }
+        true
     }
 
     /// Adapts the elements to the newest caps and orientation.

@@ -19,7 +19,7 @@ use super::scaler::SINK;
 use super::scaler_elements::format_of;
 
 /// Limit of elements in one walk, above any pipeline of jetwatch; more means a loop.
-const MAX_WALK: usize = 200;
+pub(super) const MAX_WALK: usize = 200;
 
 /// The plan that the elements of [`elements_upstream`] carry out, in the order of the data.
 pub(super) fn plan(

@@ -11,6 +11,7 @@ use crate::elements::{make, set_if_supported};
 use jetwatch_platform::VideoUnit;
 use jetwatch_types::Size;
 
+use super::introspect::{MAX_WALK, sink_pad_of, upstream_pad};
 use super::scaler_elements::{AttachPoints, converter, output_caps};
 
 /// How images are rotated so that they are upright.
@@ -55,6 +56,22 @@ pub(super) fn of_tags(tags: &gst::TagListRef) -> Option<Option<Orientation>> {
     let tag = tags.get::<gst::tags::ImageOrientation>()?;
     let known = |orientation: &Orientation| orientation.tag == tag.get();
     Some(ORIENTATIONS.into_iter().find(known))
+}
+
+/// The orientation by the tags that pads before `pad` have already seen: a demuxer knows it before its first buffer, and some decoders
+/// forward tags only behind their first image.
+pub(super) fn upstream_of(pad: &gst::Pad) -> Option<Orientation> {
+    let mut pad = pad.clone();
+    for _ in 0..MAX_WALK {
+        let from = upstream_pad(&pad)?;
+        let tags = (0..).map_while(|index| from.sticky_event::<gst::event::Tag>(index));
+        let found = tags.filter_map(|event| of_tags(event.tag())).last();
+        if let Some(orientation) = found {
+            return orientation;
+        }
+        pad = sink_pad_of(&from, &from.parent_element()?)?;
+    }
+    None
 }
 
 impl Orientation {

@@ -158,10 +158,12 @@ pub(super) fn add(
         tee.as_ref()
             .map(|tee| tee.attach_points(pipeline, hardware)),
     );
-    let caps_handler = Mutex::new(move |event: &gst::EventRef| caps_handler.on_event(event));
-    input.add_probe(gst::PadProbeType::EVENT_DOWNSTREAM, move |_, info| {
+    let caps_handler = Mutex::new(move |pad: &gst::Pad, event: &gst::EventRef| {
+        caps_handler.on_event(pad, event);
+    });
+    input.add_probe(gst::PadProbeType::EVENT_DOWNSTREAM, move |pad, info| {
         if let Some(event) = info.event() {
-            (caps_handler.lock())(event);
+            (caps_handler.lock())(pad, event);
         }
         gst::PadProbeReturn::Ok
     });

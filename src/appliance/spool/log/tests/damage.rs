@@ -5,6 +5,7 @@ use std::os::unix::fs::FileExt;
 use proptest::prelude::*;
 
 use super::*;
+use crate::record;
 
 #[test]
 fn tail_cut_at_every_byte_loses_only_the_records_in_it() {
@@ -193,4 +194,55 @@ proptest! {
         prop_assert_eq!(found.last(), Some(&next));
         prop_assert!(found.is_sorted());
     }
+}
+
+#[test]
+fn files_with_impossible_numbers_open_and_are_written_on() {
+    for number in [u64::MAX, u64::MAX - 1, 1 << 63] {
+        let folder = folder();
+        let place = folder.path().join("log");
+        fs::create_dir(&place).expect("created");
+        let mut bytes = segment::header(7, 1).to_vec();
+        bytes.extend(batch([1]).bytes);
+        record::write(&mut bytes, (number, 1), 0, 0, "t", b"{}");
+        let summary: Vec<u8> = [number; 8].into_iter().flat_map(u64::to_le_bytes).collect();
+        record::write(
+            &mut bytes,
+            (number, 1),
+            0,
+            record::SUMMARY_CLASS,
+            "",
+            &summary,
+        );
+        fs::write(place.join(segment::name(1)), &bytes).expect("written");
+        fs::write(place.join(segment::name(number)), &bytes).expect("written");
+        let mut disk = Disk::default();
+        let (mut file, _) = CursorFile::open(&place, &mut disk, false).expect("created");
+        let cursor = Cursor {
+            acked: number,
+            next_seq: number,
+            ..Cursor::default()
+        };
+        file.save(&cursor, &mut disk, false).expect("written");
+        drop(file);
+        let (mut log, _) = open_with(&folder, UNSYNCED);
+        assert_eq!(seqs(&mut log), [1], "{number}");
+        let next = log.next_seq();
+        append(&mut log, [next]);
+        assert_eq!(seqs(&mut log), [1, next], "{number}");
+    }
+}
+
+#[test]
+fn records_that_two_segments_have_are_read_once() {
+    let folder = folder();
+    let place = folder.path().join("log");
+    fs::create_dir(&place).expect("created");
+    for (first, numbers) in [(1, [1, 2, 3, 4]), (3, [3, 4, 5, 6])] {
+        let mut bytes = segment::header(7, first).to_vec();
+        bytes.extend(batch(numbers).bytes);
+        fs::write(place.join(segment::name(first)), &bytes).expect("written");
+    }
+    let (mut log, _) = open_with(&folder, UNSYNCED);
+    assert_eq!(seqs(&mut log), [1, 2, 3, 4, 5, 6]);
 }
