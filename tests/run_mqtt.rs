@@ -8,6 +8,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use jetwatch_publish::Subscriber;
 use publish::mosquitto::{Mosquitto, client, program};
@@ -478,6 +479,11 @@ fn broker_that_ends_each_connection_does_not_fill_the_log() {
         stream
             .write_all(&[0x20, 3, 0, 0, 0])
             .expect("it is accepted");
+        // An end and no reset, which would be another failure: nothing is left unread.
+        stream
+            .shutdown(std::net::Shutdown::Write)
+            .expect("it is connected");
+        let _ = stream.read_to_end(&mut Vec::new());
     }
     let status = Command::new("kill").arg(child.id().to_string()).status();
     assert!(status.expect("kill starts").success());
