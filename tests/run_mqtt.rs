@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use jetwatch_publish::Subscriber;
 use publish::mosquitto::{Mosquitto, client, program};
-use support::daemon::{Setup, finish, json_lines, stderr, wait_for_output, wait_until_some};
+use support::daemon::{Setup, finish, json_lines, start, stderr, wait_for_output, wait_until_some};
 
 const SCENE: &str = "synthetic://traffic?seed=3&objects=8&width=320&height=180&fps=60";
 
@@ -261,13 +261,7 @@ fn full_queue_is_logged_and_drops_updates_only_while_there_are_some() {
         "{{broker: 'mqtt://127.0.0.1:{}', queue_messages: 60}}",
         broker.port()
     ));
-    let child = setup
-        .command("run")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let child = start(&mut setup.command("run"));
     let written = |kind: &str| {
         let lines = json_lines(&setup.path("events.jsonl"));
         ids(lines.iter().filter(|line| line["kind"] == "event"), kind)
@@ -465,7 +459,7 @@ fn broker_that_ends_each_connection_does_not_fill_the_log() {
     let port = listener.local_addr().expect("an address").port();
     let setup = config(&format!("{{broker: 'mqtt://127.0.0.1:{port}'}}"));
     let mut command = setup.command("run");
-    let child = support::daemon::start(&mut command);
+    let child = start(&mut command);
     let mut accepted = 0;
     while accepted < 5 {
         let (mut stream, _) = listener.accept().expect("a client");

@@ -5,13 +5,13 @@ use crate::support;
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use jetwatch_config::{RtspTransport, SourceUri};
 
 use support::collector::{Collector, config};
-use support::daemon::{Setup, json_lines, stderr, wait_for_output, wait_until_some};
+use support::daemon::{Setup, json_lines, start, stderr, wait_for_output, wait_until_some};
 use support::rtsp::RtspServer;
 
 /// The text of the first failure of a source at this address.
@@ -45,13 +45,7 @@ fn changed_password_file_takes_effect_at_a_reload_although_the_next_attempt_is_f
         env!("CARGO_MANIFEST_DIR")
     );
     fs::write(&setup.config, yaml).expect("the folder is writable");
-    let child = setup
-        .command("run")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary starts");
+    let child = start(&mut setup.command("run"));
     let states = |state: &str| {
         let lines = json_lines(&setup.path("events.jsonl")).into_iter();
         lines
@@ -116,7 +110,7 @@ fn repeated_failures_of_a_source_are_logged_once_a_minute_at_most() {
             .as_str(),
     );
     let mut command = setup.command("run");
-    let child = support::daemon::start(&mut command);
+    let child = start(&mut command);
     wait_until_some("ten attempts", || {
         let lines = json_lines(&setup.path("events.jsonl")).into_iter();
         let failed = lines.filter(|line| line["state"] == "offline");
