@@ -21,14 +21,14 @@ BINARY := $(TARGET)/release/jetwatch
 PROGRAM := $(TARGET)/debug/jetwatch
 # A first build is a tenth faster without incremental compilation. A folder that has been built in with it, by `cargo build` say, keeps it.
 ifeq ($(wildcard $(TARGET)/debug/incremental/*),)
-demo program test tensorrt-test nsys-test: export CARGO_INCREMENTAL ?= 0
+demo program test tensorrt-test nsys-test metrics-test homeassistant-test homeassistant-test-2025 web-test: export CARGO_INCREMENTAL ?= 0
 endif
 # Expanded by the shell when a line runs: make would expand it before the set-up in the line above has fetched it.
 ONNXRUNTIME = $$(ls -d "$(CURDIR)"/.cache/onnxruntime/libonnxruntime.so.* 2>/dev/null | tail -n 1)
 # The newest packages of an architecture: jetwatch, and ONNX Runtime for it.
 packages = "$$(ls -t $(TARGET)/debian/jetwatch_*_$(1).deb | head -n1)" "$$(ls -t $(TARGET)/debian/jetwatch-onnxruntime_*_$(1).deb | head -n1)"
 
-.PHONY: help demo program build test quantize-test darknet-test tensorrt-test sanitize gpu-test nsys-test v4l2 journald faults week gst118 deb deb-arm64 appliance appliance-arm64 appliance-limits instructions sources lint audit docs bench fuzz clean
+.PHONY: help demo program build test quantize-test darknet-test tensorrt-test sanitize gpu-test nsys-test metrics-test homeassistant-test homeassistant-test-2025 web-test v4l2 journald faults week gst118 deb deb-arm64 appliance appliance-arm64 appliance-limits instructions sources lint audit docs bench fuzz clean
 
 help: ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -88,6 +88,22 @@ nsys-test: ## Prove `jetwatch profile` and `report` with Nsight Systems itself, 
 	@.ci/setup run onnxruntime
 	ORT_DYLIB_PATH="$${ORT_DYLIB_PATH:-$(ONNXRUNTIME)}" JETWATCH_TEST_NSYS=1 cargo test --locked --test tests -- nsys_limits::
 
+metrics-test: program ## Prove the metrics, the alert rules and the dashboard with a real Prometheus (Debian's packages, 30 MB to download; a minute).
+	@.ci/setup run test metrics
+	@tests/metrics/run $(PROGRAM) .cache/prometheus
+
+homeassistant-test: program ## Prove what is announced with the real Home Assistant, in a Debian made for it (needs root; 1.5 GB in .cache; minutes).
+	@.ci/setup run test
+	@root=$$(tests/homeassistant/install newest) && tests/homeassistant/run $(PROGRAM) "$$root"
+
+homeassistant-test-2025: program ## The same with Home Assistant 2025.12 (2 GB in .cache).
+	@.ci/setup run test
+	@root=$$(tests/homeassistant/install 2025) && tests/homeassistant/run $(PROGRAM) "$$root"
+
+web-test: program ## Prove the page in a real browser (Debian's chromium and nodejs, puppeteer-core in .cache; minutes; PICTURES= keeps pictures).
+	@.ci/setup run test onnxruntime
+	@ORT_DYLIB_PATH="$${ORT_DYLIB_PATH:-$(ONNXRUNTIME)}" tests/web/run $(PROGRAM) "$$(tests/web/install)" $(PICTURES)
+
 journald: build ## Prove the log in a real journal, under systemd in a container (needs root; half a minute).
 	@.ci/setup run onnxruntime
 	@tests/journald/run $(BINARY) $(ONNXRUNTIME)
@@ -141,9 +157,10 @@ fuzz: ## Fuzz the decoders and the readers for FUZZ_SECONDS (600) each; installs
 	@.ci/setup build fuzz
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) tests/fuzz/run
 
-audit: ## Check licences, sources and duplicates of all dependencies with cargo-deny (installs it; deny.toml has the rules).
+audit: ## Check licences, sources, duplicates and advisories of all dependencies with cargo-deny (installs it; deny.toml has the rules).
 	@.ci/setup build audit
 	cargo deny --locked check licenses bans sources
+	@.ci/advisories
 
 clean: ## Remove what was built and downloaded.
 	rm -rf --one-file-system target .cache tests/fuzz/target tests/sanitize/Cargo.lock

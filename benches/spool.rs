@@ -141,7 +141,7 @@ fn always(folder: &Path) -> serde_json::Value {
                 payload,
             );
         }
-        let is_pressed = spool.write(&batch).expect("written");
+        let is_pressed = spool.write(&batch).expect("written").is_pressed;
         if is_pressed || persisted.elapsed() >= Duration::from_secs(1) {
             spool.persist(&mut dropped).expect("persisted");
             persisted = Instant::now();

@@ -19,6 +19,10 @@ const LAYERS: &[(&str, u8)] = &[
     ("analytics", 2),
     ("record", 2),
     ("publish", 2),
+    ("metrics", 2),
+    ("web", 2),
+    ("media", 2),
+    ("archive", 1),
     ("config", 1),
     ("platform", 1),
     ("resize", 1),
@@ -26,6 +30,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("telemetry", 1),
     ("config-derive", 0),
     ("files", 0),
+    ("schedule", 0),
     ("types", 0),
 ];
 
@@ -35,6 +40,7 @@ const FFI: (&str, &[&str]) = ("nvidia", &["detect", "source", "record"]);
 /// Outside crates that are used in some crates only.
 const OUTSIDE: &[(&str, &[&str])] = &[
     ("anyhow", &["bench", "doctor", "eval", "jetwatch", "models"]),
+    ("argon2", &["web"]),
     ("clap", &["jetwatch"]),
     ("clap_complete", &["jetwatch"]),
     ("clap_mangen", &["jetwatch"]),
@@ -44,11 +50,16 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("env_logger", &["telemetry"]),
     ("fast_image_resize", &["resize"]),
     ("flate2", &["models"]),
+    ("getrandom", &["web"]),
     ("gstreamer", &["doctor", "nvidia", "record", "source"]),
     ("gstreamer-app", &["doctor", "nvidia", "record", "source"]),
     ("gstreamer-video", &["doctor", "nvidia", "record", "source"]),
+    ("hmac", &["publish"]),
+    ("http-body-util", &["metrics", "web"]),
+    ("hyper", &["metrics", "web"]),
+    ("hyper-util", &["metrics", "web"]),
     ("indicatif", &["jetwatch"]),
-    ("jpeg-encoder", &["source"]),
+    ("jpeg-encoder", &["record", "source"]),
     ("libloading", &["nvidia"]),
     ("mqtt5", &["publish"]),
     ("nvtx", &["telemetry"]),
@@ -57,7 +68,7 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("png", &["source"]),
     ("proc-macro2", &["config-derive"]),
     ("quote", &["config-derive"]),
-    ("rusqlite", &["nsys"]),
+    ("rusqlite", &["archive", "nsys"]),
     ("saphyr", &["config"]),
     ("saphyr-parser", &["config"]),
     ("schemars", &["publish"]),
@@ -65,8 +76,9 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("strsim", &["config", "detect"]),
     ("syn", &["config-derive"]),
     ("systemd-journal-logger", &["telemetry"]),
-    ("tokio", &["publish"]),
-    ("ureq", &["models"]),
+    ("tokio", &["metrics", "publish", "web"]),
+    ("tokio-rustls", &["metrics", "web"]),
+    ("ureq", &["models", "publish"]),
     ("zune-jpeg", &["source"]),
 ];
 
@@ -143,6 +155,21 @@ const ALLOWED_WORDS: &[(&str, &str, &str)] = &[
     (concat!("FLO", "OR"), "src/tools/traffic/", "of a building"),
     (concat!("la", "ne"), "src/tools/traffic/", "of a road"),
     (concat!("la", "nes"), "src/tools/traffic/", "of a road"),
+    (
+        concat!("la", "ne"),
+        "src/appliance/publish/formats/deepstream/",
+        "a field of DeepStream's schema",
+    ),
+    (
+        concat!("la", "ne"),
+        "configs/deepstream-full.schema.json",
+        "a field of DeepStream's schema",
+    ),
+    (
+        concat!("la", "ne"),
+        "tests/golden/formats/deepstream-full.txt",
+        "a field of DeepStream's schema",
+    ),
     (
         concat!("no", "body"),
         "tests/nsys_profile.rs",

@@ -479,7 +479,7 @@ fn invalid_scene_rules_are_rejected_with_position() {
         ),
         (
             "zones:\n- {name: a, coordinates: \"0,0,1,0,1,1\", overlap: allowed}",
-            "f.yaml:5: sources[0].zones[0].overlap: unknown key; known here: name, coordinates, inertia_frames, loitering_time_s, object_threshold, objects, allow_overlap",
+            "f.yaml:5: sources[0].zones[0].overlap: unknown key; known here: name, coordinates, inertia_frames, loitering_time_s, object_threshold, objects, schedule, allow_overlap",
         ),
         (
             "lines:\n- {name: a, coordinates: \"0.5,0.5,0.5,0.5\"}",

@@ -298,6 +298,7 @@ fn events_come_in_order_and_complete() {
         source: "cam",
         frame: &frame(9),
         events: &events,
+        recording: None,
     });
     sink.publish(&Publication::Frame {
         source: "cam",

@@ -36,6 +36,7 @@ fn twenty_thousand_events_arrive_at_the_full_rate_and_at_two_thousand_a_second()
                 source: "cam",
                 frame: &meta,
                 events: &record,
+                recording: None,
             });
             accepting += thread_cpu_time() - before;
         }
@@ -63,6 +64,7 @@ fn twenty_thousand_events_arrive_at_the_full_rate_and_at_two_thousand_a_second()
             source: "cam",
             frame: &meta,
             events: &record,
+            recording: None,
         };
         encoder.encode(&record, jetwatch_publish::Timestamp::now(), |json| {
             bytes += json.len()

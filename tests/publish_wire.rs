@@ -13,7 +13,7 @@ use std::time::Duration;
 use jetwatch_config::{Config, SceneRules};
 use jetwatch_platform::throttling::{Cause, ThrottleEvent};
 use jetwatch_publish::{
-    AnalyticsMessage, DetectorStatus, Encoder, Publication, ReloadProblem, ReloadState,
+    Activity, AnalyticsMessage, DetectorStatus, Encoder, Publication, ReloadProblem, ReloadState,
     ReloadStatus, Reply, Timestamp, message_page, message_schema,
 };
 use jetwatch_types::SourceState;
@@ -24,6 +24,20 @@ use jetwatch_types::{
 use jsonschema::Validator;
 use serde_json::{Value, json};
 use support::records::{at, event, frame, machine_stats, stats, track};
+
+const DETECTION: Activity<'_> = Activity {
+    rule: None,
+    switched_on: true,
+    scheduled: Some(false),
+    next_change: Some(std::time::SystemTime::UNIX_EPOCH),
+};
+
+const YARD: Activity<'_> = Activity {
+    rule: Some("yard"),
+    switched_on: false,
+    scheduled: None,
+    next_change: None,
+};
 
 fn validator() -> Validator {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/configs/messages.schema.json");
@@ -148,11 +162,13 @@ fn messages() -> Vec<Value> {
             source: "cam",
             frame: &meta,
             events: &events,
+            recording: None,
         },
         Publication::Events {
             source: "cam",
             frame: &without_pts,
             events: &with_embedding,
+            recording: None,
         },
         Publication::Frame {
             source: "cam",
@@ -174,6 +190,33 @@ fn messages() -> Vec<Value> {
             source: "cam",
             group: "signal",
             count: 2,
+            at: at(7),
+        },
+        Publication::Switch {
+            source: "cam",
+            rule: None,
+            on: true,
+            at: at(7),
+        },
+        Publication::Switch {
+            source: "cam",
+            rule: Some("yard"),
+            on: false,
+            at: at(7),
+        },
+        Publication::ScoreThreshold {
+            source: "cam",
+            threshold: 0.35,
+            at: at(7),
+        },
+        Publication::Active {
+            source: "cam",
+            activity: &DETECTION,
+            at: at(7),
+        },
+        Publication::Active {
+            source: "cam",
+            activity: &YARD,
             at: at(7),
         },
         Publication::Source {
@@ -266,6 +309,7 @@ fn messages() -> Vec<Value> {
         rules: &rules,
         frame: &meta,
         events: &facts,
+        recording: None,
     });
     for overcrowded in [Some(true), None] {
         records.push(Publication::Zone {
@@ -304,7 +348,7 @@ fn messages() -> Vec<Value> {
 fn every_message_fits_the_schema() {
     let validator = validator();
     let messages = messages();
-    assert_eq!(messages.len(), 41);
+    assert_eq!(messages.len(), 46);
     for message in &messages {
         let problems: Vec<String> = validator
             .iter_errors(message)
@@ -321,6 +365,8 @@ fn every_message_fits_the_schema() {
         "detections",
         "count",
         "group_count",
+        "switch",
+        "score_threshold",
         "analytics",
         "zone",
         "line",
@@ -364,7 +410,7 @@ fn messages_have_groups_besides_labels() {
 fn message_schema_rejects_invalid_messages() {
     let validator = validator();
     let messages = messages();
-    let changes: [(&str, &str, Value); 17] = [
+    let changes: [(&str, &str, Value); 19] = [
         ("analytics", "/type", json!("teleported")),
         ("analytics", "/to", json!("up")),
         ("zone", "/present/0/count", json!(-1)),
@@ -381,6 +427,8 @@ fn message_schema_rejects_invalid_messages() {
         ("source", "/state", json!("asleep")),
         ("stats", "/messages/queued", json!(-1)),
         ("count", "/count", json!("2")),
+        ("switch", "/on", json!("ON")),
+        ("score_threshold", "/threshold", json!(1.5)),
         ("throttling", "/throttled_by/0/cause", json!("boredom")),
     ];
     for (kind, place, wrong) in changes {

@@ -101,11 +101,11 @@ fn self_signed(folder: &Path) -> String {
 }
 
 #[test]
-fn repeated_failures_of_a_source_are_logged_once_a_minute_at_most() {
+fn repeated_failures_of_a_source_are_logged_once_a_minute_at_most_and_published_once() {
     // No server listens on the discard port.
     let setup = Setup::new(
         "device: test\nsources: [{name: cam, uri: 'rtsp://127.0.0.1:9/video', reconnect_wait_ms: 10, reconnect_max_wait_ms: 10}]\n\
-         detector: {backend: onnx, model: MODEL}\npublish: {mqtt: off, json_lines: {path: events.jsonl}}\n"
+         detector: {backend: onnx, model: MODEL}\npublish: {mqtt: off, stats_interval_s: 1, json_lines: {path: events.jsonl}}\n"
             .replace("MODEL", concat!(env!("CARGO_MANIFEST_DIR"), "/models/street-nano"))
             .as_str(),
     );
@@ -113,9 +113,15 @@ fn repeated_failures_of_a_source_are_logged_once_a_minute_at_most() {
     let child = start(&mut command);
     wait_until_some("ten attempts", || {
         let lines = json_lines(&setup.path("events.jsonl")).into_iter();
-        let failed = lines.filter(|line| line["state"] == "offline");
-        (failed.count() >= 10).then_some(())
+        let reconnects = lines.filter_map(|line| line["sources"][0]["reconnects"].as_u64());
+        (reconnects.max() >= Some(10)).then_some(())
     });
+    let lines = json_lines(&setup.path("events.jsonl"));
+    let states: Vec<_> = lines
+        .iter()
+        .filter_map(|line| line["state"].as_str())
+        .collect();
+    assert_eq!(states, ["ready", "connecting", "offline"]);
     let status = Command::new("kill").arg(child.id().to_string()).status();
     assert!(status.expect("kill starts").success());
     let log = stderr(&wait_for_output(child));

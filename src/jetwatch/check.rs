@@ -1,15 +1,21 @@
 //! `jetwatch check`: checks that what the configuration names works on this machine.
 
+mod metrics;
+mod outputs;
+mod record;
+mod schedules;
+mod web;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use clap::Args;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 
 use jetwatch_config::{
-    Broker, CameraMotionModel, Config, Interval, MqttConfig, SourceConfig, SourceUri,
+    Broker, CameraMotionModel, Config, Interval, MqttConfig, RecordConfig, SourceConfig, SourceUri,
 };
 use jetwatch_detect::{self as detect, DetectorFactory};
 use jetwatch_doctor::CheckReport;
@@ -20,7 +26,7 @@ use jetwatch_source::{
     self as source, Flow, FrameHandler, NvmmReader, ProcessingPlan, SourceContext,
 };
 use jetwatch_telemetry::{self as telemetry, Recorder, StopToken};
-use jetwatch_types::{Frame, Placement, Size, SourceId, SourceState};
+use jetwatch_types::{Frame, Placement, Size, SourceId, SourceState, StreamFormat};
 
 use super::Exit;
 use super::doctor::print_result;
@@ -47,6 +53,9 @@ pub(super) struct CheckArgs {
 /// Timeout of the connection to the broker.
 const BROKER_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// What is missing for clips and continuous recording.
+const NO_STREAM: &str = "record keeps its video, but it brings no H.264 or H.265: set record: {clips: false, continuous: false} for it";
+
 /// Frames per second through the network below which tracks with an interval lose objects that move.
 const MIN_DETECTED_FPS: f32 = 5.0;
 
@@ -64,6 +73,7 @@ pub(super) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
             config.device
         ),
     );
+    schedules::check(&config, SystemTime::now(), &mut lines);
     if !args.file_only {
         let prepared = check_detector(&config, &mut lines);
         let machine = Arc::new(Machine::find(&SysRoot::new(&args.root)));
@@ -76,6 +86,7 @@ pub(super) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
                 .as_ref()
                 .and_then(|prepared| check_surfaces(&config, prepared, &machine, &mut lines)),
             machine,
+            record: config.record.clone(),
         };
         if let Some(prepared) = &prepared {
             for unknown in pipeline::unknown_labels(&config, prepared.classes()) {
@@ -96,7 +107,11 @@ pub(super) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
         }
         check_broker(&config, &SysRoot::new(&args.root), &mut lines);
         check_spool(&config, &mut lines);
-        check_json_lines(&config, &mut lines);
+        record::check(&config, &mut lines);
+        outputs::check_json_lines(&config, &mut lines);
+        outputs::check_webhooks(&config, &mut lines);
+        metrics::check(&config, &SysRoot::new(&args.root), &mut lines);
+        web::check(&config, &SysRoot::new(&args.root), &mut lines);
     }
     Ok(Exit::from_checks(lines.is_ok()))
 }
@@ -156,6 +171,14 @@ struct CheckContext {
     machine: Arc<Machine>,
     /// Present where images stay in NVMM.
     surfaces: Option<Arc<NvmmReader>>,
+    record: RecordConfig,
+}
+
+impl CheckContext {
+    /// Whether video of `source` is kept.
+    fn keeps(&self, source: &SourceConfig) -> bool {
+        self.record.has_clips(source) || self.record.is_continuous(source)
+    }
 }
 
 /// Whether the detector reads a Jetson's images in NVMM directly; no output on other machines.
@@ -191,12 +214,15 @@ struct Opened {
     size: Size,
     waited: Duration,
     plan: Option<ProcessingPlan>,
+    /// Its encoded video can be kept.
+    has_stream: bool,
 }
 
 /// Messages of a source that is being opened.
 enum SourceMessage {
     Frame(Size),
     Plan(ProcessingPlan),
+    Stream,
     Error(String),
 }
 
@@ -223,6 +249,9 @@ fn check_source(
             let waited = opened.waited.as_millis();
             let text = format!("{} pixels, first frame after {waited} ms", opened.size);
             report.ok(&what, &text);
+            if host.keeps(source) && !opened.has_stream {
+                report.failed(&what, NO_STREAM);
+            }
             // A synthetic source has no GStreamer pipeline and reports no plan.
             add_plan(&plan, &opened.plan.unwrap_or(expected), report);
         }
@@ -288,6 +317,10 @@ impl FrameHandler for FirstFrame {
         }
     }
 
+    fn stream_started(&self, _source: SourceId, _format: StreamFormat) {
+        let _ = self.messages.send(SourceMessage::Stream);
+    }
+
     fn plan(&self, plan: &ProcessingPlan) {
         let _ = self.messages.send(SourceMessage::Plan(plan.clone()));
     }
@@ -312,6 +345,7 @@ fn open(
             is_sent: AtomicBool::new(false),
         }),
     );
+    context.wants_access_units = host.keeps(source);
     context.machine = Arc::clone(&host.machine);
     context.nvmm_reader.clone_from(&host.surfaces);
     context.synthetic = Some(jetwatch_traffic::synthetic_factory());
@@ -325,7 +359,7 @@ fn open(
     // A plan that the configuration does not accept is reported after the first frame.
     let late = rx.try_iter().find_map(|message| match message {
         SourceMessage::Error(reason) => Some(reason),
-        SourceMessage::Frame(_) | SourceMessage::Plan(_) => None,
+        SourceMessage::Frame(_) | SourceMessage::Plan(_) | SourceMessage::Stream => None,
     });
     match late {
         Some(reason) if result.is_ok() => Err(reason),
@@ -342,13 +376,14 @@ fn wait_for_frame(
     let end = started + timeout + Duration::from_secs(1);
     // A synthetic source has no GStreamer pipeline and reports no plan.
     let has_plan = !matches!(source.uri, SourceUri::Synthetic(_));
-    let (mut first_frame, mut plan) = (None, None);
+    let (mut first_frame, mut plan, mut has_stream) = (None, None, false);
     loop {
         match rx.recv_deadline(end) {
             Ok(SourceMessage::Frame(size)) => {
                 first_frame = first_frame.or(Some((size, started.elapsed())))
             }
             Ok(SourceMessage::Plan(found)) => plan = Some(found),
+            Ok(SourceMessage::Stream) => has_stream = true,
             Ok(SourceMessage::Error(reason)) => return Err(reason),
             Err(RecvTimeoutError::Timeout) => {
                 let waited = timeout.as_millis();
@@ -361,20 +396,19 @@ fn wait_for_frame(
         if let Some((size, waited)) = first_frame
             && (plan.is_some() || !has_plan)
         {
-            return Ok(Opened { size, waited, plan });
+            return Ok(Opened {
+                size,
+                waited,
+                plan,
+                has_stream,
+            });
         }
     }
 }
 
-fn check_json_lines(config: &Config, report: &mut CheckReport) {
-    let lines = config.publish.json_lines.as_ref();
-    let Some(path) = lines.and_then(|lines| lines.path.as_ref()) else {
-        return;
-    };
-    match publish::check_json_lines(path) {
-        Ok(()) => report.ok("json_lines", &format!("{} can be written", path.display())),
-        Err(error) => report.failed("json_lines", &error.to_string()),
-    }
+/// The check before a restart finds the daemon that is to be restarted.
+fn is_daemon_running(root: &SysRoot) -> bool {
+    Process::running(root, "jetwatch", "run").is_ok_and(|daemons| !daemons.is_empty())
 }
 
 fn check_spool(config: &Config, report: &mut CheckReport) {
@@ -393,26 +427,18 @@ fn check_broker(config: &Config, root: &SysRoot, report: &mut CheckReport) {
         return;
     };
     match &mqtt.broker {
-        Broker::Embedded { listen } => {
-            match publish::EmbeddedBroker::start_for(mqtt, *listen) {
-                Ok(broker) => {
-                    broker.stop();
-                    report.ok("broker", &format!("embedded, {listen} is free"));
-                }
-                Err(error) if error.is_units_alone() => {
-                    report.unknown("broker", &error.to_string())
-                }
-                // The check before a restart finds the daemon that is to be restarted.
-                Err(publish::PublishError::PortInUse { .. })
-                    if Process::running(root, "jetwatch", "run")
-                        .is_ok_and(|daemons| !daemons.is_empty()) =>
-                {
-                    let text = format!("embedded, {listen} is in use while a jetwatch daemon runs");
-                    report.ok("broker", &text);
-                }
-                Err(error) => report.failed("broker", &error.to_string()),
+        Broker::Embedded { listen } => match publish::EmbeddedBroker::start_for(mqtt, *listen) {
+            Ok(broker) => {
+                broker.stop();
+                report.ok("broker", &format!("embedded, {listen} is free"));
             }
-        }
+            Err(error) if error.is_units_alone() => report.unknown("broker", &error.to_string()),
+            Err(publish::PublishError::PortInUse { .. }) if is_daemon_running(root) => {
+                let text = format!("embedded, {listen} is in use while a jetwatch daemon runs");
+                report.ok("broker", &text);
+            }
+            Err(error) => report.failed("broker", &error.to_string()),
+        },
         Broker::Url { .. } => check_remote_brokers(mqtt, report),
     }
 }

@@ -15,6 +15,7 @@ mod eval;
 mod exit;
 mod first_model;
 mod manual;
+mod media;
 mod model;
 mod profile;
 mod progress;
@@ -27,6 +28,7 @@ mod subscribe;
 mod test_clip;
 pub mod track;
 mod tune;
+mod user;
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -57,6 +59,10 @@ enum Command {
     Subscribe(subscribe::SubscribeArgs),
     /// Show or remove messages that wait for the broker.
     Spool(spool::SpoolArgs),
+    /// Add and remove users and tokens of the page.
+    User(user::UserArgs),
+    /// List, pin and delete snapshots, clips and recordings.
+    Media(media::MediaArgs),
     /// Measure the pipeline or parts of it.
     Bench(bench::BenchArgs),
     /// Record the daemon with Nsight Systems, here or over ssh, and report where its time goes.
@@ -100,6 +106,8 @@ pub fn main() -> ExitCode {
         command,
         Command::Subscribe(_)
             | Command::Spool(_)
+            | Command::User(_)
+            | Command::Media(_)
             | Command::Track(_)
             | Command::Dataset(_)
             | Command::Model(_)
@@ -117,6 +125,8 @@ pub fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args, started),
         Command::Subscribe(args) => subscribe::run(&args),
         Command::Spool(args) => spool::run(&args),
+        Command::User(args) => user::run(&args),
+        Command::Media(args) => media::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Profile(args) => profile::run(&args),
         Command::Report(args) => report::run(&args),

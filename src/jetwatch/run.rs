@@ -73,6 +73,7 @@ pub(super) fn run(args: &RunArgs, started: Instant) -> anyhow::Result<Exit> {
     let signals = EarlySignals::keep()?;
     let config = load(&args.config, args.batch_size)?;
     let targets = [
+        ("metrics.text_file", config.metrics.text_file.as_deref()),
         ("--stats", args.stats.as_deref()),
         ("--dump-detections", args.dump_detections.as_deref()),
         ("--record", args.record.as_deref()),
@@ -115,6 +116,7 @@ pub(super) fn run(args: &RunArgs, started: Instant) -> anyhow::Result<Exit> {
         record: args.record.clone(),
         root: SysRoot::new(&args.root),
         // A changed source is another one, and only the first is recorded beside.
+        config_path: Some(args.config.clone()),
         config_loader: beside.is_none().then(|| config_loader(args)),
         beside,
         synthetic: Some(jetwatch_traffic::synthetic_factory()),

@@ -1,4 +1,4 @@
-//! `jetwatch spool`: what waits for the broker outside of the daemon.
+//! `jetwatch spool`: what waits for the broker, or for a webhook, outside of the daemon.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,8 +8,8 @@ use anyhow::Context;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use jetwatch_config::{Config, MqttConfig};
-use jetwatch_publish::spool_folders;
+use jetwatch_config::Config;
+use jetwatch_publish::{spool_folders, webhook_folders};
 use jetwatch_spool::{Class, Folders, LogStatus, Record, Spool, read_folder};
 use jetwatch_tables::{Align, TextTable};
 
@@ -57,35 +57,59 @@ struct Place {
         default_value = "/etc/jetwatch/jetwatch.yaml"
     )]
     config: PathBuf,
+    /// The webhook of this name instead of the broker.
+    #[arg(long, value_name = "NAME")]
+    webhook: Option<String>,
+}
+
+/// The folders of the configuration.
+struct Configured {
+    /// Those of the durability in force.
+    folders: Folders,
+    /// On a device, whether or not it is used.
+    state: PathBuf,
 }
 
 /// Runs the subcommand.
 pub(super) fn run(args: &SpoolArgs) -> anyhow::Result<Exit> {
     match &args.command {
-        SpoolCommand::Status { place, json } => status(&place.mqtt()?, *json),
-        SpoolCommand::Dump { place } => dump(&place.mqtt()?),
-        SpoolCommand::Drop { place, yes } => remove(&place.mqtt()?, *yes),
+        SpoolCommand::Status { place, json } => status(&place.configured()?, *json),
+        SpoolCommand::Dump { place } => dump(&place.configured()?),
+        SpoolCommand::Drop { place, yes } => remove(&place.configured()?, *yes),
     }
 }
 
 impl Place {
-    fn mqtt(&self) -> anyhow::Result<MqttConfig> {
-        Config::load(&self.config)?.publish.mqtt.with_context(|| {
-            format!(
-                "{} has `publish.mqtt: off`: there is no spool",
-                self.config.display()
-            )
+    fn configured(&self) -> anyhow::Result<Configured> {
+        let publish = Config::load(&self.config)?.publish;
+        let config = self.config.display();
+        if let Some(name) = &self.webhook {
+            let webhook = publish
+                .webhooks
+                .iter()
+                .find(|webhook| webhook.name == *name);
+            let webhook = webhook.with_context(|| format!("{config} has no webhook `{name}`"))?;
+            return Ok(Configured {
+                folders: webhook_folders(webhook),
+                state: webhook.state_path(),
+            });
+        }
+        let mqtt = publish
+            .mqtt
+            .with_context(|| format!("{config} has `publish.mqtt: off`: there is no spool"))?;
+        Ok(Configured {
+            folders: spool_folders(&mqtt),
+            state: mqtt.spool.state_path(&mqtt.client_id),
         })
     }
 }
 
 /// The folders that exist, with their names: those of another durability, too.
-fn folders(mqtt: &MqttConfig) -> Vec<(&'static str, PathBuf)> {
-    let state = mqtt.spool.state_path(&mqtt.client_id);
+fn folders(configured: &Configured) -> Vec<(&'static str, PathBuf)> {
     let folders = [
-        ("state", state.clone()),
-        ("runtime", mqtt.spool.runtime_path(&mqtt.client_id)),
-        ("runtime", state.join("front")),
+        ("state", configured.state.clone()),
+        ("runtime", configured.folders.front.clone()),
+        ("runtime", configured.state.join("front")),
     ];
     let exists = |(_, path): &(_, PathBuf)| path.is_dir();
     folders.into_iter().filter(exists).collect()
@@ -100,10 +124,10 @@ struct Found {
 }
 
 /// Reads the folders; each message is in `records` once.
-fn read(mqtt: &MqttConfig) -> anyhow::Result<(Vec<Found>, BTreeMap<u64, Record>)> {
+fn read(configured: &Configured) -> anyhow::Result<(Vec<Found>, BTreeMap<u64, Record>)> {
     let mut records = BTreeMap::new();
     let mut found = Vec::new();
-    for (name, path) in folders(mqtt) {
+    for (name, path) in folders(configured) {
         let (status, is_in_use) = read_folder(&path, |record| {
             records.insert(record.seq, record);
         })?;
@@ -120,8 +144,8 @@ fn read(mqtt: &MqttConfig) -> anyhow::Result<(Vec<Found>, BTreeMap<u64, Record>)
     Ok((found, records))
 }
 
-fn status(mqtt: &MqttConfig, as_json: bool) -> anyhow::Result<Exit> {
-    let (found, records) = read(mqtt)?;
+fn status(configured: &Configured, as_json: bool) -> anyhow::Result<Exit> {
+    let (found, records) = read(configured)?;
     let oldest_ms = records.values().map(|record| record.at_ms).min();
     let age_ms = oldest_ms.map(|oldest| unix_ms().saturating_sub(oldest));
     let count = |class: Class| {
@@ -180,22 +204,21 @@ fn status(mqtt: &MqttConfig, as_json: bool) -> anyhow::Result<Exit> {
     match found.is_empty() {
         true => println!(
             "no folder exists; the configured ones are {}",
-            configured(mqtt)
+            names(&configured.folders)
         ),
         false => println!("{table}"),
     }
     Ok(Exit::Success)
 }
 
-fn configured(mqtt: &MqttConfig) -> String {
-    let Folders { front, back, .. } = spool_folders(mqtt);
-    let folders = [Some(front), back].into_iter().flatten();
+fn names(Folders { front, back, .. }: &Folders) -> String {
+    let folders = [Some(front), back.as_ref()].into_iter().flatten();
     let folders: Vec<String> = folders.map(|path| path.display().to_string()).collect();
     folders.join(" and ")
 }
 
-fn dump(mqtt: &MqttConfig) -> anyhow::Result<Exit> {
-    let (_, records) = read(mqtt)?;
+fn dump(configured: &Configured) -> anyhow::Result<Exit> {
+    let (_, records) = read(configured)?;
     for record in records.into_values() {
         let payload = serde_json::from_slice::<Value>(&record.payload);
         let payload = payload.unwrap_or_else(|_| String::from_utf8_lossy(&record.payload).into());
@@ -211,11 +234,11 @@ fn dump(mqtt: &MqttConfig) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-fn remove(mqtt: &MqttConfig, yes: bool) -> anyhow::Result<Exit> {
-    let (found, records) = read(mqtt)?;
+fn remove(configured: &Configured, yes: bool) -> anyhow::Result<Exit> {
+    let (found, records) = read(configured)?;
     if let Some(found) = found.iter().find(|found| found.is_in_use) {
         anyhow::bail!(
-            "a daemon uses {}; stop it first, or wait until the broker has its messages",
+            "a daemon uses {}; stop it first, or wait until its messages were taken",
             found.path.display()
         );
     }
@@ -224,11 +247,11 @@ fn remove(mqtt: &MqttConfig, yes: bool) -> anyhow::Result<Exit> {
         return Ok(Exit::Failure);
     }
     let folders = Folders {
-        back: Some(mqtt.spool.state_path(&mqtt.client_id)).filter(|path| path.is_dir()),
-        ..spool_folders(mqtt)
+        back: Some(configured.state.clone()).filter(|path| path.is_dir()),
+        ..configured.folders.clone()
     };
     let (spool, _) = Spool::open(&folders);
-    let spool = spool.with_context(|| format!("cannot open {}", configured(mqtt)))?;
+    let spool = spool.with_context(|| format!("cannot open {}", names(&folders)))?;
     // Numbers go on behind them.
     spool.ack(spool.next_seq() - 1);
     spool.keep_gap(None);

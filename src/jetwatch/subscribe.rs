@@ -80,5 +80,6 @@ fn mqtt_config(args: &SubscribeArgs) -> anyhow::Result<MqttConfig> {
         keep_alive: Duration::from_secs(15),
         queue_messages: 1,
         spool: SpoolConfig::default(),
+        also: Vec::new(),
     })
 }

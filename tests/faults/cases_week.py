@@ -21,7 +21,7 @@ def permanent(binary):
     videos = sorted(VIDEOS.glob("*.mp4"))
     if videos and not can_detect(binary):
         # Most frames are decoded and tracked without the network, as with a camera that is faster than the detector.
-        detector = {**network(), "interval": 15}
+        detector = {**network(), "interval": 30}
         sources = [{"name": path.stem, "uri": str(path), "loop": True, "zones": [ZONE]} for path in videos]
         return sources + [{"name": "street", "uri": "synthetic://traffic?seed=1&objects=6&width=512&height=288&fps=10"}], detector
     scene = "objects=4&width=160&height=90&fps=30&realtime=false"

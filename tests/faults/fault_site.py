@@ -41,6 +41,12 @@ def free_port():
         return free.getsockname()[1]
 
 
+def is_listening(port):
+    """Whether a socket of IPv4 listens on `port`; found without a connection, which the broker would count."""
+    lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
+    return any(fields[3] == "0A" and fields[1].endswith(f":{port:04X}") for fields in map(str.split, lines))
+
+
 class Site:
     """A daemon and a broker. `spool` are keys of publish.mqtt.spool."""
 
@@ -82,7 +88,13 @@ class Site:
             self.daemon = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.env)
 
     def start_broker(self, mode="good"):
+        """A broker of this mode, once it listens: a daemon that stops soon after its start would not find it."""
         self.broker = subprocess.Popen([sys.executable, HERE / "broker.py", str(self.port), self.folder / "received", mode])
+        until = time.monotonic() + 20
+        while not is_listening(self.port):
+            if self.broker.poll() is not None or time.monotonic() > until:
+                raise Loss("the broker of this test does not listen")
+            time.sleep(0.005)
 
     def log(self):
         return (self.folder / "log").read_text(errors="replace")

@@ -30,10 +30,13 @@ pub fn config(uri: SourceUri) -> SourceConfig {
         reconnect_wait: Duration::from_millis(50),
         reconnect_max_wait: Duration::from_millis(400),
         interval: None,
+        schedule: None,
+        record: Default::default(),
         rules: Default::default(),
         roi: None,
         max_fps: None,
         score_threshold: None,
+        offline_hold: Duration::ZERO,
         classes: Vec::new(),
     }
 }
@@ -188,6 +191,7 @@ impl Collector {
             heartbeat: Arc::new(heartbeats.register(&config.name)),
             argus: Arc::new(jetwatch_source::ArgusSupervisor::disabled()),
             nvmm_reader: None,
+            wants_access_units: false,
             full_image: view,
             synthetic: Some(jetwatch_traffic::synthetic_factory()),
             machine: Arc::new(Machine::find(machine)),

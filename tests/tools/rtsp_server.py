@@ -3,6 +3,7 @@
 and key, at rtsps://.
 
     rtsp_server.py [--port N] [--user U --password P] [--certificate PEM] [--width W --height H --fps F]
+                   [--encoder ELEMENTS]
 
 Prints `ready PORT` when it listens; port 0 takes a free one. Ends with its standard input, so that it never outlives a test.
 """
@@ -24,6 +25,10 @@ arguments.add_argument("--certificate")
 arguments.add_argument("--width", type=int, default=320)
 arguments.add_argument("--height", type=int, default=240)
 arguments.add_argument("--fps", type=int, default=25)
+arguments.add_argument(
+    "--encoder",
+    default="x264enc tune=zerolatency speed-preset=ultrafast key-int-max=10 ! rtph264pay name=pay0 pt=96 config-interval=1",
+)
 a = arguments.parse_args()
 
 Gst.init(None)
@@ -34,7 +39,7 @@ factory = GstRtspServer.RTSPMediaFactory()
 factory.set_shared(True)
 factory.set_launch(
     f"( videotestsrc is-live=true pattern=ball ! video/x-raw,format=I420,width={a.width},height={a.height},framerate={a.fps}/1"
-    " ! x264enc tune=zerolatency speed-preset=ultrafast key-int-max=10 ! rtph264pay name=pay0 pt=96 config-interval=1 )"
+    f" ! {a.encoder} )"
 )
 if a.user:
     auth = GstRtspServer.RTSPAuth()

@@ -10,8 +10,8 @@ use super::debounce::Debounce;
 /// Direction of motion of one object.
 #[derive(Debug, Clone)]
 pub(super) struct Heading {
-    /// Start of the measured displacement.
-    from: Point,
+    /// Start of the measured displacement; `None`: the next position.
+    from: Option<Point>,
     /// Index of the matching direction rule; `None` before the minimum distance, and when no rule matches.
     direction: Option<usize>,
 }
@@ -20,12 +20,20 @@ impl Heading {
     /// An object that is observed for the first time.
     pub(super) fn new(bottom_center: Point) -> Self {
         Self {
-            from: bottom_center,
+            from: Some(bottom_center),
             direction: None,
         }
     }
 
-    /// Updates with the object's position in this frame; returns its direction when that has changed.
+    /// The rule `changed` was switched on or off: the displacement is measured from the next position, and the object does not move in that
+    /// direction any more.
+    pub(super) fn restart(&mut self, changed: usize) {
+        self.from = None;
+        self.direction = self.direction.filter(|direction| *direction != changed);
+    }
+
+    /// Updates with the object's position in this frame; returns its direction when that has changed. Rules that are `off` do not
+    /// count.
     ///
     /// The direction is evaluated when the displacement reaches the minimum distance of every rule, and then measured
     /// again from there, so jitter has no direction. Angles are measured in pixels of an image of `image_size`: relative
@@ -33,24 +41,25 @@ impl Heading {
     pub(super) fn step(
         &mut self,
         rules: &[DirectionRule],
+        off: &[bool],
         bottom_center: Point,
         image_size: Size,
     ) -> Option<Option<usize>> {
-        let displacement = [
-            bottom_center[0] - self.from[0],
-            bottom_center[1] - self.from[1],
-        ];
+        let from = *self.from.get_or_insert(bottom_center);
+        let displacement = [bottom_center[0] - from[0], bottom_center[1] - from[1]];
         let distance = displacement[0].hypot(displacement[1]);
         let farthest = rules
             .iter()
-            .map(|rule| rule.min_distance)
+            .zip(off)
+            .filter(|(_, is_off)| !**is_off)
+            .map(|(rule, _)| rule.min_distance)
             .fold(None, |max: Option<f32>, least| {
                 Some(max.map_or(least, |most| most.max(least)))
             })?;
         if distance < farthest {
             return None;
         }
-        self.from = bottom_center;
+        self.from = Some(bottom_center);
         let sides = [
             image_size.width.max(1) as f32,
             image_size.height.max(1) as f32,
@@ -66,7 +75,8 @@ impl Heading {
                 (displacement[0] * rule_vector[0] + displacement[1] * rule_vector[1]) / lengths;
             cosine.clamp(-1.0, 1.0).acos().to_degrees() <= rule.tolerance_degrees
         };
-        let direction = rules.iter().position(fits);
+        let mut all = rules.iter().zip(off);
+        let direction = all.position(|(rule, is_off)| !is_off && fits(rule));
         if direction == self.direction {
             return None;
         }
@@ -136,6 +146,7 @@ mod tests {
         min_iou: 0.8,
         inertia_frames: 3,
         objects: Vec::new(),
+        schedule: None,
     };
 
     /// Events of boxes 100 pixels wide, given as (second, left edge).
@@ -183,6 +194,7 @@ mod tests {
             line: Segment::new(&[[0.5, 0.5], to]).expect("a line"),
             tolerance_degrees: 45.0,
             min_distance: 0.01,
+            schedule: None,
         };
         let image_size = Size::new(640, 360);
         // Displacement in pixels, direction of the rule, whether they are within 45 degrees of each other.
@@ -200,7 +212,7 @@ mod tests {
             let foot = |x: f32, y: f32| [x / 640.0, y / 360.0];
             let mut heading = Heading::new(foot(320.0, 180.0));
             let at = foot(320.0 + displacement[0], 180.0 + displacement[1]);
-            let event = heading.step(&[rule(to)], at, image_size);
+            let event = heading.step(&[rule(to)], &[false], at, image_size);
             assert_eq!(
                 event,
                 fits.then_some(Some(0)),

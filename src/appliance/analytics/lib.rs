@@ -47,6 +47,30 @@ pub struct Analytics {
     /// Per line: crossings of each class.
     crossings: Vec<Vec<Crossings>>,
     clock: AnalyticsClock,
+    /// Rules that are switched off.
+    off: Off,
+}
+
+/// A rule of a source, by its index among those of its kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rule {
+    /// A zone.
+    Zone(usize),
+    /// A line.
+    Line(usize),
+    /// A direction.
+    Direction(usize),
+    /// The stationary rule.
+    Stationary,
+}
+
+/// Whether each rule is switched off.
+#[derive(Debug)]
+struct Off {
+    zones: Vec<bool>,
+    lines: Vec<bool>,
+    directions: Vec<bool>,
+    stationary: bool,
 }
 
 /// Classes that a rule applies to; `None`: all.
@@ -62,9 +86,11 @@ const MAX_COORDINATE: f32 = 1.0 - f32::EPSILON;
 struct Object {
     class: u16,
     zone_visits: Vec<ZoneVisit>,
-    line_crossings: Vec<LineCrossing>,
+    /// `None` until the object is observed while the line is on.
+    line_crossings: Vec<Option<LineCrossing>>,
     heading: Heading,
-    rest: Rest,
+    /// As for lines.
+    rest: Option<Rest>,
 }
 
 impl Analytics {
@@ -82,6 +108,12 @@ impl Analytics {
             present: vec![Vec::new(); rules.zones.len()],
             crossings: vec![Vec::new(); rules.lines.len()],
             clock: AnalyticsClock::default(),
+            off: Off {
+                zones: vec![false; rules.zones.len()],
+                lines: vec![false; rules.lines.len()],
+                directions: vec![false; rules.directions.len()],
+                stationary: false,
+            },
             rules: rules.clone(),
         }
     }
@@ -127,6 +159,45 @@ impl Analytics {
         self.count(at, events);
     }
 
+    /// Switches a rule on or off.
+    ///
+    /// A zone that is switched off ends the visits to it, and with them its overcrowding: appends those events. Until it is
+    /// switched on, no rule that is off has events, a zone that is off is empty, and a line that is off keeps its crossings. One
+    /// that is switched on begins as at the start of the source: with the positions of objects from then on.
+    pub fn set_active(&mut self, rule: Rule, active: bool, events: &mut Vec<AnalyticsEvent>) {
+        let off = match rule {
+            Rule::Zone(zone) => &mut self.off.zones[zone],
+            Rule::Line(line) => &mut self.off.lines[line],
+            Rule::Direction(direction) => &mut self.off.directions[direction],
+            Rule::Stationary => &mut self.off.stationary,
+        };
+        if std::mem::replace(off, !active) != active {
+            return;
+        }
+        for (id, object) in &mut self.objects {
+            match rule {
+                Rule::Zone(zone) => {
+                    let visit = std::mem::take(&mut object.zone_visits[zone]);
+                    if let (Some(dwell), Some(at)) = (visit.end(), self.clock.latest()) {
+                        events.push(AnalyticsEvent {
+                            kind: AnalyticsEventKind::ZoneLeft { zone, dwell },
+                            track: Some(*id),
+                            class: Some(object.class),
+                            at,
+                        });
+                    }
+                }
+                Rule::Line(line) => object.line_crossings[line] = None,
+                Rule::Direction(direction) => object.heading.restart(direction),
+                Rule::Stationary => object.rest = None,
+            }
+        }
+        if let (Rule::Zone(zone), Some(at)) = (rule, self.clock.latest()) {
+            self.crowds[zone].settle();
+            self.count_zone(zone, at, events);
+        }
+    }
+
     /// Number of objects of each class in zone `zone` (index in the rules), sorted by class; 0 for classes that have left.
     #[must_use]
     pub fn present(&self, zone: usize) -> &[ZoneCount] {
@@ -163,13 +234,9 @@ impl Analytics {
         let object = self.objects.entry(track.id).or_insert_with(|| Object {
             class: track.class,
             zone_visits: vec![ZoneVisit::default(); rules.zones.len()],
-            line_crossings: rules
-                .lines
-                .iter()
-                .map(|rule| LineCrossing::new(rule, bottom_center))
-                .collect(),
+            line_crossings: vec![None; rules.lines.len()],
             heading: Heading::new(bottom_center),
-            rest: Rest::new(track.xyxy, now),
+            rest: None,
         });
         object.class = track.class;
         let mut emit = |kind| {
@@ -181,6 +248,9 @@ impl Analytics {
             });
         };
         for (zone, (visit, rule)) in object.zone_visits.iter_mut().zip(&rules.zones).enumerate() {
+            if self.off.zones[zone] {
+                continue;
+            }
             // A track whose class changes stays in the zones that it has entered, so that every visit ends.
             if !self.zone_objects[zone].include(track.class) && !visit.is_inside() {
                 *visit = ZoneVisit::default();
@@ -194,6 +264,10 @@ impl Analytics {
             .zip(&rules.lines)
             .enumerate()
         {
+            if self.off.lines[line] {
+                continue;
+            }
+            let crossing = crossing.get_or_insert_with(|| LineCrossing::new(rule, bottom_center));
             if let Some(to) = crossing.step(rule, bottom_center)
                 && self.line_objects[line].include(track.class)
             {
@@ -201,19 +275,24 @@ impl Analytics {
                 emit(AnalyticsEventKind::LineCrossed { line, to });
             }
         }
-        if let Some(direction) = object
-            .heading
-            .step(&rules.directions, bottom_center, image_size)
+        let directions = (&rules.directions, &self.off.directions);
+        if let Some(direction) =
+            object
+                .heading
+                .step(directions.0, directions.1, bottom_center, image_size)
         {
             emit(AnalyticsEventKind::Direction { direction });
         }
-        if let Some(rule) = &rules.stationary {
+        if let Some(rule) = rules.stationary.as_ref().filter(|_| !self.off.stationary) {
+            let rest = object
+                .rest
+                .get_or_insert_with(|| Rest::new(track.xyxy, now));
             // For every class, so that a track has its history if its class later changes to one of the rule's.
-            if let Some(kind) = object.rest.step(rule, track.xyxy, now) {
+            if let Some(kind) = rest.step(rule, track.xyxy, now) {
                 emit(kind);
             }
             if self.rest_objects.include(track.class)
-                && let Some(kind) = object.rest.settle(rule, now)
+                && let Some(kind) = rest.settle(rule, now)
             {
                 emit(kind);
             }
@@ -222,35 +301,39 @@ impl Analytics {
 
     /// Recounts the zones and reports those that have become overcrowded, or no longer are.
     fn count(&mut self, at: SystemTime, events: &mut Vec<AnalyticsEvent>) {
-        for (zone, rule) in self.rules.zones.iter().enumerate() {
-            let present = &mut self.present[zone];
-            for class in present.iter_mut() {
-                class.count = 0;
+        for zone in 0..self.rules.zones.len() {
+            self.count_zone(zone, at, events);
+        }
+    }
+
+    fn count_zone(&mut self, zone: usize, at: SystemTime, events: &mut Vec<AnalyticsEvent>) {
+        let rule = &self.rules.zones[zone];
+        let present = &mut self.present[zone];
+        for class in present.iter_mut() {
+            class.count = 0;
+        }
+        let mut all = 0;
+        for object in self.objects.values() {
+            if object.zone_visits[zone].is_inside() {
+                count::present(present, object.class);
+                all += 1;
             }
-            let mut all = 0;
-            for object in self.objects.values() {
-                if object.zone_visits[zone].is_inside() {
-                    count::present(present, object.class);
-                    all += 1;
-                }
-            }
-            let Some(threshold) = rule.object_threshold else {
-                continue;
+        }
+        let Some(threshold) = rule.object_threshold else {
+            return;
+        };
+        if let Some(is_crowded) = self.crowds[zone].step(all >= threshold, rule.inertia_frames) {
+            let kind = if is_crowded {
+                AnalyticsEventKind::Overcrowded { zone, count: all }
+            } else {
+                AnalyticsEventKind::OvercrowdingEnded { zone, count: all }
             };
-            if let Some(is_crowded) = self.crowds[zone].step(all >= threshold, rule.inertia_frames)
-            {
-                let kind = if is_crowded {
-                    AnalyticsEventKind::Overcrowded { zone, count: all }
-                } else {
-                    AnalyticsEventKind::OvercrowdingEnded { zone, count: all }
-                };
-                events.push(AnalyticsEvent {
-                    kind,
-                    track: None,
-                    class: None,
-                    at,
-                });
-            }
+            events.push(AnalyticsEvent {
+                kind,
+                track: None,
+                class: None,
+                at,
+            });
         }
     }
 }

@@ -14,6 +14,7 @@ use super::*;
 
 mod course;
 mod groups;
+mod switched;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -34,24 +35,28 @@ fn rules() -> SceneRules {
             loitering: Some(4 * SECOND),
             object_threshold: Some(2),
             objects: Vec::new(),
+            schedule: None,
         }],
         lines: vec![LineRule {
             name: "gate".to_owned(),
             line: line("0.5,0,0.5,0.8"),
             inertia_frames: 2,
             objects: Vec::new(),
+            schedule: None,
         }],
         directions: vec![DirectionRule {
             name: "out".to_owned(),
             line: line("0,0.5,1,0.5"),
             tolerance_degrees: 45.0,
             min_distance: 0.1,
+            schedule: None,
         }],
         stationary: Some(StationaryRule {
             after: 5 * SECOND,
             min_iou: 0.7,
             inertia_frames: 2,
             objects: Vec::new(),
+            schedule: None,
         }),
     }
 }

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use jetwatch_schedule::Schedule;
 use jetwatch_types::Classes;
 
 use super::geometry::{Polygon, Segment};
@@ -15,6 +16,9 @@ use super::yaml::map::Map;
 
 /// Accepted form of coordinates.
 const COORDINATES: &str = "pairs of numbers from 0 to 1, such as 0.1,0.2,0.9,0.2";
+
+/// Name of the rule `stationary` in topics and commands, where other rules have names of their own.
+pub const STATIONARY: &str = "stationary";
 
 /// The rules of one source.
 #[derive(Debug, Clone, PartialEq, Section)]
@@ -52,6 +56,8 @@ pub struct ZoneRule {
     /// Labels, or names of groups, of the objects that it is about. Default: all.
     #[key(text = "a label")]
     pub objects: Vec<String>,
+    /// When it is on: a name from schedules, a window or a list of windows. Default: always.
+    pub schedule: Option<Schedule>,
 }
 
 /// What only the check of a zone reads.
@@ -77,6 +83,8 @@ pub struct LineRule {
     /// Labels, or names of groups, of the objects that it is about. Default: all.
     #[key(text = "a label")]
     pub objects: Vec<String>,
+    /// When it is on: a name from schedules, a window or a list of windows. Default: always.
+    pub schedule: Option<Schedule>,
 }
 
 /// A direction in which objects move.
@@ -96,6 +104,8 @@ pub struct DirectionRule {
     /// Distance that an object must have moved before its direction is compared, in shares of the image.
     #[key(range = 0.0..=1.0, exclusive_min, default = 0.05)]
     pub min_distance: f32,
+    /// When it is on: a name from schedules, a window or a list of windows. Default: always.
+    pub schedule: Option<Schedule>,
 }
 
 /// When an object is at rest.
@@ -113,11 +123,14 @@ pub struct StationaryRule {
     /// Labels, or names of groups, of the objects that it is about. Default: all.
     #[key(text = "a label")]
     pub objects: Vec<String>,
+    /// When it is on: a name from schedules, a window or a list of windows. Default: always.
+    pub schedule: Option<Schedule>,
 }
 
 /// Records names that an earlier rule of the source has: a name stands for one thing.
 fn check_names(map: &Map<'_>) {
     let mut known: Vec<String> = Vec::new();
+    let has_stationary = map.has(STATIONARY);
     for map in ["zones", "lines", "directions"]
         .into_iter()
         .filter_map(|name| map.list(name))
@@ -131,6 +144,10 @@ fn check_names(map: &Map<'_>) {
                 "`{name}` is the name of an earlier zone, line or direction of this source (case is ignored)"
             );
             map.invalid("name", &what, Some("choose another name"));
+        }
+        if has_stationary && name == STATIONARY {
+            let what = "`stationary` is another rule of this source (case is ignored)";
+            map.invalid("name", what, Some("choose another name"));
         }
         known.push(name);
     }
@@ -204,6 +221,35 @@ impl SceneRules {
             && self.stationary.is_none()
     }
 
+    /// The names of all rules: zones, lines, directions, and `stationary` where there is that rule.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let zones = self.zones.iter().map(|rule| rule.name.as_str());
+        let lines = self.lines.iter().map(|rule| rule.name.as_str());
+        let directions = self.directions.iter().map(|rule| rule.name.as_str());
+        let stationary = self.stationary.iter().map(|_| STATIONARY);
+        zones.chain(lines).chain(directions).chain(stationary)
+    }
+
+    /// The schedules of all rules, in the order of [`names`](Self::names).
+    pub fn schedules(&self) -> impl Iterator<Item = Option<&Schedule>> {
+        let zones = self.zones.iter().map(|rule| &rule.schedule);
+        let lines = self.lines.iter().map(|rule| &rule.schedule);
+        let directions = self.directions.iter().map(|rule| &rule.schedule);
+        let stationary = self.stationary.iter().map(|rule| &rule.schedule);
+        let all = zones.chain(lines).chain(directions).chain(stationary);
+        all.map(Option::as_ref)
+    }
+
+    /// Removes the schedules of all rules.
+    pub(super) fn clear_schedules(&mut self) {
+        let zones = self.zones.iter_mut().map(|rule| &mut rule.schedule);
+        let lines = self.lines.iter_mut().map(|rule| &mut rule.schedule);
+        let directions = self.directions.iter_mut().map(|rule| &mut rule.schedule);
+        let stationary = self.stationary.iter_mut().map(|rule| &mut rule.schedule);
+        let all = zones.chain(lines).chain(directions).chain(stationary);
+        all.for_each(|schedule| *schedule = None);
+    }
+
     /// Objects of the rules that are neither labels of a network nor groups, each with its key path below the source:
     /// `zones[1].objects`. The labels are known only once the model is.
     #[must_use]
@@ -239,12 +285,14 @@ mod tests {
                 line,
                 inertia_frames: 3,
                 objects: vec!["person".to_owned(), "persons".to_owned()],
+                schedule: None,
             }],
             stationary: Some(StationaryRule {
                 after: Duration::from_secs(5),
                 min_iou: 0.8,
                 inertia_frames: 3,
                 objects: vec!["ship".to_owned()],
+                schedule: None,
             }),
             ..SceneRules::default()
         };

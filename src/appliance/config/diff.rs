@@ -10,6 +10,8 @@ pub struct SourceDiff {
     pub added: Vec<SourceConfig>,
     /// Those with another value of any key, in the order of the file.
     pub changed: Vec<SourceConfig>,
+    /// Those with other schedules and nothing else, in the order of the file: they go on.
+    pub rescheduled: Vec<SourceConfig>,
     /// Names of those that are gone.
     pub removed: Vec<String>,
     /// How many are as they were.
@@ -27,6 +29,9 @@ impl SourceDiff {
         for source in after {
             match before.clone().find(|known| known.name == source.name) {
                 Some(known) if known == source => changes.unchanged += 1,
+                Some(known) if known.differs_in_schedules(source) => {
+                    changes.rescheduled.push(source.clone());
+                }
                 Some(_) => changes.changed.push(source.clone()),
                 None => changes.added.push(source.clone()),
             }
@@ -46,7 +51,11 @@ impl SourceDiff {
         let is_named = |known: &SourceConfig| known.name == source.name;
         if !self.added.iter().chain(&self.changed).any(is_named) {
             self.changed.push(source.clone());
-            self.unchanged -= 1;
+            let before = self.rescheduled.len();
+            self.rescheduled.retain(|known| !is_named(known));
+            if self.rescheduled.len() == before {
+                self.unchanged -= 1;
+            }
         }
     }
 }
@@ -75,7 +84,11 @@ impl Config {
         for (key, is_same) in keys_of_publish(&self.publish, &later.publish) {
             compare(key, is_same);
         }
+        compare("record", self.record == later.record);
+        compare("homeassistant", self.homeassistant == later.homeassistant);
         compare("secondary", self.secondary == later.secondary);
+        compare("metrics", self.metrics == later.metrics);
+        compare("web", self.web == later.web);
         compare("commands", self.commands == later.commands);
         compare("log.gst_debug", self.log.gst_debug == later.log.gst_debug);
         keys
@@ -114,14 +127,16 @@ fn keys_of_detector(now: &DetectorConfig, then: &DetectorConfig) -> [(&'static s
     ]
 }
 
-fn keys_of_publish(now: &PublishConfig, then: &PublishConfig) -> [(&'static str, bool); 5] {
+fn keys_of_publish(now: &PublishConfig, then: &PublishConfig) -> [(&'static str, bool); 7] {
     [
         ("publish.mqtt", now.mqtt == then.mqtt),
         ("publish.json_lines", now.json_lines == then.json_lines),
+        ("publish.webhooks", now.webhooks == then.webhooks),
         (
             "publish.update_interval_ms",
             now.update_interval == then.update_interval,
         ),
+        ("publish.count_hold_ms", now.count_hold == then.count_hold),
         (
             "publish.stats_interval_s",
             now.stats_interval == then.stats_interval,
@@ -165,12 +180,13 @@ mod tests {
     #[test]
     fn restart_required_keys_are_listed() {
         let before = config(&source("a", ""), "");
-        let cases: [(&str, &[&str]); 7] = [
+        let cases: [(&str, &[&str]); 8] = [
             ("", &[]),
             ("  groups: {vehicle: [car]}\n", &["detector.groups"]),
             ("log:\n  level: debug\n", &[]),
             ("tune:\n  clocks: max\n", &[]),
             ("  batch_size: 4\n", &["detector.batch_size"]),
+            ("metrics:\n  listen: 127.0.0.1:9273\n", &["metrics"]),
             (
                 "  workers: 3\ntracker:\n  type: sort\npublish:\n  mqtt: off\n",
                 &["detector.workers", "tracker", "publish.mqtt"],

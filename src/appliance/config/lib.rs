@@ -18,17 +18,23 @@ mod diff;
 mod error;
 mod geometry;
 mod groups;
+mod home_assistant;
 mod json_schema;
 mod key_spans;
 mod load;
 mod logging;
+mod metrics;
 mod mqtt_broker;
 mod names;
+mod other_formats;
 mod overrides;
 mod publish;
+mod record;
 mod redact;
 mod reference;
 mod roi;
+mod rule_edit;
+mod schedule;
 mod schema;
 mod secondary;
 mod secret;
@@ -40,13 +46,15 @@ mod template_rules;
 mod tracker;
 mod tune;
 mod uri;
+mod web;
+mod webhook;
 mod written;
 mod yaml;
 
 // The derived code names this crate as others do.
 extern crate self as jetwatch_config;
 
-pub use analytics::{DirectionRule, LineRule, SceneRules, StationaryRule, ZoneRule};
+pub use analytics::{DirectionRule, LineRule, STATIONARY, SceneRules, StationaryRule, ZoneRule};
 pub use detector::{
     Backend, DetectorConfig, ENGINES_FOLDER, EngineBuild, Interval, MAX_BATCH_SIZE, OnnxProvider,
     ScriptedConfig, TensorRtConfig,
@@ -54,13 +62,25 @@ pub use detector::{
 pub use diff::SourceDiff;
 pub use error::{ConfigError, Problem};
 pub use geometry::{GeometryError, Point, Polygon, Segment, parse_points};
+pub use home_assistant::HomeAssistantConfig;
 pub use json_schema::{json_schema, schema_of};
 pub(crate) use key_spans::KeySpans;
 pub use logging::LogConfig;
+pub use metrics::{MetricsConfig, MetricsTlsConfig};
 pub use mqtt_broker::Broker;
+pub use other_formats::{
+    Coordinate, DeepStreamPayload, FormatConfig, FormatKind, Location, ObjectKinds, PlaceConfig,
+    ReviewConfig, SensorConfig,
+};
 pub use publish::{Credentials, JsonLinesConfig, MqttConfig, PublishConfig, TlsConfig};
+pub use record::{
+    ClipConfig, ContinuousConfig, MEDIA_FOLDER, RecordConfig, RetentionConfig, SnapshotConfig,
+    SourceRecordConfig,
+};
 pub use redact::redact;
 pub use reference::{append_tables, configuration_page, escape_cell, escape_markdown};
+pub use rule_edit::{DrawnShape, RuleEditError, edit_rules, rules_yaml};
+pub use schedule::NamedSchedule;
 pub use schema::{DefaultValue, KeySpec, Unit, ValueType};
 pub use secondary::{MAX_CROP_BATCH_SIZE, SecondaryConfig};
 pub use secret::{Secret, SecretError};
@@ -76,9 +96,13 @@ pub use tracker::{
 };
 pub use tune::{ClockTuning, TuneConfig};
 pub use uri::{Pacing, RtspTransport, SourceUri, SyntheticScene, V4l2Format};
+pub use web::{Network, PreviewConfig, WebConfig, WebRole, WebTlsConfig};
+pub use webhook::{Header, HttpUrl, WebhookConfig, WebhookEvent, WebhookSpool};
 pub use yaml::document::Document;
 pub use yaml::map::Map;
 pub use yaml::node::{Node, Value};
+
+use jetwatch_schedule::Zone;
 
 /// The configuration of one daemon.
 #[derive(Debug, Clone, Section)]
@@ -91,6 +115,11 @@ pub struct Config {
     /// At least one; names are unique.
     #[key(required)]
     pub sources: Vec<SourceConfig>,
+    /// The time zone of schedules that name none. Default: that of the system.
+    #[key(value = ValueType::Text("an IANA name such as Europe/Berlin"), read = schedule::time_zone)]
+    pub time_zone: Option<Zone>,
+    /// Days and times by name, for the key schedule of sources and rules: to each name a window or a list of windows, with the keys days (of mon, tue, wed, thu, fri, sat, sun), from, to and time_zone. Default: none.
+    pub schedules: Vec<NamedSchedule>,
     /// The network that finds objects.
     pub detector: DetectorConfig,
     /// How detections become tracks.
@@ -101,6 +130,14 @@ pub struct Config {
     pub secondary: Vec<SecondaryConfig>,
     /// Where tracks go.
     pub publish: PublishConfig,
+    /// Snapshots, clips and continuous recording, and how long they are kept. Off unless one of them is enabled.
+    pub record: RecordConfig,
+    /// Entities in Home Assistant.
+    pub homeassistant: HomeAssistantConfig,
+    /// Figures of the running daemon for Prometheus. Off unless listen or text_file is given.
+    pub metrics: MetricsConfig,
+    /// The page of the daemon: pictures, events, the machine, zones. Off unless listen is given.
+    pub web: WebConfig,
     /// What may be asked of the running daemon over MQTT.
     pub commands: CommandsConfig,
     /// Sources that commands may add by name. Default: none.

@@ -11,7 +11,8 @@ use super::yaml::document::Document;
 use super::yaml::map::Map;
 use super::yaml::tree::{Spanned, YamlValue};
 use super::{
-    Config, MAX_SOURCES, analytics, camera_keys, detector, secondary, source, template_rules,
+    Config, MAX_SOURCES, analytics, camera_keys, detector, home_assistant, metrics, other_formats,
+    record, secondary, source, template_rules, web,
 };
 
 impl Config {
@@ -106,6 +107,8 @@ impl Config {
             check(&map);
             let mut config = Self::from_map(&map);
             resolve_secondary(&map, config.as_mut());
+            metrics::check_port(&map, config.as_ref());
+            web::check_port(&map, config.as_ref());
             config
         });
         document.finish(config)
@@ -144,6 +147,7 @@ fn check(map: &Map<'_>) {
         if let Some(detector) = &detector {
             check_sources(&sources, detector);
         }
+        other_formats::check_sources(map, &sources);
     }
     if let Some(templates) = map.list("source_templates") {
         template_rules::check(&templates, detector.as_ref());
@@ -151,6 +155,9 @@ fn check(map: &Map<'_>) {
     if let (Some(networks), Some(tracker)) = (map.list("secondary"), map.section("tracker")) {
         secondary::check_appearance(&networks, &tracker);
     }
+    home_assistant::check(map);
+    let sources = map.list("sources").unwrap_or_default();
+    record::check(map, &sources, detector.as_ref());
 }
 
 fn check_count(map: &Map<'_>, count: usize) {

@@ -10,14 +10,20 @@ use super::schema::ValueType;
 use super::section::Section;
 use super::yaml::map::Map;
 use super::yaml::node::Value;
-use super::{Broker, Config, Secret, SpoolConfig, names};
+use super::{
+    Broker, Config, FormatConfig, Secret, SpoolConfig, WebhookConfig, names, other_formats, webhook,
+};
 
 /// Where tracks go. Several sinks may be on at once.
 #[derive(Debug, Clone, PartialEq, Section)]
+#[section(check = webhook::check_names)]
 pub struct PublishConfig {
     /// Minimum time between two update events of one track; 0: one with every frame.
     #[key(name = "update_interval_ms", range = 0..=600_000, default = 500)]
     pub update_interval: Duration,
+    /// A count that falls is published once it has been lower for this long, and a track as lost once it has been lost for this long: neither follows an object that is missed in single frames. 0: at once.
+    #[key(name = "count_hold_ms", range = 0..=60_000, default = 500)]
+    pub count_hold: Duration,
     /// Time between two messages with statistics.
     #[key(name = "stats_interval_s", range = 1..=86_400, default = 10)]
     pub stats_interval: Duration,
@@ -29,6 +35,10 @@ pub struct PublishConfig {
     pub mqtt: Option<MqttConfig>,
     /// One JSON object per line, into a file. Default: none.
     pub json_lines: Option<JsonLinesConfig>,
+    /// Events as HTTP POST requests. Default: none.
+    ///
+    /// Names are unique.
+    pub webhooks: Vec<WebhookConfig>,
 }
 
 /// `off` is none, and a map that is not given has its defaults.
@@ -53,7 +63,7 @@ fn mqtt(map: &Map<'_>) -> Option<Option<MqttConfig>> {
 
 /// The MQTT client.
 #[derive(Debug, Clone, PartialEq, Section)]
-#[section(check = mqtt_broker::check_keys)]
+#[section(check = mqtt_broker::check_keys, check = other_formats::check_places)]
 pub struct MqttConfig {
     /// Which broker.
     #[key(keys = BrokerKeys, read = mqtt_broker::broker)]
@@ -94,6 +104,8 @@ pub struct MqttConfig {
     pub queue_messages: usize,
     /// Messages that the broker has not acknowledged, kept outside of the process.
     pub spool: SpoolConfig,
+    /// The same events in the shapes of other systems, over connections of their own. Default: none.
+    pub also: Vec<FormatConfig>,
 }
 
 impl MqttConfig {

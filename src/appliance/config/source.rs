@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use jetwatch_schedule::Schedule;
 use jetwatch_types::Region;
 
 use super::analytics::SceneRules;
@@ -14,7 +15,7 @@ use super::schema::{DefaultValue, ValueType};
 use super::section::{KeyValue, Section};
 use super::uri::parse::URI_FORMS;
 use super::yaml::map::Map;
-use super::{SourceUri, Words};
+use super::{SourceRecordConfig, SourceUri, Words};
 
 /// Maximum number of sources of one daemon.
 pub const MAX_SOURCES: usize = 64;
@@ -56,6 +57,11 @@ pub struct SourceConfig {
     /// Maximum wait between reconnects.
     #[key(name = "reconnect_max_wait_ms", range = 10..=3_600_000, default = 30_000)]
     pub reconnect_max_wait: Duration,
+    /// The state offline is published once the source has been away for this long, and never where it returns before. 0: at once.
+    ///
+    /// Off by default: a source that goes silent is away only after `stall_timeout_ms`, which is a hold of its own.
+    #[key(name = "offline_hold_s", range = 0..=86_400, default = 0)]
+    pub offline_hold: Duration,
     /// The part of the image that the network sees, in shares of the image's width and height; it is cut out before it is scaled. Boxes, zones and lines stay in the whole image. Default: all of it.
     #[key(text = "left,top,width,height, each from 0 to 1, such as 0.25,0.5,0.5,0.5", parse = parse_region)]
     pub roi: Option<Region>,
@@ -70,6 +76,10 @@ pub struct SourceConfig {
     pub classes: Vec<String>,
     /// Frames that skip the network after each one that goes through it, or adaptive. Default: detector.interval.
     pub interval: Option<Interval>,
+    /// When its frames go through the network: a name from schedules, a window or a list of windows. Default: always.
+    pub schedule: Option<Schedule>,
+    /// What is kept of its video, where that differs from `record`.
+    pub record: SourceRecordConfig,
     /// What is watched for in its images.
     #[key(flatten)]
     pub rules: SceneRules,
@@ -116,6 +126,19 @@ impl SourceConfig {
     #[must_use]
     pub fn is_live(&self) -> bool {
         self.uri.is_live() || self.playback_fps != Playback::Unlimited
+    }
+
+    /// Whether it differs from `other` in nothing but its schedules, and in them.
+    #[must_use]
+    pub fn differs_in_schedules(&self, other: &Self) -> bool {
+        self != other && self.without_schedules() == other.without_schedules()
+    }
+
+    fn without_schedules(&self) -> Self {
+        let mut bare = self.clone();
+        bare.schedule = None;
+        bare.rules.clear_schedules();
+        bare
     }
 
     /// How long its first frame may take. A camera that is away is opened again; a file fails for good, and on a machine that

@@ -13,10 +13,10 @@ pub const RUNTIME_FOLDER: &str = "/run/jetwatch/spool";
 pub const STATE_FOLDER: &str = "/var/lib/jetwatch/spool";
 
 /// Accepted form of a size.
-const SIZES: &str = "a size from 1MiB to 1TiB, such as 256MiB or 2GiB";
+pub(super) const SIZES: &str = "a size from 1MiB to 1TiB, such as 256MiB or 2GiB";
 
 /// Accepted form of an age.
-const AGES: &str = "a time from 1s to 3650d, such as 90m, 12h or 7d";
+pub(super) const AGES: &str = "a time from 1s to 3650d, such as 90m, 12h or 7d";
 
 /// Messages that the broker has not acknowledged, kept outside of the process. Without the folders they are in memory only.
 #[derive(Debug, Clone, PartialEq, Section)]
@@ -89,8 +89,8 @@ impl SpoolConfig {
     }
 }
 
-/// A client id as the name of a folder.
-fn file_name(client_id: &str) -> String {
+/// A client id as the name of a folder or a file.
+pub(super) fn file_name(client_id: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.@:".contains(c);
     let name: String = client_id
         .chars()
@@ -102,13 +102,13 @@ fn file_name(client_id: &str) -> String {
     }
 }
 
-fn split_number(text: &str) -> Option<(u64, &str)> {
+pub(super) fn split_number(text: &str) -> Option<(u64, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit())?;
     let (number, unit) = text.split_at(end);
     Some((number.parse().ok()?, unit.trim_start()))
 }
 
-fn parse_size(text: &str) -> Option<u64> {
+pub(super) fn parse_size(text: &str) -> Option<u64> {
     let (number, unit) = split_number(text)?;
     let shift = match unit {
         "MiB" => 20,
@@ -120,7 +120,7 @@ fn parse_size(text: &str) -> Option<u64> {
     (1 << 20..=1 << 40).contains(&bytes).then_some(bytes)
 }
 
-fn parse_age(text: &str) -> Option<Duration> {
+pub(super) fn parse_age(text: &str) -> Option<Duration> {
     let (number, unit) = split_number(text)?;
     let seconds = match unit {
         "s" => 1,

@@ -8,24 +8,39 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::{Path, PathBuf};
 
 use super::error::ConfigError;
 use super::names::{NAME, is_name};
 use super::schema::{KeySpec, ValueType};
 use super::section::Section;
-use super::source;
 use super::yaml::document::Document;
 use super::yaml::map::Map;
 use super::yaml::tree::{MapEntry, Spanned, YamlValue};
-use super::{Problem, SourceConfig};
+use super::{Problem, SourceConfig, schedule, source, spool};
+
+/// Folder of the switches unless the configuration names another.
+const SWITCHES_FOLDER: &str = "/var/lib/jetwatch/switches";
 
 /// What may be asked of the running daemon.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Section)]
+#[derive(Debug, Clone, PartialEq, Eq, Section)]
 #[section(default)]
 pub struct CommandsConfig {
-    /// Accept commands at PREFIX/DEVICE/command and reply at PREFIX/DEVICE/command/reply. Every client that may publish there at the broker may add sources of source_templates, and remove them.
+    /// Accept commands at PREFIX/DEVICE/command, and switches at the topics of sources that end in /set; reply at PREFIX/DEVICE/command/reply. Every client that may publish there at the broker may add sources of source_templates, and remove them; switch detection and rules; and set score thresholds.
     #[key(default = false)]
     pub enabled: bool,
+    /// Folder in which switches are kept over restarts; the one around it must exist. Default: /var/lib/jetwatch/switches.
+    pub state_folder: Option<PathBuf>,
+}
+
+impl CommandsConfig {
+    /// The file with the switches of the client `client_id`.
+    #[must_use]
+    pub fn switches_file(&self, client_id: &str) -> PathBuf {
+        let folder = self.state_folder.as_deref();
+        let folder = folder.unwrap_or(Path::new(SWITCHES_FOLDER));
+        folder.join(format!("{}.json", spool::file_name(client_id)))
+    }
 }
 
 /// A source to be added by name.
@@ -58,7 +73,9 @@ fn label(map: &Map<'_>) -> Option<String> {
 fn source_tree(map: &Map<'_>) -> Option<Spanned> {
     let source = map.get("source")?;
     source.map(SOURCE_KEYS)?;
-    Some(Spanned::without_span(source.tree().without_spans()))
+    let mut tree = source.tree().without_spans();
+    schedule::write_out(&mut tree, &map.node().document().root());
+    Some(Spanned::without_span(tree))
 }
 
 /// The name of examples.

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::ConfigError;
 use super::load::command_line;
+use super::redact::redact;
 use super::schema::{KeySpec, ValueType};
 use super::section::Section;
 use super::uri::parse;
@@ -18,6 +19,9 @@ use super::{Config, SourceUri};
 /// Blanks for each level of nesting.
 const INDENT: usize = 2;
 
+/// What stands for a secret.
+const HIDDEN: &str = "***";
+
 impl Config {
     /// The file at `path` with `settings` as for [`load_with`](Self::load_with), as YAML; a setting of `null` removes its key. The
     /// text holds passwords that the file holds.
@@ -26,6 +30,19 @@ impl Config {
     /// The file cannot be read, or what results is no valid configuration.
     pub fn file_as_yaml(path: &Path, settings: &[(String, String)]) -> Result<String, ConfigError> {
         as_yaml(Document::read(path)?, settings)
+    }
+
+    /// The file at `path` as YAML, without passwords and other secrets: for who is to help with an installation.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is no YAML.
+    pub fn redacted_yaml(path: &Path) -> Result<String, ConfigError> {
+        let document = Document::read(path)?;
+        let mut tree = document.located().value.without_spans();
+        hide_secrets(&mut tree, Self::KEYS);
+        let mut text = String::new();
+        write_value(&mut text, &tree, 0);
+        Ok(text)
     }
 
     /// The configuration of [`for_source_with`](Self::for_source_with) as YAML.
@@ -53,6 +70,37 @@ fn as_yaml(mut document: Document, settings: &[(String, String)]) -> Result<Stri
     let mut text = String::new();
     write_value(&mut text, &tree, 0);
     Ok(text)
+}
+
+/// Hides the values of keys that hold secrets, and passwords in other texts.
+fn hide_secrets(tree: &mut YamlValue, keys: &[KeySpec]) {
+    match tree {
+        YamlValue::Map(entries) => {
+            for entry in entries {
+                let key = keys.iter().find(|key| key.name == entry.key);
+                let value = &mut entry.value.value;
+                match key.map(|key| key.value) {
+                    // Also what is no key: it may be a mistyped one.
+                    Some(ValueType::Secret) => *value = YamlValue::Text(HIDDEN.to_owned()),
+                    Some(ValueType::Named(inner)) => {
+                        if let YamlValue::Map(named) = value {
+                            for each in named {
+                                hide_secrets(&mut each.value.value, inner);
+                            }
+                        }
+                    }
+                    _ => hide_secrets(value, key.and_then(KeySpec::inner).unwrap_or_default()),
+                }
+            }
+        }
+        YamlValue::List(items) => {
+            for item in items {
+                hide_secrets(&mut item.value, keys);
+            }
+        }
+        YamlValue::Text(text) => *text = redact(text),
+        _ => {}
+    }
 }
 
 /// Removes keys with nothing behind them.
@@ -220,6 +268,20 @@ mod tests {
         assert_eq!(original.publish, again.publish, "{text}");
         assert!(text.contains("uri: /etc/jetwatch/video.mp4\n"), "{text}");
         assert!(text.contains("model: /etc/jetwatch/models/x\n"), "{text}");
+    }
+
+    #[test]
+    fn no_secret_is_in_the_redacted_text() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("f.yaml");
+        let text = "sources:\n  - {name: a, uri: 'rtsp://user:hunter2@camera/1?token=hunter3'}\n  - {name: b, uri: 'launch:rtspsrc location=rtsp://u:hunter4@c user-pw=hunter5 ! fakesink'}\npublish:\n  mqtt: {host: h, username: u, password: hunter6}\n  webhooks:\n    - {name: w, url: 'https://h/hook', headers: [{name: X-Key, value: hunter7}]}\n";
+        std::fs::write(&path, text).expect("written");
+        let redacted = Config::redacted_yaml(&path).expect("YAML");
+        assert!(!redacted.contains("hunter"), "{redacted}");
+        assert!(
+            redacted.contains("camera/1") && redacted.contains("https://h"),
+            "{redacted}"
+        );
     }
 
     #[test]

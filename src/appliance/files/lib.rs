@@ -123,6 +123,17 @@ impl PendingFile {
         renamed.map_err(|error| failed("replace", &self.path, error.error))?;
         sync_dir(folder_of(&self.path))
     }
+
+    /// Renames the file to its path without a sync. A reader sees the old content or all of the new; a power failure may leave
+    /// either, or an empty file. For values that are written again soon, so that the device is spared.
+    ///
+    /// # Errors
+    /// The path cannot be replaced.
+    pub fn replace(self) -> Result<(), WriteError> {
+        let renamed = self.temporary.persist(&self.path);
+        renamed.map_err(|error| failed("replace", &self.path, error.error))?;
+        Ok(())
+    }
 }
 
 /// Syncs the file at `from`, which another program or an earlier run wrote, renames it to `to` on the same file system, and
@@ -235,6 +246,10 @@ mod tests {
         pending.commit().expect("renamed");
         drop(PendingFile::create(&path).expect("writable"));
         assert_eq!(fs::read(&path).expect("readable"), b"content");
+        let mut pending = PendingFile::create(&path).expect("writable");
+        pending.file().write_all(b"later").expect("written");
+        pending.replace().expect("renamed");
+        assert_eq!(fs::read(&path).expect("readable"), b"later");
         assert_eq!(names(folder.path()), ["a"]);
     }
 

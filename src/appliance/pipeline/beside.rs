@@ -181,7 +181,11 @@ impl Beside {
         let source = &other.sources[0];
         let beside = Self {
             findings: Arc::clone(&findings),
-            filter: DetectionFilter::new(source, second.classes(), second.nms_iou())?,
+            filter: DetectionFilter::new(
+                source,
+                second.classes(),
+                [second.score_threshold(), second.nms_iou()],
+            )?,
             tracker: tracker(other, source).with_classes(Arc::clone(second.classes())),
             source: None,
             names: names([first, &second]),

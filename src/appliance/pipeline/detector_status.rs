@@ -6,12 +6,15 @@ use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
 use super::PipelineError;
-use super::outputs::Sinks;
+use super::metrics::Metrics;
+use super::outputs::{Sinks, close_all};
+use super::web::Web;
 use jetwatch_config::Config;
 use jetwatch_detect::engines::EngineState;
 use jetwatch_detect::{self as detect, DetectorFactory};
 use jetwatch_publish::DetectorStatus;
 use jetwatch_telemetry::{Heartbeats, Recorder, systemd};
+use jetwatch_types::Classes;
 
 /// Shortest interval between two messages about a build, to subscribers and to systemd.
 const PUBLISH_INTERVAL: Duration = Duration::from_secs(1);
@@ -28,13 +31,22 @@ pub(super) struct DetectorStatusPublisher<'c> {
     sinks: RefCell<Option<Sinks>>,
     last_published: Cell<Option<Instant>>,
     heartbeats: &'c Heartbeats,
+    metrics: &'c Metrics,
+    web: &'c Web,
 }
 
 impl<'c> DetectorStatusPublisher<'c> {
-    pub(super) fn new(config: &'c Config, heartbeats: &'c Heartbeats) -> Self {
+    pub(super) fn new(
+        config: &'c Config,
+        heartbeats: &'c Heartbeats,
+        metrics: &'c Metrics,
+        web: &'c Web,
+    ) -> Self {
         Self {
             config,
             heartbeats,
+            metrics,
+            web,
             sinks: RefCell::default(),
             last_published: Cell::default(),
         }
@@ -50,9 +62,7 @@ impl<'c> DetectorStatusPublisher<'c> {
                 sinks.publish(&DetectorStatus::Failed {
                     reason: error.to_string(),
                 });
-                for sink in sinks.sinks {
-                    sink.close(CLOSE_TIMEOUT);
-                }
+                close_all(sinks.sinks, CLOSE_TIMEOUT);
             }
             error.into()
         })
@@ -60,14 +70,26 @@ impl<'c> DetectorStatusPublisher<'c> {
 
     /// The sinks, started now if none was started before, with the status that `detector` is ready.
     pub(super) fn into_sinks(self, detector: &DetectorFactory) -> Result<Sinks, PipelineError> {
-        let mut sinks = match self.sinks.into_inner() {
+        let started = self.sinks.take();
+        let mut sinks = match started {
             Some(sinks) => sinks,
-            None => Sinks::start(self.config, detector.classes(), self.heartbeats)?,
+            None => self.start_sinks(detector.classes())?,
         };
+        self.metrics.set_detector(detector);
+        self.web.set_detector(detector);
         sinks.publish(&DetectorStatus::Ready {
             runs: detector.describe(),
         });
         Ok(sinks)
+    }
+
+    fn start_sinks(&self, classes: &Classes) -> Result<Sinks, PipelineError> {
+        Sinks::start(
+            self.config,
+            classes,
+            self.heartbeats,
+            (self.metrics, self.web),
+        )
     }
 
     fn on_engine_state(&self, state: EngineState) {
@@ -127,7 +149,7 @@ impl<'c> DetectorStatusPublisher<'c> {
         let mut sinks = self.sinks.borrow_mut();
         if sinks.is_none() {
             let classes = detect::classes(&self.config.detector).unwrap_or_default();
-            match Sinks::start(self.config, &classes, self.heartbeats) {
+            match self.start_sinks(&classes) {
                 Ok(started) => *sinks = Some(started),
                 // The start reports the error once the detector is loaded.
                 Err(error) => log::debug!("the engine's state cannot be published yet: {error}"),

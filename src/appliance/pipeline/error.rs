@@ -2,9 +2,11 @@
 
 use jetwatch_config::ConfigError;
 use jetwatch_detect::DetectError;
+use jetwatch_metrics::MetricsError;
 use jetwatch_publish::PublishError;
 use jetwatch_record::RenderError;
 use jetwatch_source::SourceError;
+use jetwatch_web::WebError;
 
 /// Why the pipeline cannot start or had to stop. Each text includes the text of its cause, so `source()` returns none.
 #[derive(Debug, thiserror::Error)]
@@ -89,6 +91,12 @@ pub enum PipelineError {
     /// A sink cannot be started.
     #[error("publish: {0}")]
     Publish(PublishError),
+    /// Metrics cannot be offered.
+    #[error(transparent)]
+    Metrics(#[from] MetricsError),
+    /// The page cannot be offered.
+    #[error(transparent)]
+    Web(#[from] WebError),
     /// The source on the command line is invalid, or the file has labels that the network does not have.
     #[error(transparent)]
     Config(#[from] ConfigError),

@@ -13,6 +13,7 @@ use jetwatch_types::{BudgetedImage, Image, ImageBudget, OverflowPolicy};
 use super::Options;
 use super::sources::max_skipped;
 use super::start::max_in_flight;
+use super::web::HELD_IMAGES;
 
 /// The budgets of a run. Cheap to clone.
 #[derive(Clone)]
@@ -20,11 +21,22 @@ pub(super) struct ImageBudgets {
     live: ImageBudget,
     /// `None`: images of files are dropped, too.
     files: Option<ImageBudget>,
+    /// Whether later stages need the image of each frame, and not only of those for pictures of the page.
+    needs_each: bool,
 }
 
 impl ImageBudgets {
     pub(super) fn new(live: ImageBudget, files: Option<ImageBudget>) -> Self {
-        Self { live, files }
+        Self {
+            live,
+            files,
+            needs_each: true,
+        }
+    }
+
+    /// Whether later stages need the image of each frame, and not only of those for pictures of the page.
+    pub(super) fn needs_each(&self) -> bool {
+        self.needs_each
     }
 
     /// Keeps an image of a live source or of a file; `None`: it is dropped.
@@ -49,9 +61,12 @@ pub(super) fn image_budgets(
     records: bool,
     options: &Options,
 ) -> Option<ImageBudgets> {
-    if !records && config.secondary.is_empty() {
+    let has_page = config.web.listen.is_some();
+    let needs_each = records || !config.secondary.is_empty() || config.has_snapshots();
+    if !needs_each && !has_page {
         return None;
     }
+    let held = if has_page { HELD_IMAGES } else { 0 };
     let mut in_flight = max_in_flight(config);
     if config.tracker.appearance.is_some() {
         // As many wait for the network for the appearance, and one is with each of its workers.
@@ -65,10 +80,10 @@ pub(super) fn image_budgets(
     }
     let budget = match (options.overflow, records) {
         (OverflowPolicy::Drop, true) => {
-            Recording::image_budget(in_flight + max_skipped(config), in_flight)
+            Recording::image_budget(in_flight + max_skipped(config) + held, in_flight)
         }
         // As many as the workers complete at a time, and as many again in the channel.
-        (OverflowPolicy::Drop, false) => ImageBudget::new(2 * in_flight),
+        (OverflowPolicy::Drop, false) => ImageBudget::new(2 * in_flight + held),
         (OverflowPolicy::Block, _) => ImageBudget::new(usize::MAX),
     };
     let observed = |budget: ImageBudget| match options.observer.clone() {
@@ -79,5 +94,8 @@ pub(super) fn image_budgets(
     };
     let waits = records && options.overflow == OverflowPolicy::Drop;
     let files = waits.then(|| observed(Recording::budget_of_files(max_in_flight(config))));
-    Some(ImageBudgets::new(observed(budget), files))
+    Some(ImageBudgets {
+        needs_each,
+        ..ImageBudgets::new(observed(budget), files)
+    })
 }

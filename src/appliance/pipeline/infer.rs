@@ -184,7 +184,7 @@ fn keep_full_image(
 ) -> Option<BudgetedImage> {
     // Later stages need the whole image, not the region of interest.
     let is_whole = frame.crop.is_none() || image_size == ImageSize::Source;
-    let uncropped = is_whole.then_some(frame.image);
+    let uncropped = (is_whole && budgets.needs_each()).then_some(frame.image);
     let image = frame.full_image.or(uncropped)?;
     image
         .is_cpu_readable()

@@ -12,6 +12,7 @@
 mod batcher;
 mod beside;
 mod calibration_images;
+mod clips;
 mod control;
 mod detector_status;
 mod error;
@@ -21,6 +22,9 @@ mod health;
 mod image_budgets;
 mod infer;
 mod labels;
+mod media;
+mod metrics;
+mod models;
 mod nvmm;
 mod options;
 mod outputs;
@@ -32,19 +36,22 @@ mod source_handler;
 mod sources;
 mod start;
 mod stats;
+mod switches;
 mod sysmon;
 mod threads;
 mod track;
+mod web;
 mod workers;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use crossbeam_channel::Sender;
 
+use jetwatch_archive::Archive;
 use jetwatch_publish::{EmbeddedBroker, Stats};
 use jetwatch_telemetry::{StopToken, thread_names};
 
@@ -54,6 +61,7 @@ pub use control::ConfigLoader;
 pub use error::PipelineError;
 pub use frame_scaler::FrameScaler;
 pub use labels::{missing_group_labels, unknown_labels};
+pub use media::archive_limits;
 pub use options::{
     DetectorContext, DetectorDecorator, HandlerDecorator, Options, Outcome, PipelineObserver,
 };
@@ -68,10 +76,12 @@ pub use track::{FrameCallback, SINK_CLOSE_TIMEOUT};
 
 use control::Control;
 use failure::FirstFailure;
+use metrics::Metrics;
 use sources::Sources;
 use stats::StatsCollector;
 use threads::{Joiner, ThreadGroup};
 use track::{TrackInput, TrackStageReport};
+use web::Web;
 
 /// Longest time for each group of threads to end after a stop.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -97,6 +107,10 @@ pub struct Pipeline {
     stats: Arc<StatsCollector>,
     observer: Option<Arc<dyn PipelineObserver>>,
     failure: FirstFailure,
+    /// Where files are kept; `None` where nothing is, or its folder cannot be used.
+    archive: Option<Archive>,
+    metrics: Metrics,
+    web: Web,
     /// Last, so that it outlives the sinks that publish to it.
     broker: Option<EmbeddedBroker>,
 }
@@ -135,10 +149,28 @@ impl Pipeline {
         self.control.reload_request()
     }
 
+    /// Where files of video and pictures are kept; `None` where nothing is, or its folder cannot be used.
+    #[must_use]
+    pub fn archive(&self) -> Option<&Archive> {
+        self.archive.as_ref()
+    }
+
     /// The address of the embedded broker, where there is one.
     #[must_use]
     pub fn broker_address(&self) -> Option<SocketAddr> {
         self.broker.as_ref().map(EmbeddedBroker::local_addr)
+    }
+
+    /// The address where metrics can be read, where the configuration has one.
+    #[must_use]
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics.local_addr()
+    }
+
+    /// The address of the page, where the configuration has one.
+    #[must_use]
+    pub fn web_address(&self) -> Option<SocketAddr> {
+        self.web.local_addr()
     }
 
     /// Which runtime runs which network, as text.
@@ -188,6 +220,8 @@ impl Pipeline {
             .join(thread_names::TRACK, self.threads.track)
             .unwrap_or_default();
         self.threads.secondary.join(&mut joiner);
+        drop(self.metrics);
+        drop(self.web);
         if let Some(broker) = self.broker.take() {
             broker.stop();
         }
@@ -218,6 +252,7 @@ impl Pipeline {
     fn handle_requests(&mut self) {
         let mut pause = POLL_INTERVAL;
         while !self.stop.wait(pause) {
+            self.sources.follow_schedules(SystemTime::now());
             // One at a time: the end may come between two of them.
             pause = match self.control.handle_next(&mut self.sources) {
                 true => Duration::ZERO,

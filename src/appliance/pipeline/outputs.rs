@@ -1,15 +1,26 @@
 //! The outputs of a run: sinks, and the embedded broker.
 
-use std::time::SystemTime;
+use std::thread;
+use std::time::{Duration, SystemTime};
 
 use jetwatch_config::{Broker, Config, MqttConfig};
+use jetwatch_platform::{Machine, SysRoot};
 use jetwatch_publish::{
-    DetectorStatus, EmbeddedBroker, JsonLinesSink, MqttSink, Publication, Sink,
+    DetectorStatus, EmbeddedBroker, FormatSink, HomeAssistantOptions, JsonLinesSink, MqttSink,
+    Publication, Sink, SinkCounts, WebhookSink, format_of,
 };
-use jetwatch_telemetry::Heartbeats;
+use jetwatch_record::{EncoderChoice, Recording};
+use jetwatch_telemetry::{Heartbeats, Recorder};
 use jetwatch_types::Classes;
 
-use super::PipelineError;
+use super::beside::{Beside, PairFactory};
+use super::metrics::Metrics;
+use super::start::max_in_flight;
+use super::web::Web;
+use super::{Options, PipelineError, RECORDING_CLOSE_TIMEOUT};
+
+/// Version of the program, in messages of other formats.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The sinks of a run, and the embedded broker, to which some of them may publish.
 pub(super) struct Sinks {
@@ -18,14 +29,17 @@ pub(super) struct Sinks {
 }
 
 impl Sinks {
-    /// Starts the broker and the sinks of the configuration.
+    /// Starts the broker and the sinks of the configuration, and those that feed `metrics` and `web`.
     pub(super) fn start(
         config: &Config,
         classes: &Classes,
         heartbeats: &Heartbeats,
+        (metrics, web): (&Metrics, &Web),
     ) -> Result<Self, PipelineError> {
         let broker = embedded_broker(config)?;
-        let sinks = start_sinks(config, classes, broker.as_ref(), heartbeats)?;
+        let mut sinks = start_sinks(config, classes, broker.as_ref(), heartbeats)?;
+        metrics.join_sinks(classes, &mut sinks);
+        web.join_sinks(classes, &mut sinks);
         Ok(Self { sinks, broker })
     }
 
@@ -39,6 +53,28 @@ impl Sinks {
             sink.publish(&publication);
         }
     }
+}
+
+/// Closes all sinks at once, so that one that waits takes no time from the others; each ends within `timeout`. Returns the sum of
+/// their counts.
+pub(super) fn close_all(sinks: Vec<Box<dyn Sink>>, timeout: Duration) -> SinkCounts {
+    thread::scope(|scope| {
+        let closing: Vec<_> = sinks
+            .into_iter()
+            .filter_map(|sink| {
+                let thread = thread::Builder::new().name("close-sink".to_owned());
+                let closing = thread.spawn_scoped(scope, move || sink.close(timeout));
+                closing
+                    .inspect_err(|error| log::error!("cannot close an output: {error}"))
+                    .ok()
+            })
+            .collect();
+        closing
+            .into_iter()
+            // A panic has been logged by the panic hook.
+            .map(|thread| thread.join().unwrap_or_default())
+            .sum()
+    })
 }
 
 /// Starts the embedded broker, where the configuration has one.
@@ -73,7 +109,17 @@ pub fn start_sinks(
             &config.device,
             classes,
             heartbeats,
+            Some(home_assistant(config)),
         )?));
+        for (index, other) in mqtt.also.iter().enumerate() {
+            let before = mqtt.also[..index].iter();
+            let same = before
+                .filter(|before| before.format == other.format)
+                .count();
+            let format = format_of(other, &config.device, classes, VERSION);
+            let sink = FormatSink::start(&mqtt, other, same, format, heartbeats)?;
+            sinks.push(Box::new(sink));
+        }
     }
     if let Some(json_lines) = &config.publish.json_lines {
         sinks.push(Box::new(JsonLinesSink::start_with_heartbeat(
@@ -83,7 +129,20 @@ pub fn start_sinks(
             heartbeats,
         )?));
     }
+    for webhook in &config.publish.webhooks {
+        let sink = WebhookSink::start(webhook, &config.device, classes)?;
+        sinks.push(Box::new(sink));
+    }
     Ok(sinks)
+}
+
+fn home_assistant(config: &Config) -> HomeAssistantOptions {
+    HomeAssistantOptions {
+        config: config.homeassistant.clone(),
+        has_commands: config.commands.enabled,
+        stats_interval: config.publish.stats_interval,
+        model: Machine::find(&SysRoot::default()).model,
+    }
 }
 
 /// The settings of an MQTT client, with the address to which the embedded broker is bound.
@@ -96,4 +155,27 @@ pub(super) fn with_bound_address(mqtt: &MqttConfig, broker: Option<&EmbeddedBrok
         };
     }
     mqtt
+}
+
+/// Starts the annotated recording, where there is an encoder for it.
+pub(super) fn start_recording(
+    config: &Config,
+    options: &Options,
+    encoder: Option<EncoderChoice>,
+    beside: Option<&PairFactory>,
+    recorder: &Recorder,
+) -> Result<Option<Recording>, PipelineError> {
+    let Some(encoder) = encoder else {
+        return Ok(None);
+    };
+    let names = config.sources.iter().map(|source| source.name.clone());
+    let recording = Recording::start(
+        encoder,
+        names.collect(),
+        beside.map(|pair| Beside::overlay(config, pair)),
+        recorder.clone(),
+        (options.overflow, max_in_flight(config)),
+        RECORDING_CLOSE_TIMEOUT,
+    )?;
+    Ok(Some(recording))
 }

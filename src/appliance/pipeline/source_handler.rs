@@ -5,21 +5,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crossbeam_channel::Sender;
 
+use jetwatch_media::SourceStream;
 use jetwatch_source::{Flow, FrameHandler};
 use jetwatch_telemetry::{Recorder, Stage, StopToken};
-use jetwatch_types::{Frame, FrameMeta, Image, SourceId, SourceState};
+use jetwatch_types::{AccessUnit, Frame, FrameMeta, Image, SourceId, SourceState, StreamFormat};
 
 use super::batcher::Batcher;
 use super::image_budgets::ImageBudgets;
 use super::track::{REMOVED_REASON, TrackInput};
+use super::web::Previews;
 
 /// Connects one source to the batcher and to the tracking stage.
 pub(super) struct SourceHandler {
     pub(super) batcher: Arc<Batcher>,
     /// Limits the full images that later stages keep.
     pub(super) image_budgets: Option<ImageBudgets>,
+    /// Pictures of the page.
+    pub(super) previews: Option<Arc<Previews>>,
     /// Whether the source is live; others wait for the later stages.
     pub(super) is_live: bool,
+    /// Takes the encoded video; `None` where it is not recorded.
+    pub(super) stream: Option<Arc<SourceStream>>,
     pub(super) inputs: Sender<TrackInput>,
     pub(super) recorder: Recorder,
     /// Ends this source.
@@ -43,12 +49,27 @@ impl FrameHandler for SourceHandler {
     fn frame(&self, frame: Frame) -> Flow {
         let seq = frame.meta.seq;
         let _range = self.recorder.range_with_payload(Stage::Enqueue, 1, seq);
+        if !self.batcher.is_detecting(frame.meta.source) {
+            // The first of a session, or of a source that cannot skip.
+            self.skipped(frame.meta, frame.full_image);
+            return Flow::Continue;
+        }
         self.wait_for_consumers();
         self.batcher.push(frame)
     }
 
     fn should_skip(&self, source: SourceId) -> bool {
+        let previews = self.previews.as_ref();
+        if !self.batcher.is_detecting(source) && previews.is_some_and(|p| p.is_due(source)) {
+            // Its picture is wanted all the same.
+            return false;
+        }
         self.batcher.should_skip(source)
+    }
+
+    fn wants_full_image(&self, source: SourceId) -> bool {
+        let previews = self.previews.as_ref();
+        previews.is_some_and(|previews| previews.request(source))
     }
 
     fn skipped(&self, meta: FrameMeta, full_image: Option<Image>) {
@@ -58,9 +79,30 @@ impl FrameHandler for SourceHandler {
         self.batcher.push_skipped(meta, full_image);
     }
 
+    fn stream_started(&self, _source: SourceId, format: StreamFormat) {
+        if let Some(stream) = &self.stream {
+            stream.start(format);
+        }
+    }
+
+    fn access_unit(&self, _source: SourceId, unit: AccessUnit) {
+        if let Some(stream) = &self.stream {
+            stream.push(unit);
+        }
+    }
+
     fn state_changed(&self, id: SourceId, state: SourceState, reason: Option<String>) {
         match state {
-            SourceState::Online => self.batcher.set_running(id, true),
+            SourceState::Online => {
+                self.batcher.set_running(id, true);
+                if let Some(stream) = self
+                    .stream
+                    .as_ref()
+                    .filter(|stream| stream.format().is_none())
+                {
+                    log::warn!(source = stream.name(); "nothing is recorded: the source brings no H.264 or H.265 video");
+                }
+            }
             SourceState::Offline => {
                 self.batcher.set_running(id, false);
                 self.batcher.mark_discontinuity(id);

@@ -6,30 +6,46 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use jetwatch_config::{CameraMotionModel, Config, Interval, SourceConfig, SourceUri};
+use jetwatch_config::{CameraMotionModel, Config, RecordConfig, SourceConfig, SourceUri};
+use jetwatch_media::SourceStream;
 use jetwatch_platform::Machine;
 use jetwatch_record::Overlay;
+use jetwatch_schedule::ScheduleState;
 use jetwatch_source::{
     self as source, ArgusSupervisor, Dot, FrameHandler, FullImage, ImageSize, NvmmReader,
     SourceContext, SourceCounters, SourceError, SourceHandle, SyntheticFactory,
 };
 use jetwatch_telemetry::{Heartbeats, Recorder, SourceCategory, StopToken};
-use jetwatch_track::{TrackEventGenerator, Tracker};
-use jetwatch_types::{Classes, OverflowPolicy, Placement, Size, SourceId};
+use jetwatch_track::TrackEventGenerator;
+use jetwatch_types::{Classes, FrameClock, OverflowPolicy, Placement, Size, SourceId};
 
 use super::PipelineError;
 use super::batcher::Batcher;
+use super::clips::ClipFactory;
 use super::control::FromTemplate;
 use super::image_budgets::ImageBudgets;
 use super::options::HandlerDecorator;
 use super::source_handler::SourceHandler;
 use super::stats::StatsCollector;
+use super::switches::Switches;
 use super::threads::{Joiner, wait_until};
-use super::track::{DetectionFilter, REMOVED_REASON, SourceAnalytics, TrackInput, TrackedSource};
+use super::track::{
+    ActiveCounts, DetectionFilter, REMOVED_REASON, SourceAnalytics, StateHold, TrackInput,
+    TrackedSource,
+};
+use super::web::Previews;
+
+mod scheduling;
+mod settings;
+mod switching;
+
+use scheduling::is_scheduled;
+use settings::{can_be_switched, can_skip, interval, source_info};
+pub(super) use settings::{max_skipped, tracker};
 
 /// Longest time that a source may take to end when it is removed; then it is abandoned.
 const REMOVE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -43,6 +59,8 @@ pub(super) struct RunningSource {
     handle: SourceHandle,
     /// It has ended without a failure.
     has_ended: Arc<AtomicBool>,
+    /// When its frames go through the network; `None`: always.
+    schedule: Option<ScheduleState>,
     /// The template of a source that a command added; `None`: it is in the configuration file.
     pub(super) from_template: Option<FromTemplate>,
 }
@@ -67,11 +85,18 @@ pub(super) struct SourceDefaults {
     pub(super) classes: Arc<Classes>,
     /// IOU above which the detector drops one of two boxes of a class.
     pub(super) nms_iou: f32,
+    /// Minimum score of its detections.
+    pub(super) score_threshold: f32,
     pub(super) image_size: ImageSize,
     /// The full image of skipped frames.
     pub(super) skipped_full_image: FullImage,
     /// Limits the images kept for later stages; `None` where no stage needs them.
     pub(super) image_budgets: Option<ImageBudgets>,
+    pub(super) previews: Option<Arc<Previews>>,
+    /// Makes the clips of a source; `None` where none are recorded.
+    pub(super) clips: Option<ClipFactory>,
+    /// Set where nothing but snapshots needs full images: sources without them have none.
+    pub(super) only_snapshots: Option<RecordConfig>,
     pub(super) overflow: OverflowPolicy,
     pub(super) handler_decorator: Option<HandlerDecorator>,
     /// Opens `synthetic://` sources.
@@ -93,6 +118,7 @@ pub(super) struct Sources {
     batcher: Arc<Batcher>,
     stats: Arc<StatsCollector>,
     inputs: Sender<TrackInput>,
+    switches: Switches,
 }
 
 impl Sources {
@@ -102,6 +128,7 @@ impl Sources {
         batcher: &Arc<Batcher>,
         stats: &Arc<StatsCollector>,
         inputs: &Sender<TrackInput>,
+        switches: Switches,
     ) -> Self {
         Self {
             running: Vec::new(),
@@ -110,6 +137,7 @@ impl Sources {
             batcher: Arc::clone(batcher),
             stats: Arc::clone(stats),
             inputs: inputs.clone(),
+            switches,
         }
     }
 
@@ -152,7 +180,13 @@ impl Sources {
         config: &Config,
         source: &SourceConfig,
     ) -> Result<(), PipelineError> {
-        let tracked_source = self.tracked_source(config, source)?;
+        let clips = self.defaults.clips.as_ref();
+        let clips = clips.map(|clips| clips.source(config, source, self.classes()));
+        let (stream, clips) = clips.transpose()?.flatten().unzip();
+        if let Some(previews) = &self.defaults.previews {
+            previews.add_stream(&source.name, stream.as_ref());
+        }
+        let tracked_source = self.tracked_source(config, source)?.with_clips(clips);
         if needs_gstreamer(source) {
             source::gst::init(&config.log.gst_debug)?;
         }
@@ -164,11 +198,19 @@ impl Sources {
         let drops_frames = self.defaults.overflow == OverflowPolicy::Drop && source.is_live();
         let id = self.batcher.add(drops_frames, interval(config, source));
         let id = id.ok_or_else(|| thread(used_up()))?;
+        let now = SystemTime::now();
+        let schedule = source.schedule.clone();
+        let schedule = schedule.map(|schedule| ScheduleState::new(schedule, now));
+        let is_detecting =
+            !self.switches_of(&source.name).detection_off && is_scheduled(schedule.as_ref());
+        self.batcher.set_detecting(id, is_detecting);
         let counters: Arc<SourceCounters> = Arc::default();
         self.stats.add_source(&source.name, Arc::clone(&counters));
         let _ = self.inputs.send(TrackInput::SourceAdded {
             id,
-            source: Box::new(tracked_source),
+            source: Box::new(
+                tracked_source.with_schedule(schedule.as_ref().map(ScheduleState::status)),
+            ),
             overlay: Box::new(
                 Overlay::new(self.defaults.classes.labels())
                     .with_rules(&source.rules)
@@ -177,8 +219,10 @@ impl Sources {
         });
         let stop = self.defaults.stop.child();
         let has_ended: Arc<AtomicBool> = Arc::default();
-        let skips = can_skip(config, source);
-        let context = self.source_context(id, source, skips, &stop, counters, &has_ended);
+        let skips =
+            can_skip(config, source) || can_be_switched(config) || source.schedule.is_some();
+        let ends = (&stop, &has_ended);
+        let context = self.source_context(id, source, skips, ends, counters, stream);
         match source::start(source, context) {
             Ok(handle) => self.running.push(RunningSource {
                 id,
@@ -186,6 +230,7 @@ impl Sources {
                 stop,
                 handle,
                 has_ended,
+                schedule,
                 from_template: None,
             }),
             Err(cause) => {
@@ -308,13 +353,26 @@ impl Sources {
     ) -> Result<TrackedSource, PipelineError> {
         let update_interval = config.publish.update_interval;
         let classes = &self.defaults.classes;
+        let hold = config.publish.count_hold;
+        let clock = match source.uri.is_live() {
+            true => FrameClock::default(),
+            false => FrameClock::with_media_time(),
+        };
         let tracked = TrackedSource::new(
-            &source.name,
+            source_info(config, source, classes)?,
             tracker(config, source).with_classes(Arc::clone(classes)),
-            TrackEventGenerator::new(update_interval),
-            SourceAnalytics::new(source, classes, update_interval),
-            DetectionFilter::new(source, classes, self.defaults.nms_iou)?,
+            TrackEventGenerator::new(update_interval).with_lost_hold(hold, clock),
+            ActiveCounts::new(hold, clock),
+            SourceAnalytics::new(source, classes, update_interval, (hold, clock)),
+            DetectionFilter::new(
+                source,
+                classes,
+                [self.defaults.score_threshold, self.defaults.nms_iou],
+            )?,
         );
+        let tracked = tracked.with_switches(&self.switches_of(&source.name));
+        let tracked = tracked.with_snapshots(config.record.has_snapshots(source));
+        let tracked = tracked.with_state_hold(StateHold::new(source.offline_hold));
         Ok(match config.tracker.camera_motion {
             CameraMotionModel::Off => tracked,
             CameraMotionModel::Similarity => tracked.with_camera_motion(),
@@ -326,20 +384,28 @@ impl Sources {
         id: SourceId,
         source: &SourceConfig,
         can_skip: bool,
-        stop: &StopToken,
+        (stop, has_ended): (&StopToken, &Arc<AtomicBool>),
         counters: Arc<SourceCounters>,
-        has_ended: &Arc<AtomicBool>,
+        stream: Option<Arc<SourceStream>>,
     ) -> SourceContext {
+        let wants_access_units = stream.is_some();
         let defaults = &self.defaults;
-        let full_image = match (defaults.image_size, defaults.image_budgets.is_some()) {
+        let only_snapshots = defaults.only_snapshots.as_ref();
+        let budgets = defaults.image_budgets.as_ref();
+        let needs_each = budgets.is_some_and(ImageBudgets::needs_each)
+            && only_snapshots.is_none_or(|record| record.has_snapshots(source));
+        let full_image = match (defaults.image_size, needs_each) {
             (ImageSize::Network, true) => FullImage::SourceSize,
+            (ImageSize::Network, false) if defaults.previews.is_some() => FullImage::OnDemand,
             // The image has the size of the source already, or no stage needs it.
             (ImageSize::Source, _) | (ImageSize::Network, false) => FullImage::None,
         };
         let handler: Arc<dyn FrameHandler> = Arc::new(SourceHandler {
             batcher: Arc::clone(&self.batcher),
             image_budgets: defaults.image_budgets.clone(),
+            previews: defaults.previews.clone(),
             is_live: source.uri.is_live(),
+            stream,
             inputs: self.inputs.clone(),
             recorder: defaults.recorder.clone(),
             stop: stop.clone(),
@@ -372,6 +438,7 @@ impl Sources {
             argus: Arc::clone(&self.argus),
             machine: Arc::clone(&defaults.machine),
             nvmm_reader: defaults.nvmm_reader.clone(),
+            wants_access_units,
             full_image,
             synthetic: defaults.synthetic.clone(),
         }
@@ -382,38 +449,4 @@ impl Sources {
 #[must_use]
 pub fn needs_gstreamer(source: &SourceConfig) -> bool {
     !matches!(source.uri, SourceUri::Synthetic(_))
-}
-
-/// The tracker of one source; it predicts tracks where frames skip the network.
-pub(super) fn tracker(config: &Config, source: &SourceConfig) -> Tracker {
-    if interval(config, source).can_skip() {
-        Tracker::with_coasting(&config.tracker)
-    } else {
-        Tracker::new(&config.tracker)
-    }
-}
-
-/// Whether frames of this source may skip the network.
-fn can_skip(config: &Config, source: &SourceConfig) -> bool {
-    let interval = interval(config, source);
-    // Only the adaptive interval of a live source follows the load.
-    interval.can_skip() && (source.is_live() || !matches!(interval, Interval::Adaptive))
-}
-
-/// Most skipped frames that may wait for a frame with inference, over all sources.
-pub(super) fn max_skipped(config: &Config) -> usize {
-    let of_source = |source| match interval(config, source) {
-        Interval::Frames(frames) => frames,
-        Interval::Adaptive => config.detector.max_interval,
-    };
-    config
-        .sources
-        .iter()
-        .map(|source| of_source(source) as usize)
-        .sum()
-}
-
-/// The interval of one source.
-fn interval(config: &Config, source: &SourceConfig) -> Interval {
-    source.interval.unwrap_or(config.detector.interval)
 }

@@ -6,37 +6,38 @@ use std::time::Instant;
 
 use crossbeam_channel::{Sender, bounded};
 
-use jetwatch_config::{CameraMotionModel, Config, ConfigError, SourceConfig};
+use jetwatch_config::{CameraMotionModel, Config, SourceConfig};
 use jetwatch_detect::DetectorFactory;
 use jetwatch_platform::{Machine, SysRoot};
 use jetwatch_publish::Sink;
-use jetwatch_record::{EncoderChoice, Recording};
-use jetwatch_source::{self as source, Dot, FullImage, ImageSize};
+use jetwatch_source::{Dot, FullImage, ImageSize};
 use jetwatch_telemetry::{Heartbeats, Recorder, StopToken, systemd, thread_names};
 
 use super::batcher::Batcher;
 use super::beside::{Beside, PairFactory};
+use super::clips::{ClipFactory, ClipService};
 use super::control::Control;
 use super::detector_status::DetectorStatusPublisher;
 use super::failure::FirstFailure;
 use super::health::ServiceNotifier;
 use super::image_budgets::{ImageBudgets, image_budgets};
 use super::infer::{BatchSettings, InferContext, InferWorker, ResultQueue};
-use super::labels::{missing_group_labels, unknown_labels};
-use super::outputs::Sinks;
+use super::media::{self, Retention};
+use super::metrics::Metrics;
+use super::models::Models;
+use super::outputs::{Sinks, start_recording};
 use super::secondary::{
     AppearanceContext, AppearanceWorker, PreparedSecondary, SecondaryInference, SecondaryWorker,
-    WorkerContext, gives_embeddings, prepare_secondary, take_appearance,
+    WorkerContext,
 };
-use super::sources::{SourceDefaults, Sources, needs_gstreamer};
+use super::sources::{SourceDefaults, Sources};
 use super::stats::StatsCollector;
+use super::switches::Switches;
 use super::sysmon::SystemMonitor;
 use super::threads::{ThreadGroup, spawn};
 use super::track::{SourceTable, TrackInput, TrackStage, control_channel, input_channel};
-use super::{
-    DetectorContext, Options, Pipeline, PipelineError, RECORDING_CLOSE_TIMEOUT, Threads, nvmm,
-    workers,
-};
+use super::web::{Previews, Web};
+use super::{DetectorContext, Options, Pipeline, PipelineError, Threads, nvmm, workers};
 
 impl Pipeline {
     /// Builds and starts the whole pipeline. Returns when every thread runs and every worker has loaded its detector; sources may
@@ -49,7 +50,9 @@ impl Pipeline {
         let recorder = Recorder::with_trace(options.trace.clone());
         let heartbeats = Heartbeats::default();
 
-        let status = DetectorStatusPublisher::new(config, &heartbeats);
+        let metrics = Metrics::start(config, started, &recorder)?;
+        let web = Web::start(config, options.config_path.as_deref())?;
+        let status = DetectorStatusPublisher::new(config, &heartbeats, &metrics, &web);
         let models = Models::load(config, &options, &status, &recorder)?;
         let (beside, pair) = Beside::load(config, &options, &models.detector)?.unzip();
         let recording =
@@ -59,6 +62,9 @@ impl Pipeline {
 
         let (inputs, input_rx) = input_channel(options.overflow);
         let (control_messages, control_rx) = control_channel();
+        let archive = media::open(config, &control_messages);
+        web.set_archive(archive.as_ref());
+        let clips = ClipService::start_for(config, archive.as_ref())?;
         let batcher = Arc::new(batcher(config, &options, inputs.clone()));
         let (secondary, contexts) =
             SecondaryInference::new(&models.secondary, options.overflow, options.crop_interval);
@@ -84,18 +90,31 @@ impl Pipeline {
             batcher,
             inputs,
             image_budgets,
+            previews: web.previews(),
             recorder,
             heartbeats,
         };
 
-        let defaults = shared.source_defaults(config, &mut options, recording.is_some());
+        metrics.set_stats(&shared.stats);
+
+        let clip_factory = clips.as_ref().map(ClipService::factory);
+        let defaults =
+            shared.source_defaults(config, &mut options, recording.is_some(), clip_factory);
         let results = match &appearance {
             Some((_, _, jobs)) => ResultQueue::Appearance(jobs.clone()),
             None => ResultQueue::Track(shared.inputs.clone()),
         };
         let infer = shared.infer_context(config, &mut options, pair, results);
+        let snapshots = media::start_snapshots(
+            config,
+            shared.detector.classes(),
+            archive.as_ref(),
+            &control_messages,
+        )?;
         let stage = TrackStage {
             recording,
+            clips,
+            snapshots,
             beside,
             ..shared.track_stage(config, &mut options, sinks, secondary)
         };
@@ -105,7 +124,13 @@ impl Pipeline {
         let mut pipeline = Self {
             deadline: options.duration.map(|duration| Instant::now() + duration),
             detector_description: shared.detector.describe(),
-            sources: Sources::new(defaults, &shared.batcher, &shared.stats, &shared.inputs),
+            sources: Sources::new(
+                defaults,
+                &shared.batcher,
+                &shared.stats,
+                &shared.inputs,
+                Switches::load(config),
+            ),
             control: Control::new(config, options.config_loader, control_messages),
             threads: Threads {
                 workers: ThreadGroup::default(),
@@ -120,8 +145,12 @@ impl Pipeline {
             inputs: shared.inputs,
             stats: shared.stats,
             observer: options.observer,
+            archive,
+            metrics,
+            web,
             broker,
         };
+        pipeline.web.set_reload(pipeline.control.reload_request());
         let (recorder, heartbeats) = (shared.recorder, shared.heartbeats);
         let start_threads = || {
             pipeline.start_secondary(models.secondary, contexts, &recorder, &heartbeats)?;
@@ -243,6 +272,16 @@ impl Pipeline {
         self.threads
             .monitors
             .spawn(thread_names::SYSMON, move || monitor.run())?;
+        if let Some(archive) = &self.archive {
+            let retention = Retention {
+                archive: archive.clone(),
+                stats: Arc::clone(&self.stats),
+                stop: self.stop.clone(),
+            };
+            self.threads
+                .monitors
+                .spawn(thread_names::RETENTION, move || retention.run())?;
+        }
         if systemd::is_managed() {
             let sources = config.sources.iter();
             let notifier = ServiceNotifier {
@@ -271,6 +310,8 @@ struct Shared {
     stats: Arc<StatsCollector>,
     /// Limits the images kept for later stages; `None` where no stage needs them.
     image_budgets: Option<ImageBudgets>,
+    /// Pictures of the page.
+    previews: Option<Arc<Previews>>,
     recorder: Recorder,
     heartbeats: Heartbeats,
     stop: StopToken,
@@ -283,6 +324,7 @@ impl Shared {
         config: &Config,
         options: &mut Options,
         records: bool,
+        clips: Option<ClipFactory>,
     ) -> SourceDefaults {
         let nvmm_reader = match options.image_size {
             ImageSize::Network => nvmm::nvmm_reader(config, &self.detector, &self.machine),
@@ -294,6 +336,7 @@ impl Shared {
             placement: self.detector.placement(),
             classes: Arc::clone(self.detector.classes()),
             nms_iou: self.detector.nms_iou(),
+            score_threshold: self.detector.score_threshold(),
             image_size: options.image_size,
             skipped_full_image: if records {
                 FullImage::SourceSize
@@ -301,6 +344,10 @@ impl Shared {
                 FullImage::None
             },
             image_budgets: self.image_budgets.clone(),
+            previews: self.previews.clone(),
+            clips,
+            only_snapshots: (!records && config.secondary.is_empty())
+                .then(|| config.record.clone()),
             overflow: options.overflow,
             handler_decorator: options.handler_decorator.take(),
             synthetic: options.synthetic.take(),
@@ -362,96 +409,20 @@ impl Shared {
             stats: Arc::clone(&self.stats),
             recorder: self.recorder.clone(),
             stats_interval: config.publish.stats_interval,
+            state_due: None,
             every_frame: config.publish.detections,
             output_embedding: config.tracker.output_embedding,
             frame_callback: options.frame_callback.take(),
             recording: None,
+            previews: self.previews.clone(),
+            clips: None,
+            snapshots: None,
             beside: None,
             observer: options.observer.clone(),
             stop: self.stop.clone(),
             heartbeat: self.heartbeats.register(thread_names::TRACK),
         }
     }
-}
-
-/// What is loaded before anything starts.
-struct Models {
-    detector: Arc<DetectorFactory>,
-    secondary: Vec<PreparedSecondary>,
-    /// The network for the appearance of detections.
-    appearance: Option<PreparedSecondary>,
-    /// `None` where nothing is recorded.
-    encoder: Option<EncoderChoice>,
-}
-
-impl Models {
-    /// Loads the detector, which may take minutes, and the secondary networks.
-    fn load(
-        config: &Config,
-        options: &Options,
-        status: &DetectorStatusPublisher<'_>,
-        recorder: &Recorder,
-    ) -> Result<Self, PipelineError> {
-        let encoder = match &options.record {
-            Some(path) => {
-                source::gst::init(&config.log.gst_debug)?;
-                Some(Recording::prepare(path)?)
-            }
-            None => None,
-        };
-        let detector = Arc::new(status.load(recorder)?);
-        if gives_embeddings(&detector) {
-            let model = detector.model().to_owned();
-            return Err(PipelineError::DetectorEmbeddings { model });
-        }
-        let unknown = unknown_labels(config, detector.classes());
-        if !unknown.is_empty() {
-            return Err(ConfigError::new(unknown).into());
-        }
-        for missing in missing_group_labels(config, detector.classes()) {
-            log::warn!("{missing}");
-        }
-        // After the detector, which frees much memory on this thread's heap: the registry of GStreamer fits into it.
-        if config.sources.iter().any(needs_gstreamer) {
-            source::gst::init(&config.log.gst_debug)?;
-        }
-        // The first network that cannot work is the error; the others are logged.
-        let mut secondary = prepare_secondary(config, detector.classes()).map_err(|problems| {
-            let (first, others) = *problems;
-            for other in others {
-                log::error!("{other}");
-            }
-            first
-        })?;
-        Ok(Self {
-            detector,
-            appearance: take_appearance(config, &mut secondary),
-            secondary,
-            encoder,
-        })
-    }
-}
-
-fn start_recording(
-    config: &Config,
-    options: &Options,
-    encoder: Option<EncoderChoice>,
-    beside: Option<&PairFactory>,
-    recorder: &Recorder,
-) -> Result<Option<Recording>, PipelineError> {
-    let Some(encoder) = encoder else {
-        return Ok(None);
-    };
-    let names = config.sources.iter().map(|source| source.name.clone());
-    let recording = Recording::start(
-        encoder,
-        names.collect(),
-        beside.map(|pair| Beside::overlay(config, pair)),
-        recorder.clone(),
-        (options.overflow, max_in_flight(config)),
-        RECORDING_CLOSE_TIMEOUT,
-    )?;
-    Ok(Some(recording))
 }
 
 /// The batcher, held open until the first sources are added. It sends skipped frames to `inputs`.

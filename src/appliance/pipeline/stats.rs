@@ -1,13 +1,13 @@
 //! Statistics of a run: for `stats` messages, the progress line and the final report.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
 
 use jetwatch_platform::SensorSnapshot;
 use jetwatch_platform::throttling::Cause;
-use jetwatch_publish::{MachineStats, SecondaryStats, SinkCounts, SourceStats, Stats};
+use jetwatch_publish::{MachineStats, MediaStats, SecondaryStats, SinkCounts, SourceStats, Stats};
 use jetwatch_source::SourceCounters;
 use jetwatch_telemetry::{Recorder, Stage, StageSummary, process_usage};
 use jetwatch_types::{FrameMeta, SourceId, SourceState};
@@ -17,6 +17,8 @@ use super::report::{RunReport, SourceReport};
 use super::secondary::NamedCounters;
 use super::source_counts::{Latency, SourceCounts};
 
+mod figures;
+
 /// Collects statistics; written by the tracking stage, read by all others.
 pub(super) struct StatsCollector {
     started: Instant,
@@ -25,6 +27,8 @@ pub(super) struct StatsCollector {
     batcher: Arc<Batcher>,
     recorder: Recorder,
     secondary: Vec<NamedCounters>,
+    /// The newest figures of kept files.
+    media: Mutex<Option<MediaStats>>,
     state: Mutex<State>,
 }
 
@@ -55,8 +59,11 @@ struct Source {
     counters: Arc<SourceCounters>,
     state: SourceState,
     tracks: usize,
-    /// Frames processed.
+    /// Frames processed, and those of them that skipped the network.
     done: u64,
+    skipped: u64,
+    /// Arrival of the newest of them.
+    last_frame_at: Option<SystemTime>,
     done_at_interval: u64,
     /// Since the last call of [`StatsCollector::source_counts`].
     latency: Latency,
@@ -72,6 +79,8 @@ impl Source {
             state: SourceState::Connecting,
             tracks: 0,
             done: 0,
+            skipped: 0,
+            last_frame_at: None,
             done_at_interval: 0,
             latency: Latency::default(),
             is_removed: false,
@@ -125,6 +134,7 @@ impl StatsCollector {
             batcher,
             recorder,
             secondary: Vec::new(),
+            media: Mutex::new(None),
             state: Mutex::new(state),
         }
     }
@@ -165,6 +175,8 @@ impl StatsCollector {
         state.latency_sum += latency;
         let source = &mut state.sources[meta.source.index()];
         source.done += 1;
+        source.skipped += u64::from(skipped);
+        source.last_frame_at = Some(meta.captured_at);
         source.latency.add(latency);
         source.tracks = tracks;
         if state.frames == 1 && self.warmup_frames == 0 {
@@ -188,6 +200,11 @@ impl StatsCollector {
             state.latency_max = Duration::ZERO;
             state.latency_sum = Duration::ZERO;
         }
+    }
+
+    /// All tracks of a source have ended.
+    pub(super) fn tracks_ended(&self, id: SourceId) {
+        self.state.lock().sources[id.index()].tracks = 0;
     }
 
     /// Events were published.
@@ -306,6 +323,7 @@ impl StatsCollector {
             peak_rss_bytes: usage.peak_rss_bytes,
             messages,
             spool: None,
+            media: *self.media.lock(),
             machine: state.machine.as_ref().map(|(machine, _)| machine.clone()),
             secondary: self.secondary(),
             stages: self.stages(),

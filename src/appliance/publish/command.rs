@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::wire::{Device, Utc};
+use super::{SetTopic, Setting};
 
 /// Longest accepted command, in bytes.
 pub const MAX_COMMAND_BYTES: usize = 4096;
@@ -20,7 +21,7 @@ const MAX_TEXT: usize = 128;
 const MAX_PARAMETERS: usize = 16;
 
 /// The requested operation.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Command {
     /// Add a source.
     AddSource {
@@ -36,6 +37,29 @@ pub enum Command {
         /// Name of the source.
         name: String,
     },
+    /// Switch detection of a source on or off.
+    SetDetection {
+        /// Name of the source.
+        name: String,
+        /// Whether it is on.
+        on: bool,
+    },
+    /// Switch a rule of a source on or off.
+    SetRule {
+        /// Name of the source.
+        name: String,
+        /// Name of the zone, line or direction, or `stationary`.
+        rule: String,
+        /// Whether it is on.
+        on: bool,
+    },
+    /// Set the score threshold of a source.
+    SetScoreThreshold {
+        /// Name of the source.
+        name: String,
+        /// Detections below it are dropped.
+        threshold: f32,
+    },
 }
 
 /// A command as it was received.
@@ -43,6 +67,8 @@ pub enum Command {
 pub struct CommandMessage {
     /// Its payload.
     pub payload: Vec<u8>,
+    /// What the topic of the message says that it sets; `None`: the payload is a command.
+    pub sets: Option<SetTopic>,
     /// Where its sender wants the reply, besides the topic of replies.
     pub reply_to: Option<ReplyTo>,
 }
@@ -78,6 +104,9 @@ struct RawCommand {
     template: Option<String>,
     #[serde(default)]
     parameters: BTreeMap<String, Value>,
+    rule: Option<String>,
+    on: Option<bool>,
+    threshold: Option<f32>,
 }
 
 #[derive(Deserialize, PartialEq)]
@@ -85,9 +114,107 @@ struct RawCommand {
 enum CommandName {
     AddSource,
     RemoveSource,
+    SetDetection,
+    SetRule,
+    SetScoreThreshold,
+}
+
+impl CommandName {
+    /// The `command` value on the wire.
+    const fn text(&self) -> &'static str {
+        match self {
+            Self::AddSource => "add_source",
+            Self::RemoveSource => "remove_source",
+            Self::SetDetection => "set_detection",
+            Self::SetRule => "set_rule",
+            Self::SetScoreThreshold => "set_score_threshold",
+        }
+    }
+}
+
+impl RawCommand {
+    /// The fields that it has besides `command` and `name`.
+    fn has(&self) -> [(&'static str, bool); 5] {
+        [
+            ("template", self.template.is_some()),
+            ("parameters", !self.parameters.is_empty()),
+            ("rule", self.rule.is_some()),
+            ("on", self.on.is_some()),
+            ("threshold", self.threshold.is_some()),
+        ]
+    }
+
+    /// Checks that it has the fields `needed`, and at most those and `allowed`.
+    fn check(&self, needed: &[&str], allowed: &[&str]) -> Result<(), String> {
+        let name = self.command.text();
+        for (field, is_given) in self.has() {
+            if needed.contains(&field) && !is_given {
+                return Err(format!("{name} needs {field}"));
+            }
+            if is_given && !needed.contains(&field) && !allowed.contains(&field) {
+                return Err(format!("{name} takes no {field}"));
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Command {
+    /// The command of a message, and its `id`.
+    ///
+    /// # Errors
+    /// The reply that reports what is wrong.
+    pub fn of_message(message: &CommandMessage) -> Result<(Option<String>, Self), Reply> {
+        match &message.sets {
+            None => Self::read(&message.payload),
+            Some(sets) => Self::set(sets, &message.payload).map(|command| (None, command)),
+        }
+    }
+
+    /// The command to set what a topic names to `payload`.
+    fn set(sets: &SetTopic, payload: &[u8]) -> Result<Self, Reply> {
+        let name = Some(sets.source.clone()).filter(|name| is_short(name));
+        let refused = |error: String| Reply {
+            reply_to: None,
+            id: None,
+            name: name.clone(),
+            error: Some(error),
+        };
+        let found = || {
+            let found: String = String::from_utf8_lossy(payload).chars().take(40).collect();
+            format!("found {found:?}")
+        };
+        let switch = || match payload {
+            b"ON" => Ok(true),
+            b"OFF" => Ok(false),
+            _ => Err(refused(format!("{}, expected ON or OFF", found()))),
+        };
+        let Some(name) = name.clone() else {
+            return Err(refused("the topic has no name of a source".to_owned()));
+        };
+        Ok(match &sets.setting {
+            Setting::Detection => Self::SetDetection {
+                name,
+                on: switch()?,
+            },
+            Setting::Rule(rule) => Self::SetRule {
+                name,
+                rule: rule.clone(),
+                on: switch()?,
+            },
+            Setting::ScoreThreshold => {
+                let number = std::str::from_utf8(payload).ok();
+                let number = number.and_then(|text| text.trim().parse::<f32>().ok());
+                let number = number.filter(|number| number.is_finite());
+                let expected = || refused(format!("{}, expected a number from 0 to 1", found()));
+                Self::SetScoreThreshold {
+                    name,
+                    threshold: number.ok_or_else(expected)?,
+                }
+            }
+        })
+    }
+
     /// Parses a command and its `id`.
     ///
     /// # Errors
@@ -133,7 +260,7 @@ impl Command {
             .map(|(name, value)| Ok((name.clone(), parameter(name, value)?)))
             .collect::<Result<_, String>>()
             .map_err(refused)?;
-        let texts = [&raw.id, &raw.template].into_iter().flatten();
+        let texts = [&raw.id, &raw.template, &raw.rule].into_iter().flatten();
         let texts = texts.chain([&raw.name]).chain(parameters.values());
         if !texts.chain(parameters.keys()).all(|text| is_short(text)) {
             let what = format!(
@@ -144,22 +271,33 @@ impl Command {
         if parameters.len() > MAX_PARAMETERS {
             return Err(refused(format!("more than {MAX_PARAMETERS} parameters")));
         }
-        let command = match (raw.command, raw.template) {
-            (CommandName::AddSource, Some(template)) => Self::AddSource {
-                name: raw.name,
-                template,
+        let checked = match raw.command {
+            CommandName::AddSource => raw.check(&["template"], &["parameters"]),
+            CommandName::RemoveSource => raw.check(&[], &[]),
+            CommandName::SetDetection => raw.check(&["on"], &[]),
+            CommandName::SetRule => raw.check(&["rule", "on"], &[]),
+            CommandName::SetScoreThreshold => raw.check(&["threshold"], &[]),
+        };
+        checked.map_err(refused)?;
+        // The fields that a command needs were checked.
+        let (name, on) = (raw.name, raw.on.unwrap_or_default());
+        let command = match raw.command {
+            CommandName::AddSource => Self::AddSource {
+                name,
+                template: raw.template.unwrap_or_default(),
                 parameters,
             },
-            (CommandName::AddSource, None) => {
-                return Err(refused("add_source needs a template".to_owned()));
-            }
-            (CommandName::RemoveSource, None) if parameters.is_empty() => {
-                Self::RemoveSource { name: raw.name }
-            }
-            (CommandName::RemoveSource, _) => {
-                let what = "remove_source takes a name alone".to_owned();
-                return Err(refused(what));
-            }
+            CommandName::RemoveSource => Self::RemoveSource { name },
+            CommandName::SetDetection => Self::SetDetection { name, on },
+            CommandName::SetRule => Self::SetRule {
+                name,
+                rule: raw.rule.unwrap_or_default(),
+                on,
+            },
+            CommandName::SetScoreThreshold => Self::SetScoreThreshold {
+                name,
+                threshold: raw.threshold.unwrap_or_default(),
+            },
         };
         Ok((raw.id, command))
     }
@@ -170,6 +308,9 @@ impl Command {
         match self {
             Self::AddSource { .. } => "add_source",
             Self::RemoveSource { .. } => "remove_source",
+            Self::SetDetection { .. } => "set_detection",
+            Self::SetRule { .. } => "set_rule",
+            Self::SetScoreThreshold { .. } => "set_score_threshold",
         }
     }
 
@@ -177,7 +318,11 @@ impl Command {
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
-            Self::AddSource { name, .. } | Self::RemoveSource { name } => name,
+            Self::AddSource { name, .. }
+            | Self::RemoveSource { name }
+            | Self::SetDetection { name, .. }
+            | Self::SetRule { name, .. }
+            | Self::SetScoreThreshold { name, .. } => name,
         }
     }
 }
@@ -241,114 +386,4 @@ pub(super) struct ReplyBody<'a> {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    #[test]
-    fn both_commands_are_parsed() {
-        let text = br#"{"id": "7", "command": "add_source", "template": "hall", "name": "h", "parameters": {"a": 3, "b": "x"}}"#;
-        let parameters = [("a", "3"), ("b", "x")];
-        let wanted = Command::AddSource {
-            name: "h".to_owned(),
-            template: "hall".to_owned(),
-            parameters: parameters
-                .map(|(name, value)| (name.to_owned(), value.to_owned()))
-                .into(),
-        };
-        assert_eq!(Command::read(text), Ok((Some("7".to_owned()), wanted)));
-        let text = br#"{"command": "remove_source", "name": "h"}"#;
-        let wanted = Command::RemoveSource {
-            name: "h".to_owned(),
-        };
-        assert_eq!(Command::read(text), Ok((None, wanted)));
-    }
-
-    #[test]
-    fn invalid_commands_are_rejected() {
-        let long = format!(
-            r#"{{"command": "remove_source", "name": "{}"}}"#,
-            "x".repeat(MAX_TEXT + 1)
-        );
-        let huge = "x".repeat(MAX_COMMAND_BYTES + 1);
-        let deep = "[".repeat(4000);
-        let cases = [
-            ("", "not a command"),
-            ("null", "not a command"),
-            ("[]", "not a command"),
-            (r#"{"command": "remove_source"}"#, "not a command"),
-            (r#"{"command": "run", "name": "x"}"#, "not a command"),
-            (
-                r#"{"command": "add_source", "template": "t", "name": "x", "uri": "launch:filesrc"}"#,
-                "unknown field",
-            ),
-            (
-                r#"{"command": "add_source", "template": "t", "name": "x", "parameters": {"a": ["b"]}}"#,
-                "not a command",
-            ),
-            (
-                r#"{"command": "add_source", "template": "t", "name": "x", "parameters": {"a": -1}}"#,
-                "not a command",
-            ),
-            (
-                r#"{"command": "add_source", "name": "x"}"#,
-                "needs a template",
-            ),
-            (
-                r#"{"command": "remove_source", "name": "x", "template": "t"}"#,
-                "a name alone",
-            ),
-            (
-                r#"{"command": "remove_source", "name": "x\u0000"}"#,
-                "control characters",
-            ),
-            (long.as_str(), "more than 128 bytes"),
-            (huge.as_str(), "4097 bytes"),
-            (deep.as_str(), "not a command"),
-        ];
-        for (text, wanted) in cases {
-            let reply = Command::read(text.as_bytes()).expect_err(text);
-            let error = reply.error.expect("a reason");
-            assert!(
-                error.contains(wanted) && error.len() < 400,
-                "{text}: {error}"
-            );
-        }
-        assert!(Command::read(&[0xff, 0xfe, 0x00]).is_err());
-    }
-
-    #[test]
-    fn replies_carry_the_id_of_the_command() {
-        let with = |rest: &str| format!(r#"{{"id": "7", "name": "gate", "command": {rest}}}"#);
-        for rest in [
-            r#""add_source", "template": "t", "parameters": {"seed": 1.0}"#,
-            r#""add_source""#,
-            r#""remove_source", "uri": "x""#,
-            r#""run""#,
-        ] {
-            let reply = Command::read(with(rest).as_bytes()).expect_err(rest);
-            let (id, name) = (reply.id.as_deref(), reply.name.as_deref());
-            assert_eq!((id, name), (Some("7"), Some("gate")), "{rest}");
-        }
-        let text = with(r#""add_source", "template": "t", "parameters": {"seed": 1.5}"#);
-        let error = Command::read(text.as_bytes())
-            .expect_err("no whole number")
-            .error;
-        assert_eq!(
-            error.as_deref(),
-            Some(
-                "not a command: parameters.seed: found 1.5, expected a text or a whole number from 0 to 4294967295"
-            )
-        );
-    }
-
-    proptest! {
-        #[test]
-        fn any_payload_is_parsed_or_rejected_with_short_error(payload in proptest::collection::vec(any::<u8>(), 0..600)) {
-            if let Err(reply) = Command::read(&payload) {
-                prop_assert!(reply.error.is_some_and(|error| error.len() < 1000));
-            }
-        }
-    }
-}
+mod tests;

@@ -1,4 +1,4 @@
-//! The thread that subscribes to `<prefix>/<device>/command` and reconnects while the broker is unavailable. It only
+//! The thread that subscribes to `<prefix>/<device>/command` and to the topics of switches, and reconnects while the broker is unavailable. It only
 //! forwards payloads; replies are published by the sink.
 
 use std::sync::Arc;
@@ -73,13 +73,19 @@ fn listen(
     stop: &AtomicBool,
     on_command: impl Fn(CommandMessage),
 ) {
-    let topic = topics.command();
+    let (topic, set_filters) = (topics.command(), topics.set_filters());
     let stops = || stop.load(Ordering::Acquire);
     let mut last_logged = None;
     while !stops() {
-        let reason = match Subscriber::start_fresh(config, topic) {
-            Ok(subscriber) => {
+        let reason = match Subscriber::start_fresh_with(config, topic, &set_filters) {
+            Ok((subscriber, refused)) => {
                 log::info!(topic; "listening for commands");
+                if !refused.is_empty() {
+                    log::warn!(
+                        "switches by topic are not available: the broker refuses to subscribe to {}; allow it for this user",
+                        refused.join(", ")
+                    );
+                }
                 last_logged = None;
                 loop {
                     if stops() {
@@ -87,6 +93,7 @@ fn listen(
                     }
                     if let Some(received) = subscriber.next(POLL_INTERVAL) {
                         on_command(CommandMessage {
+                            sets: topics.set_topic(&received.topic),
                             reply_to: received.reply_to.filter(|to| may_reply(to, topics)),
                             payload: received.payload,
                         });

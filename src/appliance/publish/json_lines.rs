@@ -1,6 +1,6 @@
 //! The JSON-lines sink: one message per line, to a file or to standard output, from a thread named `json-lines`.
 //!
-//! A line is the same JSON as on MQTT; only counts, which are bare integers there, are objects of kind `count` here. The
+//! A line is the same JSON as on MQTT; only counts and switches, which are bare values there, are objects here. The
 //! availability of the device is not written: a file has no broker that outlives the daemon. The pipeline never blocks on
 //! the disk: lines wait in a bounded queue, also while the disk is full, and when the queue is full the oldest are dropped and
 //! counted. A file that was moved or removed, as logrotate does, is created again within a second.

@@ -2,52 +2,71 @@
 //!
 //! The pipeline passes [`Publication`]s to a [`Sink`]. [`Encoder`] turns a record into JSON; [`Topics`] gives its topic and
 //! delivery guarantee. Both are pure. [`MqttSink`] and [`JsonLinesSink`] hold messages in bounded queues and deliver them
-//! from their own threads, so that neither a broker nor a disk blocks the pipeline.
+//! from their own threads, so that neither a broker nor a disk blocks the pipeline; so do [`FormatSink`], with messages in the
+//! shapes of other systems, and [`WebhookSink`].
+//! The MQTT sink also announces entities to Home Assistant, as [`HomeAssistantOptions`] say.
 //! [`EmbeddedBroker`] is for machines without a broker, [`Subscriber`] receives messages as any MQTT client does, and
 //! [`probe`] tests one connection for `jetwatch check`.
 //!
 //! `configs/messages.schema.json` describes every message: [`message_schema`] makes it from the structs that are written.
 //! Tests compare it with the encoder's output.
 
+mod activity;
 mod broker;
 mod broker_sessions;
 mod command;
 mod command_listener;
 mod error;
+mod formats;
+mod home_assistant;
 mod json_lines;
 mod mqtt;
 mod reload;
 mod round_trip;
+mod sink_counts;
 mod spool_check;
+mod stats;
 mod subscribe;
 mod topics;
+mod webhook;
 mod wire;
 
-use std::iter::Sum;
-use std::ops::{Add, AddAssign};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+pub use activity::Activity;
 pub use broker::{EmbeddedBroker, TlsListener};
 pub use command::{Command, CommandMessage, MAX_COMMAND_BYTES, Reply, ReplyTo};
 pub use command_listener::CommandListener;
 pub use error::PublishError;
+pub use formats::{
+    DeepStreamFormat, Format, FormatDelivery, FormatMessage, FrigateFormat, format_of,
+};
+pub use home_assistant::HomeAssistantOptions;
 pub use json_lines::{JsonLinesSink, check_json_lines};
-pub use mqtt::{BrokerInfo, ConnectionState, MqttMonitor, MqttSink, probe, spool_folders};
+pub use mqtt::{
+    BrokerInfo, ConnectionState, FormatSink, MqttMonitor, MqttSink, probe, spool_folders,
+};
 pub use reload::{ReloadProblem, ReloadState, ReloadStatus};
 pub use round_trip::round_trip;
+pub use sink_counts::SinkCounts;
 pub use spool_check::{SpoolCheck, check_spool};
+pub use stats::{MediaStats, SPOOL_CLASSES, SecondaryStats, SpoolStats};
 pub use subscribe::Subscriber;
-pub use topics::{Delivery, Topics};
-pub use wire::{Encoder, SCHEMA_VERSION, Timestamp, message_page, message_schema};
+pub use topics::{Delivery, SetTopic, Setting, Topics};
+pub use webhook::{WebhookSink, check_webhook, webhook_folders};
+pub use wire::{Encoder, SCHEMA_VERSION, Timestamp, message_page, message_schema, track_identity};
 
+use bytes::Bytes;
+
+use jetwatch_archive::Item;
 use jetwatch_config::{LineRule, SceneRules, ZoneRule};
 use jetwatch_platform::SensorSnapshot;
 use jetwatch_platform::throttling::{Cause, ThrottleEvent};
-use jetwatch_spool::{Class, Gap};
+use jetwatch_spool::Gap;
 use jetwatch_telemetry::StageSummary;
 use jetwatch_types::{
-    AnalyticsEvent, Crossings, FrameMeta, SourceState, Track, TrackEvent, ZoneCount,
+    AnalyticsEvent, Crossings, FrameMeta, SourceState, Track, TrackEvent, TrackId, ZoneCount,
 };
 
 /// A record for a sink. Borrowed: a sink that queues it copies what it needs into its own bounded queue.
@@ -61,8 +80,10 @@ pub enum Publication<'a> {
         frame: &'a FrameMeta,
         /// At least one event.
         events: &'a [TrackEvent],
+        /// Identity of the clip that is being recorded of the source and holds the frame.
+        recording: Option<&'a str>,
     },
-    /// All confirmed tracks (active and lost) of one frame; sent only when `publish.detections` asks for it.
+    /// All confirmed tracks (active and lost) of one frame; sent where `publish.detections` asks for it, and to sinks that need them.
     Frame {
         /// Name of the source.
         source: &'a str,
@@ -93,6 +114,35 @@ pub enum Publication<'a> {
         /// Capture time of the frame that changed it.
         at: SystemTime,
     },
+    /// Detection of a source, or one of its rules, was switched on or off; published for the first time when the source is added.
+    Switch {
+        /// Name of the source.
+        source: &'a str,
+        /// Name of the zone, line or direction, or `stationary`; `None`: detection of the source.
+        rule: Option<&'a str>,
+        /// Whether it is on. A schedule may turn it off all the same.
+        on: bool,
+        /// When it was set.
+        at: SystemTime,
+    },
+    /// What is active of a source by its switch and its schedule; only where it has a schedule, or had one in this run.
+    Active {
+        /// Name of the source.
+        source: &'a str,
+        /// What is active.
+        activity: &'a Activity<'a>,
+        /// When this was found.
+        at: SystemTime,
+    },
+    /// The score threshold of a source was set; published for the first time when the source is added.
+    ScoreThreshold {
+        /// Name of the source.
+        source: &'a str,
+        /// Detections below it are dropped; 0 to 1.
+        threshold: f32,
+        /// When it was set.
+        at: SystemTime,
+    },
     /// Analytics events of one frame of one source.
     Analytics {
         /// Name of the source.
@@ -103,6 +153,8 @@ pub enum Publication<'a> {
         frame: &'a FrameMeta,
         /// At least one event.
         events: &'a [AnalyticsMessage],
+        /// Identity of the clip that is being recorded of the source and holds the frame.
+        recording: Option<&'a str>,
     },
     /// The contents of a zone changed, or are published for the first time.
     Zone {
@@ -171,6 +223,24 @@ pub enum Publication<'a> {
     },
     /// A summary at `publish.stats_interval`.
     Stats(&'a Stats),
+    /// A file of the archive has changed its state.
+    Media {
+        /// The file.
+        item: &'a Item,
+        /// When.
+        at: SystemTime,
+    },
+    /// A picture of a track, as JPEG. Over MQTT only: it is no JSON.
+    Snapshot {
+        /// Name of the source.
+        source: &'a str,
+        /// Label of the track.
+        label: &'a str,
+        /// Number of the track; `None`: the picture is the newest one of its label, which the broker keeps.
+        track: Option<TrackId>,
+        /// The file.
+        jpeg: &'a Bytes,
+    },
     /// Messages will not arrive. Only from the MQTT sink itself.
     Gap {
         /// Which, how many, and why.
@@ -241,41 +311,14 @@ pub struct Stats {
     pub messages: SinkCounts,
     /// Messages that wait outside of the process; `None` without a spool.
     pub spool: Option<SpoolStats>,
+    /// Files of video and pictures; `None` where none are kept.
+    pub media: Option<MediaStats>,
     /// Sensors and load of the machine; `None` before the first reading.
     pub machine: Option<MachineStats>,
     /// Per secondary network, in the configuration's order.
     pub secondary: Vec<SecondaryStats>,
     /// Times of the stages that have run.
     pub stages: Vec<StageSummary>,
-}
-
-/// Statistics of one secondary network, since the daemon's start.
-#[derive(Debug, Clone, Default, PartialEq, serde::Serialize)]
-pub struct SecondaryStats {
-    /// Name of the network.
-    pub name: String,
-    /// Objects eligible for the network, mean over the frames that have any.
-    pub objects_per_frame: f64,
-    /// The batch size for all objects of such a frame: the mean, rounded, limited to the network's maximum.
-    pub suggested_batch_size: usize,
-    /// Configured batch size, in crops.
-    pub batch_size: usize,
-    /// Crops inferred.
-    pub crops: u64,
-    /// Batches inferred.
-    pub batches: u64,
-    /// Mean crops per batch.
-    pub mean_batch: f64,
-    /// Crops dropped because the queue was full.
-    pub dropped_crops: u64,
-    /// Results that arrived after their track had ended.
-    pub late_results: u64,
-    /// Frames whose objects were not classified because no pixels of them could be kept or read.
-    pub frames_without_pixels: u64,
-    /// Mean time from the cut of a crop to the start of its batch, in ms.
-    pub mean_wait_ms: f64,
-    /// Mean inference time of a batch, in ms.
-    pub mean_infer_ms: f64,
 }
 
 /// Sensors and load of the machine.
@@ -316,89 +359,30 @@ pub struct SourceStats {
     pub skipped: u64,
 }
 
-/// Statistics of a spool.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct SpoolStats {
-    /// Identity of its numbering, 16 hexadecimal digits.
-    pub id: String,
-    /// Size of what is in memory of the kernel, in bytes.
-    pub runtime_bytes: u64,
-    /// Size of what is on the device, in bytes; `None`: a power cut takes what waits.
-    pub state_bytes: Option<u64>,
-    /// Age of the oldest message that is not acknowledged.
-    pub oldest_age: Option<Duration>,
-    /// Late messages sent per second since the last statistics.
-    pub replay_rate: f64,
-    /// Messages dropped since the start, by class in the order of [`SPOOL_CLASSES`].
-    pub dropped: [u64; SPOOL_CLASSES.len()],
+/// What sinks know of a source that is added.
+#[derive(Debug, Clone, Default)]
+pub struct SourceInfo {
+    /// Name of the source.
+    pub name: String,
+    /// Labels that its tracks may have, in the order of the model.
+    pub labels: Vec<String>,
+    /// Whether `classes` of the source or of the detector names these labels; else they are all that the model has.
+    pub has_chosen_labels: bool,
+    /// Its analytics rules.
+    pub rules: SceneRules,
+    /// Whether its detection has a schedule.
+    pub has_schedule: bool,
+    /// Whether pictures of its tracks are published.
+    pub has_pictures: bool,
 }
 
-/// The names of the classes of messages in a spool.
-pub const SPOOL_CLASSES: [&str; 5] = {
-    let all = Class::ALL;
-    [
-        all[0].name(),
-        all[1].name(),
-        all[2].name(),
-        all[3].name(),
-        all[4].name(),
-    ]
-};
-
-/// Message counts of a sink.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct SinkCounts {
-    /// Passed in by the pipeline.
-    pub accepted: u64,
-    /// Delivered (acknowledged, written).
-    pub delivered: u64,
-    /// Dropped because the queue was full, writing failed, the broker refused it, or the sink was closed first.
-    pub dropped: u64,
-    /// Of `dropped`: messages of QoS 0, which are sent while connected only.
-    pub best_effort_dropped: u64,
-    /// Retained values (states, counts) replaced by a newer value of the same topic before delivery.
-    pub replaced: u64,
-    /// Still waiting. At any moment `accepted = delivered + dropped + replaced + queued`.
-    pub queued: u64,
-    /// Of `queued`: in the spool, from which the next start sends them.
-    pub spooled: u64,
-}
-
-impl Add for SinkCounts {
-    type Output = Self;
-
-    fn add(self, other: Self) -> Self {
-        Self {
-            accepted: self.accepted + other.accepted,
-            delivered: self.delivered + other.delivered,
-            dropped: self.dropped + other.dropped,
-            best_effort_dropped: self.best_effort_dropped + other.best_effort_dropped,
-            replaced: self.replaced + other.replaced,
-            queued: self.queued + other.queued,
-            spooled: self.spooled + other.spooled,
-        }
-    }
-}
-
-impl AddAssign for SinkCounts {
-    fn add_assign(&mut self, other: Self) {
-        *self = *self + other;
-    }
-}
-
-impl Sum for SinkCounts {
-    fn sum<I: Iterator<Item = Self>>(counts: I) -> Self {
-        counts.fold(Self::default(), Add::add)
-    }
-}
-
-/// Receiver of publications. Implementations: MQTT, and JSON lines.
+/// Receiver of publications. Implementations: MQTT, other formats over MQTT, webhooks, and JSON lines.
 pub trait Sink: Send {
     /// Takes one record. Never blocks: what cannot be queued is dropped and counted.
     fn publish(&mut self, record: &Publication<'_>);
 
     /// A source was added.
-    fn source_added(&mut self, source: &str) {
+    fn source_added(&mut self, source: &SourceInfo) {
         let _ = source;
     }
 
@@ -413,11 +397,21 @@ pub trait Sink: Send {
         let _ = source;
     }
 
+    /// Whether it gets the tracks of each frame also without `publish.detections`.
+    fn needs_frames(&self) -> bool {
+        false
+    }
+
     /// Current message counts.
     fn counts(&self) -> SinkCounts;
 
     /// What is in the spool of the sink, if it has one; begins a new interval of its rate.
     fn spool_stats(&mut self) -> Option<SpoolStats> {
+        None
+    }
+
+    /// A view of the state of an MQTT client, if the sink is one.
+    fn mqtt_monitor(&self) -> Option<MqttMonitor> {
         None
     }
 

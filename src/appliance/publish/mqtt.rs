@@ -11,11 +11,15 @@
 //!                └────── PUBACK ◄───────┘
 //! ```
 
-mod backoff;
+mod announcer;
+pub(crate) mod backoff;
+mod client;
 pub(crate) mod connect;
 pub(crate) mod connection;
+mod format_sink;
 mod outbox;
 mod pending;
+mod probe;
 mod replay_pace;
 mod retained;
 mod retained_cleanup;
@@ -23,39 +27,39 @@ mod session;
 mod shared;
 mod spooler;
 mod tls;
-mod wall_clock;
+pub(crate) mod wall_clock;
 mod worker;
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
-use crossbeam_channel::{Receiver, bounded};
+use tokio::sync::mpsc::unbounded_channel;
 
-use self::connect::{ClientIdentity, connect};
-use self::connection::Protocol;
+use self::announcer::Announcer;
+use self::client::Client;
+pub use self::format_sink::FormatSink;
 use self::outbox::{Importance, Message, Outbox};
 use self::pending::Pending;
+pub use self::probe::{BrokerInfo, probe};
 use self::retained_cleanup::Cleanup;
-use self::session::ONLINE;
+use self::session::{Availability, OFFLINE, ONLINE};
 use self::shared::Shared;
 use self::spooler::Spooler;
 pub use self::spooler::spool_folders;
 pub(crate) use self::tls::check_server_files;
-use self::worker::Worker;
+use self::worker::{Discovery, Worker};
+use super::home_assistant::{HomeAssistant, HomeAssistantOptions, Observer};
+use super::wire::bare_payload;
 use super::{
-    Delivery, Encoder, Publication, PublishError, Sink, SinkCounts, SourceState, SpoolStats,
-    Timestamp, Topics,
+    Delivery, Encoder, Publication, PublishError, Sink, SinkCounts, SourceInfo, SourceState,
+    SpoolStats, Timestamp, Topics,
 };
 use jetwatch_config::{MqttConfig, Replay};
 use jetwatch_spool::Class;
-use jetwatch_telemetry::{self as telemetry, Heartbeat, Heartbeats, thread_names};
+use jetwatch_telemetry::{Heartbeat, Heartbeats, thread_names};
 use jetwatch_types::Classes;
-
-/// Part of the closing deadline reserved for the disconnect and for the end of the thread.
-const SHUTDOWN_RESERVE: Duration = Duration::from_millis(200);
 
 /// Reason in the `ended` state of a source that only an earlier run had.
 const NOT_CONFIGURED_REASON: &str = "not in the configuration since the daemon's restart";
@@ -77,56 +81,6 @@ pub enum ConnectionState {
         /// The broker or a credential was rejected: retries happen only every 30 s, as they succeed only after a change.
         refused: bool,
     },
-}
-
-/// Result of a successful [`probe`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BrokerInfo {
-    /// Host and port.
-    pub address: String,
-    /// `5.0` or `3.1.1`.
-    pub protocol: &'static str,
-    /// Time until the login was accepted, including DNS and TLS.
-    pub connect_time: Duration,
-}
-
-/// Connects, logs in and disconnects, each step within `limit`. Blocks for at most a few times `limit`; starts no thread
-/// that outlives it.
-///
-/// # Errors
-/// The step that failed, with the remedy.
-pub fn probe(config: &MqttConfig, limit: Duration) -> Result<BrokerInfo, PublishError> {
-    let runtime = runtime("mqtt-probe")?;
-    // An own client id: with the daemon's, the broker would disconnect a running daemon.
-    let client_id = format!("{}-check-{}", config.client_id, std::process::id());
-    let started = Instant::now();
-    let result = runtime.block_on(async {
-        let mut link = connect(
-            config,
-            &ClientIdentity {
-                client_id,
-                will: None,
-            },
-            limit,
-        )
-        .await?;
-        let connect_time = started.elapsed();
-        // DISCONNECT has this one form in both versions. The login succeeded: an error here is harmless.
-        let _ = link.write(&[0xe0, 0], limit).await;
-        let protocol = if link.protocol == Protocol::V5 {
-            "5.0"
-        } else {
-            "3.1.1"
-        };
-        Ok(BrokerInfo {
-            address: link.address,
-            protocol,
-            connect_time,
-        })
-    });
-    // A blocked DNS lookup must not block the caller.
-    runtime.shutdown_background();
-    result
 }
 
 /// Beats at each turn of the runtime. Waiting for the network lets it turn; a blocked task does not.
@@ -180,13 +134,14 @@ pub struct MqttSink {
     present: HashSet<String>,
     /// The values retained by the broker from an earlier run have not been checked yet.
     is_cleanup_pending: bool,
-    thread: Option<JoinHandle<()>>,
-    ended: Receiver<()>,
+    client: Client,
     /// Messages of one call of `publish`.
     pending: Vec<Pending>,
     spooler: Option<Spooler>,
     /// Late messages sent, and when that was counted.
     replayed: (u64, Instant),
+    /// Where entities are announced.
+    observer: Option<Observer>,
 }
 
 impl MqttSink {
@@ -208,10 +163,12 @@ impl MqttSink {
             device,
             &Classes::new(labels, &[]),
             &Heartbeats::default(),
+            None,
         )
     }
 
     /// As [`MqttSink::start`], with groups of labels, and the thread's heartbeat among `heartbeats`. An unavailable or slow broker is no stall.
+    /// `home_assistant`: what is announced there, or withdrawn.
     ///
     /// # Errors
     /// No thread can be started.
@@ -220,6 +177,7 @@ impl MqttSink {
         device: &str,
         classes: &Classes,
         heartbeats: &Heartbeats,
+        home_assistant: Option<HomeAssistantOptions>,
     ) -> Result<Self, PublishError> {
         let topics = Topics::new(&config.prefix, device, classes);
         let mut outbox = Outbox::new(config.queue_messages);
@@ -236,55 +194,61 @@ impl MqttSink {
                 outbox.add_gap(gap);
             }
         }
+        let (discovery, observer) = match home_assistant {
+            Some(options) => {
+                let is_enabled = options.config.enabled;
+                let (facts, received) = unbounded_channel();
+                let state =
+                    HomeAssistant::new(options, &config.prefix, device, classes, spool.is_some());
+                let discovery = Discovery {
+                    prefix: state.topic_prefix(),
+                    filter: state.filter(),
+                    birth_topic: state.birth_topic(),
+                    facts: facts.clone(),
+                    announcer: Announcer::new(state, received),
+                };
+                let observer = is_enabled.then(|| Observer::new(facts, classes));
+                (Some(discovery), observer)
+            }
+            None => (None, None),
+        };
         let mut encoder = Encoder::new(device, classes);
         let gap_encoder = encoder.clone();
         encoder.number_from(id, first_seq);
         // Set first, so that it is sent first on every connection.
         let online = Bytes::from_static(ONLINE.as_bytes());
         outbox.set_internal_state(Message::new(Arc::clone(topics.status()), online));
-        let shared = Arc::new(Shared::new(outbox, gap_encoder, Arc::clone(topics.gap())));
+        let shared = Arc::new(Shared::new(
+            outbox,
+            Some((gap_encoder, Arc::clone(topics.gap()))),
+        ));
         let spooler = spool
             .map(|spool| Spooler::start(spool, &config.spool, Arc::clone(&shared), heartbeats))
             .transpose()?;
         let worker = Worker {
             brokers: config.for_each_broker(),
             shared: Arc::clone(&shared),
-            status: Arc::clone(topics.status()),
-            retained_filters: topics.retained_filters(),
+            availability: Some(Availability {
+                topic: Arc::clone(topics.status()),
+                offline: OFFLINE,
+                stopped: OFFLINE,
+            }),
+            retained_filters: topics.retained_filters().into(),
+            queue_key: "publish.mqtt.queue_messages",
+            discovery,
         };
-        let runtime = runtime("mqtt-resolve")?;
-        let (end, ended) = bounded(1);
-        let heartbeat = heartbeats.register("mqtt");
-        let thread = std::thread::Builder::new()
-            .name(thread_names::MQTT.to_owned())
-            .spawn(move || {
-                telemetry::name_thread(thread_names::MQTT);
-                runtime.block_on(async {
-                    tokio::select! {
-                        () = worker.run() => {}
-                        () = send_heartbeats(&heartbeat) => {}
-                    }
-                });
-                drop(heartbeat);
-                runtime.shutdown_background();
-                // The receiver is gone when the sink was dropped.
-                let _ = end.send(());
-            })
-            .map_err(|source| PublishError::Thread {
-                name: thread_names::MQTT,
-                source,
-            })?;
+        let client = Client::start(thread_names::MQTT, worker, heartbeats)?;
         Ok(Self {
             shared,
             encoder,
             topics,
             present: HashSet::new(),
             is_cleanup_pending: false,
-            thread: Some(thread),
-            ended,
+            client,
             pending: Vec::new(),
             spooler,
             replayed: (0, Instant::now()),
+            observer,
         })
     }
 
@@ -345,19 +309,7 @@ impl MqttSink {
     }
 
     fn shut_down(&mut self, deadline: Duration) {
-        let now = tokio::time::Instant::now();
-        let reserve = SHUTDOWN_RESERVE.min(deadline / 4);
-        self.shared.close_by(now + (deadline - reserve));
-        let Some(thread) = self.thread.take() else {
-            return;
-        };
-        // A disconnected channel: the thread panicked, which is logged.
-        if self.ended.recv_timeout(deadline) == Err(crossbeam_channel::RecvTimeoutError::Timeout) {
-            log::warn!(thread = "mqtt"; "did not stop within {:.1} s; abandoned", deadline.as_secs_f32());
-            self.shared.outbox().abandon();
-        } else {
-            let _ = thread.join();
-        }
+        self.client.close(deadline);
         if let Some(spooler) = self.spooler.take() {
             spooler.end();
         }
@@ -368,6 +320,9 @@ impl Sink for MqttSink {
     fn publish(&mut self, record: &Publication<'_>) {
         if self.is_cleanup_pending {
             self.clean_up_retained();
+        }
+        if let Some(observer) = &mut self.observer {
+            observer.observe(record);
         }
         let (topic, delivery) = self.topics.resolve(record);
         // One message per event, in their order.
@@ -386,13 +341,11 @@ impl Sink for MqttSink {
                 tag,
             });
         };
-        match record {
-            // A bare integer, as Frigate and Home Assistant's sensors have it.
-            Publication::Count { count, .. } | Publication::GroupCount { count, .. } => {
-                let mut push = push;
-                push(count.to_string().as_bytes())
-            }
-            _ => self.encoder.encode(record, Timestamp::now(), push),
+        let mut push = push;
+        match (record, bare_payload(record)) {
+            (Publication::Snapshot { jpeg, .. }, _) => push(jpeg),
+            (_, Some(payload)) => push(payload.as_bytes()),
+            (_, None) => self.encoder.encode(record, Timestamp::now(), push),
         }
         if let Publication::Reply { reply, .. } = record {
             pending.extend(pending::response(reply, pending.first()));
@@ -440,8 +393,11 @@ impl Sink for MqttSink {
         }
     }
 
-    fn source_added(&mut self, source: &str) {
-        self.present.insert(source.to_owned());
+    fn source_added(&mut self, source: &SourceInfo) {
+        self.present.insert(source.name.clone());
+        if let Some(observer) = &mut self.observer {
+            observer.source_added(source);
+        }
     }
 
     fn sources_ready(&mut self) {
@@ -455,11 +411,18 @@ impl Sink for MqttSink {
             outbox.retract(&topic);
         }
         drop(outbox);
+        if let Some(observer) = &mut self.observer {
+            observer.source_removed(source);
+        }
         self.shared.wake.notify_one();
     }
 
     fn counts(&self) -> SinkCounts {
         self.shared.outbox().counts()
+    }
+
+    fn mqtt_monitor(&self) -> Option<MqttMonitor> {
+        Some(self.monitor())
     }
 
     fn spool_stats(&mut self) -> Option<SpoolStats> {
@@ -487,7 +450,7 @@ impl Sink for MqttSink {
 impl Drop for MqttSink {
     /// A sink that was not closed disconnects without DISCONNECT: the broker publishes the last will.
     fn drop(&mut self) {
-        if self.thread.is_some() {
+        if self.client.is_open() {
             self.shut_down(Duration::ZERO);
         }
     }

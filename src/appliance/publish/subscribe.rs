@@ -78,7 +78,7 @@ impl Subscriber {
     /// # Errors
     /// As for [`probe`](super::probe), and when the subscription is refused.
     pub fn start(config: &MqttConfig, filter: &str) -> Result<Self, PublishError> {
-        Self::start_with(config, filter, RetainedPolicy::Deliver)
+        Self::start_with(config, filter, &[], RetainedPolicy::Deliver).map(|(started, _)| started)
     }
 
     /// As [`start`](Self::start), without retained values: only what is published from then on.
@@ -86,14 +86,27 @@ impl Subscriber {
     /// # Errors
     /// As [`start`](Self::start).
     pub fn start_fresh(config: &MqttConfig, filter: &str) -> Result<Self, PublishError> {
-        Self::start_with(config, filter, RetainedPolicy::Ignore)
+        Self::start_with(config, filter, &[], RetainedPolicy::Ignore).map(|(started, _)| started)
     }
 
-    fn start_with(
+    /// As [`start_fresh`](Self::start_fresh), also for the filters `others`; returns those of them that the broker refuses.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub(crate) fn start_fresh_with<'f>(
         config: &MqttConfig,
         filter: &str,
+        others: &'f [String],
+    ) -> Result<(Self, Vec<&'f str>), PublishError> {
+        Self::start_with(config, filter, others, RetainedPolicy::Ignore)
+    }
+
+    fn start_with<'f>(
+        config: &MqttConfig,
+        filter: &str,
+        others: &'f [String],
         retained: RetainedPolicy,
-    ) -> Result<Self, PublishError> {
+    ) -> Result<(Self, Vec<&'f str>), PublishError> {
         static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let client_id = format!(
@@ -102,15 +115,15 @@ impl Subscriber {
             std::process::id()
         );
         let runtime = mqtt::runtime("mqtt-subscribe")?;
-        let mut link = runtime.block_on(async {
+        let (mut link, refused) = runtime.block_on(async {
             let identity = ClientIdentity {
                 client_id,
                 will: None,
             };
             let brokers = config.for_each_broker();
             let (mut link, _) = connect_in_turn(&brokers, 0, &identity, CONNECT_TIMEOUT).await?;
-            subscribe(&mut link, filter).await?;
-            Ok::<_, PublishError>(link)
+            let refused = subscribe_to_all(&mut link, filter, others).await?;
+            Ok::<_, PublishError>((link, refused))
         })?;
         let (sender, messages) = bounded(QUEUE_CAPACITY);
         let stop = Arc::new(Notify::new());
@@ -138,12 +151,13 @@ impl Subscriber {
                 name: "mqtt-subscribe",
                 source,
             })?;
-        Ok(Self {
+        let subscriber = Self {
             messages,
             stop,
             ended,
             thread: Some(thread),
-        })
+        };
+        Ok((subscriber, refused))
     }
 
     /// The next message as topic and payload, retained values first; `None` when none came in time or the connection ended.
@@ -177,15 +191,24 @@ impl Drop for Subscriber {
 }
 
 pub(super) async fn subscribe(link: &mut Connection, filter: &str) -> Result<(), PublishError> {
-    let packet = match link.protocol {
+    subscribe_to_all(link, filter, &[]).await.map(drop)
+}
+
+/// Subscribes to `filter` and to `others`; returns those of the others that the broker refuses.
+async fn subscribe_to_all<'f>(
+    link: &mut Connection,
+    filter: &str,
+    others: &'f [String],
+) -> Result<Vec<&'f str>, PublishError> {
+    let mut packet = match link.protocol {
         Protocol::V5 => SubscribePacket::new(1),
         Protocol::V311 => SubscribePacket::new_v311(1),
     };
-    send(
-        link,
-        &Packet::Subscribe(packet.add_filter(filter, QoS::AtLeastOnce)),
-    )
-    .await?;
+    packet = packet.add_filter(filter, QoS::AtLeastOnce);
+    for other in others {
+        packet = packet.add_filter(other, QoS::AtLeastOnce);
+    }
+    send(link, &Packet::Subscribe(packet)).await?;
     let timed_out = PublishError::Timeout {
         address: link.address.clone(),
         step: "subscribing",
@@ -196,8 +219,15 @@ pub(super) async fn subscribe(link: &mut Connection, filter: &str) -> Result<(),
         .await
         .map_err(|_| timed_out)??
     {
-        Packet::SubAck(answer) if answer.reason_codes.iter().all(|code| code.is_success()) => {
-            Ok(())
+        Packet::SubAck(answer)
+            if answer
+                .reason_codes
+                .first()
+                .is_some_and(|code| code.is_success()) =>
+        {
+            let answers = others.iter().zip(answer.reason_codes.iter().skip(1));
+            let refused = answers.filter(|(_, code)| !code.is_success());
+            Ok(refused.map(|(filter, _)| filter.as_str()).collect())
         }
         Packet::SubAck(_) => Err(PublishError::SubscriptionRefused {
             address: link.address.clone(),

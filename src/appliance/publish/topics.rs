@@ -17,14 +17,28 @@
 //! <prefix>/<device>/<source>/lines/<line> JSON, kind `line`                               retained, QoS 1
 //! <prefix>/<device>/<source>/counts/<label> number of active tracks, a bare integer       retained, QoS 1
 //! <prefix>/<device>/<source>/groups/<group> the same for a group of labels                retained, QoS 1
+//! <prefix>/<device>/<source>/detect       whether detection is on, `ON` or `OFF`          retained, QoS 1
+//! <prefix>/<device>/<source>/rules/<rule> the same for a rule                             retained, QoS 1
+//! …/detect/active, …/rules/<rule>/active  JSON, kind `active`, where there is a schedule   retained, QoS 1
+//! <prefix>/<device>/<source>/score_threshold a bare number                                retained, QoS 1
+//! <prefix>/<device>/<source>/media        JSON, kind `media`                              QoS 1
+//! <prefix>/<device>/<source>/snapshots/<label> JPEG, the newest picture of a label        retained, QoS 1
+//! <prefix>/<device>/<source>/tracks/<track>/snapshot JPEG, the newest picture of a track  QoS 0
+//! …/detect/set, …/rules/<rule>/set, …/score_threshold/set (subscribed, where the configuration allows commands)
 //! ```
 //!
 //! In a topic, a label's blanks and the characters that MQTT reserves (`/`, `+`, `#`) become `_`. A label that would share
 //! its topic with an earlier one gets a `_` appended. Messages always have the label as the model has it.
 
+mod paths;
+mod retained;
+mod set;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+pub(super) use self::retained::RetainedTopic;
+pub use self::set::{SetTopic, Setting};
 use super::Publication;
 use jetwatch_types::Classes;
 
@@ -45,7 +59,7 @@ pub(crate) struct MessageTopic {
     /// `kind` of the messages.
     pub kind: &'static str,
     /// Levels below `<prefix>/<device>`; `<source>` stands for the name of the source, and the other `<…>` for that of a
-    /// zone, a line, a label or a group.
+    /// zone, a line, a label, a group or a rule.
     pub levels: &'static str,
     /// Delivery guarantee.
     pub delivery: Delivery,
@@ -69,12 +83,36 @@ const REPLY: MessageTopic = MessageTopic::new("reply", "command/reply", Delivery
 const STATS: MessageTopic = MessageTopic::new("stats", "stats", Delivery::AtMostOnce);
 const GAP: MessageTopic = MessageTopic::new("gap", "gap", Delivery::AtLeastOnce);
 
+const MEDIA: MessageTopic = MessageTopic::new("media", "<source>/media", Delivery::AtLeastOnce);
+
+/// Pictures, which are no JSON.
+const SNAPSHOT: MessageTopic = MessageTopic::new("", "<source>/snapshots/<label>", Delivery::State);
+const TRACK_SNAPSHOT: MessageTopic =
+    MessageTopic::new("", "<source>/tracks/<track>/snapshot", Delivery::AtMostOnce);
+
+const DETECT: MessageTopic = MessageTopic::new("switch", "<source>/detect", Delivery::State);
+const RULE: MessageTopic = MessageTopic::new("switch", "<source>/rules/<rule>", Delivery::State);
+const DETECT_ACTIVE: MessageTopic =
+    MessageTopic::new("active", "<source>/detect/active", Delivery::State);
+const RULE_ACTIVE: MessageTopic =
+    MessageTopic::new("active", "<source>/rules/<rule>/active", Delivery::State);
+const SCORE_THRESHOLD: MessageTopic = MessageTopic::new(
+    "score_threshold",
+    "<source>/score_threshold",
+    Delivery::State,
+);
+
 /// The topics of all kinds of messages.
-pub(crate) const MESSAGE_TOPICS: [MessageTopic; 14] = [
+pub(crate) const MESSAGE_TOPICS: [MessageTopic; 20] = [
     EVENT,
     DETECTIONS,
     COUNT,
     GROUP_COUNT,
+    DETECT,
+    RULE,
+    DETECT_ACTIVE,
+    RULE_ACTIVE,
+    SCORE_THRESHOLD,
     ANALYTICS,
     ZONE,
     LINE,
@@ -85,6 +123,7 @@ pub(crate) const MESSAGE_TOPICS: [MessageTopic; 14] = [
     REPLY,
     STATS,
     GAP,
+    MEDIA,
 ];
 
 impl MessageTopic {
@@ -135,37 +174,6 @@ pub struct Topics {
     sources: HashMap<String, SourceTopics>,
 }
 
-/// Purpose of a source's topic with a retained value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RetainedTopic<'t> {
-    /// The source's state.
-    Status {
-        /// Its name.
-        source: &'t str,
-    },
-    /// A zone or a line.
-    Rule {
-        /// The name of its source.
-        source: &'t str,
-        /// The kind of its messages.
-        kind: &'static str,
-    },
-    /// A count.
-    Count {
-        /// The name of its source.
-        source: &'t str,
-        /// The label, as the model has it.
-        label: &'t str,
-    },
-    /// A count of a group.
-    GroupCount {
-        /// The name of its source.
-        source: &'t str,
-        /// Its name; `None`: the configuration has no such group.
-        group: Option<&'t str>,
-    },
-}
-
 #[derive(Debug)]
 struct SourceTopics {
     status: Arc<str>,
@@ -174,8 +182,17 @@ struct SourceTopics {
     analytics: Arc<str>,
     /// By the name of the rule, which is unique among a source's.
     rules: HashMap<String, Arc<str>>,
+    media: Arc<str>,
+    /// By label.
+    snapshots: HashMap<String, Arc<str>>,
     counts: HashMap<String, Arc<str>>,
     groups: HashMap<String, Arc<str>>,
+    detect: Arc<str>,
+    score_threshold: Arc<str>,
+    /// By the name of the rule; `None`: detection.
+    active: HashMap<Option<String>, Arc<str>>,
+    /// By the name of the rule.
+    switches: HashMap<String, Arc<str>>,
 }
 
 impl Topics {
@@ -228,48 +245,6 @@ impl Topics {
         &self.command
     }
 
-    /// Filters for all topics of sources with retained values; other topics match them, too.
-    #[must_use]
-    pub(super) fn retained_filters(&self) -> [String; 5] {
-        ["+/+", "+/counts/+", "+/groups/+", "+/zones/+", "+/lines/+"]
-            .map(|levels| format!("{}/{levels}", self.base))
-    }
-
-    /// The source of a topic, whatever its purpose; `None` where it is not below this device.
-    #[must_use]
-    pub(super) fn source_of<'t>(&self, topic: &'t str) -> Option<&'t str> {
-        let below = topic.strip_prefix(&self.base)?.strip_prefix('/')?;
-        Some(below.split_once('/')?.0)
-    }
-
-    /// Purpose of a topic; `None` where this device has no retained value of a source there.
-    #[must_use]
-    pub(super) fn retained_topic<'t>(&'t self, topic: &'t str) -> Option<RetainedTopic<'t>> {
-        let below = topic.strip_prefix(&self.base)?.strip_prefix('/')?;
-        let levels: Vec<&str> = below.split('/').collect();
-        match *levels.as_slice() {
-            [source, "status"] => Some(RetainedTopic::Status { source }),
-            [source, "zones", _] => Some(RetainedTopic::Rule {
-                source,
-                kind: "zone",
-            }),
-            [source, "lines", _] => Some(RetainedTopic::Rule {
-                source,
-                kind: "line",
-            }),
-            [source, "counts", last] => {
-                let (label, _) = self.levels.iter().find(|(_, level)| *level == last)?;
-                Some(RetainedTopic::Count { source, label })
-            }
-            [source, "groups", last] => {
-                let group = self.groups.iter().find(|group| *group == last);
-                let group = group.map(String::as_str);
-                Some(RetainedTopic::GroupCount { source, group })
-            }
-            _ => None,
-        }
-    }
-
     /// Topic and delivery guarantee of `record`.
     pub fn resolve(&mut self, record: &Publication<'_>) -> (Arc<str>, Delivery) {
         let (topic, spec) = match record {
@@ -282,6 +257,17 @@ impl Topics {
             Publication::GroupCount { source, group, .. } => {
                 (self.group_count(source, group), GROUP_COUNT)
             }
+            Publication::Switch { source, rule, .. } => match rule {
+                Some(rule) => (self.switch(source, rule), RULE),
+                None => (Arc::clone(&self.source(source).detect), DETECT),
+            },
+            Publication::Active {
+                source, activity, ..
+            } => (self.active(source, activity.rule), RULE_ACTIVE),
+            Publication::ScoreThreshold { source, .. } => (
+                Arc::clone(&self.source(source).score_threshold),
+                SCORE_THRESHOLD,
+            ),
             Publication::Analytics { source, .. } => {
                 (Arc::clone(&self.source(source).analytics), ANALYTICS)
             }
@@ -293,11 +279,27 @@ impl Topics {
             Publication::Reply { .. } => (Arc::clone(&self.reply), REPLY),
             Publication::Stats(_) => (Arc::clone(&self.stats), STATS),
             Publication::Gap { .. } => (Arc::clone(&self.gap), GAP),
+            Publication::Media { item, .. } => {
+                (Arc::clone(&self.source(&item.source).media), MEDIA)
+            }
+            Publication::Snapshot {
+                source,
+                label,
+                track,
+                ..
+            } => match track {
+                Some(track) => {
+                    let track = track.to_string();
+                    let topic = TRACK_SNAPSHOT.path(&self.base, &level(source), &track);
+                    (topic, TRACK_SNAPSHOT)
+                }
+                None => (self.snapshot(source, label), SNAPSHOT),
+            },
         };
         (topic, spec.delivery)
     }
 
-    /// Removes a source; returns the topics of its counts, groups, zones and lines, whose values are stale.
+    /// Removes a source; returns the topics of its counts, groups, pictures, zones, lines and switches, whose values are stale.
     pub fn remove_source(&mut self, source: &str) -> impl Iterator<Item = Arc<str>> {
         let topics = self.sources.remove(source);
         let values = |topics: SourceTopics| {
@@ -306,6 +308,10 @@ impl Topics {
                 .into_values()
                 .chain(topics.counts.into_values())
                 .chain(topics.groups.into_values())
+                .chain(topics.snapshots.into_values())
+                .chain(topics.switches.into_values())
+                .chain(topics.active.into_values())
+                .chain([topics.detect, topics.score_threshold])
         };
         topics.into_iter().flat_map(values)
     }
@@ -320,8 +326,14 @@ impl Topics {
                 detections: DETECTIONS.path(&self.base, &source, ""),
                 analytics: ANALYTICS.path(&self.base, &source, ""),
                 rules: HashMap::new(),
+                media: MEDIA.path(&self.base, &source, ""),
+                snapshots: HashMap::new(),
                 counts: HashMap::new(),
                 groups: HashMap::new(),
+                detect: DETECT.path(&self.base, &source, ""),
+                score_threshold: SCORE_THRESHOLD.path(&self.base, &source, ""),
+                switches: HashMap::new(),
+                active: HashMap::new(),
             };
             self.sources.insert(name.to_owned(), topics);
         }
@@ -339,6 +351,27 @@ impl Topics {
         let known = &mut self.source(source).rules;
         known.insert(name.to_owned(), Arc::clone(&topic));
         topic
+    }
+
+    /// The topic of the switch of a rule.
+    fn switch(&mut self, source: &str, rule: &str) -> Arc<str> {
+        if let Some(topic) = self.source(source).switches.get(rule) {
+            return Arc::clone(topic);
+        }
+        let topic = RULE.path(&self.base, &level(source), &level(rule));
+        let known = &mut self.source(source).switches;
+        known.insert(rule.to_owned(), Arc::clone(&topic));
+        topic
+    }
+
+    fn active(&mut self, source: &str, rule: Option<&str>) -> Arc<str> {
+        let (base, level_of) = (self.base.clone(), level(source));
+        let known = &mut self.source(source).active;
+        let topic = known.entry(rule.map(str::to_owned)).or_insert_with(|| {
+            let (spec, rule) = rule.map_or((DETECT_ACTIVE, ""), |rule| (RULE_ACTIVE, rule));
+            spec.path(&base, &level_of, &level(rule))
+        });
+        Arc::clone(topic)
     }
 
     fn count(&mut self, source: &str, label: &str) -> Arc<str> {
@@ -381,108 +414,4 @@ fn level(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::SystemTime;
-
-    use super::*;
-    use crate::{SourceState, Stats};
-
-    fn count_topic(topics: &mut Topics, label: &str) -> String {
-        let record = Publication::Count {
-            source: "cam",
-            label,
-            count: 1,
-            at: SystemTime::UNIX_EPOCH,
-        };
-        let (topic, delivery) = topics.resolve(&record);
-        assert_eq!(delivery, Delivery::State);
-        topic.to_string()
-    }
-
-    #[test]
-    fn labels_map_to_distinct_topic_levels() {
-        let labels = [
-            "person",
-            "traffic light",
-            "a/b+c#d",
-            "status",
-            "events",
-            "detections",
-            "a b",
-            "a_b",
-            "",
-            "événement",
-            "status_",
-            "a\tb",
-            "zones",
-        ];
-        let labels: Vec<String> = labels.iter().map(|&label| label.to_owned()).collect();
-        let mut topics = Topics::new("jetwatch", "gate", &Classes::new(&labels, &[]));
-        let expected = [
-            "person",
-            "traffic_light",
-            "a_b_c_d",
-            "status",
-            "events",
-            "detections",
-            "a_b",
-            "a_b_",
-            "_",
-            "événement",
-            "status_",
-            "a_b__",
-            "zones",
-        ];
-        for (label, level) in labels.iter().zip(expected) {
-            assert_eq!(
-                count_topic(&mut topics, label),
-                format!("jetwatch/gate/cam/counts/{level}")
-            );
-            assert_eq!(
-                count_topic(&mut topics, label),
-                format!("jetwatch/gate/cam/counts/{level}"),
-                "from the cache"
-            );
-        }
-        assert_eq!(
-            count_topic(&mut topics, "unknown thing"),
-            "jetwatch/gate/cam/counts/unknown_thing"
-        );
-    }
-
-    #[test]
-    fn each_record_has_its_topic_and_delivery() {
-        let mut topics = Topics::new("site/jetwatch", "a+b", &Classes::default());
-        assert_eq!(&**topics.status(), "site/jetwatch/a_b/status");
-        let state = Publication::Source {
-            source: "cam",
-            state: SourceState::Online,
-            reason: None,
-            at: SystemTime::UNIX_EPOCH,
-        };
-        assert_eq!(
-            topics.resolve(&state),
-            ("site/jetwatch/a_b/cam/status".into(), Delivery::State)
-        );
-        let group = Publication::GroupCount {
-            source: "cam",
-            group: "vehicle",
-            count: 2,
-            at: SystemTime::UNIX_EPOCH,
-        };
-        let wanted: Arc<str> = "site/jetwatch/a_b/cam/groups/vehicle".into();
-        for _ in ["built", "from the cache"] {
-            assert_eq!(
-                topics.resolve(&group),
-                (Arc::clone(&wanted), Delivery::State)
-            );
-        }
-        assert!(topics.remove_source("cam").any(|topic| topic == wanted));
-        let stats = Stats::default();
-        let (topic, delivery) = topics.resolve(&Publication::Stats(&stats));
-        assert_eq!(
-            (&*topic, delivery),
-            ("site/jetwatch/a_b/stats", Delivery::AtMostOnce)
-        );
-    }
-}
+mod tests;

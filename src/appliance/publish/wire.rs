@@ -1,11 +1,13 @@
 //! Records as JSON. Pure: the caller passes the time, and sends or writes the result.
 //!
 //! The bodies are in [`body`]; this file selects and fills the one of a record. MQTT and JSON lines use the same bytes,
-//! except for counts, which are bare integers on MQTT.
+//! except for counts and switches, which are bare values on MQTT.
 
 mod analytics;
+mod bare;
 mod body;
 mod machine;
+mod media;
 mod schema;
 mod spool;
 mod value;
@@ -13,22 +15,22 @@ mod words;
 
 use std::time::{Duration, Instant, SystemTime};
 
+pub(crate) use self::bare::bare_payload;
 use self::body::{
-    AttributeBody, CountBody, DetectionsBody, DetectorBody, EmbeddingBody, EventBody, FrameBody,
-    GroupCountBody, SecondaryBody, SourceBody, SourceStatsBody, StageBody, StatsBody, TrackBody,
+    AttributeBody, DetectionsBody, DetectorBody, EmbeddingBody, EventBody, FrameBody,
+    SecondaryBody, SourceBody, SourceStatsBody, StageBody, StatsBody, TrackBody,
 };
 use self::machine::{MachineBody, ThrottlingBody, causes};
+use self::media::{MediaBody, MediaStatsBody, RecordingBody};
 pub(crate) use self::schema::version;
 pub use self::schema::{message_page, message_schema};
 use self::spool::{GapBody, SpoolStatsBody};
-pub(crate) use self::value::{Device, SpoolId, Utc};
-use self::value::{
-    EventId, Group, Label, Latency, SourceName, TrackNumber, finite, milliseconds, rounded,
-};
+pub(crate) use self::value::{Device, EventId, SourceName, SpoolId, Utc, rounded};
+use self::value::{Group, Label, Latency, TrackNumber, finite, milliseconds};
 use self::words::{DetectorState, ThrottlingType};
 use super::{DetectorStatus, Publication, Stats};
 use jetwatch_platform::throttling::ThrottleEvent;
-use jetwatch_types::{Classes, FrameMeta, Size, Track, TrackEvent};
+use jetwatch_types::{Classes, FrameMeta, Size, Track, TrackEvent, TrackId};
 
 /// Version of the messages: increased when subscribers have to change; new fields do not count.
 pub const SCHEMA_VERSION: u32 = 2;
@@ -51,6 +53,17 @@ impl Timestamp {
             monotonic: Instant::now(),
         }
     }
+}
+
+/// Identity of a track that no restart repeats, as in `id` of its events.
+#[must_use]
+pub fn track_identity(started_at: SystemTime, source: &str, track: TrackId) -> String {
+    let id = EventId {
+        started_at,
+        source,
+        track,
+    };
+    id.to_string()
 }
 
 /// Number of a message.
@@ -118,10 +131,15 @@ impl Encoder {
                 source,
                 frame,
                 events,
+                recording,
             } => {
                 for event in *events {
                     let number = self.take_number();
-                    write(&mut buffer, &self.event(source, frame, event, now, number));
+                    let body = EventBody {
+                        recording: recording.map(RecordingBody::new),
+                        ..self.event(source, frame, event, now, number)
+                    };
+                    write(&mut buffer, &body);
                     each(&buffer);
                 }
             }
@@ -146,40 +164,11 @@ impl Encoder {
                 write(&mut buffer, &body);
                 each(&buffer);
             }
-            Publication::Count {
-                source,
-                label,
-                count,
-                at,
-            } => {
-                let body = CountBody {
-                    version: SCHEMA_VERSION,
-                    kind: "count",
-                    device: Device(&self.device),
-                    source: SourceName(source),
-                    label: Label(label),
-                    count: *count,
-                    changed_at: Utc(*at),
-                };
-                write(&mut buffer, &body);
-                each(&buffer);
-            }
-            Publication::GroupCount {
-                source,
-                group,
-                count,
-                at,
-            } => {
-                let body = GroupCountBody {
-                    version: SCHEMA_VERSION,
-                    kind: "group_count",
-                    device: Device(&self.device),
-                    source: SourceName(source),
-                    group: Group(group),
-                    count: *count,
-                    changed_at: Utc(*at),
-                };
-                write(&mut buffer, &body);
+            Publication::Count { .. }
+            | Publication::GroupCount { .. }
+            | Publication::Switch { .. }
+            | Publication::ScoreThreshold { .. } => {
+                self.write_value(record, &mut buffer);
                 each(&buffer);
             }
             Publication::Analytics {
@@ -187,13 +176,12 @@ impl Encoder {
                 rules,
                 frame,
                 events,
+                recording,
             } => {
                 for event in *events {
                     let number = self.take_number();
-                    write(
-                        &mut buffer,
-                        &self.analytics_event(source, rules, frame, event, now, number),
-                    );
+                    let body = self.analytics_event(source, rules, frame, event, now, number);
+                    write(&mut buffer, &body.with_recording(*recording));
                     each(&buffer);
                 }
             }
@@ -241,6 +229,14 @@ impl Encoder {
                 write(&mut buffer, &body);
                 each(&buffer);
             }
+            Publication::Active {
+                source,
+                activity,
+                at,
+            } => {
+                write(&mut buffer, &activity.body(&self.device, source, *at));
+                each(&buffer);
+            }
             Publication::Detector { status, at } => {
                 write(&mut buffer, &self.detector(status, *at));
                 each(&buffer);
@@ -261,6 +257,13 @@ impl Encoder {
                 );
                 each(&buffer);
             }
+            Publication::Media { item, at } => {
+                let device = Device(&self.device);
+                write(&mut buffer, &MediaBody::new(device, item, *at));
+                each(&buffer);
+            }
+            // No JSON: MQTT sends it as it is.
+            Publication::Snapshot { .. } => {}
             Publication::Gap { gap, at } => {
                 let body = GapBody {
                     version: SCHEMA_VERSION,
@@ -380,6 +383,7 @@ impl Encoder {
                 .as_ref()
                 .map(|track| self.track(track, frame.source_size)),
             after: self.track(&event.after, frame.source_size),
+            recording: None,
             embedding: event
                 .embedding
                 .as_deref()
@@ -441,6 +445,7 @@ impl Encoder {
             peak_rss_bytes: stats.peak_rss_bytes,
             messages: stats.messages.into(),
             spool: stats.spool.as_ref().map(SpoolStatsBody::new),
+            media: stats.media.as_ref().map(MediaStatsBody::new),
             machine: stats.machine.as_ref().map(MachineBody::new),
             sources: stats
                 .sources

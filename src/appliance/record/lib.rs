@@ -2,7 +2,7 @@
 //!
 //! [`Canvas`] is an image in NV12, I420, RGBA or BGRx in CPU memory; only drawn pixels are accessed.
 //! [`Painter`] draws boxes, lines and text on it; [`Overlay`] draws the results of a frame. [`Grid`] tiles the images of
-//! several sources. [`Recording`] runs all of that on its own thread and passes the images to the selected encoder.
+//! several sources. [`Snapshots`] keeps the best picture of each track as a JPEG file. [`Recording`] runs all of that on its own thread and passes the images to the selected encoder.
 //!
 //! ```text
 //!   track ── full image, tracks ──► queue ──► record: copy or tile, draw, encode ──► file
@@ -18,6 +18,7 @@ mod font;
 mod overlay;
 mod recorder_thread;
 mod recording;
+mod snapshots;
 mod tiler;
 mod tiles;
 mod video_writer;
@@ -29,4 +30,7 @@ pub use encoders::{Container, Encoder, EncoderChoice};
 pub use error::RenderError;
 pub use overlay::{Overlay, Viewport};
 pub use recording::{BesideView, Recording, RecordingEnd, RecordingReport};
+pub use snapshots::{
+    EndingSnapshots, PictureObserver, SnapshotPicture, SnapshotReport, SnapshotSettings, Snapshots,
+};
 pub use tiler::{Grid, TileRect, copy_into};

@@ -42,6 +42,7 @@ impl Viewport {
 }
 
 /// Trajectory of a track.
+#[derive(Clone)]
 struct Trail {
     id: TrackId,
     /// Bottom centers of its boxes, in source pixels, the oldest first.
@@ -50,6 +51,7 @@ struct Trail {
 }
 
 /// The overlay of one source, with the trajectories of earlier frames.
+#[derive(Clone)]
 pub struct Overlay {
     labels: Vec<String>,
     rules: SceneRules,

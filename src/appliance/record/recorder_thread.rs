@@ -3,6 +3,7 @@
 //! [`Recording`](super::Recording) starts and joins it, and bounds its queue.
 
 use std::fs;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
@@ -32,7 +33,7 @@ pub(super) struct DrawRequest {
     pub(super) tile: usize,
     /// New overlay of the tile, from this frame on.
     pub(super) overlay: Option<Box<Overlay>>,
-    pub(super) full_image: BudgetedImage,
+    pub(super) full_image: Arc<BudgetedImage>,
     pub(super) tracks: Vec<Track>,
     /// For the second copy of the image.
     pub(super) beside: Option<BesideView>,

@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -187,7 +188,7 @@ impl Recording {
     pub fn push(
         &mut self,
         meta: &FrameMeta,
-        full_image: Option<BudgetedImage>,
+        full_image: Option<Arc<BudgetedImage>>,
         tracks: &[Track],
         beside: Option<BesideView>,
     ) {
@@ -197,7 +198,7 @@ impl Recording {
         self.offered += 1;
         // Boxes refer to the source size: an image of another size would show them at wrong positions.
         let is_offline = self.tiles.is_offline(meta.source);
-        let fits = |view: &BudgetedImage| {
+        let fits = |view: &Arc<BudgetedImage>| {
             !is_offline
                 && view.size == meta.source_size
                 && (view.is_awaited() || self.commands.len() < self.queue_capacity)

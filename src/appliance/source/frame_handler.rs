@@ -1,6 +1,6 @@
 //! The interface through which a source delivers frames, states and its processing plan.
 
-use jetwatch_types::{Frame, FrameMeta, Image, SourceId, SourceState};
+use jetwatch_types::{AccessUnit, Frame, FrameMeta, Image, SourceId, SourceState, StreamFormat};
 
 use super::ProcessingPlan;
 
@@ -27,9 +27,29 @@ pub trait FrameHandler: Send + Sync {
         false
     }
 
+    /// Decides once, before the full image of a frame is made, whether it is needed. Called only with
+    /// [`FullImage::OnDemand`](super::FullImage::OnDemand).
+    fn wants_full_image(&self, source: SourceId) -> bool {
+        let _ = source;
+        false
+    }
+
     /// Receives a frame that skips inference, with its full image if one was requested and is available.
     fn skipped(&self, meta: FrameMeta, full_image: Option<Image>) {
         let _ = (meta, full_image);
+    }
+
+    /// An encoded stream begins, or its format changes: the access units that follow do not continue earlier ones. Called on
+    /// GStreamer's streaming thread, and only where [`SourceContext::wants_access_units`](super::SourceContext::wants_access_units)
+    /// is set.
+    fn stream_started(&self, source: SourceId, format: StreamFormat) {
+        let _ = (source, format);
+    }
+
+    /// Receives an encoded image before it is decoded, in the order of decoding. Called on the thread that feeds the decoder, so
+    /// it must not block.
+    fn access_unit(&self, source: SourceId, unit: AccessUnit) {
+        let _ = (source, unit);
     }
 
     /// The state of the source has changed; `reason` explains a failure.

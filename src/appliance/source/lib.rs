@@ -57,6 +57,8 @@ pub enum FullImage {
     None,
     /// The image at source size, in `BGRx`, in CPU memory.
     SourceSize,
+    /// The same for those frames for which [`FrameHandler::wants_full_image`] is true: the others cost nothing more.
+    OnDemand,
 }
 
 /// Size of a frame's image.
@@ -102,6 +104,8 @@ pub struct SourceContext {
     pub machine: Arc<Machine>,
     /// Makes images of Jetson surfaces without a copy; the VIC then leaves images in NVMM. `None`: images are in CPU memory.
     pub nvmm_reader: Option<Arc<NvmmReader>>,
+    /// Whether the encoded stream is requested, for sources that have one.
+    pub wants_access_units: bool,
     /// The requested [`Frame::full_image`](jetwatch_types::Frame::full_image).
     pub full_image: FullImage,
     /// Makes the sources of `synthetic://` URIs; `None`: such a source fails with [`SourceError::Unsupported`].
@@ -134,6 +138,7 @@ impl SourceContext {
             argus: Arc::new(ArgusSupervisor::disabled()),
             machine: Arc::new(Machine::find(&SysRoot::default())),
             nvmm_reader: None,
+            wants_access_units: false,
             full_image: FullImage::None,
             synthetic: None,
         }
@@ -175,6 +180,7 @@ pub struct SourceCounters {
     frames: AtomicU64,
     reconnects: AtomicU64,
     late: AtomicU64,
+    above_max_fps: AtomicU64,
 }
 
 impl SourceCounters {
@@ -194,6 +200,17 @@ impl SourceCounters {
     #[must_use]
     pub fn late(&self) -> u64 {
         self.late.load(Ordering::Relaxed)
+    }
+
+    /// Frames left out because they came faster than `max_fps`; they are not among [`frames`](Self::frames).
+    #[must_use]
+    pub fn above_max_fps(&self) -> u64 {
+        self.above_max_fps.load(Ordering::Relaxed)
+    }
+
+    /// Counts a frame left out because of `max_fps`.
+    pub(crate) fn add_above_max_fps(&self) {
+        self.above_max_fps.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts `frames` that came too late.

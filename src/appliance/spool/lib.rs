@@ -17,6 +17,7 @@ mod cursor;
 mod disk;
 mod folder;
 mod log;
+mod overflow;
 mod record;
 mod room;
 mod segment;
@@ -31,7 +32,7 @@ pub use folder::{LogStatus, Opened};
 pub use log::{Log, LogOptions};
 pub use record::{Batch, Class, Record};
 pub use room::Dropped;
-pub use tiers::{FolderProblem, Folders, Spool, SpoolStatus, random_id, read_folder};
+pub use tiers::{FolderProblem, Folders, Spool, SpoolStatus, Stored, random_id, read_folder};
 
 /// Why a folder cannot be used, or a record not be stored.
 #[derive(Debug, thiserror::Error)]

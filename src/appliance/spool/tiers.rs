@@ -1,5 +1,7 @@
 //! The spool of a client: a front log that survives the process, and a back log that survives the power.
 
+mod append;
+
 use std::fs::{self, File};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::{Path, PathBuf};
@@ -8,11 +10,13 @@ use std::time::SystemTime;
 use parking_lot::Mutex;
 use rustix::fs::fstatfs;
 
+use self::append::{append, append_in_order};
 use super::SpoolError;
 use super::cursor::{ClockShift, Gap};
 use super::disk::Disk;
 use super::folder::{self, LogStatus, Opened};
 use super::log::{Log, LogOptions};
+use super::overflow::Overflow;
 use super::record::{Batch, Record};
 use super::room::Dropped;
 use super::segment::{HEADER_BYTES, Reader};
@@ -79,13 +83,25 @@ impl SpoolStatus {
     }
 }
 
-/// Messages of one client until they are acknowledged. Writers and readers may be several threads.
+/// Where [`Spool::write`] has stored a batch.
+#[derive(Debug)]
+pub struct Stored {
+    /// [`Spool::persist`] is to be called soon.
+    pub is_pressed: bool,
+    /// Why the batch is in memory only, until the front log has room or `persist` has copied it: a crash loses it.
+    pub only_in_memory: Option<SpoolError>,
+}
+
+/// Messages of one client until they are acknowledged. Writers and readers may be several threads, but one thread alone reads and copies.
 #[derive(Debug)]
 pub struct Spool {
     id: u64,
     next_seq: u64,
+    /// Locked after that of the back log, and before `overflow`.
     front: Mutex<Log>,
     back: Option<Mutex<Log>>,
+    /// Newer than all in the front log.
+    overflow: Mutex<Overflow>,
 }
 
 impl Spool {
@@ -149,6 +165,7 @@ impl Spool {
             next_seq: front.next_seq(),
             front: Mutex::new(front),
             back: back.map(Mutex::new),
+            overflow: Mutex::default(),
         };
         let acked = spool.acked();
         spool.ack(acked);
@@ -183,20 +200,30 @@ impl Spool {
     /// Whether the front log holds so much that [`persist`](Self::persist) is to be called soon.
     #[must_use]
     pub fn is_pressed(&self) -> bool {
-        self.front.lock().is_pressed()
+        self.front.lock().is_pressed() || self.overflow.lock().is_pressed()
     }
 
-    /// Stores `batch` so that it survives the process. True: [`persist`](Self::persist) is to be called soon.
+    /// Stores `batch` so that it survives the process, or in memory where the front log has no room.
     ///
     /// # Errors
-    /// The front log is full or cannot be written; its numbering does not go on in a later process.
-    pub fn write(&self, batch: &Batch) -> Result<bool, SpoolError> {
+    /// The front log is full or cannot be written, and too much is in memory already; its numbering does not go on in a later process.
+    pub fn write(&self, batch: &Batch) -> Result<Stored, SpoolError> {
         let mut front = self.front.lock();
-        match front.append(batch) {
-            Ok(()) => Ok(front.is_pressed()),
+        let mut overflow = self.overflow.lock();
+        match append_in_order(&mut front, &mut overflow, batch) {
+            Ok(()) => Ok(Stored {
+                is_pressed: front.is_pressed(),
+                only_in_memory: None,
+            }),
             Err(error) => {
                 front.mark_incomplete();
-                Err(error)
+                if !overflow.push(batch) {
+                    return Err(error);
+                }
+                Ok(Stored {
+                    is_pressed: overflow.is_pressed(),
+                    only_in_memory: Some(error),
+                })
             }
         }
     }
@@ -218,8 +245,14 @@ impl Spool {
             // The front log is not held while the device is written.
             let (batch, is_pressed) = {
                 let mut front = self.front.lock();
-                let batch = front.read_encoded(after, COPY_BYTES)?;
-                (batch, front.bytes() > front.options.max_bytes / 2)
+                let mut overflow = self.overflow.lock();
+                overflow.forget(after);
+                let mut batch = front.read_encoded(after, COPY_BYTES)?;
+                if batch.is_empty() {
+                    batch = overflow.first().cloned().unwrap_or_default();
+                }
+                let is_large = front.bytes() > front.options.max_bytes / 2;
+                (batch, is_large || overflow.is_pressed())
             };
             if batch.is_empty() {
                 break;
@@ -280,6 +313,7 @@ impl Spool {
             back.lock().ack(seq);
         }
         self.front.lock().ack(seq);
+        self.overflow.lock().forget(seq);
     }
 
     /// Removes what is acknowledged, and writes the cursor of the front log. That of the back log is written before its segments are
@@ -318,7 +352,12 @@ impl Spool {
                 }
             }
         }
-        self.front.lock().read(after, max_records, COPY_BYTES)
+        let mut front = self.front.lock();
+        let (records, gap) = front.read(after, max_records, COPY_BYTES)?;
+        if !records.is_empty() {
+            return Ok((records, gap));
+        }
+        Ok((self.overflow.lock().read(after, max_records), gap))
     }
 
     /// Dropped messages that no subscriber knows of yet, kept by [`keep_gap`](Self::keep_gap).
@@ -363,61 +402,6 @@ impl Spool {
         let back = self.back.as_ref().map(|back| back.lock().status());
         let front = self.front.lock().status();
         SpoolStatus { front, back }
-    }
-}
-
-/// Appends `batch` to a log; makes room where it is full. Where others have filled the disk, only with `is_pressed`: what is stored there
-/// stays as long as new messages have another place.
-fn append(
-    log: &mut Log,
-    batch: &Batch,
-    is_pressed: bool,
-    dropped: &mut Vec<Dropped>,
-) -> Result<(), SpoolError> {
-    loop {
-        let error = match log.append(batch) {
-            Ok(()) => return Ok(()),
-            Err(error @ SpoolError::Full { .. }) => error,
-            Err(error) if error.is_full() && is_pressed => error,
-            Err(error) => return Err(error),
-        };
-        let before = log.bytes();
-        dropped.extend(log.shrink()?);
-        if log.bytes() >= before {
-            return Err(error);
-        }
-    }
-}
-
-impl Log {
-    /// Whether it is to be copied or shrunk soon.
-    fn is_pressed(&self) -> bool {
-        self.bytes() > FRONT_PRESSURE_BYTES.min(self.options.max_bytes / 2)
-    }
-
-    /// Begins another numbering at `next_seq`.
-    fn renumber(&mut self, id: u64, next_seq: u64) {
-        self.cursor.id = id;
-        self.cursor.next_seq = next_seq;
-    }
-
-    /// Numbers are in use that are not in the log.
-    fn mark_incomplete(&mut self) {
-        self.cursor.is_incomplete = true;
-        // It needs no room. If it fails all the same, a number may be used twice after a crash.
-        let _ = self.save();
-    }
-
-    /// Removes segments whose records are all in another log, up to `seq`.
-    fn release(&mut self, seq: u64) -> Result<(), SpoolError> {
-        while self.segments.len() > 1
-            && let Some(segment) = self.segments.front()
-            && segment.last_seq <= seq
-        {
-            folder::remove(&mut self.disk, segment)?;
-            self.segments.pop_front();
-        }
-        Ok(())
     }
 }
 

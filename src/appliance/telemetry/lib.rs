@@ -6,6 +6,7 @@ mod heartbeat;
 mod log_dedup;
 mod logger;
 mod process;
+pub mod recent_log;
 mod stage;
 mod stop_token;
 pub mod systemd;
@@ -19,8 +20,11 @@ pub use log_dedup::{FailureLog, LogDedup, LogRateLimit};
 pub use logger::{
     LogTarget, TerminalGuard, set_terminal_guard, start as start_logging, with_error_prefix,
 };
-pub use process::{ProcessUsage, process_usage, thread_cpu_time};
-pub use stage::{BatchRange, Range, Recorder, Section, Span, Stage, StageSummary, Summary};
+pub use process::{ProcessUsage, open_fds, process_usage, thread_cpu_time};
+pub use stage::{
+    BatchRange, Range, Recorder, STAGE_BUCKETS, Section, Span, Stage, StageHistogram, StageSummary,
+    Summary,
+};
 pub use stop_token::StopToken;
 pub use timeline::{
     CATEGORY_OF_SOURCE, OwnRange, SourceCategory, name_thread, push_range, rename_thread,

@@ -13,6 +13,8 @@ use std::sync::OnceLock;
 use log::{Level, LevelFilter, Log, Metadata, Record};
 use systemd_journal_logger::JournalLog;
 
+use super::recent_log;
+
 /// The selected log output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogTarget {
@@ -84,7 +86,7 @@ fn install(level: LevelFilter) -> Started {
     {
         let journal = journal.with_syslog_identifier("jetwatch".to_owned());
         // Fails only when another logger was installed first; then there is nothing left to select.
-        let _ = log::set_boxed_logger(Box::new(OwnTargetFilter(journal)));
+        let _ = log::set_boxed_logger(Box::new(OwnTargetFilter(Kept(journal))));
         return Started {
             target: LogTarget::Journal,
             rust_log: None,
@@ -128,10 +130,31 @@ impl Log for Guarded {
     }
 
     fn log(&self, record: &Record<'_>) {
+        if self.0.matches(record) {
+            recent_log::keep(record);
+        }
         match TERMINAL_GUARD.get() {
             Some(guard) if self.0.matches(record) => guard(&mut || self.0.log(record)),
             _ => self.0.log(record),
         }
+    }
+
+    fn flush(&self) {
+        self.0.flush();
+    }
+}
+
+/// Keeps the newest warnings and errors of what it passes on.
+struct Kept<L>(L);
+
+impl<L: Log> Log for Kept<L> {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        self.0.enabled(metadata)
+    }
+
+    fn log(&self, record: &Record<'_>) {
+        recent_log::keep(record);
+        self.0.log(record);
     }
 
     fn flush(&self) {

@@ -14,6 +14,8 @@ pub struct ProcessUsage {
     pub rss_bytes: u64,
     /// Highest resident memory so far, in bytes.
     pub peak_rss_bytes: u64,
+    /// Threads now.
+    pub threads: u64,
 }
 
 /// CPU time of the calling thread.
@@ -22,19 +24,28 @@ pub fn thread_cpu_time() -> Duration {
     clock(ClockId::ThreadCPUTime)
 }
 
-/// Usage so far. Memory is 0 where `/proc` is not readable.
+/// Usage so far. Memory and threads are 0 where `/proc` is not readable.
 #[must_use]
 pub fn process_usage() -> ProcessUsage {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let kib = |key: &str| {
+    let number = |key: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(key))?;
         line.split_whitespace().next()?.parse::<u64>().ok()
     };
     ProcessUsage {
         cpu: clock(ClockId::ProcessCPUTime),
-        rss_bytes: kib("VmRSS:").unwrap_or(0) * 1024,
-        peak_rss_bytes: kib("VmHWM:").unwrap_or(0) * 1024,
+        rss_bytes: number("VmRSS:").unwrap_or(0) * 1024,
+        peak_rss_bytes: number("VmHWM:").unwrap_or(0) * 1024,
+        threads: number("Threads:").unwrap_or(0),
     }
+}
+
+/// File descriptors that this process has open; `None` where `/proc` is not readable.
+#[must_use]
+pub fn open_fds() -> Option<u64> {
+    let entries = fs::read_dir("/proc/self/fd").ok()?;
+    // One of them reads the folder.
+    (entries.count() as u64).checked_sub(1)
 }
 
 fn clock(id: ClockId) -> Duration {
@@ -58,5 +69,8 @@ mod tests {
             "{usage:?}"
         );
         assert!(usage.cpu >= thread_cpu_time());
+        assert!(usage.threads >= 1, "{usage:?}");
+        let _file = fs::File::open("/proc/self/status").expect("readable");
+        assert!(open_fds() >= Some(4), "standard streams and the file");
     }
 }

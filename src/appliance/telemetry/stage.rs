@@ -3,6 +3,7 @@
 //! A range is pushed on the calling thread and popped when its guard is dropped. NVTX calls end in a null check when no
 //! tool is attached. Names: domain `jetwatch`; category of the source, else of the stage; payload = batch size or frame number.
 
+mod buckets;
 mod kind;
 mod section;
 
@@ -13,10 +14,12 @@ use hdrhistogram::Histogram;
 use nvtx::domain::{LocalRange, Range as CrossRange};
 use parking_lot::Mutex;
 
+use self::buckets::Buckets;
 use super::process::thread_cpu_time;
 use super::timeline::{SourceCategory, batch_attributes, domain, stage_attributes};
 use super::trace::{Level, Trace};
 
+pub use self::buckets::{STAGE_BUCKETS, StageHistogram};
 pub use self::kind::Stage;
 pub use self::section::Section;
 
@@ -39,6 +42,8 @@ struct StageTimes {
     cpu: Option<Duration>,
     sum: Duration,
     items: u64,
+    /// Ranges by [`STAGE_BUCKETS`].
+    buckets: Buckets,
 }
 
 /// Upper limit of recorded times, 10 minutes; longer ones count as this.
@@ -52,6 +57,7 @@ impl Default for StageTimes {
             cpu: None,
             sum: Duration::ZERO,
             items: 0,
+            buckets: Buckets::default(),
         }
     }
 }
@@ -157,6 +163,7 @@ impl Recorder {
             .record(wall_us.min(MAX_US))
             .expect("histograms resize up to MAX_US");
         times.sum += wall;
+        times.buckets.add(wall);
         if let Some(cpu) = cpu {
             *times.cpu.get_or_insert_default() += cpu;
         }
@@ -168,6 +175,16 @@ impl Recorder {
         for stage in self.stages.iter() {
             *stage.lock() = StageTimes::default();
         }
+    }
+
+    /// Histograms of the stages that have run so far. Each stage is locked for a copy of some numbers.
+    #[must_use]
+    pub fn histograms(&self) -> Vec<StageHistogram> {
+        let stages = Stage::ALL.into_iter().map(|stage| {
+            let times = self.stages[stage as usize].lock();
+            times.buckets.histogram(stage, times.sum)
+        });
+        stages.filter(|histogram| histogram.count() > 0).collect()
     }
 
     /// The times so far.

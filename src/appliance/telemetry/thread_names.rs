@@ -10,6 +10,12 @@ pub const SD_NOTIFY: &str = "sd-notify";
 pub const SYSMON: &str = "sysmon";
 /// Publishes over MQTT.
 pub const MQTT: &str = "mqtt";
+/// Publishes in Frigate's shape over MQTT.
+pub const MQTT_FRIGATE: &str = "mqtt-frigate";
+/// Publishes in DeepStream's shape over MQTT.
+pub const MQTT_DEEPSTREAM: &str = "mqtt-deepstream";
+/// Posts events to a webhook.
+pub const WEBHOOK: &str = "webhook";
 /// Keeps messages on the disk until the broker has them.
 pub const SPOOL: &str = "spool";
 /// Writes messages as JSON lines.
@@ -18,6 +24,22 @@ pub const JSON_LINES: &str = "json-lines";
 pub const BROKER: &str = "broker";
 /// Draws and encodes the recording.
 pub const RECORD: &str = "record";
+/// Writes clips and continuous recording.
+pub const MEDIA: &str = "media";
+/// Encodes snapshots and files them.
+pub const SNAPSHOT: &str = "snapshot";
+/// Deletes files by the rules of `record.retention`.
+pub const RETENTION: &str = "retention";
+/// Answers requests for metrics.
+pub const METRICS: &str = "metrics";
+/// Writes metrics to a file.
+pub const METRICS_FILE: &str = "metrics-file";
+/// Answers requests for the page.
+pub const WEB: &str = "web";
+/// Reads files for the page, and compares passwords.
+pub const WEB_FILES: &str = "web-files";
+/// Draws and encodes the pictures of the page.
+pub const WEB_PICTURES: &str = "web-pictures";
 
 /// Prefix of secondary inference workers, after DeepStream's term (secondary GIE).
 const SECONDARY: &str = "sgie-";
@@ -85,7 +107,22 @@ mod tests {
     #[test]
     fn fixed_names_fit_into_what_linux_keeps() {
         for name in [
-            TRACK, SD_NOTIFY, SYSMON, MQTT, SPOOL, JSON_LINES, BROKER, RECORD,
+            TRACK,
+            SD_NOTIFY,
+            SYSMON,
+            MQTT,
+            MQTT_FRIGATE,
+            MQTT_DEEPSTREAM,
+            WEBHOOK,
+            SPOOL,
+            JSON_LINES,
+            BROKER,
+            RECORD,
+            METRICS,
+            METRICS_FILE,
+            WEB,
+            WEB_FILES,
+            WEB_PICTURES,
         ] {
             assert!(name.len() <= 15, "{name}");
         }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant, SystemTime};
 
 use jetwatch_types::{
-    Attributes, EventKind, FrameMeta, Track, TrackEvent, TrackId, TrackState, Xyxy,
+    Attributes, EventKind, FrameClock, FrameMeta, Track, TrackEvent, TrackId, TrackState, Xyxy,
 };
 
 /// A box counts as moved when one of its edges is this share of the box's width or height away from its last published
@@ -27,6 +27,9 @@ pub struct ClassCount {
 #[derive(Debug)]
 pub struct TrackEventGenerator {
     update_interval: Duration,
+    /// A track is published as lost once it has been lost for this long.
+    lost_hold: Duration,
+    clock: FrameClock,
     /// Published tracks, sorted by id so that the end of the source reports them in order.
     published: BTreeMap<TrackId, Published>,
     /// Times of the newest frames, newest last: as many as the oldest tentative track has lived.
@@ -53,6 +56,8 @@ struct Published {
     current: Track,
     first: FrameTime,
     last_matched: FrameTime,
+    /// Since when it is lost, by the clock of the generator.
+    lost_since: Option<Duration>,
 }
 
 /// Active tracks of one class, in the previous frame and in this one.
@@ -69,6 +74,8 @@ impl TrackEventGenerator {
     pub fn new(update_interval: Duration) -> Self {
         Self {
             update_interval,
+            lost_hold: Duration::ZERO,
+            clock: FrameClock::default(),
             published: BTreeMap::new(),
             frames: VecDeque::new(),
             counts: Vec::new(),
@@ -76,10 +83,18 @@ impl TrackEventGenerator {
         }
     }
 
+    /// Publishes a track as lost once it has been lost for `hold` by `clock`; one that is found before was never lost to
+    /// subscribers.
+    #[must_use]
+    pub fn with_lost_hold(mut self, hold: Duration, clock: FrameClock) -> Self {
+        (self.lost_hold, self.clock) = (hold, clock);
+        self
+    }
+
     /// Appends the events of one frame to `events`; `tracks` is everything that the tracker returned for it.
     ///
     /// - `New` in the frame in which a track becomes active.
-    /// - `Update` at once when it is lost or found again. When the box has moved, the class has changed or the top score is
+    /// - `Update` when it has been lost for the hold time, and at once when it is found again after that. When the box has moved, the class has changed or the top score is
     ///   higher: as soon as the update interval has passed since the track's last event.
     /// - `End` once, in the frame in which it ends.
     ///
@@ -91,6 +106,7 @@ impl TrackEventGenerator {
             received_at: meta.received_at,
         };
         self.frames.push_back(frame);
+        let now = self.clock.step(meta);
         for track in tracks {
             match (track.state, self.published.get_mut(&track.id)) {
                 (TrackState::Tentative, _) => {}
@@ -100,9 +116,14 @@ impl TrackEventGenerator {
                 (TrackState::Active | TrackState::Lost, Some(entry)) => {
                     if track.state == TrackState::Active {
                         entry.last_matched = frame;
+                        entry.lost_since = None;
+                    } else {
+                        entry.lost_since.get_or_insert(now);
                     }
                     entry.update(track);
-                    if entry.should_publish(frame.captured_at, self.update_interval) {
+                    if !entry.may_be_found(now, self.lost_hold)
+                        && entry.should_publish(frame.captured_at, self.update_interval)
+                    {
                         events.push(entry.event(EventKind::Update, frame));
                     }
                 }
@@ -202,6 +223,7 @@ impl TrackEventGenerator {
             current: track.clone(),
             first,
             last_matched: frame,
+            lost_since: None,
         };
         self.published.insert(track.id, entry);
         TrackEvent {
@@ -260,6 +282,15 @@ impl Published {
         let attributes = std::mem::take(&mut self.current.attributes);
         self.current.clone_from(track);
         self.current.attributes = attributes;
+    }
+
+    /// Whether the track is lost for less than `hold` and not published as lost. Its box is only predicted meanwhile, so nothing
+    /// else is worth an event, either.
+    fn may_be_found(&self, now: Duration, hold: Duration) -> bool {
+        self.last_published.state != TrackState::Lost
+            && self
+                .lost_since
+                .is_some_and(|since| now.saturating_sub(since) < hold)
     }
 
     /// Whether the track differs enough from its last published state.

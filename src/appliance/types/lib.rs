@@ -4,6 +4,7 @@
 //! Boxes are `xyxy`, `f32`, in source pixels unless the name states otherwise: `[left, top, right, bottom]`, where the
 //! right and bottom edges are exclusive (a box over a whole 640×480 image is `[0, 0, 640, 480]`).
 
+mod access_unit;
 mod analytics_event;
 mod attribute;
 mod backoff;
@@ -11,6 +12,7 @@ mod classes;
 mod detection;
 mod event;
 mod frame;
+mod frame_clock;
 mod geometry;
 mod image_budget;
 mod media_clock;
@@ -25,6 +27,7 @@ mod source;
 mod statistics;
 mod track;
 
+pub use access_unit::{AccessUnit, StreamFormat, VideoCodec};
 pub use analytics_event::{AnalyticsEvent, AnalyticsEventKind, Crossings, Side, ZoneCount};
 pub use attribute::{Attribute, Attributes};
 pub use backoff::Backoff;
@@ -32,6 +35,7 @@ pub use classes::{Classes, LabelGroup};
 pub use detection::{Detection, Xyxy, area, intersection_over_union};
 pub use event::{EventKind, TrackEvent};
 pub use frame::{Frame, FrameMeta, GroundTruthBox, Image, PIXEL_BYTES};
+pub use frame_clock::FrameClock;
 pub use geometry::{Letterbox, Placement, Size};
 pub use image_budget::{BudgetObserver, BudgetedImage, ImageBudget};
 pub use media_clock::MediaClock;

@@ -8,7 +8,7 @@ use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use jetwatch_config::{Broker, Config, TlsConfig};
+use jetwatch_config::{Broker, Config, MetricsConfig, TlsConfig};
 use jetwatch_pipeline::{Options, Pipeline};
 use jetwatch_source::SourceError;
 use jetwatch_telemetry::{Level, Recorder, StopToken, Trace, process_usage};
@@ -139,7 +139,7 @@ fn write_run(
     })
 }
 
-/// Changes the configuration so that a daemon that runs at the same time is not disturbed: broker, client id and files.
+/// Changes the configuration so that a daemon that runs at the same time is not disturbed: broker, client id, metrics and files.
 fn isolate(config: &mut Config, folder: &Path) {
     if let Some(mqtt) = &mut config.publish.mqtt {
         *mqtt = mqtt.only(Broker::Embedded {
@@ -147,6 +147,7 @@ fn isolate(config: &mut Config, folder: &Path) {
         });
         mqtt.tls = TlsConfig::default();
     }
+    config.metrics = MetricsConfig::default();
     if let Some(lines) = &mut config.publish.json_lines {
         lines.path = Some(folder.join("messages.jsonl"));
     }

@@ -357,6 +357,7 @@ impl DetectedFrames {
                         source,
                         frame: &frame,
                         events,
+                        recording: None,
                     });
                 }
                 if config.publish.detections {

@@ -70,8 +70,13 @@ impl SyntheticSource {
         let crop = self.roi.and_then(|roi| roi.to_crop(source_size));
         let inner = context.output_size(source_size, crop);
         let part = context.source_crop(crop);
-        let mut full_image = match (context.full_image, part) {
-            (FullImage::None, None) => None,
+        let is_wanted = match context.full_image {
+            FullImage::None => false,
+            FullImage::SourceSize => true,
+            FullImage::OnDemand => context.handler.wants_full_image(context.id),
+        };
+        let mut full_image = match (is_wanted, part) {
+            (false, None) => None,
             // The part is cropped from the full image.
             _ => Some(self.paint_full_image(index)?),
         };
@@ -81,7 +86,7 @@ impl SyntheticSource {
             }
             _ => paint(&mut self.scene, index, inner, &self.pool)?,
         };
-        if context.full_image == FullImage::None {
+        if !is_wanted {
             full_image = None;
         }
         let mut truth = Vec::with_capacity(self.settings.objects as usize);
@@ -135,7 +140,7 @@ impl SyntheticSource {
         skipped_image: FullImage,
     ) -> Result<(), SourceError> {
         let full_image = match skipped_image {
-            FullImage::None => None,
+            FullImage::None | FullImage::OnDemand => None,
             FullImage::SourceSize => Some(self.paint_full_image(index).ok_or_else(wrong_size)?),
         };
         context.handler.skipped(meta, full_image);

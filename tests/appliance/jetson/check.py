@@ -181,7 +181,10 @@ def a_usb_camera_that_goes():
     text = status_of("usb", "offline")
     held("an unplugged USB camera is reported", text, message("jetwatch/+/usb/status"))
     note(text or "")
-    held("with the error of the system", soon(lambda: "No such file" in (message("jetwatch/+/usb/status") or "")), message("jetwatch/+/usb/status"))
+    # The status says why it went; that it is not found again is in the journal.
+    held("with the error of the system", "No such device" in (text or ""), text)
+    warnings = lambda: [str(each["MESSAGE"]) for each in log("--priority=warning")]
+    held("the journal has that it is gone", soon(lambda: any("cannot open" in line and "No such file" in line for line in warnings())), warnings()[-8:])
     others = json.loads(message("jetwatch/+/stats"))["sources"]
     held("the other sources continue without it", all(each["state"] == "online" for each in others if each["source"] != "usb"), others)
     run("systemctl", "start", CAMERA)

@@ -130,6 +130,7 @@ pub fn client(port: u16) -> MqttConfig {
         keep_alive: std::time::Duration::from_secs(15),
         queue_messages: 10_000,
         spool: memory_only(),
+        also: Vec::new(),
     }
 }
 

@@ -106,6 +106,7 @@ pub fn publish_event(sink: &mut impl Sink, id: u64) {
         source: "cam",
         frame: &frame(id),
         events: &events,
+        recording: None,
     });
 }
 

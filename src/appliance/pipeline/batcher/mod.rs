@@ -93,6 +93,8 @@ struct SourceQueue {
     open: bool,
     /// The source delivers, as far as is known.
     running: bool,
+    /// Its frames go through the network, unless they skip it by their interval.
+    detecting: bool,
     arrivals: ArrivalEstimator,
     dropped: u64,
     taken: u64,
@@ -176,6 +178,23 @@ impl Batcher {
         queue.arrivals = ArrivalEstimator::default();
         drop(state);
         self.filled.notify_all();
+    }
+
+    /// Whether frames of a source go through the network.
+    pub(crate) fn set_detecting(&self, source: SourceId, detecting: bool) {
+        let mut state = self.state.lock();
+        let queue = &mut state.queues[source.index()];
+        queue.detecting = detecting;
+        queue.arrivals = ArrivalEstimator::default();
+        drop(state);
+        self.filled.notify_all();
+    }
+
+    /// Whether frames of a source go through the network. True where its queue is closed, which `push` then returns.
+    pub(crate) fn is_detecting(&self, source: SourceId) -> bool {
+        let state = self.state.lock();
+        let queue = &state.queues[source.index()];
+        queue.detecting || !queue.open
     }
 
     /// Limits the number of batches.
@@ -302,6 +321,12 @@ impl Batcher {
         self.state.lock().queues[source.index()].dropped
     }
 
+    /// The same for every source so far, by its id.
+    pub(super) fn dropped_by_source(&self) -> Vec<u64> {
+        let state = self.state.lock();
+        state.queues.iter().map(|queue| queue.dropped).collect()
+    }
+
     /// Whether the queue of this source keeps the newest frame instead of making the reader wait.
     #[must_use]
     pub fn is_live(&self, source: SourceId) -> bool {
@@ -397,6 +422,7 @@ impl SourceQueue {
             open: true,
             // A file is read as soon as it is opened; a camera may be offline from the start.
             running: !live,
+            detecting: true,
             arrivals: ArrivalEstimator::default(),
             dropped: 0,
             taken: 0,
@@ -408,7 +434,7 @@ impl SourceQueue {
 
     /// Until when a batch with this `deadline` waits for this queue; `None`: its next frame is not due by then.
     fn expected_by(&self, now: Instant, deadline: Instant) -> Option<Instant> {
-        if !self.open || !self.running {
+        if !self.open || !self.running || !self.detecting {
             return None;
         }
         // The reader of a file follows the workers, so it has no frame rate of its own.

@@ -39,6 +39,9 @@ impl Batcher {
             // `push` then returns that the queue is closed.
             return false;
         }
+        if !state.queues[index].detecting {
+            return true;
+        }
         let now = Instant::now();
         if state.intervals.is_due(now) {
             let totals = state.totals();

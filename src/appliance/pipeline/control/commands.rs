@@ -9,6 +9,7 @@ use jetwatch_publish::{Command, Reply};
 use super::queue::ReceivedCommand;
 use crate::labels::unknown_labels_of;
 use crate::sources::Sources;
+use crate::switches::SwitchChange;
 
 /// The template of a source that a command added.
 #[derive(Debug, Clone, PartialEq)]
@@ -76,8 +77,49 @@ fn apply(command: Command, sources: &mut Sources, config: &Config) -> Result<(),
             };
             add_from_template(&name, from_template, sources, config)
         }
-        Command::RemoveSource { name } => remove_added(&name, sources),
+        Command::RemoveSource { name } => {
+            remove_added(&name, sources)?;
+            sources.retain_switches(config);
+            Ok(())
+        }
+        Command::SetDetection { name, on } => switch(&name, SwitchChange::Detection(on), sources),
+        Command::SetRule { name, rule, on } => {
+            check_rule(&name, &rule, sources)?;
+            switch(&name, SwitchChange::Rule(rule, on), sources)
+        }
+        Command::SetScoreThreshold { name, threshold } => {
+            let least = sources.score_threshold();
+            if !(least..=1.0).contains(&threshold) {
+                return Err(format!(
+                    "found {threshold}, expected a number from {least} to 1: the detector drops what is below {least}"
+                ));
+            }
+            switch(&name, SwitchChange::ScoreThreshold(threshold), sources)
+        }
     }
+}
+
+fn switch(name: &str, change: SwitchChange, sources: &mut Sources) -> Result<(), String> {
+    match sources.switch(name, change) {
+        true => Ok(()),
+        false => Err("there is no source of this name".to_owned()),
+    }
+}
+
+/// The source `name`, if there is one, must have the rule.
+fn check_rule(name: &str, rule: &str, sources: &Sources) -> Result<(), String> {
+    let mut running = sources.running().iter();
+    let Some(source) = running.find(|source| source.config.name == name) else {
+        return Ok(());
+    };
+    let rules: Vec<&str> = source.config.rules.names().collect();
+    if rules.contains(&rule) {
+        return Ok(());
+    }
+    Err(match rules.is_empty() {
+        true => "the source has no rules".to_owned(),
+        false => format!("the source has no such rule; it has: {}", rules.join(", ")),
+    })
 }
 
 fn add_from_template(

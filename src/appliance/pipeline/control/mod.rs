@@ -58,7 +58,7 @@ impl Control {
     }
 
     /// A function that requests a reload and does not wait for it.
-    pub(super) fn reload_request(&self) -> impl Fn() + Send + use<> {
+    pub(super) fn reload_request(&self) -> impl Fn() + Send + Sync + use<> {
         self.queue.reload_request()
     }
 

@@ -63,7 +63,7 @@ impl ControlQueue {
     }
 
     /// A function that requests a reload and does not wait for it.
-    pub(super) fn reload_request(&self) -> impl Fn() + Send + use<> {
+    pub(super) fn reload_request(&self) -> impl Fn() + Send + Sync + use<> {
         let reload = Arc::clone(&self.reload);
         move || reload.store(true, Ordering::Release)
     }
@@ -77,7 +77,7 @@ impl ControlQueue {
         move |message| {
             // Parsed here, so that what waits is small.
             let sent = ReceivedCommand {
-                command: Command::read(&message.payload),
+                command: Command::of_message(&message),
                 reply_to: message.reply_to,
             };
             if let Err(SendTimeoutError::Timeout(sent)) = tx.send_timeout(sent, ENQUEUE_TIMEOUT) {
@@ -127,6 +127,7 @@ mod tests {
         };
         CommandMessage {
             payload,
+            sets: None,
             reply_to: Some(reply_to),
         }
     }

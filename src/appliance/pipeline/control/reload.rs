@@ -2,6 +2,8 @@
 //! restart. A file with such a difference, or with a problem, changes nothing: the running configuration always corresponds to
 //! exactly one file.
 
+use std::time::SystemTime;
+
 use jetwatch_config::{Config, ConfigError, MAX_SOURCES, Problem, SourceConfig, SourceDiff};
 use jetwatch_publish::{ReloadProblem, ReloadState, ReloadStatus};
 use jetwatch_telemetry as telemetry;
@@ -41,6 +43,7 @@ pub(super) fn apply(config: Config, running: &mut Config, sources: &mut Sources)
     telemetry::start_logging(config.log.level);
     *running = config;
 
+    sources.reschedule(&changes.rescheduled, SystemTime::now());
     let names = |sources: &[SourceConfig]| -> Vec<String> {
         sources.iter().map(|source| source.name.clone()).collect()
     };
@@ -49,6 +52,7 @@ pub(super) fn apply(config: Config, running: &mut Config, sources: &mut Sources)
     let joining = changes.changed.iter().chain(&changes.added);
     let problems = sources.replace(running, &leaving, joining);
     let problems: Vec<ReloadProblem> = problems.into_iter().map(without_location).collect();
+    sources.retain_switches(running);
     sources.clear_templates();
     for (name, template) in templates {
         sources.set_template(&name, template);
@@ -61,7 +65,7 @@ pub(super) fn apply(config: Config, running: &mut Config, sources: &mut Sources)
         added,
         changed,
         removed: changes.removed,
-        unchanged: changes.unchanged,
+        unchanged: changes.unchanged + changes.rescheduled.len(),
         problems,
     }
 }

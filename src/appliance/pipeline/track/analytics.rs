@@ -2,19 +2,23 @@
 //!
 //! Events are published as they occur. Counts of zones and lines are published when they change, and at most once per interval: a
 //! crowd at a border would change them with every frame. A change in between is published with the first frame after the
-//! interval, or at the end of the source. All counts are published at the start, too, so that retained ones of an earlier run are
-//! replaced.
+//! interval, or at the end of the source. The count of a zone that falls, and the end of its overcrowding, also wait for the hold
+//! time. All counts are published at the start, too, so that retained ones of an earlier run are replaced.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-use jetwatch_analytics::Analytics;
+use jetwatch_analytics::{Analytics, Rule};
 use jetwatch_config::{SceneRules, SourceConfig};
 use jetwatch_publish::{AnalyticsMessage, Publication};
 use jetwatch_track::TrackEventGenerator;
 use jetwatch_types::{
-    AnalyticsEvent, Classes, Crossings, FrameMeta, Track, TrackEvent, TrackId, TrackState,
-    ZoneCount,
+    AnalyticsEvent, Classes, Crossings, FrameClock, FrameMeta, Track, TrackEvent, TrackId,
+    TrackState, ZoneCount,
 };
+
+use super::active_rules::ActiveRules;
+use super::count_hold::CountHold;
 
 /// The analytics rules of one source and their state.
 pub(crate) struct SourceAnalytics {
@@ -26,15 +30,32 @@ pub(crate) struct SourceAnalytics {
     /// Events of this frame about tracks that have ended, to publish before their ends; and all others.
     before_end: Vec<AnalyticsMessage>,
     rest: Vec<AnalyticsMessage>,
+    /// Counts of zones that fall are published after this time, by the clock.
+    hold: Duration,
+    clock: FrameClock,
+    held_zones: Vec<ZoneHold>,
     zones: Vec<LastPublished<(Vec<ZoneCount>, Option<bool>)>>,
     lines: Vec<LastPublished<Vec<Crossings>>>,
     since: SystemTime,
+    /// The switches and schedules of the rules.
+    active: ActiveRules,
 }
 
 /// The value that was last published, and when; `None`: not yet.
 struct LastPublished<T> {
     value: T,
     at: Option<SystemTime>,
+}
+
+/// What is published of a zone while counts that fall are held.
+#[derive(Clone, Default)]
+struct ZoneHold {
+    /// By class.
+    classes: BTreeMap<u16, CountHold>,
+    /// The values to publish, sorted by class.
+    present: Vec<ZoneCount>,
+    /// 1 while the zone is overcrowded.
+    crowd: CountHold,
 }
 
 impl<T: Default> Default for LastPublished<T> {
@@ -60,6 +81,7 @@ impl SourceAnalytics {
         source: &SourceConfig,
         classes: &Classes,
         interval: Duration,
+        (hold, clock): (Duration, FrameClock),
     ) -> Option<Self> {
         let rules = &source.rules;
         let analytics = || match source.uri.is_live() {
@@ -73,6 +95,9 @@ impl SourceAnalytics {
             analytics_events: Vec::new(),
             before_end: Vec::new(),
             rest: Vec::new(),
+            hold,
+            clock,
+            held_zones: vec![ZoneHold::default(); rules.zones.len()],
             zones: rules
                 .zones
                 .iter()
@@ -84,6 +109,7 @@ impl SourceAnalytics {
                 .map(|_| LastPublished::default())
                 .collect(),
             since: SystemTime::now(),
+            active: ActiveRules::new(rules, SystemTime::now()),
             rules: rules.clone(),
         })
     }
@@ -98,13 +124,71 @@ impl SourceAnalytics {
     ) {
         self.analytics
             .step(meta, tracks, &mut self.analytics_events);
+        let (at, hold) = (self.clock.step(meta), self.hold);
+        self.hold_zones(|held, count| {
+            held.step(count, at, hold);
+        });
         self.split_events(lifecycle, events);
+    }
+
+    /// The events that are not published yet.
+    pub(crate) fn pending(&self) -> impl Iterator<Item = &AnalyticsMessage> {
+        self.before_end.iter().chain(&self.rest)
     }
 
     /// Ends all visits at the end of the source, with the events of that end that are not published yet.
     pub(crate) fn finish(&mut self, lifecycle: &TrackEventGenerator, events: &[TrackEvent]) {
         self.analytics.finish(&mut self.analytics_events);
+        self.hold_zones(|held, count| {
+            held.settle(count);
+        });
         self.split_events(lifecycle, events);
+    }
+
+    /// The names of the rules, each with whether it is switched on.
+    pub(crate) fn switches(&self) -> impl Iterator<Item = (&str, bool)> {
+        self.rules.names().zip(self.active.switches())
+    }
+
+    /// Switches a rule; its last events, and its counts, are to be published next.
+    pub(crate) fn switch(&mut self, name: &str, on: bool, lifecycle: &TrackEventGenerator) {
+        let Some(index) = self.rules.names().position(|known| known == name) else {
+            return;
+        };
+        self.active.switch(index, on);
+        self.apply_active(index, lifecycle);
+    }
+
+    /// The switches and schedules of the rules.
+    pub(crate) fn active_rules(&mut self) -> &mut ActiveRules {
+        &mut self.active
+    }
+
+    /// Takes over whether a rule is active; its last events, and its counts, are to be published next.
+    pub(crate) fn apply_active(&mut self, index: usize, lifecycle: &TrackEventGenerator) {
+        let Some(on) = self.active.take_change(index) else {
+            return;
+        };
+        let rules = &self.rules;
+        let (zones, lines) = (rules.zones.len(), rules.lines.len());
+        let rule = if index < zones {
+            Rule::Zone(index)
+        } else if index < zones + lines {
+            Rule::Line(index - zones)
+        } else if index < zones + lines + rules.directions.len() {
+            Rule::Direction(index - zones - lines)
+        } else {
+            Rule::Stationary
+        };
+        self.analytics
+            .set_active(rule, on, &mut self.analytics_events);
+        if let Rule::Zone(zone) = rule {
+            self.held_zones[zone] = ZoneHold::default();
+            self.hold_zones(|held, count| {
+                held.settle(count);
+            });
+        }
+        self.split_events(lifecycle, &[]);
     }
 
     /// Passes to `publish` the events about tracks that have ended: no event of a track may follow its `end`.
@@ -112,9 +196,11 @@ impl SourceAnalytics {
         &mut self,
         source: &str,
         frame: &FrameMeta,
+        recording: Option<&str>,
         publish: impl FnMut(&Publication<'_>),
     ) {
-        publish_events(&mut self.before_end, source, &self.rules, frame, publish);
+        let of = (source, &self.rules, recording);
+        publish_events(&mut self.before_end, of, frame, publish);
     }
 
     /// Passes all other events to `publish`.
@@ -122,9 +208,11 @@ impl SourceAnalytics {
         &mut self,
         source: &str,
         frame: &FrameMeta,
+        recording: Option<&str>,
         publish: impl FnMut(&Publication<'_>),
     ) {
-        publish_events(&mut self.rest, source, &self.rules, frame, publish);
+        let of = (source, &self.rules, recording);
+        publish_events(&mut self.rest, of, frame, publish);
     }
 
     /// Passes to `publish` the counts of zones and lines that are due; with `None` for `at`, all that changed or were never
@@ -138,8 +226,10 @@ impl SourceAnalytics {
         let interval = self.interval;
         let now = at.unwrap_or_else(SystemTime::now);
         for (index, (zone, last)) in self.rules.zones.iter().zip(&mut self.zones).enumerate() {
-            let present = self.analytics.present(index);
-            let overcrowded = self.analytics.is_overcrowded(index);
+            let held = &self.held_zones[index];
+            let present = held.present.as_slice();
+            let is_overcrowded = self.analytics.is_overcrowded(index);
+            let overcrowded = is_overcrowded.map(|_| held.crowd.published() > 0);
             let has_changed = last.value.0 != present || last.value.1 != overcrowded;
             if last.at.is_none() || (has_changed && (at.is_none() || last.is_due(now, interval))) {
                 last.value.0.clear();
@@ -173,6 +263,23 @@ impl SourceAnalytics {
         }
     }
 
+    /// Passes the counts of all zones, and whether they are overcrowded, to `step`.
+    fn hold_zones(&mut self, mut step: impl FnMut(&mut CountHold, u32)) {
+        for (index, zone) in self.held_zones.iter_mut().enumerate() {
+            zone.present.clear();
+            for now in self.analytics.present(index) {
+                let held = zone.classes.entry(now.class).or_default();
+                step(held, now.count);
+                zone.present.push(ZoneCount {
+                    class: now.class,
+                    count: held.published(),
+                });
+            }
+            let is_overcrowded = self.analytics.is_overcrowded(index) == Some(true);
+            step(&mut zone.crowd, u32::from(is_overcrowded));
+        }
+    }
+
     fn split_events(&mut self, lifecycle: &TrackEventGenerator, track_events: &[TrackEvent]) {
         let event_of = |track: TrackId| track_events.iter().find(|event| event.after.id == track);
         for event in self.analytics_events.drain(..) {
@@ -194,8 +301,7 @@ impl SourceAnalytics {
 
 fn publish_events(
     events: &mut Vec<AnalyticsMessage>,
-    source: &str,
-    rules: &SceneRules,
+    (source, rules, recording): (&str, &SceneRules, Option<&str>),
     frame: &FrameMeta,
     mut publish: impl FnMut(&Publication<'_>),
 ) {
@@ -205,6 +311,7 @@ fn publish_events(
             rules,
             frame,
             events,
+            recording,
         });
         events.clear();
     }

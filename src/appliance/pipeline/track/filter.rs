@@ -18,21 +18,32 @@ pub(crate) struct DetectionFilter {
 }
 
 impl DetectionFilter {
-    /// The filter that `source` configures. `nms_iou` is that of the detector, which compares boxes of one class only.
+    /// The filter that `source` configures. `score_threshold` and `nms_iou` are those of the detector, which compares boxes of one
+    /// class only.
     ///
     /// # Errors
     /// A label that the model does not have.
     pub(crate) fn new(
         source: &SourceConfig,
         classes: &Arc<Classes>,
-        nms_iou: f32,
+        [score_threshold, nms_iou]: [f32; 2],
     ) -> Result<Self, DetectError> {
         Ok(Self {
-            min_score: source.score_threshold.unwrap_or(0.0),
+            min_score: source.score_threshold.unwrap_or(score_threshold),
             filter: ClassFilter::with_groups(classes, &source.classes)?,
             classes: Arc::clone(classes),
             nms_iou,
         })
+    }
+
+    /// Detections below this score are dropped.
+    pub(crate) fn score_threshold(&self) -> f32 {
+        self.min_score
+    }
+
+    /// Sets the score below which detections are dropped.
+    pub(crate) fn set_score_threshold(&mut self, threshold: f32) {
+        self.min_score = threshold;
     }
 
     /// Removes the other detections, and those that overlap a better one of another label of their group: one object that
@@ -94,7 +105,7 @@ mod tests {
         let config = Config::from_str("f.yaml", &text).expect("a good file");
         let labels = ["person", "car", "bus"].map(str::to_owned);
         let classes = Arc::new(Classes::new(&labels, &config.detector.groups));
-        DetectionFilter::new(&config.sources[0], &classes, 0.5)
+        DetectionFilter::new(&config.sources[0], &classes, [0.0, 0.5])
     }
 
     #[test]

@@ -4,13 +4,16 @@
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
+use jetwatch_archive::Item;
 use jetwatch_platform::throttling::ThrottleEvent;
 use jetwatch_publish::{ReloadStatus, Reply};
-use jetwatch_record::Overlay;
+use jetwatch_record::{Overlay, SnapshotPicture};
+use jetwatch_schedule::{Schedule, Status};
 use jetwatch_types::{BudgetedImage, FrameMeta, OverflowPolicy, SourceId, SourceState};
 
 use super::{FrameResult, TrackedSource};
 use crate::secondary::SecondaryResult;
+use crate::switches::SwitchChange;
 
 /// Inputs that may wait, where their number is limited.
 const INPUT_DEPTH: usize = 256;
@@ -46,6 +49,15 @@ pub(crate) enum TrackInput {
         state: SourceState,
         reason: Option<String>,
     },
+    /// Something of a source was switched.
+    Switched { id: SourceId, change: SwitchChange },
+    /// The schedule of detection of a source (`None`: it has none) says something else; with the new schedules of its rules, in the
+    /// order of their names, where a reload has changed them.
+    Scheduled {
+        id: SourceId,
+        status: Option<Status>,
+        schedules: Option<Vec<Option<Schedule>>>,
+    },
     /// No frame follows from this source, and its queue is closed.
     QueueClosed { id: SourceId },
     /// All other threads have ended.
@@ -60,6 +72,10 @@ pub(crate) enum ControlMessage {
     Reload(Box<ReloadStatus>),
     /// A command was executed or refused.
     CommandReply(Reply),
+    /// A file of the archive has changed its state.
+    Media(Box<Item>),
+    /// A picture of a track.
+    Snapshot(SnapshotPicture),
 }
 
 /// The channel of the inputs. With [`OverflowPolicy::Block`] it has no limit: frames are limited before they enter the pipeline,

@@ -2,38 +2,52 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use crossbeam_channel::{Receiver, Sender, never, select_biased};
+use crossbeam_channel::{Receiver, never, select_biased};
 
 use jetwatch_publish::{Sink, SinkCounts};
-use jetwatch_record::{Overlay, Recording, RecordingEnd};
+use jetwatch_record::{Recording, RecordingEnd, Snapshots};
 use jetwatch_telemetry::{Heartbeat, Level, Recorder, Stage, StopToken};
 use jetwatch_track::Tracker;
 use jetwatch_types::{
-    Classes, Detection, EventKind, FrameMeta, SourceId, SourceState, Track, TrackEvent, TrackState,
+    Classes, Detection, EventKind, FrameMeta, SourceId, Track, TrackEvent, TrackState,
 };
 
+mod active_rules;
 mod analytics;
 mod camera;
+mod clips;
+mod count_hold;
+mod counts;
 mod filter;
-mod group_counts;
 mod messages;
+mod previews;
 mod publishing;
 mod reorder;
+mod scheduled;
+mod secondary_results;
+mod snapshots;
 mod source;
+mod source_changes;
+mod state_hold;
+mod switched;
 
 pub(super) use analytics::SourceAnalytics;
+pub(super) use counts::ActiveCounts;
 pub(super) use filter::DetectionFilter;
 pub(super) use messages::{ControlMessage, TrackInput, control_channel, input_channel};
-use publishing::publish;
 pub(super) use source::{FrameResult, SourceTable, TrackedSource};
+pub(super) use state_hold::StateHold;
 
 use super::batcher::Batcher;
 use super::beside::Beside;
+use super::clips::ClipService;
 use super::options::PipelineObserver;
-use super::secondary::{SecondaryInference, SecondaryResult};
+use super::outputs::close_all;
+use super::secondary::SecondaryInference;
 use super::stats::StatsCollector;
+use super::web::Previews;
 
 /// Longest time for sinks to deliver what they hold when the pipeline ends.
 pub const SINK_CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -58,11 +72,19 @@ pub(super) struct TrackStage {
     pub(super) stats: Arc<StatsCollector>,
     pub(super) recorder: Recorder,
     pub(super) stats_interval: Duration,
+    /// When the next state that is held is due.
+    pub(super) state_due: Option<Instant>,
     pub(super) every_frame: bool,
     /// Whether events of type new and end carry the embedding of the track.
     pub(super) output_embedding: bool,
     pub(super) frame_callback: Option<FrameCallback>,
     pub(super) recording: Option<Recording>,
+    /// Pictures of the page.
+    pub(super) previews: Option<Arc<Previews>>,
+    /// Writes clips; `None` where none are recorded.
+    pub(super) clips: Option<ClipService>,
+    /// `None` where no pictures of tracks are kept.
+    pub(super) snapshots: Option<Snapshots>,
     /// The second detector of a recording.
     pub(super) beside: Option<Beside>,
     pub(super) observer: Option<Arc<dyn PipelineObserver>>,
@@ -89,7 +111,9 @@ impl TrackStage {
         let mut open_control = control.clone();
         loop {
             self.heartbeat.idle();
-            let timeout = stats_due.saturating_duration_since(Instant::now());
+            let due = self.state_due.map_or(stats_due, |due| due.min(stats_due));
+            let timeout = due.saturating_duration_since(Instant::now());
+            let timeout = timeout.min(self.time_to_schedule(SystemTime::now()));
             let mut flow = ControlFlow::Continue(());
             select_biased! {
                 recv(open_control) -> message => {
@@ -118,6 +142,8 @@ impl TrackStage {
             if self.sinks.iter().any(|sink| sink.is_closed_by_reader()) {
                 self.stop.stop();
             }
+            self.publish_due_states(Instant::now());
+            self.follow_idle_rules(SystemTime::now());
             if Instant::now() >= stats_due {
                 stats_due += self.stats_interval;
                 self.publish_stats();
@@ -126,7 +152,7 @@ impl TrackStage {
         for message in control.try_iter() {
             self.publish_control(message);
         }
-        self.finish()
+        self.finish(control)
     }
 
     /// Processes one input; breaks after the last.
@@ -149,6 +175,12 @@ impl TrackStage {
             TrackInput::SourceState { id, state, reason } => {
                 self.on_source_state(id, state, reason)
             }
+            TrackInput::Switched { id, change } => self.on_switched(id, &change),
+            TrackInput::Scheduled {
+                id,
+                status,
+                schedules,
+            } => self.on_scheduled(id, status, schedules),
             TrackInput::QueueClosed { id } => self.end_if_drained(id),
             TrackInput::Shutdown => {
                 self.drain_secondary(inputs);
@@ -180,26 +212,6 @@ impl TrackStage {
         self.end_if_drained(id);
     }
 
-    /// Processes the result of a secondary network for a track, which may arrive at any time.
-    fn on_secondary_result(&mut self, result: SecondaryResult) {
-        let id = result.source();
-        if let Some((track, attributes)) = self.secondary.on_result(result)
-            && self.sources.contains(id)
-        {
-            let source = &mut self.sources[id.index()];
-            if let Some(meta) = source.last_meta {
-                source
-                    .lifecycle
-                    .set_attributes(track, attributes, &mut source.events);
-                self.publish_events(&meta);
-            }
-        }
-        if let Some(observer) = &self.observer {
-            observer.crop_processed(self.secondary.pending());
-        }
-        self.end_if_drained(id);
-    }
-
     /// Processes the results of the crops that are with secondary networks, for a limited time.
     fn drain_secondary(&mut self, inputs: &Receiver<TrackInput>) {
         let until = Instant::now() + SECONDARY_DRAIN_TIMEOUT;
@@ -214,6 +226,12 @@ impl TrackStage {
 
     /// Processes one frame of a source; without detections it skipped the network.
     fn process_frame(&mut self, frame: FrameResult) {
+        let id = frame.meta.source;
+        self.follow_rules(id, frame.meta.captured_at);
+        if !self.sources[id.index()].is_detecting() {
+            self.pass_frame(frame);
+            return;
+        }
         let FrameResult {
             meta,
             mut detections,
@@ -271,8 +289,10 @@ impl TrackStage {
         if let Some(callback) = &mut self.frame_callback {
             callback(&meta, detections.as_deref(), &source.visible_tracks);
         }
+        self.note_track_steps(meta.source);
         {
             let _range = recorder.range_with_payload(Stage::Publish, 1, meta.seq);
+            self.step_clips(&meta);
             self.publish_changes(&meta, Some(meta.captured_at));
             self.publish_frame(&meta);
         }
@@ -287,112 +307,19 @@ impl TrackStage {
             self.secondary
                 .enqueue(&meta, &source.visible_tracks, full_image.as_deref());
         }
-        if let Some(recording) = &mut self.recording {
-            let beside = self.beside.as_mut();
-            let beside = beside.and_then(|beside| beside.process(&meta));
-            recording.push(&meta, full_image, &source.visible_tracks, beside);
+        let mut full_image = full_image.map(Arc::new);
+        self.offer_preview(&meta, full_image.as_ref());
+        match &mut self.recording {
+            Some(recording) => {
+                let beside = self.beside.as_mut().and_then(|b| b.process(&meta));
+                let tracks = &self.sources[meta.source.index()].visible_tracks;
+                recording.push(&meta, full_image, tracks, beside);
+            }
+            // A recording needs the images itself.
+            None => self.offer_image(&meta, &mut full_image),
         }
         if !skipped && let Some(observer) = &self.observer {
             observer.frame_processed(self.secondary.pending());
-        }
-    }
-
-    fn add_source(&mut self, id: SourceId, mut source: Box<TrackedSource>, overlay: Box<Overlay>) {
-        if let Some(recording) = &mut self.recording {
-            recording.add_source(id, &source.name, overlay);
-        }
-        if let Some(analytics) = &mut source.analytics {
-            analytics.publish_counts(&source.name, None, |publication| {
-                publish(&mut self.sinks, publication)
-            });
-        }
-        for sink in &mut self.sinks {
-            sink.source_added(&source.name);
-        }
-        self.sources.insert(id, source);
-    }
-
-    /// Removes a source after its last frame. One that failed permanently, or is late, never reports its end.
-    fn remove_source(&mut self, id: SourceId, done: Sender<()>) {
-        if !self.sources.contains(id) {
-            return;
-        }
-        let source = &mut self.sources[id.index()];
-        source.removal = Some(done);
-        if !source.ended_published {
-            source
-                .pending_end
-                .get_or_insert_with(|| (SourceState::Ended, Some(REMOVED_REASON.to_owned())));
-        }
-        self.end_if_drained(id);
-    }
-
-    fn on_source_state(&mut self, id: SourceId, state: SourceState, reason: Option<String>) {
-        if !self.sources.contains(id) {
-            // It did not end in time and was abandoned.
-            return;
-        }
-        if state == SourceState::Ended {
-            self.stats.source_state(id, state);
-            self.sources[id.index()].pending_end = Some((state, reason));
-            self.end_if_drained(id);
-            return;
-        }
-        let source = &mut self.sources[id.index()];
-        source.states.push_back((state, reason));
-        let completed = source.reorder.next();
-        self.publish_states(id, completed);
-    }
-
-    /// Publishes the states of a source that are due once the first `completed` frames of its order are processed.
-    fn publish_states(&mut self, id: SourceId, completed: u64) {
-        while let Some((state, _)) = self.sources[id.index()].states.front() {
-            if *state == SourceState::Offline {
-                if !self.batcher.passed_discontinuity(id, completed) {
-                    // Earlier frames are still in the pipeline: they continue the tracks, later ones do not.
-                    return;
-                }
-                // What happens meanwhile is unknown: an object after the gap is a new track.
-                self.end_tracks(id);
-            }
-            let next = self.sources[id.index()].states.pop_front();
-            if let Some((state, reason)) = next {
-                self.publish_state(id, state, reason.as_deref());
-            }
-        }
-    }
-
-    /// Ends the tracks of a source whose last frame is processed, and publishes its end.
-    fn end_if_drained(&mut self, id: SourceId) {
-        if !self.sources.contains(id) {
-            return;
-        }
-        let source = &self.sources[id.index()];
-        if (source.pending_end.is_none() && !source.ended_published)
-            || self.secondary.is_busy_with(id)
-            || self
-                .batcher
-                .drained(id)
-                .is_none_or(|taken| taken > source.reorder.next())
-        {
-            return;
-        }
-        self.end_tracks(id);
-        let source = &mut self.sources[id.index()];
-        if let Some((state, reason)) = source.pending_end.take() {
-            source.ended_published = true;
-            self.publish_state(id, state, reason.as_deref());
-        }
-        if let Some(done) = self.sources[id.index()].removal.take() {
-            for sink in &mut self.sinks {
-                sink.source_removed(&self.sources[id.index()].name);
-            }
-            self.sources.remove(id);
-            if let Some(recording) = &mut self.recording {
-                recording.remove_source(id);
-            }
-            // Fails where the wait for it has timed out.
-            let _ = done.send(());
         }
     }
 
@@ -419,26 +346,29 @@ impl TrackStage {
         for event in &source.events {
             self.secondary.remove_track(id, event.after.id);
         }
+        self.note_track_steps(id);
         self.publish_changes(&meta, None);
+        self.finish_clips(id);
     }
 
-    fn finish(mut self) -> TrackStageReport {
+    fn finish(mut self, control: &Receiver<ControlMessage>) -> TrackStageReport {
         for id in self.sources.ids() {
             self.end_tracks(id);
             while let Some((state, reason)) = self.sources[id.index()].states.pop_front() {
-                self.publish_state(id, state, reason.as_deref());
+                self.publish_state(id, state, reason);
+            }
+            if let Some(message) = self.sources[id.index()].states_published.settle() {
+                self.publish_state_message(id, &message);
             }
         }
+        self.close_clips(control);
+        self.end_snapshots(control);
         self.publish_stats();
         if let Some(beside) = &self.beside {
             beside.log_rates();
         }
         TrackStageReport {
-            messages: self
-                .sinks
-                .into_iter()
-                .map(|sink| sink.close(SINK_CLOSE_TIMEOUT))
-                .sum(),
+            messages: close_all(self.sinks, SINK_CLOSE_TIMEOUT),
             recording: self.recording.map(Recording::close),
         }
     }

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use crossbeam_channel::Sender;
 
 use jetwatch_motion::GrayImage;
+use jetwatch_publish::SourceInfo;
+use jetwatch_schedule::Status;
 use jetwatch_telemetry::SourceCategory;
 use jetwatch_track::{TrackEventGenerator, Tracker};
 use jetwatch_types::{
@@ -16,9 +18,12 @@ use jetwatch_types::{
 
 use super::analytics::SourceAnalytics;
 use super::camera::SourceCamera;
+use super::counts::ActiveCounts;
 use super::filter::DetectionFilter;
-use super::group_counts::GroupCounts;
 use super::reorder::ReorderBuffer;
+use super::state_hold::StateHold;
+use crate::clips::SourceClips;
+use crate::switches::SourceSwitches;
 
 /// One entry for each id that was ever used.
 #[derive(Default)]
@@ -98,6 +103,8 @@ impl FrameResult {
 /// The tracking state of one source.
 pub(crate) struct TrackedSource {
     pub(crate) name: String,
+    /// What sinks know of it.
+    pub(crate) info: SourceInfo,
     /// Marks its ranges on the timeline.
     pub(crate) category: SourceCategory,
     pub(crate) reorder: ReorderBuffer<FrameResult>,
@@ -105,13 +112,25 @@ pub(crate) struct TrackedSource {
     /// `None` where the motion of the camera is not estimated.
     pub(crate) camera: Option<SourceCamera>,
     pub(crate) lifecycle: TrackEventGenerator,
-    pub(crate) group_counts: GroupCounts,
+    pub(crate) counts: ActiveCounts,
     /// `None` where the source has no analytics rules.
     pub(crate) analytics: Option<SourceAnalytics>,
+    /// `None` where no clips of the source are recorded.
+    pub(crate) clips: Option<SourceClips>,
+    /// Whether detection is switched on.
+    pub(crate) is_switched_on: bool,
+    /// What the schedule of detection says; `None`: there is none.
+    pub(crate) schedule: Option<Status>,
+    /// Whether detection has a schedule, or had one in this run.
+    pub(crate) was_scheduled: bool,
+    /// Whether pictures of its tracks are kept.
+    pub(crate) keeps_snapshots: bool,
     /// Selects the detections that are tracked.
     pub(crate) filter: DetectionFilter,
     /// States to publish, in this order; [`SourceState::Offline`] once the frames before it are processed.
     pub(crate) states: VecDeque<(SourceState, Option<String>)>,
+    /// What is published of them.
+    pub(crate) states_published: StateHold,
     /// The end of the source, to publish once its last frame is processed.
     pub(crate) pending_end: Option<(SourceState, Option<String>)>,
     /// The end was published.
@@ -125,23 +144,31 @@ pub(crate) struct TrackedSource {
 
 impl TrackedSource {
     pub(crate) fn new(
-        name: &str,
+        info: SourceInfo,
         tracker: Tracker,
         lifecycle: TrackEventGenerator,
+        counts: ActiveCounts,
         analytics: Option<SourceAnalytics>,
         filter: DetectionFilter,
     ) -> Self {
         Self {
-            name: name.to_owned(),
-            category: SourceCategory::new(name),
+            name: info.name.clone(),
+            category: SourceCategory::new(&info.name),
+            info,
             reorder: ReorderBuffer::default(),
             tracker,
             camera: None,
             lifecycle,
-            group_counts: GroupCounts::default(),
+            counts,
             analytics,
+            clips: None,
+            is_switched_on: true,
+            schedule: None,
+            was_scheduled: false,
+            keeps_snapshots: false,
             filter,
             states: VecDeque::new(),
+            states_published: StateHold::default(),
             pending_end: None,
             ended_published: false,
             removal: None,
@@ -149,6 +176,58 @@ impl TrackedSource {
             events: Vec::new(),
             visible_tracks: Vec::new(),
         }
+    }
+
+    /// Publishes its states by `hold`.
+    pub(crate) fn with_state_hold(mut self, hold: StateHold) -> Self {
+        self.states_published = hold;
+        self
+    }
+
+    /// Whether its frames are tracked: detection is switched on, and on by its schedule.
+    pub(crate) fn is_detecting(&self) -> bool {
+        self.is_switched_on && self.schedule.is_none_or(|status| status.active)
+    }
+
+    /// Sets what the schedule of detection says.
+    pub(crate) fn with_schedule(mut self, status: Option<Status>) -> Self {
+        self.set_schedule(status);
+        self
+    }
+
+    /// The same later.
+    pub(crate) fn set_schedule(&mut self, status: Option<Status>) {
+        self.schedule = status;
+        self.was_scheduled |= status.is_some();
+    }
+
+    /// Sets what was switched before.
+    pub(crate) fn with_switches(mut self, switches: &SourceSwitches) -> Self {
+        self.is_switched_on = !switches.detection_off;
+        if let Some(analytics) = &mut self.analytics {
+            for rule in &switches.rules_off {
+                analytics.switch(rule, false, &self.lifecycle);
+            }
+            for index in 0..analytics.active_rules().count() {
+                analytics.apply_active(index, &self.lifecycle);
+            }
+        }
+        if let Some(threshold) = switches.score_threshold {
+            self.filter.set_score_threshold(threshold);
+        }
+        self
+    }
+
+    /// Records clips.
+    pub(crate) fn with_clips(mut self, clips: Option<SourceClips>) -> Self {
+        self.clips = clips;
+        self
+    }
+
+    /// Keeps pictures of its tracks, where the run has snapshots.
+    pub(crate) fn with_snapshots(mut self, keeps: bool) -> Self {
+        self.keeps_snapshots = keeps;
+        self
     }
 
     /// Estimates the motion of the camera from now on.

@@ -5,11 +5,11 @@ use parking_lot::Mutex;
 use super::*;
 use crate::StatsCollector;
 use jetwatch_config::{Config, Interval};
-use jetwatch_publish::{Publication, Reply};
+use jetwatch_publish::{Publication, Reply, SourceInfo};
 use jetwatch_source::SourceCounters;
 use jetwatch_telemetry::{Heartbeats, thread_names};
 use jetwatch_track::TrackEventGenerator;
-use jetwatch_types::{Frame, OverflowPolicy, Size};
+use jetwatch_types::{Frame, FrameClock, OverflowPolicy, Size, SourceState};
 
 const SOURCE: SourceId = SourceId(0);
 
@@ -66,15 +66,20 @@ impl TrackStageFixture {
         stats.add_source("a", Arc::<SourceCounters>::default());
         let mut sources = SourceTable::default();
         let tracked = TrackedSource::new(
-            "a",
+            SourceInfo {
+                name: "a".to_owned(),
+                ..SourceInfo::default()
+            },
             crate::sources::tracker(&config, source),
             TrackEventGenerator::new(Duration::ZERO),
+            ActiveCounts::new(Duration::ZERO, FrameClock::default()),
             None,
-            DetectionFilter::new(source, &classes, 1.0).expect("all labels"),
+            DetectionFilter::new(source, &classes, [0.0, 1.0]).expect("all labels"),
         );
         sources.insert(SOURCE, Box::new(tracked));
         let published = RecordedText::default();
         let stage = TrackStage {
+            clips: None,
             sources,
             classes,
             sinks: vec![Box::new(published.clone())],
@@ -83,10 +88,13 @@ impl TrackStageFixture {
             stats: Arc::new(stats),
             recorder,
             stats_interval: Duration::from_secs(60),
+            state_due: None,
             every_frame: false,
             output_embedding: false,
             frame_callback: None,
             recording: None,
+            snapshots: None,
+            previews: None,
             beside: None,
             observer: None,
             stop: StopToken::default(),
@@ -169,7 +177,7 @@ fn in_flight_frames_do_not_mark_offline_source_online() {
     assert!(fixture.take_published().is_empty(), "it is not its turn");
     fixture.complete(second);
     let published = fixture.take_published();
-    let end = ["End 1", "count 0", "Offline", "Connecting"];
+    let end = ["End 1", "count 0", "Offline"];
     assert!(
         published.ends_with(&end.map(str::to_owned)),
         "{published:?}"
@@ -214,6 +222,30 @@ fn offline_is_published_immediately_without_in_flight_frames() {
     fixture.set_state(SourceState::Connecting);
     fixture.set_state(SourceState::Offline);
     assert_eq!(fixture.take_published(), ["Connecting", "Offline"]);
+}
+
+#[test]
+fn held_offline_state_ends_tracks_and_is_published_when_due() {
+    let hold = Duration::from_secs(3600);
+    let mut fixture = TrackStageFixture::new();
+    let source = &mut fixture.stage.sources[SOURCE.index()];
+    source.states_published = StateHold::new(hold);
+    fixture.set_state(SourceState::Online);
+    fixture.push_frame();
+    let first = fixture.pop_frame();
+    fixture.complete(first);
+    assert_eq!(fixture.take_published(), ["Online", "New 1", "count 1"]);
+    fixture.set_state(SourceState::Offline);
+    fixture.set_state(SourceState::Connecting);
+    assert_eq!(fixture.take_published(), ["End 1", "count 0"]);
+    fixture.set_state(SourceState::Online);
+    fixture.set_state(SourceState::Offline);
+    fixture.stage.publish_due_states(Instant::now());
+    assert!(fixture.take_published().is_empty(), "it may return");
+    assert!(fixture.stage.state_due.is_some(), "the stage wakes for it");
+    fixture.stage.publish_due_states(Instant::now() + hold);
+    assert_eq!(fixture.take_published(), ["Offline"]);
+    assert_eq!(fixture.stage.state_due, None);
 }
 
 #[test]

@@ -81,6 +81,20 @@ const NODES: [(&str, EngineKind); 11] = [
 const CLOCKS: [(&str, EngineKind); 2] = [("vic", EngineKind::Vic), ("nvdec", EngineKind::Nvdec)];
 
 impl EngineKind {
+    /// The name, in lower case.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Gpu => "gpu",
+            Self::Emc => "emc",
+            Self::Vic => "vic",
+            Self::Nvdec => "nvdec",
+            Self::Nvenc => "nvenc",
+            Self::Nvjpg => "nvjpg",
+            Self::Dla => "dla",
+        }
+    }
+
     fn from_node(node: &str) -> Option<Self> {
         NODES
             .iter()

@@ -11,7 +11,7 @@ const MAX_DELAY: Duration = Duration::from_secs(30);
 /// Delays that double from 0.5 s to 30 s, each shortened by up to a quarter at random, so that the devices of a site do
 /// not reconnect at the same instant.
 #[derive(Debug)]
-pub(super) struct JitteredBackoff(Backoff);
+pub(crate) struct JitteredBackoff(Backoff);
 
 impl Default for JitteredBackoff {
     fn default() -> Self {

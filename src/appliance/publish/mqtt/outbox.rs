@@ -3,27 +3,31 @@
 //! - **Messages** (QoS 1) go out in order and are removed when acknowledged. Messages in flight on a broken connection
 //!   return to the head of the queue, in order, and are sent again with the DUP flag. When the queue is full, updates go before
 //!   all others: a later update or the end of the track says the same and more.
-//! - **States** (retained, QoS 1) are one value per topic: a newer value replaces one that still waits, and every value
-//!   is sent again on each new connection, in case the broker lost its retained messages.
+//! - **States** (QoS 1, retained or not) are one value per topic: a newer value replaces one that still waits, and every value
+//!   is sent again on each new connection, in case the broker lost its retained messages. See `states.rs`.
 //! - **Best effort** (QoS 0) is queued only while connected.
 //!
 //! With a spool, messages that find no place here are in its log only, and are taken from there in order: see `spooled.rs`.
 
 mod entry;
+mod resend;
 mod spooled;
+mod states;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-
-use bytes::Bytes;
 
 pub(super) use self::entry::{Importance, Message, Outgoing, Overflow, Pace, Tag};
 use self::entry::{InFlight, QueueEntry, QueuedMessage, Sent};
 use self::spooled::Backlog;
 pub(super) use self::spooled::LATE_AFTER_MS;
+use self::states::State;
 
 /// Most best-effort messages in the queue.
 const BEST_EFFORT_MESSAGES: usize = 256;
+
+/// Packet identifier of the client's subscription; no message has it.
+pub(super) const SUBSCRIBE_ID: u16 = u16::MAX;
 
 /// The queues of one client.
 #[derive(Debug)]
@@ -54,15 +58,6 @@ pub(super) struct Outbox {
     best_effort_dropped: u64,
     replaced: u64,
     backlog: Backlog,
-}
-
-#[derive(Debug)]
-struct State {
-    value: Message,
-    /// A mark is in the queue.
-    queued: bool,
-    /// The value was passed in by the pipeline and has not been sent.
-    counted: bool,
 }
 
 impl Outbox {
@@ -173,82 +168,6 @@ impl Outbox {
         self.best_effort.push_back(message);
     }
 
-    /// Sets a state from the pipeline.
-    pub fn set_state(&mut self, value: Message) {
-        self.accepted += 1;
-        let index = self.upsert_state(value);
-        if std::mem::replace(&mut self.states[index].counted, true) {
-            self.replaced += 1;
-        }
-    }
-
-    /// Sets a state of the client itself, which is not counted.
-    pub fn set_internal_state(&mut self, value: Message) {
-        self.upsert_state(value);
-    }
-
-    /// Clears a retained state at the broker by an empty retained message. It is removed once that is acknowledged.
-    pub fn retract(&mut self, topic: &Arc<str>) {
-        if !self.state_of.contains_key(topic) {
-            return;
-        }
-        let index = self.upsert_state(Message::new(Arc::clone(topic), Bytes::new()));
-        if std::mem::take(&mut self.states[index].counted) {
-            self.replaced += 1;
-        }
-    }
-
-    /// Clears a retained value of an earlier run by an empty retained message, which is not counted.
-    pub fn clear_retained(&mut self, topic: Arc<str>) {
-        self.upsert_state(Message::new(topic, Bytes::new()));
-    }
-
-    /// Whether this topic has a value that is sent on every connection.
-    pub fn has_state(&self, topic: &str) -> bool {
-        self.state_of.contains_key(topic)
-    }
-
-    /// Frees the slot of a state whose withdrawal was acknowledged.
-    fn release_retracted(&mut self, index: usize) {
-        let state = &self.states[index];
-        let is_under_way = |in_flight: &InFlight| matches!(in_flight.sent, Sent::State { index: other, .. } if other == index);
-        if state.value.payload.is_empty()
-            && !state.queued
-            && !self.in_flight.iter().any(is_under_way)
-            && self.state_of.remove(&state.value.topic).is_some()
-        {
-            self.free.push(index);
-        }
-    }
-
-    fn upsert_state(&mut self, value: Message) -> usize {
-        let index = match self.state_of.get(&value.topic) {
-            Some(&index) => {
-                self.states[index].value = value;
-                index
-            }
-            None => {
-                let index = self.free.pop().unwrap_or(self.states.len());
-                self.state_of.insert(Arc::clone(&value.topic), index);
-                let state = State {
-                    value,
-                    queued: false,
-                    counted: false,
-                };
-                match self.states.get_mut(index) {
-                    Some(free) => *free = state,
-                    None => self.states.push(state),
-                }
-                index
-            }
-        };
-        if !std::mem::replace(&mut self.states[index].queued, true) {
-            let order = self.next_order();
-            self.queue.push_back(QueueEntry::State { order, index });
-        }
-        index
-    }
-
     /// The next message to write, while fewer than `window` messages are unacknowledged. Late messages are paid from `pace`; where
     /// none may be sent, states and messages of best effort go on.
     pub fn next(&mut self, window: usize, pace: &mut Pace) -> Option<Outgoing> {
@@ -288,12 +207,13 @@ impl Outbox {
                     state.queued = false;
                     let counted = std::mem::take(&mut state.counted);
                     let message = state.value.clone();
+                    let retain = state.retain;
                     (
                         Sent::State { index, counted },
                         Outgoing {
                             message,
                             id: Some(id),
-                            retain: true,
+                            retain,
                             dup: false,
                             late_ms: None,
                             at_ms: None,
@@ -403,6 +323,10 @@ impl Outbox {
             if self.free.contains(&index) {
                 continue;
             }
+            if self.states[index].is_forgotten() {
+                self.release_retracted(index);
+                continue;
+            }
             self.states[index].queued = true;
             self.queue.push_front(QueueEntry::State { order: 0, index });
         }
@@ -446,7 +370,8 @@ impl Outbox {
                     counted: true,
                 } => {
                     // Only the newest value is sent again.
-                    if std::mem::replace(&mut self.states[index].counted, true) {
+                    let state = &mut self.states[index];
+                    if state.is_forgotten() || std::mem::replace(&mut state.counted, true) {
                         self.replaced += 1;
                     }
                 }
@@ -477,8 +402,9 @@ impl Outbox {
 
     fn free_id(&mut self) -> u16 {
         loop {
-            // Zero is no valid packet identifier. Fewer messages are in flight than there are identifiers, so this ends.
-            self.last_id = self.last_id.checked_add(1).unwrap_or(1);
+            // Zero is no valid packet identifier, the last is that of a subscription. Fewer messages are in flight than there are
+            // identifiers, so this ends.
+            self.last_id = self.last_id % (SUBSCRIBE_ID - 1) + 1;
             if self
                 .in_flight
                 .iter()

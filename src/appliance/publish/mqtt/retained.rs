@@ -65,6 +65,16 @@ pub(super) async fn read(
 }
 
 impl RetainedSnapshot {
+    /// Takes out the messages whose topics begin with `prefix`.
+    pub fn take_below(&mut self, prefix: &str) -> Vec<(String, Vec<u8>)> {
+        let is_below = |message: &RetainedMessage| message.topic.starts_with(prefix);
+        let (taken, rest) = self.messages.drain(..).partition(is_below);
+        self.messages = rest;
+        let taken: Vec<RetainedMessage> = taken;
+        let pair = |message: RetainedMessage| (message.topic, message.value);
+        taken.into_iter().map(pair).collect()
+    }
+
     /// Takes in a message; returns whether it is a retained value.
     fn add(&mut self, publish: &PublishPacket) -> bool {
         match publish.retain {

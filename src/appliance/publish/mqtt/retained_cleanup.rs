@@ -71,6 +71,20 @@ pub(super) fn plan_cleanup(
             RetainedTopic::Rule { source, kind } => {
                 parse_own(kept, kind, source).map(|_| withdraw())
             }
+            // A source of this run has published its own: the rule is gone.
+            RetainedTopic::Switch { source } => {
+                let is_ours = present.contains(source) || gone.contains_key(source);
+                let is_switch = kept.value == b"ON" || kept.value == b"OFF";
+                (is_ours && is_switch).then(withdraw)
+            }
+            // A picture of a source of this run stays until there is a newer one.
+            RetainedTopic::Snapshot { source } => {
+                let is_jpeg = kept.value.starts_with(&[0xff, 0xd8]);
+                (gone.contains_key(source) && is_jpeg).then(withdraw)
+            }
+            RetainedTopic::ScoreThreshold { source } => {
+                (gone.contains_key(source) && is_number(&kept.value)).then(withdraw)
+            }
             RetainedTopic::Count { source, label } => {
                 let is_count = is_count(&kept.value);
                 match (present.contains(source), gone.contains_key(source)) {
@@ -105,6 +119,14 @@ pub(super) fn plan_cleanup(
 fn parse_own(kept: &RetainedMessage, kind: &str, source: &str) -> Option<Value> {
     let body: Value = serde_json::from_slice(&kept.value).ok()?;
     (body["kind"] == kind && body["source"] == source).then_some(body)
+}
+
+/// A number as a score threshold is written.
+fn is_number(value: &[u8]) -> bool {
+    value.len() <= 6
+        && value
+            .iter()
+            .all(|byte| byte.is_ascii_digit() || *byte == b'.')
 }
 
 fn is_count(value: &[u8]) -> bool {
@@ -142,6 +164,13 @@ mod tests {
             ("here/zones/before", rule("zone", "here")),
             ("here/temperature", "21".to_owned()),
             ("here/lines/theirs", "x".to_owned()),
+            ("here/detect", "OFF".to_owned()),
+            ("here/rules/before", "ON".to_owned()),
+            ("here/rules/theirs", "on".to_owned()),
+            ("gone/detect", "ON".to_owned()),
+            ("gone/rules/before", "OFF".to_owned()),
+            ("gone/score_threshold", "0.50".to_owned()),
+            ("theirs/detect", "ON".to_owned()),
             ("gone/status", status("gone", "online")),
             ("gone/counts/person", "1".to_owned()),
             ("gone/lines/before", rule("line", "gone")),
@@ -169,7 +198,13 @@ mod tests {
             messages: kept.to_vec(),
             published_meanwhile: live,
         };
-        let published = ["here/status", "here/zones/now", "here/counts/person"].map(below);
+        let published = [
+            "here/status",
+            "here/zones/now",
+            "here/counts/person",
+            "here/detect",
+        ]
+        .map(below);
         let present = HashSet::from(["here".to_owned()]);
         let remedied = plan_cleanup(&found, &topics, &present, |topic| {
             published.iter().any(|known| known == topic)
@@ -186,6 +221,10 @@ mod tests {
             },
             withdraw("here/groups/before"),
             withdraw("here/zones/before"),
+            withdraw("here/rules/before"),
+            withdraw("gone/detect"),
+            withdraw("gone/rules/before"),
+            withdraw("gone/score_threshold"),
             Cleanup::MarkEnded {
                 source: "gone".to_owned(),
             },

@@ -14,12 +14,13 @@ use mqtt5::QoS;
 use mqtt5::packet::Packet;
 use mqtt5::packet::disconnect::DisconnectPacket;
 use mqtt5::packet::publish::PublishPacket;
+use mqtt5::packet::subscribe::SubscribePacket;
 use mqtt5::protocol::v5::reason_codes::ReasonCode;
 use mqtt5::transport::packet_io::{decode_buffered_packet, encode_packet_to_buffer};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::connection::{Connection, MAX_PACKET_BYTES, Protocol, lost, reason_text};
-use super::outbox::{Message, Outgoing};
+use super::outbox::{Message, Outgoing, SUBSCRIBE_ID};
 use super::replay_pace::ReplayPace;
 use super::shared::{Closing, Shared};
 use crate::PublishError;
@@ -44,10 +45,20 @@ pub(super) const OFFLINE: &str = "offline";
 /// Payload of the availability topic while the daemon is connected.
 pub(super) const ONLINE: &str = "online";
 
+/// A topic that states whether the client is connected. [`ONLINE`] is among the states in the outbox.
+#[derive(Debug, Clone)]
+pub(super) struct Availability {
+    pub topic: Arc<str>,
+    /// Payload of the last will.
+    pub offline: &'static str,
+    /// Payload before a clean end.
+    pub stopped: &'static str,
+}
+
 /// How a session ended without an error.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum SessionEnd {
-    /// All was delivered, `offline` was published, and DISCONNECT was sent.
+    /// All was delivered, the end was published, and DISCONNECT was sent.
     Complete,
     /// The deadline passed first; the broker publishes the last will.
     DeadlineExceeded,
@@ -56,7 +67,9 @@ pub(super) enum SessionEnd {
 pub(super) struct Session<'a> {
     connection: Connection,
     shared: &'a Shared,
-    status: Arc<str>,
+    availability: Option<&'a Availability>,
+    /// Where another program says that it has started: all states are published again then.
+    birth_topic: Option<&'a str>,
     config: &'a MqttConfig,
     refusals: &'a mut LogDedup,
     buffer: BytesMut,
@@ -66,8 +79,8 @@ pub(super) struct Session<'a> {
     /// Start of the wait for a reply.
     waiting_since: Option<Instant>,
     ping_sent: bool,
-    /// `offline` was put into the outbox.
-    sent_offline: bool,
+    /// The end was put into the outbox.
+    sent_stopped: bool,
     pace: ReplayPace,
     /// When gaps were published.
     gaps_at: Option<Instant>,
@@ -79,7 +92,8 @@ impl<'a> Session<'a> {
     pub fn new(
         connection: Connection,
         shared: &'a Shared,
-        status: Arc<str>,
+        availability: Option<&'a Availability>,
+        birth_topic: Option<&'a str>,
         config: &'a MqttConfig,
         refusals: &'a mut LogDedup,
     ) -> Self {
@@ -88,7 +102,8 @@ impl<'a> Session<'a> {
             window: WINDOW.min(connection.receive_maximum),
             connection,
             shared,
-            status,
+            availability,
+            birth_topic,
             config,
             refusals,
             buffer: BytesMut::with_capacity(WRITE_BYTES),
@@ -96,7 +111,7 @@ impl<'a> Session<'a> {
             last_read: now,
             waiting_since: None,
             ping_sent: false,
-            sent_offline: false,
+            sent_stopped: false,
             pace: ReplayPace::new(config.spool.max_per_s, now),
             gaps_at: None,
             confirmed: false,
@@ -105,6 +120,7 @@ impl<'a> Session<'a> {
 
     /// Runs until the connection breaks or the sink is closed. The caller reports connect and disconnect to the outbox.
     pub async fn run(&mut self) -> Result<SessionEnd, PublishError> {
+        self.subscribe().await?;
         loop {
             self.write_queued().await?;
             if let Some(closing) = self.shared.closing()
@@ -118,6 +134,28 @@ impl<'a> Session<'a> {
                 () = self.shared.wake.notified() => {}
                 () = sleep_until(timer) => self.on_timer().await?,
             }
+        }
+    }
+
+    async fn subscribe(&mut self) -> Result<(), PublishError> {
+        let Some(topic) = self.birth_topic else {
+            return Ok(());
+        };
+        let packet = match self.connection.protocol {
+            Protocol::V5 => SubscribePacket::new(SUBSCRIBE_ID),
+            Protocol::V311 => SubscribePacket::new_v311(SUBSCRIBE_ID),
+        };
+        self.send(&Packet::Subscribe(
+            packet.add_filter(topic, QoS::AtMostOnce),
+        ))
+        .await
+    }
+
+    /// A message of the subscription. A retained one is no start that happens now, and a new connection sends all states anyway.
+    fn on_message(&mut self, message: &PublishPacket) {
+        if !message.retain && message.payload.as_ref() == ONLINE.as_bytes() {
+            log::info!(topic = message.topic_name.as_str(); "Home Assistant has started; publishing all states again");
+            self.shared.outbox().resend_states();
         }
     }
 
@@ -135,15 +173,15 @@ impl<'a> Session<'a> {
             let outbox = self.shared.outbox();
             outbox.is_empty() || outbox.may_end()
         };
-        if idle && self.sent_offline {
+        if idle && (self.sent_stopped || self.availability.is_none()) {
             self.send(&Packet::Disconnect(DisconnectPacket::normal()))
                 .await?;
             return Ok(Some(SessionEnd::Complete));
         }
-        if idle {
-            self.sent_offline = true;
-            let payload = Bytes::from_static(OFFLINE.as_bytes());
-            let value = Message::new(Arc::clone(&self.status), payload);
+        if idle && let Some(known) = self.availability {
+            self.sent_stopped = true;
+            let payload = Bytes::from_static(known.stopped.as_bytes());
+            let value = Message::new(Arc::clone(&known.topic), payload);
             self.shared.outbox().set_internal_state(value);
             self.write_queued().await?;
         }
@@ -243,6 +281,15 @@ impl<'a> Session<'a> {
                 }
             }
             Packet::PingResp => self.ping_sent = false,
+            Packet::SubAck(answer) => {
+                if !answer.reason_codes.iter().all(|code| code.is_success()) {
+                    let topic = self.birth_topic.unwrap_or_default();
+                    log::warn!(topic; "the broker refused the subscription: states are not published again when Home Assistant starts");
+                }
+            }
+            Packet::Publish(message) if self.birth_topic == Some(message.topic_name.as_str()) => {
+                self.on_message(&message);
+            }
             Packet::Disconnect(goodbye) if goodbye.reason_code == ReasonCode::SessionTakenOver => {
                 return Err(PublishError::TakenOver {
                     client_id: self.config.client_id.clone(),
@@ -255,7 +302,7 @@ impl<'a> Session<'a> {
                     reason,
                 });
             }
-            // A publisher without subscriptions receives nothing else.
+            // A client that only publishes receives nothing else.
             other => {
                 let reason = format!("unexpected {} from the broker", other.packet_type_name());
                 return Err(PublishError::Lost {

@@ -47,8 +47,8 @@ pub(super) struct Shared {
     connection_state: Mutex<ConnectionState>,
     closing: Mutex<Option<Closing>>,
     cleanup: Mutex<CleanupState>,
-    /// Makes messages about gaps.
-    gap_encoder: Mutex<(Encoder, Arc<str>)>,
+    /// Makes messages about gaps, for their topic; `None`: messages have no numbers.
+    gap_encoder: Mutex<Option<(Encoder, Arc<str>)>>,
     /// Wakes the thread of the spool.
     spooler: OnceLock<Sender<()>>,
     /// Notified when the retained values are requested.
@@ -58,14 +58,14 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub fn new(outbox: Outbox, gap_encoder: Encoder, gap_topic: Arc<str>) -> Self {
+    pub fn new(outbox: Outbox, gap_encoder: Option<(Encoder, Arc<str>)>) -> Self {
         Self {
             outbox: Mutex::new(outbox),
             clock: Mutex::default(),
             connection_state: Mutex::new(ConnectionState::Connecting),
             closing: Mutex::new(None),
             cleanup: Mutex::new(CleanupState::Idle),
-            gap_encoder: Mutex::new((gap_encoder, gap_topic)),
+            gap_encoder: Mutex::new(gap_encoder),
             spooler: OnceLock::new(),
             retained_requested: Notify::new(),
             wake: Notify::new(),
@@ -113,7 +113,9 @@ impl Shared {
     /// Queues messages about the gaps of `outbox`.
     pub fn publish_gaps(&self, outbox: &mut Outbox) {
         let mut encoder = self.gap_encoder.lock();
-        let (encoder, topic) = &mut *encoder;
+        let Some((encoder, topic)) = &mut *encoder else {
+            return;
+        };
         for gap in outbox.take_gaps() {
             let at = SystemTime::now();
             let publication = Publication::Gap { gap: &gap, at };

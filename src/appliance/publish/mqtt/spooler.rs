@@ -15,7 +15,7 @@ use super::wall_clock::shifted;
 use crate::wire::SpoolId;
 use crate::{PublishError, SPOOL_CLASSES, SpoolStats};
 use jetwatch_config::{Durability, MqttConfig, SpoolConfig};
-use jetwatch_spool::{Batch, Dropped, FolderProblem, Folders, Spool, SpoolError};
+use jetwatch_spool::{Batch, Dropped, FolderProblem, Folders, Spool, SpoolError, Stored};
 use jetwatch_telemetry::{self as telemetry, Heartbeats, LogDedup, systemd, thread_names};
 
 /// Longest time between two turns.
@@ -210,9 +210,16 @@ impl Spooler {
             return true;
         }
         match self.spool.write(&self.batch) {
-            Ok(is_pressed) => {
+            Ok(Stored {
+                is_pressed,
+                only_in_memory,
+            }) => {
                 if is_pressed {
                     let _ = self.wake.try_send(());
+                }
+                if let Some(error) = only_in_memory {
+                    warn(&mut self.failures, "store messages in the spool", &error);
+                    return true;
                 }
                 let repeats = self.failures.reset();
                 if repeats > 0 {

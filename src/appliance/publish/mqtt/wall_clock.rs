@@ -18,7 +18,7 @@ const MAX_STEPS: usize = 16;
 
 /// The clock, and its steps since the oldest message that waits.
 #[derive(Debug, Default)]
-pub(super) struct WallClock {
+pub(crate) struct WallClock {
     last: Option<(Instant, u64)>,
     /// Number of the last message that has a time.
     stamped_to: u64,
@@ -115,7 +115,7 @@ fn difference(later: u64, earlier: u64) -> i64 {
 }
 
 /// A time that is corrected.
-pub(super) fn shifted(at_ms: u64, shift: i64) -> u64 {
+pub(crate) fn shifted(at_ms: u64, shift: i64) -> u64 {
     at_ms.saturating_add_signed(shift)
 }
 

@@ -4,17 +4,20 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::ConnectionState;
+use super::announcer::Announcer;
 use super::backoff::JitteredBackoff;
 use super::connect::{ClientIdentity, address_of, connect_in_turn};
 use super::connection::Connection;
 use super::outbox::Overflow;
-use super::retained;
-use super::session::{OFFLINE, Session, SessionEnd};
+use super::retained::{self, RetainedSnapshot};
+use super::session::{Availability, Session, SessionEnd};
 use super::shared::Shared;
 use crate::PublishError;
+use crate::home_assistant::Fact;
 use jetwatch_config::MqttConfig;
 use jetwatch_telemetry::{FailureLog, LogDedup};
 
@@ -35,15 +38,60 @@ pub(super) struct Worker {
     /// The settings for each broker; at least one.
     pub brokers: Vec<MqttConfig>,
     pub shared: Arc<Shared>,
-    /// The availability topic.
-    pub status: Arc<str>,
-    /// Tests whether one of the device's topics has a retained value.
-    pub retained_filters: [String; 5],
+    /// The availability topic; `None`: no last will.
+    pub availability: Option<Availability>,
+    /// Topics of the device that may have retained values of an earlier run.
+    pub retained_filters: Vec<String>,
+    /// The key that limits the queue.
+    pub queue_key: &'static str,
+    /// Where entities are announced, or those of an earlier run are withdrawn.
+    pub discovery: Option<Discovery>,
+}
+
+/// Announcements to Home Assistant.
+pub(super) struct Discovery {
+    /// Begin of the topics of those of this device.
+    pub prefix: String,
+    /// Filter for them.
+    pub filter: String,
+    /// Where Home Assistant says that it has started.
+    pub birth_topic: Option<String>,
+    /// To the announcer.
+    pub facts: UnboundedSender<Fact>,
+    pub announcer: Announcer,
+}
+
+/// The parts of [`Discovery`] that reading needs.
+struct Earlier {
+    prefix: String,
+    filter: String,
+    facts: UnboundedSender<Fact>,
 }
 
 impl Worker {
     /// Runs until the sink is closed and its deadline has passed or everything is delivered.
-    pub async fn run(self) {
+    pub async fn run(mut self) {
+        let (mut announcer, birth_topic, earlier) = match self.discovery.take() {
+            Some(discovery) => {
+                let Discovery {
+                    prefix,
+                    filter,
+                    birth_topic,
+                    facts,
+                    announcer,
+                } = discovery;
+                (
+                    Some(announcer),
+                    birth_topic,
+                    Some(Earlier {
+                        prefix,
+                        filter,
+                        facts,
+                    }),
+                )
+            }
+            None => (None, None, None),
+        };
         let mut backoff = JitteredBackoff::default();
         let mut failures = FailureLog::default();
         let mut refusals = LogDedup::default();
@@ -64,18 +112,28 @@ impl Worker {
                     // As often as the loss: two clients with one client id end each other's connections without end.
                     if std::mem::take(&mut is_loss_logged) {
                         let broker = address_of(config);
-                        log::info!(broker = broker.as_str(); "connected to the MQTT broker");
+                        let client = config.client_id.as_str();
+                        log::info!(broker = broker.as_str(), client; "connected to the MQTT broker");
                     }
                     *self.shared.connection_state() = ConnectionState::Connected;
                     let started = Instant::now();
                     self.shared.outbox().connected();
                     self.report_overflow();
-                    let status = Arc::clone(&self.status);
-                    let mut session =
-                        Session::new(link, &self.shared, status, config, &mut refusals);
+                    let availability = self.availability.as_ref();
+                    let max_packet_bytes = link.max_packet_bytes;
+                    let birth = birth_topic.as_deref();
+                    let mut session = Session::new(
+                        link,
+                        &self.shared,
+                        availability,
+                        birth,
+                        config,
+                        &mut refusals,
+                    );
                     let ended = tokio::select! {
                         ended = session.run() => ended,
-                        never = self.read_retained(config) => match never {},
+                        never = self.read_retained(config, earlier.as_ref()) => match never {},
+                        never = self.announce(announcer.as_mut(), max_packet_bytes) => match never {},
                     };
                     if session.confirmed || started.elapsed() >= STABLE_AFTER {
                         backoff.reset();
@@ -134,19 +192,59 @@ impl Worker {
     }
 
     /// Reads the retained values, once they are requested. If the connection ends meanwhile, the next one starts over.
-    async fn read_retained(&self, config: &MqttConfig) -> Infallible {
+    async fn read_retained(&self, config: &MqttConfig, earlier: Option<&Earlier>) -> Infallible {
         loop {
             if self.shared.is_retained_requested() {
-                let read = retained::read(config, &self.retained_filters).await;
+                let read = self.read_earlier(config, earlier).await;
                 if let Err(error) = &read {
                     // A broker may refuse this: publishing does not need it.
                     log::info!(
                         "cannot read retained messages of a previous run; stale ones remain: {error}"
                     );
                 }
-                self.shared.set_retained(read.ok());
+                let mut found = read.ok();
+                if let Some(earlier) = earlier {
+                    let announced = found
+                        .as_mut()
+                        .map(|found| found.take_below(&earlier.prefix));
+                    // Fails where the announcer has ended.
+                    let _ = earlier
+                        .facts
+                        .send(Fact::Earlier(announced.unwrap_or_default()));
+                }
+                self.shared.set_retained(found);
             }
             self.shared.retained_requested.notified().await;
+        }
+    }
+
+    /// Reads the values of an earlier run, with its announcements where the broker allows it.
+    async fn read_earlier(
+        &self,
+        config: &MqttConfig,
+        earlier: Option<&Earlier>,
+    ) -> Result<RetainedSnapshot, PublishError> {
+        let mut filters = self.retained_filters.to_vec();
+        if let Some(earlier) = earlier {
+            filters.push(earlier.filter.clone());
+            match retained::read(config, &filters).await {
+                Ok(found) => return Ok(found),
+                // Some brokers end the connection for a filter that they do not allow.
+                Err(error) => log::debug!("cannot read what an earlier run announced: {error}"),
+            }
+            filters.pop();
+        }
+        retained::read(config, &filters).await
+    }
+
+    async fn announce(
+        &self,
+        announcer: Option<&mut Announcer>,
+        max_packet_bytes: usize,
+    ) -> Infallible {
+        match announcer {
+            Some(announcer) => announcer.run(&self.shared, max_packet_bytes).await,
+            None => std::future::pending().await,
         }
     }
 
@@ -155,7 +253,10 @@ impl Worker {
     async fn connect(&self, first: usize) -> Option<Result<(Connection, usize), PublishError>> {
         let identity = ClientIdentity {
             client_id: self.brokers[0].client_id.clone(),
-            will: Some((self.status.as_ref().to_owned(), OFFLINE.to_owned())),
+            will: self
+                .availability
+                .as_ref()
+                .map(|known| (known.topic.as_ref().to_owned(), known.offline.to_owned())),
         };
         let Some(closing) = self.shared.closing() else {
             // Closing must not wait for an unresponsive broker.
@@ -208,10 +309,11 @@ impl Worker {
         };
         let queued = self.shared.outbox().counts().queued;
         let retry_s = wait.as_secs_f32();
+        let client = self.brokers[0].client_id.as_str();
         if error.is_refusal() {
-            log::error!(queued, repeats, retry_s; "{reason}");
+            log::error!(queued, repeats, retry_s, client; "{reason}");
         } else {
-            log::warn!(queued, repeats, retry_s; "{reason}; trying again");
+            log::warn!(queued, repeats, retry_s, client; "{reason}; trying again");
         }
         true
     }
@@ -220,7 +322,7 @@ impl Worker {
     fn report_overflow(&self) {
         let Overflow { updates, essential } = self.shared.outbox().take_overflow();
         if updates + essential > 0 {
-            log::warn!(updates, other_messages = essential; "messages were dropped because the queue was full (publish.mqtt.queue_messages)");
+            log::warn!(updates, other_messages = essential; "messages were dropped because the queue was full ({})", self.queue_key);
         }
     }
 

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::body::FrameBody;
+use super::media::RecordingBody;
 use super::value::{Device, EventId, Group, Label, Latency, SourceName, SpoolId, TrackNumber, Utc};
 use super::words::{AnalyticsType, SideWord};
 use super::{
@@ -47,6 +48,9 @@ pub(super) struct AnalyticsEventBody<'a> {
     at: Utc,
     latency_ms: Latency,
     frame: FrameBody,
+    /// The clip that is being recorded and holds the frame.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recording: Option<RecordingBody<'a>>,
     /// Only on MQTT. A subscriber that has seen the same `spool` and `seq` before may ignore the message.
     #[serde(skip_serializing_if = "Option::is_none")]
     spool: Option<SpoolId>,
@@ -57,6 +61,16 @@ pub(super) struct AnalyticsEventBody<'a> {
     /// Age of the message when it was sent, in milliseconds; only in messages that waited for the broker for more than 2 s, or for a restart of the daemon.
     #[serde(skip_serializing_if = "Option::is_none")]
     late_ms: Option<u64>,
+}
+
+impl<'a> AnalyticsEventBody<'a> {
+    /// The same in the clip `recording`.
+    pub(super) fn with_recording(self, recording: Option<&'a str>) -> Self {
+        Self {
+            recording: recording.map(RecordingBody::new),
+            ..self
+        }
+    }
 }
 
 /// Objects in a zone, published at the start and after changes, at most once in `publish.update_interval_ms`.
@@ -246,6 +260,7 @@ impl Encoder {
             at: Utc(event.at),
             latency_ms: latency(frame, now),
             frame: frame_body(frame),
+            recording: None,
             spool: number.map(|number| number.spool),
             seq: number.map(|number| number.seq),
             late_ms: None,

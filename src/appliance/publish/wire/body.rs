@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::machine::MachineBody;
+use super::media::{MediaStatsBody, RecordingBody};
 use super::schema;
 use super::spool::SpoolStatsBody;
 use super::value::{
@@ -60,6 +61,9 @@ pub(super) struct EventBody<'a> {
     pub before: Option<TrackBody<'a>>,
     /// The track now.
     pub after: TrackBody<'a>,
+    /// The clip that is being recorded and holds the frame.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recording: Option<RecordingBody<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub embedding: Option<EmbeddingBody<'a>>,
     /// Only on MQTT. A subscriber that has seen the same `spool` and `seq` before may ignore the message.
@@ -220,6 +224,8 @@ pub(super) struct StatsBody<'a> {
     pub messages: MessagesBody,
     /// Messages that wait outside of the process; null without a spool.
     pub spool: Option<SpoolStatsBody<'a>>,
+    /// Files of video and pictures; null where none are kept.
+    pub media: Option<MediaStatsBody>,
     /// Sensors and load, read at most a quarter of a second before this message; null until the first reading.
     pub machine: Option<MachineBody<'a>>,
     /// One for each source.

@@ -10,12 +10,16 @@ use schemars::{Schema, SchemaGenerator};
 use serde_json::{Value, json};
 
 use super::SCHEMA_VERSION;
+
 use super::analytics::{AnalyticsEventBody, LineBody, ZoneBody};
+use super::bare::{ScoreThresholdBody, SwitchBody};
 use super::body::{
     CountBody, DetectionsBody, DetectorBody, EventBody, GroupCountBody, SourceBody, StatsBody,
 };
 use super::machine::ThrottlingBody;
+use super::media::MediaBody;
 use super::spool::GapBody;
+use crate::activity::ActiveBody;
 use crate::command::ReplyBody;
 use crate::reload::ReloadBody;
 use crate::topics::{Delivery, MESSAGE_TOPICS, MessageTopic};
@@ -27,7 +31,12 @@ const ABOUT: &str = "Every JSON message that jetwatch publishes, over MQTT or as
     On MQTT, `<prefix>/<device>/status` is the plain text `online` or `offline` (retained; `offline` is also the last will), \
     and `<prefix>/<device>/<source>/counts/<label>` is a bare integer (retained): the number of active tracks; \
     `<prefix>/<device>/<source>/groups/<group>` is the same for a group of labels. \
-    A JSON line is one of the objects below; counts are objects of kind `count` and `group_count` there. \
+    `<prefix>/<device>/<source>/detect` and `<prefix>/<device>/<source>/rules/<rule>` are `ON` or `OFF`, \
+    and `<prefix>/<device>/<source>/score_threshold` is a bare number (all retained). \
+    `<prefix>/<device>/<source>/detect/active` and `<prefix>/<device>/<source>/rules/<rule>/active` are objects of kind `active`. \
+    `<prefix>/<device>/<source>/snapshots/<label>` (retained) and `<prefix>/<device>/<source>/tracks/<track_id>/snapshot` are JPEG files, \
+    only with `record.snapshots.mqtt`. \
+    A JSON line is one of the objects below; these are objects of kind `count`, `group_count`, `switch` and `score_threshold` there. \
     A new version number means that subscribers must change; fields may be added without one.";
 
 /// The schema of every message, in JSON Schema 2020-12.
@@ -42,6 +51,9 @@ pub fn message_schema() -> Value {
         generator.subschema_for::<DetectionsBody<'_>>(),
         generator.subschema_for::<CountBody<'_>>(),
         generator.subschema_for::<GroupCountBody<'_>>(),
+        generator.subschema_for::<SwitchBody<'_>>(),
+        generator.subschema_for::<ScoreThresholdBody<'_>>(),
+        generator.subschema_for::<ActiveBody<'_>>(),
         generator.subschema_for::<AnalyticsEventBody<'_>>(),
         generator.subschema_for::<ZoneBody<'_>>(),
         generator.subschema_for::<LineBody<'_>>(),
@@ -52,15 +64,17 @@ pub fn message_schema() -> Value {
         generator.subschema_for::<ReplyBody<'_>>(),
         generator.subschema_for::<StatsBody<'_>>(),
         generator.subschema_for::<GapBody<'_>>(),
+        generator.subschema_for::<MediaBody<'_>>(),
     ];
     let mut definitions = generator.take_definitions(true);
     for definition in definitions.values_mut() {
         let kind = definition.pointer("/properties/kind/const");
-        let topic = kind.and_then(|kind| MESSAGE_TOPICS.iter().find(|topic| *kind == topic.kind));
-        if let (Some(topic), Some(Value::String(about))) =
-            (topic, definition.get_mut("description"))
-        {
-            let _ = write!(about, " {}", describe(topic));
+        let is_kind = |topic: &&MessageTopic| kind.is_some_and(|kind| *kind == topic.kind);
+        let topics: Vec<_> = MESSAGE_TOPICS.iter().filter(is_kind).collect();
+        if let Some(Value::String(about)) = definition.get_mut("description") {
+            for topic in topics {
+                let _ = write!(about, " {}", describe(topic));
+            }
         }
     }
     json!({

@@ -49,7 +49,7 @@ impl Serialize for Utc {
 
 /// Identity of a track that no restart repeats: `<start in seconds>.<microseconds>-<source>-<track>`, after Frigate's form.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct EventId<'a> {
+pub(crate) struct EventId<'a> {
     pub started_at: SystemTime,
     pub source: &'a str,
     pub track: TrackId,
@@ -132,7 +132,7 @@ impl JsonSchema for SpoolId {
 /// Name of the source in the configuration.
 #[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
 #[schemars(rename = "source")]
-pub(super) struct SourceName<'a>(pub &'a str);
+pub(crate) struct SourceName<'a>(pub &'a str);
 
 /// Name of the class, as the model has it.
 #[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
@@ -155,7 +155,7 @@ pub(super) struct TrackNumber(#[schemars(range(min = 1))] pub u64);
 pub(super) struct Latency(#[schemars(range(min = 0))] pub f64);
 
 /// `value` with as many decimals as `steps` has zeros. NaN and infinities become 0: JSON cannot represent them.
-pub(super) fn rounded(value: f32, steps: f32) -> f32 {
+pub(crate) fn rounded(value: f32, steps: f32) -> f32 {
     if value.is_finite() {
         (value * steps).round() / steps
     } else {

@@ -113,12 +113,14 @@ fn zones_and_lines_are_drawn_with_their_names() {
             inertia_frames: 3,
             loitering: None,
             object_threshold: None,
+            schedule: None,
         }],
         lines: vec![LineRule {
             name: "gate".to_owned(),
             line: Segment::new(&[[0.1, 0.2], [0.1, 0.8]]).expect("a line"),
             objects: Vec::new(),
             inertia_frames: 3,
+            schedule: None,
         }],
         ..SceneRules::default()
     };

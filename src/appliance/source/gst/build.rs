@@ -20,6 +20,7 @@ use super::bounded::{LateCalls, OPEN_TIMEOUT};
 use super::camera;
 use super::decode::{self, DecodeOptions};
 use super::diagnostics::SessionDiagnostics;
+use super::encoded::EncodedCapture;
 use super::hardware::VideoHardware;
 use super::launch::{self, LaunchBin};
 use super::scaler::{self, StallMonitor};
@@ -57,6 +58,7 @@ pub(super) fn build(
             &hardware,
             options,
             &diagnostics,
+            EncodedCapture::of(context),
         )
     };
 

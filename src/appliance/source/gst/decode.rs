@@ -19,31 +19,40 @@ use jetwatch_platform::UnitElement;
 
 use super::codec_threads::CodecThreads;
 use super::diagnostics::SessionDiagnostics;
+use super::encoded::EncodedCapture;
 use super::hardware::{VideoHardware, nvdec_supports};
 
 /// Codecs that a Jetson's units can decode.
 const CODECS: [&str; 3] = ["video/x-h264", "video/x-h265", "image/jpeg"];
 
+/// Codecs whose streams can be kept as they are.
+const KEPT_CODECS: [&str; 2] = ["video/x-h264", "video/x-h265"];
+
 /// Adds a `decodebin` to `pipeline` whose video is linked to `entry`. Returns it; media is linked to its sink pad.
+/// `capture` receives the encoded stream before it is decoded.
 pub(super) fn add(
     pipeline: &gst::Pipeline,
     entry: gst::Pad,
     hardware: &VideoHardware,
     options: DecodeOptions,
     diagnostics: &Arc<SessionDiagnostics>,
+    capture: Option<EncodedCapture>,
 ) -> Result<gst::Element, SourceError> {
+    let is_kept = |codec: &str| capture.is_some() && KEPT_CODECS.contains(&codec);
+    let codecs: Vec<&str> = CODECS
+        .into_iter()
+        .filter(|codec| is_kept(codec) || hardware.decoder_for(codec, options.choice).is_some())
+        .collect();
     let pad_handler = Arc::new(PadAddedHandler {
         pipeline: pipeline.downgrade(),
         entry,
         hardware: hardware.clone(),
         options,
         diagnostics: Arc::clone(diagnostics),
+        capture,
         is_taken: AtomicBool::new(false),
     });
-    let codecs = CODECS
-        .into_iter()
-        .filter(|codec| hardware.decoder_for(codec, options.choice).is_some());
-    let decode = decodebin("decode", codecs, options, diagnostics)?;
+    let decode = decodebin("decode", codecs.into_iter(), options, diagnostics)?;
     pipeline
         .add(&decode)
         .map_err(|error| SourceError::Build(error.to_string()))?;
@@ -127,6 +136,8 @@ struct PadAddedHandler {
     hardware: VideoHardware,
     options: DecodeOptions,
     diagnostics: Arc<SessionDiagnostics>,
+    /// Receives the encoded stream.
+    capture: Option<EncodedCapture>,
     /// The first video stream is used, and no other.
     is_taken: AtomicBool,
 }
@@ -159,8 +170,13 @@ impl PadAddedHandler {
         media: &'static str,
     ) -> Result<(), String> {
         let parser = parser.map_err(|error| error.to_string())?;
-        let (sink, src) = (static_pad(&parser, "sink")?, static_pad(&parser, "src")?);
+        let (sink, parsed) = (static_pad(&parser, "sink")?, static_pad(&parser, "src")?);
         self.add(&parser)?;
+        let filter = self.capture_filter(&parser, media)?;
+        let src = match &filter {
+            Some(filter) => static_pad(filter, "src")?,
+            None => parsed,
+        };
         let handler = Arc::downgrade(self);
         let is_decided = AtomicBool::new(false);
         src.add_probe(gst::PadProbeType::EVENT_DOWNSTREAM, move |src, info| {
@@ -174,10 +190,29 @@ impl PadAddedHandler {
             }
             gst::PadProbeReturn::Ok
         });
-        parser
-            .sync_state_with_parent()
-            .map_err(|error| error.to_string())?;
+        for element in filter.iter().chain([&parser]) {
+            element
+                .sync_state_with_parent()
+                .map_err(|error| error.to_string())?;
+        }
         link(pad, &sink)
+    }
+
+    /// Links a filter to the parser that lets the stream pass in the form in which it is kept. `None`: nothing keeps it.
+    fn capture_filter(
+        &self,
+        parser: &gst::Element,
+        media: &str,
+    ) -> Result<Option<gst::Element>, String> {
+        let Some(capture) = &self.capture else {
+            return Ok(None);
+        };
+        let filter = capture
+            .filter(parser, media)
+            .map_err(|error| error.to_string())?;
+        self.add(&filter)?;
+        parser.link(&filter).map_err(|error| error.to_string())?;
+        Ok(Some(filter))
     }
 
     /// Selects the decoder for a parsed stream with these caps.
@@ -187,6 +222,14 @@ impl PadAddedHandler {
         media: &'static str,
         caps: &gst::CapsRef,
     ) -> Result<(), String> {
+        if self
+            .hardware
+            .decoder_for(media, self.options.choice)
+            .is_none()
+        {
+            // It is here only because it is kept.
+            return self.decode_on_cpu(parsed);
+        }
         let stream = caps.structure(0);
         let chroma = stream.and_then(|stream| stream.get::<String>("chroma-format").ok());
         let bits = stream.and_then(|stream| stream.get::<u32>("bit-depth-luma").ok());

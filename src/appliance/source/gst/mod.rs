@@ -10,6 +10,7 @@ mod codec_threads;
 mod decode;
 mod diagnostics;
 mod dot;
+mod encoded;
 mod flush_guard;
 mod hardware;
 mod image_appsrc;

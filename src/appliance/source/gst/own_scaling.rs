@@ -178,18 +178,41 @@ pub(super) fn accepted_caps(is_scaled_here: bool) -> gst::Caps {
     caps
 }
 
-/// Answers the allocation queries of decoders: they may add rows and columns to their images. Without the answer, they would copy
-/// each image into a buffer without.
-pub(super) fn accept_padding(sink: &gst::Pad) {
+/// Answers the allocation queries of decoders, so that they decode into the memory that is read here.
+///
+/// They may add rows and columns to their images, and get a pool that does so. Without the first answer they would copy each image
+/// into a buffer without. Without the second libav's would, where the height is not a multiple of 16, as 360 and 1080 are not: the
+/// buffers of its own pool are as large as the coded image, and it hands on no buffer of another size than its caps.
+pub(super) fn offer_padded_buffers(sink: &gst::Pad) {
     sink.add_probe(gst::PadProbeType::QUERY_DOWNSTREAM, |_, info| {
         let Some(gst::QueryViewMut::Allocation(query)) =
             info.query_mut().map(gst::QueryRef::view_mut)
         else {
             return gst::PadProbeReturn::Ok;
         };
+        let bytes = match query.get() {
+            (Some(caps), true) => bytes_in_system_memory(caps),
+            _ => None,
+        };
         query.add_allocation_meta::<gst_video::VideoMeta>(None);
+        if let Some(bytes) = bytes {
+            // No maximum: a decoder keeps as many images as the stream refers to.
+            query.add_allocation_pool(Some(&gst_video::VideoBufferPool::new()), bytes, 0, 0);
+        }
         gst::PadProbeReturn::Handled
     });
+}
+
+/// Size of an image with these caps; `None` for other formats than decoders on the CPU have, and for memory of a Jetson.
+fn bytes_in_system_memory(caps: &gst::CapsRef) -> Option<u32> {
+    let is_elsewhere = caps
+        .features(0)
+        .is_some_and(|features| features.contains(NVMM));
+    let video = VideoInfo::from_caps(caps).ok()?;
+    let is_offered = video.format() == VideoFormat::I420 && !is_elsewhere;
+    is_offered
+        .then(|| u32::try_from(video.size()).ok())
+        .flatten()
 }
 
 #[cfg(test)]

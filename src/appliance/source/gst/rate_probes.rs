@@ -6,15 +6,21 @@ use gstreamer as gst;
 use gstreamer::prelude::*;
 use parking_lot::Mutex;
 
-use crate::SourceContext;
 use crate::pacer::{LATE, Pacer};
 use crate::rate_limit::RateLimiter;
+use crate::{SourceContext, SourceCounters};
 
 use super::scaler::StallMonitor;
 
 /// Drops frames above the maximum rate before they are scaled. Dropped frames still count as progress.
-pub(super) fn limit_rate(input: &gst::Pad, limiter: RateLimiter, progress: &Arc<StallMonitor>) {
+pub(super) fn limit_rate(
+    input: &gst::Pad,
+    limiter: RateLimiter,
+    counters: &Arc<SourceCounters>,
+    progress: &Arc<StallMonitor>,
+) {
     let (limiter, progress) = (Mutex::new(limiter), Arc::clone(progress));
+    let counters = Arc::clone(counters);
     input.add_probe(gst::PadProbeType::BUFFER, move |_, info| {
         // Media without timestamps are timed by arrival.
         let time = info.buffer().and_then(|buffer| buffer.pts());
@@ -23,6 +29,7 @@ pub(super) fn limit_rate(input: &gst::Pad, limiter: RateLimiter, progress: &Arc<
             return gst::PadProbeReturn::Ok;
         }
         progress.mark_alive();
+        counters.add_above_max_fps();
         // With `Drop`, GStreamer would unreference the buffer that the binding has already taken.
         gst::PadProbeReturn::Handled
     });

@@ -128,7 +128,7 @@ pub(super) fn add(
     sink.set_property("max-buffers", 1_u32);
     sink.set_caps(Some(&own_scaling::accepted_caps(false)));
     if let Some(pad) = sink.static_pad("sink") {
-        own_scaling::accept_padding(&pad);
+        own_scaling::offer_padded_buffers(&pad);
     }
     pipeline
         .add_many([&entry, sink.upcast_ref()])
@@ -139,7 +139,7 @@ pub(super) fn add(
         .ok_or_else(|| SourceError::Build("identity has no sink pad".to_owned()))?;
     let tee = match context.full_image {
         FullImage::None => None,
-        FullImage::SourceSize => Some(ImageTee::add(pipeline, &entry)?),
+        FullImage::SourceSize | FullImage::OnDemand => Some(ImageTee::add(pipeline, &entry)?),
     };
     let main_branch = tee.as_ref().map_or(&entry, |tee| &tee.main_branch);
     let caps_info = CapsInfo::empty();
@@ -170,7 +170,8 @@ pub(super) fn add(
 
     let stall_monitor = Arc::new(StallMonitor::new());
     if let Some(max_fps) = config.max_fps {
-        limit_rate(&input, RateLimiter::new(max_fps), &stall_monitor);
+        let limiter = RateLimiter::new(max_fps);
+        limit_rate(&input, limiter, &context.counters, &stall_monitor);
     }
     if let Some(pacer) = Pacer::new(config.playback_fps) {
         pace(&input, pacer, context, &stall_monitor);
@@ -200,6 +201,10 @@ pub(super) fn add(
     };
     let handler = Arc::new(Mutex::new(handler));
     if let Some(tee) = &tee {
+        if context.full_image == FullImage::OnDemand {
+            let handler = Arc::clone(&handler);
+            tee.drop_unwanted(move || lock(&handler).awaits_full_image());
+        }
         let handler = Arc::clone(&handler);
         tee.on_full_image(move |sink| lock(&handler).on_full_sample(sink));
     }
@@ -287,7 +292,9 @@ impl AppSinkHandler {
                 .ok_or_else(|| post_format_error(sink))?
         };
         self.stall_monitor.count();
-        let Some(pending) = &mut self.pending else {
+        let is_wanted = self.context.full_image == FullImage::SourceSize
+            || self.context.handler.wants_full_image(frame.meta.source);
+        let Some(pending) = self.pending.as_mut().filter(|_| is_wanted) else {
             return self.deliver(frame);
         };
         // Each image passes the full-image branch directly after the network's, on this thread. A frame that is still pending
@@ -296,6 +303,12 @@ impl AppSinkHandler {
             Some(previous) => self.deliver(previous),
             None => Ok(gst::FlowSuccess::Ok),
         }
+    }
+
+    /// Whether a frame waits for the full image that comes next.
+    fn awaits_full_image(&self) -> bool {
+        let pending = self.pending.as_ref();
+        pending.is_some_and(|pending| pending.frame.is_some())
     }
 
     /// Reads the full image of the pending frame and delivers the frame.

@@ -69,6 +69,8 @@ impl SkipProbe {
         let full_image = match context.full_image {
             FullImage::None => FullImage::None,
             FullImage::SourceSize => skipped_image,
+            // A frame whose image is wanted does not skip.
+            FullImage::OnDemand => FullImage::None,
         };
         Some(Self {
             handler: Arc::clone(&context.handler),

@@ -82,6 +82,17 @@ impl ImageTee {
         }
     }
 
+    /// Drops each image of the full-image branch, before any work on it, for which `is_wanted` is false on the streaming thread.
+    pub(super) fn drop_unwanted(&self, is_wanted: impl Fn() -> bool + Send + Sync + 'static) {
+        let Some(pad) = self.entry.static_pad("sink") else {
+            return;
+        };
+        pad.add_probe(gst::PadProbeType::BUFFER, move |_, _| match is_wanted() {
+            true => gst::PadProbeReturn::Ok,
+            false => gst::PadProbeReturn::Handled,
+        });
+    }
+
     /// Calls `on_sample` on the streaming thread for each full image.
     pub(super) fn on_full_image(
         &self,

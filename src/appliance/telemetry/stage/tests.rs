@@ -109,3 +109,27 @@ fn trace_keeps_ranges_of_completed_batches() {
     assert!(trace.drain().is_empty(), "drain removes the entries");
     assert_eq!(recorder.summary().stage(Stage::Batch).count, 1);
 }
+
+#[test]
+fn a_time_counts_in_the_first_bucket_that_holds_it() {
+    let recorder = Recorder::default();
+    assert!(recorder.histograms().is_empty(), "no stage has run");
+    for micros in [1, 100, 101, 1000, 3_000_000] {
+        recorder.record(Stage::Infer, 1, Duration::from_micros(micros));
+    }
+    let histograms = recorder.histograms();
+    let [infer] = histograms.as_slice() else {
+        panic!("{histograms:?}");
+    };
+    let filled: Vec<(usize, u64)> = (0..)
+        .zip(infer.counts)
+        .filter(|(_, count)| *count > 0)
+        .collect();
+    let last = STAGE_BUCKETS.len();
+    assert_eq!(filled, [(0, 2), (1, 1), (3, 1), (last, 1)]);
+    assert_eq!((infer.stage, infer.count()), (Stage::Infer, 5));
+    assert_eq!(infer.sum, Duration::from_micros(3_001_202));
+    assert!(STAGE_BUCKETS.is_sorted());
+    recorder.reset();
+    assert!(recorder.histograms().is_empty());
+}

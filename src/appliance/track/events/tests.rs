@@ -366,3 +366,65 @@ fn track_of_age(id: u64, age: u64) -> Track {
         ..active(id)
     }
 }
+
+#[test]
+fn tracks_that_flicker_are_not_published_as_lost() {
+    let hold = Duration::from_millis(500);
+    let update_interval = Duration::from_millis(200);
+    let mut generator =
+        TrackEventGenerator::new(update_interval).with_lost_hold(hold, FrameClock::default());
+    // Every second frame misses the object, which moves: updates have the state of the frames that do not.
+    let mut states = Vec::new();
+    for frame in 0..40_u64 {
+        let left = frame as f32 * 10.0;
+        let moved = Track {
+            xyxy: [left, 0.0, left + 100.0, 100.0],
+            ..track(
+                1,
+                if frame % 2 == 0 {
+                    TrackState::Active
+                } else {
+                    TrackState::Lost
+                },
+            )
+        };
+        let events = step(&mut generator, frame * 100, &[moved]);
+        states.extend(events.iter().map(|event| event.after.state));
+    }
+    assert_eq!(states.len(), 20, "the first, and one each 200 ms");
+    assert!(
+        states.iter().all(|state| *state == TrackState::Active),
+        "{states:?}"
+    );
+}
+
+#[test]
+fn lost_tracks_are_published_after_the_hold_and_found_ones_at_once() {
+    let hold = Duration::from_millis(500);
+    let generator = TrackEventGenerator::new(Duration::ZERO);
+    let mut generator = generator.with_lost_hold(hold, FrameClock::default());
+    let mut changes = Vec::new();
+    // Found after 400 ms, lost for longer, found, and lost until its end.
+    for (ms, state) in [
+        (0, TrackState::Active),
+        (100, TrackState::Lost),
+        (500, TrackState::Active),
+        (600, TrackState::Lost),
+        (1099, TrackState::Lost),
+        (1100, TrackState::Lost),
+        (1200, TrackState::Lost),
+        (1300, TrackState::Active),
+        (1400, TrackState::Lost),
+        (1500, TrackState::Ended),
+    ] {
+        let events = step(&mut generator, ms, &[track(1, state)]);
+        changes.extend(events.iter().map(|event| (ms, event.after.state)));
+    }
+    let wanted = [
+        (0, TrackState::Active),
+        (1100, TrackState::Lost),
+        (1300, TrackState::Active),
+        (1500, TrackState::Ended),
+    ];
+    assert_eq!(changes, wanted);
+}

@@ -1,5 +1,6 @@
 //! Tests of the outbox: by cases, and by random sequences of operations.
 
+use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::*;
@@ -355,4 +356,48 @@ proptest! {
         }
         prop_assert!(delivered.is_sorted(), "{delivered:?}");
     }
+}
+
+#[test]
+fn values_that_are_not_retained_are_sent_on_each_connection_until_they_are_forgotten() {
+    let mut outbox = Outbox::new(10);
+    outbox.set_latest(message("a", "1"));
+    outbox.set_latest(message("a", "2"));
+    outbox.set_latest(message("b", "3"));
+    let next = |outbox: &mut Outbox| {
+        let out = outbox.next(WINDOW, &mut { Pace::UNLIMITED })?;
+        assert!(!out.retain);
+        let payload = String::from_utf8_lossy(&out.message.payload).into_owned();
+        Some((payload, out.id.expect("QoS 1")))
+    };
+    for _ in 0..2 {
+        outbox.connected();
+        let mut values = Vec::new();
+        while let Some((value, id)) = next(&mut outbox) {
+            outbox.acknowledged(id);
+            values.push(value);
+        }
+        values.sort();
+        assert_eq!(values, ["2", "3"]);
+        outbox.disconnected();
+    }
+    outbox.set_latest(message("a", "4"));
+    outbox.connected();
+    assert!(next(&mut outbox).is_some());
+    // One is in flight, and the other waits.
+    outbox.forget("a");
+    outbox.forget("b");
+    assert_eq!(next(&mut outbox), None);
+    outbox.disconnected();
+    outbox.connected();
+    assert_eq!(next(&mut outbox), None);
+    adds_up(&outbox);
+    // Their places are free.
+    outbox.set_latest(message("c", "5"));
+    assert_eq!(
+        next(&mut outbox).map(|(value, _)| value),
+        Some("5".to_owned())
+    );
+    assert!(!outbox.has_state("a") && !outbox.has_state("b"));
+    adds_up(&outbox);
 }

@@ -136,3 +136,40 @@ fn short_buffer_is_refused() {
     assert!(!read(whole - 1));
     assert!(!read(0));
 }
+
+/// Whether an image lies in memory of the decoder's layout: it begins the second plane behind the padded first one.
+fn has_padding(sample: &gst::Sample, size: Size) -> bool {
+    let buffer = sample.buffer().expect("an image");
+    let layout = buffer.meta::<gst_video::VideoMeta>();
+    layout.is_some_and(|meta| meta.offset()[1] > size.width as usize * size.height as usize)
+}
+
+#[test]
+fn decoder_writes_into_the_memory_that_is_read_here() {
+    crate::gst::init("*:1").expect("GStreamer starts");
+    // Of the heights only the last is a multiple of 16.
+    for size in [
+        Size::new(480, 360),
+        Size::new(322, 242),
+        Size::new(320, 240),
+    ] {
+        let Size { width, height } = size;
+        let pipeline = gst::parse::launch(&format!(
+            "videotestsrc num-buffers=8 pattern=ball ! video/x-raw,format=I420,width={width},height={height} \
+             ! x264enc speed-preset=ultrafast bframes=0 ! avdec_h264 max-threads=1 ! identity ! appsink name=sink sync=false"
+        ))
+        .expect("a pipeline")
+        .downcast::<gst::Pipeline>()
+        .expect("a pipeline");
+        let sink = pipeline.by_name("sink").expect("it was named");
+        let sink = sink.downcast::<AppSink>().expect("an appsink");
+        offer_padded_buffers(&sink.static_pad("sink").expect("a sink has one"));
+        pipeline.set_state(gst::State::Playing).expect("it starts");
+        let samples: Vec<gst::Sample> = std::iter::from_fn(|| sink.pull_sample().ok()).collect();
+        pipeline.set_state(gst::State::Null).expect("it stops");
+        assert_eq!(samples.len(), 8);
+        // The first ones were decoded before the query.
+        let newest = samples.last().expect("there are some");
+        assert!(has_padding(newest, size), "{size}: the image was copied");
+    }
+}

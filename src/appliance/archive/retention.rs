@@ -1,0 +1,309 @@
+//! What is deleted, when, and how much there is.
+
+use std::time::{Duration, SystemTime};
+
+use rusqlite::types::Value;
+
+use super::archive::Archive;
+use super::error::ArchiveError;
+use super::folder::Space;
+use super::index::{Index, micros};
+use super::item::{Item, MediaKind};
+
+/// Most files that one call deletes, so that it takes a bounded time.
+const MAX_REMOVALS: usize = 100;
+
+/// How long a row outlives its file: the time in which one can ask why it is gone.
+const REMOVED_ROWS_AGE: Duration = Duration::from_secs(7 * 86_400);
+
+/// Time over which the rate of writing is measured.
+const RATE_SPAN: Duration = Duration::from_secs(86_400);
+
+/// Shortest time over which a rate means anything.
+const MIN_RATE_SPAN: Duration = Duration::from_secs(600);
+
+/// The order in which files are deleted for want of space: by kind, then by age.
+const ORDER: &str =
+    "CASE kind WHEN 'continuous' THEN 0 WHEN 'snapshot' THEN 1 ELSE 2 END, from_us, id";
+
+/// Limits of what is kept. The default has none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Older files are deleted.
+    pub max_age: Option<Duration>,
+    /// Greatest size of the files of one source.
+    pub max_bytes_per_source: Option<u64>,
+    /// Space that stays free on the device.
+    pub min_free_bytes: u64,
+    /// The same as a share of the device; the greater of the two holds.
+    pub min_free_percent: u8,
+}
+
+impl Limits {
+    /// Bytes that stay free on a device of this size.
+    #[must_use]
+    pub fn min_free(&self, space: Space) -> u64 {
+        let share = u128::from(space.total) * u128::from(self.min_free_percent) / 100;
+        let share = u64::try_from(share).unwrap_or(u64::MAX);
+        self.min_free_bytes.max(share)
+    }
+}
+
+/// Why a file was deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RemovalReason {
+    /// It is older than what is kept.
+    Age,
+    /// The files of its source were larger than what is kept.
+    SourceBytes,
+    /// Less space was free than is to stay free.
+    FreeSpace,
+    /// It was asked for.
+    Operator,
+    /// The file was deleted by another program.
+    Missing,
+    /// It was cut off before there was anything to see.
+    Unusable,
+}
+
+impl RemovalReason {
+    const ALL: [Self; 6] = [
+        Self::Age,
+        Self::SourceBytes,
+        Self::FreeSpace,
+        Self::Operator,
+        Self::Missing,
+        Self::Unusable,
+    ];
+
+    /// Its word in messages.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Age => "age",
+            Self::SourceBytes => "source_bytes",
+            Self::FreeSpace => "free_space",
+            Self::Operator => "operator",
+            Self::Missing => "missing",
+            Self::Unusable => "unusable",
+        }
+    }
+
+    /// The reason of this word.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|reason| reason.word() == word)
+    }
+}
+
+/// Files of one kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KindUsage {
+    /// The kind.
+    pub kind: MediaKind,
+    /// Their number.
+    pub files: u64,
+    /// Their size.
+    pub bytes: u64,
+}
+
+/// Files of one source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceUsage {
+    /// Name of the source.
+    pub source: String,
+    /// By kind; kinds without files are missing.
+    pub kinds: Vec<KindUsage>,
+    /// Capture time of the oldest.
+    pub oldest: Option<SystemTime>,
+}
+
+/// What is kept, and how long it can go on.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Usage {
+    /// By source, by name.
+    pub sources: Vec<SourceUsage>,
+    /// Size of the pinned files, which are kept whatever their age.
+    pub pinned_bytes: u64,
+    /// Space on the device.
+    pub space: Space,
+    /// Bytes written per day, from what was written in the last day; `None`: too little was written.
+    pub bytes_per_day: Option<f64>,
+    /// Days until retention has to delete for want of space, at this rate; `None` without a rate.
+    pub days_left: Option<f64>,
+    /// Recording has stopped for want of space.
+    pub is_full: bool,
+}
+
+impl Usage {
+    /// Size of all files of a kind.
+    #[must_use]
+    pub fn bytes_of(&self, kind: MediaKind) -> u64 {
+        let kinds = self.sources.iter().flat_map(|source| &source.kinds);
+        kinds
+            .filter(|usage| usage.kind == kind)
+            .map(|usage| usage.bytes)
+            .sum()
+    }
+}
+
+impl Archive {
+    /// Deletes what the limits do not allow, at most 100 files: by age, by the size of a source, and for the space that is to stay free.
+    /// Pinned files stay, and so do those that are being written. Returns what was deleted; as many as 100 mean that there may be
+    /// more. Call it every few seconds.
+    ///
+    /// # Errors
+    /// The index cannot be used. Files that cannot be deleted are logged.
+    pub fn enforce(&self, now: SystemTime) -> Result<Vec<Item>, ArchiveError> {
+        let limits = self.limits();
+        let mut removed = Vec::new();
+        if let Some(age) = limits.max_age
+            && let Some(limit) = now.checked_sub(age)
+        {
+            let old = self.removable("to_us < ?", &[micros(limit).into()], "to_us, id")?;
+            self.remove_all(old, RemovalReason::Age, now, u64::MAX, &mut removed)?;
+        }
+        if let Some(max) = limits.max_bytes_per_source {
+            for (source, bytes) in self.with_index(Index::bytes_by_source)? {
+                if bytes > max {
+                    let files = self.removable("source = ?", &[source.into()], ORDER)?;
+                    let excess = bytes - max;
+                    let reason = RemovalReason::SourceBytes;
+                    self.remove_all(files, reason, now, excess, &mut removed)?;
+                }
+            }
+        }
+        let space = self.space()?;
+        let min_free = limits.min_free(space);
+        let mut lacking = min_free.saturating_sub(space.free);
+        let mut is_exhausted = false;
+        // What was just deleted is free only at the next call.
+        if lacking > 0 && removed.is_empty() {
+            let files = self.removable("1", &[], ORDER)?;
+            is_exhausted = files.len() < MAX_REMOVALS;
+            let reason = RemovalReason::FreeSpace;
+            lacking = self.remove_all(files, reason, now, lacking, &mut removed)?;
+        }
+        // With nothing left to delete, recording would fill the device to its end.
+        self.set_full(lacking > 0 && is_exhausted);
+        let limit = now.checked_sub(REMOVED_ROWS_AGE).map_or(0, micros);
+        self.with_index(|index| {
+            let sql =
+                "DELETE FROM items WHERE state = 'removed' AND announced = 1 AND removed_us < ?";
+            index.execute(sql, [limit])
+        })?;
+        Ok(removed)
+    }
+
+    /// Files that may be deleted, the first that are.
+    fn removable(
+        &self,
+        condition: &str,
+        values: &[Value],
+        order: &str,
+    ) -> Result<Vec<Item>, ArchiveError> {
+        let condition = format!("state = 'ready' AND pinned = 0 AND {condition}");
+        self.with_index(|index| index.select(&condition, values, order, MAX_REMOVALS))
+    }
+
+    /// Deletes of `files` as many as give `bytes`; returns what is lacking still.
+    fn remove_all(
+        &self,
+        files: Vec<Item>,
+        reason: RemovalReason,
+        now: SystemTime,
+        bytes: u64,
+        removed: &mut Vec<Item>,
+    ) -> Result<u64, ArchiveError> {
+        let mut lacking = bytes;
+        for item in files {
+            if lacking == 0 || removed.len() >= MAX_REMOVALS {
+                break;
+            }
+            if let Some(item) = self.remove_file(item, reason, now)? {
+                lacking = lacking.saturating_sub(item.bytes.max(1));
+                removed.push(item);
+            }
+        }
+        Ok(lacking)
+    }
+
+    /// What is kept, and how long it can go on.
+    ///
+    /// # Errors
+    /// The index or the device cannot be read.
+    pub fn usage(&self, now: SystemTime) -> Result<Usage, ArchiveError> {
+        let space = self.space()?;
+        let mut usage = self.with_index(|index| index.usage(now))?;
+        usage.space = space;
+        let room = space.free.saturating_sub(self.limits().min_free(space));
+        usage.days_left = usage.bytes_per_day.map(|rate| room as f64 / rate);
+        usage.is_full = self.is_full();
+        Ok(usage)
+    }
+}
+
+impl Index {
+    fn bytes_by_source(&self) -> Result<Vec<(String, u64)>, ArchiveError> {
+        let run = || -> rusqlite::Result<Vec<(String, u64)>> {
+            let sql =
+                "SELECT source, sum(bytes) FROM items WHERE state <> 'removed' GROUP BY source";
+            let mut statement = self.connection.prepare(sql)?;
+            let rows = statement.query_map([], |row| Ok((row.get(0)?, count(row.get(1)?))))?;
+            rows.collect()
+        };
+        run().map_err(|source| self.error(source))
+    }
+
+    fn usage(&self, now: SystemTime) -> Result<Usage, ArchiveError> {
+        let run = || -> rusqlite::Result<Usage> {
+            let mut usage = Usage::default();
+            let sql = "SELECT source, kind, count(*), sum(bytes), min(from_us), sum(bytes * pinned) FROM items \
+                       WHERE state <> 'removed' GROUP BY source, kind ORDER BY source";
+            let mut statement = self.connection.prepare(sql)?;
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                let Some(kind) = MediaKind::from_word(&row.get::<_, String>(1)?) else {
+                    continue;
+                };
+                let source: String = row.get(0)?;
+                let oldest = super::index::from_micros(row.get(4)?);
+                if usage
+                    .sources
+                    .last()
+                    .is_none_or(|last| last.source != source)
+                {
+                    usage.sources.push(SourceUsage {
+                        source,
+                        kinds: Vec::new(),
+                        oldest: None,
+                    });
+                }
+                let last = usage.sources.last_mut().expect("it was pushed");
+                last.oldest = Some(last.oldest.map_or(oldest, |known| known.min(oldest)));
+                last.kinds.push(KindUsage {
+                    kind,
+                    files: count(row.get(2)?),
+                    bytes: count(row.get(3)?),
+                });
+                usage.pinned_bytes += count(row.get(5)?);
+            }
+            let begin = now.checked_sub(RATE_SPAN).map_or(0, micros);
+            let sql = "SELECT coalesce(sum(bytes), 0), min(from_us) FROM items WHERE from_us >= ? AND from_us <= ?";
+            let mut statement = self.connection.prepare(sql)?;
+            let (bytes, first): (i64, Option<i64>) =
+                statement.query_row([begin, micros(now)], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            if let Some(first) = first.filter(|_| bytes > 0) {
+                let span = (micros(now) - first) as f64 / 1e6;
+                let span = span.max(MIN_RATE_SPAN.as_secs_f64());
+                usage.bytes_per_day = Some(bytes as f64 * RATE_SPAN.as_secs_f64() / span);
+            }
+            Ok(usage)
+        };
+        run().map_err(|source| self.error(source))
+    }
+}
+
+fn count(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or_default()
+}

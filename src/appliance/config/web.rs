@@ -1,0 +1,313 @@
+//! `web`: the page of the daemon, and who may open it.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use super::metrics::{broker_addresses, require_beyond_loopback, share_port};
+use super::mqtt_broker::parse_listen;
+use super::schema::ValueType;
+use super::section::Section;
+use super::yaml::map::Map;
+use super::{Config, Words};
+
+/// Accepted form of the names in `hosts`.
+const HOSTS: &str = "a host name without scheme and port, such as box.example";
+
+/// Accepted form of `base_path`.
+const BASE_PATH: &str =
+    "a path such as /jetwatch: letters, digits, `-`, `_` and `/`, not at the end";
+
+/// Accepted form of the items of `trusted_proxies`.
+const NETWORKS: &str = "an address or a network, such as 127.0.0.1 or 192.0.2.0/24";
+
+/// The page of the daemon: pictures, events, the machine, zones. Off unless listen is given.
+#[derive(Debug, Clone, PartialEq, Eq, Section)]
+#[section(default, check = check_keys)]
+pub struct WebConfig {
+    /// Where the page is. Addresses that are open to the network need users_file and tls. Default: nowhere.
+    #[key(
+        text = "an address with a port, such as 127.0.0.1:8080 or [::]:8443",
+        parse = parse_listen
+    )]
+    pub listen: Option<SocketAddr>,
+    /// File of the users and tokens, which jetwatch user writes; read again when it changes. Default: there are none, and everyone on this machine has the role without_users.
+    pub users_file: Option<PathBuf>,
+    /// What everyone on this machine may do without users_file: viewer: see everything; operator: also change zones and lines, reload and keep recordings; administrator: also download the support bundle.
+    #[key(default = "viewer")]
+    pub without_users: WebRole,
+    /// Certificate and key, for HTTPS in place of HTTP. Default: HTTP, which loopback addresses alone may have.
+    pub tls: Option<WebTlsConfig>,
+    /// Names by which browsers may ask for the page, besides localhost and addresses. Default: none.
+    #[key(value = ValueType::Texts(HOSTS), read = hosts, default_with = |_| Vec::new())]
+    pub hosts: Vec<String>,
+    /// Path below which a proxy offers the page, where the proxy does not remove it. Default: none.
+    #[key(text = BASE_PATH, check = is_base_path)]
+    pub base_path: Option<String>,
+    /// Proxies whose X-Forwarded headers are believed. Default: none.
+    #[key(value = ValueType::Texts(NETWORKS), read = networks, default_with = |_| Vec::new())]
+    pub trusted_proxies: Vec<Network>,
+    /// The pictures with boxes, which are made while they are looked at.
+    pub preview: PreviewConfig,
+}
+
+/// What a user may do. Each role includes those before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Words)]
+pub enum WebRole {
+    /// See everything.
+    Viewer,
+    /// Change zones and lines, reload, keep recordings.
+    Operator,
+    /// Download what describes the whole installation.
+    Administrator,
+}
+
+impl WebRole {
+    /// All, from the one that may do least.
+    pub const ALL: [Self; 3] = [Self::Viewer, Self::Operator, Self::Administrator];
+}
+
+/// The identity of the page.
+#[derive(Debug, Clone, PartialEq, Eq, Section)]
+pub struct WebTlsConfig {
+    /// PEM file of its certificate, then those that lead to its authority.
+    pub cert_file: PathBuf,
+    /// PEM file of its key.
+    pub key_file: PathBuf,
+}
+
+/// The pictures with boxes, which are made while they are looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Section)]
+#[section(default)]
+pub struct PreviewConfig {
+    /// Most pictures per second of each source, for all viewers together.
+    #[key(range = 1..=30, unit = "pictures", default = 5)]
+    pub max_fps: u32,
+    /// Greatest width; larger images are scaled.
+    #[key(range = 160..=1920, unit = "pixels", default = 960)]
+    pub max_width: u32,
+    /// Quality of the JPEG images, in percent.
+    #[key(range = 10..=95, unit = "percent", default = 70)]
+    pub quality: u32,
+}
+
+/// Addresses with a common beginning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Network {
+    address: IpAddr,
+    bits: u32,
+}
+
+impl Network {
+    /// Reads an address, or an address with the number of its first bits; `None` where it is neither.
+    fn parse(text: &str) -> Option<Self> {
+        let (address, bits) = match text.split_once('/') {
+            Some((address, bits)) => (address, Some(bits.parse().ok()?)),
+            None => (text, None),
+        };
+        let address: IpAddr = address.parse().ok()?;
+        let all = if address.is_ipv4() { 32 } else { 128 };
+        let bits = bits.unwrap_or(all);
+        (bits <= all).then_some(Self { address, bits })
+    }
+
+    /// Whether `address` is one of them. An IPv4 address in IPv6 form counts as the former.
+    #[must_use]
+    pub fn contains(&self, address: IpAddr) -> bool {
+        let first = |value: u128, width: u32| value.checked_shr(width - self.bits).unwrap_or(0);
+        match (self.address, address.to_canonical()) {
+            (IpAddr::V4(own), IpAddr::V4(other)) => {
+                first(own.to_bits().into(), 32) == first(other.to_bits().into(), 32)
+            }
+            (IpAddr::V6(own), IpAddr::V6(other)) => {
+                first(own.to_bits(), 128) == first(other.to_bits(), 128)
+            }
+            _ => false,
+        }
+    }
+}
+
+fn hosts(map: &Map<'_>) -> Option<Vec<String>> {
+    read_list(map, "hosts", HOSTS, |text| {
+        is_host(text).then(|| text.to_ascii_lowercase())
+    })
+}
+
+fn networks(map: &Map<'_>) -> Option<Vec<Network>> {
+    read_list(map, "trusted_proxies", NETWORKS, Network::parse)
+}
+
+/// The texts of `key`, each converted by `parse`; none where it is not given.
+fn read_list<T>(
+    map: &Map<'_>,
+    key: &'static str,
+    form: &'static str,
+    parse: impl Fn(&str) -> Option<T>,
+) -> Option<Vec<T>> {
+    if !map.has(key) {
+        return Some(Vec::new());
+    }
+    // Reports what is no list of different texts.
+    map.texts(key)?;
+    let mut read: Vec<Option<T>> = Vec::new();
+    for item in map.get(key)?.items(form)? {
+        read.push(item.text(form).and_then(|text| {
+            let parsed = parse(text);
+            if parsed.is_none() {
+                item.reject(Some(form.to_owned()), None);
+            }
+            parsed
+        }));
+    }
+    read.into_iter().collect()
+}
+
+fn is_host(text: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
+    !text.is_empty() && text.len() <= 253 && text.chars().all(is_part)
+}
+
+fn is_base_path(text: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '/');
+    text.len() > 1
+        && text.len() <= 128
+        && text.starts_with('/')
+        && !text.ends_with('/')
+        && !text.contains("//")
+        && text.chars().all(is_part)
+}
+
+fn check_keys(map: &Map<'_>) {
+    if !map.has("listen") {
+        for key in ["users_file", "tls", "hosts", "base_path", "trusted_proxies"] {
+            if map.has(key) {
+                let hint = "add listen: 127.0.0.1:8080, or leave it out";
+                map.invalid(key, "given without listen", Some(hint));
+            }
+        }
+        return;
+    }
+    let needed = [
+        (
+            "users_file",
+            "everyone there could watch",
+            "add users_file and make users with jetwatch user add, or listen on 127.0.0.1",
+        ),
+        (
+            "tls",
+            "passwords would be sent in clear text",
+            "add tls: {cert_file: …, key_file: …}, or listen on 127.0.0.1",
+        ),
+    ];
+    require_beyond_loopback(map, needed);
+}
+
+/// The page does not share a port with metrics or the embedded broker. `config` is `None` after other problems.
+pub(super) fn check_port(root: &Map<'_>, config: Option<&Config>) {
+    let Some((config, listen)) = config.and_then(|config| Some((config, config.web.listen?)))
+    else {
+        return;
+    };
+    let brokers = broker_addresses(config).map(|taken| (taken, "the embedded broker listens"));
+    let metrics = config.metrics.listen.into_iter();
+    let metrics = metrics.map(|taken| (taken, "metrics are read"));
+    let taken = brokers
+        .chain(metrics)
+        .find(|(taken, _)| share_port(listen, *taken));
+    if let (Some((taken, what)), Some(web)) = (taken, root.section("web")) {
+        let what = format!("{listen} meets {taken}, where {what}");
+        web.invalid("listen", &what, Some("choose another port"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(web: &str) -> Result<WebConfig, String> {
+        let text = format!(
+            "sources: [{{name: a, uri: /v.mp4}}]\ndetector: {{model: /m}}\nmetrics: {{listen: '127.0.0.1:9273'}}\nweb: {{{web}}}\n"
+        );
+        let config = Config::from_str("f.yaml", &text).map_err(|error| error.to_string())?;
+        Ok(config.web)
+    }
+
+    #[test]
+    fn page_is_off_by_default() {
+        let config = load("").expect("nothing is needed");
+        assert_eq!(config, WebConfig::default());
+        assert_eq!(
+            (config.listen, config.without_users),
+            (None, WebRole::Viewer)
+        );
+        assert_eq!((config.preview.max_fps, config.preview.max_width), (5, 960));
+    }
+
+    #[test]
+    fn complete_settings_are_read() {
+        let tls = "tls: {cert_file: /c, key_file: /k}";
+        let config = load(&format!(
+            "listen: '0.0.0.0:8443', users_file: /u, {tls}, hosts: [box.example], base_path: /jet/watch, trusted_proxies: [127.0.0.1, '2001:db8::/32']"
+        ))
+        .expect("complete");
+        assert_eq!(config.base_path.as_deref(), Some("/jet/watch"));
+        let contains = |index: usize, address: &str| {
+            config.trusted_proxies[index].contains(address.parse().expect("an address"))
+        };
+        assert!(contains(0, "127.0.0.1") && contains(0, "::ffff:127.0.0.1"));
+        assert!(!contains(0, "127.0.0.2") && !contains(0, "::1"));
+        assert!(contains(1, "2001:db8:1::9") && !contains(1, "2001:db9::1"));
+        load("listen: '127.0.0.1:8080', without_users: administrator").expect("on loopback");
+        let all = load("listen: '127.0.0.1:8080', trusted_proxies: ['0.0.0.0/0']").expect("all");
+        assert!(all.trusted_proxies[0].contains("198.51.100.7".parse().expect("an address")));
+    }
+
+    #[test]
+    fn mistakes_are_reported_with_their_remedy() {
+        let tls = "tls: {cert_file: /c, key_file: /k}";
+        for (web, wanted, lines) in [
+            ("listen: '0.0.0.0:8080'".to_owned(), "everyone there", 2),
+            (
+                "listen: '[::]:8080', users_file: /u".to_owned(),
+                "sent in clear text",
+                1,
+            ),
+            (
+                format!("listen: '192.0.2.7:8080', {tls}"),
+                "jetwatch user add",
+                1,
+            ),
+            ("users_file: /u".to_owned(), "given without listen", 1),
+            ("listen: 8080".to_owned(), "an address with a port", 1),
+            (
+                "listen: '127.0.0.1:1', base_path: /a/".to_owned(),
+                "a path such as /jetwatch",
+                1,
+            ),
+            (
+                "listen: '127.0.0.1:1', hosts: ['http://a']".to_owned(),
+                "without scheme",
+                1,
+            ),
+            (
+                "listen: '127.0.0.1:1', trusted_proxies: [10.0.0.0/33]".to_owned(),
+                "a network",
+                1,
+            ),
+            (
+                "listen: '127.0.0.1:9273'".to_owned(),
+                "where metrics are read",
+                1,
+            ),
+            (
+                "listen: '127.0.0.1:1883'".to_owned(),
+                "where the embedded broker listens",
+                1,
+            ),
+            ("preview: {quality: 100}".to_owned(), "from 10 to 95", 1),
+        ] {
+            let error = load(&web).expect_err(&web);
+            assert!(error.contains(wanted), "{web}: {error}");
+            assert_eq!(error.matches("f.yaml:").count(), lines, "{web}: {error}");
+        }
+    }
+}

@@ -1,0 +1,428 @@
+//! `webhooks` of `publish`: which events are sent as HTTP POST requests, to which addresses, and how long they wait.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::Secret;
+use super::names::{self, NAME, is_name};
+use super::redact::redact;
+use super::schema::{ValueType, nearest};
+use super::section::{Section, Words};
+use super::spool::{AGES, Durability, RUNTIME_FOLDER, SIZES, STATE_FOLDER, parse_age, parse_size};
+use super::uri::parse::split_host_port;
+use super::yaml::map::Map;
+
+/// Accepted form of addresses.
+const URLS: &str = "an address such as https://HOST/PATH, without a user";
+
+/// Accepted form of the items of `events`.
+const EVENTS: &str = "new, update, end, a type of analytics event, or a state of a source";
+
+/// Accepted form of the names of headers.
+const HEADER_NAME: &str =
+    "the name of a header that the program does not set itself: letters, digits and `-`";
+
+/// Most webhooks.
+const MAX_WEBHOOKS: usize = 16;
+
+/// Events as HTTP POST requests.
+#[derive(Debug, Clone, PartialEq, Section)]
+pub struct WebhookConfig {
+    /// Its name in logs and folders; unique, also when case is ignored.
+    #[key(text = NAME, check = is_name)]
+    pub name: String,
+    /// Where events are posted. Redirects are not followed.
+    #[key(text = URLS, parse = HttpUrl::parse)]
+    pub url: HttpUrl,
+    /// Which: new, update and end of a track; types of analytics events, such as loitering; states of a source, such as offline. Default: all but update.
+    #[key(value = ValueType::Texts(EVENTS), read = events)]
+    pub events: Vec<WebhookEvent>,
+    /// Labels, or names of groups, of the objects that events are about. Events that are about no object are not affected. Default: all.
+    #[key(text = "a label")]
+    pub labels: Vec<String>,
+    /// Names of the sources that events are about. Default: all.
+    #[key(text = "the name of a source")]
+    pub sources: Vec<String>,
+    /// File whose first line is the key by which requests are signed (HMAC-SHA256); read at every request. Default: they are not signed.
+    pub secret_file: Option<PathBuf>,
+    /// PEM file of the certificate authorities to trust. Default: the system's.
+    pub ca_file: Option<PathBuf>,
+    /// Headers of every request, besides the program's own. Default: none.
+    pub headers: Vec<Header>,
+    /// Time that a request may take.
+    #[key(name = "timeout_s", range = 1..=120, default = 10)]
+    pub timeout: Duration,
+    /// Events that were not accepted yet, kept outside of the process.
+    pub spool: WebhookSpool,
+}
+
+impl WebhookConfig {
+    /// The key by which requests are signed.
+    #[must_use]
+    pub fn secret(&self) -> Option<Secret> {
+        self.secret_file.clone().map(Secret::File)
+    }
+
+    /// Its folder on tmpfs.
+    #[must_use]
+    pub fn runtime_path(&self) -> PathBuf {
+        self.folder(self.spool.runtime_folder.as_deref(), RUNTIME_FOLDER)
+    }
+
+    /// Its folder on a device.
+    #[must_use]
+    pub fn state_path(&self) -> PathBuf {
+        self.folder(self.spool.state_folder.as_deref(), STATE_FOLDER)
+    }
+
+    fn folder(&self, given: Option<&Path>, default: &str) -> PathBuf {
+        let around = given.unwrap_or(Path::new(default));
+        around.join(format!("webhook-{}", self.name))
+    }
+}
+
+/// Events that were not accepted yet. Without the folders they are in memory only.
+#[derive(Debug, Clone, PartialEq, Section)]
+#[section(default)]
+pub struct WebhookSpool {
+    /// What they survive: process: a crash or kill of the daemon; outage: also a power cut, but for the last 2 s; always: also that, but for the last second.
+    #[key(default = "outage")]
+    pub durability: Durability,
+    /// Greatest size on the device. When it is reached, updates of tracks are dropped first, then the oldest events.
+    #[key(text = SIZES, parse = parse_size, default = "64MiB")]
+    pub max_bytes: u64,
+    /// Events that wait longer are dropped.
+    #[key(text = AGES, parse = parse_age, default = "1d")]
+    pub max_age: Duration,
+    /// Folder on tmpfs; the one around it must exist. Default: /run/jetwatch/spool.
+    pub runtime_folder: Option<PathBuf>,
+    /// Folder on a device; the one around it must exist. Default: /var/lib/jetwatch/spool.
+    pub state_folder: Option<PathBuf>,
+}
+
+/// A header of requests.
+#[derive(Debug, Clone, PartialEq, Section)]
+pub struct Header {
+    /// Its name.
+    #[key(text = HEADER_NAME, check = is_header_name)]
+    pub name: String,
+    /// Where its value is.
+    #[key(keys = HeaderValue, read = header_value)]
+    pub value: Secret,
+}
+
+/// The two ways to give the value of a header.
+#[derive(Section)]
+struct HeaderValue {
+    /// Its value. Better, where it is a secret: value_file.
+    #[key(secret)]
+    value: Option<String>,
+    /// File whose first line is its value; read at every request.
+    value_file: Option<PathBuf>,
+}
+
+fn header_value(map: &Map<'_>) -> Option<Secret> {
+    let given = HeaderValue::from_map(map)?;
+    match (given.value, given.value_file) {
+        (Some(_), Some(_)) => {
+            map.invalid("value_file", "given beside value", Some("keep one of them"));
+            None
+        }
+        (Some(value), None) if value.chars().all(is_header_char) => Some(Secret::Inline(value)),
+        (Some(_), None) => {
+            let what = "it has characters that a header cannot have";
+            map.invalid("value", what, Some("use printable ASCII"));
+            None
+        }
+        (None, Some(path)) => Some(Secret::File(path)),
+        (None, None) => {
+            map.missing("value", "text, or value_file");
+            None
+        }
+    }
+}
+
+fn is_header_char(c: char) -> bool {
+    c == ' ' || c.is_ascii_graphic()
+}
+
+fn is_header_name(text: &str) -> bool {
+    const OWN: [&str; 6] = [
+        "connection",
+        "content-length",
+        "content-type",
+        "host",
+        "transfer-encoding",
+        "user-agent",
+    ];
+    let lower = text.to_ascii_lowercase();
+    text.len() <= 64
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+        && !lower.starts_with("x-jetwatch-")
+        && !OWN.contains(&lower.as_str())
+}
+
+/// An `http` or `https` address. Its path and query may be secrets.
+#[derive(Clone, PartialEq, Eq)]
+pub struct HttpUrl {
+    whole: String,
+    /// Scheme, host and port.
+    origin: String,
+}
+
+impl HttpUrl {
+    /// Reads `text`; `None` or a hint where it is no such address.
+    fn parse(text: &str) -> Result<Self, HttpUrlError> {
+        let (scheme, rest) = text.split_once("://").ok_or(HttpUrlError::Form)?;
+        if !["http", "https"].contains(&scheme) {
+            return Err(HttpUrlError::Form);
+        }
+        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let (authority, path) = rest.split_at(end);
+        if authority.contains('@') {
+            return Err(HttpUrlError::User);
+        }
+        let is_plain = path.chars().all(|c| c.is_ascii_graphic()) && !path.contains('#');
+        split_host_port(authority).map_err(|_| HttpUrlError::Form)?;
+        match is_plain {
+            true => Ok(Self {
+                whole: text.to_owned(),
+                origin: format!("{scheme}://{authority}"),
+            }),
+            false => Err(HttpUrlError::Form),
+        }
+    }
+
+    /// All of it, for the request.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.whole
+    }
+
+    /// Scheme, host and port, for logs.
+    #[must_use]
+    pub fn origin(&self) -> &str {
+        &self.origin
+    }
+
+    /// Whether requests are encrypted.
+    #[must_use]
+    pub fn is_https(&self) -> bool {
+        self.origin.starts_with("https:")
+    }
+}
+
+impl std::fmt::Debug for HttpUrl {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "HttpUrl({}…)", redact(&self.origin))
+    }
+}
+
+/// Why a text is no address of a webhook. Nothing in it repeats the text.
+#[derive(Debug, thiserror::Error)]
+enum HttpUrlError {
+    #[error("found something else, expected {URLS}")]
+    Form,
+    #[error("credentials do not belong in the address; use `headers`, or `secret_file`")]
+    User,
+}
+
+/// What a webhook may send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Words)]
+pub enum WebhookEvent {
+    /// A track was confirmed.
+    New,
+    /// A track changed.
+    Update,
+    /// A track ended.
+    End,
+    /// An object entered a zone.
+    #[word = "zone_entered"]
+    ZoneEntered,
+    /// An object left a zone.
+    #[word = "zone_left"]
+    ZoneLeft,
+    /// An object loiters in a zone.
+    Loitering,
+    /// A zone is overcrowded.
+    Overcrowding,
+    /// A zone is no longer overcrowded.
+    #[word = "overcrowding_over"]
+    OvercrowdingOver,
+    /// An object crossed a line.
+    #[word = "line_crossed"]
+    LineCrossed,
+    /// An object moves in another direction.
+    Direction,
+    /// An object came to rest.
+    Stationary,
+    /// An object at rest moves again.
+    Moving,
+    /// A source is being opened.
+    Connecting,
+    /// Frames of a source arrive.
+    Online,
+    /// A source failed.
+    Offline,
+    /// A source reached its end.
+    Ended,
+}
+
+impl WebhookEvent {
+    /// All, in the order of their description.
+    pub const ALL: [Self; 16] = [
+        Self::New,
+        Self::Update,
+        Self::End,
+        Self::ZoneEntered,
+        Self::ZoneLeft,
+        Self::Loitering,
+        Self::Overcrowding,
+        Self::OvercrowdingOver,
+        Self::LineCrossed,
+        Self::Direction,
+        Self::Stationary,
+        Self::Moving,
+        Self::Connecting,
+        Self::Online,
+        Self::Offline,
+        Self::Ended,
+    ];
+}
+
+fn events(map: &Map<'_>) -> Option<Vec<WebhookEvent>> {
+    if !map.has("events") {
+        let all = WebhookEvent::ALL.into_iter();
+        return Some(all.filter(|event| *event != WebhookEvent::Update).collect());
+    }
+    // Reports what is no list of different texts.
+    map.texts("events")?;
+    let node = map.get("events")?;
+    let items = node.items(EVENTS)?;
+    if items.is_empty() {
+        return node.type_error(&map.expected("events"));
+    }
+    let mut events: Vec<Option<WebhookEvent>> = Vec::with_capacity(items.len());
+    for item in items {
+        let found = item.text(EVENTS).and_then(|text| {
+            let known = WebhookEvent::ALL;
+            let event = known.into_iter().find(|event| event.word() == text);
+            if event.is_none() {
+                let words = known.map(WebhookEvent::word);
+                let hint = match nearest(text, words) {
+                    Some(word) => format!("did you mean `{word}`?"),
+                    None => format!("known here: {}", words.join(", ")),
+                };
+                item.reject(None, Some(hint));
+            }
+            event
+        });
+        events.push(found);
+    }
+    events.into_iter().collect()
+}
+
+/// Records names that repeat, and too many webhooks. `map` is that of `publish`.
+pub(super) fn check_names(map: &Map<'_>) {
+    let Some(webhooks) = map.list("webhooks") else {
+        return;
+    };
+    if webhooks.len() > MAX_WEBHOOKS {
+        let what = format!(
+            "{} webhooks, at most {MAX_WEBHOOKS} are accepted",
+            webhooks.len()
+        );
+        map.invalid("webhooks", &what, None);
+    }
+    let names: Vec<Option<String>> = webhooks.iter().map(names::name_of).collect();
+    for (index, webhook) in webhooks.iter().enumerate() {
+        if names[index].is_some() && names[..index].contains(&names[index]) {
+            webhook.invalid(
+                "name",
+                "another webhook has this name",
+                Some("names must differ in more than case"),
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Config;
+
+    fn load(webhooks: &str) -> Result<Vec<WebhookConfig>, String> {
+        let text = format!(
+            "sources: [{{name: gate, uri: /v.mp4}}]\ndetector: {{model: /m}}\npublish: {{webhooks: [{webhooks}]}}\n"
+        );
+        let config = Config::from_str("conf/f.yaml", &text).map_err(|error| error.to_string())?;
+        Ok(config.publish.webhooks)
+    }
+
+    #[test]
+    fn webhooks_have_defaults_and_keep_their_secrets() {
+        let all = "{name: a, url: 'https://192.0.2.7:8443/in?token=hunter2', secret_file: key, \
+                   headers: [{name: Authorization, value: Bearer hunter2}, {name: X-Site, value_file: site}]}";
+        let webhooks = load(all).expect("complete");
+        let webhook = &webhooks[0];
+        assert_eq!(webhook.events.len(), WebhookEvent::ALL.len() - 1);
+        assert!(!webhook.events.contains(&WebhookEvent::Update));
+        assert_eq!(webhook.url.origin(), "https://192.0.2.7:8443");
+        assert_eq!(webhook.timeout, Duration::from_secs(10));
+        assert_eq!(webhook.spool.max_bytes, 64 << 20);
+        assert_eq!(webhook.secret(), Some(Secret::File("conf/key".into())));
+        assert_eq!(webhook.headers[1].value, Secret::File("conf/site".into()));
+        let state = Path::new("/var/lib/jetwatch/spool/webhook-a");
+        assert_eq!(webhook.state_path(), state);
+        assert!(!format!("{webhook:?}").contains("hunter2"), "{webhook:?}");
+        let chosen = load("{name: a, url: 'http://localhost', events: [update, offline]}");
+        let events = chosen.expect("complete").remove(0).events;
+        assert_eq!(events, [WebhookEvent::Update, WebhookEvent::Offline]);
+    }
+
+    #[test]
+    fn mistakes_in_webhooks_are_one_line_each() {
+        let with = |more: &str| format!("{{name: a, url: 'https://h/p', {more}}}");
+        for (webhooks, wanted) in [
+            ("{name: a}".to_owned(), "webhooks[0].url: missing"),
+            (
+                "{name: a, url: 'ftp://h'}".to_owned(),
+                "expected an address such as https://",
+            ),
+            (
+                "{name: a, url: 'https://'}".to_owned(),
+                "expected an address such as https://",
+            ),
+            (
+                "{name: a, url: 'https://u:hunter2@h'}".to_owned(),
+                "use `headers`",
+            ),
+            (with("events: []"), "found an empty list"),
+            (with("events: [loitring]"), "did you mean `loitering`?"),
+            (with("events: [new, new]"), "given twice"),
+            (with("timeout_s: 0"), "from 1 to 120"),
+            (
+                with("headers: [{name: Host, value: a}]"),
+                "expected the name of a header",
+            ),
+            (with("headers: [{name: X-A}]"), "headers[0].value: missing"),
+            (
+                with("headers: [{name: X-A, value: a, value_file: b}]"),
+                "given beside value",
+            ),
+            (
+                with("headers: [{name: X-A, value: 'ü'}]"),
+                "use printable ASCII",
+            ),
+            (
+                "{name: a, url: 'https://h'}, {name: A, url: 'https://h'}".to_owned(),
+                "another webhook has this name",
+            ),
+        ] {
+            let error = load(&webhooks).expect_err(&webhooks);
+            assert!(error.contains(wanted), "{webhooks}: {error}");
+            assert_eq!(error.matches("f.yaml:").count(), 1, "{webhooks}: {error}");
+            assert!(!error.contains("hunter2"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! One file of fragmented MP4 while it is written: header, fragments of about a second, and at the end the table of keyframes.
+//! It writes to what its caller gives it, and opens and names no file.
+
+use std::io::{self, Seek, SeekFrom, Write};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use crate::mp4::{Fragments, init_segment, random_access, set_duration};
+use crate::parameter_sets::ParameterSets;
+use crate::ring::RingUnit;
+use crate::timeline::StreamTime;
+
+/// Time of the units that are written as one fragment: what a power cut may take.
+const FRAGMENT: StreamTime = 1_000_000_000;
+
+/// A file that is being written.
+#[derive(Debug)]
+pub struct ClipFile<F> {
+    file: F,
+    header: Vec<u8>,
+    sets: Arc<ParameterSets>,
+    fragments: Fragments,
+    /// Units that wait for the end of their fragment, and the first of the next, which gives its duration.
+    waiting: Vec<RingUnit>,
+    buffer: Vec<u8>,
+    keyframes: Vec<(u64, u64)>,
+    written: u64,
+    facts: ClipFacts,
+}
+
+/// What a file holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClipFacts {
+    /// Arrival of the first image.
+    pub from: SystemTime,
+    /// Arrival of the last image.
+    pub to: SystemTime,
+    /// Presentation time of the first image, and of the last one so far.
+    pub span: (StreamTime, StreamTime),
+    /// Images.
+    pub images: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+impl ClipFacts {
+    /// From the first image to the last.
+    #[must_use]
+    pub fn duration(&self) -> Duration {
+        let (first, last) = self.span;
+        Duration::from_nanos(u64::try_from(last - first).unwrap_or_default())
+    }
+}
+
+impl<F: Write + Seek> ClipFile<F> {
+    /// Begins a file with `first`, a keyframe; it is written with the next call of [`add`](Self::add).
+    ///
+    /// # Errors
+    /// The header cannot be written, or `first` is no keyframe.
+    pub fn begin(mut file: F, first: &RingUnit) -> io::Result<Self> {
+        let sets = first.sets.clone();
+        let sets = sets.ok_or_else(|| io::Error::other("a file begins with a keyframe"))?;
+        let at = first.unit.captured_at;
+        let header = init_segment(&sets, first);
+        file.write_all(&header)?;
+        Ok(Self {
+            file,
+            fragments: Fragments::new(sets.codec),
+            written: header.len() as u64,
+            header,
+            sets,
+            waiting: Vec::new(),
+            buffer: Vec::new(),
+            keyframes: Vec::new(),
+            facts: ClipFacts {
+                from: at,
+                to: at,
+                span: (first.time.pts, first.time.pts),
+                images: 0,
+                bytes: 0,
+            },
+        })
+    }
+
+    /// Whether `unit` can be in this file: its images have the parameter sets of the file.
+    #[must_use]
+    pub fn accepts(&self, unit: &RingUnit) -> bool {
+        unit.sets.as_ref().is_none_or(|sets| *sets == self.sets)
+    }
+
+    /// Takes the next unit, and writes the fragment that it completes.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn add(&mut self, unit: RingUnit) -> io::Result<()> {
+        let begun = self.waiting.first().map(|first| first.time.dts);
+        let is_due = begun.is_some_and(|begun| unit.time.dts - begun >= FRAGMENT);
+        if is_due || (unit.unit.is_keyframe && !self.waiting.is_empty()) {
+            self.flush(Some(unit.time.dts))?;
+        }
+        self.facts.to = unit.unit.captured_at;
+        self.facts.span.1 = self.facts.span.1.max(unit.time.pts);
+        self.facts.images += 1;
+        self.waiting.push(unit);
+        Ok(())
+    }
+
+    fn flush(&mut self, end: Option<StreamTime>) -> io::Result<()> {
+        let Some(first) = self.waiting.first() else {
+            return Ok(());
+        };
+        self.buffer.clear();
+        self.fragments.write(&self.waiting, end, &mut self.buffer);
+        if first.unit.is_keyframe {
+            self.keyframes
+                .push((self.fragments.shown_at(first), self.written));
+        }
+        self.waiting.clear();
+        self.file.write_all(&self.buffer)?;
+        self.written += self.buffer.len() as u64;
+        Ok(())
+    }
+
+    /// What the file holds so far.
+    #[must_use]
+    pub const fn facts(&self) -> ClipFacts {
+        self.facts
+    }
+
+    /// Writes what waits, the table of keyframes, and the duration; returns the file and what it holds.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn finish(mut self) -> io::Result<(F, ClipFacts)> {
+        self.flush(None)?;
+        let table = random_access(&self.keyframes);
+        self.file.write_all(&table)?;
+        set_duration(&mut self.header, self.facts.duration());
+        self.file.seek(SeekFrom::Start(0))?;
+        self.file.write_all(&self.header)?;
+        self.file.flush()?;
+        self.facts.bytes = self.written + table.len() as u64;
+        Ok((self.file, self.facts))
+    }
+}

@@ -1,0 +1,258 @@
+//! Time of access units on one clock for each stream: complete, and increasing over restarts. Pure.
+//!
+//! Containers and parsers leave timestamps out, RTP has none for decoding, and a source that is reopened or repeated begins
+//! again. Files and viewers need each unit at a time of its own, in the order of decoding.
+
+use std::time::{Duration, SystemTime};
+
+use jetwatch_types::AccessUnit;
+
+/// Time on the clock of a stream, in nanoseconds. Its zero has no meaning.
+pub type StreamTime = i64;
+
+/// Assumed distance of units without timestamps and duration.
+const STEP: StreamTime = 40_000_000;
+
+/// The smallest distance between two decoding times: above one tick of a file's clock.
+const MIN_STEP: StreamTime = 20_000;
+
+/// A presentation time that is this much before the newest decoding time belongs to media that began again.
+const MAX_REORDER: StreamTime = 2_000_000_000;
+
+/// Most images that a stream holds back for reordering (both codecs: 16).
+const MAX_DELAY: usize = 16;
+
+/// Presentation and decoding time of a unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UnitTime {
+    /// When the image is shown.
+    pub pts: StreamTime,
+    /// When it is decoded; later than that of the unit before. It may be later than `pts`.
+    pub dts: StreamTime,
+    /// Whether it does not continue the unit before.
+    pub is_restart: bool,
+}
+
+/// Gives the units of one stream their times.
+#[derive(Debug, Default)]
+pub struct Timeline {
+    /// Added to timestamps of the source.
+    offset: StreamTime,
+    last: Option<Last>,
+    must_restart: bool,
+    /// The largest presentation times so far, one more than the stream is known to reorder; sorted. For streams without decoding
+    /// times.
+    newest: Vec<StreamTime>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Last {
+    time: UnitTime,
+    /// The largest presentation time so far.
+    max_pts: StreamTime,
+    step: StreamTime,
+    captured_at: SystemTime,
+}
+
+impl Timeline {
+    /// The next unit does not continue the ones before.
+    pub fn restart(&mut self) {
+        self.must_restart = true;
+    }
+
+    /// The time of the next unit.
+    pub fn next(&mut self, unit: &AccessUnit) -> UnitTime {
+        let pts = unit.pts.or(unit.dts).map(nanos);
+        let duration = unit.duration.map(nanos).filter(|step| *step > 0);
+        let Some(last) = self.last else {
+            self.offset = -pts.unwrap_or(0);
+            return self.begin(unit, 0, true, duration);
+        };
+        let shown = pts.map_or(last.max_pts + last.step, |pts| {
+            pts.saturating_add(self.offset)
+        });
+        if self.must_restart || shown < last.time.dts - MAX_REORDER {
+            let passed = unit.captured_at.duration_since(last.captured_at);
+            let passed = nanos(passed.unwrap_or_default()).max(last.step);
+            let begin = last.max_pts.max(last.time.dts) + passed;
+            self.offset = begin - pts.unwrap_or(begin - self.offset);
+            return self.begin(unit, begin, true, duration);
+        }
+        let given = unit.dts.filter(|_| unit.pts.is_some());
+        let given = given.map(|dts| nanos(dts).saturating_add(self.offset));
+        let dts = self.reorder(shown, last.max_pts);
+        // One before the last unit is no decoding time: some parsers copy the time of presentation.
+        let dts = given
+            .filter(|given| *given > last.time.dts && *given <= shown)
+            .unwrap_or(dts)
+            .max(last.time.dts + MIN_STEP);
+        let step = duration.unwrap_or(match shown > last.max_pts {
+            true => (shown - last.max_pts).min(MAX_REORDER),
+            false => last.step,
+        });
+        self.keep(
+            unit,
+            UnitTime {
+                pts: shown,
+                dts,
+                is_restart: false,
+            },
+            last.max_pts.max(shown),
+            step,
+        )
+    }
+
+    fn begin(
+        &mut self,
+        unit: &AccessUnit,
+        pts: StreamTime,
+        is_restart: bool,
+        duration: Option<StreamTime>,
+    ) -> UnitTime {
+        self.must_restart = false;
+        let delay = self.newest.len().max(1);
+        self.newest.clear();
+        self.newest.resize(delay - 1, StreamTime::MIN);
+        self.newest.push(pts);
+        let given = unit.dts.filter(|_| unit.pts.is_some());
+        let given = given.map(|dts| nanos(dts).saturating_add(self.offset));
+        let earliest = self.last.map(|last| last.time.dts + MIN_STEP);
+        let dts = given
+            .filter(|given| *given <= pts && *given >= pts - MAX_REORDER)
+            .unwrap_or(pts);
+        let dts = earliest.map_or(dts, |earliest| dts.max(earliest));
+        let time = UnitTime {
+            pts,
+            dts,
+            is_restart,
+        };
+        self.keep(unit, time, pts, duration.unwrap_or(STEP))
+    }
+
+    fn keep(
+        &mut self,
+        unit: &AccessUnit,
+        time: UnitTime,
+        max_pts: StreamTime,
+        step: StreamTime,
+    ) -> UnitTime {
+        self.last = Some(Last {
+            time,
+            max_pts,
+            step: step.max(MIN_STEP),
+            captured_at: unit.captured_at,
+        });
+        time
+    }
+
+    /// The decoding time of a unit that is shown at `pts`: the presentation times in order, as late as the stream reorders.
+    fn reorder(&mut self, pts: StreamTime, max_pts: StreamTime) -> StreamTime {
+        if pts < max_pts {
+            let later = self.newest.iter().filter(|newest| **newest > pts).count();
+            // One that is shown after units that were decoded before it: the stream reorders at least that many.
+            if later >= self.newest.len() && later < MAX_DELAY {
+                self.newest.insert(0, StreamTime::MIN);
+            }
+        }
+        if let Some(oldest) = self.newest.first_mut() {
+            *oldest = pts;
+        }
+        self.newest.sort_unstable();
+        self.newest.first().copied().unwrap_or(pts)
+    }
+}
+
+fn nanos(duration: Duration) -> StreamTime {
+    StreamTime::try_from(duration.as_nanos()).unwrap_or(StreamTime::MAX / 4)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn unit(pts: Option<u64>, dts: Option<u64>, at_ms: u64) -> AccessUnit {
+        AccessUnit {
+            bytes: Arc::from([]),
+            pts: pts.map(Duration::from_millis),
+            dts: dts.map(Duration::from_millis),
+            duration: None,
+            captured_at: SystemTime::UNIX_EPOCH + Duration::from_millis(at_ms),
+            is_keyframe: false,
+        }
+    }
+
+    /// Presentation and decoding times in ms.
+    fn times(timeline: &mut Timeline, units: &[(Option<u64>, Option<u64>)]) -> Vec<(i64, i64)> {
+        let mut at = 0;
+        let mut next = |(pts, dts): &(Option<u64>, Option<u64>)| {
+            at += 40;
+            let time = timeline.next(&unit(*pts, *dts, at));
+            (time.pts / 1_000_000, time.dts / 1_000_000)
+        };
+        units.iter().map(&mut next).collect()
+    }
+
+    #[test]
+    fn timestamps_of_a_container_are_kept() {
+        let units = [(80, 0), (200, 40), (120, 80), (160, 120), (240, 200)];
+        let units = units.map(|(pts, dts)| (Some(1000 + pts), Some(1000 + dts)));
+        assert_eq!(
+            times(&mut Timeline::default(), &units),
+            [(0, -80), (120, -40), (40, 0), (80, 40), (160, 120)]
+        );
+    }
+
+    #[test]
+    fn decoding_times_follow_the_order_of_presentation() {
+        let shown = [0, 160, 80, 40, 120, 320, 240, 200, 280, 480, 400, 360, 440];
+        let mut timeline = Timeline::default();
+        let units = shown.map(|pts| (Some(pts), None));
+        let found = times(&mut timeline, &units);
+        let presented: Vec<_> = found.iter().map(|(pts, _)| *pts).collect();
+        assert_eq!(presented, shown.map(|pts| pts as i64));
+        // The first units show how much the stream reorders.
+        let settled: Vec<_> = found[5..].iter().map(|(_, dts)| *dts).collect();
+        assert_eq!(settled, [160, 160, 200, 240, 280, 320, 360, 400]);
+    }
+
+    #[test]
+    fn a_stream_without_timestamps_has_even_steps() {
+        let found = times(&mut Timeline::default(), &[(None, None); 4]);
+        assert_eq!(found, [(0, 0), (40, 40), (80, 80), (120, 120)]);
+    }
+
+    #[test]
+    fn media_that_begin_again_continue_the_clock() {
+        let mut timeline = Timeline::default();
+        times(&mut timeline, &[(Some(9000), None), (Some(9100), None)]);
+        let again = timeline.next(&unit(Some(0), None, 300));
+        assert!(again.is_restart);
+        // 220 ms after the last unit by the wall clock.
+        assert_eq!((again.pts, again.dts), (320_000_000, 320_000_000));
+        let next = timeline.next(&unit(Some(40), None, 340));
+        assert_eq!((next.pts / 1_000_000, next.is_restart), (360, false));
+        timeline.restart();
+        assert!(timeline.next(&unit(Some(80), None, 380)).is_restart);
+    }
+
+    proptest! {
+        #[test]
+        fn decoding_times_increase_whatever_comes(
+            units in prop::collection::vec((prop::option::of(any::<u64>()), prop::option::of(any::<u64>()), 0..10_000_u64), 1..60)
+        ) {
+            let mut timeline = Timeline::default();
+            let mut last = None;
+            for (pts, dts, at) in units {
+                let time = timeline.next(&unit(pts, dts, at));
+                if let Some(last) = last {
+                    prop_assert!(time.dts > last);
+                }
+                last = Some(time.dts);
+            }
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Schedules of the running sources: detection goes on and off as they say, and a reload changes them while the sources go on.
+//!
+//! Detection follows the clock of the machine, where frames are skipped; rules follow the capture time of their frames, in the
+//! tracking stage.
+
+use std::time::SystemTime;
+
+use jetwatch_config::SourceConfig;
+use jetwatch_schedule::ScheduleState;
+
+use super::{RunningSource, Sources};
+use crate::track::TrackInput;
+
+/// Whether a schedule has detection on.
+pub(super) fn is_scheduled(schedule: Option<&ScheduleState>) -> bool {
+    schedule.is_none_or(|schedule| schedule.status().active)
+}
+
+impl Sources {
+    /// Turns detection on and off where a schedule says so at `now`. Cheap where nothing changes.
+    pub(crate) fn follow_schedules(&mut self, now: SystemTime) {
+        for index in 0..self.running.len() {
+            let schedule = self.running[index].schedule.as_mut();
+            if schedule.is_some_and(|schedule| schedule.step(now)) {
+                self.apply_schedule(index, None);
+            }
+        }
+    }
+
+    /// Gives the running sources the schedules of these, which differ from them in nothing else.
+    pub(crate) fn reschedule(&mut self, changed: &[SourceConfig], now: SystemTime) {
+        for source in changed {
+            let mut running = self.running.iter();
+            let Some(index) = running.position(|known| known.config.name == source.name) else {
+                continue;
+            };
+            let schedule = source.schedule.clone();
+            self.running[index].schedule =
+                schedule.map(|schedule| ScheduleState::new(schedule, now));
+            self.running[index].config = source.clone();
+            self.apply_schedule(index, Some(source));
+            log::info!(source = source.name.as_str(); "its schedules were changed");
+        }
+    }
+
+    /// Passes on what the schedule of a source says, and its new schedules where there are some.
+    fn apply_schedule(&self, index: usize, changed: Option<&SourceConfig>) {
+        let RunningSource {
+            id,
+            config,
+            schedule,
+            ..
+        } = &self.running[index];
+        let status = schedule.as_ref().map(ScheduleState::status);
+        let is_detecting =
+            !self.switches_of(&config.name).detection_off && is_scheduled(schedule.as_ref());
+        if is_detecting {
+            self.batcher.set_detecting(*id, true);
+        }
+        let schedules = changed.map(|source| {
+            let schedules = source.rules.schedules();
+            schedules.map(Option::<&_>::cloned).collect()
+        });
+        let _ = self.inputs.send(TrackInput::Scheduled {
+            id: *id,
+            status,
+            schedules,
+        });
+        if !is_detecting {
+            // Frames that skip the network for this follow the message.
+            self.batcher.set_detecting(*id, false);
+        }
+    }
+}

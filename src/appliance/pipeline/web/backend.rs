@@ -1,0 +1,324 @@
+//! What the page asks of the daemon: what runs where, zones and lines, reloads, and the support bundle.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+use jetwatch_archive::Archive;
+use jetwatch_config::{Config, DrawnShape, RuleEditError, SceneRules, edit_rules, rules_yaml};
+use jetwatch_platform::{Machine, SysRoot};
+use jetwatch_publish::SourceInfo;
+use jetwatch_web::{
+    Backend, DrawnRule, Hub, LiveStreams, MediaLibrary, RuleEdit, RuleOutcome, RulesRequest,
+};
+
+use super::media::{Library, StreamBoard};
+
+/// Version of the program.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Largest configuration that is edited, in bytes.
+const MAX_CONFIG_BYTES: u64 = 4 << 20;
+
+/// Requests a reload.
+type ReloadRequest = Box<dyn Fn() + Send + Sync>;
+
+/// The daemon, as the page sees it.
+pub(super) struct PageBackend {
+    device: String,
+    started_at: SystemTime,
+    preview_fps: u32,
+    stats_interval_s: u64,
+    path: Option<PathBuf>,
+    folders: Vec<(&'static str, PathBuf)>,
+    hub: Arc<Hub>,
+    /// In the order in which they were added.
+    sources: Mutex<Vec<SourceInfo>>,
+    detector: OnceLock<String>,
+    library: Library,
+    streams: Arc<StreamBoard>,
+    reload: OnceLock<ReloadRequest>,
+    /// One edit at a time.
+    editing: Mutex<()>,
+}
+
+impl PageBackend {
+    pub(super) fn new(config: &Config, path: Option<&Path>, hub: Arc<Hub>) -> Self {
+        let mut folders = vec![("system", PathBuf::from("/"))];
+        if let Some(mqtt) = &config.publish.mqtt {
+            let spool = mqtt.spool.state_folder.clone();
+            let spool = spool.unwrap_or_else(|| PathBuf::from(jetwatch_config::STATE_FOLDER));
+            folders.push(("spool", spool));
+        }
+        if config.record.folder_path().is_dir() {
+            folders.push(("recordings", config.record.folder_path().to_owned()));
+        }
+        Self {
+            device: config.device.clone(),
+            started_at: SystemTime::now(),
+            preview_fps: config.web.preview.max_fps,
+            stats_interval_s: config.publish.stats_interval.as_secs(),
+            path: path.map(Path::to_owned),
+            folders,
+            hub,
+            sources: Mutex::default(),
+            detector: OnceLock::new(),
+            library: Library::default(),
+            streams: Arc::default(),
+            reload: OnceLock::new(),
+            editing: Mutex::default(),
+        }
+    }
+
+    pub(super) fn source_added(&self, source: &SourceInfo) {
+        let mut sources = self.sources.lock();
+        match sources.iter_mut().find(|known| known.name == source.name) {
+            Some(known) => *known = source.clone(),
+            None => sources.push(source.clone()),
+        }
+    }
+
+    pub(super) fn source_removed(&self, source: &str) {
+        self.sources.lock().retain(|known| known.name != source);
+    }
+
+    pub(super) fn set_archive(&self, archive: Archive) {
+        self.library.set(archive);
+    }
+
+    pub(super) fn streams_board(&self) -> &Arc<StreamBoard> {
+        &self.streams
+    }
+
+    pub(super) fn set_detector(&self, description: String) {
+        let _ = self.detector.set(description);
+    }
+
+    pub(super) fn set_reload(&self, request: ReloadRequest) {
+        let _ = self.reload.set(request);
+    }
+
+    /// Used and free bytes of the file systems that the daemon writes to.
+    fn disks(&self) -> Vec<Value> {
+        let of = |(name, folder): &(&'static str, PathBuf)| {
+            let stat = rustix::fs::statvfs(folder).ok()?;
+            let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
+            Some(json!({
+                "name": name,
+                "folder": folder,
+                "total_bytes": bytes(stat.f_blocks),
+                "free_bytes": bytes(stat.f_bavail),
+            }))
+        };
+        self.folders.iter().filter_map(of).collect()
+    }
+
+    /// Checks an edit on the text of the file, and writes it where that is wanted.
+    fn edit(
+        &self,
+        source: &str,
+        shapes: &[Vec<DrawnShape>; 2],
+        save: bool,
+    ) -> Result<Option<PathBuf>, EditFailure> {
+        let path = self.path.as_deref().ok_or_else(|| {
+            EditFailure::NotSaved("this run has no configuration file".to_owned())
+        })?;
+        let _one_at_a_time = self.editing.lock();
+        let failed = |error: io::Error| {
+            EditFailure::NotSaved(format!("cannot read {}: {error}", path.display()))
+        };
+        let size = fs::metadata(path).map_err(failed)?.len();
+        if size > MAX_CONFIG_BYTES {
+            let reason = format!("{} is too large to be edited", path.display());
+            return Err(EditFailure::NotSaved(reason));
+        }
+        let text = fs::read_to_string(path).map_err(failed)?;
+        let label = path.display().to_string();
+        let edited = edit_rules(&label, &text, source, &shapes[0], &shapes[1])?;
+        if !save || edited == text {
+            return Ok(None);
+        }
+        let previous = previous_of(path);
+        let write = |path: &Path, text: &str| {
+            jetwatch_files::write(path, text.as_bytes()).map_err(|error| {
+                let cause = std::error::Error::source(&error);
+                let cause = cause.map_or_else(String::new, |cause| format!(": {cause}"));
+                EditFailure::NotSaved(format!("{error}{cause}; paste the rules into the file"))
+            })
+        };
+        copy_permissions(path, &previous);
+        write(&previous, &text)?;
+        write(path, &edited)?;
+        log::info!(source; "zones and lines were changed on the page; the file of before is {}", previous.display());
+        Ok(Some(previous))
+    }
+}
+
+/// Why an edit is not in the file.
+enum EditFailure {
+    /// The daemon does not accept it.
+    Problems(Vec<String>),
+    /// It is accepted, as far as that is known.
+    NotSaved(String),
+}
+
+impl From<RuleEditError> for EditFailure {
+    fn from(error: RuleEditError) -> Self {
+        match error {
+            RuleEditError::Problems(problems) => Self::Problems(problems),
+            RuleEditError::Form { reason } => Self::NotSaved(reason),
+        }
+    }
+}
+
+/// The file of before an edit.
+fn previous_of(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".previous");
+    name.into()
+}
+
+/// A copy that did not exist gets the permissions of its original, which may hold passwords.
+fn copy_permissions(from: &Path, to: &Path) {
+    if !to.exists()
+        && let Ok(metadata) = fs::metadata(from)
+        && fs::File::create_new(to).is_ok()
+    {
+        let _ = fs::set_permissions(to, metadata.permissions());
+    }
+}
+
+impl Backend for PageBackend {
+    fn info(&self) -> Value {
+        let started = self.started_at.duration_since(UNIX_EPOCH);
+        let sources: Vec<Value> = self
+            .sources
+            .lock()
+            .iter()
+            .map(|source| {
+                json!({
+                    "name": source.name,
+                    "labels": source.labels,
+                    "rules": source.rules.names().collect::<Vec<_>>(),
+                })
+            })
+            .collect();
+        json!({
+            "device": self.device,
+            "version": VERSION,
+            "started_ms": started.map_or(0, |since| since.as_millis() as u64),
+            "detector": self.detector.get(),
+            "model": Machine::find(&SysRoot::default()).model,
+            "preview_fps": self.preview_fps,
+            "stats_interval_s": self.stats_interval_s,
+            "can_edit": self.path.is_some(),
+            "has_media": self.media().is_some(),
+            "streams": self.streams.names(),
+            "sources": sources,
+            "disks": self.disks(),
+        })
+    }
+
+    fn rules(&self, source: &str) -> Option<Value> {
+        let sources = self.sources.lock();
+        let source = sources.iter().find(|known| known.name == source)?;
+        Some(rules_json(&source.rules))
+    }
+
+    fn edit_rules(&self, source: &str, rules: &RulesRequest, edit: RuleEdit) -> RuleOutcome {
+        let shapes: [Vec<DrawnShape>; 2] =
+            [&rules.zones, &rules.lines].map(|rules| rules.iter().map(shape).collect());
+        let mut outcome = RuleOutcome {
+            yaml: rules_yaml(&shapes[0], &shapes[1]),
+            ..RuleOutcome::default()
+        };
+        match self.edit(source, &shapes, edit == RuleEdit::Save) {
+            Ok(previous) => {
+                outcome.accepted = true;
+                outcome.saved = previous.is_some();
+                outcome.previous = previous.map(|path| path.display().to_string());
+                if outcome.saved && !self.request_reload() {
+                    outcome.reason = Some("restart the daemon to apply it".to_owned());
+                }
+            }
+            Err(EditFailure::Problems(problems)) => outcome.problems = problems,
+            Err(EditFailure::NotSaved(reason)) => {
+                outcome.accepted = true;
+                outcome.reason = Some(reason);
+            }
+        }
+        outcome
+    }
+
+    fn request_reload(&self) -> bool {
+        let (Some(_), Some(reload)) = (&self.path, self.reload.get()) else {
+            return false;
+        };
+        reload();
+        true
+    }
+
+    fn media(&self) -> Option<&dyn MediaLibrary> {
+        self.library.is_open().then_some(&self.library)
+    }
+
+    fn streams(&self) -> Option<&dyn LiveStreams> {
+        Some(&*self.streams)
+    }
+
+    fn support_bundle(&self) -> Value {
+        let messages: Vec<Value> = self
+            .hub
+            .retained()
+            .iter()
+            .filter_map(|message| serde_json::from_slice(message).ok())
+            .collect();
+        let config = self.path.as_deref().map(Config::redacted_yaml);
+        let config = config.map(|text| text.unwrap_or_else(|error| error.to_string()));
+        let environment: BTreeMap<&str, String> = ["ORT_DYLIB_PATH", "GST_DEBUG", "RUST_LOG"]
+            .into_iter()
+            .filter_map(|name| Some((name, std::env::var(name).ok()?)))
+            .collect();
+        json!({
+            "what": "Support bundle of jetwatch, without passwords, tokens and other secrets",
+            "info": self.info(),
+            "configuration": config,
+            "environment": environment,
+            "messages": messages,
+        })
+    }
+}
+
+fn shape(rule: &DrawnRule) -> DrawnShape {
+    DrawnShape {
+        name: rule.name.clone(),
+        points: rule.coordinates.clone(),
+    }
+}
+
+fn rules_json(rules: &SceneRules) -> Value {
+    let zones = rules.zones.iter().map(|zone| {
+        json!({
+            "name": zone.name,
+            "coordinates": zone.area.points(),
+            "objects": zone.objects,
+        })
+    });
+    let lines = rules.lines.iter().map(|line| {
+        json!({
+            "name": line.name,
+            "coordinates": [line.line.from, line.line.to],
+            "objects": line.objects,
+        })
+    });
+    json!({
+        "zones": zones.collect::<Vec<_>>(),
+        "lines": lines.collect::<Vec<_>>(),
+    })
+}

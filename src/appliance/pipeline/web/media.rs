@@ -1,0 +1,236 @@
+//! Kept pictures and clips, and encoded streams, for the page: views of the archive and of the rings of the sources.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crossbeam_channel::{Receiver, bounded};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+use jetwatch_archive::{Archive, Item, MediaId, MediaKind, MediaState, Query};
+use jetwatch_media::{LiveSegment, LiveStream as RingView, SourceStream, UnitNotice};
+use jetwatch_web::{
+    LiveStream, LiveStreams, MediaContent, MediaLibrary, MediaPart, MediaQuery, OpenedStream,
+};
+
+/// Longest wait for the first image of a stream.
+const BEGIN_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Of the files that a query looks at, for each item in its answer: a clip, its pictures, and parts of continuous recordings.
+const FILES_PER_ITEM: usize = 6;
+
+/// The encoded streams of the sources that run.
+#[derive(Default)]
+pub(crate) struct StreamBoard {
+    streams: Mutex<BTreeMap<String, Weak<SourceStream>>>,
+}
+
+impl StreamBoard {
+    /// A source begins, with its stream.
+    pub(crate) fn add(&self, source: &str, stream: &Arc<SourceStream>) {
+        let stream = Arc::downgrade(stream);
+        self.streams.lock().insert(source.to_owned(), stream);
+    }
+
+    /// Names of the sources whose stream has begun.
+    pub(super) fn names(&self) -> Vec<String> {
+        let streams = self.streams.lock();
+        let begun = streams.iter().filter(|(_, stream)| {
+            let stream = stream.upgrade();
+            stream.is_some_and(|stream| stream.format().is_some())
+        });
+        begun.map(|(name, _)| name.clone()).collect()
+    }
+}
+
+impl LiveStreams for StreamBoard {
+    fn open(&self, source: &str) -> Option<OpenedStream> {
+        let stream = self.streams.lock().get(source)?.upgrade()?;
+        let (came, units) = bounded::<()>(1);
+        let notice: Arc<UnitNotice> = Arc::new(move || {
+            // One that waits stands for all.
+            let _ = came.try_send(());
+        });
+        let mut view = StreamView {
+            ring: stream.subscribe(&notice),
+            units,
+            _notice: notice,
+        };
+        let until = std::time::Instant::now() + BEGIN_TIMEOUT;
+        loop {
+            match view.ring.read() {
+                LiveSegment::Init { bytes, codec } => {
+                    return Some(OpenedStream {
+                        codecs: codec,
+                        first: bytes.into(),
+                        rest: Box::new(view),
+                    });
+                }
+                LiveSegment::Empty => view.units.recv_deadline(until).ok()?,
+                LiveSegment::Fragment(_) | LiveSegment::Ended => return None,
+            }
+        }
+    }
+}
+
+/// A view of a ring that waits for units.
+struct StreamView {
+    ring: RingView,
+    units: Receiver<()>,
+    /// Called as long as this is kept.
+    _notice: Arc<UnitNotice>,
+}
+
+impl LiveStream for StreamView {
+    fn next(&mut self, timeout: Duration) -> Option<bytes::Bytes> {
+        loop {
+            match self.ring.read() {
+                LiveSegment::Init { bytes, .. } | LiveSegment::Fragment(bytes) => {
+                    return Some(bytes.into());
+                }
+                LiveSegment::Ended => return None,
+                LiveSegment::Empty => {
+                    if self.units.recv_timeout(timeout).is_err() {
+                        return Some(bytes::Bytes::new());
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The archive, once it is open.
+#[derive(Default)]
+pub(super) struct Library {
+    archive: OnceLock<Archive>,
+}
+
+impl Library {
+    pub(super) fn set(&self, archive: Archive) {
+        let _ = self.archive.set(archive);
+    }
+
+    /// Whether anything is kept.
+    pub(super) fn is_open(&self) -> bool {
+        self.archive.get().is_some()
+    }
+}
+
+impl MediaLibrary for Library {
+    fn items(&self, query: &MediaQuery) -> Vec<Value> {
+        let Some(archive) = self.archive.get() else {
+            return Vec::new();
+        };
+        let found = archive.items(&Query {
+            source: query.source.clone(),
+            label: query.label.clone(),
+            zone: query.zone.clone(),
+            from: query.from,
+            to: query.to,
+            limit: query.limit.saturating_mul(FILES_PER_ITEM),
+            ..Query::default()
+        });
+        match found {
+            Ok(files) => grouped(&files, query.limit),
+            Err(error) => {
+                log::warn!("the page cannot list what is kept: {error}");
+                Vec::new()
+            }
+        }
+    }
+
+    fn open(&self, id: &str, part: MediaPart) -> Option<MediaContent> {
+        let archive = self.archive.get()?;
+        let item = archive.get(&MediaId::parse(id)?).ok()?;
+        let is_picture = item.kind == MediaKind::Snapshot;
+        if is_picture != (part == MediaPart::Snapshot) {
+            return None;
+        }
+        let path = archive.file_of(&item).ok()?;
+        let file = File::open(&path).ok()?;
+        let bytes = file.metadata().ok()?.len();
+        let name = path.file_name()?.to_string_lossy();
+        let name = format!("{}-{name}", item.source);
+        Some(MediaContent { file, bytes, name })
+    }
+
+    fn pin(&self, id: &str, pinned: bool) -> Result<(), String> {
+        let archive = self.archive.get().ok_or("nothing is kept")?;
+        let id = MediaId::parse(id).ok_or("there is no such item")?;
+        let pinned = archive.pin(&id, pinned);
+        pinned.map(|_| ()).map_err(|error| error.to_string())
+    }
+
+    fn usage(&self) -> Value {
+        let usage = self
+            .archive
+            .get()
+            .and_then(|archive| archive.usage(SystemTime::now()).ok());
+        let Some(usage) = usage else {
+            return Value::Null;
+        };
+        let bytes = |kind| usage.bytes_of(kind);
+        json!({
+            "snapshot_bytes": bytes(MediaKind::Snapshot),
+            "clip_bytes": bytes(MediaKind::Clip),
+            "pinned_bytes": usage.pinned_bytes,
+            "days_left": usage.days_left,
+            "is_full": usage.is_full,
+        })
+    }
+}
+
+/// Pictures with the clips that show the same track; clips and recordings without a picture on their own. The newest first.
+fn grouped(files: &[Item], limit: usize) -> Vec<Value> {
+    let is_there = |item: &&Item| item.state == MediaState::Ready;
+    let mut clips: HashMap<&str, &Item> = HashMap::new();
+    for clip in files.iter().filter(is_there) {
+        if clip.kind != MediaKind::Snapshot {
+            for track in &clip.tracks {
+                clips.insert(track, clip);
+            }
+        }
+    }
+    let mut shown: Vec<&MediaId> = Vec::new();
+    let mut items: Vec<(&Item, Value)> = Vec::new();
+    for picture in files.iter().filter(is_there) {
+        if picture.kind == MediaKind::Snapshot {
+            let clip = picture
+                .tracks
+                .iter()
+                .find_map(|track| clips.get(track.as_str()));
+            shown.extend(clip.map(|clip| &clip.id));
+            items.push((picture, described(picture, Some(picture), clip.copied())));
+        }
+    }
+    for clip in files.iter().filter(is_there) {
+        if clip.kind != MediaKind::Snapshot && !shown.contains(&&clip.id) {
+            items.push((clip, described(clip, None, Some(clip))));
+        }
+    }
+    items.sort_by_key(|(item, _)| std::cmp::Reverse(item.from));
+    items.truncate(limit);
+    items.into_iter().map(|(_, item)| item).collect()
+}
+
+fn described(item: &Item, picture: Option<&Item>, clip: Option<&Item>) -> Value {
+    let ms = |at: SystemTime| {
+        at.duration_since(UNIX_EPOCH)
+            .map_or(0, |since| since.as_millis() as u64)
+    };
+    let id = |item: Option<&Item>| item.map(|item| item.id.as_str().to_owned());
+    let is_pinned = |item: Option<&Item>| item.is_some_and(|item| item.is_pinned);
+    json!({
+        "source": item.source,
+        "label": item.label,
+        "started_ms": ms(item.from),
+        "ended_ms": item.to.map(ms),
+        "zones": item.zones,
+        "events": item.tracks,
+        "snapshot": id(picture),
+        "clip": id(clip),
+        "pinned": is_pinned(picture) || is_pinned(clip),
+    })
+}

@@ -1,0 +1,131 @@
+//! The page of a run: its server, the sink that feeds it, and the pictures that are drawn for it.
+//!
+//! It starts before the detector is loaded, which may take minutes, and ends after the sinks.
+
+mod backend;
+mod media;
+mod previews;
+mod sink;
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use jetwatch_archive::Archive;
+use jetwatch_config::Config;
+use jetwatch_detect::DetectorFactory;
+use jetwatch_publish::Sink;
+use jetwatch_types::Classes;
+use jetwatch_web::{Backend, Hub, PictureBoard, WebServer};
+
+use self::backend::PageBackend;
+pub(super) use self::previews::{HELD_IMAGES, Previews};
+use self::sink::WebSink;
+use super::PipelineError;
+
+/// The page of a run; nothing where the configuration has none.
+pub(super) struct Web {
+    running: Option<Running>,
+}
+
+struct Running {
+    /// First, so that no request comes to what ends.
+    server: WebServer,
+    hub: Arc<Hub>,
+    backend: Arc<PageBackend>,
+    previews: Arc<Previews>,
+    pictures: Option<JoinHandle<()>>,
+    device: String,
+}
+
+impl Web {
+    /// Starts the page of the configuration, which was read from `path`.
+    ///
+    /// # Errors
+    /// The address cannot be listened on, or a file cannot be used.
+    pub(super) fn start(config: &Config, path: Option<&Path>) -> Result<Self, PipelineError> {
+        let Some(listen) = config.web.listen else {
+            return Ok(Self { running: None });
+        };
+        let hub = Arc::new(Hub::default());
+        let board = Arc::new(PictureBoard::default());
+        let backend = Arc::new(PageBackend::new(config, path, Arc::clone(&hub)));
+        let server = WebServer::start(
+            &config.web,
+            listen,
+            Arc::clone(&hub),
+            Arc::clone(&board),
+            Arc::clone(&backend) as Arc<dyn Backend>,
+        )?;
+        let (previews, pictures) = Previews::start(
+            &config.web.preview,
+            board,
+            Arc::clone(backend.streams_board()),
+        )?;
+        let running = Running {
+            server,
+            hub,
+            backend,
+            previews,
+            pictures: Some(pictures),
+            device: config.device.clone(),
+        };
+        Ok(Self {
+            running: Some(running),
+        })
+    }
+
+    /// The address of the page, where there is one.
+    pub(super) fn local_addr(&self) -> Option<SocketAddr> {
+        self.running
+            .as_ref()
+            .map(|running| running.server.local_addr())
+    }
+
+    /// Adds the sink that feeds the page to `sinks`.
+    pub(super) fn join_sinks(&self, classes: &Classes, sinks: &mut Vec<Box<dyn Sink>>) {
+        if let Some(running) = &self.running {
+            let (hub, backend) = (Arc::clone(&running.hub), Arc::clone(&running.backend));
+            let sink = WebSink::new(hub, backend, &running.device, classes);
+            sinks.push(Box::new(sink));
+        }
+    }
+
+    /// The pictures, where there is a page.
+    pub(super) fn previews(&self) -> Option<Arc<Previews>> {
+        let running = self.running.as_ref();
+        running.map(|running| Arc::clone(&running.previews))
+    }
+
+    /// The detector is loaded.
+    pub(super) fn set_detector(&self, detector: &DetectorFactory) {
+        if let Some(running) = &self.running {
+            running.backend.set_detector(detector.describe());
+        }
+    }
+
+    /// What is kept is in `archive`.
+    pub(super) fn set_archive(&self, archive: Option<&Archive>) {
+        if let (Some(running), Some(archive)) = (&self.running, archive) {
+            running.backend.set_archive(archive.clone());
+        }
+    }
+
+    /// Reloads are requested by `request`.
+    pub(super) fn set_reload(&self, request: impl Fn() + Send + Sync + 'static) {
+        if let Some(running) = &self.running {
+            running.backend.set_reload(Box::new(request));
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.previews.close();
+        if let Some(pictures) = self.pictures.take() {
+            // It draws one picture at most. A panic has been logged by the panic hook.
+            let _ = pictures.join();
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! Pictures with boxes for the page: which frames they are made of, and the thread that draws and encodes them.
+//!
+//! While no one looks at a source, its frames cost two reads of atomics here. While someone does, a frame in each interval keeps its
+//! full image, which goes with its tracks to the thread [`thread_names::WEB_PICTURES`]; where that is behind, the frame is left out.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+use parking_lot::{Mutex, RwLock};
+
+use jetwatch_config::PreviewConfig;
+use jetwatch_media::SourceStream;
+use jetwatch_record::{Canvas, Overlay, TileRect, Viewport, copy_into};
+use jetwatch_source::image_codec::encode_bgrx_jpeg;
+use jetwatch_telemetry::{self as telemetry, LogDedup, thread_names};
+use jetwatch_types::{BudgetedImage, FrameMeta, PIXEL_BYTES, Size, SourceId, Track};
+use jetwatch_web::{CameraSlot, Picture, PictureBoard};
+
+use super::media::StreamBoard;
+use crate::PipelineError;
+use crate::threads::spawn;
+
+/// Most frames that wait to be drawn.
+const MAX_WAITING: usize = 4;
+
+/// Full images that this may hold: those that wait, one that is drawn, and one in the pipeline for each of some sources.
+pub(crate) const HELD_IMAGES: usize = MAX_WAITING + 8;
+
+/// Which frames become pictures.
+pub(crate) struct Previews {
+    board: Arc<PictureBoard>,
+    streams: Arc<StreamBoard>,
+    started: Instant,
+    interval: Duration,
+    /// By the index of the source.
+    cameras: RwLock<HashMap<SourceId, Camera>>,
+    /// `None` once the run ends.
+    jobs: Mutex<Option<Sender<Job>>>,
+}
+
+struct Camera {
+    slot: Arc<CameraSlot>,
+    /// Time since the start, in ms, from which the next picture may be made.
+    due_ms: AtomicU64,
+    /// The same for the next request for a full image: one that is lost on its way is requested again.
+    request_ms: AtomicU64,
+}
+
+/// What the thread does.
+enum Job {
+    Add(SourceId, Arc<CameraSlot>, Box<Overlay>),
+    Remove(SourceId),
+    Draw(Box<Frame>),
+}
+
+struct Frame {
+    meta: FrameMeta,
+    image: Arc<BudgetedImage>,
+    tracks: Vec<Track>,
+}
+
+impl Previews {
+    /// Starts the thread. Pictures go to `board`.
+    pub(super) fn start(
+        config: &PreviewConfig,
+        board: Arc<PictureBoard>,
+        streams: Arc<StreamBoard>,
+    ) -> Result<(Arc<Self>, JoinHandle<()>), PipelineError> {
+        let (jobs, waiting) = bounded(MAX_WAITING + 64);
+        let painter = PictureThread {
+            max_width: config.max_width,
+            // Checked by the configuration: 95 at most.
+            quality: u8::try_from(config.quality).unwrap_or(70),
+            sources: HashMap::new(),
+            pixels: Vec::new(),
+            failures: LogDedup::default(),
+        };
+        let thread = spawn(thread_names::WEB_PICTURES, move || {
+            telemetry::name_thread(thread_names::WEB_PICTURES);
+            painter.run(&waiting);
+        })?;
+        let previews = Self {
+            board,
+            streams,
+            started: Instant::now(),
+            interval: Duration::from_secs(1) / config.max_fps.max(1),
+            cameras: RwLock::default(),
+            jobs: Mutex::new(Some(jobs)),
+        };
+        Ok((Arc::new(previews), thread))
+    }
+
+    /// The encoded stream of a source that begins, where it has one.
+    pub(crate) fn add_stream(&self, source: &str, stream: Option<&Arc<SourceStream>>) {
+        if let Some(stream) = stream {
+            self.streams.add(source, stream);
+        }
+    }
+
+    /// A source begins.
+    pub(crate) fn add(&self, id: SourceId, name: &str, overlay: Box<Overlay>) {
+        let slot = self.board.add(name);
+        let camera = Camera {
+            slot: Arc::clone(&slot),
+            due_ms: AtomicU64::new(0),
+            request_ms: AtomicU64::new(0),
+        };
+        self.cameras.write().insert(id, camera);
+        self.send(Job::Add(id, slot, overlay));
+    }
+
+    /// A source has ended and is removed.
+    pub(crate) fn remove(&self, id: SourceId, name: &str) {
+        self.cameras.write().remove(&id);
+        self.board.remove(name);
+        self.send(Job::Remove(id));
+    }
+
+    /// Whether the next frame of a source is to have a full image.
+    pub(crate) fn is_due(&self, source: SourceId) -> bool {
+        let now = self.now_ms();
+        let cameras = self.cameras.read();
+        cameras
+            .get(&source)
+            .is_some_and(|camera| camera.is_due(now))
+    }
+
+    /// As [`is_due`](Self::is_due); it is requested by that, and for a while not again.
+    pub(crate) fn request(&self, source: SourceId) -> bool {
+        let now = self.now_ms();
+        let cameras = self.cameras.read();
+        let Some(camera) = cameras.get(&source).filter(|camera| camera.is_due(now)) else {
+            return false;
+        };
+        let again = now + self.interval_ms() / 4;
+        camera.request_ms.store(again, Ordering::Relaxed);
+        true
+    }
+
+    /// Makes a picture of a frame, where one is due. Never blocks.
+    pub(crate) fn offer(&self, meta: &FrameMeta, image: &Arc<BudgetedImage>, tracks: &[Track]) {
+        let now = self.now_ms();
+        {
+            let cameras = self.cameras.read();
+            let Some(camera) = cameras.get(&meta.source) else {
+                return;
+            };
+            let due = camera.due_ms.load(Ordering::Relaxed);
+            if !camera.slot.is_watched() || now < due {
+                return;
+            }
+            // From the time at which this one was due, so that the rate is kept where frames come a little late.
+            let next = (due + self.interval_ms()).max(now + self.interval_ms() / 2);
+            camera.due_ms.store(next, Ordering::Relaxed);
+        }
+        let jobs = self.jobs.lock();
+        if let Some(jobs) = jobs.as_ref().filter(|jobs| jobs.len() < MAX_WAITING) {
+            let _ = jobs.try_send(Job::Draw(Box::new(Frame {
+                meta: *meta,
+                image: Arc::clone(image),
+                tracks: tracks.to_vec(),
+            })));
+        }
+    }
+
+    /// Ends the thread.
+    pub(super) fn close(&self) {
+        self.jobs.lock().take();
+    }
+
+    /// For changes of the sources, which are few.
+    fn send(&self, job: Job) {
+        let jobs = self.jobs.lock().clone();
+        if let Some(jobs) = jobs {
+            // Fails where the thread has ended.
+            let _ = jobs.send(job);
+        }
+    }
+
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn interval_ms(&self) -> u64 {
+        u64::try_from(self.interval.as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+impl Camera {
+    fn is_due(&self, now: u64) -> bool {
+        self.slot.is_watched()
+            && now >= self.due_ms.load(Ordering::Relaxed)
+            && now >= self.request_ms.load(Ordering::Relaxed)
+    }
+}
+
+/// The state of the thread.
+struct PictureThread {
+    max_width: u32,
+    quality: u8,
+    sources: HashMap<SourceId, (Arc<CameraSlot>, Box<Overlay>)>,
+    /// `BGRx`, of the last picture.
+    pixels: Vec<u8>,
+    failures: LogDedup,
+}
+
+impl PictureThread {
+    fn run(mut self, jobs: &Receiver<Job>) {
+        for job in jobs {
+            match job {
+                Job::Add(id, slot, overlay) => {
+                    self.sources.insert(id, (slot, overlay));
+                }
+                Job::Remove(id) => {
+                    self.sources.remove(&id);
+                }
+                Job::Draw(frame) => self.draw(*frame),
+            }
+        }
+    }
+
+    fn draw(&mut self, frame: Frame) {
+        let Some((slot, overlay)) = self.sources.get_mut(&frame.meta.source) else {
+            return;
+        };
+        let size = picture_size(frame.image.size, self.max_width);
+        let stride = size.width as usize * PIXEL_BYTES;
+        self.pixels.resize(stride * size.height as usize, 0);
+        let (left, top) = (0, 0);
+        copy_into(
+            &frame.image,
+            TileRect { left, top, size },
+            &mut self.pixels,
+            stride,
+        );
+        // The image returns to its pool before the rest.
+        drop(frame.image);
+        let viewport = Viewport {
+            source: frame.meta.source_size,
+            drawn_size: size,
+        };
+        if let Some(mut canvas) = Canvas::bgrx(size, &mut self.pixels, stride) {
+            overlay.draw(&mut canvas, viewport, &frame.tracks);
+        }
+        let mut jpeg = Vec::with_capacity(self.pixels.len() / 16);
+        match encode_bgrx_jpeg(&mut jpeg, self.quality, size, &self.pixels) {
+            Ok(()) => {
+                jpeg.shrink_to_fit();
+                slot.put(Picture {
+                    jpeg: jpeg.into(),
+                    captured_at: frame.meta.captured_at,
+                    seq: frame.meta.seq,
+                });
+            }
+            Err(error) => {
+                let text = error.to_string();
+                if let Some(repeats) = self.failures.admit(&text) {
+                    log::warn!(repeats; "a picture for the page cannot be encoded: {text}");
+                }
+            }
+        }
+    }
+}
+
+/// The size of the picture of an image: as wide as `max_width` at most.
+fn picture_size(image: Size, max_width: u32) -> Size {
+    if image.width <= max_width {
+        return image;
+    }
+    let height = u64::from(image.height) * u64::from(max_width) / u64::from(image.width);
+    Size::new(max_width, u32::try_from(height).unwrap_or(u32::MAX).max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jetwatch_types::{Image, ImageBudget};
+
+    fn image(size: Size) -> Arc<BudgetedImage> {
+        let stride = size.width as usize * PIXEL_BYTES;
+        let pixels = vec![90; stride * size.height as usize];
+        let image = Image::new(size, stride, Box::new(pixels)).expect("its size");
+        Arc::new(ImageBudget::new(1).try_acquire(image).expect("a place"))
+    }
+
+    #[test]
+    fn wide_images_are_scaled_in_their_aspect() {
+        for (image, wanted) in [
+            ((1920, 1080), (960, 540)),
+            ((640, 360), (640, 360)),
+            ((4000, 3), (960, 1)),
+        ] {
+            let found = picture_size(Size::new(image.0, image.1), 960);
+            assert_eq!((found.width, found.height), wanted);
+        }
+    }
+
+    #[test]
+    fn nothing_is_requested_or_drawn_while_no_one_looks() {
+        let config = PreviewConfig::default();
+        let board = Arc::new(PictureBoard::default());
+        let (previews, thread) =
+            Previews::start(&config, Arc::clone(&board), Arc::default()).expect("a thread");
+        let id = SourceId(0);
+        previews.add(id, "gate", Box::new(Overlay::new(&[])));
+        let size = Size::new(64, 32);
+        assert!(!previews.is_due(id) && !previews.request(id));
+        let meta = FrameMeta::for_test(0, 0, size);
+        let image = image(size);
+        previews.offer(&meta, &image, &[]);
+        // Only this test holds it: no job has it.
+        assert_eq!(Arc::strong_count(&image), 1);
+        previews.remove(id, "gate");
+        assert!(!previews.is_due(id));
+        previews.close();
+        thread.join().expect("it ends");
+    }
+}

@@ -1,0 +1,112 @@
+//! Topics of sources whose values the broker retains: what a value that was found there is.
+
+use super::Topics;
+
+/// Purpose of a source's topic with a retained value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RetainedTopic<'t> {
+    /// The source's state.
+    Status {
+        /// Its name.
+        source: &'t str,
+    },
+    /// A zone, a line, or what is active.
+    Rule {
+        /// The name of its source.
+        source: &'t str,
+        /// The kind of its messages.
+        kind: &'static str,
+    },
+    /// A switch, of detection or of a rule.
+    Switch {
+        /// The name of its source.
+        source: &'t str,
+    },
+    /// A score threshold.
+    ScoreThreshold {
+        /// The name of its source.
+        source: &'t str,
+    },
+    /// A picture.
+    Snapshot {
+        /// The name of its source.
+        source: &'t str,
+    },
+    /// A count.
+    Count {
+        /// The name of its source.
+        source: &'t str,
+        /// The label, as the model has it.
+        label: &'t str,
+    },
+    /// A count of a group.
+    GroupCount {
+        /// The name of its source.
+        source: &'t str,
+        /// Its name; `None`: the configuration has no such group.
+        group: Option<&'t str>,
+    },
+}
+
+impl Topics {
+    /// Filters for all topics of sources with retained values; other topics match them, too.
+    #[must_use]
+    pub(crate) fn retained_filters(&self) -> [String; 9] {
+        [
+            "+/+",
+            "+/counts/+",
+            "+/groups/+",
+            "+/zones/+",
+            "+/lines/+",
+            "+/rules/+",
+            "+/snapshots/+",
+            "+/detect/active",
+            "+/rules/+/active",
+        ]
+        .map(|levels| format!("{}/{levels}", self.base))
+    }
+
+    /// The source of a topic, whatever its purpose; `None` where it is not below this device.
+    #[must_use]
+    pub(crate) fn source_of<'t>(&self, topic: &'t str) -> Option<&'t str> {
+        let below = topic.strip_prefix(&self.base)?.strip_prefix('/')?;
+        Some(below.split_once('/')?.0)
+    }
+
+    /// Purpose of a topic; `None` where this device has no retained value of a source there.
+    #[must_use]
+    pub(crate) fn retained_topic<'t>(&'t self, topic: &'t str) -> Option<RetainedTopic<'t>> {
+        let below = topic.strip_prefix(&self.base)?.strip_prefix('/')?;
+        let levels: Vec<&str> = below.split('/').collect();
+        match *levels.as_slice() {
+            [source, "status"] => Some(RetainedTopic::Status { source }),
+            [source, "detect"] | [source, "rules", _] => Some(RetainedTopic::Switch { source }),
+            [source, "detect", "active"] | [source, "rules", _, "active"] => {
+                Some(RetainedTopic::Rule {
+                    source,
+                    kind: "active",
+                })
+            }
+            [source, "score_threshold"] => Some(RetainedTopic::ScoreThreshold { source }),
+            [source, "zones", _] => Some(RetainedTopic::Rule {
+                source,
+                kind: "zone",
+            }),
+            [source, "lines", _] => Some(RetainedTopic::Rule {
+                source,
+                kind: "line",
+            }),
+            [source, "snapshots", _] => Some(RetainedTopic::Snapshot { source }),
+            [source, "counts", last] => {
+                let (label, _) = self.levels.iter().find(|(_, level)| *level == last)?;
+                Some(RetainedTopic::Count { source, label })
+            }
+            [source, "groups", last] => {
+                let group = self.groups.iter().find(|group| *group == last);
+                let group = group.map(String::as_str);
+                Some(RetainedTopic::GroupCount { source, group })
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Messages about files of snapshots and clips. The doc comments are descriptions for subscribers.
+
+use std::time::SystemTime;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use jetwatch_archive::{Item, MediaKind, MediaState, RemovalReason};
+
+use super::value::{Device, Label, SourceName, Utc, finite, rounded};
+use super::{SCHEMA_VERSION, schema};
+use crate::MediaStats;
+
+/// A file with a snapshot, a clip or continuous recording has changed its state; only with `record` in the configuration.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "media", title = "Media", deny_unknown_fields)]
+pub(super) struct MediaBody<'a> {
+    #[schemars(schema_with = "schema::version")]
+    version: u32,
+    #[schemars(extend("const" = "media"))]
+    kind: &'static str,
+    device: Device<'a>,
+    source: SourceName<'a>,
+    #[serde(rename = "type")]
+    media: MediaTypeWord,
+    /// Identity of the file, for `jetwatch media`.
+    #[schemars(regex(pattern = r"^[crs][0-9a-f]{15}$"))]
+    id: &'a str,
+    state: MediaStateWord,
+    /// The file, below `record.folder`; there is none any more in state `removed`.
+    path: String,
+    /// Capture time of the first picture.
+    from: Utc,
+    /// Capture time of the last picture; null while the file is being written.
+    to: Option<Utc>,
+    /// Size of the file; null while it is being written.
+    bytes: Option<u64>,
+    /// Label of the object that it is about; null where that is not known.
+    label: Option<Label<'a>>,
+    /// `id` of the events of the tracks that it is about.
+    tracks: &'a [String],
+    /// Zones that it is about.
+    zones: &'a [String],
+    /// Where the object is in a snapshot: left, top, right and bottom as shares of the image's width and height, 0 to 1; null for others.
+    #[serde(rename = "box_normalized")]
+    #[schemars(inner(range(min = 0, max = 1)))]
+    region: Option<[f32; 4]>,
+    /// Whether it was cut off by the end of the process, a power cut or a full device.
+    incomplete: bool,
+    /// Why it was deleted; null in other states.
+    reason: Option<RemovalReasonWord>,
+    /// When this was published.
+    at: Utc,
+}
+
+/// Files of video and pictures, and the space for them.
+#[derive(Serialize, JsonSchema)]
+#[schemars(
+    rename = "media_stats",
+    title = "Statistics of kept files",
+    deny_unknown_fields
+)]
+pub(super) struct MediaStatsBody {
+    /// Size of the snapshots, in bytes.
+    snapshot_bytes: u64,
+    /// Size of the clips, in bytes.
+    clip_bytes: u64,
+    /// Size of continuous recording, in bytes.
+    continuous_bytes: u64,
+    /// Of all of these: pinned files, which are not deleted by themselves.
+    pinned_bytes: u64,
+    /// Free space on the device, in bytes.
+    free_bytes: u64,
+    /// Days until files are deleted for want of space, at the rate of the last day; null while nothing is known of the rate.
+    #[schemars(range(min = 0))]
+    days_left: Option<f64>,
+    /// Whether recording has stopped for want of space.
+    full: bool,
+}
+
+impl MediaStatsBody {
+    pub(super) fn new(stats: &MediaStats) -> Self {
+        let of = |wanted| {
+            let bytes = stats.bytes.iter().find(|(kind, _)| *kind == wanted);
+            bytes.map_or(0, |(_, bytes)| *bytes)
+        };
+        Self {
+            snapshot_bytes: of(MediaKind::Snapshot),
+            clip_bytes: of(MediaKind::Clip),
+            continuous_bytes: of(MediaKind::Continuous),
+            pinned_bytes: stats.pinned_bytes,
+            free_bytes: stats.free_bytes,
+            days_left: stats.days_left.map(finite),
+            full: stats.is_full,
+        }
+    }
+}
+
+/// What a file is.
+#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "media_type")]
+enum MediaTypeWord {
+    /// The best picture of a track, a JPEG file.
+    Snapshot,
+    /// The video around a track, an MP4 file.
+    Clip,
+    /// A piece of all video, an MP4 file.
+    Continuous,
+}
+
+/// Whether a file is complete.
+#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "media_state")]
+enum MediaStateWord {
+    /// It is being written, and can be read to its end so far.
+    Recording,
+    /// Nothing is added to it.
+    Ready,
+    /// It was deleted.
+    Removed,
+}
+
+/// Why a file was deleted.
+#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "removal_reason")]
+enum RemovalReasonWord {
+    /// It was older than `record.retention.max_age_days`.
+    Age,
+    /// The files of its source were larger than `record.retention.max_bytes_per_source`.
+    SourceBytes,
+    /// Less space was free than `record.retention.min_free_bytes` or `min_free_percent`.
+    FreeSpace,
+    /// It was asked for.
+    Operator,
+    /// Another program had deleted it.
+    Missing,
+    /// It was cut off before there was anything to see.
+    Unusable,
+}
+
+/// The clip that is being recorded and holds the frame of an event.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "recording", title = "Recording", deny_unknown_fields)]
+pub(super) struct RecordingBody<'a> {
+    /// Identity of the clip, as in its message of kind `media`.
+    id: &'a str,
+    state: MediaStateWord,
+}
+
+impl<'a> RecordingBody<'a> {
+    /// A clip that is being written.
+    pub(super) const fn new(id: &'a str) -> Self {
+        Self {
+            id,
+            state: MediaStateWord::Recording,
+        }
+    }
+}
+
+impl<'a> MediaBody<'a> {
+    pub(super) fn new(device: Device<'a>, item: &'a Item, at: SystemTime) -> Self {
+        let is_written = item.state == MediaState::Recording;
+        Self {
+            version: SCHEMA_VERSION,
+            kind: "media",
+            device,
+            source: SourceName(&item.source),
+            media: match item.kind {
+                MediaKind::Snapshot => MediaTypeWord::Snapshot,
+                MediaKind::Clip => MediaTypeWord::Clip,
+                MediaKind::Continuous => MediaTypeWord::Continuous,
+            },
+            id: item.id.as_str(),
+            state: match item.state {
+                MediaState::Recording => MediaStateWord::Recording,
+                MediaState::Ready => MediaStateWord::Ready,
+                MediaState::Removed => MediaStateWord::Removed,
+            },
+            path: item.path.to_string_lossy().into_owned(),
+            from: Utc(item.from),
+            to: item.to.map(Utc),
+            bytes: (!is_written).then_some(item.bytes),
+            label: item.label.as_deref().map(Label),
+            tracks: &item.tracks,
+            zones: &item.zones,
+            region: item
+                .region
+                .map(|region| region.map(|edge| rounded(edge, 1e5))),
+            incomplete: item.is_incomplete,
+            reason: item.reason.map(|reason| match reason {
+                RemovalReason::Age => RemovalReasonWord::Age,
+                RemovalReason::SourceBytes => RemovalReasonWord::SourceBytes,
+                RemovalReason::FreeSpace => RemovalReasonWord::FreeSpace,
+                RemovalReason::Operator => RemovalReasonWord::Operator,
+                RemovalReason::Missing => RemovalReasonWord::Missing,
+                RemovalReason::Unusable => RemovalReasonWord::Unusable,
+            }),
+            at: Utc(at),
+        }
+    }
+}

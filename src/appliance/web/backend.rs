@@ -1,0 +1,79 @@
+//! What the page asks of the daemon: the part that the pipeline's glue implements.
+
+use serde::{Deserialize, Serialize};
+
+use super::media::{LiveStreams, MediaLibrary};
+
+/// The daemon, as the page sees it. Methods may read files; they are called on a thread that may block.
+pub trait Backend: Send + Sync {
+    /// Device, version, model, disks and features, as JSON.
+    fn info(&self) -> serde_json::Value;
+
+    /// Zones and lines of a source as they are now, as JSON; `None`: there is no such source.
+    fn rules(&self, source: &str) -> Option<serde_json::Value>;
+
+    /// Checks zones and lines as the daemon checks its configuration, and with [`RuleEdit::Save`] writes them and asks for a reload.
+    fn edit_rules(&self, source: &str, rules: &RulesRequest, edit: RuleEdit) -> RuleOutcome;
+
+    /// Asks for a reload of the configuration; false: this run has none to read.
+    fn request_reload(&self) -> bool;
+
+    /// What support needs to know of this installation, as JSON without secrets.
+    fn support_bundle(&self) -> serde_json::Value;
+
+    /// The kept snapshots and clips; `None`: none are kept.
+    fn media(&self) -> Option<&dyn MediaLibrary> {
+        None
+    }
+
+    /// The encoded streams of the sources; `None`: they are not offered.
+    fn streams(&self) -> Option<&dyn LiveStreams> {
+        None
+    }
+}
+
+/// Zones and lines that a user has drawn.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RulesRequest {
+    /// All zones that the source is to have.
+    pub zones: Vec<DrawnRule>,
+    /// All its lines.
+    pub lines: Vec<DrawnRule>,
+}
+
+/// A zone or a line.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct DrawnRule {
+    /// Its name.
+    pub name: String,
+    /// Its corners or ends, as shares of the image's width and height.
+    pub coordinates: Vec<[f64; 2]>,
+}
+
+/// Whether an edit is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RuleEdit {
+    /// It is only checked.
+    Check,
+    /// It is written, and the configuration is read again.
+    Save,
+}
+
+/// What became of an edit.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct RuleOutcome {
+    /// Whether the daemon accepts the rules.
+    pub accepted: bool,
+    /// Whether they are in the file, and a reload has been requested.
+    pub saved: bool,
+    /// The rules as they stand in a configuration.
+    pub yaml: String,
+    /// What is wrong with them, one problem each.
+    pub problems: Vec<String>,
+    /// Why they were not written, and what to do.
+    pub reason: Option<String>,
+    /// The file of before, where it was written.
+    pub previous: Option<String>,
+}

@@ -1,0 +1,114 @@
+//! Logging in and out: the password is compared on a thread of its own, one at a time, and attempts are limited.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use bytes::Bytes;
+use hyper::StatusCode;
+use hyper::header::{HeaderValue, SET_COOKIE};
+use serde::Deserialize;
+
+use super::request::Head;
+use super::response::{Answer, done, refuse, refuse_for};
+use super::service::{Service, failed, parse};
+
+/// Attempts that may wait for their turn.
+const MAX_WAITING: usize = 8;
+
+/// The name of the cookie. With its prefix, browsers take it over HTTPS only, and from this very host.
+pub(super) fn cookie_name(is_https: bool) -> &'static str {
+    match is_https {
+        true => "__Host-jetwatch",
+        false => "jetwatch",
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Attempt {
+    user: String,
+    password: String,
+}
+
+impl Service {
+    /// Begins a session, where user and password are right.
+    pub(super) async fn log_in(self: &Arc<Self>, head: &Head<'_>, body: &Bytes) -> Answer {
+        let Some(cache) = &self.users else {
+            return refuse(StatusCode::CONFLICT, "this page has no users");
+        };
+        // A form of another site cannot send this type.
+        let is_json = head
+            .headers
+            .get("content-type")
+            .is_some_and(|value| value.as_bytes().starts_with(b"application/json"));
+        if !is_json {
+            return refuse(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "expected application/json",
+            );
+        }
+        let Ok(Attempt { user, password }) = parse::<Attempt>(body) else {
+            // The cause may quote the password.
+            return refuse(StatusCode::BAD_REQUEST, "expected a user and a password");
+        };
+        if let Some(wait) = self.limiter.wait(head.address, &user, Instant::now()) {
+            return refuse_for(
+                wait.as_secs() + 1,
+                StatusCode::TOO_MANY_REQUESTS,
+                "too many attempts; wait some minutes",
+            );
+        }
+        if self.hashes_waiting.fetch_add(1, Ordering::AcqRel) >= MAX_WAITING {
+            self.hashes_waiting.fetch_sub(1, Ordering::AcqRel);
+            return refuse_for(1, StatusCode::TOO_MANY_REQUESTS, "busy; try again");
+        }
+        let users = cache.users();
+        let (service, name) = (Arc::clone(self), user.clone());
+        // In a task of its own: it counts down also where the client is gone.
+        let compared = tokio::spawn(async move {
+            let turn = service.hashing.acquire().await;
+            let compared = Arc::clone(&service);
+            let found = tokio::task::spawn_blocking(move || {
+                let stored = users.credentials(&name).map(|(_, hash)| hash.to_owned());
+                let matches = compared.passwords.matches(&password, stored.as_deref());
+                stored.filter(|_| matches)
+            })
+            .await;
+            drop(turn);
+            service.hashes_waiting.fetch_sub(1, Ordering::AcqRel);
+            found
+        });
+        let Ok(Ok(found)) = compared.await else {
+            return failed();
+        };
+        let Some(hash) = found else {
+            self.limiter.failed(head.address, &user, Instant::now());
+            log::warn!("web: a log-in from {} failed", head.address);
+            return refuse(StatusCode::UNAUTHORIZED, "user or password is wrong");
+        };
+        self.limiter.succeeded(head.address);
+        log::info!("web: {user} has logged in from {}", head.address);
+        let session = self.sessions.begin(&user, &hash);
+        self.with_cookie(head, &session, "")
+    }
+
+    /// Ends the session of the request.
+    pub(super) fn log_out(&self, head: &Head<'_>) -> Answer {
+        if let Some(session) = head.cookie(cookie_name(head.is_https)) {
+            self.sessions.end(session);
+        }
+        self.with_cookie(head, "", "; Max-Age=0")
+    }
+
+    fn with_cookie(&self, head: &Head<'_>, value: &str, more: &str) -> Answer {
+        let name = cookie_name(head.is_https);
+        let secure = if head.is_https { "; Secure" } else { "" };
+        let cookie = format!("{name}={value}; Path=/; HttpOnly; SameSite=Strict{secure}{more}");
+        let mut answer = done();
+        if let Ok(cookie) = HeaderValue::from_str(&cookie) {
+            answer.headers_mut().insert(SET_COOKIE, cookie);
+        }
+        answer
+    }
+}

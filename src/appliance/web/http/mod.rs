@@ -1,0 +1,18 @@
+//! Requests and answers: who asks, for what, and what is answered. [`Service`] is the entry; `server.rs` calls it.
+
+mod assets;
+mod body;
+mod downloads;
+mod login;
+mod request;
+mod response;
+mod router;
+mod service;
+mod streams;
+mod tls;
+mod write_timeout;
+
+pub(super) use self::request::Peer;
+pub(super) use self::service::Service;
+pub(super) use self::tls::acceptor;
+pub(super) use self::write_timeout::WriteTimeout;

@@ -1,0 +1,424 @@
+//! What a request says of its client: the address, the site that it believes to ask, and the site whose page made it. Headers of
+//! proxies count only where the configuration trusts the proxy.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use hyper::header::{AUTHORIZATION, COOKIE, HOST, HeaderMap, ORIGIN};
+use hyper::{Method, Request};
+
+use jetwatch_config::{Network, WebConfig};
+
+/// The other end of a connection.
+#[derive(Debug, Clone)]
+pub(in super::super) struct Peer {
+    pub(in super::super) address: IpAddr,
+    pub(in super::super) is_tls: bool,
+    /// Set once the connection carries a stream.
+    pub(in super::super) streams: Arc<AtomicBool>,
+}
+
+/// A request without its body.
+#[derive(Debug)]
+pub(super) struct Head<'r> {
+    pub(super) method: &'r Method,
+    /// Without the base path; begins with `/`.
+    pub(super) path: &'r str,
+    pub(super) query: &'r str,
+    pub(super) headers: &'r HeaderMap,
+    /// Of the browser, as far as trusted proxies say so.
+    pub(super) address: IpAddr,
+    /// Whether the browser uses HTTPS.
+    pub(super) is_https: bool,
+}
+
+/// Why a request is not answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// Its path is not below the base path; where it is the base path itself, a slash is missing.
+    Path,
+    Redirect,
+    /// It asks for a site that is not this one: a name of an attacker may point to this address.
+    Host,
+    /// A page of another site made it.
+    Origin,
+}
+
+impl<'r> Head<'r> {
+    /// What `request` says.
+    ///
+    /// # Errors
+    /// It asks for another site, or another site makes it.
+    pub(super) fn read<B>(
+        request: &'r Request<B>,
+        peer: &Peer,
+        config: &WebConfig,
+    ) -> Result<Self, Refusal> {
+        let headers = request.headers();
+        let is_proxy = is_trusted(&config.trusted_proxies, peer.address);
+        let path = below_base(request.uri().path(), config.base_path.as_deref())?;
+        let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        let host = match (is_proxy, header("x-forwarded-host")) {
+            (true, Some(host)) => Some(host),
+            _ => match request.uri().authority() {
+                Some(authority) => Some(authority.as_str()),
+                None => headers.get(HOST).and_then(|host| host.to_str().ok()),
+            },
+        };
+        let host = host.filter(|host| is_own_host(host, &config.hosts));
+        let host = host.ok_or(Refusal::Host)?;
+        let is_https = match (is_proxy, header("x-forwarded-proto")) {
+            (true, Some(scheme)) => scheme.eq_ignore_ascii_case("https"),
+            _ => peer.is_tls,
+        };
+        let head = Self {
+            method: request.method(),
+            path,
+            query: request.uri().query().unwrap_or_default(),
+            headers,
+            address: client_address(peer.address, headers, &config.trusted_proxies),
+            is_https,
+        };
+        head.check_site(host)?;
+        Ok(head)
+    }
+
+    /// Whether it may change something.
+    pub(super) fn changes_state(&self) -> bool {
+        !matches!(*self.method, Method::GET | Method::HEAD)
+    }
+
+    /// A page of another site may link here, and nothing else.
+    fn check_site(&self, host: &str) -> Result<(), Refusal> {
+        let text = |name: &str| {
+            self.headers
+                .get(name)
+                .map(|value| value.to_str().unwrap_or("?"))
+        };
+        if let Some(site) = text("sec-fetch-site") {
+            let is_link = text("sec-fetch-mode") == Some("navigate") && !self.changes_state();
+            if !matches!(site, "same-origin" | "none") && !is_link {
+                return Err(Refusal::Origin);
+            }
+        }
+        let origin = self
+            .headers
+            .get(ORIGIN)
+            .map(|value| value.to_str().unwrap_or("?"));
+        match origin {
+            Some(origin) => {
+                let scheme = if self.is_https { "https" } else { "http" };
+                let own = origin
+                    .strip_prefix(scheme)
+                    .and_then(|rest| rest.strip_prefix("://"));
+                let is_same = own.is_some_and(|own| {
+                    without_default_port(own, self.is_https)
+                        .eq_ignore_ascii_case(without_default_port(host, self.is_https))
+                });
+                is_same.then_some(()).ok_or(Refusal::Origin)
+            }
+            // Browsers send it with all that changes something; a program shows by its token that it is none.
+            None if self.changes_state() && self.bearer().is_none() => Err(Refusal::Origin),
+            None => Ok(()),
+        }
+    }
+
+    /// The token of its `Authorization` header.
+    pub(super) fn bearer(&self) -> Option<&'r [u8]> {
+        let header = self.headers.get(AUTHORIZATION)?.as_bytes();
+        let (scheme, token) = header.split_at_checked("Bearer ".len())?;
+        scheme
+            .eq_ignore_ascii_case(b"Bearer ")
+            .then(|| token.trim_ascii())
+    }
+
+    /// The value of a cookie.
+    pub(super) fn cookie(&self, name: &str) -> Option<&'r str> {
+        self.headers
+            .get_all(COOKIE)
+            .iter()
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|value| value.split(';'))
+            .filter_map(|pair| pair.trim().split_once('='))
+            .find(|(key, _)| *key == name)
+            .map(|(_, value)| value)
+    }
+
+    /// All values of a parameter of the query, decoded.
+    pub(super) fn parameters(&self, name: &str) -> impl Iterator<Item = String> + use<'r> {
+        let name = name.to_owned();
+        self.query
+            .split('&')
+            .filter_map(|pair| pair.split_once('='))
+            .filter(move |(key, _)| *key == name)
+            .filter_map(|(_, value)| decoded(value))
+    }
+
+    /// The first value of a parameter that is not empty.
+    pub(super) fn parameter(&self, name: &str) -> Option<String> {
+        self.parameters(name).find(|value| !value.is_empty())
+    }
+}
+
+fn below_base<'p>(path: &'p str, base: Option<&str>) -> Result<&'p str, Refusal> {
+    let Some(base) = base else { return Ok(path) };
+    match path.strip_prefix(base) {
+        Some("") => Err(Refusal::Redirect),
+        Some(rest) if rest.starts_with('/') => Ok(rest),
+        _ => Err(Refusal::Path),
+    }
+}
+
+fn is_trusted(proxies: &[Network], address: IpAddr) -> bool {
+    proxies.iter().any(|network| network.contains(address))
+}
+
+/// The last address that no trusted proxy has.
+fn client_address(peer: IpAddr, headers: &HeaderMap, proxies: &[Network]) -> IpAddr {
+    if !is_trusted(proxies, peer) {
+        return peer;
+    }
+    let values = headers.get_all("x-forwarded-for").iter();
+    let addresses: Vec<IpAddr> = values
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map_while(|address| address.trim().parse().ok())
+        .collect();
+    let mut outer = addresses.into_iter().rev();
+    outer
+        .find(|address| !is_trusted(proxies, *address))
+        .unwrap_or(peer)
+}
+
+/// Whether a browser that asks for `host` means this page: names can be made to point anywhere, addresses cannot.
+fn is_own_host(host: &str, names: &[String]) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => match rest.split_once(']') {
+            Some((address, _)) => return address.parse::<std::net::Ipv6Addr>().is_ok(),
+            None => return false,
+        },
+        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
+    };
+    name.eq_ignore_ascii_case("localhost")
+        || name.parse::<std::net::Ipv4Addr>().is_ok()
+        || names.iter().any(|known| known.eq_ignore_ascii_case(name))
+}
+
+fn without_default_port(host: &str, is_https: bool) -> &str {
+    let port = if is_https { ":443" } else { ":80" };
+    host.strip_suffix(port).unwrap_or(host)
+}
+
+/// A value of a query; `None` where it is malformed.
+fn decoded(value: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(value.len());
+    let mut rest = value.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'+' => b' ',
+            b'%' => {
+                let mut digit = || char::from(rest.next()?).to_digit(16);
+                (digit()? * 16 + digit()?) as u8
+            }
+            byte => byte,
+        });
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(yaml: &str) -> WebConfig {
+        let text = format!(
+            "sources: [{{name: a, uri: /v.mp4}}]\ndetector: {{model: /m}}\nweb: {{listen: '127.0.0.1:8080', {yaml}}}\n"
+        );
+        let config = jetwatch_config::Config::from_str("f.yaml", &text);
+        config.unwrap_or_else(|error| panic!("{error}")).web
+    }
+
+    fn request(method: &str, path: &str, headers: &[(&str, &str)]) -> Request<()> {
+        let mut request = Request::builder().method(method).uri(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        request.body(()).expect("a request")
+    }
+
+    fn peer() -> Peer {
+        Peer {
+            address: IpAddr::from([127, 0, 0, 1]),
+            is_tls: false,
+            streams: Arc::default(),
+        }
+    }
+
+    fn refusal(method: &str, headers: &[(&str, &str)], config: &WebConfig) -> Option<Refusal> {
+        Head::read(&request(method, "/", headers), &peer(), config).err()
+    }
+
+    #[test]
+    fn names_of_others_are_refused() {
+        let config = config("hosts: [box.example]");
+        for host in [
+            "localhost",
+            "localhost:8080",
+            "LOCALHOST",
+            "127.0.0.1:8080",
+            "[::1]:8080",
+            "192.0.2.7",
+            "box.example:8080",
+        ] {
+            assert_eq!(refusal("GET", &[("host", host)], &config), None, "{host}");
+        }
+        for host in [
+            "evil.example",
+            "localhost.evil.example",
+            "box.example.evil.example",
+            "127.0.0.1.evil.example",
+            "[::1",
+            "[x]",
+            "",
+        ] {
+            let found = refusal("GET", &[("host", host)], &config);
+            assert_eq!(found, Some(Refusal::Host), "{host}");
+        }
+        assert_eq!(refusal("GET", &[], &config), Some(Refusal::Host));
+        // No proxy is trusted.
+        let headers = [("host", "evil.example"), ("x-forwarded-host", "localhost")];
+        assert_eq!(refusal("GET", &headers, &config), Some(Refusal::Host));
+    }
+
+    #[test]
+    fn other_sites_may_only_link_here() {
+        let config = config("");
+        let host = ("host", "127.0.0.1:8080");
+        let own = ("origin", "http://127.0.0.1:8080");
+        for (method, headers, wanted) in [
+            ("GET", vec![], None),
+            (
+                "GET",
+                vec![("sec-fetch-site", "cross-site")],
+                Some(Refusal::Origin),
+            ),
+            (
+                "GET",
+                vec![("sec-fetch-site", "same-site")],
+                Some(Refusal::Origin),
+            ),
+            (
+                "GET",
+                vec![
+                    ("sec-fetch-site", "cross-site"),
+                    ("sec-fetch-mode", "navigate"),
+                ],
+                None,
+            ),
+            ("GET", vec![("sec-fetch-site", "none")], None),
+            ("POST", vec![], Some(Refusal::Origin)),
+            ("POST", vec![own], None),
+            ("POST", vec![own, ("sec-fetch-site", "same-origin")], None),
+            (
+                "POST",
+                vec![own, ("sec-fetch-site", "cross-site")],
+                Some(Refusal::Origin),
+            ),
+            (
+                "POST",
+                vec![
+                    own,
+                    ("sec-fetch-site", "cross-site"),
+                    ("sec-fetch-mode", "navigate"),
+                ],
+                Some(Refusal::Origin),
+            ),
+            (
+                "POST",
+                vec![("origin", "https://127.0.0.1:8080")],
+                Some(Refusal::Origin),
+            ),
+            (
+                "POST",
+                vec![("origin", "http://127.0.0.1:8081")],
+                Some(Refusal::Origin),
+            ),
+            ("POST", vec![("origin", "null")], Some(Refusal::Origin)),
+            ("POST", vec![("authorization", "Bearer x")], None),
+            (
+                "GET",
+                vec![("origin", "http://evil.example")],
+                Some(Refusal::Origin),
+            ),
+        ] {
+            let mut all = headers.clone();
+            all.push(host);
+            assert_eq!(
+                refusal(method, &all, &config),
+                wanted,
+                "{method} {headers:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn only_trusted_proxies_are_believed() {
+        let forwarded = [
+            ("host", "127.0.0.1"),
+            ("x-forwarded-for", "198.51.100.1, 192.0.2.9, 127.0.0.1"),
+            ("x-forwarded-proto", "https"),
+            ("x-forwarded-host", "box.example"),
+        ];
+        let request = request("GET", "/", &forwarded);
+        let plain = config("");
+        let head = Head::read(&request, &peer(), &plain).expect("allowed");
+        assert_eq!((head.address, head.is_https), (peer().address, false));
+        let trusting = config("trusted_proxies: [127.0.0.1], hosts: [box.example]");
+        let head = Head::read(&request, &peer(), &trusting).expect("allowed");
+        assert_eq!(head.address, IpAddr::from([192, 0, 2, 9]));
+        assert!(head.is_https);
+    }
+
+    #[test]
+    fn base_path_is_removed() {
+        let config = config("base_path: /jet");
+        let host = [("host", "localhost")];
+        for (path, wanted) in [
+            ("/jet/", Ok("/")),
+            ("/jet/api/events?x=1", Ok("/api/events")),
+            ("/jet", Err(Refusal::Redirect)),
+            ("/jetty/", Err(Refusal::Path)),
+            ("/", Err(Refusal::Path)),
+        ] {
+            let request = request("GET", path, &host);
+            let found = Head::read(&request, &peer(), &config).map(|head| head.path);
+            assert_eq!(found, wanted, "{path}");
+        }
+    }
+
+    #[test]
+    fn parameters_are_decoded() {
+        let config = config("");
+        let headers = [
+            ("host", "localhost"),
+            ("cookie", "a=1; b=2"),
+            ("cookie", "c=3"),
+        ];
+        let request = request(
+            "GET",
+            "/?label=traffic%20light&x=a+b&bad=%zz&label=%C3%BC&e=",
+            &headers,
+        );
+        let head = Head::read(&request, &peer(), &config).expect("allowed");
+        let labels: Vec<String> = head.parameters("label").collect();
+        assert_eq!(labels, ["traffic light", "ü"]);
+        assert_eq!(head.parameter("x").as_deref(), Some("a b"));
+        assert_eq!(head.parameter("bad"), None);
+        assert_eq!(head.parameter("e"), None);
+        assert_eq!(
+            (head.cookie("b"), head.cookie("c"), head.cookie("d")),
+            (Some("2"), Some("3"), None)
+        );
+    }
+}

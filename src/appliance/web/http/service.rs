@@ -1,0 +1,466 @@
+//! The answer to a request: its client is identified, its right is checked, then it is served.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Body;
+use hyper::header::{ALLOW, HeaderValue, LOCATION, WWW_AUTHENTICATE};
+use hyper::{Method, Request, StatusCode};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::body::AnswerBody;
+use super::request::{Head, Peer, Refusal};
+use super::response::{Answer, done, json as answer_json, refuse, secure, with_type};
+use super::router::{Need, Route};
+use super::{downloads, streams};
+use crate::auth::{Credential, LoginLimiter, Passwords, Principal, Scope, Sessions, UsersCache};
+use crate::hub::EventQuery;
+use crate::media::MediaQuery;
+use crate::{Backend, Hub, PictureBoard, RuleEdit, RulesRequest, WebError};
+use jetwatch_config::{WebConfig, WebRole};
+use jetwatch_telemetry::recent_log;
+
+/// Longest body of a request in bytes.
+const MAX_BODY_BYTES: usize = 64 * 1024;
+
+/// Time in which a body must arrive.
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Most events, or kept items, in an answer.
+const MAX_LISTED: usize = 200;
+
+/// What answers requests.
+pub(in super::super) struct Service {
+    pub(super) config: WebConfig,
+    /// `None`: there are no users.
+    pub(super) users: Option<UsersCache>,
+    pub(super) sessions: Sessions,
+    pub(super) limiter: LoginLimiter,
+    pub(super) passwords: Passwords,
+    /// Hashes of passwords that are being computed, and attempts that wait.
+    pub(super) hashing: tokio::sync::Semaphore,
+    pub(super) hashes_waiting: AtomicUsize,
+    pub(super) hub: Arc<Hub>,
+    pub(super) pictures: Arc<PictureBoard>,
+    pub(super) backend: Arc<dyn Backend>,
+    pub(super) open_streams: Arc<AtomicUsize>,
+    /// Streams of messages, which have places of their own: who looks at pictures takes none of them.
+    pub(super) message_streams: Arc<AtomicUsize>,
+    /// Of `open_streams`: encoded ones, which occupy a thread each.
+    pub(super) encoded_streams: Arc<AtomicUsize>,
+}
+
+impl Service {
+    pub(in super::super) fn new(
+        config: &WebConfig,
+        users: Option<UsersCache>,
+        hub: Arc<Hub>,
+        pictures: Arc<PictureBoard>,
+        backend: Arc<dyn Backend>,
+    ) -> Result<Self, WebError> {
+        Ok(Self {
+            config: config.clone(),
+            users,
+            sessions: Sessions::default(),
+            limiter: LoginLimiter::default(),
+            passwords: Passwords::new()?,
+            hashing: tokio::sync::Semaphore::new(1),
+            hashes_waiting: AtomicUsize::new(0),
+            hub,
+            pictures,
+            backend,
+            open_streams: Arc::default(),
+            message_streams: Arc::default(),
+            encoded_streams: Arc::default(),
+        })
+    }
+
+    /// The answer to a request.
+    pub(in super::super) async fn answer<B>(
+        self: &Arc<Self>,
+        request: Request<B>,
+        peer: &Peer,
+    ) -> Answer
+    where
+        B: Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let (parts, body) = request.into_parts();
+        let request = Request::from_parts(parts, ());
+        let (mut answer, is_https) = match Head::read(&request, peer, &self.config) {
+            Ok(head) => (self.answer_head(&head, body, peer).await, head.is_https),
+            Err(refusal) => (refused(refusal, request.uri().path()), peer.is_tls),
+        };
+        if *request.method() == Method::HEAD && answer.status() == StatusCode::OK {
+            *answer.body_mut() = AnswerBody::Whole(None);
+        }
+        secure(&mut answer, is_https);
+        answer
+    }
+
+    async fn answer_head<B>(self: &Arc<Self>, head: &Head<'_>, body: B, peer: &Peer) -> Answer
+    where
+        B: Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let Some(route) = Route::of(head.path) else {
+            return refuse(StatusCode::NOT_FOUND, "there is no such page");
+        };
+        if let Err(methods) = route.accepts(head.method) {
+            let mut answer = refuse(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "this method is not answered",
+            );
+            let methods = HeaderValue::from_static(methods);
+            answer.headers_mut().insert(ALLOW, methods);
+            return answer;
+        }
+        if let Route::Asset(asset) = route {
+            return asset.answer(head);
+        }
+        let principal = self.principal(head);
+        if let Some(refusal) = refuse_right(principal.as_ref(), route.need(head.method)) {
+            return refusal;
+        }
+        let body = match head.changes_state() {
+            true => match read_body(body).await {
+                Ok(body) => body,
+                Err(refusal) => return *refusal,
+            },
+            false => Bytes::new(),
+        };
+        match route {
+            Route::Login => self.log_in(head, &body).await,
+            Route::Logout => self.log_out(head),
+            Route::Session => self.session(principal.as_ref()),
+            Route::Live => streams::live(self, peer),
+            Route::Pictures => streams::pictures(self, head, peer),
+            Route::Picture(source) => streams::picture(self, source).await,
+            Route::Mjpeg(source) => streams::mjpeg(self, source, peer),
+            Route::Stream(source) => streams::encoded(self, source, peer).await,
+            Route::Events => self.events(head).await,
+            Route::Now => with_type("application/json", join(self.hub.open_tracks())),
+            Route::History => answer_json(&json!({ "points": self.hub.points() })),
+            Route::Log => answer_json(&log_lines()),
+            Route::Info => self.ask(|backend| Some(backend.info())).await,
+            Route::Support => self.support().await,
+            Route::Rules(source) => self.rules(head, source, &body).await,
+            Route::Reload => self.reload(),
+            Route::Media => self.media(head).await,
+            Route::Snapshot(id) | Route::Clip(id) => {
+                downloads::part(self, head, id, matches!(route, Route::Clip(_))).await
+            }
+            Route::Pin(id) => self.pin(id, &body).await,
+            Route::Asset(asset) => asset.answer(head),
+        }
+    }
+
+    /// Who makes the request; `None`: no one knows.
+    fn principal(&self, head: &Head<'_>) -> Option<Principal> {
+        let Some(cache) = &self.users else {
+            return Some(Principal {
+                name: String::new(),
+                role: self.config.without_users,
+                only_pictures: false,
+                by: Credential::Local,
+            });
+        };
+        let users = cache.users();
+        if let Some(token) = head.bearer() {
+            let (name, scope) = users.token(token)?;
+            return Some(Principal {
+                name: name.to_owned(),
+                role: match scope {
+                    Scope::Control => WebRole::Operator,
+                    Scope::Pictures | Scope::Read => WebRole::Viewer,
+                },
+                only_pictures: scope == Scope::Pictures,
+                by: Credential::Token,
+            });
+        }
+        let session = head.cookie(super::login::cookie_name(head.is_https))?;
+        let (name, password) = self.sessions.find(session)?;
+        let (role, now) = users.credentials(&name)?;
+        (now == password).then(|| Principal {
+            name: name.clone(),
+            role,
+            only_pictures: false,
+            by: Credential::Session,
+        })
+    }
+
+    fn session(&self, principal: Option<&Principal>) -> Answer {
+        let Some(principal) = principal else {
+            let mut answer = refuse(StatusCode::UNAUTHORIZED, "log in first");
+            *answer.body_mut() = AnswerBody::whole(json!({"has_users": true}).to_string());
+            return answer;
+        };
+        answer_json(&json!({
+            "has_users": self.users.is_some(),
+            "name": principal.name,
+            "role": principal.role.word(),
+            "by_session": principal.by == Credential::Session,
+        }))
+    }
+
+    async fn events(self: &Arc<Self>, head: &Head<'_>) -> Answer {
+        let number = |name| head.parameter(name).and_then(|text| text.parse().ok());
+        let limit = number("limit").map_or(50, |limit: u64| limit.min(MAX_LISTED as u64));
+        let query = EventQuery {
+            source: head.parameter("source"),
+            label: head.parameter("label"),
+            rule: head.parameter("zone"),
+            from: head.parameter("from"),
+            to: head.parameter("to"),
+            before: number("before"),
+            limit: limit as usize,
+        };
+        let service = Arc::clone(self);
+        let listed = tokio::task::spawn_blocking(move || {
+            let mut text = String::from("{\"events\":[");
+            for (index, (number, event)) in service.hub.events(&query).into_iter().enumerate() {
+                let comma = if index > 0 { "," } else { "" };
+                let event = String::from_utf8_lossy(&event);
+                text += &format!("{comma}{{\"number\":{number},\"message\":{event}}}");
+            }
+            text + "]}"
+        });
+        match listed.await {
+            Ok(text) => with_type("application/json", text),
+            Err(_) => failed(),
+        }
+    }
+
+    /// The answer of the daemon, from a thread that may block.
+    pub(super) async fn ask(
+        self: &Arc<Self>,
+        question: impl FnOnce(&dyn Backend) -> Option<Value> + Send + 'static,
+    ) -> Answer {
+        let service = Arc::clone(self);
+        let answered = tokio::task::spawn_blocking(move || question(&*service.backend));
+        match answered.await {
+            Ok(Some(value)) => answer_json(&value),
+            Ok(None) => refuse(StatusCode::NOT_FOUND, "there is no such source or item"),
+            // A panic ends the daemon; the runtime may be ending.
+            Err(_) => failed(),
+        }
+    }
+
+    async fn support(self: &Arc<Self>) -> Answer {
+        let mut answer = self
+            .ask(|backend| {
+                let mut bundle = backend.support_bundle();
+                bundle["log"] = log_lines();
+                Some(bundle)
+            })
+            .await;
+        let name = HeaderValue::from_static("attachment; filename=\"jetwatch-support.json\"");
+        answer.headers_mut().insert("content-disposition", name);
+        answer
+    }
+
+    async fn rules(self: &Arc<Self>, head: &Head<'_>, source: &str, body: &Bytes) -> Answer {
+        let source = source.to_owned();
+        let edit = match *head.method {
+            Method::POST => RuleEdit::Check,
+            Method::PUT => RuleEdit::Save,
+            _ => return self.ask(move |backend| backend.rules(&source)).await,
+        };
+        let rules: RulesRequest = match parse(body) {
+            Ok(rules) => rules,
+            Err(refusal) => return *refusal,
+        };
+        self.ask(move |backend| {
+            backend.rules(&source)?;
+            let outcome = backend.edit_rules(&source, &rules, edit);
+            serde_json::to_value(outcome).ok()
+        })
+        .await
+    }
+
+    fn reload(&self) -> Answer {
+        match self.backend.request_reload() {
+            true => done(),
+            false => refuse(
+                StatusCode::CONFLICT,
+                "this run has no configuration file to read again",
+            ),
+        }
+    }
+
+    async fn media(self: &Arc<Self>, head: &Head<'_>) -> Answer {
+        let limit = head.parameter("limit").and_then(|text| text.parse().ok());
+        let query = MediaQuery {
+            source: head.parameter("source"),
+            label: head.parameter("label"),
+            zone: head.parameter("zone"),
+            from: time(head, "from"),
+            to: time(head, "to"),
+            limit: limit.map_or(50, |limit: usize| limit.min(MAX_LISTED)),
+        };
+        self.ask(move |backend| {
+            Some(match backend.media() {
+                Some(media) => json!({"items": media.items(&query), "usage": media.usage()}),
+                None => json!({"items": [], "usage": null}),
+            })
+        })
+        .await
+    }
+
+    async fn pin(self: &Arc<Self>, id: &str, body: &Bytes) -> Answer {
+        #[derive(serde::Deserialize)]
+        struct Wanted {
+            pinned: bool,
+        }
+        let wanted: Wanted = match parse(body) {
+            Ok(wanted) => wanted,
+            Err(refusal) => return *refusal,
+        };
+        let id = id.to_owned();
+        self.ask(move |backend| {
+            let error = backend.media()?.pin(&id, wanted.pinned).err();
+            Some(json!({"pinned": wanted.pinned, "error": error}))
+        })
+        .await
+    }
+
+    /// Counts a stream of pictures or video until the guard is dropped; `None`: there are too many.
+    pub(super) fn admit_stream(&self, peer: &Peer) -> Option<StreamGuard> {
+        Self::admit(&self.open_streams, peer)
+    }
+
+    /// The same for a stream of messages.
+    pub(super) fn admit_messages(&self, peer: &Peer) -> Option<StreamGuard> {
+        Self::admit(&self.message_streams, peer)
+    }
+
+    fn admit(open: &Arc<AtomicUsize>, peer: &Peer) -> Option<StreamGuard> {
+        let guard = StreamGuard::count(open, streams::MAX_STREAMS)?;
+        peer.streams.store(true, Ordering::Release);
+        Some(guard)
+    }
+}
+
+/// Counts a stream while it is open.
+pub(super) struct StreamGuard(Arc<AtomicUsize>);
+
+impl StreamGuard {
+    /// Counts one more, where there are fewer than `max`.
+    pub(super) fn count(open: &Arc<AtomicUsize>, max: usize) -> Option<Self> {
+        let before = open.fetch_add(1, Ordering::AcqRel);
+        let guard = Self(Arc::clone(open));
+        (before < max).then_some(guard)
+    }
+}
+
+impl Drop for StreamGuard {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+fn refused(refusal: Refusal, path: &str) -> Answer {
+    match refusal {
+        Refusal::Path => refuse(StatusCode::NOT_FOUND, "there is no such page"),
+        Refusal::Redirect => {
+            // Relative, so that it holds behind any proxy.
+            let last = path.rsplit('/').next().unwrap_or_default();
+            let mut answer = done();
+            *answer.status_mut() = StatusCode::PERMANENT_REDIRECT;
+            if let Ok(target) = HeaderValue::from_str(&format!("{last}/")) {
+                answer.headers_mut().insert(LOCATION, target);
+            }
+            answer
+        }
+        Refusal::Host => refuse(
+            StatusCode::MISDIRECTED_REQUEST,
+            "this page is not known by that name; add the name to web.hosts",
+        ),
+        Refusal::Origin => refuse(StatusCode::FORBIDDEN, "the request comes from another site"),
+    }
+}
+
+fn refuse_right(principal: Option<&Principal>, need: Need) -> Option<Answer> {
+    let is_allowed = |principal: &Principal| match need {
+        Need::Nothing | Need::Pictures => true,
+        Need::Role(role) => principal.role >= role && !principal.only_pictures,
+    };
+    match (principal, need) {
+        (_, Need::Nothing) => None,
+        (None, _) => {
+            let mut answer = refuse(StatusCode::UNAUTHORIZED, "log in first");
+            let scheme = HeaderValue::from_static("Bearer realm=\"jetwatch\"");
+            answer.headers_mut().insert(WWW_AUTHENTICATE, scheme);
+            Some(answer)
+        }
+        (Some(principal), _) if is_allowed(principal) => None,
+        (Some(_), _) => Some(refuse(
+            StatusCode::FORBIDDEN,
+            "your role does not allow this",
+        )),
+    }
+}
+
+async fn read_body<B>(body: B) -> Result<Bytes, Box<Answer>>
+where
+    B: Body<Data = Bytes> + Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let limited = Limited::new(body, MAX_BODY_BYTES);
+    let collected = tokio::time::timeout(BODY_TIMEOUT, std::pin::pin!(limited).collect()).await;
+    match collected {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(_)) => Err(Box::new(refuse(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "the body is too long, or was cut off",
+        ))),
+        Err(_) => Err(Box::new(refuse(
+            StatusCode::REQUEST_TIMEOUT,
+            "the body did not arrive in time",
+        ))),
+    }
+}
+
+/// A time of the query, RFC 3339.
+fn time(head: &Head<'_>, name: &str) -> Option<std::time::SystemTime> {
+    let at: jiff::Timestamp = head.parameter(name)?.parse().ok()?;
+    Some(at.into())
+}
+
+/// A body of JSON.
+pub(super) fn parse<T: DeserializeOwned>(body: &Bytes) -> Result<T, Box<Answer>> {
+    serde_json::from_slice(body).map_err(|error| {
+        let reason = format!("the body is not what this path takes: {error}");
+        Box::new(refuse(StatusCode::BAD_REQUEST, &reason))
+    })
+}
+
+/// JSON values as a list.
+fn join(values: Vec<Bytes>) -> String {
+    let texts: Vec<_> = values
+        .iter()
+        .map(|value| String::from_utf8_lossy(value).into_owned())
+        .collect();
+    format!("[{}]", texts.join(","))
+}
+
+/// Warnings and errors, the newest last.
+fn log_lines() -> Value {
+    let lines = recent_log::lines().into_iter().map(|line| {
+        json!({
+            "at": jiff::Timestamp::try_from(line.at).map_or_else(|_| String::new(), |at| at.to_string()),
+            "level": line.level.as_str().to_ascii_lowercase(),
+            "source": line.source,
+            "text": line.text,
+        })
+    });
+    Value::Array(lines.collect())
+}
+
+pub(super) fn failed() -> Answer {
+    refuse(StatusCode::SERVICE_UNAVAILABLE, "the daemon ends")
+}

@@ -1,0 +1,85 @@
+//! Kept snapshots and clips, and encoded live streams: the parts of the daemon that other crates implement.
+
+use std::fs::File;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+
+/// Which kept items are wanted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MediaQuery {
+    /// Of this source only.
+    pub source: Option<String>,
+    /// About this label only.
+    pub label: Option<String>,
+    /// In this zone only.
+    pub zone: Option<String>,
+    /// Not over before this time.
+    pub from: Option<SystemTime>,
+    /// Begun before this time.
+    pub to: Option<SystemTime>,
+    /// At most so many, the newest first.
+    pub limit: usize,
+}
+
+/// Which part of an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MediaPart {
+    /// The picture, JPEG.
+    Snapshot,
+    /// The video, MP4.
+    Clip,
+}
+
+/// An opened part of an item.
+#[derive(Debug)]
+pub struct MediaContent {
+    /// The file.
+    pub file: File,
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// Name that a browser saves it under.
+    pub name: String,
+}
+
+/// Kept snapshots and clips. Methods may read files; they are called on a thread that may block.
+pub trait MediaLibrary: Send + Sync {
+    /// The items, the newest first, as JSON objects with `source`, `label`, `started_ms`, `ended_ms`, `zones`, `events` (their ids),
+    /// `snapshot` and `clip` (their ids, or null) and `pinned`.
+    fn items(&self, query: &MediaQuery) -> Vec<serde_json::Value>;
+
+    /// Opens a part of the item `id`; `None`: there is none, or it was removed.
+    fn open(&self, id: &str, part: MediaPart) -> Option<MediaContent>;
+
+    /// Keeps the item `id`, or lets it be removed in time.
+    ///
+    /// # Errors
+    /// Why that is not possible.
+    fn pin(&self, id: &str, pinned: bool) -> Result<(), String>;
+
+    /// Used and free space, as JSON.
+    fn usage(&self) -> serde_json::Value;
+}
+
+/// A client's view of the encoded stream of a source.
+pub trait LiveStream: Send {
+    /// The next fragment of MP4. Waits up to `timeout`; empty: nothing came yet; `None`: the stream has ended, or this client was too
+    /// slow.
+    fn next(&mut self, timeout: Duration) -> Option<Bytes>;
+}
+
+/// A stream that has begun.
+pub struct OpenedStream {
+    /// Its codecs, for `video/mp4; codecs="…"`.
+    pub codecs: String,
+    /// The initialization segment.
+    pub first: Bytes,
+    /// What follows, from a keyframe on.
+    pub rest: Box<dyn LiveStream>,
+}
+
+/// The encoded streams of the sources.
+pub trait LiveStreams: Send + Sync {
+    /// Opens the stream of a source; waits some seconds for its first image. `None`: it has none.
+    fn open(&self, source: &str) -> Option<OpenedStream>;
+}

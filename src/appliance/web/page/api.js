@@ -1,0 +1,54 @@
+// Requests to the daemon. All paths are relative to the page, so that it works below any path of a proxy.
+
+export class ApiError extends Error {
+  constructor(status, message, retryAfter) {
+    super(message);
+    this.status = status;
+    this.retryAfter = retryAfter;
+  }
+}
+
+let onLost = () => {};
+
+/** Called when the session has ended. */
+export function whenLoggedOut(callback) {
+  onLost = callback;
+}
+
+async function request(method, path, body) {
+  let answer;
+  try {
+    answer = await fetch(`api/${path}`, {
+      method,
+      headers: body === undefined ? {} : { "Content-Type": "application/json" },
+      body: body === undefined ? undefined : JSON.stringify(body),
+      credentials: "same-origin",
+      cache: "no-store",
+    });
+  } catch {
+    throw new ApiError(0, "The daemon cannot be reached.");
+  }
+  if (answer.status === 204) return null;
+  const found = await answer.json().catch(() => ({}));
+  if (!answer.ok) {
+    if (answer.status === 401 && path !== "session" && path !== "login") onLost();
+    throw new ApiError(answer.status, found.error || `The daemon answered ${answer.status}.`, answer.headers.get("Retry-After"));
+  }
+  return found;
+}
+
+export const get = (path) => request("GET", path);
+export const post = (path, body = {}) => request("POST", path, body);
+export const put = (path, body) => request("PUT", path, body);
+
+/** A path with those parameters that have a value. */
+export function withQuery(path, parameters) {
+  const query = new URLSearchParams();
+  for (const [key, value] of Object.entries(parameters)) {
+    for (const item of [value].flat()) {
+      if (item !== "" && item !== null && item !== undefined) query.append(key, item);
+    }
+  }
+  const text = query.toString();
+  return text ? `${path}?${text}` : path;
+}

@@ -1,0 +1,102 @@
+// The page: session, navigation, and the state of the connection.
+
+import { el, notify, text } from "./dom.js";
+import { get, post, whenLoggedOut } from "./api.js";
+import { connect, disconnect, on, state } from "./store.js";
+import * as live from "./live.js";
+import * as events from "./events.js";
+import * as zones from "./zones.js";
+import * as machine from "./machine.js";
+
+const PAGES = { live, events, zones, machine };
+const main = document.getElementById("main");
+const bar = document.getElementById("bar");
+let leave = null;
+
+function showPage() {
+  if (!state.session) return;
+  const name = location.hash.slice(1).split("/")[0];
+  const page = PAGES[name] ? name : "live";
+  if (leave) leave();
+  leave = PAGES[page].show(main, location.hash.split("/")[1]);
+  for (const link of document.querySelectorAll("#tabs a")) {
+    if (link.getAttribute("href") === `#${page}`) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+}
+
+async function begin() {
+  try {
+    state.session = await get("session");
+  } catch (error) {
+    state.session = null;
+    if (error.status === 401) return showLogin();
+    main.replaceChildren(el("p", { class: "empty" }, error.message));
+    setTimeout(begin, 3000);
+    return undefined;
+  }
+  try {
+    state.info = await get("info");
+  } catch (error) {
+    notify(error.message, "bad");
+  }
+  bar.hidden = false;
+  text(document.getElementById("device"), (state.info && state.info.device) || "jetwatch");
+  document.title = `${(state.info && state.info.device) || "jetwatch"} · jetwatch`;
+  text(document.getElementById("user"), state.session.name ? `${state.session.name}, ${state.session.role}` : state.session.role);
+  document.getElementById("logout").hidden = !state.session.by_session;
+  connect();
+  showPage();
+  return undefined;
+}
+
+function showLogin() {
+  disconnect();
+  if (leave) leave();
+  leave = null;
+  bar.hidden = true;
+  const user = el("input", { name: "user", autocomplete: "username", required: true, autocapitalize: "none", spellcheck: "false" });
+  const password = el("input", { name: "password", type: "password", autocomplete: "current-password", required: true });
+  const problem = el("p", { class: "problem", role: "alert" });
+  const button = el("button", { type: "submit", class: "primary" }, "Log in");
+  const form = el("form", { class: "login" }, el("img", { src: "icon.svg", alt: "", width: 48, height: 48 }), el("h1", {}, "jetwatch"),
+    el("label", {}, "User", user), el("label", {}, "Password", password), problem, button);
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    button.disabled = true;
+    text(problem, "");
+    try {
+      await post("login", { user: user.value, password: password.value });
+      await begin();
+    } catch (error) {
+      const wait = error.status === 429 && Number(error.retryAfter) > 5 ? ` Try again in ${Math.ceil(Number(error.retryAfter) / 60)} min.` : "";
+      text(problem, `${error.message.charAt(0).toUpperCase()}${error.message.slice(1)}.${wait}`);
+      password.value = "";
+      password.focus();
+    } finally {
+      button.disabled = false;
+    }
+  });
+  main.replaceChildren(form);
+  user.focus();
+}
+
+document.getElementById("logout").addEventListener("click", async () => {
+  await post("logout").catch(() => {});
+  state.session = null;
+  showLogin();
+});
+whenLoggedOut(() => {
+  if (state.session) {
+    state.session = null;
+    showLogin();
+  }
+});
+on("refused", begin);
+on("connection", (isConnected) => {
+  const link = document.getElementById("link");
+  text(link, isConnected ? "Connected" : "Connection lost");
+  link.dataset.state = isConnected ? "online" : "offline";
+});
+window.addEventListener("hashchange", showPage);
+begin();

@@ -1,0 +1,166 @@
+// The machine: loads, clocks, temperatures, power, memory and disks; the broker; stage times; warnings; what support needs.
+
+import { bytes, clock, dateAndTime, el, notify, span, text } from "./dom.js";
+import { get, post } from "./api.js";
+import { may, on, state } from "./store.js";
+import { plot } from "./plot.js";
+
+export function show(main) {
+  const parts = Object.fromEntries(["overview", "machine", "delivery", "plots", "log", "actions"].map((name) => [name, el("div", { class: name })]));
+  main.replaceChildren(
+    el("h1", {}, "Machine"),
+    el("section", { class: "panel" }, el("h2", {}, "Daemon"), parts.overview),
+    el("section", { class: "panel" }, el("h2", {}, "Loads, clocks, temperatures, power"), parts.machine),
+    el("section", { class: "panel" }, el("h2", {}, "Messages"), parts.delivery),
+    el("section", { class: "panel" }, el("h2", {}, "Last hour"), parts.plots),
+    el("section", { class: "panel" }, el("h2", {}, "Warnings"), parts.log),
+    el("section", { class: "panel" }, el("h2", {}, "Configuration and support"), parts.actions),
+  );
+  const refresh = () => {
+    overview(parts.overview);
+    machine(parts.machine);
+    delivery(parts.delivery);
+    actions(parts.actions);
+  };
+  const refreshSlow = async () => {
+    try {
+      const [info, history, log] = await Promise.all([get("info"), get("history"), get("log")]);
+      state.info = info;
+      plots(parts.plots, history.points);
+      warnings(parts.log, log);
+      refresh();
+    } catch {
+      // Shown by the state of the connection.
+    }
+  };
+  refresh();
+  refreshSlow();
+  const ends = ["stats", "reload", "throttling", "detector"].map((kind) => on(kind, refresh));
+  const timer = setInterval(refreshSlow, 10000);
+  return () => {
+    ends.forEach((end) => end());
+    clearInterval(timer);
+  };
+}
+
+/** Names with values; those without a value are left out. */
+function table(rows) {
+  return el("dl", { class: "facts" }, ...rows.filter(([, value]) => value !== null && value !== undefined && value !== "").map(([name, value]) =>
+    el("div", {}, el("dt", {}, name), el("dd", {}, value))));
+}
+
+function meter(name, percent, note) {
+  const value = percent === null || percent === undefined ? null : Math.max(0, Math.min(100, percent));
+  return el("div", { class: "gauge" },
+    el("span", {}, name),
+    value === null ? el("span", { class: "quiet" }, "–") : el("meter", { min: 0, max: 100, value: value.toFixed(1), "aria-label": `${name} ${Math.round(value)} %` }),
+    el("span", { class: "value" }, [value === null ? null : `${Math.round(value)} %`, note].filter(Boolean).join(" · ")));
+}
+
+function overview(node) {
+  const { info, stats, detector } = state;
+  node.replaceChildren(table([
+    ["Device", info && info.device],
+    ["Machine", info && info.model],
+    ["Version", info && info.version],
+    ["Running for", stats && span(stats.uptime_ms)],
+    ["Detector", (detector && detector.state === "ready" && detector.runs) || (detector && detector.state) || (info && info.detector)],
+    ["Frames/s, all sources", stats && stats.fps.toFixed(1)],
+    ["Frames/s, network alone", stats && stats.inference_fps.toFixed(1)],
+    ["CPU time per frame", stats && `${stats.cpu_ms_per_frame.toFixed(2)} ms`],
+    ["Memory of the daemon", stats && `${bytes(stats.rss_bytes)}, at most ${bytes(stats.peak_rss_bytes)}`],
+  ]));
+}
+
+function machine(node) {
+  const found = state.stats && state.stats.machine;
+  const groups = [];
+  if (found) {
+    const throttled = found.throttled_by.map((cause) => cause.name).join(", ");
+    groups.push(el("p", { class: throttled ? "warning" : "quiet" }, throttled ? `Throttled now by ${throttled}` : `Not throttled now; ${found.throttled_times} times since the start`));
+    const mhz = (one) => (one.mhz === null ? null : `${Math.round(one.mhz)}${one.max_mhz ? ` of ${Math.round(one.max_mhz)}` : ""} MHz`);
+    const cpus = found.cpus.map((cpu) => meter(`CPU ${cpu.cpu}`, cpu.online ? cpu.load_percent : null, cpu.online ? mhz(cpu) : "off"));
+    const engines = found.engines.map((engine) => meter(engine.engine.toUpperCase(), engine.load_percent, mhz(engine)));
+    groups.push(el("div", { class: "gauges" }, ...cpus, ...engines));
+    const temperatures = found.temperatures.filter((zone) => zone.celsius !== null).map((zone) => [zone.zone, `${zone.celsius.toFixed(1)} °C`]);
+    if (temperatures.length > 0) groups.push(el("h3", {}, "Temperatures"), table(temperatures));
+    const rails = found.rails.filter((rail) => rail.mw !== null).map((rail) => [rail.rail, `${(rail.mw / 1000).toFixed(2)} W${rail.alarm ? ", over its limit" : ""}`]);
+    if (rails.length > 0) groups.push(el("h3", {}, "Power"), table(rails));
+  } else {
+    groups.push(el("p", { class: "quiet" }, "Figures appear with the next statistics."));
+  }
+  const disks = (state.info && state.info.disks) || [];
+  if (disks.length > 0) {
+    groups.push(el("h3", {}, "Disks"), el("div", { class: "gauges" }, ...disks.map((disk) =>
+      meter(disk.folder, 100 - (disk.free_bytes / disk.total_bytes) * 100, `${bytes(disk.free_bytes)} free of ${bytes(disk.total_bytes)}`))));
+  }
+  node.replaceChildren(...groups);
+}
+
+function delivery(node) {
+  const { stats } = state;
+  if (!stats) {
+    node.replaceChildren(el("p", { class: "quiet" }, "Figures appear with the next statistics."));
+    return;
+  }
+  const { messages, spool } = stats;
+  node.replaceChildren(table([
+    ["Delivered", messages.delivered.toLocaleString()],
+    ["Waiting", messages.queued.toLocaleString()],
+    ["Given up", messages.dropped.toLocaleString()],
+    ["Spool in memory", spool && bytes(spool.runtime_bytes)],
+    ["Spool on the device", spool && spool.state_bytes !== null ? bytes(spool.state_bytes) : null],
+    ["Oldest message that waits", spool && spool.oldest_age_ms ? span(spool.oldest_age_ms) : null],
+  ]));
+}
+
+function plots(node, points) {
+  const series = (name, read) => ({ name, values: points.map((point) => [point.at_ms, read(point)]).filter(([, value]) => value !== null && value !== undefined) });
+  const names = [...new Set(points.flatMap((point) => point.stages.map(([name]) => name)))];
+  const stage = (name) => series(name, (point) => (point.stages.find(([found]) => found === name) || [])[1]);
+  const isWork = (name) => name !== "batch" && !/_stay$|_wait$/.test(name);
+  const stages = names.filter(isWork).map(stage).filter((one) => one.values.some(([, value]) => value >= 0.05))
+    .sort((a, b) => b.values[b.values.length - 1][1] - a.values[a.values.length - 1][1]).slice(0, 8);
+  node.replaceChildren(
+    plot("Mean time of each stage, without waits for frames", stages, (value) => `${value >= 10 ? Math.round(value) : value.toFixed(1)} ms`),
+    plot("Frames/s", [series("all sources", (point) => point.fps)], (value) => value.toFixed(value < 10 ? 1 : 0)),
+    plot("Load", [series("CPU", (point) => point.cpu_percent), series("GPU", (point) => point.gpu_percent)], (value) => `${Math.round(value)} %`),
+    plot("Memory of the daemon", [series("resident", (point) => point.rss_bytes)], bytes),
+  );
+}
+
+function warnings(node, lines) {
+  if (lines.length === 0) {
+    node.replaceChildren(el("p", { class: "quiet" }, "No warnings since the start."));
+    return;
+  }
+  node.replaceChildren(el("ul", { class: "log" }, ...lines.slice(-100).reverse().map((line) =>
+    el("li", { class: line.level }, el("span", { class: "quiet" }, `${clock(line.at)} ${line.source || ""} `), line.text))));
+}
+
+function actions(node) {
+  const { reload } = state;
+  const result = reload
+    ? el("p", { class: reload.state === "applied" ? "good" : "warning" }, `Last reload, ${dateAndTime(reload.at)}: ${reload.state}${summary(reload)}`)
+    : el("p", { class: "quiet" }, "The configuration was not reloaded since the start.");
+  const problems = reload && reload.problems.length > 0 ? el("ul", { class: "log" }, ...reload.problems.map((problem) =>
+    el("li", {}, [problem.file && `${problem.file}${problem.line ? `:${problem.line}` : ""}`, problem.key, problem.text].filter(Boolean).join(": ")))) : null;
+  const buttons = el("div", { class: "actions" });
+  if (may("operator")) {
+    buttons.append(el("button", { type: "button", onclick: async () => {
+      try {
+        await post("reload");
+        notify("The reload was requested.");
+      } catch (error) {
+        notify(error.message, "bad");
+      }
+    } }, "Reload the configuration"));
+  }
+  if (may("administrator")) buttons.append(el("a", { class: "button", href: "api/support", download: "jetwatch-support.json" }, "Download the support bundle"));
+  node.replaceChildren(result, ...(problems ? [problems] : []), buttons);
+}
+
+function summary(reload) {
+  const parts = [["added", reload.added], ["changed", reload.changed], ["removed", reload.removed]].filter(([, names]) => names.length > 0);
+  return parts.length > 0 ? ` (${parts.map(([word, names]) => `${word}: ${names.join(", ")}`).join("; ")})` : "";
+}

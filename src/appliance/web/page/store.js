@@ -1,0 +1,102 @@
+// What the daemon says: the newest message of each topic, and events as they come. The messages are those of MQTT.
+
+export const state = {
+  session: null,
+  info: null,
+  connected: false,
+  stats: null,
+  detector: null,
+  throttling: null,
+  reload: null,
+  sources: new Map(),
+};
+
+const listeners = new Map();
+
+/** Calls back for messages of a kind; returns what ends that. */
+export function on(kind, callback) {
+  if (!listeners.has(kind)) listeners.set(kind, new Set());
+  listeners.get(kind).add(callback);
+  return () => listeners.get(kind).delete(callback);
+}
+
+function emit(kind, message) {
+  for (const callback of listeners.get(kind) || []) callback(message);
+}
+
+function sourceOf(name) {
+  if (!state.sources.has(name)) {
+    state.sources.set(name, { name, state: "connecting", reason: null, since: null, counts: new Map(), zones: new Map(), lines: new Map(), rules: new Map(), detecting: true });
+  }
+  return state.sources.get(name);
+}
+
+function take(message) {
+  const source = message.source ? sourceOf(message.source) : null;
+  switch (message.kind) {
+    case "source":
+      Object.assign(source, { state: message.state, reason: message.reason, since: message.since });
+      break;
+    case "count":
+      source.counts.set(message.label, message.count);
+      break;
+    case "zone":
+      source.zones.set(message.zone, message);
+      break;
+    case "line":
+      source.lines.set(message.line, message);
+      break;
+    case "switch":
+      if (message.rule) source.rules.set(message.rule, message.on);
+      else source.detecting = message.on;
+      break;
+    case "stats":
+    case "detector":
+    case "throttling":
+    case "reload":
+      state[message.kind] = message;
+      break;
+    default:
+  }
+  emit(message.kind, message);
+  emit("any", message);
+}
+
+let stream = null;
+
+/** Begins to read messages; the browser connects again by itself. */
+export function connect() {
+  disconnect();
+  stream = new EventSource("api/live");
+  stream.addEventListener("begin", () => {
+    state.sources.clear();
+    state.stats = state.detector = state.throttling = state.reload = null;
+  });
+  stream.addEventListener("complete", () => {
+    state.connected = true;
+    emit("connection", true);
+  });
+  stream.addEventListener("message", (event) => take(JSON.parse(event.data)));
+  stream.addEventListener("error", () => {
+    state.connected = false;
+    emit("connection", false);
+    if (stream && stream.readyState === EventSource.CLOSED) {
+      // Refused, as where the session has ended or all streams are taken.
+      stream = null;
+      setTimeout(() => emit("refused"), 3000);
+    }
+  });
+}
+
+export function disconnect() {
+  if (stream) stream.close();
+  stream = null;
+  state.connected = false;
+}
+
+/** Roles that may do what another may. */
+const ROLES = ["viewer", "operator", "administrator"];
+
+export function may(role) {
+  return Boolean(state.session) && ROLES.indexOf(state.session.role) >= ROLES.indexOf(role);
+}

@@ -1,0 +1,106 @@
+// The camera's own stream, as fragmented MP4 through Media Source. It catches up where it falls behind, and begins again where it ends.
+
+import { el, notify } from "./dom.js";
+
+/** Behind by more than this, it plays faster; by more than the other, it jumps. */
+const FASTER_S = 1.5;
+const JUMP_S = 5;
+
+/** Played parts beyond this are removed. */
+const KEEP_S = 20;
+
+/** Plays the stream of a source in `frame`; returns what ends it. */
+export function playStream(source, frame, onEnd) {
+  const Media = window.ManagedMediaSource || window.MediaSource;
+  const video = el("video", { muted: true, playsinline: true, "aria-label": `Stream of ${source}` });
+  video.muted = true;
+  video.disableRemotePlayback = true;
+  frame.append(video);
+  const abort = new AbortController();
+  let ended = false;
+  const stop = () => {
+    if (ended) return;
+    ended = true;
+    abort.abort();
+    video.remove();
+    onEnd();
+  };
+  if (!Media) {
+    notify("This browser cannot play the stream of the camera.", "bad");
+    stop();
+    return stop;
+  }
+  run(Media, source, video, abort.signal).catch((error) => {
+    if (!ended) notify(error.message, "bad");
+    stop();
+  });
+  return stop;
+}
+
+async function run(Media, source, video, signal) {
+  let wait = 500;
+  while (!signal.aborted) {
+    const began = performance.now();
+    try {
+      await playOnce(Media, source, video, signal);
+    } catch (error) {
+      if (signal.aborted) return;
+      if (error.isFinal) throw error;
+    }
+    wait = performance.now() - began > 10000 ? 500 : Math.min(wait * 2, 10000);
+    await new Promise((done) => setTimeout(done, wait));
+  }
+}
+
+function final(message) {
+  return Object.assign(new Error(message), { isFinal: true });
+}
+
+async function playOnce(Media, source, video, signal) {
+  const answer = await fetch(`api/sources/${source}/stream.mp4`, { signal, credentials: "same-origin" });
+  if (answer.status === 404) throw final("The source has no stream that browsers play.");
+  if (!answer.ok) throw new Error(String(answer.status));
+  const type = `video/mp4; codecs="${answer.headers.get("X-Codecs")}"`;
+  if (!Media.isTypeSupported(type)) throw final(`This browser cannot play ${type}.`);
+  const media = new Media();
+  const address = URL.createObjectURL(media);
+  video.src = address;
+  await new Promise((done) => media.addEventListener("sourceopen", done, { once: true }));
+  const buffer = media.addSourceBuffer(type);
+  const reader = answer.body.getReader();
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      buffer.appendBuffer(value);
+      await updated(buffer);
+      keepUp(video, buffer);
+      const first = buffer.buffered.length ? buffer.buffered.start(0) : 0;
+      if (!buffer.updating && video.currentTime - first > 2 * KEEP_S) {
+        buffer.remove(first, video.currentTime - KEEP_S);
+        await updated(buffer);
+      }
+      // Not awaited: it begins once enough has been appended.
+      if (video.paused) video.play().catch(() => {});
+    }
+  } finally {
+    reader.cancel().catch(() => {});
+    URL.revokeObjectURL(address);
+  }
+}
+
+function updated(buffer) {
+  return new Promise((done, failed) => {
+    buffer.addEventListener("updateend", done, { once: true });
+    buffer.addEventListener("error", () => failed(new Error("the stream cannot be decoded")), { once: true });
+  });
+}
+
+function keepUp(video, buffer) {
+  const { buffered } = buffer;
+  if (buffered.length === 0) return;
+  const end = buffered.end(buffered.length - 1);
+  const behind = end - video.currentTime;
+  if (video.currentTime < buffered.start(buffered.length - 1) || behind > JUMP_S) video.currentTime = Math.max(end - 0.3, buffered.start(buffered.length - 1));
+  video.playbackRate = behind > FASTER_S ? 1.15 : 1;
+}

@@ -1,0 +1,409 @@
+//! Encoded streams of real sources as files: captured before the decoder, written as fragmented MP4, and read back by FFmpeg and
+//! by GStreamer's demuxer.
+
+use crate::support;
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::Cursor;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use jetwatch_config::{RtspTransport, SourceUri};
+use jetwatch_media::mp4::complete_length;
+use jetwatch_media::{
+    ClipFacts, ClipFile, LiveSegment, RingLimits, RingUnit, SourceStream, UnitNotice,
+};
+use jetwatch_source::{Flow, FrameHandler, SourceContext, start};
+use jetwatch_telemetry::StopToken;
+use jetwatch_types::{
+    AccessUnit, Frame, Placement, Size, SourceId, SplitMix64, StreamFormat, VideoCodec,
+};
+
+use support::clips::gst_launch;
+use support::collector::{INPUT, config};
+use support::daemon::wait_until_some;
+use support::ffprobe::{decode, probe};
+use support::rtsp::RtspServer;
+
+/// More than any clip of these tests.
+const LIMITS: RingLimits = RingLimits {
+    bytes: 64 << 20,
+    span: Duration::from_secs(3600),
+};
+
+/// The encoder of a clip, and the elements behind it.
+const H264: &str = "x264enc speed-preset=ultrafast key-int-max=10 bframes=0";
+const H264_B_FRAMES: &str = "x264enc speed-preset=veryfast key-int-max=20 bframes=3 b-adapt=false";
+const H265: &str = "x265enc speed-preset=ultrafast key-int-max=10 option-string=bframes=0";
+const H265_B_FRAMES: &str =
+    "x265enc speed-preset=ultrafast key-int-max=20 option-string=bframes=3:b-adapt=0";
+
+/// Stores what a source delivers, and stops it after `max_frames` frames.
+struct Capture {
+    stream: Arc<SourceStream>,
+    formats: Mutex<Vec<StreamFormat>>,
+    units: Mutex<Vec<AccessUnit>>,
+    frame_pts: Mutex<Vec<Duration>>,
+    max_frames: usize,
+    stop: StopToken,
+}
+
+impl FrameHandler for Capture {
+    fn frame(&self, frame: Frame) -> Flow {
+        let mut times = self.frame_pts.lock().unwrap();
+        times.extend(frame.meta.pts);
+        match times.len() < self.max_frames {
+            true => Flow::Continue,
+            false => {
+                self.stop.stop();
+                Flow::Stop
+            }
+        }
+    }
+
+    fn stream_started(&self, _source: SourceId, format: StreamFormat) {
+        self.formats.lock().unwrap().push(format);
+        self.stream.start(format);
+    }
+
+    fn access_unit(&self, _source: SourceId, unit: AccessUnit) {
+        self.units.lock().unwrap().push(unit.clone());
+        self.stream.push(unit);
+    }
+}
+
+/// Runs a source until its end, or until `max_frames` frames.
+fn capture(uri: SourceUri, max_frames: usize) -> Arc<Capture> {
+    let stop = StopToken::default();
+    let handler = Arc::new(Capture {
+        stream: Arc::new(SourceStream::new("cam", LIMITS)),
+        formats: Mutex::default(),
+        units: Mutex::default(),
+        frame_pts: Mutex::default(),
+        max_frames,
+        stop: stop.clone(),
+    });
+    let context = SourceContext {
+        wants_access_units: true,
+        ..SourceContext::standalone("cam", INPUT, Placement::TopLeft, &stop, handler.clone())
+    };
+    let source = start(&config(uri), context).expect("a thread");
+    wait_until_some("the source ends", || source.is_finished().then_some(()));
+    source.join().expect("the source is sound");
+    handler
+}
+
+/// A clip of `frames` frames at 25 frames/s.
+fn clip(folder: &Path, name: &str, encoder: &str, mux: &str, frames: u32) -> PathBuf {
+    let path = folder.join(name);
+    gst_launch(&format!(
+        "videotestsrc num-buffers={frames} pattern=ball ! video/x-raw,format=I420,width=320,height=180,framerate=25/1 \
+         ! {encoder} {mux} ! filesink location={}",
+        path.display()
+    ));
+    path
+}
+
+/// All units of a stream.
+fn units(stream: &SourceStream) -> Vec<RingUnit> {
+    let mut cursor = stream.keyframe_before(i64::MIN).expect("units");
+    let mut units = Vec::new();
+    let read = stream.read(&mut cursor, usize::MAX, &mut units);
+    assert_eq!(read.lost, 0);
+    units
+}
+
+fn write(path: &Path, units: &[RingUnit]) -> ClipFacts {
+    let file = File::create(path).expect("created");
+    let mut clip = ClipFile::begin(file, &units[0]).expect("begun");
+    for unit in units {
+        assert!(clip.accepts(unit));
+        clip.add(unit.clone()).expect("written");
+    }
+    clip.finish().expect("finished").1
+}
+
+/// A time on the clock of a file, in ticks.
+fn ticks(nanos: i64) -> i64 {
+    (nanos * 9 + 50_000) / 100_000
+}
+
+/// Presentation times that a file of these units has.
+fn shown(units: &[RingUnit]) -> Vec<i64> {
+    let (origin, delay) = (
+        units[0].time.dts,
+        ticks(units[0].time.pts - units[0].time.dts),
+    );
+    let shown = |unit: &RingUnit| ticks(unit.time.pts - origin) - delay;
+    units.iter().map(shown).collect()
+}
+
+/// Presentation times as GStreamer's demuxer reads them, in the order of the file.
+fn demuxed(path: &Path) -> Vec<u64> {
+    use gstreamer as gst;
+    use gstreamer::prelude::*;
+    use gstreamer_app as gst_app;
+
+    gst::init().expect("GStreamer starts");
+    let line = format!(
+        "filesrc location={} ! qtdemux ! appsink name=sink sync=false",
+        path.display()
+    );
+    let pipeline = gst::parse::launch(&line).expect("the elements are there");
+    let pipeline = pipeline.downcast::<gst::Pipeline>().expect("a pipeline");
+    let sink = pipeline.by_name("sink").expect("it is in the line");
+    let sink = sink.downcast::<gst_app::AppSink>().expect("an appsink");
+    pipeline.set_state(gst::State::Playing).expect("it plays");
+    let mut times = Vec::new();
+    while let Ok(sample) = sink.pull_sample() {
+        let time = sample
+            .buffer()
+            .and_then(gst::BufferRef::pts)
+            .expect("a time");
+        times.push(time.nseconds());
+    }
+    pipeline.set_state(gst::State::Null).expect("it stops");
+    times
+}
+
+#[test]
+fn clips_of_files_hold_each_image_at_its_time() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, encoder, mux, codec) in [
+        ("a.mp4", H264, "! mp4mux", VideoCodec::H264),
+        ("b.mp4", H264_B_FRAMES, "! mp4mux", VideoCodec::H264),
+        ("c.ts", H264_B_FRAMES, "! mpegtsmux", VideoCodec::H264),
+        ("d.mkv", H264, "! matroskamux", VideoCodec::H264),
+        (
+            "e.h264",
+            H264,
+            "! video/x-h264,stream-format=byte-stream",
+            VideoCodec::H264,
+        ),
+        ("f.mp4", H265, "! h265parse ! mp4mux", VideoCodec::H265),
+        (
+            "g.mp4",
+            H265_B_FRAMES,
+            "! h265parse ! mp4mux",
+            VideoCodec::H265,
+        ),
+        (
+            "h.ts",
+            H265_B_FRAMES,
+            "! h265parse ! mpegtsmux",
+            VideoCodec::H265,
+        ),
+    ] {
+        let path = clip(folder.path(), name, encoder, mux, 60);
+        let captured = capture(SourceUri::File(path), usize::MAX);
+        let format = StreamFormat {
+            codec,
+            size: Size::new(320, 180),
+        };
+        assert_eq!(
+            captured.formats.lock().unwrap().last(),
+            Some(&format),
+            "{name}"
+        );
+        let units = units(&captured.stream);
+        assert_eq!(units.len(), 60, "{name}");
+        // The images that were detected have the timestamps of the units.
+        let mut of_units: Vec<_> = units.iter().filter_map(|unit| unit.unit.pts).collect();
+        of_units.sort_unstable();
+        if name != "e.h264" {
+            assert_eq!(*captured.frame_pts.lock().unwrap(), of_units, "{name}");
+        }
+
+        let written = folder.path().join(format!("clip-{name}.mp4"));
+        let facts = write(&written, &units);
+        assert_eq!(facts.images, 60, "{name}");
+        assert_eq!(
+            facts.bytes,
+            fs::metadata(&written).expect("a file").len(),
+            "{name}"
+        );
+        let probed = probe(&written).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let codec = match codec {
+            VideoCodec::H264 => "h264",
+            VideoCodec::H265 => "hevc",
+        };
+        assert_eq!(
+            (probed.codec.as_str(), probed.width, probed.height),
+            (codec, 320, 180),
+            "{name}"
+        );
+        let expected = shown(&units);
+        assert_eq!(probed.pts, expected, "{name}");
+        assert!(
+            probed.dts.windows(2).all(|pair| pair[0] < pair[1]),
+            "{name}"
+        );
+        let keyframes = units
+            .iter()
+            .enumerate()
+            .filter(|(_, unit)| unit.unit.is_keyframe);
+        let keyframes: Vec<_> = keyframes.map(|(place, _)| place).collect();
+        assert!(keyframes.len() > 2, "{name}: {keyframes:?}");
+        assert_eq!(probed.keyframes, keyframes, "{name}");
+        assert!(
+            (2.3..2.5).contains(&probed.duration),
+            "{name}: {}",
+            probed.duration
+        );
+        assert_eq!(decode(&written), (60, String::new()), "{name}");
+        let times: Vec<_> = demuxed(&written);
+        let first = times.first().copied().unwrap_or_default();
+        let times: Vec<_> = times
+            .iter()
+            .map(|time| ticks(*time as i64 - first as i64))
+            .collect();
+        for (found, expected) in times.iter().zip(&expected) {
+            assert!(
+                (found - expected).abs() <= 1,
+                "{name}: {times:?} and {expected:?}"
+            );
+        }
+        assert_eq!(times.len(), expected.len(), "{name}");
+    }
+}
+
+#[test]
+fn clips_of_rtsp_cameras_hold_each_image_at_its_time() {
+    let b_frames = "x264enc speed-preset=veryfast key-int-max=20 bframes=2 b-adapt=false ! rtph264pay name=pay0 pt=96";
+    let h265 = "x265enc speed-preset=ultrafast tune=zerolatency key-int-max=10 ! rtph265pay name=pay0 pt=96 config-interval=-1";
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, arguments) in [
+        ("plain", &[][..]),
+        ("b-frames", &["--encoder", b_frames]),
+        ("h265", &["--encoder", h265]),
+    ] {
+        let server = RtspServer::start(0, arguments);
+        let uri = SourceUri::Rtsp {
+            location: server.uri(),
+            user: None,
+            password: None,
+            transport: RtspTransport::Tcp,
+            latency: Duration::from_millis(100),
+        };
+        let captured = capture(uri, 40);
+        let units = units(&captured.stream);
+        assert!(units.len() >= 40, "{name}: {} units", units.len());
+        // The first images may have come before the first keyframe.
+        let frames = captured.frame_pts.lock().unwrap().clone();
+        let of_units: Vec<_> = units.iter().filter_map(|unit| unit.unit.pts).collect();
+        let matched = frames.iter().filter(|pts| of_units.contains(pts)).count();
+        assert_eq!(matched, frames.len(), "{name}: {frames:?} and {of_units:?}");
+        let path = folder.path().join(format!("{name}.mp4"));
+        write(&path, &units);
+        let probed = probe(&path).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let expected = shown(&units);
+        assert_eq!(probed.pts, expected, "{name}");
+        assert!(
+            probed.dts.windows(2).all(|pair| pair[0] < pair[1]),
+            "{name}"
+        );
+        assert_eq!(decode(&path), (units.len(), String::new()), "{name}");
+    }
+}
+
+#[test]
+fn file_that_was_cut_plays_its_complete_fragments() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = clip(folder.path(), "a.mp4", H264_B_FRAMES, "! mp4mux", 100);
+    let captured = capture(SourceUri::File(path), usize::MAX);
+    let units = units(&captured.stream);
+    let mut clip = ClipFile::begin(Cursor::new(Vec::new()), &units[0]).expect("begun");
+    for unit in &units {
+        clip.add(unit.clone()).expect("written");
+    }
+    let (file, _) = clip.finish().expect("finished");
+    let bytes = file.into_inner();
+    // Ends of the fragments, and the images in the file up to there.
+    let (mut ends, mut place, mut images) = (Vec::new(), 0, 0);
+    while place < bytes.len() {
+        let number = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
+        let length = number(place) as usize;
+        match &bytes[place + 4..place + 8] {
+            b"moof" => {
+                let content = &bytes[place..place + length];
+                let run = content
+                    .windows(4)
+                    .position(|kind| kind == b"trun")
+                    .expect("a run");
+                images += number(place + run + 8) as usize;
+            }
+            b"mdat" => ends.push((place + length, images)),
+            _ => {}
+        }
+        place += length;
+    }
+    assert!(ends.len() >= 5 && images == 100, "{ends:?}");
+    let cut = folder.path().join("cut.mp4");
+    let (mut random, mut probed_ends) = (SplitMix64::new(7), BTreeSet::new());
+    let first = ends[0].0;
+    for _ in 0..200 {
+        let at = first + (random.next_u64() as usize) % (bytes.len() - first);
+        let (end, images) = *ends
+            .iter()
+            .rev()
+            .find(|(end, _)| *end <= at)
+            .expect("the first fragment");
+        // FFmpeg refuses a file that ends within the table of a fragment, so that one is cut off.
+        let complete = complete_length(&mut Cursor::new(&bytes[..at])).expect("in memory");
+        assert_eq!(complete, end as u64, "cut at {at}");
+        if probed_ends.insert(end) {
+            fs::write(&cut, &bytes[..end]).expect("written");
+            let probed = probe(&cut).unwrap_or_else(|error| panic!("cut at {at}: {error}"));
+            assert_eq!(probed.pts.len(), images, "cut at {at}");
+        }
+        let is_within_data = !ends.iter().any(|(end, _)| (*end..end + 500).contains(&at));
+        if is_within_data {
+            fs::write(&cut, &bytes[..at]).expect("written");
+            let probed = probe(&cut).unwrap_or_else(|error| panic!("cut at {at}: {error}"));
+            assert!(probed.pts.len() >= images, "cut at {at}");
+        }
+    }
+}
+
+#[test]
+fn viewer_gets_the_stream_from_the_last_keyframe() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = clip(folder.path(), "a.mp4", H264, "! mp4mux", 60);
+    let captured = capture(SourceUri::File(path), usize::MAX);
+    let all = captured.units.lock().unwrap().clone();
+    let stream = Arc::new(SourceStream::new("cam", LIMITS));
+    stream.start(captured.formats.lock().unwrap()[0]);
+    let count = Arc::new(Mutex::new(0));
+    let counted = Arc::clone(&count);
+    let notice: Arc<UnitNotice> = Arc::new(move || *counted.lock().unwrap() += 1);
+    let mut viewer = stream.subscribe(&notice);
+    assert_eq!(viewer.read(), LiveSegment::Empty);
+    all[..25].iter().cloned().for_each(|unit| stream.push(unit));
+    assert_eq!(*count.lock().unwrap(), 25);
+    let LiveSegment::Init { mut bytes, codec } = viewer.read() else {
+        panic!("an init segment comes first");
+    };
+    assert!(codec.starts_with("avc1."), "{codec}");
+    for unit in &all[25..] {
+        let LiveSegment::Fragment(fragment) = viewer.read() else {
+            panic!("a fragment for each unit");
+        };
+        bytes.extend(fragment);
+        assert_eq!(viewer.read(), LiveSegment::Empty);
+        stream.push(unit.clone());
+    }
+    let path = folder.path().join("live.mp4");
+    fs::write(&path, &bytes).expect("written");
+    // From the keyframe at 20; the last unit was not read.
+    let probed = probe(&path).expect("it is read");
+    assert_eq!(
+        probed.pts,
+        (0..39).map(|image| image * 3600).collect::<Vec<_>>()
+    );
+    assert_eq!(decode(&path), (39, String::new()));
+    drop(notice);
+    stream.push(all[0].clone());
+    assert_eq!(*count.lock().unwrap(), 60, "no notice without its owner");
+}

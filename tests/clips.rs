@@ -1,0 +1,189 @@
+//! Clips by the real daemon: an H.264 stream that is played as a camera brings it, a network, and the files that are kept.
+
+use crate::support;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+
+use serde_json::Value;
+
+use support::daemon::{Setup, finish, json_lines, start, stderr, wait_for_output, wait_until_some};
+use support::ffprobe::{decode, probe};
+
+const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/models/street-nano");
+
+/// The device of the test may be nearly full.
+const ANY_SPACE: &str = "retention: {min_free_bytes: 1MiB, min_free_percent: 0}";
+
+/// Seconds without an object at the start of the stream.
+const EMPTY_S: u32 = 3;
+
+/// An encoded street after some black seconds, with B-frames and a keyframe per second.
+fn street(folder: &Path) -> PathBuf {
+    let drawn = Setup::new(
+        "device: test\nsources: [{name: cam, uri: 'synthetic://traffic?seed=3&objects=6&width=640&height=360&fps=30&frames=300'}]\n\
+         detector: {backend: scripted}\npublish: {mqtt: off}\n",
+    );
+    let output = finish(
+        drawn
+            .command("run")
+            .arg("--record")
+            .arg(drawn.path("drawn.mp4")),
+    );
+    assert!(output.status.success(), "{}", stderr(&output));
+    let path = folder.join("street.mp4");
+    let empty = format!("color=black:s=640x360:r=30:d={EMPTY_S}");
+    let output = Command::new("ffmpeg")
+        .args(["-v", "error", "-f", "lavfi", "-i", &empty, "-i"])
+        .arg(drawn.path("drawn.mp4"))
+        .args([
+            "-filter_complex",
+            "[0:v][1:v]concat=n=2:v=1,format=yuv420p[v]",
+            "-map",
+            "[v]",
+        ])
+        .args([
+            "-c:v", "libx264", "-preset", "veryfast", "-g", "30", "-bf", "2",
+        ])
+        .arg(&path)
+        .output()
+        .expect("ffmpeg starts; install it with: apt-get install ffmpeg");
+    assert!(output.status.success(), "{}", stderr(&output));
+    path
+}
+
+fn configuration(video: &Path, record: &str) -> String {
+    format!(
+        "device: test\nsources:\n  - name: cam\n    uri: \"launch:filesrc location={} ! qtdemux ! h264parse ! identity sync=true\"\n\
+         detector: {{model: {MODEL}, workers: 1}}\nrecord:\n  folder: media\n  {ANY_SPACE}\n  {record}\n\
+         publish: {{mqtt: off, json_lines: {{path: events.jsonl}}}}\n",
+        video.display()
+    )
+}
+
+fn of_kind<'l>(lines: &'l [Value], kind: &str) -> Vec<&'l Value> {
+    lines.iter().filter(|line| line["kind"] == kind).collect()
+}
+
+/// The messages about complete files.
+fn ready(lines: &[Value]) -> Vec<&Value> {
+    let mut media = of_kind(lines, "media");
+    media.retain(|media| media["state"] == "ready");
+    media
+}
+
+fn terminate(daemon: &Child) {
+    let sent = Command::new("kill").arg(daemon.id().to_string()).status();
+    assert!(sent.expect("kill starts").success());
+}
+
+/// The files below `folder` with this end of their names.
+fn files(folder: &Path, end: &str) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return Vec::new();
+    };
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    paths
+        .flat_map(|path| match path.is_dir() {
+            true => files(&path, end),
+            false => vec![path],
+        })
+        .filter(|path| path.to_string_lossy().ends_with(end))
+        .collect()
+}
+
+#[test]
+fn clip_holds_what_was_before_its_event() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let video = street(folder.path());
+    let record = "clips: {enabled: true, pre_roll_s: 1, post_roll_s: 1, max_s: 4}";
+    let setup = Setup::new(&configuration(&video, record));
+    let events = setup.path("events.jsonl");
+    let daemon = start(&mut setup.command("run"));
+    wait_until_some("a clip is complete", || {
+        (!ready(&json_lines(&events)).is_empty()).then_some(())
+    });
+    terminate(&daemon);
+    let output = wait_for_output(daemon);
+    assert!(output.status.success(), "{}", stderr(&output));
+
+    let lines = json_lines(&events);
+    let media = ready(&lines);
+    let first = media[0];
+    assert_eq!(
+        (&first["type"], &first["state"]),
+        (&"clip".into(), &"ready".into()),
+        "{first}"
+    );
+    let event = of_kind(&lines, "event")[0];
+    assert_eq!(event["type"], "new");
+    assert_eq!(event["recording"]["id"], first["id"], "{event} and {first}");
+    assert_eq!(event["recording"]["state"], "recording");
+    let tracks = first["tracks"].as_array().expect("tracks");
+    assert!(tracks.contains(&event["id"]), "{first}");
+    // Times of one form are in the order of their texts.
+    let text = |value: &Value| value.as_str().expect("a text").to_owned();
+    assert!(
+        text(&first["from"]) < text(&event["started_at"]),
+        "{first} and {event}"
+    );
+    for clip in &media {
+        let path = setup.path("media").join(text(&clip["path"]));
+        assert_eq!(
+            fs::metadata(&path).expect("a file").len(),
+            clip["bytes"],
+            "{clip}"
+        );
+        let probed = probe(&path).unwrap_or_else(|error| panic!("{clip}: {error}"));
+        assert_eq!(
+            (probed.codec.as_str(), probed.width, probed.height),
+            ("h264", 640, 360)
+        );
+        assert_eq!(probed.pts[0], 0, "the presentation begins at once");
+        assert_eq!(decode(&path), (probed.pts.len(), String::new()));
+    }
+}
+
+#[test]
+fn file_of_a_killed_daemon_plays_to_its_last_fragment() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let video = street(folder.path());
+    let setup = Setup::new(&configuration(&video, "continuous: {enabled: true}"));
+    let mut daemon = start(&mut setup.command("run"));
+    let path = wait_until_some("some fragments are written", || {
+        let found = files(&setup.path("media"), ".mp4").pop()?;
+        (fs::metadata(&found).ok()?.len() > 60_000).then_some(found)
+    });
+    daemon.kill().expect("it is killed");
+    wait_for_output(daemon);
+    let probed = probe(&path).expect("it is read");
+    assert!(probed.pts.len() >= 30, "{}", probed.pts.len());
+    assert_eq!(decode(&path), (probed.pts.len(), String::new()));
+
+    // As after a power cut: the last fragment is damaged. The next start cuts it off.
+    let length = fs::metadata(&path).expect("a file").len();
+    let file = fs::OpenOptions::new()
+        .write(true)
+        .open(&path)
+        .expect("opened");
+    file.set_len(length - 10).expect("cut");
+    let events = setup.path("events.jsonl");
+    let online = || {
+        let lines = json_lines(&events);
+        lines
+            .iter()
+            .filter(|line| line["state"] == "online")
+            .count()
+    };
+    let before = online();
+    let daemon = start(&mut setup.command("run"));
+    wait_until_some("it runs again", || (online() > before).then_some(()));
+    terminate(&daemon);
+    let output = wait_for_output(daemon);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let repaired = probe(&path).expect("it is read");
+    let images = repaired.pts.len();
+    assert!(images > 0 && images < probed.pts.len(), "{images}");
+    assert_eq!(decode(&path), (images, String::new()));
+}

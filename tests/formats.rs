@@ -1,0 +1,641 @@
+//! One recorded run of two cameras through the encoders of other systems' shapes: each message fits the schema of its shape in
+//! `configs/`, and all of them are those of `tests/golden/formats/`.
+//!
+//! `UPDATE_GOLDEN=1 cargo test --test tests formats::` writes the golden files; read the difference before keeping it.
+
+#[allow(dead_code)] // Each test file uses its part of the shared code.
+use crate::support::publish as support;
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::time::{Duration, SystemTime};
+
+use crate::config_files::check_generated;
+use jetwatch_config::{Config, FormatConfig, SceneRules};
+use jetwatch_publish::{
+    AnalyticsMessage, Format, FormatDelivery, FormatMessage, Publication, SourceInfo, format_of,
+};
+use jetwatch_types::{
+    AnalyticsEvent, AnalyticsEventKind, Attribute, Classes, EventKind, LabelGroup, Side,
+    SourceState, Track, TrackEvent, TrackId, TrackState,
+};
+use jsonschema::Validator;
+use serde_json::{Value, json};
+use support::records::{at, frame, machine_stats, track};
+
+const LABELS: [&str; 4] = ["person", "car", "truck", "dog"];
+
+fn classes() -> Classes {
+    let vehicle = LabelGroup {
+        name: "vehicle".to_owned(),
+        labels: ["car", "truck"].map(str::to_owned).into(),
+    };
+    Classes::new(&LABELS.map(str::to_owned), &[vehicle])
+}
+
+/// The first item of `also`, and the rules of the source `gate`.
+fn config(also: &str) -> (FormatConfig, SceneRules) {
+    let yaml = format!(
+        "sources:
+  - name: gate
+    uri: rtsp://192.0.2.10/1
+    zones:
+      - {{name: yard, coordinates: \"0,0,1,0,1,1\", object_threshold: 2, loitering_time_s: 3}}
+      - {{name: road, coordinates: \"0,0,0,1,0.9,1\", objects: [vehicle], allow_overlap: true}}
+    lines: [{{name: barrier, coordinates: \"0,0.5,1,0.5\"}}]
+    stationary: {{threshold_s: 2}}
+  - {{name: ramp, uri: rtsp://192.0.2.11/1}}
+detector: {{model: /m}}
+publish: {{mqtt: {{also: [{also}]}}}}
+"
+    );
+    let config = Config::from_str("f.yaml", &yaml).unwrap_or_else(|error| panic!("{error}"));
+    let formats = config.publish.mqtt.expect("MQTT is on").also;
+    (formats[0].clone(), config.sources[0].rules.clone())
+}
+
+/// Plays publications to one format.
+struct Player {
+    format: Box<dyn Format>,
+    rules: SceneRules,
+    /// By source and number of the track: as in its last event.
+    tracks: HashMap<(&'static str, u64), TrackEvent>,
+    messages: Vec<FormatMessage>,
+}
+
+impl Player {
+    fn new(also: &str) -> Self {
+        let (config, rules) = config(also);
+        Self {
+            format: format_of(&config, "box", &classes(), "1.2.3"),
+            rules,
+            tracks: HashMap::new(),
+            messages: Vec::new(),
+        }
+    }
+
+    fn publish(&mut self, record: &Publication<'_>, seq: u64) {
+        self.format.encode(record, at(seq), &mut self.messages);
+    }
+
+    fn add(&mut self, name: &str, labels: &[&str], rules: SceneRules) {
+        let source = SourceInfo {
+            name: name.to_owned(),
+            labels: labels.iter().map(|&label| label.to_owned()).collect(),
+            has_chosen_labels: labels.len() < LABELS.len(),
+            rules,
+            has_schedule: false,
+            has_pictures: false,
+        };
+        self.format.source_added(&source, &mut self.messages);
+    }
+
+    fn state(&mut self, source: &'static str, seq: u64, state: SourceState) {
+        let record = Publication::Source {
+            source,
+            state,
+            reason: None,
+            at: at(seq),
+        };
+        self.publish(&record, seq);
+    }
+
+    /// An event of a track in the frame `seq`; `change` makes the track what it is now.
+    fn event(
+        &mut self,
+        source: &'static str,
+        seq: u64,
+        kind: EventKind,
+        id: u64,
+        change: impl FnOnce(&mut Track),
+    ) {
+        let before = self.tracks.get(&(source, id));
+        let mut after = before.map_or_else(|| track(id), |event| event.after.clone());
+        if kind == EventKind::End {
+            after.state = TrackState::Ended;
+        }
+        change(&mut after);
+        let started_at = before.map_or(at(seq), |event| event.started_at);
+        let event = TrackEvent {
+            kind,
+            before: before.map(|event| event.after.clone()),
+            after,
+            started_at,
+            frame_at: at(seq),
+            ended_at: (kind == EventKind::End).then(|| at(seq - 1)),
+            duration: Duration::ZERO,
+            embedding: (kind == EventKind::New && id == 2).then(|| [0.6, -0.8].into()),
+        };
+        self.tracks.insert((source, id), event.clone());
+        let events = [event];
+        let record = Publication::Events {
+            source,
+            frame: &frame(seq),
+            events: &events,
+            recording: None,
+        };
+        self.publish(&record, seq);
+    }
+
+    fn analytics(
+        &mut self,
+        source: &'static str,
+        seq: u64,
+        id: Option<u64>,
+        kind: AnalyticsEventKind,
+    ) {
+        let track = id.and_then(|id| self.tracks.get(&(source, id)));
+        let events = [AnalyticsMessage {
+            event: AnalyticsEvent {
+                kind,
+                track: id.map(TrackId),
+                class: track.map(|event| event.after.class),
+                at: at(seq),
+            },
+            started_at: track.map(|event| event.started_at),
+        }];
+        let rules = self.rules.clone();
+        let record = Publication::Analytics {
+            source,
+            rules: &rules,
+            frame: &frame(seq),
+            events: &events,
+            recording: None,
+        };
+        self.publish(&record, seq);
+    }
+
+    fn frame(&mut self, source: &'static str, seq: u64, tracks: &[Track]) {
+        let record = Publication::Frame {
+            source,
+            frame: &frame(seq),
+            tracks,
+        };
+        self.publish(&record, seq);
+    }
+
+    /// The run.
+    fn play(mut self) -> Vec<FormatMessage> {
+        use AnalyticsEventKind as Kind;
+        let dwell = Duration::from_secs(3);
+        self.add("gate", &LABELS[..2], self.rules.clone());
+        self.add("ramp", &LABELS, SceneRules::default());
+        self.state("gate", 0, SourceState::Connecting);
+        self.state("gate", 1, SourceState::Online);
+        self.state("ramp", 1, SourceState::Online);
+
+        // A person who walks, and a little later stands in the yard for a while.
+        self.event("gate", 10, EventKind::New, 1, |_| {});
+        self.analytics("gate", 15, Some(1), Kind::ZoneEntered { zone: 0 });
+        self.event("gate", 25, EventKind::Update, 1, |track| {
+            track.score = 0.95;
+            track.top_score = 0.95;
+            track.xyxy = [30.0, 20.0, 130.0, 225.0];
+        });
+        // Nothing that Frigate would publish.
+        self.event("gate", 26, EventKind::Update, 1, |track| {
+            track.xyxy[0] += 2.0
+        });
+
+        // A car with attributes, which makes a crowd, stops, and drives on as a truck.
+        self.event("gate", 40, EventKind::New, 2, |track| {
+            track.class = 1;
+            track.xyxy = [200.0, 100.0, 400.0, 220.0];
+        });
+        self.event("gate", 41, EventKind::Update, 2, |track| {
+            let attribute = |name: &str, label: &str, xyxy| Attribute {
+                name: name.into(),
+                label: label.into(),
+                score: 0.75,
+                xyxy,
+            };
+            let plate = Some([280.0, 190.0, 320.0, 205.0]);
+            track.attributes = vec![
+                attribute("color", "red", None),
+                attribute("license", "AB|12", None),
+                attribute("parts", "license_plate", plate),
+            ]
+            .into();
+        });
+        self.analytics("gate", 60, Some(2), Kind::ZoneEntered { zone: 0 });
+        self.analytics("gate", 61, Some(2), Kind::ZoneEntered { zone: 1 });
+        self.analytics("gate", 62, None, Kind::Overcrowded { zone: 0, count: 2 });
+        self.analytics("gate", 120, Some(1), Kind::Loitering { zone: 0, dwell });
+        self.analytics(
+            "gate",
+            130,
+            None,
+            Kind::OvercrowdingEnded { zone: 0, count: 1 },
+        );
+        self.analytics("gate", 200, Some(2), Kind::Stationary { since: dwell });
+        self.event("gate", 300, EventKind::Update, 2, |track| track.score = 0.5);
+        self.analytics("gate", 400, Some(2), Kind::Moving);
+        let crossing = Kind::LineCrossed {
+            line: 0,
+            to: Side::Left,
+        };
+        self.analytics("gate", 420, Some(2), crossing);
+        self.event("gate", 430, EventKind::Update, 2, |track| track.class = 2);
+        self.analytics("gate", 450, Some(1), Kind::ZoneLeft { zone: 0, dwell });
+        self.event("gate", 450, EventKind::End, 1, |_| {});
+
+        // A dog at the other camera.
+        self.event("ramp", 460, EventKind::New, 3, |track| track.class = 3);
+        self.frame("gate", 470, &[]);
+        let lost = Track {
+            state: TrackState::Lost,
+            ..track(9)
+        };
+        let car = self.tracks[&("gate", 2)].after.clone();
+        self.frame("gate", 471, &[track(1), lost, car]);
+        self.frame("gate", 472, &[]);
+        self.frame("gate", 473, &[]);
+        self.analytics("gate", 500, Some(2), Kind::ZoneLeft { zone: 0, dwell });
+        self.analytics("gate", 500, Some(2), Kind::ZoneLeft { zone: 1, dwell });
+        self.event("gate", 500, EventKind::End, 2, |_| {});
+        self.publish(&Publication::Stats(&machine_stats()), 600);
+        // Half a minute after the last object.
+        self.publish(&Publication::Stats(&machine_stats()), 1500);
+        self.event("ramp", 1600, EventKind::End, 3, |_| {});
+
+        // The camera is taken out while its review is open; another object is there at the end.
+        self.state("ramp", 1610, SourceState::Offline);
+        self.format
+            .source_removed("ramp", at(1620), &mut self.messages);
+        self.event("gate", 1700, EventKind::New, 4, |_| {});
+        self.event("gate", 1710, EventKind::End, 4, |_| {});
+        self.format.finish(at(1720), &mut self.messages);
+        self.messages
+    }
+}
+
+/// Topic, delivery and payload, one message a line.
+fn text_of(messages: &[FormatMessage]) -> String {
+    let mut text = String::new();
+    for message in messages {
+        let payload = std::str::from_utf8(&message.payload).expect("payloads are text");
+        let _ = writeln!(text, "{} {:?} {payload}", message.topic, message.delivery);
+    }
+    text
+}
+
+/// The messages of `topic` as JSON.
+fn of_topic(messages: &[FormatMessage], topic: &str) -> Vec<Value> {
+    let messages = messages.iter().filter(|message| &*message.topic == topic);
+    messages
+        .map(|message| serde_json::from_slice(&message.payload).expect("JSON"))
+        .collect()
+}
+
+/// The schema of a shape in `configs/`.
+pub fn validator(name: &str) -> Validator {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/configs");
+    let path = format!("{folder}/{name}.schema.json");
+    let text = std::fs::read_to_string(path).expect("the schema is part of the project");
+    let schema = serde_json::from_str(&text).expect("the schema is JSON");
+    jsonschema::draft202012::meta::validate(&schema).expect("the schema is a schema");
+    jsonschema::draft202012::new(&schema).expect("the schema can be used")
+}
+
+/// Fails with what does not fit the schema.
+pub fn assert_fits(validator: &Validator, message: &Value) {
+    let problems: Vec<String> = validator
+        .iter_errors(message)
+        .map(|error| error.to_string())
+        .collect();
+    assert!(problems.is_empty(), "{message:#}: {problems:?}");
+}
+
+const FRIGATE: &str = "{format: frigate, width: 1280, height: 960}";
+const FULL: &str = "{format: deepstream, sensors: [{source: gate, id: cam-7, description: gate, location: {lat: 48.5, lon: 9.25}, \
+                    place: {id: site, name: Site 1, type: garage, part_id: A2, part_name: aisle 2, level: P1}}]}";
+const MINIMAL: &str = "{format: deepstream, payload: minimal}";
+
+#[test]
+fn recorded_run_through_each_encoder_equals_its_golden_file() {
+    for (name, also) in [
+        ("frigate", FRIGATE),
+        ("deepstream-full", FULL),
+        ("deepstream-minimal", MINIMAL),
+    ] {
+        let messages = Player::new(also).play();
+        let path = format!("tests/golden/formats/{name}.txt");
+        check_generated(&path, &text_of(&messages));
+    }
+}
+
+#[test]
+fn every_message_fits_the_schema_of_its_shape() {
+    for (also, topic, schema, least) in [
+        (FRIGATE, "frigate/events", "frigate-events", 15),
+        (FRIGATE, "frigate/reviews", "frigate-reviews", 6),
+        (FRIGATE, "frigate/stats", "frigate-stats", 2),
+        (FULL, "deepstream", "deepstream-full", 8),
+        (MINIMAL, "deepstream", "deepstream-minimal", 2),
+    ] {
+        let validator = validator(schema);
+        let messages = of_topic(&Player::new(also).play(), topic);
+        assert!(messages.len() >= least, "{topic}: {}", messages.len());
+        for message in &messages {
+            assert_fits(&validator, message);
+            let mut longer = message.clone();
+            longer["type"] = json!("surprise");
+            let is_open = schema == "frigate-stats";
+            assert_eq!(validator.is_valid(&longer), is_open, "{longer:#}");
+            for key in message.as_object().expect("an object").keys() {
+                let mut shorter = message.clone();
+                shorter.as_object_mut().expect("an object").remove(key);
+                assert!(!validator.is_valid(&shorter), "without {key}: {shorter:#}");
+            }
+        }
+    }
+}
+
+#[test]
+fn frigate_events_continue_where_the_last_one_of_the_object_ended() {
+    let messages = Player::new(FRIGATE).play();
+    let events = of_topic(&messages, "frigate/events");
+    let mut last: HashMap<String, Value> = HashMap::new();
+    for event in &events {
+        let id = event["after"]["id"].as_str().expect("an id").to_owned();
+        match event["type"].as_str() {
+            Some("new") => {
+                assert_eq!(event["before"]["false_positive"], true);
+                let mut before = event["before"].clone();
+                before["false_positive"] = json!(false);
+                assert_eq!(before, event["after"]);
+                assert!(!last.contains_key(&id), "{id} begins once");
+            }
+            step => {
+                assert_eq!(event["before"], last[&id], "{id}");
+                assert_eq!(step == Some("end"), !event["after"]["end_time"].is_null());
+            }
+        }
+        last.insert(id, event["after"].clone());
+    }
+    assert_eq!(last.len(), 4);
+    assert!(last.values().all(|object| object["end_time"].is_number()));
+    let steps = |label: &str| -> Vec<&str> {
+        let of = events
+            .iter()
+            .filter(|event| event["after"]["label"] == label);
+        of.filter_map(|event| event["type"].as_str()).collect()
+    };
+    // The smallest change was none for Frigate.
+    assert_eq!(
+        steps("person"),
+        [
+            "new", "update", "update", "update", "update", "update", "end", "new", "end"
+        ]
+    );
+    let stopped = events
+        .iter()
+        .find(|event| event["after"]["stationary"] == true);
+    let stopped = &stopped.expect("the car stopped")["after"];
+    assert_eq!(
+        (&stopped["active"], &stopped["motionless_count"]),
+        (&json!(false), &json!(0))
+    );
+    let truck = last
+        .values()
+        .find(|object| object["label"] == "truck")
+        .expect("one");
+    assert_eq!(truck["position_changes"], 1);
+    assert_eq!(truck["entered_zones"], json!(["yard", "road"]));
+    assert_eq!(truck["attributes"]["red"], 0.75);
+    // Twice the source's size.
+    assert_eq!(truck["box"], json!([400, 200, 800, 440]));
+    assert_eq!(truck["region"], json!([0, 0, 1280, 960]));
+}
+
+#[test]
+fn frigate_counts_follow_objects_zones_and_motion_and_end_at_zero() {
+    let messages = Player::new(FRIGATE).play();
+    let values = |topic: &str| -> Vec<&str> {
+        let of = messages.iter().filter(|message| &*message.topic == topic);
+        of.map(|message| std::str::from_utf8(&message.payload).expect("text"))
+            .collect()
+    };
+    assert_eq!(values("frigate/gate/person"), ["0", "1", "0", "1", "0"]);
+    assert_eq!(
+        values("frigate/gate/all"),
+        ["0", "1", "2", "1", "0", "1", "0"]
+    );
+    assert_eq!(
+        values("frigate/gate/all/active"),
+        ["0", "1", "2", "1", "2", "1", "0", "1", "0"]
+    );
+    assert_eq!(values("frigate/yard/all"), ["0", "1", "2", "1", "0"]);
+    assert_eq!(values("frigate/road/car"), ["0", "1", "0"]);
+    assert_eq!(values("frigate/road/truck"), ["1", "0"]);
+    // Not chosen at its source: no topic before the first one.
+    assert_eq!(values("frigate/ramp/dog"), ["1", "0", "0"]);
+    assert_eq!(values("frigate/ramp/cat"), [""; 0]);
+    assert_eq!(values("frigate/road/person"), [""; 0]);
+    assert_eq!(values("frigate/gate/status/detect"), ["offline", "online"]);
+    assert_eq!(
+        values("frigate/ramp/status/detect"),
+        ["online", "offline", "disabled"]
+    );
+    let last = messages
+        .iter()
+        .filter(|message| message.delivery == FormatDelivery::Last);
+    assert!(
+        last.clone().count() >= 4
+            && last
+                .into_iter()
+                .all(|message| message.topic.starts_with("frigate/ramp/"))
+    );
+}
+
+#[test]
+fn frigate_reviews_rise_to_alerts_and_end_after_the_cutoff() {
+    let messages = Player::new(FRIGATE).play();
+    let reviews = of_topic(&messages, "frigate/reviews");
+    let of = |camera: &str| -> Vec<(String, String)> {
+        let text = |value: &Value| value.as_str().expect("text").to_owned();
+        let reviews = reviews
+            .iter()
+            .filter(|review| review["after"]["camera"] == camera);
+        reviews
+            .map(|review| (text(&review["type"]), text(&review["after"]["severity"])))
+            .collect()
+    };
+    let pairs = |all: &[(&str, &str)]| -> Vec<(String, String)> {
+        let pair = |(step, severity): &(&str, &str)| ((*step).to_owned(), (*severity).to_owned());
+        all.iter().map(pair).collect()
+    };
+    let gate = of("gate");
+    assert_eq!(
+        gate[..2],
+        pairs(&[("new", "detection"), ("update", "alert")])
+    );
+    let ends = gate.iter().filter(|(step, _)| step == "end").count();
+    assert_eq!(ends, 2, "{gate:?}");
+    assert_eq!(
+        gate.last(),
+        Some(&("end".to_owned(), "detection".to_owned()))
+    );
+    assert_eq!(
+        of("ramp"),
+        pairs(&[("new", "detection"), ("end", "detection")])
+    );
+    let first = &reviews[0]["after"]["id"];
+    let ended = reviews
+        .iter()
+        .find(|review| &review["after"]["id"] == first && review["type"] == "end")
+        .expect("it ended");
+    let data = &ended["after"]["data"];
+    assert_eq!(data["objects"], json!(["person", "car", "truck"]));
+    assert_eq!(data["zones"], json!(["yard", "road"]));
+    assert_eq!(data["detections"].as_array().map(Vec::len), Some(2));
+    // When the last object was there, not when the cutoff had passed.
+    assert_eq!(ended["after"]["end_time"], 1_700_000_016.5);
+    let status: Vec<_> = messages
+        .iter()
+        .filter(|message| &*message.topic == "frigate/gate/review_status")
+        .map(|message| String::from_utf8_lossy(&message.payload).into_owned())
+        .collect();
+    assert_eq!(status.first().map(String::as_str), Some("NONE"));
+    assert_eq!(status.last().map(String::as_str), Some("NONE"));
+    assert!(status.contains(&"ALERT".to_owned()) && status.contains(&"DETECTION".to_owned()));
+}
+
+#[test]
+fn frigate_alerts_follow_the_labels_and_zones_of_the_configuration() {
+    let severities = |reviews: &str| -> Vec<Value> {
+        let also = format!("{{format: frigate, reviews: {{{reviews}}}}}");
+        let mut player = Player::new(&also);
+        player.event("gate", 10, EventKind::New, 1, |_| {});
+        player.event("gate", 11, EventKind::New, 2, |track| track.class = 1);
+        for id in [1, 2] {
+            let entered = AnalyticsEventKind::ZoneEntered { zone: 0 };
+            player.analytics("gate", 20, Some(id), entered);
+        }
+        let events = of_topic(&player.messages, "frigate/events");
+        events[2..]
+            .iter()
+            .map(|event| event["after"]["max_severity"].clone())
+            .collect()
+    };
+    let (alert, detection) = (json!("alert"), json!("detection"));
+    assert_eq!(severities(""), [alert.clone(), alert.clone()]);
+    assert_eq!(
+        severities("alert_labels: [vehicle]"),
+        [detection.clone(), alert.clone()]
+    );
+    assert_eq!(
+        severities("alert_zones: [road]"),
+        [detection.clone(), detection.clone()]
+    );
+    assert_eq!(
+        severities("alert_zones: [road], alert_requires_zone: false"),
+        [alert.clone(), alert]
+    );
+    assert_eq!(
+        severities("alert_zones: [road], detection_labels: [car]"),
+        [Value::Null, detection]
+    );
+}
+
+#[test]
+fn deepstream_messages_have_kinds_places_and_events() {
+    let messages = of_topic(&Player::new(FULL).play(), "deepstream");
+    let words: Vec<_> = messages
+        .iter()
+        .map(|message| {
+            let object = message["object"].as_object().expect("an object");
+            let kind = ["vehicle", "person", "dog"]
+                .into_iter()
+                .find(|kind| object.contains_key(*kind));
+            let part = ["aisle", "entrance"]
+                .into_iter()
+                .find(|part| !message["place"][part].is_null());
+            (
+                message["event"]["type"].as_str().expect("a type"),
+                kind.expect("one"),
+                part.expect("one"),
+            )
+        })
+        .collect();
+    assert_eq!(
+        words,
+        [
+            ("entry", "person", "entrance"),
+            ("entry", "vehicle", "aisle"),
+            ("stopped", "vehicle", "aisle"),
+            ("moving", "vehicle", "aisle"),
+            ("exit", "person", "entrance"),
+            ("entry", "dog", "entrance"),
+            ("exit", "vehicle", "aisle"),
+            ("exit", "dog", "entrance"),
+            ("entry", "person", "entrance"),
+            ("exit", "person", "entrance"),
+        ]
+    );
+    let stopped = &messages[2];
+    assert_eq!(stopped["object"]["vehicle"]["color"], "red");
+    assert_eq!(stopped["object"]["vehicle"]["license"], "AB|12");
+    assert_eq!(stopped["sensor"]["id"], "cam-7");
+    assert_eq!(stopped["place"]["aisle"]["id"], "A2");
+    assert_eq!(messages[5]["sensor"]["id"], "ramp");
+    assert_eq!(messages[1]["object"]["embedding"]["embedding_length"], 2);
+    let mut ids: Vec<_> = messages
+        .iter()
+        .flat_map(|message| [&message["messageid"], &message["event"]["id"]])
+        .map(|id| id.as_str().expect("text"))
+        .collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), 2 * messages.len(), "every identity is its own");
+    let updates = FULL.replacen('{', "{updates: true, ", 1);
+    let more = of_topic(&Player::new(&updates).play(), "deepstream");
+    assert!(more.len() > messages.len());
+}
+
+#[test]
+fn minimal_messages_have_the_detected_objects_of_each_frame() {
+    let player = Player::new(MINIMAL);
+    assert!(player.format.needs_frames() && !Player::new(FULL).format.needs_frames());
+    let messages = player.play();
+    assert!(
+        messages
+            .iter()
+            .all(|message| message.delivery == FormatDelivery::BestEffort)
+    );
+    let frames = of_topic(&messages, "deepstream");
+    let objects: Vec<&Value> = frames.iter().map(|frame| &frame["objects"]).collect();
+    assert_eq!(
+        objects,
+        [
+            &json!([
+                "1|10|20|110|220|Person|#|||||||0.8733",
+                "2|200|100|400|220|Vehicle|#||||red|AB 12||0.5"
+            ]),
+            &json!([])
+        ]
+    );
+    assert_eq!(
+        (&frames[0]["id"], &frames[0]["sensorId"]),
+        (&json!("471"), &json!("gate"))
+    );
+}
+
+/// A time that is set back ends no object and makes nothing negative.
+#[test]
+fn formats_survive_a_clock_that_is_set_back() {
+    let mut player = Player::new(FRIGATE);
+    player.event("gate", 1000, EventKind::New, 1, |_| {});
+    player.event("gate", 10, EventKind::Update, 1, |track| track.score = 0.99);
+    player.event("gate", 11, EventKind::End, 1, |_| {});
+    let long_ago = SystemTime::UNIX_EPOCH;
+    player.format.finish(long_ago, &mut player.messages);
+    let reviews = of_topic(&player.messages, "frigate/reviews");
+    assert_eq!(
+        reviews.last().map(|review| &review["type"]),
+        Some(&json!("end"))
+    );
+    for event in of_topic(&player.messages, "frigate/events") {
+        assert_fits(&validator("frigate-events"), &event);
+    }
+}

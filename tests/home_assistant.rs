@@ -1,0 +1,242 @@
+//! Announcements to Home Assistant at a real mosquitto, by the real binary. What Home Assistant makes of them is tested by
+//! `tests/homeassistant`.
+
+use crate::support;
+use crate::support::publish;
+
+use std::collections::BTreeMap;
+use std::process::{Child, Command};
+
+use publish::mosquitto::{Mosquitto, program};
+use serde_json::{Value, json};
+use support::daemon::{Setup, start, stderr, wait_for_output, wait_until_some};
+
+const BOX: &str = "homeassistant/device/jetwatch--box/box/config";
+const YARD: &str = "homeassistant/device/jetwatch--box/source--yard/config";
+
+/// A configuration with lines of these names; `more` are further sections.
+fn yaml(port: u16, lines: &[&str], more: &str) -> String {
+    let scene = "synthetic://traffic?seed=1&objects=6&width=320&height=180&fps=10";
+    let line = |name: &&str| format!("{{name: {name}, coordinates: '0.5,0,0.5,1'}}");
+    let lines: Vec<String> = lines.iter().map(line).collect();
+    let lines = match lines.is_empty() {
+        true => String::new(),
+        false => format!("    lines: [{}]\n", lines.join(", ")),
+    };
+    format!(
+        "device: box\nsources:\n  - name: yard\n    uri: {scene}\n    classes: [person, car, truck]\n    \
+         zones: [{{name: all, coordinates: '0,0,1,0,1,1,0,1'}}]\n{lines}detector: {{backend: scripted}}\n\
+         publish: {{stats_interval_s: 1, mqtt: {{broker: 'mqtt://127.0.0.1:{port}'}}}}\n{more}"
+    )
+}
+
+const ENABLED: &str = "homeassistant: {enabled: true}\n";
+
+/// Retained messages that match `filter`, by topic.
+fn retained(port: u16, filter: &str) -> BTreeMap<String, String> {
+    let output = Command::new(program("mosquitto_sub"))
+        .args(["-h", "127.0.0.1", "-p", &port.to_string(), "-t", filter])
+        .args(["--retained-only", "-W", "1", "-F", "%t %p"])
+        .output()
+        .expect("mosquitto_sub starts");
+    let text = String::from_utf8(output.stdout).expect("text");
+    let pairs = text.lines().filter_map(|line| line.split_once(' '));
+    pairs
+        .map(|(topic, value)| (topic.to_owned(), value.to_owned()))
+        .collect()
+}
+
+/// The discovery messages below the default prefix.
+fn announced(port: u16) -> BTreeMap<String, Value> {
+    let found = retained(port, "homeassistant/#");
+    let read = |(topic, text): (String, String)| {
+        let body = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+        (topic, body)
+    };
+    found.into_iter().map(read).collect()
+}
+
+fn publish(port: u16, topic: &str, more: &[&str]) {
+    let sent = Command::new(program("mosquitto_pub"))
+        .args(["-h", "127.0.0.1", "-p", &port.to_string(), "-q", "1"])
+        .args(["-t", topic])
+        .args(more)
+        .status()
+        .expect("mosquitto_pub starts");
+    assert!(sent.success());
+}
+
+/// Waits until both messages are there.
+fn wait_for_both(port: u16) -> BTreeMap<String, Value> {
+    wait_until_some("both messages", || {
+        let found = announced(port);
+        (found.contains_key(BOX) && found.contains_key(YARD)).then_some(found)
+    })
+}
+
+/// Ends the daemon; its log.
+fn terminate(child: Child) -> String {
+    let sent = Command::new("kill")
+        .args(["-TERM", &child.id().to_string()])
+        .status()
+        .expect("kill starts");
+    assert!(sent.success());
+    let output = wait_for_output(child);
+    let log = stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "{log}");
+    log
+}
+
+#[test]
+fn announcements_and_states_come_again_to_a_broker_that_lost_them() {
+    let mut broker = Mosquitto::start();
+    let port = broker.port();
+    let setup = Setup::new(&yaml(port, &["gate"], ENABLED));
+    let first = start(&mut setup.command("run"));
+    let before = wait_for_both(port);
+    assert_eq!(before.len(), 2, "{before:?}");
+    let log = terminate(first);
+    assert_eq!(
+        log.matches("announced to Home Assistant").count(),
+        1,
+        "{log}"
+    );
+
+    // The next run finds its own messages there.
+    let second = start(&mut setup.command("run"));
+    wait_until_some("a run that has read them", || {
+        let counts = retained(port, "jetwatch/box/yard/counts/truck");
+        (!counts.is_empty() && wait_for_both(port) == before).then_some(())
+    });
+    broker.kill();
+    broker.restart();
+    assert_eq!(wait_for_both(port), before);
+
+    // A program that starts may have missed a state.
+    let topic = "jetwatch/box/detector";
+    let state = || retained(port, topic).remove(topic);
+    let lost = wait_until_some("the detector's state", state);
+    publish(port, topic, &["-r", "-n"]);
+    wait_until_some("it is lost", || state().is_none().then_some(()));
+    publish(port, "homeassistant/status", &["-m", "offline"]);
+    publish(port, "homeassistant/status", &["-m", "online"]);
+    assert_eq!(wait_until_some("it is back", state), lost);
+    let log = terminate(second);
+    assert_eq!(
+        log.matches("Home Assistant has started").count(),
+        1,
+        "{log}"
+    );
+    assert!(!log.contains("unexpected"), "{log}");
+}
+
+#[test]
+fn chosen_labels_have_a_count_before_they_are_seen() {
+    let broker = Mosquitto::start();
+    let port = broker.port();
+    let text = yaml(port, &[], ENABLED).replace("objects=6", "objects=0");
+    let setup = Setup::new(&text);
+    let child = start(&mut setup.command("run"));
+    let found = wait_for_both(port);
+    let components = found[YARD]["cmps"].as_object().expect("components");
+    for label in ["person", "car", "truck"] {
+        let topic = format!("jetwatch/box/yard/counts/{label}");
+        assert_eq!(
+            components[&format!("label--{label}--count")]["stat_t"],
+            topic.as_str()
+        );
+        assert_eq!(retained(port, &topic)[&topic], "0");
+    }
+    assert!(!components.contains_key("label--bus--count"));
+    terminate(child);
+}
+
+#[test]
+fn removed_rule_is_announced_as_removed_and_then_left_out() {
+    let broker = Mosquitto::start();
+    let port = broker.port();
+    let setup = Setup::new(&yaml(port, &["gate", "exit"], ENABLED));
+    let first = start(&mut setup.command("run"));
+    let id = "line--exit--left";
+    let before = wait_for_both(port);
+    assert!(before[YARD]["cmps"][id]["uniq_id"].is_string());
+    terminate(first);
+
+    let topics = Command::new(program("mosquitto_sub"))
+        .args(["-h", "127.0.0.1", "-p", &port.to_string(), "-t", YARD])
+        .args(["-C", "3", "-W", "60"])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("mosquitto_sub starts");
+    std::fs::write(&setup.config, yaml(port, &["gate"], ENABLED)).expect("writable");
+    let second = start(&mut setup.command("run"));
+    let output = topics.wait_with_output().expect("it ends");
+    let text = String::from_utf8(output.stdout).expect("text");
+    let read = |line: &str| serde_json::from_str::<Value>(line).expect("JSON");
+    let messages: Vec<Value> = text.lines().map(read).collect();
+    assert_eq!(messages.len(), 3, "{text}");
+    assert_eq!(messages[0], before[YARD], "what is retained");
+    assert_eq!(messages[1]["cmps"][id], json!({ "p": "sensor" }));
+    assert!(messages[2]["cmps"].get(id).is_none());
+    for message in &messages {
+        assert!(message["cmps"]["line--gate--left"]["uniq_id"].is_string());
+    }
+    terminate(second);
+}
+
+#[test]
+fn switched_off_withdraws_its_own_messages_alone() {
+    let broker = Mosquitto::start();
+    let port = broker.port();
+    let setup = Setup::new(&yaml(port, &[], ENABLED));
+    let first = start(&mut setup.command("run"));
+    wait_for_both(port);
+    terminate(first);
+    let others = [
+        "homeassistant/device/jetwatch--box2/box/config",
+        "homeassistant/device/jetwatch--box/theirs/config",
+    ];
+    for topic in others {
+        publish(port, topic, &["-r", "-m", r#"{"o": {"name": "another"}}"#]);
+    }
+    std::fs::write(&setup.config, yaml(port, &[], "")).expect("writable");
+    let second = start(&mut setup.command("run"));
+    wait_until_some("only those of others", || {
+        announced(port)
+            .into_keys()
+            .eq([others[1], others[0]].map(str::to_owned))
+            .then_some(())
+    });
+    let log = terminate(second);
+    assert!(
+        log.contains("devices=2 withdrawn from Home Assistant"),
+        "{log}"
+    );
+}
+
+#[test]
+fn messages_stay_below_the_largest_packet_of_the_broker() {
+    let limit = 6000;
+    let broker =
+        Mosquitto::with_config(|_| format!("allow_anonymous true\nmax_packet_size {limit}\n"));
+    let port = broker.port();
+    let setup = Setup::new(&yaml(port, &["gate", "exit"], ENABLED));
+    let child = start(&mut setup.command("run"));
+    wait_for_both(port);
+    let texts = retained(port, "homeassistant/#");
+    for (topic, text) in &texts {
+        assert!(text.len() + topic.len() < limit, "{topic}: {}", text.len());
+    }
+    let components = serde_json::from_str::<Value>(&texts[YARD]).expect("JSON")["cmps"].clone();
+    assert!(components.get("line--exit--left").is_some(), "{components}");
+    let is_of_zone_label = |id: &String| id.starts_with("zone--all--label--truck");
+    let components = components.as_object().expect("an object");
+    assert!(!components.keys().any(is_of_zone_label));
+    let log = terminate(child);
+    assert_eq!(
+        log.matches("not all entities are announced").count(),
+        1,
+        "{log}"
+    );
+    assert!(!log.contains("refused a message"), "{log}");
+}

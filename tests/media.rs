@@ -1,0 +1,256 @@
+//! Snapshots, retention and a device without space, by the real binary on the drawn scene.
+
+use crate::support;
+use crate::support::publish;
+
+use std::path::Path;
+use std::process::Command;
+
+use image::RgbImage;
+use jetwatch_publish::Subscriber;
+use publish::mosquitto::{Mosquitto, client};
+use serde_json::Value;
+use support::daemon::{Setup, finish, start, stderr, wait_for_output};
+
+const SCENE: &str = "synthetic://traffic?seed=3&objects=6&width=640&height=360&fps=30";
+
+/// A configuration whose files are below `media`; `record` are further keys of that section. Without `retention` among them there is no
+/// floor of free space: the device of the test may be nearly full.
+fn yaml(scene: &str, record: &str, publish: &str) -> String {
+    let space = match record.contains("retention") {
+        true => "",
+        false => "retention: {min_free_bytes: 1MiB, min_free_percent: 0}, ",
+    };
+    format!(
+        "device: box\nsources: [{{name: cam, uri: '{scene}'}}]\ndetector: {{backend: scripted}}\n\
+         publish:\n  stats_interval_s: 1\n  json_lines: {{path: events.jsonl}}\n  mqtt: {publish}\n\
+         record: {{folder: media, {space}{record}}}\n"
+    )
+}
+
+fn lines_of(path: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(path).expect("the daemon has written it");
+    let read = |line: &str| serde_json::from_str(line).expect("a JSON line");
+    text.lines().map(read).collect()
+}
+
+fn of_kind<'l>(lines: &'l [Value], kind: &str) -> Vec<&'l Value> {
+    lines.iter().filter(|line| line["kind"] == kind).collect()
+}
+
+fn media(setup: &Setup, arguments: &[&str]) -> String {
+    let output = finish(setup.command("media").args(arguments));
+    assert!(
+        output.status.success(),
+        "{arguments:?}: {}",
+        stderr(&output)
+    );
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// Mean color of the part of `image` between these shares of its sides.
+fn mean_color(image: &RgbImage, [left, top, right, bottom]: [f64; 4]) -> [f64; 3] {
+    let at = |share: f64, side: u32| ((share.clamp(0.0, 1.0) * f64::from(side)) as u32).min(side);
+    let (width, height) = image.dimensions();
+    let (mut sum, mut count) = ([0.0; 3], 0.0);
+    for y in at(top, height)..at(bottom, height) {
+        for x in at(left, width)..at(right, width) {
+            for (sum, value) in sum.iter_mut().zip(image.get_pixel(x, y).0) {
+                *sum += f64::from(value);
+            }
+            count += 1.0;
+        }
+    }
+    sum.map(|sum| sum / f64::max(count, 1.0))
+}
+
+/// How much the middle of the box differs from what is left and right of it.
+fn contrast(image: &RgbImage, region: &Value) -> f64 {
+    let edge = |index: usize| region[index].as_f64().expect("a number");
+    let [left, top, right, bottom] = [edge(0), edge(1), edge(2), edge(3)];
+    let (width, height) = (right - left, bottom - top);
+    let (upper, lower) = (top + height * 0.3, bottom - height * 0.3);
+    let inside = mean_color(
+        image,
+        [left + width * 0.3, upper, right - width * 0.3, lower],
+    );
+    let beside = [
+        mean_color(
+            image,
+            [left - width * 0.4, upper, left - width * 0.1, lower],
+        ),
+        mean_color(
+            image,
+            [right + width * 0.1, upper, right + width * 0.4, lower],
+        ),
+    ];
+    let distance = |other: &[f64; 3]| -> f64 {
+        let pairs = inside.iter().zip(other);
+        pairs.map(|(a, b)| (a - b).abs()).sum()
+    };
+    beside.iter().map(distance).fold(0.0, f64::max)
+}
+
+#[test]
+fn snapshots_are_files_that_show_their_object_and_messages_name_them() {
+    let setup = Setup::new(&yaml(
+        &format!("{SCENE}&frames=240"),
+        "snapshots: {enabled: true, max_width: 480}",
+        "off",
+    ));
+    let output = finish(&mut setup.command("run"));
+    assert!(output.status.success(), "{}", stderr(&output));
+    let lines = lines_of(&setup.path("events.jsonl"));
+    let ends = of_kind(&lines, "event");
+    let ends: Vec<_> = ends.iter().filter(|line| line["type"] == "end").collect();
+    let ready = of_kind(&lines, "media");
+    assert!(ready.len() > 3, "{} messages", ready.len());
+    let mut shown = 0;
+    for message in &ready {
+        assert_eq!(message["state"], "ready", "{message}");
+        assert_eq!(message["type"], "snapshot", "{message}");
+        let of_track = ends.iter().find(|end| end["id"] == message["tracks"][0]);
+        assert_eq!(of_track.expect("its track")["label"], message["label"]);
+        let path = message["path"].as_str().expect("a path");
+        let bytes = std::fs::read(setup.path("media").join(path)).expect("the file");
+        assert_eq!(message["bytes"], bytes.len());
+        let image = image::load_from_memory(&bytes).expect("a JPEG file");
+        assert_eq!((image.width(), image.height()), (480, 270), "{path}");
+        let contrast = contrast(&image.to_rgb8(), &message["box_normalized"]);
+        shown += usize::from(contrast > 30.0);
+    }
+    // Some objects have the color of the road, or are next to another one.
+    assert!(shown * 4 >= ready.len() * 3, "{shown} of {}", ready.len());
+
+    let listed = media(&setup, &["list", "--json", "--limit", "1000"]);
+    assert_eq!(listed.lines().count(), ready.len());
+    assert!(media(&setup, &["check"]).contains("agree"));
+    let id = ready[0]["id"].as_str().expect("an id");
+    media(&setup, &["pin", id]);
+    let refused = finish(setup.command("media").args(["remove", id]));
+    assert!(
+        stderr(&refused).contains("unpin it first"),
+        "{}",
+        stderr(&refused)
+    );
+    media(&setup, &["unpin", id]);
+    media(&setup, &["remove", id]);
+    let shown: Value = serde_json::from_str(&media(&setup, &["show", id])).expect("JSON");
+    assert_eq!(
+        (&shown["state"], &shown["reason"]),
+        (&"removed".into(), &"operator".into())
+    );
+    assert!(media(&setup, &["usage"]).contains("snapshot"));
+}
+
+#[test]
+fn newest_picture_of_a_label_is_retained() {
+    let broker = Mosquitto::start();
+    let place = format!("{{broker: 'mqtt://127.0.0.1:{}'}}", broker.port());
+    let setup = Setup::new(&yaml(
+        &format!("{SCENE}&frames=240"),
+        "snapshots: {enabled: true, mqtt: true, drawn: true}",
+        &place,
+    ));
+    let output = finish(&mut setup.command("run"));
+    assert!(output.status.success(), "{}", stderr(&output));
+    let lines = lines_of(&setup.path("events.jsonl"));
+    let labels: std::collections::BTreeSet<_> = of_kind(&lines, "media")
+        .iter()
+        .map(|message| message["label"].as_str().expect("a label").to_owned())
+        .collect();
+    assert!(!labels.is_empty());
+    let subscriber = Subscriber::start(&client(broker.port()), "jetwatch/box/cam/snapshots/#")
+        .expect("the broker runs");
+    let mut pictures = std::collections::BTreeMap::new();
+    while pictures.len() < labels.len() {
+        let (topic, payload) = subscriber
+            .recv_timeout(support::daemon::TEST_TIMEOUT)
+            .expect("a retained picture of each label");
+        let label = topic.rsplit('/').next().expect("a level").to_owned();
+        pictures.insert(label, payload);
+    }
+    for (label, payload) in &pictures {
+        let image = image::load_from_memory(payload).expect("a JPEG file");
+        assert_eq!((image.width(), image.height()), (640, 360), "{label}");
+        assert!(payload.len() <= 256 << 10, "{label}");
+    }
+}
+
+#[test]
+fn floor_of_free_space_deletes_files_and_stops_recording_not_detection() {
+    let setup = Setup::new(&yaml(
+        &format!("{SCENE}&frames=240"),
+        "snapshots: {enabled: true}",
+        "off",
+    ));
+    let output = finish(&mut setup.command("run"));
+    assert!(output.status.success(), "{}", stderr(&output));
+    let kept = media(&setup, &["list", "--json", "--limit", "1000"]);
+    let kept = kept.lines().count();
+    assert!(kept > 3);
+
+    let strict = yaml(
+        &format!("{SCENE}&realtime=true&frames=300"),
+        "snapshots: {enabled: true}, retention: {min_free_bytes: 256TiB}",
+        "off",
+    );
+    std::fs::write(&setup.config, strict.replace("events.jsonl", "later.jsonl")).expect("written");
+    let output = wait_for_output(start(&mut setup.command("run")));
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("recording stops, detection goes on"),
+        "{}",
+        stderr(&output)
+    );
+    let lines = lines_of(&setup.path("later.jsonl"));
+    let removed = of_kind(&lines, "media");
+    let removed: Vec<_> = removed
+        .iter()
+        .filter(|line| line["state"] == "removed")
+        .collect();
+    assert!(removed.len() >= kept, "{} of {kept}", removed.len());
+    assert!(removed.iter().all(|line| line["reason"] == "free_space"));
+    assert!(of_kind(&lines, "event").len() > 10);
+    let stats = of_kind(&lines, "stats");
+    let full = stats.iter().any(|stats| stats["media"]["full"] == true);
+    assert!(full, "{stats:?}");
+}
+
+#[test]
+fn file_limit_stops_snapshots_and_not_detection() {
+    let setup = Setup::new(
+        &yaml(
+            &format!("{SCENE}&frames=240").replace("width=640&height=360", "width=1280&height=720"),
+            "snapshots: {enabled: true, quality: 100}",
+            "off",
+        )
+        .replace("events.jsonl", "'-'"),
+    );
+    let run = setup.command("run");
+    let mut limited = Command::new("sh");
+    // As a full device: a write fails after 64 KiB. The signal for it is ignored, as programs inherit it.
+    limited
+        .args(["-c", "trap '' XFSZ; ulimit -f 128; exec \"$0\" \"$@\""])
+        .arg(run.get_program())
+        .args(run.get_args())
+        .env("G_DEBUG", "fatal-criticals");
+    let output = wait_for_output(start(&mut limited));
+    let log = stderr(&output);
+    assert!(output.status.success(), "{log}");
+    assert!(
+        log.contains("a snapshot was not kept: no space is left"),
+        "{log}"
+    );
+    let text = String::from_utf8(output.stdout).expect("text");
+    let events = text
+        .lines()
+        .filter(|line| line.contains(r#""kind":"event""#));
+    assert!(events.count() > 10);
+    let listed = media(&setup, &["list", "--json", "--limit", "1000"]);
+    let large = listed.lines().filter(|line| {
+        let item: Value = serde_json::from_str(line).expect("JSON");
+        item["bytes"].as_u64().is_some_and(|bytes| bytes > 64 << 10)
+    });
+    assert_eq!(large.count(), 0);
+}

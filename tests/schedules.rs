@@ -1,0 +1,194 @@
+//! Schedules with the real daemon: they change during the run, and a reload changes them without a restart of their sources.
+
+use crate::support;
+
+use std::process::{Child, Command};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+use support::daemon::{Setup, json_lines, start, stderr, wait_for_output, wait_until_some};
+
+/// A daemon that is ended with its test.
+struct Daemon {
+    setup: Setup,
+    child: Option<Child>,
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // Of a test that has failed.
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// The file with these keys of the source, and of its zone.
+fn file(source: &str, zone: &str) -> String {
+    format!(
+        "device: box\ntime_zone: UTC\nsources:\n  - name: cam\n    uri: 'synthetic://traffic?objects=6&width=160&height=90&fps=10'\n\
+         {source}    zones: [{{name: all, coordinates: '0,0,1,0,1,1,0,1'{zone}}}]\n\
+         detector: {{backend: scripted}}\npublish: {{stats_interval_s: 1, mqtt: off, json_lines: {{path: events.jsonl}}}}\n"
+    )
+}
+
+/// A time of the day, in UTC, this many seconds from now.
+fn clock(after_s: u64) -> String {
+    let now = SystemTime::now() + Duration::from_secs(after_s);
+    let second = now
+        .duration_since(UNIX_EPOCH)
+        .expect("after 1970")
+        .as_secs()
+        % 86_400;
+    format!(
+        "{:02}:{:02}:{:02}",
+        second / 3600,
+        second / 60 % 60,
+        second % 60
+    )
+}
+
+impl Daemon {
+    fn start(yaml: &str) -> Self {
+        let setup = Setup::new("");
+        std::fs::write(&setup.config, yaml).expect("writable");
+        let child = Some(start(&mut setup.command("run")));
+        Self { setup, child }
+    }
+
+    fn lines_of(&self, kind: &str) -> Vec<Value> {
+        let lines = json_lines(&self.setup.path("events.jsonl")).into_iter();
+        lines.filter(|line| line["kind"] == kind).collect()
+    }
+
+    /// Waits until the newest message about `rule` says this.
+    fn wait_for_active(&self, rule: Value, active: bool, scheduled: Value) -> Value {
+        wait_until_some(&format!("{rule} {active}"), || {
+            let messages = self.lines_of("active");
+            let last = messages.iter().rev().find(|line| line["rule"] == rule)?;
+            let is_wanted = last["active"] == active && last["scheduled"] == scheduled;
+            is_wanted.then(|| last.clone())
+        })
+    }
+
+    fn wait_for_zone(&self, is_wanted: impl Fn(u64) -> bool) {
+        wait_until_some("the zone", || {
+            let zones = self.lines_of("zone");
+            is_wanted(zones.last()?["count"].as_u64()?).then_some(())
+        });
+    }
+
+    fn signal(&self, name: &str) {
+        let child = self.child.as_ref().expect("it runs");
+        let sent = Command::new("kill")
+            .args([name, &child.id().to_string()])
+            .status()
+            .expect("kill starts");
+        assert!(sent.success());
+    }
+
+    fn reload(&self, yaml: &str) {
+        std::fs::write(&self.setup.config, yaml).expect("writable");
+        let before = self.lines_of("reload").len();
+        self.signal("-HUP");
+        let status = wait_until_some("a reload", || self.lines_of("reload").get(before).cloned());
+        assert_eq!(status["state"], "applied", "{status}");
+        assert_eq!(status["changed"], json!([]), "{status}");
+    }
+
+    fn end(mut self) {
+        self.signal("-TERM");
+        let child = self.child.take().expect("it runs");
+        let output = wait_for_output(child);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn detection_and_its_tracks_end_with_the_schedule_and_begin_again_by_a_reload() {
+    let window = format!(
+        "    schedule: {{from: '{}', to: '{}'}}\n",
+        clock(43_200),
+        clock(8)
+    );
+    let daemon = Daemon::start(&file(&window, ""));
+    let first = daemon.wait_for_active(Value::Null, true, json!(true));
+    assert!(first["next_change"].is_string(), "{first}");
+    daemon.wait_for_zone(|count| count > 0);
+    let last = daemon.wait_for_active(Value::Null, false, json!(false));
+    assert_eq!(last["switched_on"], true);
+    daemon.wait_for_zone(|count| count == 0);
+    let events = daemon.lines_of("event");
+    let of_kind = |kind: &str| events.iter().filter(|event| event["type"] == kind).count();
+    assert_eq!(of_kind("new"), of_kind("end"), "all tracks have ended");
+    assert!(of_kind("new") > 0);
+
+    // Without a schedule detection goes on, and the source was never restarted.
+    daemon.reload(&file("", ""));
+    daemon.wait_for_active(Value::Null, true, Value::Null);
+    daemon.wait_for_zone(|count| count > 0);
+    let states = daemon.lines_of("source");
+    let states: Vec<&Value> = states.iter().map(|line| &line["state"]).collect();
+    assert_eq!(states, ["connecting", "online"]);
+    daemon.end();
+}
+
+#[test]
+fn rule_follows_its_schedule_while_detection_goes_on() {
+    let zone = format!(
+        ", schedule: {{from: '{}', to: '{}'}}",
+        clock(43_200),
+        clock(8)
+    );
+    let daemon = Daemon::start(&file("", &zone));
+    daemon.wait_for_active(json!("all"), true, json!(true));
+    daemon.wait_for_zone(|count| count > 0);
+    daemon.wait_for_active(json!("all"), false, json!(false));
+    daemon.wait_for_zone(|count| count == 0);
+    assert!(
+        daemon
+            .lines_of("active")
+            .iter()
+            .all(|line| line["rule"] == "all")
+    );
+    let events = daemon.lines_of("event").len();
+    wait_until_some("events", || {
+        (daemon.lines_of("event").len() > events).then_some(())
+    });
+    let zone = format!(
+        ", schedule: {{from: '{}', to: '{}'}}",
+        clock(3),
+        clock(43_200)
+    );
+    daemon.reload(&file("", &zone));
+    daemon.wait_for_active(json!("all"), true, json!(true));
+    daemon.wait_for_zone(|count| count > 0);
+    daemon.end();
+}
+
+#[test]
+fn check_prints_what_each_schedule_says() {
+    let setup = Setup::new("");
+    let yaml = file("    schedule: night\n", ", schedule: {days: [sat, sun]}");
+    let yaml = format!(
+        "{yaml}schedules: {{night: {{from: '22:00', to: '06:00', time_zone: Europe/Berlin}}}}\n"
+    );
+    std::fs::write(&setup.config, yaml).expect("writable");
+    let output = setup
+        .command("check")
+        .arg("--file-only")
+        .output()
+        .expect("it starts");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    for wanted in [
+        "schedule night",
+        "detection: ",
+        "rule all: ",
+        "(Europe/Berlin)",
+        "active until",
+    ] {
+        assert!(text.contains(wanted), "{wanted}: {text}");
+    }
+}

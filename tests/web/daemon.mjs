@@ -1,0 +1,110 @@
+// A daemon with synthetic sources, for the flows of the page.
+
+import { execFileSync, spawn } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+export const PASSWORD = "a long password";
+
+/** A port that is free now. */
+export function freePort() {
+  return new Promise((done, failed) => {
+    const server = createServer();
+    server.on("error", failed);
+    server.listen(0, "127.0.0.1", () => {
+      const { port } = server.address();
+      server.close(() => done(port));
+    });
+  });
+}
+
+const CONFIG = (port, web) => `# Made by the test of the page.
+device: test-box
+sources:
+  - name: gate  # the first
+    uri: synthetic://traffic?seed=1&objects=6&width=960&height=540&fps=10
+    # Where cars stand.
+    zones:
+      - name: parking
+        coordinates: 0.05,0.55,0.45,0.55,0.45,0.95  # measured
+        inertia_frames: 2
+    lines:
+      - name: crossing
+        coordinates: 0.6,0.1,0.6,0.95
+  - name: yard
+    uri: synthetic://traffic?seed=7&objects=4&width=640&height=360&fps=10
+detector: {backend: scripted}
+publish:
+  mqtt: off
+  stats_interval_s: 1
+web:
+  listen: 127.0.0.1:${port}
+${web.map((line) => `  ${line}\n`).join("")}`;
+
+/** A video of the street, as a camera would send it, with pictures and clips that are kept. */
+export const VIDEO_CONFIG = (binary, model) => (port, web, folder) => {
+  const scene = join(folder, "scene.yaml");
+  const video = join(folder, "street.mp4");
+  writeFileSync(scene, "sources: [{name: scene, uri: 'synthetic://traffic?seed=3&objects=6&width=640&height=360&fps=15'}]\ndetector: {backend: scripted}\npublish: {mqtt: off}\n");
+  execFileSync(binary, ["run", "--config", scene, "--record", video, "--duration", "12s"], { stdio: "ignore" });
+  return `device: test-box
+sources:
+  - name: camera
+    uri: ${video}
+    playback_fps: 15
+    loop: true
+detector: {model: ${model}}
+publish:
+  mqtt: off
+  stats_interval_s: 1
+record:
+  folder: ${join(folder, "media")}
+  retention: {min_free_bytes: 1MiB, min_free_percent: 0}
+  snapshots: {enabled: true}
+  clips: {enabled: true, pre_roll_s: 1, post_roll_s: 1, max_s: 8}
+web:
+  listen: 127.0.0.1:${port}
+${web.map((line) => `  ${line}\n`).join("")}`;
+};
+
+/** Starts a daemon; `web` are further lines of its section. */
+export async function start(binary, { web = [], users = [], config: text = CONFIG } = {}) {
+  const folder = mkdtempSync(join(tmpdir(), "jetwatch-web-"));
+  const port = await freePort();
+  const config = join(folder, "jetwatch.yaml");
+  const usersFile = join(folder, "users");
+  for (const [name, role] of users) {
+    execFileSync(binary, ["user", "add", name, "--role", role, "--users-file", usersFile], { input: `${PASSWORD}\n` });
+  }
+  if (users.length > 0) web.push("users_file: users");
+  writeFileSync(config, text(port, web, folder));
+  const log = [];
+  const child = spawn(binary, ["run", "--config", config], { stdio: ["ignore", "ignore", "pipe"] });
+  child.stderr.on("data", (text) => log.push(String(text)));
+  const ended = new Promise((done) => child.on("exit", done));
+  const origin = `http://127.0.0.1:${port}`;
+  const until = Date.now() + 60000;
+  for (;;) {
+    try {
+      await fetch(origin);
+      break;
+    } catch {
+      if (Date.now() > until || child.exitCode !== null) throw new Error(`the daemon does not answer:\n${log.join("")}`);
+      await new Promise((done) => setTimeout(done, 50));
+    }
+  }
+  return {
+    origin,
+    port,
+    log,
+    text: () => readFileSync(config, "utf8"),
+    previous: () => readFileSync(`${config}.previous`, "utf8"),
+    stop: async () => {
+      child.kill("SIGTERM");
+      await ended;
+      rmSync(folder, { recursive: true });
+    },
+  };
+}

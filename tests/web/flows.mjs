@@ -1,0 +1,325 @@
+// The flows of the page in Chromium: `node flows.mjs BINARY MODEL [PICTURES]`. Ends with `web: N passed, M failed`.
+
+import assert from "node:assert/strict";
+import { mkdirSync } from "node:fs";
+import { createServer, request } from "node:http";
+import puppeteer from "puppeteer-core";
+
+import { PASSWORD, VIDEO_CONFIG, freePort, start } from "./daemon.mjs";
+
+const [binary, model, pictures] = process.argv.slice(2);
+const LIMIT = { timeout: 40000 };
+const DESKTOP = { width: 1440, height: 900 };
+const PHONE = { width: 390, height: 844, isMobile: true, hasTouch: true, deviceScaleFactor: 2 };
+
+const browser = await puppeteer.launch({
+  executablePath: process.env.CHROMIUM || "/usr/bin/chromium",
+  args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"],
+});
+let passed = 0;
+const failures = [];
+
+async function flow(name, run) {
+  try {
+    await run();
+    passed += 1;
+    console.log(`ok   ${name}`);
+  } catch (error) {
+    failures.push(name);
+    console.log(`FAIL ${name}\n${error.stack}`);
+  }
+}
+
+async function open(origin, { scheme = "light", view = DESKTOP, hash = "" } = {}) {
+  const context = await browser.createBrowserContext();
+  const page = await context.newPage();
+  page.problems = [];
+  page.on("pageerror", (error) => page.problems.push(error.message));
+  page.on("console", (message) => message.type() === "error" && page.problems.push(message.text()));
+  await page.setViewport(view);
+  await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
+  await page.goto(`${origin}/${hash}`);
+  return page;
+}
+
+async function logIn(page, user, password = PASSWORD) {
+  await page.waitForSelector(".login input[name=user]", LIMIT);
+  await page.$eval(".login input[name=user]", (input) => { input.value = ""; });
+  await page.type(".login input[name=user]", user);
+  await page.type(".login input[name=password]", password);
+  await page.click(".login button");
+}
+
+const tilesShow = (page, least) => page.waitForFunction((count) =>
+  document.querySelectorAll(".tile").length === 2 && [...document.querySelectorAll(".tile")].every((tile) => Number(tile.dataset.pictures) >= count), LIMIT, least);
+
+/** A proxy below `prefix`, which it removes, or does not. */
+async function proxy(target, prefix, removes) {
+  const server = createServer((incoming, answer) => {
+    if (!incoming.url.startsWith(prefix)) {
+      answer.writeHead(404).end();
+      return;
+    }
+    const path = removes ? incoming.url.slice(prefix.length) || "/" : incoming.url;
+    const headers = { ...incoming.headers, "x-forwarded-host": incoming.headers.host, "x-forwarded-proto": "http", "x-forwarded-for": "198.51.100.7" };
+    const outgoing = request({ host: "127.0.0.1", port: target, path, method: incoming.method, headers }, (found) => {
+      answer.writeHead(found.statusCode, found.headers);
+      found.pipe(answer);
+    });
+    outgoing.on("error", () => answer.destroy());
+    answer.on("close", () => outgoing.destroy());
+    incoming.pipe(outgoing);
+  });
+  const port = await freePort();
+  await new Promise((done) => server.listen(port, "127.0.0.1", done));
+  return { origin: `http://127.0.0.1:${port}${prefix}`, close: () => { server.closeAllConnections(); server.close(); } };
+}
+
+async function shoot(page, name) {
+  if (!pictures) return;
+  mkdirSync(pictures, { recursive: true });
+  await page.screenshot({ path: `${pictures}/${name}.png` });
+}
+
+const daemon = await start(binary, { users: [["anna", "administrator"], ["otto", "operator"], ["vera", "viewer"]], web: ["trusted_proxies: [127.0.0.1]"] });
+try {
+  await flow("a wrong password is refused, and attempts are limited", async () => {
+    const page = await open(daemon.origin);
+    await logIn(page, "anna", "a wrong password");
+    await page.waitForFunction(() => /wrong/.test(document.querySelector(".problem").textContent), LIMIT);
+    await shoot(page, "login");
+    const attempt = () => page.evaluate(async () => (await fetch("api/login", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ user: "no-such-user", password: "another wrong one" }) })).status);
+    const found = [];
+    for (let count = 0; count < 12; count += 1) found.push(await attempt());
+    assert.equal(found[0], 401);
+    assert.equal(found.at(-1), 429);
+    await page.browserContext().close();
+  });
+} finally {
+  await daemon.stop();
+}
+
+const box = await start(binary, { users: [["anna", "administrator"], ["otto", "operator"], ["vera", "viewer"]] });
+try {
+  await flow("tiles appear after the log-in, and pictures change", async () => {
+    const page = await open(box.origin);
+    await logIn(page, "anna");
+    await tilesShow(page, 3);
+    const look = () => page.$eval(".tile[data-source=gate] canvas", (canvas) => canvas.toDataURL());
+    const before = await look();
+    await page.waitForFunction((old) => document.querySelector(".tile[data-source=gate] canvas").toDataURL() !== old, LIMIT, before);
+    await page.waitForFunction(() => /Now: \d/.test(document.querySelector(".tile[data-source=gate] .counts").textContent), LIMIT);
+    await page.waitForFunction(() => /updated/.test(document.querySelector(".updated").textContent), LIMIT);
+    await page.waitForFunction(() => document.querySelector(".tile[data-source=gate] .state").textContent === "online", LIMIT);
+    await shoot(page, "live-desktop-light");
+    assert.deepEqual(page.problems.filter((problem) => !/401/.test(problem)), []);
+    await page.browserContext().close();
+  });
+
+  await flow("MJPEG and stills are pictures that change", async () => {
+    const page = await open(box.origin);
+    await logIn(page, "vera");
+    await page.waitForSelector(".tile", LIMIT);
+    const found = await page.evaluate(async () => {
+      const answer = await fetch("api/sources/gate/mjpeg");
+      const reader = answer.body.getReader();
+      let text = "";
+      const sums = new Set();
+      while (sums.size < 3) {
+        const { value } = await reader.read();
+        text += Array.from(value, (byte) => String.fromCharCode(byte)).join("");
+        for (const part of text.split("--jetwatch-picture\r\n").slice(1, -1)) sums.add(part.slice(-400));
+      }
+      await reader.cancel();
+      const still = await fetch("api/sources/gate/picture.jpg");
+      return { type: answer.headers.get("content-type"), pictures: sums.size, still: still.headers.get("content-type"), bytes: (await still.arrayBuffer()).byteLength };
+    });
+    assert.match(found.type, /^multipart\/x-mixed-replace; boundary=/);
+    assert.equal(found.pictures, 3);
+    assert.equal(found.still, "image/jpeg");
+    assert.ok(found.bytes > 5000, String(found.bytes));
+    await page.browserContext().close();
+  });
+
+  await flow("events appear as they happen", async () => {
+    const page = await open(box.origin, { hash: "#events" });
+    await logIn(page, "vera");
+    await page.waitForSelector(".list .event", LIMIT);
+    await page.waitForFunction(() => document.querySelectorAll(".now strong").length > 0, LIMIT);
+    const first = await page.$eval(".list .event", (row) => row.textContent);
+    await page.waitForFunction((old) => document.querySelector(".list .event").textContent !== old, LIMIT, first);
+    await page.select("select[name=source]", "yard");
+    await page.waitForFunction(() => [...document.querySelectorAll(".list .event")].length > 0 && [...document.querySelectorAll(".list .event")].every((row) => row.dataset.source === "yard"), LIMIT);
+    await shoot(page, "events-desktop-light");
+    await page.browserContext().close();
+  });
+
+  await flow("a viewer sees the rules and may not change them", async () => {
+    const page = await open(box.origin, { hash: "#zones" });
+    await logIn(page, "vera");
+    await page.waitForFunction(() => document.querySelectorAll(".shape").length === 2 || document.querySelector(".empty"), LIMIT);
+    const found = await page.evaluate(async () => {
+      const status = async (method, path, body = {}) => (await fetch(path, { method, headers: { "Content-Type": "application/json" }, body: method === "GET" ? undefined : JSON.stringify(body) })).status;
+      return [
+        await status("PUT", "api/sources/gate/rules", { zones: [], lines: [] }), await status("POST", "api/reload"),
+        await status("GET", "api/support"), await status("GET", "api/events"), [...document.querySelectorAll("button")].some((button) => /Draw|Save/.test(button.textContent)),
+      ];
+    });
+    assert.deepEqual(found, [403, 403, 403, 200, false]);
+    await page.browserContext().close();
+  });
+
+  await flow("a zone that is drawn is saved and in effect", async () => {
+    const page = await open(box.origin, { hash: "#zones/gate" });
+    await logIn(page, "otto");
+    await page.waitForFunction(() => document.querySelectorAll(".shape").length === 2 && document.querySelector(".frame").dataset.live, LIMIT);
+    await page.evaluate(() => [...document.querySelectorAll("button")].find((button) => button.textContent === "Draw a zone").click());
+    const area = await (await page.$(".drawing")).boundingBox();
+    const corners = [[0.1, 0.1], [0.4, 0.12], [0.3, 0.4]];
+    for (const [x, y] of [...corners, corners[0]]) await page.mouse.click(area.x + x * area.width, area.y + y * area.height);
+    await page.waitForFunction(() => /name: "zone-1"/.test(document.querySelector("pre").textContent), LIMIT);
+    await shoot(page, "zones-desktop-light");
+    const before = box.text();
+    await page.evaluate(() => [...document.querySelectorAll("button")].find((button) => button.textContent === "Save and reload").click());
+    await page.waitForFunction(() => document.querySelector(".result").textContent === "Saved and in effect.", LIMIT);
+    const after = box.text();
+    assert.match(after, /- name: "zone-1"\n {8}coordinates: "0\.1\d*,0\.1\d*,0\.4\d*,0\.1\d*,0\.3\d*,0\.4\d*"\n/);
+    assert.match(after, /parking\n {8}coordinates: 0\.05,0\.55,0\.45,0\.55,0\.45,0\.95 {2}# measured\n/);
+    assert.equal(box.previous(), before);
+    await page.waitForFunction(async () => (await (await fetch("api/sources/gate/rules")).json()).zones.some((zone) => zone.name === "zone-1"), LIMIT);
+    await page.browserContext().close();
+  });
+
+  await flow("rules that the daemon refuses are not saved", async () => {
+    const page = await open(box.origin, { hash: "#zones/yard" });
+    await logIn(page, "otto");
+    await page.waitForSelector(".drawing", LIMIT);
+    const before = box.text();
+    const outcome = await page.evaluate(async () => (await fetch("api/sources/yard/rules", { method: "PUT", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ zones: [{ name: "flat", coordinates: [[0, 0], [0.5, 0.5]] }], lines: [] }) })).json());
+    assert.equal(outcome.saved, false);
+    assert.match(outcome.problems.join(), /three/);
+    assert.equal(box.text(), before);
+    await page.browserContext().close();
+  });
+
+  await flow("the machine is shown, and the support bundle has no secret", async () => {
+    const page = await open(box.origin, { hash: "#machine" });
+    await logIn(page, "anna");
+    await page.waitForSelector(".plots svg", LIMIT);
+    await page.waitForSelector(".gauge meter", LIMIT);
+    const bundle = await page.evaluate(async () => (await fetch("api/support")).text());
+    assert.match(bundle, /synthetic:\/\/traffic/);
+    assert.doesNotMatch(bundle, /argon2|a long password/);
+    await shoot(page, "machine-desktop-light");
+    await page.browserContext().close();
+  });
+
+  await flow("dark and light follow the system, on a phone too", async () => {
+    const shade = (page) => page.$eval("body", (body) => getComputedStyle(body).backgroundColor.match(/\d+/g).slice(0, 3).map(Number).reduce((a, b) => a + b));
+    for (const [scheme, view, name] of [["light", PHONE, "phone-light"], ["dark", PHONE, "phone-dark"], ["dark", DESKTOP, "desktop-dark"]]) {
+      const page = await open(box.origin, { scheme, view });
+      await logIn(page, "anna");
+      await tilesShow(page, 2);
+      assert.equal((await shade(page)) < 200, scheme === "dark");
+      for (const tab of ["live", "events", "zones/gate", "machine"]) {
+        await page.evaluate((hash) => { location.hash = hash; }, tab);
+        await page.waitForSelector({ live: ".tile", events: ".list .event", "zones/gate": ".shape", machine: ".plots svg" }[tab], LIMIT);
+        const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+        assert.ok(overflow <= 0, `${name} ${tab}: ${overflow} px too wide`);
+        if (tab === "live" || tab.startsWith("zones")) await page.waitForFunction(() => document.querySelector(".tile[data-pictures]") || (document.querySelector(".frame") && document.querySelector(".frame").dataset.live), LIMIT);
+        await shoot(page, `${tab.split("/")[0]}-${name}`);
+      }
+      await page.browserContext().close();
+    }
+  });
+
+  await flow("the age of the pictures is small", async () => {
+    const page = await open(box.origin);
+    await logIn(page, "vera");
+    await tilesShow(page, 1);
+    const ages = await page.evaluate(async () => {
+      const { readPictures } = await import("./live.js");
+      const found = [];
+      const abort = new AbortController();
+      await readPictures(["gate"], async (_, jpeg, head) => {
+        (await createImageBitmap(new Blob([jpeg]))).close();
+        found.push(Date.now() - head.captured);
+        if (found.length === 20) abort.abort();
+      }, abort.signal);
+      return found;
+    });
+    ages.sort((a, b) => a - b);
+    console.log(`     from capture to a decoded picture in the browser: median ${ages[10]} ms, greatest ${ages[19]} ms`);
+    assert.ok(ages.every((age) => age >= 0));
+    await page.browserContext().close();
+  });
+} finally {
+  await box.stop();
+}
+
+for (const [name, web, removes] of [["that it does not remove", ["base_path: /jet/watch", "trusted_proxies: [127.0.0.1]"], false], ["that it removes", ["trusted_proxies: [127.0.0.1]"], true]]) {
+  const behind = await start(binary, { web, users: [["anna", "administrator"]] });
+  const outer = await proxy(behind.port, "/jet/watch", removes);
+  try {
+    await flow(`the page works behind a proxy, below a path ${name}`, async () => {
+      const page = await open(outer.origin);
+      await logIn(page, "anna");
+      await tilesShow(page, 2);
+      await page.evaluate(() => { location.hash = "events"; });
+      await page.waitForSelector(".list .event", LIMIT);
+      await page.browserContext().close();
+    });
+  } finally {
+    outer.close();
+    await behind.stop();
+  }
+}
+
+const camera = await start(binary, { config: VIDEO_CONFIG(binary, model), web: ["without_users: operator"] });
+try {
+  await flow("pictures and clips of events can be opened, sought and kept", async () => {
+    const page = await open(camera.origin, { hash: "#events" });
+    const kept = await page.waitForFunction(async () => {
+      const { items } = await (await fetch("api/media")).json();
+      return items.find((item) => item.clip && item.snapshot);
+    }, { ...LIMIT, polling: 500 });
+    const item = await kept.jsonValue();
+    const range = await page.evaluate(async (id) => {
+      const answer = await fetch(`api/media/${id}/clip.mp4`, { headers: { Range: "bytes=4-7" } });
+      return [answer.status, await answer.text()];
+    }, item.clip);
+    assert.deepEqual(range, [206, "ftyp"]);
+    await page.reload();
+    await page.waitForSelector(".event button.thumb img", LIMIT);
+    await page.waitForFunction(() => [...document.querySelectorAll(".event .actions button")].some((button) => button.textContent === "Play"), LIMIT);
+    await shoot(page, "events-kept");
+    await page.evaluate(() => [...document.querySelectorAll(".event .actions button")].find((button) => button.textContent === "Play").click());
+    await page.waitForFunction(() => document.querySelector("dialog video") && document.querySelector("dialog video").duration > 0.5, LIMIT);
+    await page.evaluate(() => { document.querySelector("dialog video").currentTime = 1; });
+    await page.waitForFunction(() => document.querySelector("dialog video").currentTime >= 1 && !document.querySelector("dialog video").seeking, LIMIT);
+    await shoot(page, "clip");
+    const pinned = await page.evaluate(async (id) => {
+      await fetch(`api/media/${id}/pin`, { method: "POST", headers: { "Content-Type": "application/json" }, body: "{\"pinned\": true}" });
+      return (await (await fetch("api/media")).json()).items.some((found) => found.clip === id && found.pinned);
+    }, item.clip);
+    assert.equal(pinned, true);
+    await page.browserContext().close();
+  });
+
+  await flow("the camera's own stream plays", async () => {
+    const page = await open(camera.origin);
+    await page.waitForFunction(() => [...document.querySelectorAll(".tile button")].some((button) => button.textContent === "Camera stream" && !button.hidden), LIMIT);
+    await page.evaluate(() => [...document.querySelectorAll(".tile button")].find((button) => button.textContent === "Camera stream").click());
+    await page.waitForFunction(() => document.querySelector(".tile video") && document.querySelector(".tile video").currentTime > 0.5, LIMIT);
+    const from = await page.$eval(".tile video", (video) => video.currentTime);
+    await page.waitForFunction((time) => document.querySelector(".tile video").currentTime > time + 1, LIMIT, from);
+    await shoot(page, "stream");
+    await page.browserContext().close();
+  });
+} finally {
+  await camera.stop();
+}
+
+await browser.close();
+console.log(`web: ${passed} passed, ${failures.length} failed`);
+process.exitCode = failures.length > 0 ? 1 : 0;
