@@ -84,6 +84,7 @@ class Site:
 
     def start_daemon(self):
         with open(self.folder / "log", "ab") as log:
+            self.log_before = log.tell()
             command = [self.binary, "run", "--config", self.config]
             self.daemon = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.env)
 
@@ -99,6 +100,12 @@ class Site:
     def log(self):
         return (self.folder / "log").read_text(errors="replace")
 
+    def is_running(self):
+        """Whether the present daemon has ended its start."""
+        with open(self.folder / "log", "rb") as log:
+            log.seek(self.log_before)
+            return b"running as" in log.read()
+
     def usage(self):
         """What the daemon uses now; within the limit of memory."""
         try:
@@ -111,8 +118,10 @@ class Site:
         return found
 
     def stop_daemon(self, number=signal.SIGTERM):
-        """Ends the daemon; returns the seconds."""
+        """Ends the daemon; returns the seconds. SIGTERM waits for the end of the start, in which it ends the process at once."""
         self.usage()
+        if number == signal.SIGTERM:
+            until("the end of the start", lambda: self.daemon.poll() is not None or self.is_running(), 60)
         started = time.monotonic()
         self.daemon.send_signal(number)
         try:
