@@ -49,6 +49,7 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("cudarc", &["nvidia"]),
     ("env_logger", &["telemetry"]),
     ("fast_image_resize", &["resize"]),
+    ("fearless_simd", &["resize"]),
     ("flate2", &["models"]),
     ("getrandom", &["web"]),
     ("gstreamer", &["doctor", "nvidia", "record", "source"]),

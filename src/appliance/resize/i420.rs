@@ -3,7 +3,7 @@
 //! The result equals that of GStreamer's `videoscale` (bilinear) followed by `videoconvert`, byte for byte; a test of the source
 //! crate compares them. It takes less than half of their time: no scaled `I420` image is written, two rows are scaled
 //! horizontally at a time, chroma is converted once for two rows, and all loops but the horizontal one compile to vector
-//! instructions.
+//! instructions, of the widest kind that the CPU has.
 //!
 //! Vertically a row lies between the two source rows around its center, with weights of 8 bits, rounded. Horizontally the first
 //! and the last column of the image stay the first and the last; the position has 16 fractional bits, of which 8 are weights.
@@ -12,6 +12,7 @@
 
 use std::ops::Range;
 
+use fearless_simd::{Level, dispatch};
 use jetwatch_types::{PIXEL_BYTES, Size};
 
 /// Columns that are computed together.
@@ -57,6 +58,8 @@ pub struct I420Scaler {
     added: [Vec<i16>; 3],
     /// Blue and green, and red and 255, of a row of the result.
     halves: [Vec<u16>; 2],
+    /// The vector instructions of this CPU.
+    instructions: Level,
 }
 
 impl I420Scaler {
@@ -80,6 +83,7 @@ impl I420Scaler {
             luma,
             chroma,
             size: to,
+            instructions: Level::new(),
         })
     }
 
@@ -87,7 +91,14 @@ impl I420Scaler {
     ///
     /// # Panics
     /// A plane has too few bytes, or `result` is not as large as the image.
-    pub fn scale(&mut self, [luma, blue, red]: [Plane<'_>; 3], result: &mut [u8]) {
+    pub fn scale(&mut self, planes: [Plane<'_>; 3], result: &mut [u8]) {
+        let instructions = self.instructions;
+        dispatch!(instructions, _ => self.scale_planes(planes, result));
+    }
+
+    /// Inlined, like all that it calls but [`scale_groups`], into a copy for each set of vector instructions.
+    #[inline(always)]
+    fn scale_planes(&mut self, [luma, blue, red]: [Plane<'_>; 3], result: &mut [u8]) {
         let (width, height) = (self.size.width as usize, self.size.height as usize);
         assert_eq!(
             result.len(),
@@ -191,6 +202,7 @@ impl PlaneScaler {
 
     /// Scales two rows, each of a plane and with its index in the result. `result` has [`row_groups`](Self::row_groups); a number
     /// holds the value of the first row in its lower byte and that of the second in its upper one.
+    #[inline(always)]
     fn scale_rows(&mut self, rows: [(Plane<'_>, usize); 2], result: &mut [[u16; GROUP]]) {
         let width = self.from.width as usize;
         let lines = rows.map(|(plane, index)| {
@@ -206,9 +218,7 @@ impl PlaneScaler {
             return blend(lines, result.as_flattened_mut());
         }
         blend(lines, &mut self.blended);
-        for (group, result) in self.groups.iter().zip(result) {
-            group.scale(&self.blended, result);
-        }
+        scale_groups(&self.groups, &self.blended, result);
     }
 }
 
@@ -252,6 +262,17 @@ fn groups(from: usize, to: usize) -> Vec<Group> {
         .collect()
 }
 
+/// Scales two rows horizontally, the first in the lower bytes.
+///
+/// Not inlined, so that it is compiled without AVX2 and AVX-512: with them the compiler assembles wider vectors out of single pairs,
+/// and the whole image takes more than twice as long.
+#[inline(never)]
+fn scale_groups(groups: &[Group], rows: &[u16], result: &mut [[u16; GROUP]]) {
+    for (group, result) in groups.iter().zip(result) {
+        group.scale(rows, result);
+    }
+}
+
 impl Group {
     /// Scales two rows at a time: their values share the loads, which are the larger part of the work.
     #[inline(always)]
@@ -287,6 +308,7 @@ struct Line<'p> {
 }
 
 /// Computes two rows, the first in the lower bytes of the result.
+#[inline(always)]
 fn blend([first, second]: [Line<'_>; 2], result: &mut [u16]) {
     let mean = |above: &u8, below: &u8, weight: u16| {
         u16::from(*above) * (256 - weight) + u16::from(*below) * weight + 128
@@ -337,6 +359,7 @@ impl Matrix {
 
     /// Computes what the chroma of a row adds to the colors of its pixels. The lower bytes of `chroma` are blue differences, the
     /// upper ones red differences.
+    #[inline(always)]
     fn add_chroma(&self, chroma: &[u16], [blue, green, red]: &mut [Vec<i16>; 3]) {
         let (blue, _) = blue.as_chunks_mut::<2>();
         let (green, _) = green.as_chunks_mut::<2>();
@@ -356,6 +379,7 @@ impl Matrix {
 
     /// Writes the pixels of a row of luma and what chroma adds. `halves` is working memory: blue and green of the row's pixels as
     /// numbers of 16 bits, and red and 255. Vectors of such numbers hold twice as many as those of whole pixels.
+    #[inline(always)]
     fn write_row(
         &self,
         luma: &[u16],
