@@ -20,6 +20,7 @@ mod format_sink;
 mod outbox;
 mod pending;
 mod probe;
+mod refusal;
 mod replay_pace;
 mod retained;
 mod retained_cleanup;

@@ -78,6 +78,7 @@ impl Outbox {
         state.queued = false;
         // The mark of a free slot.
         state.value.payload = Bytes::new();
+        self.held.states.retain(|&held| held != index);
         self.queue.retain(
             |waiting| !matches!(waiting, QueueEntry::State { index: other, .. } if *other == index),
         );
