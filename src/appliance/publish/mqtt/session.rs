@@ -208,6 +208,7 @@ impl<'a> Session<'a> {
                     && let Some(outgoing) = outbox.next(window, &mut pace)
                 {
                     let id = outgoing.id;
+                    let is_late = outgoing.late_ms.is_some();
                     let expires_in_s = outgoing
                         .at_ms
                         .map(|at_ms| expiry_s(at_ms, now_ms, self.config.spool.max_age));
@@ -219,6 +220,8 @@ impl<'a> Session<'a> {
                             None => outbox.unsendable_best_effort(),
                         }
                         log_refusal(self.refusal_log, &reason);
+                    } else if let Some(id) = id {
+                        self.shared.observe(|observer| observer.sent(id, is_late));
                     }
                 }
                 self.pace.left(pace);
@@ -230,6 +233,8 @@ impl<'a> Session<'a> {
                 .write(&self.buffer, self.response_timeout())
                 .await?;
             self.last_write = Instant::now();
+            self.shared
+                .observe(|observer| observer.written(self.buffer.len()));
             let mut outbox = self.shared.outbox();
             outbox.written();
             if outbox.awaits_ack() {
@@ -278,16 +283,22 @@ impl<'a> Session<'a> {
             Packet::PubAck(ack) if is_temporary(ack.reason_code) => {
                 let held = self.shared.outbox().refused_for_now(ack.packet_id);
                 if let Some(kind) = held {
+                    self.shared
+                        .observe(|observer| observer.refused(ack.packet_id, true));
                     self.refusals.refused(kind, ack.reason_code, self.last_read);
                 }
             }
             Packet::PubAck(ack) if ack.reason_code.is_error() => {
                 if self.shared.outbox().refused(ack.packet_id) {
+                    self.shared
+                        .observe(|observer| observer.refused(ack.packet_id, false));
                     log_refusal(self.refusal_log, &reason_text(ack.reason_code));
                 }
             }
             Packet::PubAck(ack) => {
                 self.refusals.acknowledged();
+                self.shared
+                    .observe(|observer| observer.acknowledged(ack.packet_id));
                 if self.shared.outbox().acknowledged(ack.packet_id) {
                     self.confirmed = true;
                 }
