@@ -3,7 +3,7 @@
 
 Each message is in FILE, as one line of JSON, before it is acknowledged; so a kill at any moment loses no acknowledged one. mosquitto
 promises less (see docs/src/guide/delivery.md), so its losses could not be told from those of the daemon. MQTT 5.0 and 3.1.1 as far as
-a publisher uses them. MODE is one of MODES.
+a publisher uses them. MODE is one of MODES or REFUSALS.
 """
 import json
 import os
@@ -12,6 +12,7 @@ import selectors
 import socket
 import struct
 import sys
+import time
 
 MODES = {
     "good": "no fault",
@@ -27,6 +28,12 @@ MODES = {
     "no_login": "never answers CONNECT",
     "cut_login": "closes in the middle of the answer to CONNECT",
 }
+# Refusals of MQTT 5 that pass, as of a queue with a limit.
+REFUSALS = {
+    "full": "takes some messages, then refuses all until the client has paused a few times, over and over",
+    "overfull": "refuses each message with a chance of one half",
+}
+PASSING = (0x80, 0x83, 0x97)
 
 
 def packets(data):
@@ -58,6 +65,23 @@ class Client:
         self.data, self.version, self.later = bytearray(), 5, []
         # Bytes or messages until the fault.
         self.left = random.randint(1, 60)
+        # Pauses of the client until it is no longer refused, and when it has sent last.
+        self.pauses, self.sent_at = 0, 0.0
+
+    def refuses(self):
+        """Whether this message is refused, which is not stored then. A pause is longer than a window of messages takes."""
+        paused, self.sent_at = time.monotonic() - self.sent_at > 0.3, time.monotonic()
+        if self.mode == "overfull":
+            return random.random() < 0.5
+        if self.mode != "full":
+            return False
+        if self.pauses:
+            self.pauses -= paused
+            return self.pauses > 0
+        self.left -= 1
+        if self.left < 0:
+            self.left, self.pauses = random.randint(1, 200), random.randint(1, 3)
+        return self.pauses > 0
 
     def on_data(self, data):
         """Handles what has arrived; acknowledgements are sent together."""
@@ -111,6 +135,8 @@ class Client:
         if kind >> 1 & 3:
             reply = bytes([0x40, 2]) + body[at:at + 2]
             at += 2
+            if self.refuses():
+                return bytes([0x40, 3]) + reply[2:] + bytes([random.choice(PASSING)])
         if self.version == 5:
             at += 1 + body[at]
         if self.mode != "deaf":
@@ -152,8 +178,8 @@ def serve(client):
 
 def main():
     mode = sys.argv[3] if len(sys.argv) > 3 else "good"
-    if mode not in MODES:
-        sys.exit(f"broker: no mode {mode}; one of {', '.join(MODES)}")
+    if mode not in MODES | REFUSALS:
+        sys.exit(f"broker: no mode {mode}; one of {', '.join(MODES | REFUSALS)}")
     out = os.open(sys.argv[2], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     listener = socket.create_server(("127.0.0.1", int(sys.argv[1])), reuse_port=False)
     ready = selectors.DefaultSelector()

@@ -5,6 +5,7 @@ import time
 
 import broker
 from fault_site import Site
+from ledger import Loss
 
 
 def daemon_kills(binary, count):
@@ -98,3 +99,23 @@ def faulty_brokers(binary, count):
             site.kill_broker()
         slowest = max(stops, key=stops.get)
         return f"{site.check()}; {len(stops)} faults; the slowest stop took {stops[slowest]:.1f} s, with {slowest}"
+
+
+def refusing_brokers(binary, count):
+    """A broker that refuses messages for now, as with a queue that is full; the daemon is stopped with it, and then one works."""
+    with Site(binary) as site:
+        for number in range(count):
+            mode = list(broker.REFUSALS)[number % 2]
+            # Those on their way with a refused one may go before it.
+            site.ledger.is_ordered = site.ledger.is_ordered and mode == "full"
+            site.start_broker(mode)
+            site.start_daemon()
+            site.wait_for_events(random.randint(300, 900))
+            site.stop_daemon()
+            site.kill_broker()
+            site.drain()
+            site.kill_broker()
+        refused = site.log().count("refuses messages for now")
+        if refused < count:
+            raise Loss(f"the daemon met {refused} refusals, expected {count} or more")
+        return f"{site.check()}; {refused} refusals in the log"

@@ -46,7 +46,7 @@ class Ledger:
     def __init__(self, truth, received):
         self.truth, self.received = NewLines(truth), NewLines(received)
         self.waiting, self.numbers, self.keys, self.tracks = {}, {}, {}, {}
-        self.events, self.repeats = 0, 0
+        self.events, self.repeats, self.is_ordered = 0, 0, True
         # Called with each message of both files.
         self.watch = lambda message: None
 
@@ -76,7 +76,7 @@ class Ledger:
             raise Loss(f"a number is used twice, or an event has two: {event}")
         if is_repeat:
             self.repeats += 1
-        elif self.tracks.get(event["id"], 0) > event["seq"]:
+        elif self.is_ordered and self.tracks.get(event["id"], 0) > event["seq"]:
             raise Loss(f"out of order: {event}")
         else:
             self.tracks[event["id"]] = event["seq"]

@@ -37,6 +37,19 @@ pub enum Broker {
     },
 }
 
+impl Broker {
+    /// A broker elsewhere, from `mqtt://HOST:PORT` or `mqtts://HOST:PORT`.
+    ///
+    /// # Errors
+    /// What was expected, with a hint where one helps.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        parse_broker(text).map_err(|hint| match hint {
+            Some(hint) => format!("found {text:?}, expected {URL_FORMS}; {hint}"),
+            None => format!("found {text:?}, expected {URL_FORMS}"),
+        })
+    }
+}
+
 /// The keys that make a [`Broker`].
 #[derive(Section)]
 pub(super) struct BrokerKeys {

@@ -17,9 +17,11 @@ mod client;
 pub(crate) mod connect;
 pub(crate) mod connection;
 mod format_sink;
+mod hosted;
 mod outbox;
 mod pending;
 mod probe;
+mod refusal;
 mod replay_pace;
 mod retained;
 mod retained_cleanup;
@@ -39,7 +41,9 @@ use tokio::sync::mpsc::unbounded_channel;
 
 use self::announcer::Announcer;
 use self::client::Client;
+pub use self::connection::Protocol;
 pub use self::format_sink::FormatSink;
+pub use self::hosted::{DeliveryObserver, HostedClient, HostedLink, HostedOptions};
 use self::outbox::{Importance, Message, Outbox};
 use self::pending::Pending;
 pub use self::probe::{BrokerInfo, probe};
@@ -57,7 +61,7 @@ use super::{
     SpoolStats, Timestamp, Topics,
 };
 use jetwatch_config::{MqttConfig, Replay};
-use jetwatch_spool::Class;
+use jetwatch_spool::{Class, Spool};
 use jetwatch_telemetry::{Heartbeat, Heartbeats, thread_names};
 use jetwatch_types::Classes;
 
@@ -179,15 +183,32 @@ impl MqttSink {
         heartbeats: &Heartbeats,
         home_assistant: Option<HomeAssistantOptions>,
     ) -> Result<Self, PublishError> {
+        let spool = spooler::open(config);
+        let (mut sink, worker) =
+            Self::prepare(config, device, classes, spool.as_ref(), home_assistant);
+        sink.spooler = spool
+            .map(|spool| Spooler::start(spool, &config.spool, Arc::clone(&sink.shared), heartbeats))
+            .transpose()?;
+        sink.client = Client::start(thread_names::MQTT, worker, heartbeats)?;
+        Ok(sink)
+    }
+
+    /// The sink without threads, and the worker that its thread runs.
+    fn prepare(
+        config: &MqttConfig,
+        device: &str,
+        classes: &Classes,
+        spool: Option<&Spool>,
+        home_assistant: Option<HomeAssistantOptions>,
+    ) -> (Self, Worker) {
         let topics = Topics::new(&config.prefix, device, classes);
         let mut outbox = Outbox::new(config.queue_messages);
-        let spool = spooler::open(config);
-        let (id, first_seq) = spool.as_ref().map_or_else(
+        let (id, first_seq) = spool.map_or_else(
             || (jetwatch_spool::random_id(), 1),
             |spool| (spool.id(), spool.next_seq()),
         );
         outbox.number_from(id, first_seq);
-        if let Some(spool) = &spool {
+        if let Some(spool) = spool {
             let newest_first = config.spool.replay == Replay::NewestFirst;
             outbox.use_spool(spool.acked(), newest_first);
             if let Some(gap) = spool.kept_gap() {
@@ -222,9 +243,6 @@ impl MqttSink {
             outbox,
             Some((gap_encoder, Arc::clone(topics.gap()))),
         ));
-        let spooler = spool
-            .map(|spool| Spooler::start(spool, &config.spool, Arc::clone(&shared), heartbeats))
-            .transpose()?;
         let worker = Worker {
             brokers: config.for_each_broker(),
             shared: Arc::clone(&shared),
@@ -236,9 +254,10 @@ impl MqttSink {
             retained_filters: topics.retained_filters().into(),
             queue_key: "publish.mqtt.queue_messages",
             discovery,
+            protocol: None,
         };
-        let client = Client::start(thread_names::MQTT, worker, heartbeats)?;
-        Ok(Self {
+        let client = Client::hosted(thread_names::MQTT, Arc::clone(&shared));
+        let sink = Self {
             shared,
             encoder,
             topics,
@@ -246,10 +265,11 @@ impl MqttSink {
             is_cleanup_pending: false,
             client,
             pending: Vec::new(),
-            spooler,
+            spooler: None,
             replayed: (0, Instant::now()),
             observer,
-        })
+        };
+        (sink, worker)
     }
 
     /// A view of this sink's state.

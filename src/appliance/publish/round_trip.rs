@@ -31,6 +31,7 @@ pub fn round_trip(
     let hello = ClientIdentity {
         client_id: format!("{}-doctor-{id}", config.client_id),
         will: None,
+        protocol: None,
     };
     let result = runtime.block_on(async {
         let mut link = connect(config, &hello, limit).await?;

@@ -119,6 +119,7 @@ impl Subscriber {
             let identity = ClientIdentity {
                 client_id,
                 will: None,
+                protocol: None,
             };
             let brokers = config.for_each_broker();
             let (mut link, _) = connect_in_turn(&brokers, 0, &identity, CONNECT_TIMEOUT).await?;

@@ -109,6 +109,12 @@ impl Encoder {
         self.number.map(|number| number.seq)
     }
 
+    /// Identity of the numbering, and the number of the next message; `None`: messages have no numbers.
+    #[must_use]
+    pub(crate) fn numbering(&self) -> Option<(u64, u64)> {
+        self.number.map(|number| (number.spool.0, number.seq))
+    }
+
     /// The number of a message that is being encoded.
     fn take_number(&mut self) -> Option<Number> {
         let taken = self.number;

@@ -32,6 +32,8 @@ pub enum GapReason {
     Expired,
     /// Their bytes were damaged.
     Damaged,
+    /// The broker refused them for good.
+    Refused,
 }
 
 /// Messages that were dropped: all of them have numbers from `from` to `to`, but others with such numbers may have been kept.
@@ -180,6 +182,7 @@ fn encode(generation: u64, cursor: &Cursor) -> [u8; SLOT_BYTES] {
         Some(GapReason::Full) => 1,
         Some(GapReason::Expired) => 2,
         Some(GapReason::Damaged) => 3,
+        Some(GapReason::Refused) => 4,
     };
     bytes[..8].copy_from_slice(MAGIC);
     bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
@@ -226,6 +229,7 @@ fn decode(bytes: &[u8; SLOT_BYTES]) -> Option<(u64, Cursor)> {
         1 => Some(GapReason::Full),
         2 => Some(GapReason::Expired),
         3 => Some(GapReason::Damaged),
+        4 => Some(GapReason::Refused),
         _ => None,
     };
     let gap = reason.map(|reason| Gap {

@@ -63,12 +63,23 @@ impl Client {
         })
     }
 
+    /// A client without a thread: the caller runs its worker.
+    pub fn hosted(name: &'static str, shared: Arc<Shared>) -> Self {
+        Self {
+            name,
+            shared,
+            thread: None,
+            ended: crossbeam_channel::never(),
+        }
+    }
+
     /// Whether it was not closed yet.
     pub fn is_open(&self) -> bool {
         self.thread.is_some()
     }
 
-    /// Delivers what is queued, disconnects, and ends the thread, within `deadline`. A second call does nothing.
+    /// Delivers what is queued, disconnects, and ends the thread, within `deadline`. A second call does nothing. Without a thread of its
+    /// own this returns at once.
     pub fn close(&mut self, deadline: Duration) {
         let now = tokio::time::Instant::now();
         let reserve = SHUTDOWN_RESERVE.min(deadline / 4);

@@ -26,6 +26,8 @@ pub(crate) struct ClientIdentity {
     pub client_id: String,
     /// Topic and payload of the last will, retained with QoS 1.
     pub will: Option<(String, String)>,
+    /// Only this version is tried; `None`: 5.0, and 3.1.1 where that is not understood.
+    pub protocol: Option<Protocol>,
 }
 
 /// Connects and logs in, each step within `limit`. Tries every address of the name, and MQTT 3.1.1 where 5.0 is not understood.
@@ -34,20 +36,25 @@ pub(crate) async fn connect(
     identity: &ClientIdentity,
     limit: Duration,
 ) -> Result<Connection, PublishError> {
-    match connect_as(config, identity, limit, Protocol::V5).await {
-        Err(ConnectRefused::Protocol) => {
-            match connect_as(config, identity, limit, Protocol::V311).await {
-                Err(ConnectRefused::Protocol) => Err(PublishError::Rejected {
-                    address: address_of(config),
-                    reason: "it supports neither MQTT 5.0 nor 3.1.1".to_owned(),
-                }),
-                Err(ConnectRefused::Error(error)) => Err(error),
-                Ok(link) => Ok(link),
-            }
+    let protocols = match &identity.protocol {
+        Some(protocol) => std::slice::from_ref(protocol),
+        None => &[Protocol::V5, Protocol::V311],
+    };
+    for &protocol in protocols {
+        match connect_as(config, identity, limit, protocol).await {
+            Err(ConnectRefused::Protocol) => {}
+            Err(ConnectRefused::Error(error)) => return Err(error),
+            Ok(link) => return Ok(link),
         }
-        Err(ConnectRefused::Error(error)) => Err(error),
-        Ok(link) => Ok(link),
     }
+    let reason = match identity.protocol {
+        Some(protocol) => format!("it does not support MQTT {}", protocol.name()),
+        None => "it supports neither MQTT 5.0 nor 3.1.1".to_owned(),
+    };
+    Err(PublishError::Rejected {
+        address: address_of(config),
+        reason,
+    })
 }
 
 /// As [`connect`] at each of `brokers`, in turn from the one at `first` on, until one accepts; returns its index, too.

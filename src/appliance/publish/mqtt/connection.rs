@@ -17,7 +17,7 @@ pub(crate) const MAX_PACKET_BYTES: usize = 1 << 20;
 
 /// Protocol version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Protocol {
+pub enum Protocol {
     /// 5.0: reports why it refuses a message, its receive maximum and its largest packet.
     V5,
     /// 3.1.1, for brokers that refuse 5.0 as unsupported.
@@ -25,8 +25,17 @@ pub(crate) enum Protocol {
 }
 
 impl Protocol {
+    /// The version as text.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::V5 => "5.0",
+            Self::V311 => "3.1.1",
+        }
+    }
+
     /// The protocol level on the wire.
-    pub fn level(self) -> u8 {
+    pub(crate) fn level(self) -> u8 {
         match self {
             Self::V5 => 5,
             Self::V311 => 4,

@@ -69,6 +69,7 @@ impl FormatSink {
             retained_filters: Vec::new(),
             queue_key: QUEUE_KEY,
             discovery: None,
+            protocol: None,
         };
         let name = match config.format {
             FormatKind::Frigate => thread_names::MQTT_FRIGATE,

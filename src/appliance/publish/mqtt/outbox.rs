@@ -10,6 +10,7 @@
 //! With a spool, messages that find no place here are in its log only, and are taken from there in order: see `spooled.rs`.
 
 mod entry;
+mod held;
 mod resend;
 mod spooled;
 mod states;
@@ -17,8 +18,12 @@ mod states;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use jetwatch_spool::GapReason;
+
 pub(super) use self::entry::{Importance, Message, Outgoing, Overflow, Pace, Tag};
 use self::entry::{InFlight, QueueEntry, QueuedMessage, Sent};
+use self::held::Held;
+pub(super) use self::held::HeldKind;
 use self::spooled::Backlog;
 pub(super) use self::spooled::LATE_AFTER_MS;
 use self::states::State;
@@ -58,6 +63,7 @@ pub(super) struct Outbox {
     best_effort_dropped: u64,
     replaced: u64,
     backlog: Backlog,
+    held: Held,
 }
 
 impl Outbox {
@@ -84,6 +90,7 @@ impl Outbox {
             best_effort_dropped: 0,
             replaced: 0,
             backlog: Backlog::default(),
+            held: Held::default(),
         }
     }
 
@@ -239,6 +246,9 @@ impl Outbox {
     /// What is first of both queues, or a state where that must wait; and whether it goes before older ones.
     fn pop_first(&mut self, pace: &mut Pace) -> Option<(QueueEntry, Importance, bool)> {
         self.backlog.is_waiting = false;
+        if self.held.messages {
+            return self.pop_first_state();
+        }
         if let Some(ahead) = self.backlog.ahead.pop_front() {
             return Some((QueueEntry::Message(ahead), Importance::Essential, true));
         }
@@ -253,10 +263,7 @@ impl Outbox {
         if tag.is_some_and(|tag| self.late_ms(&tag, pace).is_some()) {
             if pace.tokens < 1.0 {
                 self.backlog.is_waiting = true;
-                let is_state = |entry: &QueueEntry| matches!(entry, QueueEntry::State { .. });
-                let state = self.queue.iter().position(is_state)?;
-                let state = self.queue.remove(state)?;
-                return Some((state, Importance::Essential, false));
+                return self.pop_first_state();
             }
             pace.tokens -= 1.0;
         }
@@ -267,6 +274,14 @@ impl Outbox {
         let entry = self.queue.pop_front()?;
         self.essential -= usize::from(matches!(entry, QueueEntry::Message(_)));
         Some((entry, Importance::Essential, false))
+    }
+
+    /// The first state of the queue, where messages must wait.
+    fn pop_first_state(&mut self) -> Option<(QueueEntry, Importance, bool)> {
+        let is_state = |entry: &QueueEntry| matches!(entry, QueueEntry::State { .. });
+        let state = self.queue.iter().position(is_state)?;
+        let state = self.queue.remove(state)?;
+        Some((state, Importance::Essential, false))
     }
 
     /// The messages from [`next`](Self::next) since the last call were passed to the operating system.
@@ -282,8 +297,15 @@ impl Outbox {
         counted > 0
     }
 
-    /// The broker refused a message, or it cannot be sent at all: it is dropped. Returns whether it was in flight.
+    /// The broker refused a message for good, or it cannot be sent at all: it is dropped, and a gap says so where it is numbered.
+    /// Returns whether it was in flight.
     pub fn refused(&mut self, id: u16) -> bool {
+        let is_it = |in_flight: &&InFlight| in_flight.id == id;
+        if let Some(Sent::Message { tag, .. }) =
+            self.in_flight.iter().find(is_it).map(|found| &found.sent)
+        {
+            self.note_dropped(*tag, GapReason::Refused);
+        }
         let counted = self.complete(id);
         self.dropped += counted.unwrap_or_default();
         counted.is_some()
@@ -317,6 +339,7 @@ impl Outbox {
     /// Connected: every state is sent before anything else.
     pub fn connected(&mut self) {
         self.connected = true;
+        self.held = Held::default();
         self.queue
             .retain(|waiting| matches!(waiting, QueueEntry::Message(_)));
         for index in (0..self.states.len()).rev() {
@@ -353,29 +376,9 @@ impl Outbox {
                         dup: true,
                         tag,
                     };
-                    if is_ahead {
-                        self.backlog.ahead.push_front(queued);
-                        continue;
-                    }
-                    match importance {
-                        Importance::Update => self.updates.push_front(queued),
-                        Importance::Essential => {
-                            self.queue.push_front(QueueEntry::Message(queued));
-                            self.essential += 1;
-                        }
-                    }
+                    self.put_back(queued, importance, is_ahead);
                 }
-                Sent::State {
-                    index,
-                    counted: true,
-                } => {
-                    // Only the newest value is sent again.
-                    let state = &mut self.states[index];
-                    if state.is_forgotten() || std::mem::replace(&mut state.counted, true) {
-                        self.replaced += 1;
-                    }
-                }
-                Sent::State { counted: false, .. } => {}
+                Sent::State { index, counted } => self.count_again(index, counted),
             }
         }
     }
@@ -385,6 +388,7 @@ impl Outbox {
         self.queue.is_empty()
             && self.updates.is_empty()
             && self.backlog.is_empty()
+            && self.held.is_empty()
             && self.in_flight.is_empty()
             && self.best_effort.is_empty()
             && self.writing == 0

@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use super::connect::{ClientIdentity, connect};
-use super::connection::Protocol;
 use super::runtime;
 use crate::PublishError;
 use jetwatch_config::MqttConfig;
@@ -35,6 +34,7 @@ pub fn probe(config: &MqttConfig, limit: Duration) -> Result<BrokerInfo, Publish
             &ClientIdentity {
                 client_id,
                 will: None,
+                protocol: None,
             },
             limit,
         )
@@ -42,14 +42,9 @@ pub fn probe(config: &MqttConfig, limit: Duration) -> Result<BrokerInfo, Publish
         let connect_time = started.elapsed();
         // DISCONNECT has this one form in both versions. The login succeeded: an error here is harmless.
         let _ = link.write(&[0xe0, 0], limit).await;
-        let protocol = if link.protocol == Protocol::V5 {
-            "5.0"
-        } else {
-            "3.1.1"
-        };
         Ok(BrokerInfo {
+            protocol: link.protocol.name(),
             address: link.address,
-            protocol,
             connect_time,
         })
     });

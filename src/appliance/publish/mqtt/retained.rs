@@ -54,6 +54,7 @@ pub(super) async fn read(
     let identity = ClientIdentity {
         client_id: format!("{}-kept-{}", config.client_id, std::process::id()),
         will: None,
+        protocol: None,
     };
     let mut link = connect(config, &identity, CONNECT_TIMEOUT).await?;
     let mut found = RetainedSnapshot::default();

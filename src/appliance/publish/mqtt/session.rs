@@ -21,6 +21,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::connection::{Connection, MAX_PACKET_BYTES, Protocol, lost, reason_text};
 use super::outbox::{Message, Outgoing, SUBSCRIBE_ID};
+use super::refusal::{Refusals, is_temporary};
 use super::replay_pace::ReplayPace;
 use super::shared::{Closing, Shared};
 use crate::PublishError;
@@ -71,7 +72,8 @@ pub(super) struct Session<'a> {
     /// Where another program says that it has started: all states are published again then.
     birth_topic: Option<&'a str>,
     config: &'a MqttConfig,
-    refusals: &'a mut LogDedup,
+    refusal_log: &'a mut LogDedup,
+    refusals: Refusals,
     buffer: BytesMut,
     window: usize,
     last_write: Instant,
@@ -95,7 +97,7 @@ impl<'a> Session<'a> {
         availability: Option<&'a Availability>,
         birth_topic: Option<&'a str>,
         config: &'a MqttConfig,
-        refusals: &'a mut LogDedup,
+        refusal_log: &'a mut LogDedup,
     ) -> Self {
         let now = Instant::now();
         Self {
@@ -105,7 +107,8 @@ impl<'a> Session<'a> {
             availability,
             birth_topic,
             config,
-            refusals,
+            refusal_log,
+            refusals: Refusals::default(),
             buffer: BytesMut::with_capacity(WRITE_BYTES),
             last_write: now,
             last_read: now,
@@ -197,12 +200,15 @@ impl<'a> Session<'a> {
                 if outbox.last_gap().is_some() && self.are_gaps_due() {
                     self.shared.publish_gaps(&mut outbox);
                 }
+                self.refusals.release(Instant::now(), &mut outbox);
+                let window = self.refusals.window(self.window);
                 let now_ms = self.shared.now_ms(&mut outbox);
                 let mut pace = self.pace.now(now_ms, outbox.progress().0);
                 while self.buffer.len() < WRITE_BYTES
-                    && let Some(outgoing) = outbox.next(self.window, &mut pace)
+                    && let Some(outgoing) = outbox.next(window, &mut pace)
                 {
                     let id = outgoing.id;
+                    let is_late = outgoing.late_ms.is_some();
                     let expires_in_s = outgoing
                         .at_ms
                         .map(|at_ms| expiry_s(at_ms, now_ms, self.config.spool.max_age));
@@ -213,7 +219,9 @@ impl<'a> Session<'a> {
                             Some(id) => drop(outbox.refused(id)),
                             None => outbox.unsendable_best_effort(),
                         }
-                        log_refusal(self.refusals, &reason);
+                        log_refusal(self.refusal_log, &reason);
+                    } else if let Some(id) = id {
+                        self.shared.observe(|observer| observer.sent(id, is_late));
                     }
                 }
                 self.pace.left(pace);
@@ -225,6 +233,8 @@ impl<'a> Session<'a> {
                 .write(&self.buffer, self.response_timeout())
                 .await?;
             self.last_write = Instant::now();
+            self.shared
+                .observe(|observer| observer.written(self.buffer.len()));
             let mut outbox = self.shared.outbox();
             outbox.written();
             if outbox.awaits_ack() {
@@ -270,12 +280,25 @@ impl<'a> Session<'a> {
 
     fn on_packet(&mut self, packet: Packet) -> Result<(), PublishError> {
         match packet {
+            Packet::PubAck(ack) if is_temporary(ack.reason_code) => {
+                let held = self.shared.outbox().refused_for_now(ack.packet_id);
+                if let Some(kind) = held {
+                    self.shared
+                        .observe(|observer| observer.refused(ack.packet_id, true));
+                    self.refusals.refused(kind, ack.reason_code, self.last_read);
+                }
+            }
             Packet::PubAck(ack) if ack.reason_code.is_error() => {
                 if self.shared.outbox().refused(ack.packet_id) {
-                    log_refusal(self.refusals, &reason_text(ack.reason_code));
+                    self.shared
+                        .observe(|observer| observer.refused(ack.packet_id, false));
+                    log_refusal(self.refusal_log, &reason_text(ack.reason_code));
                 }
             }
             Packet::PubAck(ack) => {
+                self.refusals.acknowledged();
+                self.shared
+                    .observe(|observer| observer.acknowledged(ack.packet_id));
                 if self.shared.outbox().acknowledged(ack.packet_id) {
                     self.confirmed = true;
                 }
@@ -323,7 +346,7 @@ impl<'a> Session<'a> {
         let deadline = self.shared.closing().map(|closing| closing.deadline);
         let late = self.shared.outbox().is_waiting();
         let late = late.then(|| Instant::now() + REPLAY_INTERVAL);
-        [answer, deadline, late]
+        [answer, deadline, late, self.refusals.next()]
             .into_iter()
             .flatten()
             .fold(ping, Instant::min)

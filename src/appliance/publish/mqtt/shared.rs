@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::ConnectionState;
+use super::hosted::DeliveryObserver;
 use super::outbox::{Message, Outbox, Tag};
 use super::pending::tags_of;
 use super::retained::RetainedSnapshot;
@@ -51,6 +52,8 @@ pub(super) struct Shared {
     gap_encoder: Mutex<Option<(Encoder, Arc<str>)>>,
     /// Wakes the thread of the spool.
     spooler: OnceLock<Sender<()>>,
+    /// Notified of each message; none in the daemon.
+    observer: OnceLock<Arc<dyn DeliveryObserver>>,
     /// Notified when the retained values are requested.
     pub retained_requested: Notify,
     /// Notified when there is work; a notification without a waiter is kept.
@@ -67,6 +70,7 @@ impl Shared {
             cleanup: Mutex::new(CleanupState::Idle),
             gap_encoder: Mutex::new(gap_encoder),
             spooler: OnceLock::new(),
+            observer: OnceLock::new(),
             retained_requested: Notify::new(),
             wake: Notify::new(),
         }
@@ -129,6 +133,18 @@ impl Shared {
     /// The thread of the spool is woken through `sender`.
     pub fn set_spooler(&self, sender: Sender<()>) {
         let _ = self.spooler.set(sender);
+    }
+
+    /// `observer` is notified of each message.
+    pub fn set_observer(&self, observer: Arc<dyn DeliveryObserver>) {
+        let _ = self.observer.set(observer);
+    }
+
+    /// Notifies the observer, if there is one.
+    pub fn observe(&self, notify: impl FnOnce(&dyn DeliveryObserver)) {
+        if let Some(observer) = self.observer.get() {
+            notify(&**observer);
+        }
     }
 
     /// Wakes the thread of the spool; without one, nothing.

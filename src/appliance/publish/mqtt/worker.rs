@@ -11,7 +11,7 @@ use super::ConnectionState;
 use super::announcer::Announcer;
 use super::backoff::JitteredBackoff;
 use super::connect::{ClientIdentity, address_of, connect_in_turn};
-use super::connection::Connection;
+use super::connection::{Connection, Protocol};
 use super::outbox::Overflow;
 use super::retained::{self, RetainedSnapshot};
 use super::session::{Availability, Session, SessionEnd};
@@ -46,6 +46,8 @@ pub(super) struct Worker {
     pub queue_key: &'static str,
     /// Where entities are announced, or those of an earlier run are withdrawn.
     pub discovery: Option<Discovery>,
+    /// Only this version of MQTT; `None`: what the broker understands.
+    pub protocol: Option<Protocol>,
 }
 
 /// Announcements to Home Assistant.
@@ -118,6 +120,7 @@ impl Worker {
                     *self.shared.connection_state() = ConnectionState::Connected;
                     let started = Instant::now();
                     self.shared.outbox().connected();
+                    self.shared.observe(|observer| observer.connected());
                     self.report_overflow();
                     let availability = self.availability.as_ref();
                     let max_packet_bytes = link.max_packet_bytes;
@@ -257,6 +260,7 @@ impl Worker {
                 .availability
                 .as_ref()
                 .map(|known| (known.topic.as_ref().to_owned(), known.offline.to_owned())),
+            protocol: self.protocol,
         };
         let Some(closing) = self.shared.closing() else {
             // Closing must not wait for an unresponsive broker.

@@ -141,6 +141,8 @@ pub(super) enum GapReasonWord {
     Expired,
     /// Their bytes on the disk were damaged.
     Damaged,
+    /// The broker refused them with a reason that does not pass, such as a missing right.
+    Refused,
 }
 
 impl From<GapReason> for GapReasonWord {
@@ -149,6 +151,7 @@ impl From<GapReason> for GapReasonWord {
             GapReason::Full => Self::Full,
             GapReason::Expired => Self::Expired,
             GapReason::Damaged => Self::Damaged,
+            GapReason::Refused => Self::Refused,
         }
     }
 }

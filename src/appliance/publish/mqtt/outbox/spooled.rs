@@ -10,6 +10,7 @@ use bytes::Bytes;
 use jetwatch_spool::{Class, Dropped, Gap, GapReason, Record};
 
 use super::entry::{Importance, Message, Pace, QueueEntry, QueuedMessage, Sent, Tag};
+use super::held::Held;
 use super::{InFlight, Outbox, State};
 use crate::SinkCounts;
 
@@ -323,6 +324,11 @@ impl Outbox {
 
     /// Notes a message that was dropped because the queue is full.
     pub(super) fn note_overflow(&mut self, tag: Option<Tag>) {
+        self.note_dropped(tag, GapReason::Full);
+    }
+
+    /// Notes a message that was dropped.
+    pub(super) fn note_dropped(&mut self, tag: Option<Tag>, reason: GapReason) {
         let Some(tag) = tag else { return };
         self.backlog.dropped_by_class[tag.class as usize] += 1;
         let is_update = tag.class == Class::Update;
@@ -332,7 +338,7 @@ impl Outbox {
             to: tag.seq,
             updates: u64::from(is_update),
             others: u64::from(!is_update),
-            reason: GapReason::Full,
+            reason,
         });
     }
 
@@ -378,8 +384,7 @@ impl Outbox {
     pub fn may_end(&self) -> bool {
         let is_state = |in_flight: &InFlight| matches!(in_flight.sent, Sent::State { .. });
         self.backlog.is_spooled
-            && self.backlog.is_waiting
-            && self.backlog.ahead.is_empty()
+            && (self.held.messages || self.backlog.is_waiting && self.backlog.ahead.is_empty())
             && self.best_effort.is_empty()
             && self.writing == 0
             && self.in_flight.iter().all(is_state)
@@ -418,6 +423,7 @@ impl Outbox {
             self.backlog.kept += messages as u64;
             lost = states;
         }
+        self.held = Held::default();
         self.backlog.ahead.clear();
         self.queue.clear();
         self.updates.clear();

@@ -61,6 +61,14 @@ impl Outbox {
         }
     }
 
+    /// Clears all retained states but that of `kept`, as [`retract`](Self::retract).
+    pub fn retract_all_but(&mut self, kept: &str) {
+        let topics: Vec<Arc<str>> = self.state_of.keys().map(Arc::clone).collect();
+        for topic in topics.iter().filter(|topic| topic.as_ref() != kept) {
+            self.retract(topic);
+        }
+    }
+
     /// Clears a retained value of an earlier run by an empty retained message, which is not counted.
     pub fn clear_retained(&mut self, topic: Arc<str>) {
         self.upsert_state(Message::new(topic, Bytes::new()), true);
@@ -78,6 +86,7 @@ impl Outbox {
         state.queued = false;
         // The mark of a free slot.
         state.value.payload = Bytes::new();
+        self.held.states.retain(|&held| held != index);
         self.queue.retain(
             |waiting| !matches!(waiting, QueueEntry::State { index: other, .. } if *other == index),
         );

@@ -314,7 +314,7 @@ fn rejected_and_abandoned_messages_count_as_dropped() {
 
 proptest! {
     #[test]
-    fn outbox_counts_and_order_hold_for_any_sequence(steps in prop::collection::vec(0_u8..10, 1..200)) {
+    fn outbox_counts_and_order_hold_for_any_sequence(steps in prop::collection::vec(0_u8..12, 1..200)) {
         let mut outbox = Outbox::new(8);
         let mut number = 0_u32;
         let mut delivered: Vec<u32> = Vec::new();
@@ -349,6 +349,17 @@ proptest! {
                     outbox.push(message("e", &number.to_string()), Importance::Update);
                 }
                 8 => outbox.retract(&"n".into()),
+                10 => {
+                    // A broker that is full: all on their way are refused, the newest first.
+                    while let Some((id, _)) = under_way.pop_back() {
+                        prop_assert!(outbox.refused_for_now(id).is_some());
+                        adds_up(&outbox);
+                    }
+                }
+                11 => {
+                    outbox.release_messages();
+                    outbox.release_states();
+                }
                 _ => {}
             }
             adds_up(&outbox);
