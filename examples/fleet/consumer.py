@@ -171,6 +171,8 @@ class Connection:
         with self.changed:
             if refused := [str(reason) for reason in reasons if reason.is_failure]:
                 self.ended = f"a subscription was refused: {refused}"
+            else:
+                logging.info("subscribed")
             self.changed.notify()
 
     def on_disconnect(self, _client, _data, _flags, reason, _properties):
