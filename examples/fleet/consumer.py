@@ -17,6 +17,7 @@ import argparse
 import json
 import logging
 import os
+import select
 import signal
 import ssl
 import threading
@@ -29,6 +30,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 SESSION_S = 7 * 24 * 3600
+KEEP_ALIVE_S = 60
 TOPICS = ["jetwatch/+/+/events", "jetwatch/+/+/analytics", "jetwatch/+/gap"]
 COLUMNS = "device, spool, seq, at, source, kind, type, name, side, track, label, count, duration_ms, late_ms, body"
 INCOMING = "CREATE TEMPORARY TABLE IF NOT EXISTS incoming (LIKE event) ON COMMIT DELETE ROWS"
@@ -133,13 +135,15 @@ class Database:
 
 
 class Connection:
-    """One MQTT connection. Packet identifiers are worth nothing after its end, so each connection has a client of its own."""
+    """One MQTT connection. Packet identifiers are worth nothing after its end, so each connection has a client of its own.
+
+    It has no thread: messages are read when a batch is wanted. So a database that is away for longer than KEEP_ALIVE_S ends it.
+    """
 
     def __init__(self, broker, options):
-        self.changed = threading.Condition()
         self.messages, self.ended = [], None
         is_5 = options.mqtt == "5"
-        self.client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, client_id=options.client_id, manual_ack=True, reconnect_on_failure=False,
+        self.client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, client_id=options.client_id, manual_ack=True,
                                   **({"protocol": mqtt.MQTTv5} if is_5 else {"protocol": mqtt.MQTTv311, "clean_session": False}))
         self.topics = [(topic, 1) for topic in options.topic or TOPICS]
         self.client.on_connect, self.client.on_disconnect = self.on_connect, self.on_disconnect
@@ -155,50 +159,51 @@ class Connection:
             properties.SessionExpiryInterval = SESSION_S
             properties.ReceiveMaximum = 4 * options.batch
             more = {"clean_start": False, "properties": properties}
-        self.client.connect(url.hostname, url.port or (8883 if url.scheme == "mqtts" else 1883), keepalive=15, **more)
-        self.client.loop_start()
+        self.client.connect(url.hostname, url.port or (8883 if url.scheme == "mqtts" else 1883), keepalive=KEEP_ALIVE_S, **more)
 
     def on_connect(self, client, _data, flags, reason, _properties):
-        with self.changed:
-            if reason.is_failure:
-                self.ended = f"refused: {reason}"
-            else:
-                logging.info("connected; the broker %s", "has kept the session" if flags.session_present else "begins a new session")
-                client.subscribe(self.topics)
-            self.changed.notify()
+        if reason.is_failure:
+            self.ended = f"refused: {reason}"
+        else:
+            logging.info("connected; the broker %s", "has kept the session" if flags.session_present else "begins a new session")
+            client.subscribe(self.topics)
 
     def on_subscribe(self, _client, _data, _id, reasons, _properties):
-        with self.changed:
-            if refused := [str(reason) for reason in reasons if reason.is_failure]:
-                self.ended = f"a subscription was refused: {refused}"
-            else:
-                logging.info("subscribed")
-            self.changed.notify()
+        if refused := [str(reason) for reason in reasons if reason.is_failure]:
+            self.ended = f"a subscription was refused: {refused}"
+        else:
+            logging.info("subscribed")
 
     def on_disconnect(self, _client, _data, _flags, reason, _properties):
-        with self.changed:
-            self.ended = self.ended or f"the connection has ended: {reason}"
-            self.changed.notify()
+        self.ended = self.ended or f"the connection has ended: {reason}"
 
     def on_message(self, _client, _data, message):
-        with self.changed:
-            self.messages.append(message)
-            self.changed.notify()
+        self.messages.append(message)
 
     def take(self, count, seconds):
         """Waits for `count` messages, for the end, or for so long; the messages."""
-        with self.changed:
-            self.changed.wait_for(lambda: len(self.messages) >= count or self.ended, seconds)
-            taken, self.messages = self.messages[:count], self.messages[count:]
+        until = time.monotonic() + seconds
+        while len(self.messages) < count and not self.ended:
+            known = len(self.messages)
+            self.client.loop_read()
+            if len(self.messages) == known and not self.ended:
+                # Nothing is there to read.
+                if (rest := until - time.monotonic()) <= 0:
+                    break
+                socket = self.client.socket()
+                select.select([socket], [socket] if self.client.want_write() else [], [], rest)
+                self.client.loop_write()
+            self.client.loop_misc()
+        taken, self.messages = self.messages, []
         return taken
 
     def acknowledge(self, messages):
         for message in messages:
             self.client.ack(message.mid, message.qos)
+        self.client.loop_write()
 
     def close(self):
         self.client.disconnect()
-        self.client.loop_stop()
 
 
 def consume(connection, database, options, stopping):

@@ -26,6 +26,7 @@ from engines import EXAMPLES, NODES, PASSWORDS, Engines, Processes, is_open, unt
 
 TICKS = os.sysconf("SC_CLK_TCK")
 DEVICES = 100
+SPOOL = "0123456789abcdef"
 
 
 def cpu_seconds(pattern):
@@ -65,7 +66,7 @@ def publish(port, events, has_users):
     for number in range(events):
         scene = scenes[number % DEVICES]
         level, message = scene.next()
-        message |= {"spool": "0123456789abcdef", "seq": number // DEVICES + 1}
+        message |= {"spool": SPOOL, "seq": number // DEVICES + 1}
         room.acquire()
         client.publish(f"jetwatch/{scene.device}/gate/{level}", json.dumps(message, separators=(",", ":")), qos=1)
     if not done.wait(600):
@@ -81,6 +82,12 @@ class Bench:
         self.engines = Engines(root, self.folder, self.processes)
         self.events = events
         self.database = self.engines.start_postgresql()
+
+    def has(self, number):
+        """Whether the row of this message is there; by the key, because counting would cost more than writing."""
+        with psycopg.connect(self.database) as connection:
+            key = (f"box-{number % DEVICES + 1:04}", SPOOL, number // DEVICES + 1)
+            return connection.execute("SELECT 1 FROM event WHERE (device, spool, seq) = (%s, %s, %s)", key).fetchone() is not None
 
     def rows(self):
         with psycopg.connect(self.database) as connection:
@@ -98,7 +105,7 @@ class Bench:
         log = self.folder / "consumer.log"
         log.unlink(missing_ok=True)
         self.start_consumer(brokers, has_users)
-        until("the consumer", lambda: "subscribed" in self.processes.log("consumer"))
+        self.processes.await_log("consumer", "subscribed")
         self.processes.stop("consumer")
         publish(ports[-1], self.events, has_users)
         with psycopg.connect(self.database, autocommit=True) as connection:
@@ -106,13 +113,11 @@ class Bench:
         parts = {"consumer": "consumer.py", "PostgreSQL": "postgres", name: pattern}
         before = {part: cpu_seconds(wanted) for part, wanted in parts.items()}
         self.start_consumer(brokers, has_users)
-        begun, first = None, 0
-        while (rows := self.rows()) < self.events:
-            if rows and begun is None:
-                begun, first = time.monotonic(), rows
-            if begun and time.monotonic() - begun > 300:
-                sys.exit(f"fleet: only {rows} of {self.events} rows:\n{self.processes.log('consumer')}")
-            time.sleep(0.1)
+        until("the first row", lambda: self.has(0))
+        begun = time.monotonic()
+        first = self.rows()
+        until("the last row", lambda: self.has(self.events - 1), 300)
+        until("all rows", lambda: self.rows() == self.events)
         seconds = time.monotonic() - begun
         spent = {part: 1e6 * (cpu_seconds(wanted) - before[part]) / self.events for part, wanted in parts.items()}
         self.processes.stop("consumer")

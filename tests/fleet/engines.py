@@ -63,6 +63,15 @@ class Processes:
     def died(self):
         return [name for name, process in self.running.items() if process.poll() is not None]
 
+    def await_log(self, name, text):
+        """Waits for `text` in the output of a process, which must not end before."""
+        def found():
+            if name in self.died():
+                sys.exit(f"fleet: {name} has ended by itself:\n{self.log(name)}")
+            return text in self.log(name)
+
+        until(f"'{text}' of {name}", found)
+
     def log(self, name):
         return (self.folder / f"{name}.log").read_text(errors="replace")[-3000:]
 

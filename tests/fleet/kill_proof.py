@@ -101,7 +101,7 @@ class Proof:
                 self.engines.rabbitmqctl(node, "await_startup")
         # The consumer's session must be there before the first event: the broker keeps nothing for a session that it does not know.
         self.start_consumer()
-        until("the consumer", lambda: "subscribed" in self.processes.log("consumer"))
+        self.processes.await_log("consumer", "subscribed")
         for group in range(GROUPS):
             self.start_boxes(group)
         for number, device in enumerate(self.daemons):
@@ -160,7 +160,7 @@ class Proof:
         """Ends the daemon; what its spool still has is sent by the next start."""
         for _ in range(5):
             # A signal before its start has ended would end it at once.
-            until(f"{device} runs", lambda: "running as" in self.processes.log(device))
+            self.processes.await_log(device, "running as")
             self.processes.stop(device)
             status = subprocess.run([self.binary, "spool", "status", "--json", "--config", self.folder / device / "box.yaml"], capture_output=True, text=True)
             if not json.loads(status.stdout)["messages"]:
