@@ -74,6 +74,7 @@ pub use other_formats::{
 };
 pub use publish::{Credentials, JsonLinesConfig, MqttConfig, PublishConfig, TlsConfig};
 pub use record::{
+    EncodingConfig,
     ClipConfig, ContinuousConfig, MEDIA_FOLDER, RecordConfig, RetentionConfig, SnapshotConfig,
     SourceRecordConfig,
 };

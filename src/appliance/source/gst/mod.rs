@@ -10,6 +10,7 @@ mod codec_threads;
 mod decode;
 mod diagnostics;
 mod dot;
+mod encode;
 mod encoded;
 mod flush_guard;
 mod hardware;
@@ -44,6 +45,7 @@ use super::image_folder::UnreadableHandler;
 use super::{SessionEnd, Source, SourceContext, SourceError};
 
 pub(super) use bounded::LateCalls;
+pub use encode::RawEncoder;
 pub use camera::{camera_offers, needed_variable};
 pub(crate) use launch_line::SinkKind;
 pub use predict_plan::predict_plan;
@@ -101,7 +103,11 @@ impl Source for GstSource {
         self.late.wait(context)?;
         build::check_source(&self.config.uri, context, &self.late)?;
         let built = build::build(&self.config, context)?;
-        session::run(&self.config, &built, context, &self.late, first_frame)
+        let result = session::run(&self.config, &built, context, &self.late, first_frame);
+        if let Some(encoder) = &built.encoder {
+            encoder.finish();
+        }
+        result
     }
 }
 
