@@ -10,7 +10,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use jetwatch_config::{CameraMotionModel, Config, EncodingConfig, RecordConfig, SourceConfig, SourceUri};
+use jetwatch_config::{
+    CameraMotionModel, Config, EncodingConfig, RecordConfig, SourceConfig, SourceUri,
+};
 use jetwatch_media::SourceStream;
 use jetwatch_platform::Machine;
 use jetwatch_record::Overlay;

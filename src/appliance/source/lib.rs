@@ -33,8 +33,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-pub use jetwatch_nvidia::surface::SurfaceReader as NvmmReader;
 use jetwatch_config::EncodingConfig;
+pub use jetwatch_nvidia::surface::SurfaceReader as NvmmReader;
 use jetwatch_platform::{Machine, SysRoot};
 use jetwatch_telemetry::{Heartbeat, Heartbeats, Recorder, StopToken};
 use jetwatch_types::{Crop, Letterbox, Placement, Size, SourceId};

@@ -16,6 +16,7 @@ use std::time::{Duration, SystemTime};
 
 use gstreamer as gst;
 use gstreamer::prelude::*;
+use parking_lot::Mutex;
 
 use crate::elements::make;
 use crate::{FrameHandler, SourceContext, SourceError};
@@ -94,9 +95,12 @@ impl EncodedCapture {
         times: impl Fn(&gst::Pad, &gst::Buffer) -> UnitTimes + Send + Sync + 'static,
     ) {
         let (id, handler) = (self.id, Arc::clone(&self.handler));
+        let known = Mutex::new(None);
         output.add_probe(gst::PadProbeType::EVENT_DOWNSTREAM, move |_, info| {
+            // A parser repeats its caps with other fields once it knows more: the stream goes on.
             if let Some(gst::EventView::Caps(event)) = info.event().map(|event| event.view())
                 && let Some(format) = format_of(event.caps())
+                && known.lock().replace(format) != Some(format)
             {
                 handler.stream_started(id, format);
             }

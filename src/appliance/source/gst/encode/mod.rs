@@ -214,6 +214,8 @@ impl RawEncoder {
     }
 
     fn start(&self) -> io::Result<Thread> {
+        // Drawn scenes use GStreamer for nothing else.
+        super::init("*:1").map_err(io::Error::other)?;
         let (images, waiting) = bounded(QUEUE_DEPTH);
         let (ended, end) = bounded::<()>(0);
         let worker = worker::Worker::new(&self.name, self.capture.clone());
