@@ -12,26 +12,13 @@ use std::time::Duration;
 
 use jetwatch_config::{RtspTransport, SourceUri};
 use jetwatch_media::mp4::complete_length;
-use jetwatch_media::{
-    ClipFacts, ClipFile, LiveSegment, RingLimits, RingUnit, SourceStream, UnitNotice,
-};
-use jetwatch_source::{Flow, FrameHandler, SourceContext, start};
-use jetwatch_telemetry::StopToken;
-use jetwatch_types::{
-    AccessUnit, Frame, Placement, Size, SourceId, SplitMix64, StreamFormat, VideoCodec,
-};
+use jetwatch_media::{ClipFacts, ClipFile, LiveSegment, RingUnit, SourceStream, UnitNotice};
+use jetwatch_types::{Size, SplitMix64, StreamFormat, VideoCodec};
 
 use support::clips::gst_launch;
-use support::collector::{INPUT, config};
-use support::daemon::wait_until_some;
 use support::ffprobe::{decode, probe};
 use support::rtsp::RtspServer;
-
-/// More than any clip of these tests.
-const LIMITS: RingLimits = RingLimits {
-    bytes: 64 << 20,
-    span: Duration::from_secs(3600),
-};
+use support::stream_capture::{LIMITS, capture, units};
 
 /// The encoder of a clip, and the elements behind it.
 const H264: &str = "x264enc speed-preset=ultrafast key-int-max=10 bframes=0";
@@ -39,61 +26,6 @@ const H264_B_FRAMES: &str = "x264enc speed-preset=veryfast key-int-max=20 bframe
 const H265: &str = "x265enc speed-preset=ultrafast key-int-max=10 option-string=bframes=0";
 const H265_B_FRAMES: &str =
     "x265enc speed-preset=ultrafast key-int-max=20 option-string=bframes=3:b-adapt=0";
-
-/// Stores what a source delivers, and stops it after `max_frames` frames.
-struct Capture {
-    stream: Arc<SourceStream>,
-    formats: Mutex<Vec<StreamFormat>>,
-    units: Mutex<Vec<AccessUnit>>,
-    frame_pts: Mutex<Vec<Duration>>,
-    max_frames: usize,
-    stop: StopToken,
-}
-
-impl FrameHandler for Capture {
-    fn frame(&self, frame: Frame) -> Flow {
-        let mut times = self.frame_pts.lock().unwrap();
-        times.extend(frame.meta.pts);
-        match times.len() < self.max_frames {
-            true => Flow::Continue,
-            false => {
-                self.stop.stop();
-                Flow::Stop
-            }
-        }
-    }
-
-    fn stream_started(&self, _source: SourceId, format: StreamFormat) {
-        self.formats.lock().unwrap().push(format);
-        self.stream.start(format);
-    }
-
-    fn access_unit(&self, _source: SourceId, unit: AccessUnit) {
-        self.units.lock().unwrap().push(unit.clone());
-        self.stream.push(unit);
-    }
-}
-
-/// Runs a source until its end, or until `max_frames` frames.
-fn capture(uri: SourceUri, max_frames: usize) -> Arc<Capture> {
-    let stop = StopToken::default();
-    let handler = Arc::new(Capture {
-        stream: Arc::new(SourceStream::new("cam", LIMITS)),
-        formats: Mutex::default(),
-        units: Mutex::default(),
-        frame_pts: Mutex::default(),
-        max_frames,
-        stop: stop.clone(),
-    });
-    let context = SourceContext {
-        wants_access_units: true,
-        ..SourceContext::standalone("cam", INPUT, Placement::TopLeft, &stop, handler.clone())
-    };
-    let source = start(&config(uri), context).expect("a thread");
-    wait_until_some("the source ends", || source.is_finished().then_some(()));
-    source.join().expect("the source is sound");
-    handler
-}
 
 /// A clip of `frames` frames at 25 frames/s.
 fn clip(folder: &Path, name: &str, encoder: &str, mux: &str, frames: u32) -> PathBuf {
@@ -104,15 +36,6 @@ fn clip(folder: &Path, name: &str, encoder: &str, mux: &str, frames: u32) -> Pat
         path.display()
     ));
     path
-}
-
-/// All units of a stream.
-fn units(stream: &SourceStream) -> Vec<RingUnit> {
-    let mut cursor = stream.keyframe_before(i64::MIN).expect("units");
-    let mut units = Vec::new();
-    let read = stream.read(&mut cursor, usize::MAX, &mut units);
-    assert_eq!(read.lost, 0);
-    units
 }
 
 fn write(path: &Path, units: &[RingUnit]) -> ClipFacts {

@@ -73,13 +73,13 @@ fn ready(lines: &[Value]) -> Vec<&Value> {
     media
 }
 
-fn terminate(daemon: &Child) {
+pub fn terminate(daemon: &Child) {
     let sent = Command::new("kill").arg(daemon.id().to_string()).status();
     assert!(sent.expect("kill starts").success());
 }
 
 /// The files below `folder` with this end of their names.
-fn files(folder: &Path, end: &str) -> Vec<PathBuf> {
+pub fn files(folder: &Path, end: &str) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder) else {
         return Vec::new();
     };

@@ -10,6 +10,7 @@ mod bench_ablation;
 mod bench_clocks;
 mod bench_streams;
 mod camera_motion;
+mod clip_encoding;
 mod clip_files;
 mod clips;
 mod closed_pipe;

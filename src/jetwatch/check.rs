@@ -1,6 +1,7 @@
 //! `jetwatch check`: checks that what the configuration names works on this machine.
 
 mod metrics;
+mod opened;
 mod outputs;
 mod record;
 mod schedules;
@@ -8,12 +9,9 @@ mod web;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use clap::Args;
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
-
 use jetwatch_config::{
     Broker, CameraMotionModel, Config, Interval, MqttConfig, RecordConfig, SourceConfig, SourceUri,
 };
@@ -22,11 +20,8 @@ use jetwatch_doctor::CheckReport;
 use jetwatch_pipeline as pipeline;
 use jetwatch_platform::{Machine, Process, SysRoot};
 use jetwatch_publish as publish;
-use jetwatch_source::{
-    self as source, Flow, FrameHandler, NvmmReader, ProcessingPlan, SourceContext,
-};
-use jetwatch_telemetry::{self as telemetry, Recorder, StopToken};
-use jetwatch_types::{Frame, Placement, Size, SourceId, SourceState, StreamFormat};
+use jetwatch_source::{NvmmReader, ProcessingPlan, gst};
+use jetwatch_telemetry::{self as telemetry, Recorder};
 
 use super::Exit;
 use super::doctor::print_result;
@@ -52,9 +47,6 @@ pub(super) struct CheckArgs {
 
 /// Timeout of the connection to the broker.
 const BROKER_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// What is missing for clips and continuous recording.
-const NO_STREAM: &str = "record keeps its video, but it brings no H.264 or H.265: set record: {clips: false, continuous: false} for it";
 
 /// Frames per second through the network below which tracks with an interval lose objects that move.
 const MIN_DETECTED_FPS: f32 = 5.0;
@@ -209,23 +201,6 @@ fn check_surfaces(
     }
 }
 
-/// Result of one source: image size, time to the first frame, and the units used.
-struct Opened {
-    size: Size,
-    waited: Duration,
-    plan: Option<ProcessingPlan>,
-    /// Its encoded video can be kept.
-    has_stream: bool,
-}
-
-/// Messages of a source that is being opened.
-enum SourceMessage {
-    Frame(Size),
-    Plan(ProcessingPlan),
-    Stream,
-    Error(String),
-}
-
 /// Prints the expected plan, opens the source, and prints the plan that its pipeline uses.
 fn check_source(
     source: &SourceConfig,
@@ -239,18 +214,18 @@ fn check_source(
     );
     let input = prepared.map_or(detect::scripted::INPUT, DetectorFactory::input_size);
     let placement = prepared.map_or_else(Default::default, DetectorFactory::placement);
-    let expected = match source::gst::predict_plan(source, &host.machine, input, placement) {
+    let expected = match gst::predict_plan(source, &host.machine, input, placement) {
         Ok(expected) => expected,
         // Opening the source would fail in the same way.
         Err(error) => return report.failed(&plan, &error.to_string()),
     };
-    match open(source, input, placement, host) {
+    match opened::open(source, input, placement, host) {
         Ok(opened) => {
             let waited = opened.waited.as_millis();
             let text = format!("{} pixels, first frame after {waited} ms", opened.size);
             report.ok(&what, &text);
             if host.keeps(source) && !opened.has_stream {
-                report.failed(&what, NO_STREAM);
+                report.failed(&what, &opened::no_stream(source));
             }
             // A synthetic source has no GStreamer pipeline and reports no plan.
             add_plan(&plan, &opened.plan.unwrap_or(expected), report);
@@ -290,119 +265,6 @@ fn add_plan(what: &str, plan: &ProcessingPlan, report: &mut CheckReport) {
     report.ok(what, &plan.to_string());
     for note in &plan.notes {
         report.ok(what, note);
-    }
-}
-
-/// Sends the first frame, the plan and the failures of a source to the check.
-struct FirstFrame {
-    messages: Sender<SourceMessage>,
-    is_sent: AtomicBool,
-}
-
-impl FrameHandler for FirstFrame {
-    fn frame(&self, frame: Frame) -> Flow {
-        // Only the first frame is reported, and the source continues: so an end before the stop is the source's own. The
-        // sequence number does not identify the first frame: an image that could not be read in place had one too.
-        if !self.is_sent.swap(true, Ordering::Relaxed) {
-            let message = SourceMessage::Frame(frame.meta.source_size);
-            let _ = self.messages.send(message);
-        }
-        Flow::Continue
-    }
-
-    fn state_changed(&self, _source: SourceId, state: SourceState, reason: Option<String>) {
-        if state == SourceState::Offline {
-            let reason = reason.unwrap_or_else(|| "offline".to_owned());
-            let _ = self.messages.send(SourceMessage::Error(reason));
-        }
-    }
-
-    fn stream_started(&self, _source: SourceId, _format: StreamFormat) {
-        let _ = self.messages.send(SourceMessage::Stream);
-    }
-
-    fn plan(&self, plan: &ProcessingPlan) {
-        let _ = self.messages.send(SourceMessage::Plan(plan.clone()));
-    }
-}
-
-/// Opens the source and waits for one frame and for the plan of its pipeline. The error is the reason why one is missing.
-fn open(
-    source: &SourceConfig,
-    input: Size,
-    placement: Placement,
-    host: &CheckContext,
-) -> Result<Opened, String> {
-    let (tx, rx) = unbounded();
-    let stop = StopToken::default();
-    let mut context = SourceContext::standalone(
-        &source.name,
-        input,
-        placement,
-        &stop,
-        Arc::new(FirstFrame {
-            messages: tx,
-            is_sent: AtomicBool::new(false),
-        }),
-    );
-    context.wants_access_units = host.keeps(source);
-    context.machine = Arc::clone(&host.machine);
-    context.nvmm_reader.clone_from(&host.surfaces);
-    context.synthetic = Some(jetwatch_traffic::synthetic_factory());
-    let started = Instant::now();
-    let handle = source::start(source, context)
-        .map_err(|error| format!("cannot start a thread: {error}"))?;
-    let result = wait_for_frame(&rx, source, started);
-    stop.stop();
-    // The source's own error is already in `result`.
-    let _ = handle.join();
-    // A plan that the configuration does not accept is reported after the first frame.
-    let late = rx.try_iter().find_map(|message| match message {
-        SourceMessage::Error(reason) => Some(reason),
-        SourceMessage::Frame(_) | SourceMessage::Plan(_) | SourceMessage::Stream => None,
-    });
-    match late {
-        Some(reason) if result.is_ok() => Err(reason),
-        _ => result,
-    }
-}
-
-fn wait_for_frame(
-    rx: &Receiver<SourceMessage>,
-    source: &SourceConfig,
-    started: Instant,
-) -> Result<Opened, String> {
-    let timeout = source.first_frame_timeout();
-    let end = started + timeout + Duration::from_secs(1);
-    // A synthetic source has no GStreamer pipeline and reports no plan.
-    let has_plan = !matches!(source.uri, SourceUri::Synthetic(_));
-    let (mut first_frame, mut plan, mut has_stream) = (None, None, false);
-    loop {
-        match rx.recv_deadline(end) {
-            Ok(SourceMessage::Frame(size)) => {
-                first_frame = first_frame.or(Some((size, started.elapsed())))
-            }
-            Ok(SourceMessage::Plan(found)) => plan = Some(found),
-            Ok(SourceMessage::Stream) => has_stream = true,
-            Ok(SourceMessage::Error(reason)) => return Err(reason),
-            Err(RecvTimeoutError::Timeout) => {
-                let waited = timeout.as_millis();
-                return Err(format!("no frame within {waited} ms"));
-            }
-            Err(RecvTimeoutError::Disconnected) => {
-                return Err("the source ended without a frame".to_owned());
-            }
-        }
-        if let Some((size, waited)) = first_frame
-            && (plan.is_some() || !has_plan)
-        {
-            return Ok(Opened {
-                size,
-                waited,
-                plan,
-                has_stream,
-            });
-        }
     }
 }
 

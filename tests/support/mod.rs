@@ -22,5 +22,6 @@ pub mod pipeline_timeline;
 pub mod project;
 pub mod publish;
 pub mod rtsp;
+pub mod stream_capture;
 pub mod tensorrt;
 pub mod virtual_jetson;

@@ -31,6 +31,8 @@ pub struct RecordConfig {
     pub clips: ClipConfig,
     /// All of the video.
     pub continuous: ContinuousConfig,
+    /// The encoder for sources that bring no H.264 or H.265.
+    pub encoding: EncodingConfig,
     /// When files are deleted. Pinned ones never are.
     pub retention: RetentionConfig,
 }
@@ -96,6 +98,18 @@ pub struct ContinuousConfig {
     /// Length of a file.
     #[key(name = "segment_s", range = 10..=3600, default = 60)]
     pub segment: Duration,
+}
+
+/// The encoder for sources that bring no H.264 or H.265, such as raw and Motion JPEG cameras: once for clips, continuous recording and the live stream of the page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Section)]
+#[section(default)]
+pub struct EncodingConfig {
+    /// Greatest rate of the encoded video; images above it are left out of it.
+    #[key(range = 1..=60, unit = "frames per second", default = 15)]
+    pub max_fps: u32,
+    /// Greatest bit rate of the encoded video; scenes at rest take less.
+    #[key(range = 100..=50_000, unit = "kbit/s", default = 4000)]
+    pub max_bitrate_kbps: u32,
 }
 
 /// When files are deleted.

@@ -80,6 +80,10 @@ pub enum V4l2Format {
     Raw,
     /// Motion JPEG.
     Mjpeg,
+    /// H.264, encoded by the camera.
+    H264,
+    /// H.265, encoded by the camera.
+    H265,
 }
 
 /// Parameters of the built-in traffic scene: `synthetic://traffic?seed=1&…`.

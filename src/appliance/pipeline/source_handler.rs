@@ -95,13 +95,6 @@ impl FrameHandler for SourceHandler {
         match state {
             SourceState::Online => {
                 self.batcher.set_running(id, true);
-                if let Some(stream) = self
-                    .stream
-                    .as_ref()
-                    .filter(|stream| stream.format().is_none())
-                {
-                    log::warn!(source = stream.name(); "nothing is recorded: the source brings no H.264 or H.265 video");
-                }
             }
             SourceState::Offline => {
                 self.batcher.set_running(id, false);

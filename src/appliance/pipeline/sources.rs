@@ -10,7 +10,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use jetwatch_config::{CameraMotionModel, Config, RecordConfig, SourceConfig, SourceUri};
+use jetwatch_config::{
+    CameraMotionModel, Config, EncodingConfig, RecordConfig, SourceConfig, SourceUri,
+};
 use jetwatch_media::SourceStream;
 use jetwatch_platform::Machine;
 use jetwatch_record::Overlay;
@@ -95,6 +97,8 @@ pub(super) struct SourceDefaults {
     pub(super) previews: Option<Arc<Previews>>,
     /// Makes the clips of a source; `None` where none are recorded.
     pub(super) clips: Option<ClipFactory>,
+    /// Limits of the encoder of sources without an encoded stream.
+    pub(super) encoding: EncodingConfig,
     /// Set where nothing but snapshots needs full images: sources without them have none.
     pub(super) only_snapshots: Option<RecordConfig>,
     pub(super) overflow: OverflowPolicy,
@@ -439,6 +443,7 @@ impl Sources {
             machine: Arc::clone(&defaults.machine),
             nvmm_reader: defaults.nvmm_reader.clone(),
             wants_access_units,
+            encoding: defaults.encoding,
             full_image,
             synthetic: defaults.synthetic.clone(),
         }

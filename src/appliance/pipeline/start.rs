@@ -351,6 +351,7 @@ impl Shared {
             image_budgets: self.image_budgets.clone(),
             previews: self.previews.clone(),
             clips,
+            encoding: config.record.encoding,
             only_snapshots: (!records && config.secondary.is_empty())
                 .then(|| config.record.clone()),
             overflow: options.overflow,

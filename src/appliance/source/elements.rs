@@ -302,6 +302,16 @@ pub fn make(factory: &'static str, name: &str) -> Result<gst::Element, SourceErr
         })
 }
 
+/// Whether GStreamer has an element.
+pub(crate) fn is_installed(factory: &str) -> bool {
+    gst::ElementFactory::find(factory).is_some()
+}
+
+/// Creates an element that is not in [`ELEMENTS`], because a machine needs only one of several; `None`: it is not installed.
+pub(crate) fn make_optional(factory: &str, name: &str) -> Option<gst::Element> {
+    gst::ElementFactory::make(factory).name(name).build().ok()
+}
+
 /// Package that usually contains a decoder or demuxer for a media type; the best guess for others.
 pub(super) fn package_for(media_type: &str) -> &'static str {
     match media_type {

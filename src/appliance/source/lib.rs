@@ -18,6 +18,7 @@ mod elements;
 mod error;
 mod frame_handler;
 pub mod gst;
+mod h264_encoders;
 pub mod image_codec;
 mod image_folder;
 mod jpeg;
@@ -32,6 +33,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use jetwatch_config::EncodingConfig;
 pub use jetwatch_nvidia::surface::SurfaceReader as NvmmReader;
 use jetwatch_platform::{Machine, SysRoot};
 use jetwatch_telemetry::{Heartbeat, Heartbeats, Recorder, StopToken};
@@ -104,8 +106,10 @@ pub struct SourceContext {
     pub machine: Arc<Machine>,
     /// Makes images of Jetson surfaces without a copy; the VIC then leaves images in NVMM. `None`: images are in CPU memory.
     pub nvmm_reader: Option<Arc<NvmmReader>>,
-    /// Whether the encoded stream is requested, for sources that have one.
+    /// Whether the encoded stream is requested; the video of sources that have none is encoded.
     pub wants_access_units: bool,
+    /// Limits of that encoder.
+    pub encoding: EncodingConfig,
     /// The requested [`Frame::full_image`](jetwatch_types::Frame::full_image).
     pub full_image: FullImage,
     /// Makes the sources of `synthetic://` URIs; `None`: such a source fails with [`SourceError::Unsupported`].
@@ -139,6 +143,7 @@ impl SourceContext {
             machine: Arc::new(Machine::find(&SysRoot::default())),
             nvmm_reader: None,
             wants_access_units: false,
+            encoding: EncodingConfig::default(),
             full_image: FullImage::None,
             synthetic: None,
         }

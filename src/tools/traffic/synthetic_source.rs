@@ -4,6 +4,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use jetwatch_config::{Pacing, SyntheticScene};
 use jetwatch_resize::Resizer;
+use jetwatch_source::gst::RawEncoder;
 use jetwatch_source::{
     Flow, FullImage, RateLimiter, SessionEnd, Source, SourceContext, SourceError, SyntheticOptions,
 };
@@ -166,6 +167,24 @@ impl Source for SyntheticSource {
         context: &SourceContext,
         first_frame: &dyn Fn(),
     ) -> Result<SessionEnd, SourceError> {
+        let is_live = self.settings.pacing == Pacing::Realtime;
+        let encoder = RawEncoder::of(context, is_live);
+        let result = self.draw_all(context, encoder.as_deref(), first_frame);
+        if let Some(encoder) = encoder {
+            encoder.finish();
+        }
+        result
+    }
+}
+
+impl SyntheticSource {
+    /// Delivers frames until the end of the session; `encoder` gets those that are recorded.
+    fn draw_all(
+        &mut self,
+        context: &SourceContext,
+        encoder: Option<&RawEncoder>,
+        first_frame: &dyn Fn(),
+    ) -> Result<SessionEnd, SourceError> {
         let period = Duration::from_secs(1) / self.settings.fps.max(1);
         let mut due = Instant::now();
         let mut index = 0;
@@ -203,6 +222,12 @@ impl Source for SyntheticSource {
             }
             context.heartbeat.busy();
             let meta = self.meta(index, context);
+            if let Some(encoder) = encoder
+                && let Some(pts) = encoder.admit(meta.pts)
+            {
+                let image = self.paint_full_image(index).ok_or_else(wrong_size)?;
+                encoder.push(&image, pts, meta.captured_at);
+            }
             // The first frame is always drawn, so that a source that cannot draw fails at once.
             if announced
                 && let Some(skipped_image) = context.skipped_image

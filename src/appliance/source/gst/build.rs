@@ -20,6 +20,7 @@ use super::bounded::{LateCalls, OPEN_TIMEOUT};
 use super::camera;
 use super::decode::{self, DecodeOptions};
 use super::diagnostics::SessionDiagnostics;
+use super::encode::RawEncoder;
 use super::encoded::EncodedCapture;
 use super::hardware::VideoHardware;
 use super::launch::{self, LaunchBin};
@@ -32,6 +33,8 @@ pub(super) struct BuiltPipeline {
     pub(super) diagnostics: Arc<SessionDiagnostics>,
     /// What was made of a `launch:` fragment.
     pub(super) launch_bin: Option<Arc<LaunchBin>>,
+    /// Encodes what has no stream of its own; `None`: none is requested.
+    pub(super) encoder: Option<Arc<RawEncoder>>,
 }
 
 /// Builds the pipeline of a source.
@@ -46,7 +49,19 @@ pub(super) fn build(
     let pipeline = gst::Pipeline::with_name(&context.name);
     let hardware = VideoHardware::detect(&context.machine);
     let diagnostics = Arc::new(SessionDiagnostics::default());
-    let scaler = scaler::add(&pipeline, context, &hardware, config, &diagnostics)?;
+    let capture = EncodedCapture::of(context);
+    let encoder = capture
+        .clone()
+        .map(|capture| RawEncoder::with_capture(context, uri.is_live(), capture));
+    let encoder_ref = encoder.as_ref();
+    let scaler = scaler::add(
+        &pipeline,
+        context,
+        &hardware,
+        config,
+        &diagnostics,
+        encoder_ref,
+    )?;
     let options = DecodeOptions {
         choice: config.decoder,
         threads: config.decoder_threads,
@@ -58,7 +73,7 @@ pub(super) fn build(
             &hardware,
             options,
             &diagnostics,
-            EncodedCapture::of(context),
+            capture.clone(),
         )
     };
 
@@ -153,6 +168,7 @@ pub(super) fn build(
         stall_monitor: scaler.stall_monitor,
         diagnostics,
         launch_bin,
+        encoder,
     })
 }
 

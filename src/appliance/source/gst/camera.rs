@@ -57,6 +57,12 @@ pub(super) fn requested_caps(
         V4l2Format::Mjpeg => gst::Caps::builder_full()
             .structure(one("image/jpeg"))
             .build(),
+        V4l2Format::H264 => gst::Caps::builder_full()
+            .structure(one("video/x-h264"))
+            .build(),
+        V4l2Format::H265 => gst::Caps::builder_full()
+            .structure(one("video/x-h265"))
+            .build(),
         V4l2Format::Any if size.is_none() && fps.is_none() => gst::Caps::new_any(),
         V4l2Format::Any => gst::Caps::builder_full()
             .structure(one("video/x-raw"))
@@ -141,6 +147,8 @@ fn requested_format(format: V4l2Format, size: Option<(u32, u32)>, fps: Option<u3
         V4l2Format::Any => {}
         V4l2Format::Raw => parts.push("raw".to_owned()),
         V4l2Format::Mjpeg => parts.push("mjpeg".to_owned()),
+        V4l2Format::H264 => parts.push("h264".to_owned()),
+        V4l2Format::H265 => parts.push("h265".to_owned()),
     }
     parts.extend(size.map(|(width, height)| format!("{width}×{height}")));
     parts.extend(fps.map(|fps| format!("{fps} frames/s")));
@@ -171,6 +179,8 @@ pub(super) fn describe(caps: &gst::Caps) -> String {
         let format = match structure.name().as_str() {
             "video/x-raw" => "raw",
             "image/jpeg" => "mjpeg",
+            "video/x-h264" => "h264",
+            "video/x-h265" => "h265",
             // jetwatch cannot request the others.
             _ => continue,
         };
@@ -242,12 +252,14 @@ mod tests {
             "video/x-raw, format=YUY2, width=640, height=360, framerate={ (fraction)30/1, (fraction)25/1, (fraction)15/2 }; \
              video/x-raw, format=NV12, width=640, height=360, framerate={ (fraction)30/1, (fraction)25/1, (fraction)15/2 }; \
              video/mpegts; \
-             image/jpeg, width=[ 16, 1920 ], height=[ 16, 1080 ], framerate=[ 1/1, 60/1 ]",
+             image/jpeg, width=[ 16, 1920 ], height=[ 16, 1080 ], framerate=[ 1/1, 60/1 ]; \
+             video/x-h264, width=1920, height=1080, framerate=30/1",
         )
         .expect("caps");
         assert_eq!(
             describe(&caps),
-            "raw 640×360 at 30, 25 or 7.5 frames/s; mjpeg 16 to 1920×16 to 1080 at 1 to 60 frames/s"
+            "raw 640×360 at 30, 25 or 7.5 frames/s; mjpeg 16 to 1920×16 to 1080 at 1 to 60 frames/s; \
+             h264 1920×1080 at 30 frames/s"
         );
         let none = gst::Caps::from_str("video/mpegts").expect("caps");
         assert_eq!(describe(&none), "nothing that jetwatch reads: video/mpegts");
@@ -259,6 +271,7 @@ mod tests {
             requested_format(V4l2Format::Mjpeg, Some((1280, 720)), Some(30)),
             "mjpeg 1280×720 30 frames/s"
         );
+        assert_eq!(requested_format(V4l2Format::H264, None, None), "h264");
         assert_eq!(
             requested_format(V4l2Format::Any, None, Some(240)),
             "240 frames/s"

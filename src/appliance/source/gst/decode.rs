@@ -208,7 +208,7 @@ impl PadAddedHandler {
             return Ok(None);
         };
         let filter = capture
-            .filter(parser, media)
+            .filter_of_source(parser, media)
             .map_err(|error| error.to_string())?;
         self.add(&filter)?;
         parser.link(&filter).map_err(|error| error.to_string())?;

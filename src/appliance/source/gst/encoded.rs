@@ -5,17 +5,22 @@
 //!                     └ probe: a copy of each access unit to the handler
 //! ```
 //!
+//! The stream of the encoder of a source that has none of its own ([`encode`](super::encode)) takes the same way.
+//!
 //! A probe and not a `tee` with an `appsink`: it has no queue, no state and no flow of its own, so that it can neither hold the
 //! decoder up nor end the session. Its work is one copy.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use gstreamer as gst;
 use gstreamer::prelude::*;
+use parking_lot::Mutex;
 
 use crate::elements::make;
 use crate::{FrameHandler, SourceContext, SourceError};
+use jetwatch_config::EncodingConfig;
 use jetwatch_types::{AccessUnit, Size, SourceId, StreamFormat, VideoCodec};
 
 /// Where the encoded stream of a source goes.
@@ -23,7 +28,14 @@ use jetwatch_types::{AccessUnit, Size, SourceId, StreamFormat, VideoCodec};
 pub(super) struct EncodedCapture {
     id: SourceId,
     handler: Arc<dyn FrameHandler>,
+    /// Limits of an encoder, where the source has no such stream.
+    pub(super) limits: EncodingConfig,
+    /// Whether the source has one.
+    is_taken: Arc<AtomicBool>,
 }
+
+/// Presentation and decoding timestamp of a buffer, and when it arrived.
+pub(super) type UnitTimes = (Option<Duration>, Option<Duration>, SystemTime);
 
 impl EncodedCapture {
     /// That of this source; `None`: the stream is not requested.
@@ -31,15 +43,37 @@ impl EncodedCapture {
         context.wants_access_units.then(|| Self {
             id: context.id,
             handler: Arc::clone(&context.handler),
+            limits: context.encoding,
+            is_taken: Arc::default(),
+        })
+    }
+
+    /// Whether the stream of the source itself is taken in this session.
+    pub(super) fn is_taken(&self) -> bool {
+        self.is_taken.load(Ordering::Acquire)
+    }
+
+    /// The [`filter`](Self::filter) for the stream of the source itself, with its own timestamps.
+    pub(super) fn filter_of_source(
+        &self,
+        parser: &gst::Element,
+        media: &str,
+    ) -> Result<gst::Element, SourceError> {
+        self.is_taken.store(true, Ordering::Release);
+        self.filter(parser, media, |_, buffer| {
+            let times = (buffer.pts(), buffer.dts());
+            let (pts, dts) = (times.0.map(Duration::from), times.1.map(Duration::from));
+            (pts, dts, SystemTime::now())
         })
     }
 
     /// The filter behind `parser`, whose stream of `media` it gives to the handler: whole access units as a byte stream, with
-    /// the parameter sets before each keyframe. All decoders accept that.
+    /// the parameter sets before each keyframe. All decoders accept that. `times` gives a buffer at the pad its times.
     pub(super) fn filter(
         &self,
         parser: &gst::Element,
         media: &str,
+        times: impl Fn(&gst::Pad, &gst::Buffer) -> UnitTimes + Send + Sync + 'static,
     ) -> Result<gst::Element, SourceError> {
         // Before each keyframe.
         parser.set_property("config-interval", -1);
@@ -51,23 +85,32 @@ impl EncodedCapture {
         let output = filter
             .static_pad("src")
             .ok_or_else(|| SourceError::Build("capsfilter has no source pad".to_owned()))?;
-        self.watch(&output);
+        self.watch(&output, times);
         Ok(filter)
     }
 
-    fn watch(&self, output: &gst::Pad) {
+    fn watch(
+        &self,
+        output: &gst::Pad,
+        times: impl Fn(&gst::Pad, &gst::Buffer) -> UnitTimes + Send + Sync + 'static,
+    ) {
         let (id, handler) = (self.id, Arc::clone(&self.handler));
+        let known = Mutex::new(None);
         output.add_probe(gst::PadProbeType::EVENT_DOWNSTREAM, move |_, info| {
+            // A parser repeats its caps with other fields once it knows more: the stream goes on.
             if let Some(gst::EventView::Caps(event)) = info.event().map(|event| event.view())
                 && let Some(format) = format_of(event.caps())
+                && known.lock().replace(format) != Some(format)
             {
                 handler.stream_started(id, format);
             }
             gst::PadProbeReturn::Ok
         });
         let (id, handler) = (self.id, Arc::clone(&self.handler));
-        output.add_probe(gst::PadProbeType::BUFFER, move |_, info| {
-            if let Some(unit) = info.buffer().and_then(access_unit) {
+        output.add_probe(gst::PadProbeType::BUFFER, move |pad, info| {
+            if let Some(buffer) = info.buffer()
+                && let Some(unit) = access_unit(buffer, times(pad, buffer))
+            {
                 handler.access_unit(id, unit);
             }
             gst::PadProbeReturn::Ok
@@ -91,14 +134,14 @@ fn format_of(caps: &gst::CapsRef) -> Option<StreamFormat> {
 }
 
 /// A copy of an encoded buffer. Not the buffer itself: it may belong to the pool of a camera's driver, which has few.
-fn access_unit(buffer: &gst::Buffer) -> Option<AccessUnit> {
+fn access_unit(buffer: &gst::Buffer, (pts, dts, captured_at): UnitTimes) -> Option<AccessUnit> {
     let mapped = buffer.map_readable().ok()?;
     Some(AccessUnit {
         bytes: Arc::from(mapped.as_slice()),
-        pts: buffer.pts().map(Duration::from),
-        dts: buffer.dts().map(Duration::from),
+        pts,
+        dts,
         duration: buffer.duration().map(Duration::from),
-        captured_at: SystemTime::now(),
+        captured_at,
         is_keyframe: !buffer.flags().contains(gst::BufferFlags::DELTA_UNIT),
     })
 }

@@ -49,7 +49,10 @@ pub(super) fn build(
     let pipeline = gst::Pipeline::with_name(&context.name);
     let hardware = VideoHardware::detect(&context.machine);
     let diagnostics = Arc::new(SessionDiagnostics::default());
-    let scaler = scaler::add(&pipeline, context, &hardware, config, &diagnostics)?;
+    let scaler = scaler::add(&pipeline, context, &hardware, config, &diagnostics, None)?;
+    if context.wants_access_units {
+        log::warn!(source = context.name.as_str(); "nothing of it is recorded as video: still images have none");
+    }
     let source = make("appsrc", "images")?
         .downcast::<gst_app::AppSrc>()
         .map_err(|element| SourceError::Build(format!("{} is not an appsrc", element.name())))?;
@@ -78,6 +81,7 @@ pub(super) fn build(
         stall_monitor: scaler.stall_monitor,
         diagnostics,
         launch_bin: None,
+        encoder: None,
     })
 }
 

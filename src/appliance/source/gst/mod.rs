@@ -10,6 +10,7 @@ mod codec_threads;
 mod decode;
 mod diagnostics;
 mod dot;
+mod encode;
 mod encoded;
 mod flush_guard;
 mod hardware;
@@ -45,6 +46,7 @@ use super::{SessionEnd, Source, SourceContext, SourceError};
 
 pub(super) use bounded::LateCalls;
 pub use camera::{camera_offers, needed_variable};
+pub use encode::RawEncoder;
 pub(crate) use launch_line::SinkKind;
 pub use predict_plan::predict_plan;
 
@@ -71,6 +73,16 @@ pub fn init(threshold: &str) -> Result<(), SourceError> {
 #[must_use]
 pub fn version() -> Option<String> {
     matches!(STARTED.get(), Some(Ok(()))).then(|| gst::version_string().to_string())
+}
+
+/// The H.264 encoder for video in CPU memory that comes without an encoded stream.
+///
+/// # Errors
+/// GStreamer does not start, or has none: one sentence, with the packages that have one.
+pub fn h264_encoder() -> Result<&'static str, String> {
+    init("*:1").map_err(|error| error.to_string())?;
+    let encoders = crate::h264_encoders::installed(false)?;
+    Ok(encoders.first().map_or("", |encoder| encoder.element))
 }
 
 /// A source behind one GStreamer pipeline, which is rebuilt for each session.
@@ -101,7 +113,11 @@ impl Source for GstSource {
         self.late.wait(context)?;
         build::check_source(&self.config.uri, context, &self.late)?;
         let built = build::build(&self.config, context)?;
-        session::run(&self.config, &built, context, &self.late, first_frame)
+        let result = session::run(&self.config, &built, context, &self.late, first_frame);
+        if let Some(encoder) = &built.encoder {
+            encoder.finish();
+        }
+        result
     }
 }
 

@@ -65,25 +65,24 @@ fn decoding(
     hardware: &VideoHardware,
     plan: &mut ProcessingPlan,
 ) -> Result<(), SourceError> {
-    let only_jpeg = match &config.uri {
+    let (may_be_video, may_be_jpeg) = match &config.uri {
         SourceUri::Csi { .. } | SourceUri::Images(_) | SourceUri::Synthetic(_) => return Ok(()),
-        SourceUri::V4l2 { format, .. } => {
-            if *format == V4l2Format::Raw {
-                return Ok(());
-            }
-            true
-        }
-        _ => false,
+        SourceUri::V4l2 { format, .. } => match format {
+            V4l2Format::Raw => return Ok(()),
+            V4l2Format::Any | V4l2Format::Mjpeg => (false, true),
+            V4l2Format::H264 | V4l2Format::H265 => (true, false),
+        },
+        _ => (true, true),
     };
     let units = [
         (
-            !only_jpeg,
+            may_be_video,
             &hardware.decoder,
             VideoUnit::Nvdec,
             "H.264 and H.265",
         ),
         (
-            true,
+            may_be_jpeg,
             &hardware.jpeg_decoder,
             VideoUnit::Nvjpg,
             "Motion JPEG",
@@ -215,6 +214,11 @@ fn known_format(config: &SourceConfig, hardware: &VideoHardware) -> Option<Video
             format: V4l2Format::Mjpeg,
             ..
         } if config.decoder != DecoderChoice::Software && hardware.jpeg_decoder.is_ok() => *size,
+        SourceUri::V4l2 {
+            size,
+            format: V4l2Format::H264 | V4l2Format::H265,
+            ..
+        } if config.decoder != DecoderChoice::Software && hardware.decoder.is_ok() => *size,
         _ => None,
     };
     let (width, height) = size?;

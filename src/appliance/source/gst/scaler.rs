@@ -25,6 +25,7 @@ use jetwatch_types::{Frame, FrameMeta};
 
 use super::caps_handler::CapsHandler;
 use super::diagnostics::SessionDiagnostics;
+use super::encode::RawEncoder;
 use super::flush_guard::FlushGuard;
 use super::hardware::VideoHardware;
 use super::own_scaling::{self, ScalingReader};
@@ -111,13 +112,15 @@ pub(super) struct ScalerBin {
     pub(super) stall_monitor: Arc<StallMonitor>,
 }
 
-/// Adds the scaling half to `pipeline`. Frames go to `context.handler` from the streaming thread.
+/// Adds the scaling half to `pipeline`. Frames go to `context.handler` from the streaming thread; `encoder` gets the decoded images
+/// before any of them is left out.
 pub(super) fn add(
     pipeline: &gst::Pipeline,
     context: &SourceContext,
     hardware: &VideoHardware,
     config: &SourceConfig,
     diagnostics: &Arc<SessionDiagnostics>,
+    encoder: Option<&Arc<RawEncoder>>,
 ) -> Result<ScalerBin, SourceError> {
     let entry = make("identity", ENTRY)?;
     let sink = make("appsink", SINK)?
@@ -169,6 +172,9 @@ pub(super) fn add(
     });
 
     let stall_monitor = Arc::new(StallMonitor::new());
+    if let Some(encoder) = encoder {
+        encoder.watch(&input);
+    }
     if let Some(max_fps) = config.max_fps {
         let limiter = RateLimiter::new(max_fps);
         limit_rate(&input, limiter, &context.counters, &stall_monitor);

@@ -1,7 +1,7 @@
 // A plug-in with a double of GStreamer's own v4l2src, for a USB camera that is a file. See README.md in the folder above.
 //
-// The file that `device` names is the camera. Its line specifies the output of the camera: `mjpeg WIDTH HEIGHT RATE`, or `raw` in that
-// place for YUY2. With the file goes the camera. The library has the real plug-in's file name, so that GStreamer takes it for
+// The file that `device` names is the camera. Its line specifies the output of the camera: `mjpeg WIDTH HEIGHT RATE`, or in that place
+// `raw` for YUY2, `h264` for H.264. With the file goes the camera. The library has the real plug-in's file name, so that GStreamer takes it for
 // that one where GST_PLUGIN_PATH names its folder.
 #include "../machine.h"
 
@@ -11,7 +11,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-static GstStaticPadTemplate camera_src = GST_STATIC_PAD_TEMPLATE("src", GST_PAD_SRC, GST_PAD_ALWAYS, GST_STATIC_CAPS("video/x-raw; image/jpeg"));
+static GstStaticPadTemplate camera_src = GST_STATIC_PAD_TEMPLATE("src", GST_PAD_SRC, GST_PAD_ALWAYS, GST_STATIC_CAPS("video/x-raw; image/jpeg; video/x-h264"));
 
 struct DoubleUsbCamera {
     GstBin base;
@@ -64,10 +64,11 @@ static bool open_camera(DoubleUsbCamera *self) {
         GST_ELEMENT_ERROR(self, RESOURCE, NOT_FOUND, ("Device '%s' is not a capture device.", device.c_str()), ("the double reads `%s`", line));
         return false;
     }
-    bool is_jpeg = !strcmp(kind, "mjpeg");
+    bool is_jpeg = !strcmp(kind, "mjpeg"), is_h264 = !strcmp(kind, "h264");
     std::string size = ",width=" + std::to_string(width) + ",height=" + std::to_string(height) + ",framerate=" + std::to_string(rate) + "/1";
-    std::string text = "videotestsrc is-live=true ! video/x-raw,format=" + std::string(is_jpeg ? "I420" : "YUY2") + size;
+    std::string text = "videotestsrc is-live=true ! video/x-raw,format=" + std::string(is_jpeg || is_h264 ? "I420" : "YUY2") + size;
     if (is_jpeg) text += " ! jpegenc ! image/jpeg" + size;
+    if (is_h264) text += " ! x264enc speed-preset=ultrafast tune=zerolatency key-int-max=15 ! video/x-h264,stream-format=byte-stream,alignment=au" + size;
     // Caps at an end leave no free pad.
     text += " ! identity";
     GError *error = nullptr;
@@ -81,7 +82,7 @@ static bool open_camera(DoubleUsbCamera *self) {
     GstPad *target = gst_element_get_static_pad(self->inside, "src");
     bool is_set = gst_ghost_pad_set_target(GST_GHOST_PAD(self->src), target);
     gst_object_unref(target);
-    self->counter->set_camera("v4l2src", GST_OBJECT_NAME(self), is_jpeg ? "JPEG" : "YUY2", width, height);
+    self->counter->set_camera("v4l2src", GST_OBJECT_NAME(self), is_jpeg ? "JPEG" : is_h264 ? "H.264" : "YUY2", width, height);
     return is_set;
 }
 
