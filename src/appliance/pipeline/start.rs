@@ -51,7 +51,11 @@ impl Pipeline {
         let heartbeats = Heartbeats::default();
 
         let metrics = Metrics::start(config, started, &recorder)?;
-        let web = Web::start(config, options.config_path.as_deref())?;
+        let web = Web::start(
+            config,
+            options.config_path.as_deref(),
+            &options.check_command,
+        )?;
         let status = DetectorStatusPublisher::new(config, &heartbeats, &metrics, &web);
         let models = Models::load(config, &options, &status, &recorder)?;
         let (beside, pair) = Beside::load(config, &options, &models.detector)?.unzip();
