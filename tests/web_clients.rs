@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
 
 use jetwatch_config::WebRole;
@@ -15,6 +15,7 @@ use crate::support::daemon::wait_until_some;
 use crate::support::page::{
     Daemon, PASSWORD, Page, change, connect, exchange, get, header, login, post, status, status_of,
 };
+use crate::support::project::root;
 
 /// Threads that the page may start: those that read files, hash passwords and wait for encoded streams.
 const MAX_THREADS: u64 = 16;
@@ -110,11 +111,13 @@ fn open_files(daemon: &Daemon) -> usize {
 /// A daemon that plays a video as a camera would send it, and keeps clips, so that there is an encoded stream.
 fn daemon_with_stream(folder: &Path) -> Daemon {
     let video = clips::mp4(folder, "camera.mp4", 640, 360, 150);
+    let model = root().join("models/street-nano");
     let media = folder.join("media");
     Daemon::with(|port| {
         format!(
-            "device: test\nsources:\n  - {{name: gate, uri: {}, playback_fps: 30, loop: true}}\ndetector: {{backend: scripted}}\npublish: {{mqtt: off, stats_interval_s: 1}}\nrecord:\n  folder: {}\n  retention: {{min_free_bytes: 1MiB, min_free_percent: 0}}\n  clips: {{enabled: true}}\nweb: {{listen: '127.0.0.1:{port}'}}\n",
+            "device: test\nsources:\n  - {{name: gate, uri: {}, playback_fps: 30, loop: true}}\ndetector: {{model: {}}}\npublish: {{mqtt: off, stats_interval_s: 1}}\nrecord:\n  folder: {}\n  retention: {{min_free_bytes: 1MiB, min_free_percent: 0}}\n  clips: {{enabled: true}}\nweb: {{listen: '127.0.0.1:{port}'}}\n",
             video.display(),
+            model.display(),
             media.display()
         )
     })
@@ -336,6 +339,11 @@ fn floods_of_attempts_take_little_memory_and_keep_no_one_out() {
         "Cookie: {}\r\n",
         cookie.split(';').next().expect("a cookie")
     );
+    // Sources and pools are there: what comes now is of the attempts.
+    wait_until_some("statistics", || {
+        let history = get(address, "/api/history", &session);
+        history.contains("\"stages\":[[").then_some(())
+    });
     let rss = figure(&daemon, "VmRSS:");
     let attackers: Vec<_> = (0..60)
         .map(|number| {

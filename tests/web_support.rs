@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::publish_access::authority;
 use crate::support::daemon::wait_until_some;
 use crate::support::page::{Daemon, PASSWORD, body, get, header, login, post, status};
+use crate::support::project::root;
 
 /// All secrets of the configuration below begin like this; none is a word of the program.
 const SECRET: &str = "hunter";
@@ -36,11 +37,10 @@ sources:\n\
 \x20   password_env: JETWATCH_TEST_CAMERA\n\
 \x20 - name: hall\n\
 \x20   uri: 'launch:rtspsrc location=rtsp://a:hunter-launch@127.0.0.1:9/ user-pw=hunter-property ! decodebin'\n\
-detector: {{backend: scripted}}\n\
+detector: {{model: {model}}}\n\
 publish:\n\
 \x20 mqtt:\n\
-\x20   host: 127.0.0.1\n\
-\x20   port: 9\n\
+\x20   broker: mqtts://127.0.0.1:9\n\
 \x20   user: box\n\
 \x20   password: hunter-broker\n\
 \x20   tls: {{ca_file: {ca}, cert_file: {cert}, key_file: {key}}}\n\
@@ -54,6 +54,7 @@ metrics: {{listen: '127.0.0.1:0', token_file: {token}}}\n\
 web:\n\
 \x20 listen: 127.0.0.1:{port}\n\
 \x20 users_file: {users}\n",
+        model = root().join("models/street-nano").display(),
         ca = file("t-ca.pem"),
         cert = file("t-client.pem"),
         key = file("t-client.key"),

@@ -267,9 +267,17 @@ impl Daemon {
         let setup = Setup::new(&yaml(port));
         let mut command = setup.command("run");
         command.stdin(Stdio::null()).envs(variables.iter().copied());
-        let child = start(&mut command);
+        let mut child = start(&mut command);
         let address = SocketAddr::from(([127, 0, 0, 1], port));
-        wait_until_some("the page", || TcpStream::connect(address).ok());
+        wait_until_some("the page", || {
+            if let Some(status) = child.try_wait().expect("its child") {
+                let mut text = String::new();
+                let err = child.stderr.as_mut().expect("piped");
+                let _ = err.read_to_string(&mut text);
+                panic!("{status}: {text}");
+            }
+            TcpStream::connect(address).ok()
+        });
         Self {
             child,
             address,
