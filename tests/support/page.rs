@@ -285,26 +285,18 @@ impl Daemon {
         }
     }
 
-    /// The newest statistics after those of `before`, by the stream of messages.
+    /// The next statistics, by the stream of messages.
     pub fn stats(&self, count: usize) -> Vec<Value> {
+        self.watch().next(count)
+    }
+
+    /// A stream of messages that stays open.
+    pub fn watch(&self) -> StatsWatch {
         let mut stream = connect(self.address);
         let request = format!("GET /api/live HTTP/1.1\r\nHost: {}\r\n\r\n", self.address);
         stream.write_all(request.as_bytes()).expect("written");
-        let (mut text, mut buffer) = (String::new(), [0; 16384]);
-        let started = Instant::now();
-        loop {
-            let found: Vec<Value> = text
-                .lines()
-                .filter_map(|line| serde_json::from_str(line.strip_prefix("data: ")?).ok())
-                .filter(|message: &Value| message["kind"] == "stats")
-                .collect();
-            if found.len() >= count {
-                return found;
-            }
-            assert!(started.elapsed() < TEST_TIMEOUT, "{text}");
-            let read = stream.read(&mut buffer).expect("within the time");
-            text += &String::from_utf8_lossy(&buffer[..read]);
-        }
+        let text = String::new();
+        StatsWatch { stream, text }
     }
 
     pub fn stop(mut self) -> String {
@@ -317,6 +309,37 @@ impl Daemon {
         }
         assert!(self.child.wait().expect("it ends").success(), "{text}");
         text
+    }
+}
+
+/// Reads statistics from a stream of messages.
+pub struct StatsWatch {
+    stream: TcpStream,
+    /// What has been read of messages that were not complete.
+    text: String,
+}
+
+impl StatsWatch {
+    /// The next `count` statistics.
+    pub fn next(&mut self, count: usize) -> Vec<Value> {
+        let mut found = Vec::new();
+        let mut buffer = [0; 16384];
+        let started = Instant::now();
+        loop {
+            while let Some((line, rest)) = self.text.split_once('\n') {
+                let message = line.strip_prefix("data: ");
+                let message = message.and_then(|json| serde_json::from_str(json).ok());
+                found.extend(message.filter(|message: &Value| message["kind"] == "stats"));
+                self.text = rest.to_owned();
+            }
+            if found.len() >= count {
+                return found;
+            }
+            assert!(started.elapsed() < TEST_TIMEOUT, "{}", self.text);
+            let read = self.stream.read(&mut buffer).expect("within the time");
+            assert!(read > 0, "the stream has ended: {}", self.text);
+            self.text += &String::from_utf8_lossy(&buffer[..read]);
+        }
     }
 }
 
