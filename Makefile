@@ -21,14 +21,14 @@ BINARY := $(TARGET)/release/jetwatch
 PROGRAM := $(TARGET)/debug/jetwatch
 # A first build is a tenth faster without incremental compilation. A folder that has been built in with it, by `cargo build` say, keeps it.
 ifeq ($(wildcard $(TARGET)/debug/incremental/*),)
-demo program test tensorrt-test nsys-test metrics-test homeassistant-test homeassistant-test-2025 fleet-test fleet-test-nats web-test: export CARGO_INCREMENTAL ?= 0
+demo program test tensorrt-test nsys-test metrics-test homeassistant-test homeassistant-test-2025 fleet-test fleet-test-nats web-test web-numbers: export CARGO_INCREMENTAL ?= 0
 endif
 # Expanded by the shell when a line runs: make would expand it before the set-up in the line above has fetched it.
 ONNXRUNTIME = $$(ls -d "$(CURDIR)"/.cache/onnxruntime/libonnxruntime.so.* 2>/dev/null | tail -n 1)
 # The newest packages of an architecture: jetwatch, and ONNX Runtime for it.
 packages = "$$(ls -t $(TARGET)/debian/jetwatch_*_$(1).deb | head -n1)" "$$(ls -t $(TARGET)/debian/jetwatch-onnxruntime_*_$(1).deb | head -n1)"
 
-.PHONY: help demo program build test quantize-test darknet-test tensorrt-test sanitize gpu-test nsys-test metrics-test homeassistant-test homeassistant-test-2025 fleet-test fleet-test-nats fleet-bench web-test v4l2 journald faults week gst118 deb deb-arm64 appliance appliance-arm64 appliance-limits instructions sources lint audit docs bench fuzz clean
+.PHONY: help demo program build test quantize-test darknet-test tensorrt-test sanitize gpu-test nsys-test metrics-test homeassistant-test homeassistant-test-2025 fleet-test fleet-test-nats fleet-bench web-test web-numbers v4l2 journald faults week gst118 deb deb-arm64 appliance appliance-arm64 appliance-limits instructions sources lint audit docs bench fuzz clean
 
 help: ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -114,6 +114,10 @@ fleet-bench: ## Measure how fast the consumer of a fleet writes into PostgreSQL 
 web-test: program ## Prove the page in a real browser (Debian's chromium and nodejs, puppeteer-core in .cache; minutes; PICTURES= keeps pictures).
 	@.ci/setup run test onnxruntime
 	@ORT_DYLIB_PATH="$${ORT_DYLIB_PATH:-$(ONNXRUNTIME)}" tests/web/run $(PROGRAM) "$$(tests/web/install)" $(PICTURES)
+
+web-numbers: program ## Print figures of the page in a real browser: age of the pictures, time to the first picture of the stream (a minute).
+	@.ci/setup run test onnxruntime
+	@ORT_DYLIB_PATH="$${ORT_DYLIB_PATH:-$(ONNXRUNTIME)}" NUMBERS=1 tests/web/run $(PROGRAM) "$$(tests/web/install)"
 
 journald: build ## Prove the log in a real journal, under systemd in a container (needs root; half a minute).
 	@.ci/setup run onnxruntime

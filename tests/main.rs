@@ -104,4 +104,7 @@ mod track_properties;
 mod tune;
 mod virtual_jetson_gst;
 mod web;
+mod web_clients;
+mod web_roles;
+mod web_support;
 mod webhooks;

@@ -3,6 +3,7 @@
 mod beside;
 mod output_paths;
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -125,6 +126,7 @@ pub(super) fn run(args: &RunArgs, started: Instant) -> anyhow::Result<Exit> {
         // A changed source is another one, and only the first is recorded beside.
         config_path: Some(args.config.clone()),
         health_file: health_file(args),
+        check_command: check_command(&args.config),
         config_loader: beside.is_none().then(|| config_loader(args)),
         beside,
         synthetic: Some(jetwatch_traffic::synthetic_factory()),
@@ -166,6 +168,14 @@ fn load(path: &Path, batch_size: Option<u8>) -> Result<Config, ConfigError> {
         config.detector.batch_size = usize::from(size);
     }
     Ok(config)
+}
+
+/// `jetwatch doctor` of this very program, also where a newer one has taken its place on the disk. In a process of its own: it opens
+/// NVIDIA's libraries and GStreamer's elements to see whether they work, and may be ended at any time.
+fn check_command(config: &Path) -> Vec<OsString> {
+    let arguments = ["/proc/self/exe", "doctor", "--config"].map(OsString::from);
+    let config = std::path::absolute(config).unwrap_or_else(|_| config.to_owned());
+    arguments.into_iter().chain([config.into()]).collect()
 }
 
 fn config_loader(args: &RunArgs) -> ConfigLoader {

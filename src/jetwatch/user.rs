@@ -37,7 +37,8 @@ enum UserCommand {
         place: Place,
     },
     /// Set the password of a user, which ends its sessions; read as by add.
-    Passwd {
+    #[command(alias = "passwd")]
+    Password {
         /// Name of the user.
         name: String,
         #[command(flatten)]
@@ -128,11 +129,7 @@ impl Place {
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut Users) -> anyhow::Result<T>) -> anyhow::Result<T> {
-        let path = self.path()?;
-        let mut users = Users::load_or_new(&path)?;
-        let changed = change(&mut users)?;
-        users.save(&path)?;
-        Ok(changed)
+        Users::change(&self.path()?, change)
     }
 }
 
@@ -145,10 +142,12 @@ pub(super) fn run(args: &UserArgs) -> anyhow::Result<Exit> {
                 RoleName::Operator => WebRole::Operator,
                 RoleName::Administrator => WebRole::Administrator,
             };
-            place.change(|users| Ok(users.add(name, role, &read_password()?)?))?;
+            let password = read_password()?;
+            place.change(|users| Ok(users.add(name, role, &password)?))?;
         }
-        UserCommand::Passwd { name, place } => {
-            place.change(|users| Ok(users.set_password(name, &read_password()?)?))?;
+        UserCommand::Password { name, place } => {
+            let password = read_password()?;
+            place.change(|users| Ok(users.set_password(name, &password)?))?;
         }
         UserCommand::Remove { name, place } => {
             place.change(|users| Ok(users.remove(name)?))?;

@@ -18,6 +18,7 @@ pub mod onnx_graph;
 pub mod onnx_message;
 pub mod paddle;
 pub mod paddle_detector;
+pub mod page;
 pub mod pipeline_timeline;
 pub mod project;
 pub mod publish;

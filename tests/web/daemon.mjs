@@ -69,6 +69,32 @@ web:
 ${web.map((line) => `  ${line}\n`).join("")}`;
 };
 
+/** The same, with what is kept in a folder that outlives the daemon, and continuous recording. */
+export function KEPT_CONFIG(binary, model) {
+  const media = mkdtempSync(join(tmpdir(), "jetwatch-web-media-"));
+  const config = (port, web, folder) => VIDEO_CONFIG(binary, model)(port, web, folder)
+    .replace(/^ {2}folder: .*$/m, `  folder: ${media}`)
+    .replace(/^ {2}clips: .*$/m, (clips) => `${clips}\n  continuous: {enabled: true}`);
+  return { config, remove: () => rmSync(media, { recursive: true }) };
+}
+
+/** Two sources with many objects, zones and lines: an event follows the other. */
+export const busyConfig = (port, web) => `device: test-box
+sources:
+${[["gate", 11], ["yard", 12]].map(([name, seed]) => `  - name: ${name}
+    uri: synthetic://traffic?seed=${seed}&objects=24&width=960&height=540&fps=15
+    zones:
+      - {name: left, coordinates: '0,0,0.5,0,0.5,1,0,1'}
+      - {name: right, coordinates: '0.5,0,1,0,1,1,0.5,1'}
+    lines:
+${[0.2, 0.35, 0.5, 0.65, 0.8].map((x, index) => `      - {name: line-${index}, coordinates: '${x},0.02,${x},0.98'}\n`).join("")}`).join("")}detector: {backend: scripted}
+publish:
+  mqtt: off
+  stats_interval_s: 1
+web:
+  listen: 127.0.0.1:${port}
+${web.map((line) => `  ${line}\n`).join("")}`;
+
 /** Starts a daemon; `web` are further lines of its section. */
 export async function start(binary, { web = [], users = [], config: text = CONFIG } = {}) {
   const folder = mkdtempSync(join(tmpdir(), "jetwatch-web-"));

@@ -1,57 +1,13 @@
 // The flows of the page in Chromium: `node flows.mjs BINARY MODEL [PICTURES]`. Ends with `web: N passed, M failed`.
 
 import assert from "node:assert/strict";
-import { mkdirSync } from "node:fs";
 import { createServer, request } from "node:http";
-import puppeteer from "puppeteer-core";
 
 import { PASSWORD, VIDEO_CONFIG, freePort, start } from "./daemon.mjs";
-
-const [binary, model, pictures] = process.argv.slice(2);
-const LIMIT = { timeout: 40000 };
-const DESKTOP = { width: 1440, height: 900 };
-const PHONE = { width: 390, height: 844, isMobile: true, hasTouch: true, deviceScaleFactor: 2 };
-
-const browser = await puppeteer.launch({
-  executablePath: process.env.CHROMIUM || "/usr/bin/chromium",
-  args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"],
-});
-let passed = 0;
-const failures = [];
-
-async function flow(name, run) {
-  try {
-    await run();
-    passed += 1;
-    console.log(`ok   ${name}`);
-  } catch (error) {
-    failures.push(name);
-    console.log(`FAIL ${name}\n${error.stack}`);
-  }
-}
-
-async function open(origin, { scheme = "light", view = DESKTOP, hash = "" } = {}) {
-  const context = await browser.createBrowserContext();
-  const page = await context.newPage();
-  page.problems = [];
-  page.on("pageerror", (error) => page.problems.push(error.message));
-  page.on("console", (message) => message.type() === "error" && page.problems.push(message.text()));
-  await page.setViewport(view);
-  await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
-  await page.goto(`${origin}/${hash}`);
-  return page;
-}
-
-async function logIn(page, user, password = PASSWORD) {
-  await page.waitForSelector(".login input[name=user]", LIMIT);
-  await page.$eval(".login input[name=user]", (input) => { input.value = ""; });
-  await page.type(".login input[name=user]", user);
-  await page.type(".login input[name=password]", password);
-  await page.click(".login button");
-}
-
-const tilesShow = (page, least) => page.waitForFunction((count) =>
-  document.querySelectorAll(".tile").length === 2 && [...document.querySelectorAll(".tile")].every((tile) => Number(tile.dataset.pictures) >= count), LIMIT, least);
+import { DESKTOP, LIMIT, PHONE, binary, finish, flow, logIn, model, open, shoot, tilesShow } from "./harness.mjs";
+import { accessFlows } from "./access.mjs";
+import { eventFlows } from "./event_flows.mjs";
+import { machineFlows } from "./machine_flows.mjs";
 
 /** A proxy below `prefix`, which it removes, or does not. */
 async function proxy(target, prefix, removes) {
@@ -73,12 +29,6 @@ async function proxy(target, prefix, removes) {
   const port = await freePort();
   await new Promise((done) => server.listen(port, "127.0.0.1", done));
   return { origin: `http://127.0.0.1:${port}${prefix}`, close: () => { server.closeAllConnections(); server.close(); } };
-}
-
-async function shoot(page, name) {
-  if (!pictures) return;
-  mkdirSync(pictures, { recursive: true });
-  await page.screenshot({ path: `${pictures}/${name}.png` });
 }
 
 const daemon = await start(binary, { users: [["anna", "administrator"], ["otto", "operator"], ["vera", "viewer"]], web: ["trusted_proxies: [127.0.0.1]"] });
@@ -320,6 +270,7 @@ try {
   await camera.stop();
 }
 
-await browser.close();
-console.log(`web: ${passed} passed, ${failures.length} failed`);
-process.exitCode = failures.length > 0 ? 1 : 0;
+await eventFlows();
+await machineFlows();
+await accessFlows();
+await finish();

@@ -3,6 +3,7 @@
 //! The last six options are extension points, which benchmarks use to change the behaviour of a pipeline from outside. The
 //! daemon leaves them at their defaults, which add nothing to the path of a frame.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -49,6 +50,9 @@ pub struct Options {
     pub config_path: Option<PathBuf>,
     /// The file for the health of the run; `None`: none is written.
     pub health_file: Option<PathBuf>,
+    /// Program and arguments that check the installation, for the page: they print `STATE WHAT: TEXT` lines, and `verdict: TEXT`. Empty:
+    /// the page offers no checks.
+    pub check_command: Vec<OsString>,
     /// Makes the sources of `synthetic://` URIs; `None`: such a source fails.
     pub synthetic: Option<SyntheticFactory>,
     /// What happens to frames and crops that a queue, the recording or a secondary network cannot keep up with. With

@@ -52,7 +52,11 @@ impl Pipeline {
         let heartbeats = Heartbeats::default();
 
         let metrics = Metrics::start(config, started, &recorder)?;
-        let web = Web::start(config, options.config_path.as_deref())?;
+        let web = Web::start(
+            config,
+            options.config_path.as_deref(),
+            &options.check_command,
+        )?;
         let health = HealthFile::start(options.health_file.take(), started)?;
         let status = DetectorStatusPublisher::new(config, &heartbeats, (&metrics, &web), &health);
         let models = Models::load(config, &options, &status, &recorder)?;

@@ -44,6 +44,8 @@ pub const WEB: &str = "web";
 pub const WEB_FILES: &str = "web-files";
 /// Draws and encodes the pictures of the page.
 pub const WEB_PICTURES: &str = "web-pictures";
+/// Reads what checks of the installation find, for the page.
+pub const WEB_CHECKS: &str = "web-checks";
 
 /// Prefix of secondary inference workers, after DeepStream's term (secondary GIE).
 const SECONDARY: &str = "sgie-";
@@ -129,6 +131,7 @@ mod tests {
             WEB,
             WEB_FILES,
             WEB_PICTURES,
+            WEB_CHECKS,
         ] {
             assert!(name.len() <= 15, "{name}");
         }

@@ -18,6 +18,16 @@ pub trait Backend: Send + Sync {
     /// Asks for a reload of the configuration; false: this run has none to read.
     fn request_reload(&self) -> bool;
 
+    /// Begins checks of the installation, where none run. Does not wait for them.
+    ///
+    /// # Errors
+    /// They run already, or cannot be started; what to do.
+    fn start_checks(&self) -> Result<(), String>;
+
+    /// What the checks have found so far: `running`, `started_ms`, `lines` with `state` and `text`, and `verdict`, which is null until they
+    /// have ended. Does not wait.
+    fn checks(&self) -> serde_json::Value;
+
     /// What support needs to know of this installation, as JSON without secrets.
     fn support_bundle(&self) -> serde_json::Value;
 

@@ -2,11 +2,14 @@
 //! hour. Filled on the tracking stage's thread, which never waits; read on the threads of this crate.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use tokio::sync::broadcast;
+
+use super::event_query::{EventKeys, EventQuery};
 
 /// Messages that a client may be behind before it gets the present state in their place.
 const LIVE_MESSAGES: usize = 512;
@@ -17,11 +20,17 @@ const MAX_EVENTS: usize = 2000;
 /// Most bytes of the events in the list.
 const MAX_EVENT_BYTES: usize = 4 << 20;
 
+/// Most zones and lines that are remembered of one track.
+const MAX_RULES: usize = 16;
+
 /// Most tracks of now; others are not listed.
 const MAX_OPEN_TRACKS: usize = 1000;
 
-/// Figures that are kept: an hour at the default interval of statistics.
-const MAX_POINTS: usize = 720;
+/// Time for which figures are kept, in ms.
+const POINTS_MS: u64 = 3_600_000;
+
+/// Shortest time between two kept figures, in ms: an hour has 800 at most, whatever the interval of statistics.
+const MIN_POINT_MS: u64 = 4_500;
 
 /// A step in the life of a track.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,41 +84,27 @@ struct State {
     points: VecDeque<StatsPoint>,
 }
 
+/// An event of the list.
 #[derive(Debug, Clone)]
-struct ListedEvent {
-    number: u64,
-    json: Bytes,
+pub(super) struct ListedEvent {
+    /// Grows by 1 with each event; the place in the list for the next page.
+    pub(super) number: u64,
+    pub(super) json: Bytes,
+    /// Zones and lines of the analytics events about the track, in their order.
+    pub(super) rules: Vec<Arc<str>>,
 }
 
-/// Which events are wanted.
-#[derive(Debug, Default, Deserialize)]
-pub(super) struct EventQuery {
-    pub(super) source: Option<String>,
-    pub(super) label: Option<String>,
-    /// Zone or line.
-    pub(super) rule: Option<String>,
-    /// At or after this time, RFC 3339.
-    pub(super) from: Option<String>,
-    /// Before this time.
-    pub(super) to: Option<String>,
-    /// Only events with a smaller number.
-    pub(super) before: Option<u64>,
-    pub(super) limit: usize,
-}
+impl ListedEvent {
+    /// The names of its zones and lines.
+    pub(super) fn rules_words(&self) -> Vec<&str> {
+        self.rules.iter().map(|rule| &**rule).collect()
+    }
 
-/// What a query looks at. Times of messages have one form, so that they are compared as texts.
-#[derive(Deserialize)]
-struct EventKeys<'e> {
-    source: &'e str,
-    #[serde(default)]
-    label: Option<String>,
-    /// Of the rule, in analytics events.
-    #[serde(default)]
-    name: Option<&'e str>,
-    #[serde(default)]
-    started_at: Option<&'e str>,
-    #[serde(default)]
-    at: Option<&'e str>,
+    /// Bytes that it takes in the list.
+    fn bytes(&self) -> usize {
+        let rules = self.rules.iter().map(|rule| rule.len());
+        self.json.len() + rules.sum::<usize>()
+    }
 }
 
 impl Default for Hub {
@@ -157,12 +152,23 @@ impl Hub {
         let _ = self.live.send(json);
     }
 
-    /// A message that stands for itself: an analytics event.
+    /// A message that stands for itself: an analytics event. Its track is found under the name of its zone or line from now on.
     pub fn append(&self, json: &[u8]) {
         let json = Bytes::copy_from_slice(json);
+        let keys = serde_json::from_slice::<EventKeys<'_>>(&json).ok();
         let mut state = self.state.lock();
+        if let Some(keys) = keys
+            && let (Some(track), Some(rule)) = (keys.track_id, &keys.name)
+        {
+            state.add_rule(keys.source, track, rule);
+        }
         state.push_event(json.clone());
         let _ = self.live.send(json);
+    }
+
+    /// A message that is passed on and not kept.
+    pub fn pass(&self, json: &[u8]) {
+        let _ = self.live.send(Bytes::copy_from_slice(json));
     }
 
     /// Removes what is retained of a source, but for its last state.
@@ -174,10 +180,18 @@ impl Hub {
         state.open.retain(|(of, _), _| of != source);
     }
 
-    /// Adds a point to the plots.
+    /// Adds a point to the plots, which have those of the last hour, some seconds apart.
     pub fn add_point(&self, point: StatsPoint) {
         let mut state = self.state.lock();
-        if state.points.len() == MAX_POINTS {
+        let newest = state.points.back().map(|newest| newest.at_ms);
+        // A clock that was set back begins anew.
+        if newest.is_some_and(|newest| point.at_ms < newest) {
+            state.points.clear();
+        } else if newest.is_some_and(|newest| point.at_ms - newest < MIN_POINT_MS) {
+            return;
+        }
+        let is_old = |oldest: &StatsPoint| oldest.at_ms + POINTS_MS < point.at_ms;
+        while state.points.front().is_some_and(is_old) {
             state.points.pop_front();
         }
         state.points.push_back(point);
@@ -209,18 +223,22 @@ impl Hub {
         self.state.lock().points.iter().cloned().collect()
     }
 
-    /// Events with their numbers, the newest first.
-    pub(super) fn events(&self, query: &EventQuery) -> Vec<(u64, Bytes)> {
+    /// Events, the newest first, and the start of the oldest one in the list, whatever the query.
+    pub(super) fn events(&self, query: &EventQuery) -> (Vec<ListedEvent>, Option<String>) {
         // Copies of handles: parsing is not done within the lock.
         let events: Vec<ListedEvent> = self.state.lock().events.iter().cloned().collect();
-        events
+        let found = events
             .iter()
             .rev()
             .filter(|event| query.before.is_none_or(|before| event.number < before))
-            .filter(|event| query.admits(&event.json))
+            .filter(|event| query.admits(&event.json, &event.rules))
             .take(query.limit)
-            .map(|event| (event.number, event.json.clone()))
-            .collect()
+            .cloned();
+        let oldest = events.first().and_then(|event| {
+            let keys = serde_json::from_slice::<EventKeys<'_>>(&event.json).ok()?;
+            Some(keys.at().to_owned())
+        });
+        (found.collect(), oldest)
     }
 }
 
@@ -228,54 +246,58 @@ impl State {
     fn push_event(&mut self, json: Bytes) -> u64 {
         let number = self.next_number;
         self.next_number += 1;
-        self.event_bytes += json.len();
-        self.events.push_back(ListedEvent { number, json });
+        let event = ListedEvent {
+            number,
+            json,
+            rules: Vec::new(),
+        };
+        self.event_bytes += event.bytes();
+        self.events.push_back(event);
         while self.events.len() > MAX_EVENTS || self.event_bytes > MAX_EVENT_BYTES {
             let Some(oldest) = self.events.pop_front() else {
                 break;
             };
-            self.event_bytes -= oldest.json.len();
+            self.event_bytes -= oldest.bytes();
         }
         number
     }
 
-    /// Puts the last message of a track into the place of its first one.
-    fn replace_event(&mut self, number: Option<u64>, json: Bytes) {
-        let found = number.and_then(|number| {
-            let at = self
-                .events
-                .binary_search_by_key(&number, |event| event.number);
-            at.ok()
-        });
-        match found {
-            Some(at) => {
-                let event = &mut self.events[at];
-                self.event_bytes = self.event_bytes - event.json.len() + json.len();
-                event.json = json;
-            }
-            // Its first one has left the list, or was not listed.
-            None if number.is_none() => {
-                self.push_event(json);
-            }
-            None => {}
+    /// The event of this number, where it is in the list still.
+    fn listed(&mut self, number: u64) -> Option<&mut ListedEvent> {
+        let events = &self.events;
+        let at = events.binary_search_by_key(&number, |event| event.number);
+        self.events.get_mut(at.ok()?)
+    }
+
+    /// A track is in a zone, or has crossed a line.
+    fn add_rule(&mut self, source: &str, track: u64, rule: &str) {
+        let number = self.open.get(&(source.to_owned(), track));
+        let Some(number) = number.map(|(_, number)| *number) else {
+            return;
+        };
+        let Some(event) = self.listed(number) else {
+            return;
+        };
+        if event.rules.len() < MAX_RULES && event.rules.iter().all(|known| **known != *rule) {
+            event.rules.push(rule.into());
+            self.event_bytes += rule.len();
         }
     }
-}
 
-impl EventQuery {
-    fn admits(&self, json: &[u8]) -> bool {
-        let Ok(keys) = serde_json::from_slice::<EventKeys<'_>>(json) else {
-            return false;
+    /// Puts the last message of a track into the place of its first one.
+    fn replace_event(&mut self, number: Option<u64>, json: Bytes) {
+        let Some(number) = number else {
+            // Its first one was not listed.
+            self.push_event(json);
+            return;
         };
-        let at = keys.started_at.or(keys.at).unwrap_or_default();
-        let is = |wanted: &Option<String>, found: Option<&str>| {
-            wanted.as_deref().is_none_or(|wanted| found == Some(wanted))
-        };
-        is(&self.source, Some(keys.source))
-            && is(&self.label, keys.label.as_deref())
-            && is(&self.rule, keys.name)
-            && self.from.as_deref().is_none_or(|from| at >= from)
-            && self.to.as_deref().is_none_or(|to| at < to)
+        // Else it has left the list.
+        if let Some(event) = self.listed(number) {
+            let before = event.json.len();
+            let after = json.len();
+            event.json = json;
+            self.event_bytes = self.event_bytes - before + after;
+        }
     }
 }
 
@@ -304,72 +326,39 @@ mod tests {
         hub.track("a", 1, TrackStep::Update, &event("a", "truck", "1"));
         assert_eq!(hub.open_tracks().len(), 2);
         hub.track("a", 1, TrackStep::End, &event("a", "bus", "1"));
-        let found = hub.events(&all());
-        let numbers: Vec<u64> = found.iter().map(|(number, _)| *number).collect();
+        let (found, _) = hub.events(&all());
+        let numbers: Vec<u64> = found.iter().map(|event| event.number).collect();
         assert_eq!(numbers, [1, 0]);
-        assert_eq!(found[1].1, event("a", "bus", "1"));
+        assert_eq!(found[1].json, event("a", "bus", "1"));
         assert_eq!(hub.open_tracks().len(), 1);
     }
 
     #[test]
-    fn events_are_filtered() {
+    fn tracks_are_found_by_the_zones_that_they_were_in() {
         let hub = Hub::default();
-        hub.track(
-            "a",
-            1,
-            TrackStep::New,
-            &event("a", "car", "2026-01-01T00:00:01Z"),
-        );
-        hub.track(
-            "b",
-            1,
-            TrackStep::New,
-            &event("b", "car", "2026-01-01T00:00:02Z"),
-        );
-        let crossing =
-            br#"{"source":"b","label":"person","name":"door","at":"2026-01-01T00:00:03Z"}"#;
-        hub.append(crossing);
-        let count = |query: EventQuery| hub.events(&query).len();
-        let text = |text: &str| Some(text.to_owned());
-        assert_eq!(count(all()), 3);
-        assert_eq!(count(EventQuery { limit: 2, ..all() }), 2);
-        assert_eq!(
-            count(EventQuery {
-                before: Some(2),
-                ..all()
-            }),
-            2
-        );
-        assert_eq!(
-            count(EventQuery {
-                source: text("b"),
-                ..all()
-            }),
-            2
-        );
-        assert_eq!(
-            count(EventQuery {
-                label: text("car"),
-                ..all()
-            }),
-            2
-        );
-        assert_eq!(
-            count(EventQuery {
-                rule: text("door"),
-                ..all()
-            }),
-            1
-        );
-        let from = text("2026-01-01T00:00:02Z");
-        assert_eq!(
-            count(EventQuery {
-                from: from.clone(),
-                ..all()
-            }),
-            2
-        );
-        assert_eq!(count(EventQuery { to: from, ..all() }), 1);
+        hub.track("a", 1, TrackStep::New, &event("a", "car", "1"));
+        hub.track("b", 1, TrackStep::New, &event("b", "car", "2"));
+        for _ in 0..2 {
+            hub.append(br#"{"source":"a","name":"door","track_id":1,"label":"car","at":"3"}"#);
+        }
+        hub.append(br#"{"source":"a","name":null,"track_id":1,"at":"3"}"#);
+        hub.track("a", 1, TrackStep::End, &event("a", "bus", "1"));
+        let at_door = |limit| {
+            let query = EventQuery {
+                rule: Some("door".to_owned()),
+                limit,
+                ..EventQuery::default()
+            };
+            let (found, oldest) = hub.events(&query);
+            assert_eq!(oldest.as_deref(), Some("1"));
+            found
+        };
+        let found = at_door(9);
+        let numbers: Vec<u64> = found.iter().map(|event| event.number).collect();
+        assert_eq!(numbers, [3, 2, 0]);
+        assert_eq!(found[2].json, event("a", "bus", "1"));
+        assert_eq!(found[2].rules, [Arc::from("door")]);
+        assert_eq!(at_door(1).len(), 1);
     }
 
     #[test]
@@ -382,6 +371,28 @@ mod tests {
         let state = hub.state.lock();
         assert!(state.event_bytes <= MAX_EVENT_BYTES);
         assert_eq!(state.events.len() * long.len(), state.event_bytes);
+    }
+
+    #[test]
+    fn plots_have_the_last_hour_at_any_interval() {
+        let hub = Hub::default();
+        let add = |at_ms| {
+            hub.add_point(StatsPoint {
+                at_ms,
+                ..StatsPoint::default()
+            });
+        };
+        for interval in [1_000, 5_000, 60_000] {
+            add(0);
+            for at_ms in (interval..3 * POINTS_MS).step_by(interval as usize) {
+                add(at_ms);
+            }
+            let points = hub.points();
+            let (oldest, newest) = (points[0].at_ms, points[points.len() - 1].at_ms);
+            let span = newest - oldest;
+            assert!(span > POINTS_MS - 120_000 && span <= POINTS_MS, "{span} ms");
+            assert!(points.len() <= 801, "{} points", points.len());
+        }
     }
 
     #[test]

@@ -12,6 +12,7 @@
 mod auth;
 mod backend;
 mod error;
+mod event_query;
 mod http;
 mod hub;
 mod media;
@@ -21,9 +22,11 @@ mod server;
 pub use auth::{Scope, TokenSummary, UserError, UserSummary, Users};
 pub use backend::{Backend, DrawnRule, RuleEdit, RuleOutcome, RulesRequest};
 pub use error::WebError;
+pub use http::{EndpointSummary, endpoints};
 pub use hub::{Hub, StatsPoint, TrackStep};
 pub use media::{
-    LiveStream, LiveStreams, MediaContent, MediaLibrary, MediaPart, MediaQuery, OpenedStream,
+    LiveStream, LiveStreams, MediaContent, MediaLibrary, MediaPage, MediaPart, MediaQuery,
+    MediaSort, OpenedStream,
 };
 pub use pictures::{CameraSlot, Picture, PictureBoard};
 pub use server::{WebServer, check};

@@ -18,8 +18,32 @@ pub struct MediaQuery {
     pub from: Option<SystemTime>,
     /// Begun before this time.
     pub to: Option<SystemTime>,
+    /// What they are about.
+    pub sort: MediaSort,
+    /// Those after this item of the list: [`MediaPage::next`] of the page before.
+    pub before: Option<String>,
     /// At most so many, the newest first.
     pub limit: usize,
+}
+
+/// What kept items are about.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum MediaSort {
+    /// Tracks: pictures and clips.
+    #[default]
+    Events,
+    /// Nothing in particular: continuous recording.
+    Continuous,
+}
+
+/// A page of kept items.
+#[derive(Debug, Default)]
+pub struct MediaPage {
+    /// JSON objects with `source`, `label`, `started_ms`, `ended_ms`, `zones`, `events` (ids of the events of its tracks), `snapshot`
+    /// and `clip` (their ids, or null) and `pinned`.
+    pub items: Vec<serde_json::Value>,
+    /// Where the next page begins; `None`: this is the last one.
+    pub next: Option<String>,
 }
 
 /// Which part of an item.
@@ -44,9 +68,8 @@ pub struct MediaContent {
 
 /// Kept snapshots and clips. Methods may read files; they are called on a thread that may block.
 pub trait MediaLibrary: Send + Sync {
-    /// The items, the newest first, as JSON objects with `source`, `label`, `started_ms`, `ended_ms`, `zones`, `events` (their ids),
-    /// `snapshot` and `clip` (their ids, or null) and `pinned`.
-    fn items(&self, query: &MediaQuery) -> Vec<serde_json::Value>;
+    /// Items, the newest first.
+    fn items(&self, query: &MediaQuery) -> MediaPage;
 
     /// Opens a part of the item `id`; `None`: there is none, or it was removed.
     fn open(&self, id: &str, part: MediaPart) -> Option<MediaContent>;

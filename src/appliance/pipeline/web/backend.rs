@@ -1,8 +1,10 @@
 //! What the page asks of the daemon: what runs where, zones and lines, reloads, and the support bundle.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -12,12 +14,13 @@ use serde_json::{Value, json};
 
 use jetwatch_archive::Archive;
 use jetwatch_config::{Config, DrawnShape, RuleEditError, SceneRules, edit_rules, rules_yaml};
-use jetwatch_platform::{Machine, SysRoot};
+use jetwatch_platform::{Machine, Memory, SysRoot};
 use jetwatch_publish::SourceInfo;
 use jetwatch_web::{
     Backend, DrawnRule, Hub, LiveStreams, MediaLibrary, RuleEdit, RuleOutcome, RulesRequest,
 };
 
+use super::checks::Checks;
 use super::media::{Library, StreamBoard};
 
 /// Version of the program.
@@ -44,12 +47,18 @@ pub(super) struct PageBackend {
     library: Library,
     streams: Arc<StreamBoard>,
     reload: OnceLock<ReloadRequest>,
+    checks: Checks,
     /// One edit at a time.
     editing: Mutex<()>,
 }
 
 impl PageBackend {
-    pub(super) fn new(config: &Config, path: Option<&Path>, hub: Arc<Hub>) -> Self {
+    pub(super) fn new(
+        config: &Config,
+        path: Option<&Path>,
+        check_command: &[OsString],
+        hub: Arc<Hub>,
+    ) -> Self {
         let mut folders = vec![("system", PathBuf::from("/"))];
         if let Some(mqtt) = &config.publish.mqtt {
             let spool = mqtt.spool.state_folder.clone();
@@ -72,6 +81,7 @@ impl PageBackend {
             library: Library::default(),
             streams: Arc::default(),
             reload: OnceLock::new(),
+            checks: Checks::new(check_command),
             editing: Mutex::default(),
         }
     }
@@ -104,6 +114,11 @@ impl PageBackend {
         let _ = self.reload.set(request);
     }
 
+    /// Ends checks that run.
+    pub(super) fn stop_checks(&self) {
+        self.checks.stop();
+    }
+
     /// Used and free bytes of the file systems that the daemon writes to.
     fn disks(&self) -> Vec<Value> {
         let of = |(name, folder): &(&'static str, PathBuf)| {
@@ -112,6 +127,8 @@ impl PageBackend {
             Some(json!({
                 "name": name,
                 "folder": folder,
+                // The same for folders on the same one.
+                "filesystem": fs::metadata(folder).ok().map(|found| found.dev().to_string()),
                 "total_bytes": bytes(stat.f_blocks),
                 "free_bytes": bytes(stat.f_bavail),
             }))
@@ -209,9 +226,14 @@ impl Backend for PageBackend {
                 })
             })
             .collect();
+        let memory = Memory::read(&SysRoot::default()).ok().flatten();
         json!({
             "device": self.device,
             "version": VERSION,
+            "memory": memory.map(|memory| json!({
+                "total_bytes": memory.total,
+                "available_bytes": memory.available,
+            })),
             "started_ms": started.map_or(0, |since| since.as_millis() as u64),
             "detector": self.detector.get(),
             "model": Machine::find(&SysRoot::default()).model,
@@ -264,6 +286,14 @@ impl Backend for PageBackend {
         true
     }
 
+    fn start_checks(&self) -> Result<(), String> {
+        self.checks.start()
+    }
+
+    fn checks(&self) -> Value {
+        self.checks.to_json()
+    }
+
     fn media(&self) -> Option<&dyn MediaLibrary> {
         self.library.is_open().then_some(&self.library)
     }
@@ -288,6 +318,7 @@ impl Backend for PageBackend {
         json!({
             "what": "Support bundle of jetwatch, without passwords, tokens and other secrets",
             "info": self.info(),
+            "checks": self.checks(),
             "configuration": config,
             "environment": environment,
             "messages": messages,

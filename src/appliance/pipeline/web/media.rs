@@ -1,25 +1,25 @@
 //! Kept pictures and clips, and encoded streams, for the page: views of the archive and of the rings of the sources.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use crossbeam_channel::{Receiver, bounded};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use jetwatch_archive::{Archive, Item, MediaId, MediaKind, MediaState, Query};
+use jetwatch_archive::{Archive, MediaId, MediaKind};
 use jetwatch_media::{LiveSegment, LiveStream as RingView, SourceStream, UnitNotice};
 use jetwatch_web::{
-    LiveStream, LiveStreams, MediaContent, MediaLibrary, MediaPart, MediaQuery, OpenedStream,
+    LiveStream, LiveStreams, MediaContent, MediaLibrary, MediaPage, MediaPart, MediaQuery,
+    OpenedStream,
 };
+
+use super::media_page::page;
 
 /// Longest wait for the first image of a stream.
 const BEGIN_TIMEOUT: Duration = Duration::from_secs(3);
-
-/// Of the files that a query looks at, for each item in its answer: a clip, its pictures, and parts of continuous recordings.
-const FILES_PER_ITEM: usize = 6;
 
 /// The encoded streams of the sources that run.
 #[derive(Default)]
@@ -119,26 +119,14 @@ impl Library {
 }
 
 impl MediaLibrary for Library {
-    fn items(&self, query: &MediaQuery) -> Vec<Value> {
+    fn items(&self, query: &MediaQuery) -> MediaPage {
         let Some(archive) = self.archive.get() else {
-            return Vec::new();
+            return MediaPage::default();
         };
-        let found = archive.items(&Query {
-            source: query.source.clone(),
-            label: query.label.clone(),
-            zone: query.zone.clone(),
-            from: query.from,
-            to: query.to,
-            limit: query.limit.saturating_mul(FILES_PER_ITEM),
-            ..Query::default()
-        });
-        match found {
-            Ok(files) => grouped(&files, query.limit),
-            Err(error) => {
-                log::warn!("the page cannot list what is kept: {error}");
-                Vec::new()
-            }
-        }
+        page(archive, query).unwrap_or_else(|error| {
+            log::warn!("the page cannot list what is kept: {error}");
+            MediaPage::default()
+        })
     }
 
     fn open(&self, id: &str, part: MediaPart) -> Option<MediaContent> {
@@ -175,62 +163,11 @@ impl MediaLibrary for Library {
         json!({
             "snapshot_bytes": bytes(MediaKind::Snapshot),
             "clip_bytes": bytes(MediaKind::Clip),
+            "continuous_bytes": bytes(MediaKind::Continuous),
+            "bytes_per_day": usage.bytes_per_day,
             "pinned_bytes": usage.pinned_bytes,
             "days_left": usage.days_left,
             "is_full": usage.is_full,
         })
     }
-}
-
-/// Pictures with the clips that show the same track; clips and recordings without a picture on their own. The newest first.
-fn grouped(files: &[Item], limit: usize) -> Vec<Value> {
-    let is_there = |item: &&Item| item.state == MediaState::Ready;
-    let mut clips: HashMap<&str, &Item> = HashMap::new();
-    for clip in files.iter().filter(is_there) {
-        if clip.kind != MediaKind::Snapshot {
-            for track in &clip.tracks {
-                clips.insert(track, clip);
-            }
-        }
-    }
-    let mut shown: Vec<&MediaId> = Vec::new();
-    let mut items: Vec<(&Item, Value)> = Vec::new();
-    for picture in files.iter().filter(is_there) {
-        if picture.kind == MediaKind::Snapshot {
-            let clip = picture
-                .tracks
-                .iter()
-                .find_map(|track| clips.get(track.as_str()));
-            shown.extend(clip.map(|clip| &clip.id));
-            items.push((picture, described(picture, Some(picture), clip.copied())));
-        }
-    }
-    for clip in files.iter().filter(is_there) {
-        if clip.kind != MediaKind::Snapshot && !shown.contains(&&clip.id) {
-            items.push((clip, described(clip, None, Some(clip))));
-        }
-    }
-    items.sort_by_key(|(item, _)| std::cmp::Reverse(item.from));
-    items.truncate(limit);
-    items.into_iter().map(|(_, item)| item).collect()
-}
-
-fn described(item: &Item, picture: Option<&Item>, clip: Option<&Item>) -> Value {
-    let ms = |at: SystemTime| {
-        at.duration_since(UNIX_EPOCH)
-            .map_or(0, |since| since.as_millis() as u64)
-    };
-    let id = |item: Option<&Item>| item.map(|item| item.id.as_str().to_owned());
-    let is_pinned = |item: Option<&Item>| item.is_some_and(|item| item.is_pinned);
-    json!({
-        "source": item.source,
-        "label": item.label,
-        "started_ms": ms(item.from),
-        "ended_ms": item.to.map(ms),
-        "zones": item.zones,
-        "events": item.tracks,
-        "snapshot": id(picture),
-        "clip": id(clip),
-        "pinned": is_pinned(picture) || is_pinned(clip),
-    })
 }

@@ -3,10 +3,13 @@
 //! It starts before the detector is loaded, which may take minutes, and ends after the sinks.
 
 mod backend;
+mod checks;
 mod media;
+mod media_page;
 mod previews;
 mod sink;
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -40,17 +43,26 @@ struct Running {
 }
 
 impl Web {
-    /// Starts the page of the configuration, which was read from `path`.
+    /// Starts the page of the configuration, which was read from `path`. `check_command` checks the installation.
     ///
     /// # Errors
     /// The address cannot be listened on, or a file cannot be used.
-    pub(super) fn start(config: &Config, path: Option<&Path>) -> Result<Self, PipelineError> {
+    pub(super) fn start(
+        config: &Config,
+        path: Option<&Path>,
+        check_command: &[OsString],
+    ) -> Result<Self, PipelineError> {
         let Some(listen) = config.web.listen else {
             return Ok(Self { running: None });
         };
         let hub = Arc::new(Hub::default());
         let board = Arc::new(PictureBoard::default());
-        let backend = Arc::new(PageBackend::new(config, path, Arc::clone(&hub)));
+        let backend = Arc::new(PageBackend::new(
+            config,
+            path,
+            check_command,
+            Arc::clone(&hub),
+        ));
         let server = WebServer::start(
             &config.web,
             listen,
@@ -122,6 +134,7 @@ impl Web {
 
 impl Drop for Running {
     fn drop(&mut self) {
+        self.backend.stop_checks();
         self.previews.close();
         if let Some(pictures) = self.pictures.take() {
             // It draws one picture at most. A panic has been logged by the panic hook.

@@ -131,6 +131,11 @@ impl Sink for WebSink {
             Publication::Throttling { .. } => self.retain("", "throttling", record),
             Publication::Reload { .. } => self.retain("", "reload", record),
             Publication::Gap { .. } => self.retain("", "gap", record),
+            Publication::Media { .. } => {
+                let hub = &self.hub;
+                self.encoder
+                    .encode(record, Timestamp::now(), |json| hub.pass(json));
+            }
             Publication::Stats(stats) => {
                 let point = self.point(stats);
                 self.hub.add_point(point);

@@ -25,7 +25,17 @@ pub(super) struct Principal {
     pub(super) by: Credential,
 }
 
-/// By what a request shows who makes it.
+/// What a request has with it to show who makes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Shown {
+    Nothing,
+    /// A bearer token.
+    Token(Vec<u8>),
+    /// The name of a session.
+    Session(String),
+}
+
+/// By what it is known who makes a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Credential {
     /// The cookie of a session, which a browser sends by itself.

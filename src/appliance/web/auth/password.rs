@@ -1,9 +1,14 @@
-//! Passwords as argon2id hashes. Each takes 19 MiB and some ten milliseconds, so that few run at a time.
+//! Passwords as argon2id hashes. Each takes 19 MiB and some ten milliseconds, so that one runs at a time, in memory that is kept: what is
+//! freed, the C library would not give to the next one whole, and the daemon would grow with each attempt to log in.
 
-use argon2::Argon2;
-use argon2::password_hash::{PasswordHash, PasswordHasher, PasswordVerifier, SaltString};
+use argon2::password_hash::{Error, Output, PasswordHash, SaltString};
+use argon2::{Algorithm, Argon2, Block, Params, Version};
+use parking_lot::Mutex;
 
 use super::users::UserError;
+
+/// The memory of the one hash that is computed. Empty until there is one.
+static MEMORY: Mutex<Vec<Block>> = Mutex::new(Vec::new());
 
 /// Fewest characters of a password.
 const MIN_CHARACTERS: usize = 10;
@@ -35,11 +40,7 @@ impl Passwords {
             return false;
         }
         let hash = PasswordHash::new(stored.unwrap_or(&self.other));
-        let is_equal = hash.is_ok_and(|hash| {
-            Argon2::default()
-                .verify_password(password.as_bytes(), &hash)
-                .is_ok()
-        });
+        let is_equal = hash.is_ok_and(|hash| is_equal(password, &hash).unwrap_or(false));
         is_equal && stored.is_some()
     }
 }
@@ -62,8 +63,48 @@ fn hash(password: &str) -> Result<String, UserError> {
     let failed = |reason: String| UserError::Hash { reason };
     getrandom::fill(&mut salt).map_err(|error| failed(error.to_string()))?;
     let salt = SaltString::encode_b64(&salt).map_err(|error| failed(error.to_string()))?;
-    let hash = Argon2::default().hash_password(password.as_bytes(), &salt);
-    Ok(hash.map_err(|error| failed(error.to_string()))?.to_string())
+    let context = Argon2::default();
+    let hashed = || -> Result<String, Error> {
+        let mut buffer = [0; 64];
+        let output = output(&context, password, salt.as_salt().decode_b64(&mut buffer)?)?;
+        let hash = PasswordHash {
+            algorithm: Algorithm::default().ident(),
+            version: Some(Version::default().into()),
+            params: context.params().try_into()?,
+            salt: Some(salt.as_salt()),
+            hash: Some(output),
+        };
+        Ok(hash.to_string())
+    };
+    hashed().map_err(|error| failed(error.to_string()))
+}
+
+/// Whether `hash` is that of `password`; compared in constant time.
+fn is_equal(password: &str, hash: &PasswordHash<'_>) -> Result<bool, Error> {
+    let (Some(salt), Some(wanted)) = (hash.salt, hash.hash) else {
+        return Ok(false);
+    };
+    let algorithm = Algorithm::try_from(hash.algorithm)?;
+    let version = hash
+        .version
+        .map_or(Ok(Version::default()), Version::try_from)?;
+    let context = Argon2::new(algorithm, version, Params::try_from(hash)?);
+    let mut buffer = [0; 64];
+    let found = output(&context, password, salt.decode_b64(&mut buffer)?)?;
+    Ok(found == wanted)
+}
+
+fn output(context: &Argon2<'_>, password: &str, salt: &[u8]) -> Result<Output, Error> {
+    let params = context.params();
+    let length = params.output_len().unwrap_or(Params::DEFAULT_OUTPUT_LEN);
+    let mut memory = MEMORY.lock();
+    if memory.len() < params.block_count() {
+        memory.resize(params.block_count(), Block::default());
+    }
+    Output::init_with(length, |out| {
+        let blocks = &mut memory[..params.block_count()];
+        Ok(context.hash_password_into_with_memory(password.as_bytes(), salt, out, blocks)?)
+    })
 }
 
 #[cfg(test)]
@@ -83,6 +124,26 @@ mod tests {
         }
         assert!(!passwords.matches("a long password", None));
         assert!(!passwords.matches("a long password", Some("no hash")));
+    }
+
+    #[test]
+    fn hashes_are_those_of_the_library() {
+        use argon2::password_hash::{PasswordHasher, PasswordVerifier};
+        let password = b"a long password";
+        let ours = checked_hash("a long password").expect("good");
+        let parsed = PasswordHash::new(&ours).expect("a hash");
+        assert_eq!(Argon2::default().verify_password(password, &parsed), Ok(()));
+        // Of another program, which takes more or less memory and time.
+        let salt = SaltString::encode_b64(b"some salt or other").expect("a salt");
+        let passwords = Passwords::new().expect("memory");
+        for (memory, rounds, lanes) in [(256, 3, 1), (32 * 1024, 1, 4)] {
+            let params = Params::new(memory, rounds, lanes, Some(32)).expect("valid");
+            let context = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
+            let theirs = context.hash_password(password, &salt).expect("memory");
+            let theirs = theirs.to_string();
+            assert!(passwords.matches("a long password", Some(&theirs)));
+            assert!(!passwords.matches("a long passwort", Some(&theirs)));
+        }
     }
 
     #[test]

@@ -58,14 +58,26 @@ impl Sessions {
 
     /// The user of a session, and the password hash with which it began.
     pub(in super::super) fn find(&self, name: &str) -> Option<(String, String)> {
-        let mut table = self.table.lock();
+        let table = self.table.lock();
+        let session = table.get(&Sha256Digest::of(name.as_bytes()))?;
+        let is_valid = session.is_valid(Instant::now());
+        is_valid.then(|| (session.user.clone(), session.password.clone()))
+    }
+
+    /// A request was made in a session: it is not idle.
+    pub(in super::super) fn touch(&self, name: &str) {
         let now = Instant::now();
-        let session = table.get_mut(&Sha256Digest::of(name.as_bytes()))?;
-        if !session.is_valid(now) {
-            return None;
+        let mut table = self.table.lock();
+        if let Some(session) = table.get_mut(&Sha256Digest::of(name.as_bytes()))
+            && session.is_valid(now)
+        {
+            session.used = now;
         }
-        session.used = now;
-        Some((session.user.clone(), session.password.clone()))
+    }
+
+    /// Ends all sessions of a user.
+    pub(in super::super) fn end_all(&self, user: &str) {
+        self.table.lock().retain(|_, session| session.user != user);
     }
 
     /// Ends a session.
@@ -117,6 +129,19 @@ mod tests {
             ..session
         };
         assert!(!used.is_valid(now + MAX_AGE));
+    }
+
+    #[test]
+    fn sessions_of_one_user_end_together() {
+        let sessions = Sessions::default();
+        let [first, second] = [(); 2].map(|()| sessions.begin("anna", "hash"));
+        let other = sessions.begin("otto", "hash");
+        sessions.end_all("anna");
+        assert_eq!(
+            (sessions.find(&first), sessions.find(&second)),
+            (None, None)
+        );
+        assert!(sessions.find(&other).is_some());
     }
 
     #[test]

@@ -61,7 +61,7 @@ pub enum UserError {
     },
     /// There is such a user or token already.
     #[error(
-        "there is a {what} named {name} already; remove it first, or set its password with `jetwatch user passwd`"
+        "there is a {what} named {name} already; remove it first, or set its password with `jetwatch user password`"
     )]
     Exists {
         /// User or token.
@@ -224,6 +224,26 @@ impl Users {
             .and_then(|()| file.write_all(b"\n"))
             .map_err(failed)?;
         Ok(pending.commit()?)
+    }
+
+    /// Changes the file at `path`, which is made where it is missing. Another process that does the same waits, so that no change is lost.
+    ///
+    /// # Errors
+    /// Those of [`load`](Self::load), [`save`](Self::save) and `change`; nothing is written then.
+    pub fn change<T, E: From<UserError>>(
+        path: &Path,
+        change: impl FnOnce(&mut Self) -> Result<T, E>,
+    ) -> Result<T, E> {
+        // Of the folder: the file is replaced by each change.
+        let folder = path
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty());
+        let lock = fs::File::open(folder.unwrap_or(Path::new(".")));
+        let _locked = lock.and_then(|lock| lock.lock().map(|()| lock));
+        let mut users = Self::load_or_new(path)?;
+        let changed = change(&mut users)?;
+        users.save(path)?;
+        Ok(changed)
     }
 
     /// Adds a user.

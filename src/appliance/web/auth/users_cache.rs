@@ -65,6 +65,25 @@ impl UsersCache {
         }
         Arc::clone(&state.users)
     }
+
+    /// Changes the file; what follows sees it at once.
+    ///
+    /// # Errors
+    /// Those of [`Users::change`].
+    pub(in super::super) fn change(
+        &self,
+        change: impl FnOnce(&mut Users) -> Result<(), UserError>,
+    ) -> Result<(), UserError> {
+        let mut state = self.state.lock();
+        let changed = Users::change(&self.path, |users| {
+            change(users)?;
+            Ok::<_, UserError>(users.clone())
+        })?;
+        state.checked = Instant::now();
+        state.version = version(&self.path);
+        state.users = Arc::new(changed);
+        Ok(())
+    }
 }
 
 /// What changes with each write of the file.

@@ -34,9 +34,15 @@ static ASSETS: &[Asset] = assets! {
     "/dom.js": SCRIPT, "dom.js";
     "/api.js": SCRIPT, "api.js";
     "/store.js": SCRIPT, "store.js";
+    "/address.js": SCRIPT, "address.js";
+    "/account.js": SCRIPT, "account.js";
     "/live.js": SCRIPT, "live.js";
     "/video.js": SCRIPT, "video.js";
     "/events.js": SCRIPT, "events.js";
+    "/filter.js": SCRIPT, "filter.js";
+    "/rows.js": SCRIPT, "rows.js";
+    "/storage.js": SCRIPT, "storage.js";
+    "/checks.js": SCRIPT, "checks.js";
     "/machine.js": SCRIPT, "machine.js";
     "/plot.js": SCRIPT, "plot.js";
     "/zones.js": SCRIPT, "zones.js";

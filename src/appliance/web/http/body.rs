@@ -8,8 +8,10 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::sync::mpsc;
 
+/// Whether a stream may go on.
+type Permission = Box<dyn Fn() -> bool + Send + Sync>;
+
 /// The body of an answer.
-#[derive(Debug)]
 pub(in super::super) enum AnswerBody {
     /// All of it.
     Whole(Option<Bytes>),
@@ -17,6 +19,7 @@ pub(in super::super) enum AnswerBody {
     Pieces {
         pieces: mpsc::Receiver<Bytes>,
         bytes: Option<u64>,
+        permission: Option<Permission>,
     },
 }
 
@@ -31,7 +34,24 @@ impl AnswerBody {
     /// A body that a task sends; `bytes`: its length, where it is known.
     pub(super) fn pieces(bytes: Option<u64>) -> (PieceSender, Self) {
         let (sender, pieces) = mpsc::channel(1);
-        (sender, Self::Pieces { pieces, bytes })
+        let body = Self::Pieces {
+            pieces,
+            bytes,
+            permission: None,
+        };
+        (sender, body)
+    }
+
+    /// A stream without an end is asked before each piece whether it may go on; other bodies are not.
+    pub(super) fn end_unless(&mut self, may_go_on: impl Fn() -> bool + Send + Sync + 'static) {
+        if let Self::Pieces {
+            bytes: None,
+            permission,
+            ..
+        } = self
+        {
+            *permission = Some(Box::new(may_go_on));
+        }
     }
 }
 
@@ -45,9 +65,13 @@ impl Body for AnswerBody {
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         match self.get_mut() {
             Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            Self::Pieces { pieces, .. } => pieces
-                .poll_recv(context)
-                .map(|piece| piece.map(|piece| Ok(Frame::data(piece)))),
+            Self::Pieces {
+                pieces, permission, ..
+            } => pieces.poll_recv(context).map(|piece| {
+                let may_go_on = permission.as_ref().is_none_or(|permission| permission());
+                let piece = piece.filter(|_| may_go_on)?;
+                Some(Ok(Frame::data(piece)))
+            }),
         }
     }
 

@@ -1,8 +1,6 @@
-//! Logging in and out: the password is compared on a thread of its own, one at a time, and attempts are limited.
+//! Logging in and out.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 use bytes::Bytes;
 use hyper::StatusCode;
@@ -10,11 +8,8 @@ use hyper::header::{HeaderValue, SET_COOKIE};
 use serde::Deserialize;
 
 use super::request::Head;
-use super::response::{Answer, done, refuse, refuse_for};
-use super::service::{Service, failed, parse};
-
-/// Attempts that may wait for their turn.
-const MAX_WAITING: usize = 8;
+use super::response::{Answer, done, refuse};
+use super::service::{Service, parse};
 
 /// The name of the cookie. With its prefix, browsers take it over HTTPS only, and from this very host.
 pub(super) fn cookie_name(is_https: bool) -> &'static str {
@@ -52,42 +47,14 @@ impl Service {
             // The cause may quote the password.
             return refuse(StatusCode::BAD_REQUEST, "expected a user and a password");
         };
-        if let Some(wait) = self.limiter.wait(head.address, &user, Instant::now()) {
-            return refuse_for(
-                wait.as_secs() + 1,
-                StatusCode::TOO_MANY_REQUESTS,
-                "too many attempts; wait some minutes",
-            );
-        }
-        if self.hashes_waiting.fetch_add(1, Ordering::AcqRel) >= MAX_WAITING {
-            self.hashes_waiting.fetch_sub(1, Ordering::AcqRel);
-            return refuse_for(1, StatusCode::TOO_MANY_REQUESTS, "busy; try again");
-        }
-        let users = cache.users();
-        let (service, name) = (Arc::clone(self), user.clone());
-        // In a task of its own: it counts down also where the client is gone.
-        let compared = tokio::spawn(async move {
-            let turn = service.hashing.acquire().await;
-            let compared = Arc::clone(&service);
-            let found = tokio::task::spawn_blocking(move || {
-                let stored = users.credentials(&name).map(|(_, hash)| hash.to_owned());
-                let matches = compared.passwords.matches(&password, stored.as_deref());
-                stored.filter(|_| matches)
-            })
-            .await;
-            drop(turn);
-            service.hashes_waiting.fetch_sub(1, Ordering::AcqRel);
-            found
-        });
-        let Ok(Ok(found)) = compared.await else {
-            return failed();
+        let found = match self.compare(head, cache, &user, password).await {
+            Ok(found) => found,
+            Err(refusal) => return *refusal,
         };
         let Some(hash) = found else {
-            self.limiter.failed(head.address, &user, Instant::now());
             log::warn!("web: a log-in from {} failed", head.address);
             return refuse(StatusCode::UNAUTHORIZED, "user or password is wrong");
         };
-        self.limiter.succeeded(head.address);
         log::info!("web: {user} has logged in from {}", head.address);
         let session = self.sessions.begin(&user, &hash);
         self.with_cookie(head, &session, "")
@@ -101,7 +68,8 @@ impl Service {
         self.with_cookie(head, "", "; Max-Age=0")
     }
 
-    fn with_cookie(&self, head: &Head<'_>, value: &str, more: &str) -> Answer {
+    /// No content, with the cookie of a session.
+    pub(super) fn with_cookie(&self, head: &Head<'_>, value: &str, more: &str) -> Answer {
         let name = cookie_name(head.is_https);
         let secure = if head.is_https { "; Secure" } else { "" };
         let cookie = format!("{name}={value}; Path=/; HttpOnly; SameSite=Strict{secure}{more}");

@@ -3,7 +3,9 @@
 mod assets;
 mod body;
 mod downloads;
+mod lists;
 mod login;
+mod password;
 mod request;
 mod response;
 mod router;
@@ -13,6 +15,7 @@ mod tls;
 mod write_timeout;
 
 pub(super) use self::request::Peer;
+pub use self::router::{EndpointSummary, endpoints};
 pub(super) use self::service::Service;
 pub(super) use self::tls::acceptor;
 pub(super) use self::write_timeout::WriteTimeout;

@@ -1,19 +1,20 @@
-//! The paths of the page: which request each serves, by which method, and who may make it.
+//! The paths of the page: which request each serves, by which method, and who may make it. [`ENDPOINTS`] has all of them, but for the
+//! files of the page itself.
 
 use hyper::Method;
 
 use super::assets::{Asset, asset};
 use jetwatch_config::WebRole;
 
-/// What a request is for.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Route<'p> {
-    /// A file of the page itself.
-    Asset(&'static Asset),
+/// What a request is for. The comments name what the path has in place of `{}`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Action {
     Login,
     Logout,
     /// Who makes the request.
     Session,
+    /// One's own password.
+    Password,
     /// Messages as they come.
     Live,
     /// The list of events.
@@ -29,19 +30,24 @@ pub(super) enum Route<'p> {
     /// Pictures of several sources in one stream.
     Pictures,
     /// One picture of a source.
-    Picture(&'p str),
+    Picture,
     /// Pictures of a source, as MJPEG.
-    Mjpeg(&'p str),
+    Mjpeg,
     /// Zones and lines of a source.
-    Rules(&'p str),
+    Rules,
     /// The encoded stream of a source.
-    Stream(&'p str),
+    Stream,
     /// The list of kept items.
     Media,
-    Snapshot(&'p str),
-    Clip(&'p str),
-    Pin(&'p str),
+    /// The picture of an item.
+    Snapshot,
+    /// The video of an item.
+    Clip,
+    /// Whether an item is kept for good.
+    Pin,
     Reload,
+    /// Checks of the installation.
+    Doctor,
     /// The support bundle.
     Support,
 }
@@ -53,69 +59,181 @@ pub(super) enum Need {
     Nothing,
     /// Also a token for pictures.
     Pictures,
+    /// A user who has logged in, of any role.
+    User,
     /// This role or a higher one.
     Role(WebRole),
+}
+
+/// A method by which a path is asked for; HEAD goes with GET.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verb {
+    Get,
+    Post,
+    Put,
+}
+
+/// A path below `/api/`; `{}` stands for the name of a source or the id of an item.
+#[derive(Debug, PartialEq)]
+pub(super) struct Endpoint {
+    path: &'static str,
+    action: Action,
+    needs: &'static [(Verb, Need)],
+}
+
+const VIEWER: Need = Need::Role(WebRole::Viewer);
+const OPERATOR: Need = Need::Role(WebRole::Operator);
+const ADMINISTRATOR: Need = Need::Role(WebRole::Administrator);
+
+/// All paths.
+static ENDPOINTS: &[Endpoint] = {
+    use Verb::{Get, Post, Put};
+    const fn to(path: &'static str, action: Action, needs: &'static [(Verb, Need)]) -> Endpoint {
+        Endpoint {
+            path,
+            action,
+            needs,
+        }
+    }
+    &[
+        to("login", Action::Login, &[(Post, Need::Nothing)]),
+        to("logout", Action::Logout, &[(Post, Need::Nothing)]),
+        to("session", Action::Session, &[(Get, Need::Nothing)]),
+        to("password", Action::Password, &[(Post, Need::User)]),
+        to("live", Action::Live, &[(Get, VIEWER)]),
+        to("events", Action::Events, &[(Get, VIEWER)]),
+        to("now", Action::Now, &[(Get, VIEWER)]),
+        to("history", Action::History, &[(Get, VIEWER)]),
+        to("log", Action::Log, &[(Get, VIEWER)]),
+        to("info", Action::Info, &[(Get, VIEWER)]),
+        to("pictures", Action::Pictures, &[(Get, Need::Pictures)]),
+        to(
+            "sources/{}/picture.jpg",
+            Action::Picture,
+            &[(Get, Need::Pictures)],
+        ),
+        to("sources/{}/mjpeg", Action::Mjpeg, &[(Get, Need::Pictures)]),
+        to(
+            "sources/{}/stream.mp4",
+            Action::Stream,
+            &[(Get, Need::Pictures)],
+        ),
+        to(
+            "sources/{}/rules",
+            Action::Rules,
+            &[(Get, VIEWER), (Post, VIEWER), (Put, OPERATOR)],
+        ),
+        to("media", Action::Media, &[(Get, VIEWER)]),
+        to("media/{}/snapshot.jpg", Action::Snapshot, &[(Get, VIEWER)]),
+        to("media/{}/clip.mp4", Action::Clip, &[(Get, VIEWER)]),
+        to("media/{}/pin", Action::Pin, &[(Post, OPERATOR)]),
+        to("reload", Action::Reload, &[(Post, OPERATOR)]),
+        to(
+            "doctor",
+            Action::Doctor,
+            &[(Get, ADMINISTRATOR), (Post, ADMINISTRATOR)],
+        ),
+        to("support", Action::Support, &[(Get, ADMINISTRATOR)]),
+    ]
+};
+
+/// What a path leads to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Route<'p> {
+    /// A file of the page itself.
+    Asset(&'static Asset),
+    /// A path of the table, and the name in it.
+    Api(&'static Endpoint, &'p str),
+}
+
+/// A path and method of the page, and who may use it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EndpointSummary {
+    /// The method: `GET`, `POST` or `PUT`.
+    pub method: &'static str,
+    /// The path, with `{}` for the name of a source or the id of an item.
+    pub path: String,
+    /// Who may use it: `everyone`, `pictures`, `user`, or the word of the lowest role.
+    pub need: &'static str,
+}
+
+/// All paths and methods, but for the files of the page itself.
+#[must_use]
+pub fn endpoints() -> Vec<EndpointSummary> {
+    let of = |endpoint: &'static Endpoint| {
+        endpoint.needs.iter().map(|(verb, need)| EndpointSummary {
+            method: verb.word(),
+            path: format!("/api/{}", endpoint.path),
+            need: match need {
+                Need::Nothing => "everyone",
+                Need::Pictures => "pictures",
+                Need::User => "user",
+                Need::Role(role) => role.word(),
+            },
+        })
+    };
+    ENDPOINTS.iter().flat_map(of).collect()
 }
 
 impl<'p> Route<'p> {
     /// The route of a path without the base path; `None`: there is none.
     pub(super) fn of(path: &'p str) -> Option<Self> {
-        let Some(api) = path.strip_prefix("/api/") else {
+        let Some(path) = path.strip_prefix("/api/") else {
             return asset(path).map(Self::Asset);
         };
-        let (first, rest) = api.split_once('/').unwrap_or((api, ""));
-        let (name, last) = rest.split_once('/').unwrap_or((rest, ""));
-        let has_name = is_name(name);
-        Some(match (first, name, last) {
-            ("login", "", "") => Self::Login,
-            ("logout", "", "") => Self::Logout,
-            ("session", "", "") => Self::Session,
-            ("live", "", "") => Self::Live,
-            ("events", "", "") => Self::Events,
-            ("now", "", "") => Self::Now,
-            ("history", "", "") => Self::History,
-            ("log", "", "") => Self::Log,
-            ("info", "", "") => Self::Info,
-            ("pictures", "", "") => Self::Pictures,
-            ("media", "", "") => Self::Media,
-            ("reload", "", "") => Self::Reload,
-            ("support", "", "") => Self::Support,
-            ("sources", name, "picture.jpg") if has_name => Self::Picture(name),
-            ("sources", name, "mjpeg") if has_name => Self::Mjpeg(name),
-            ("sources", name, "rules") if has_name => Self::Rules(name),
-            ("sources", name, "stream.mp4") if has_name => Self::Stream(name),
-            ("media", id, "snapshot.jpg") if has_name => Self::Snapshot(id),
-            ("media", id, "clip.mp4") if has_name => Self::Clip(id),
-            ("media", id, "pin") if has_name => Self::Pin(id),
-            _ => return None,
+        ENDPOINTS.iter().find_map(|endpoint| {
+            let name = endpoint.name_in(path)?;
+            Some(Self::Api(endpoint, name))
         })
     }
+}
 
-    /// Whether it answers `method`; the second are the methods that it answers.
-    pub(super) fn accepts(self, method: &Method) -> Result<(), &'static str> {
-        let (is_accepted, all) = match self {
-            Self::Login | Self::Logout | Self::Reload | Self::Pin(_) => {
-                (*method == Method::POST, "POST")
-            }
-            Self::Rules(_) => (
-                matches!(*method, Method::GET | Method::POST | Method::PUT),
-                "GET, POST, PUT",
-            ),
-            _ => (matches!(*method, Method::GET | Method::HEAD), "GET, HEAD"),
+impl Endpoint {
+    /// The name in `path`; `None`: it is another path.
+    fn name_in<'p>(&self, path: &'p str) -> Option<&'p str> {
+        let Some((before, after)) = self.path.split_once("{}") else {
+            return (path == self.path).then_some("");
         };
-        is_accepted.then_some(()).ok_or(all)
+        let name = path.strip_prefix(before)?.strip_suffix(after)?;
+        is_name(name).then_some(name)
     }
 
-    /// Who may make it by `method`.
-    pub(super) fn need(self, method: &Method) -> Need {
+    pub(super) fn action(&self) -> Action {
+        self.action
+    }
+
+    /// Who may make a request by `method`.
+    ///
+    /// # Errors
+    /// It does not answer this method; the error has those that it answers.
+    pub(super) fn need(&self, method: &Method) -> Result<Need, String> {
+        let found = self.needs.iter().find(|(verb, _)| verb.accepts(method));
+        found.map(|(_, need)| *need).ok_or_else(|| {
+            let words: Vec<&str> = self.needs.iter().map(|(verb, _)| verb.words()).collect();
+            words.join(", ")
+        })
+    }
+}
+
+impl Verb {
+    fn word(self) -> &'static str {
         match self {
-            Self::Asset(_) | Self::Login | Self::Logout | Self::Session => Need::Nothing,
-            Self::Pictures | Self::Picture(_) | Self::Mjpeg(_) | Self::Stream(_) => Need::Pictures,
-            Self::Reload | Self::Pin(_) => Need::Role(WebRole::Operator),
-            Self::Rules(_) if *method == Method::PUT => Need::Role(WebRole::Operator),
-            Self::Support => Need::Role(WebRole::Administrator),
-            _ => Need::Role(WebRole::Viewer),
+            Self::Get => "GET",
+            Self::Post => "POST",
+            Self::Put => "PUT",
         }
+    }
+
+    /// With the methods that go along.
+    fn words(self) -> &'static str {
+        match self {
+            Self::Get => "GET, HEAD",
+            other => other.word(),
+        }
+    }
+
+    fn accepts(self, method: &Method) -> bool {
+        *method == self.word() || (self == Self::Get && *method == Method::HEAD)
     }
 }
 
@@ -140,10 +258,12 @@ mod tests {
             "/api/sources/",
             "/api/sources/../rules",
             "/api/sources/%2e%2e/rules",
+            "/api/sources/{}/rules/x",
             "/api/media/..%2f/clip.mp4",
             "/api/media/.hidden/clip.mp4",
             "/api/sources/a/rules/",
             "/api/sources//rules",
+            "/api/sources/rules",
             "/api/media/a/b/clip.mp4",
             "/app.js/",
             "/page/app.js",
@@ -151,47 +271,42 @@ mod tests {
         ] {
             assert_eq!(Route::of(path), None, "{path}");
         }
-        assert_eq!(
-            Route::of("/api/sources/gate-1/rules"),
-            Some(Route::Rules("gate-1"))
-        );
-        assert_eq!(
-            Route::of("/api/media/a.b:1/clip.mp4"),
-            Some(Route::Clip("a.b:1"))
-        );
+        for (path, action, wanted) in [
+            ("/api/sources/gate-1/rules", Action::Rules, "gate-1"),
+            ("/api/media/a.b:1/clip.mp4", Action::Clip, "a.b:1"),
+            ("/api/media", Action::Media, ""),
+        ] {
+            let Some(Route::Api(endpoint, name)) = Route::of(path) else {
+                panic!("{path} has no route");
+            };
+            assert_eq!((endpoint.action(), name), (action, wanted), "{path}");
+        }
         assert!(matches!(Route::of("/"), Some(Route::Asset(_))));
     }
 
     #[test]
-    fn each_change_needs_an_operator() {
-        let rules = Route::Rules("a");
-        assert_eq!(rules.need(&Method::GET), Need::Role(WebRole::Viewer));
-        assert_eq!(rules.need(&Method::PUT), Need::Role(WebRole::Operator));
-        assert_eq!(
-            Route::Reload.need(&Method::POST),
-            Need::Role(WebRole::Operator)
-        );
-        assert_eq!(
-            Route::Pin("a").need(&Method::POST),
-            Need::Role(WebRole::Operator)
-        );
-        assert_eq!(
-            Route::Support.need(&Method::GET),
-            Need::Role(WebRole::Administrator)
-        );
-        for route in [
-            Route::Live,
-            Route::Events,
-            Route::Info,
-            Route::Log,
-            Route::Clip("a"),
-        ] {
-            assert_eq!(
-                route.need(&Method::GET),
-                Need::Role(WebRole::Viewer),
-                "{route:?}"
-            );
-            assert_eq!(route.accepts(&Method::POST), Err("GET, HEAD"), "{route:?}");
+    fn each_path_has_one_endpoint_and_each_method_one_need() {
+        for endpoint in ENDPOINTS {
+            let path = format!("/api/{}", endpoint.path.replace("{}", "a"));
+            let Some(Route::Api(found, _)) = Route::of(&path) else {
+                panic!("{path} has no route");
+            };
+            assert_eq!(found, endpoint);
+            for (index, (verb, _)) in endpoint.needs.iter().enumerate() {
+                let before = &endpoint.needs[..index];
+                assert!(before.iter().all(|(other, _)| other != verb), "{path}");
+            }
         }
+    }
+
+    #[test]
+    fn methods_that_are_not_answered_are_told() {
+        let Some(Route::Api(rules, _)) = Route::of("/api/sources/a/rules") else {
+            panic!("it has a route");
+        };
+        assert_eq!(rules.need(&Method::HEAD), Ok(VIEWER));
+        assert_eq!(rules.need(&Method::PUT), Ok(OPERATOR));
+        let all = "GET, HEAD, POST, PUT".to_owned();
+        assert_eq!(rules.need(&Method::DELETE), Err(all));
     }
 }

@@ -15,11 +15,11 @@ use serde_json::{Value, json};
 use super::body::AnswerBody;
 use super::request::{Head, Peer, Refusal};
 use super::response::{Answer, done, json as answer_json, refuse, secure, with_type};
-use super::router::{Need, Route};
+use super::router::{Action, Need, Route};
 use super::{downloads, streams};
-use crate::auth::{Credential, LoginLimiter, Passwords, Principal, Scope, Sessions, UsersCache};
-use crate::hub::EventQuery;
-use crate::media::MediaQuery;
+use crate::auth::{
+    Credential, LoginLimiter, Passwords, Principal, Scope, Sessions, Shown, UsersCache,
+};
 use crate::{Backend, Hub, PictureBoard, RuleEdit, RulesRequest, WebError};
 use jetwatch_config::{WebConfig, WebRole};
 use jetwatch_telemetry::recent_log;
@@ -29,9 +29,6 @@ const MAX_BODY_BYTES: usize = 64 * 1024;
 
 /// Time in which a body must arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Most events, or kept items, in an answer.
-const MAX_LISTED: usize = 200;
 
 /// What answers requests.
 pub(in super::super) struct Service {
@@ -110,20 +107,23 @@ impl Service {
         let Some(route) = Route::of(head.path) else {
             return refuse(StatusCode::NOT_FOUND, "there is no such page");
         };
-        if let Err(methods) = route.accepts(head.method) {
-            let mut answer = refuse(
-                StatusCode::METHOD_NOT_ALLOWED,
-                "this method is not answered",
-            );
-            let methods = HeaderValue::from_static(methods);
-            answer.headers_mut().insert(ALLOW, methods);
-            return answer;
+        let (endpoint, name) = match route {
+            Route::Asset(asset) if matches!(*head.method, Method::GET | Method::HEAD) => {
+                return asset.answer(head);
+            }
+            Route::Asset(_) => return refuse_method("GET, HEAD"),
+            Route::Api(endpoint, name) => (endpoint, name),
+        };
+        let need = match endpoint.need(head.method) {
+            Ok(need) => need,
+            Err(methods) => return refuse_method(&methods),
+        };
+        let shown = self.shown(head);
+        if let Shown::Session(session) = &shown {
+            self.sessions.touch(session);
         }
-        if let Route::Asset(asset) = route {
-            return asset.answer(head);
-        }
-        let principal = self.principal(head);
-        if let Some(refusal) = refuse_right(principal.as_ref(), route.need(head.method)) {
+        let principal = self.principal(&shown);
+        if let Some(refusal) = refuse_right(principal.as_ref(), need) {
             return refusal;
         }
         let body = match head.changes_state() {
@@ -133,34 +133,54 @@ impl Service {
             },
             false => Bytes::new(),
         };
-        match route {
-            Route::Login => self.log_in(head, &body).await,
-            Route::Logout => self.log_out(head),
-            Route::Session => self.session(principal.as_ref()),
-            Route::Live => streams::live(self, peer),
-            Route::Pictures => streams::pictures(self, head, peer),
-            Route::Picture(source) => streams::picture(self, source).await,
-            Route::Mjpeg(source) => streams::mjpeg(self, source, peer),
-            Route::Stream(source) => streams::encoded(self, source, peer).await,
-            Route::Events => self.events(head).await,
-            Route::Now => with_type("application/json", join(self.hub.open_tracks())),
-            Route::History => answer_json(&json!({ "points": self.hub.points() })),
-            Route::Log => answer_json(&log_lines()),
-            Route::Info => self.ask(|backend| Some(backend.info())).await,
-            Route::Support => self.support().await,
-            Route::Rules(source) => self.rules(head, source, &body).await,
-            Route::Reload => self.reload(),
-            Route::Media => self.media(head).await,
-            Route::Snapshot(id) | Route::Clip(id) => {
-                downloads::part(self, head, id, matches!(route, Route::Clip(_))).await
-            }
-            Route::Pin(id) => self.pin(id, &body).await,
-            Route::Asset(asset) => asset.answer(head),
-        }
+        let principal = principal.as_ref();
+        let mut answer = match endpoint.action() {
+            Action::Login => self.log_in(head, &body).await,
+            Action::Logout => self.log_out(head),
+            Action::Session => self.session(principal),
+            Action::Password => self.change_password(head, principal, &body).await,
+            Action::Live => streams::live(self, peer),
+            Action::Pictures => streams::pictures(self, head, peer),
+            Action::Picture => streams::picture(self, name).await,
+            Action::Mjpeg => streams::mjpeg(self, name, peer),
+            Action::Stream => streams::encoded(self, name, peer).await,
+            Action::Events => self.events(head).await,
+            Action::Now => with_type("application/json", join(self.hub.open_tracks())),
+            Action::History => answer_json(&json!({ "points": self.hub.points() })),
+            Action::Log => answer_json(&log_lines()),
+            Action::Info => self.ask(|backend| Some(backend.info())).await,
+            Action::Doctor => self.doctor(head),
+            Action::Support => self.support().await,
+            Action::Rules => self.rules(head, name, &body).await,
+            Action::Reload => self.reload(),
+            Action::Media => self.media(head).await,
+            Action::Snapshot => downloads::part(self, head, name, false).await,
+            Action::Clip => downloads::part(self, head, name, true).await,
+            Action::Pin => self.pin(name, &body).await,
+        };
+        // What goes on ends with the right to it: with the session, the user or the token.
+        let service = Arc::clone(self);
+        answer.body_mut().end_unless(move || {
+            let principal = service.principal(&shown);
+            refuse_right(principal.as_ref(), need).is_none()
+        });
+        answer
     }
 
-    /// Who makes the request; `None`: no one knows.
-    fn principal(&self, head: &Head<'_>) -> Option<Principal> {
+    /// By what a request shows who makes it.
+    fn shown(&self, head: &Head<'_>) -> Shown {
+        if self.users.is_none() {
+            return Shown::Nothing;
+        }
+        if let Some(token) = head.bearer() {
+            return Shown::Token(token.to_owned());
+        }
+        let session = head.cookie(super::login::cookie_name(head.is_https));
+        session.map_or(Shown::Nothing, |session| Shown::Session(session.to_owned()))
+    }
+
+    /// Whose token or session that is; `None`: no one knows.
+    fn principal(&self, shown: &Shown) -> Option<Principal> {
         let Some(cache) = &self.users else {
             return Some(Principal {
                 name: String::new(),
@@ -170,27 +190,31 @@ impl Service {
             });
         };
         let users = cache.users();
-        if let Some(token) = head.bearer() {
-            let (name, scope) = users.token(token)?;
-            return Some(Principal {
-                name: name.to_owned(),
-                role: match scope {
-                    Scope::Control => WebRole::Operator,
-                    Scope::Pictures | Scope::Read => WebRole::Viewer,
-                },
-                only_pictures: scope == Scope::Pictures,
-                by: Credential::Token,
-            });
+        match shown {
+            Shown::Nothing => None,
+            Shown::Token(token) => {
+                let (name, scope) = users.token(token)?;
+                Some(Principal {
+                    name: name.to_owned(),
+                    role: match scope {
+                        Scope::Control => WebRole::Operator,
+                        Scope::Pictures | Scope::Read => WebRole::Viewer,
+                    },
+                    only_pictures: scope == Scope::Pictures,
+                    by: Credential::Token,
+                })
+            }
+            Shown::Session(session) => {
+                let (name, password) = self.sessions.find(session)?;
+                let (role, now) = users.credentials(&name)?;
+                (now == password).then(|| Principal {
+                    name: name.clone(),
+                    role,
+                    only_pictures: false,
+                    by: Credential::Session,
+                })
+            }
         }
-        let session = head.cookie(super::login::cookie_name(head.is_https))?;
-        let (name, password) = self.sessions.find(session)?;
-        let (role, now) = users.credentials(&name)?;
-        (now == password).then(|| Principal {
-            name: name.clone(),
-            role,
-            only_pictures: false,
-            by: Credential::Session,
-        })
     }
 
     fn session(&self, principal: Option<&Principal>) -> Answer {
@@ -205,34 +229,6 @@ impl Service {
             "role": principal.role.word(),
             "by_session": principal.by == Credential::Session,
         }))
-    }
-
-    async fn events(self: &Arc<Self>, head: &Head<'_>) -> Answer {
-        let number = |name| head.parameter(name).and_then(|text| text.parse().ok());
-        let limit = number("limit").map_or(50, |limit: u64| limit.min(MAX_LISTED as u64));
-        let query = EventQuery {
-            source: head.parameter("source"),
-            label: head.parameter("label"),
-            rule: head.parameter("zone"),
-            from: head.parameter("from"),
-            to: head.parameter("to"),
-            before: number("before"),
-            limit: limit as usize,
-        };
-        let service = Arc::clone(self);
-        let listed = tokio::task::spawn_blocking(move || {
-            let mut text = String::from("{\"events\":[");
-            for (index, (number, event)) in service.hub.events(&query).into_iter().enumerate() {
-                let comma = if index > 0 { "," } else { "" };
-                let event = String::from_utf8_lossy(&event);
-                text += &format!("{comma}{{\"number\":{number},\"message\":{event}}}");
-            }
-            text + "]}"
-        });
-        match listed.await {
-            Ok(text) => with_type("application/json", text),
-            Err(_) => failed(),
-        }
     }
 
     /// The answer of the daemon, from a thread that may block.
@@ -292,40 +288,14 @@ impl Service {
         }
     }
 
-    async fn media(self: &Arc<Self>, head: &Head<'_>) -> Answer {
-        let limit = head.parameter("limit").and_then(|text| text.parse().ok());
-        let query = MediaQuery {
-            source: head.parameter("source"),
-            label: head.parameter("label"),
-            zone: head.parameter("zone"),
-            from: time(head, "from"),
-            to: time(head, "to"),
-            limit: limit.map_or(50, |limit: usize| limit.min(MAX_LISTED)),
-        };
-        self.ask(move |backend| {
-            Some(match backend.media() {
-                Some(media) => json!({"items": media.items(&query), "usage": media.usage()}),
-                None => json!({"items": [], "usage": null}),
-            })
-        })
-        .await
-    }
-
-    async fn pin(self: &Arc<Self>, id: &str, body: &Bytes) -> Answer {
-        #[derive(serde::Deserialize)]
-        struct Wanted {
-            pinned: bool,
+    /// Begins checks of the installation, or tells what they have found so far.
+    fn doctor(&self, head: &Head<'_>) -> Answer {
+        if *head.method == Method::POST
+            && let Err(reason) = self.backend.start_checks()
+        {
+            return refuse(StatusCode::CONFLICT, &reason);
         }
-        let wanted: Wanted = match parse(body) {
-            Ok(wanted) => wanted,
-            Err(refusal) => return *refusal,
-        };
-        let id = id.to_owned();
-        self.ask(move |backend| {
-            let error = backend.media()?.pin(&id, wanted.pinned).err();
-            Some(json!({"pinned": wanted.pinned, "error": error}))
-        })
-        .await
+        answer_json(&self.backend.checks())
     }
 
     /// Counts a stream of pictures or video until the guard is dropped; `None`: there are too many.
@@ -384,9 +354,21 @@ fn refused(refusal: Refusal, path: &str) -> Answer {
     }
 }
 
+fn refuse_method(methods: &str) -> Answer {
+    let mut answer = refuse(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "this method is not answered",
+    );
+    if let Ok(methods) = HeaderValue::from_str(methods) {
+        answer.headers_mut().insert(ALLOW, methods);
+    }
+    answer
+}
+
 fn refuse_right(principal: Option<&Principal>, need: Need) -> Option<Answer> {
     let is_allowed = |principal: &Principal| match need {
         Need::Nothing | Need::Pictures => true,
+        Need::User => principal.by == Credential::Session,
         Need::Role(role) => principal.role >= role && !principal.only_pictures,
     };
     match (principal, need) {
@@ -423,12 +405,6 @@ where
             "the body did not arrive in time",
         ))),
     }
-}
-
-/// A time of the query, RFC 3339.
-fn time(head: &Head<'_>, name: &str) -> Option<std::time::SystemTime> {
-    let at: jiff::Timestamp = head.parameter(name)?.parse().ok()?;
-    Some(at.into())
 }
 
 /// A body of JSON.

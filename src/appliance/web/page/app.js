@@ -3,6 +3,8 @@
 import { el, notify, text } from "./dom.js";
 import { get, post, whenLoggedOut } from "./api.js";
 import { connect, disconnect, on, state } from "./store.js";
+import { where } from "./address.js";
+import { openAccount } from "./account.js";
 import * as live from "./live.js";
 import * as events from "./events.js";
 import * as zones from "./zones.js";
@@ -15,10 +17,10 @@ let leave = null;
 
 function showPage() {
   if (!state.session) return;
-  const name = location.hash.slice(1).split("/")[0];
-  const page = PAGES[name] ? name : "live";
+  const { page: name, argument } = where();
+  const page = Object.hasOwn(PAGES, name) ? name : "live";
   if (leave) leave();
-  leave = PAGES[page].show(main, location.hash.split("/")[1]);
+  leave = PAGES[page].show(main, argument);
   for (const link of document.querySelectorAll("#tabs a")) {
     if (link.getAttribute("href") === `#${page}`) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
@@ -43,7 +45,9 @@ async function begin() {
   bar.hidden = false;
   text(document.getElementById("device"), (state.info && state.info.device) || "jetwatch");
   document.title = `${(state.info && state.info.device) || "jetwatch"} · jetwatch`;
-  text(document.getElementById("user"), state.session.name ? `${state.session.name}, ${state.session.role}` : state.session.role);
+  const user = document.getElementById("user");
+  text(user, state.session.name ? `${state.session.name}, ${state.session.role}` : state.session.role);
+  user.disabled = !state.session.by_session;
   document.getElementById("logout").hidden = !state.session.by_session;
   connect();
   showPage();
@@ -81,6 +85,7 @@ function showLogin() {
   user.focus();
 }
 
+document.getElementById("user").addEventListener("click", openAccount);
 document.getElementById("logout").addEventListener("click", async () => {
   await post("logout").catch(() => {});
   state.session = null;

@@ -2,7 +2,7 @@
 
 import { age, el, text } from "./dom.js";
 import { get, withQuery } from "./api.js";
-import { on, state } from "./store.js";
+import { on, rates, state } from "./store.js";
 import { playStream } from "./video.js";
 
 /** A picture that is older than this is not live. */
@@ -212,14 +212,19 @@ function refresh(tile) {
   tile.reason.hidden = !source.reason || source.state === "online";
   text(tile.reason, source.reason || "");
   const stats = state.stats && state.stats.sources.find((found) => found.source === tile.name);
-  const rows = stats
-    ? [["frames/s", stats.fps.toFixed(1)], ["received", stats.frames.toLocaleString()], ["dropped", stats.dropped_frames.toLocaleString()], ["reconnects", stats.reconnects.toLocaleString()]]
-    : [["frames/s", "–"], ["received", "–"], ["dropped", "–"], ["reconnects", "–"]];
-  if (stats && stats.skipped_frames > 0) rows.splice(2, 0, ["skipped", stats.skipped_frames.toLocaleString()]);
+  const rate = rates(tile.name);
+  const figure = (value) => (rate ? value(rate).toFixed(1) : "–");
+  const rows = [
+    ["in", figure(({ received }) => received), "frames/s"],
+    ["detected", figure(({ detected }) => detected), "frames/s"],
+    ["dropped", stats ? `${figure(({ dropped }) => dropped)}` : "–", stats ? `frames/s, ${stats.dropped_frames.toLocaleString()} in all` : ""],
+  ];
+  if (stats && stats.skipped_frames > 0) rows.push(["skipped", figure(({ skipped }) => skipped), "frames/s"]);
+  if (stats && stats.reconnects > 0) rows.push(["reconnects", stats.reconnects.toLocaleString(), ""]);
   const shown = rows.map((row) => row.join(":")).join();
   if (tile.figures.dataset.shown !== shown) {
     tile.figures.dataset.shown = shown;
-    tile.figures.replaceChildren(...rows.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
+    tile.figures.replaceChildren(...rows.map(([name, value, unit]) => el("div", {}, el("dt", {}, name), el("dd", {}, value, unit && el("span", { class: "unit" }, ` ${unit}`)))));
   }
   const present = [...source.counts].filter(([, count]) => count > 0).map(([label, count]) => `${count} ${label}`);
   text(tile.counts, present.length > 0 ? `Now: ${present.join(", ")}` : "Now: nothing");

@@ -4,21 +4,28 @@ import { bytes, clock, dateAndTime, el, notify, span, text } from "./dom.js";
 import { get, post } from "./api.js";
 import { may, on, state } from "./store.js";
 import { plot } from "./plot.js";
+import { showChecks } from "./checks.js";
+import { storage } from "./storage.js";
 
 export function show(main) {
-  const parts = Object.fromEntries(["overview", "machine", "delivery", "plots", "log", "actions"].map((name) => [name, el("div", { class: name })]));
-  main.replaceChildren(
+  const parts = Object.fromEntries(["overview", "machine", "storage", "delivery", "plots", "log", "checks", "actions"].map((name) => [name, el("div", { class: name })]));
+  const sections = [
     el("h1", {}, "Machine"),
     el("section", { class: "panel" }, el("h2", {}, "Daemon"), parts.overview),
     el("section", { class: "panel" }, el("h2", {}, "Loads, clocks, temperatures, power"), parts.machine),
+    el("section", { class: "panel" }, el("h2", {}, "Disks"), parts.storage),
     el("section", { class: "panel" }, el("h2", {}, "Messages"), parts.delivery),
     el("section", { class: "panel" }, el("h2", {}, "Last hour"), parts.plots),
     el("section", { class: "panel" }, el("h2", {}, "Warnings"), parts.log),
+    may("administrator") && el("section", { class: "panel" }, el("h2", {}, "Checks"), parts.checks),
     el("section", { class: "panel" }, el("h2", {}, "Configuration and support"), parts.actions),
-  );
+  ];
+  main.replaceChildren(...sections.filter(Boolean));
+  let usage = null;
   const refresh = () => {
     overview(parts.overview);
     machine(parts.machine);
+    storage(parts.storage, usage);
     delivery(parts.delivery);
     actions(parts.actions);
   };
@@ -26,6 +33,7 @@ export function show(main) {
     try {
       const [info, history, log] = await Promise.all([get("info"), get("history"), get("log")]);
       state.info = info;
+      usage = info.has_media ? (await get("media?limit=1")).usage : null;
       plots(parts.plots, history.points);
       warnings(parts.log, log);
       refresh();
@@ -36,6 +44,7 @@ export function show(main) {
   refresh();
   refreshSlow();
   const ends = ["stats", "reload", "throttling", "detector"].map((kind) => on(kind, refresh));
+  if (may("administrator")) ends.push(showChecks(parts.checks));
   const timer = setInterval(refreshSlow, 10000);
   return () => {
     ends.forEach((end) => end());
@@ -78,21 +87,26 @@ function machine(node) {
   if (found) {
     const throttled = found.throttled_by.map((cause) => cause.name).join(", ");
     groups.push(el("p", { class: throttled ? "warning" : "quiet" }, throttled ? `Throttled now by ${throttled}` : `Not throttled now; ${found.throttled_times} times since the start`));
+    const { throttling } = state;
+    if (throttling) groups.push(el("p", { class: "quiet" }, `Last change, ${dateAndTime(throttling.at)}: ${throttling.text}`));
     const mhz = (one) => (one.mhz === null ? null : `${Math.round(one.mhz)}${one.max_mhz ? ` of ${Math.round(one.max_mhz)}` : ""} MHz`);
     const cpus = found.cpus.map((cpu) => meter(`CPU ${cpu.cpu}`, cpu.online ? cpu.load_percent : null, cpu.online ? mhz(cpu) : "off"));
     const engines = found.engines.map((engine) => meter(engine.engine.toUpperCase(), engine.load_percent, mhz(engine)));
-    groups.push(el("div", { class: "gauges" }, ...cpus, ...engines));
-    const temperatures = found.temperatures.filter((zone) => zone.celsius !== null).map((zone) => [zone.zone, `${zone.celsius.toFixed(1)} °C`]);
+    const memory = state.info && state.info.memory;
+    const used = memory && memory.total_bytes > 0 ? [meter("Memory", (1 - memory.available_bytes / memory.total_bytes) * 100, `${bytes(memory.available_bytes)} of ${bytes(memory.total_bytes)} available`)] : [];
+    groups.push(el("div", { class: "gauges" }, ...cpus, ...engines, ...used));
+    // `gpu-throttle-alert` belongs to the zone `GPU-therm`.
+    const part = (name) => name.toLowerCase().split("-")[0];
+    const hot = new Set(found.throttled_by.filter((cause) => cause.cause === "heat").map((cause) => part(cause.name)));
+    const temperatures = found.temperatures.filter((zone) => zone.celsius !== null)
+      .map((zone) => [zone.zone, `${zone.celsius.toFixed(1)} °C${hot.has(part(zone.zone)) ? ", throttles" : ""}`]);
     if (temperatures.length > 0) groups.push(el("h3", {}, "Temperatures"), table(temperatures));
     const rails = found.rails.filter((rail) => rail.mw !== null).map((rail) => [rail.rail, `${(rail.mw / 1000).toFixed(2)} W${rail.alarm ? ", over its limit" : ""}`]);
+    const counted = found.over_current.filter((counter) => counter.count > 0).map((counter) => [counter.counter, `${counter.count} times since the start of the machine`]);
+    if (counted.length > 0) groups.push(el("h3", {}, "Over-current"), table(counted));
     if (rails.length > 0) groups.push(el("h3", {}, "Power"), table(rails));
   } else {
     groups.push(el("p", { class: "quiet" }, "Figures appear with the next statistics."));
-  }
-  const disks = (state.info && state.info.disks) || [];
-  if (disks.length > 0) {
-    groups.push(el("h3", {}, "Disks"), el("div", { class: "gauges" }, ...disks.map((disk) =>
-      meter(disk.folder, 100 - (disk.free_bytes / disk.total_bytes) * 100, `${bytes(disk.free_bytes)} free of ${bytes(disk.total_bytes)}`))));
   }
   node.replaceChildren(...groups);
 }
@@ -140,6 +154,10 @@ function warnings(node, lines) {
 
 function actions(node) {
   const { reload } = state;
+  // A button that is replaced would lose the focus.
+  const shown = JSON.stringify([reload, state.session && state.session.role]);
+  if (node.dataset.shown === shown) return;
+  node.dataset.shown = shown;
   const result = reload
     ? el("p", { class: reload.state === "applied" ? "good" : "warning" }, `Last reload, ${dateAndTime(reload.at)}: ${reload.state}${summary(reload)}`)
     : el("p", { class: "quiet" }, "The configuration was not reloaded since the start.");

@@ -5,6 +5,7 @@ export const state = {
   info: null,
   connected: false,
   stats: null,
+  previousStats: null,
   detector: null,
   throttling: null,
   reload: null,
@@ -51,6 +52,9 @@ function take(message) {
       else source.detecting = message.on;
       break;
     case "stats":
+      state.previousStats = state.stats;
+      state.stats = message;
+      break;
     case "detector":
     case "throttling":
     case "reload":
@@ -70,7 +74,7 @@ export function connect() {
   stream = new EventSource("api/live");
   stream.addEventListener("begin", () => {
     state.sources.clear();
-    state.stats = state.detector = state.throttling = state.reload = null;
+    state.stats = state.previousStats = state.detector = state.throttling = state.reload = null;
   });
   stream.addEventListener("complete", () => {
     state.connected = true;
@@ -99,4 +103,15 @@ const ROLES = ["viewer", "operator", "administrator"];
 
 export function may(role) {
   return Boolean(state.session) && ROLES.indexOf(state.session.role) >= ROLES.indexOf(role);
+}
+
+/** Frames per second of a source between the last two statistics: received, detected, dropped; `null` until there are two. */
+export function rates(name) {
+  const find = (stats) => stats && stats.sources.find((source) => source.source === name);
+  const [now, before] = [find(state.stats), find(state.previousStats)];
+  const seconds = now && before ? (state.stats.uptime_ms - state.previousStats.uptime_ms) / 1000 : 0;
+  if (!(seconds > 0)) return null;
+  const rate = (key) => Math.max(0, now[key] - before[key]) / seconds;
+  const [received, dropped, skipped] = [rate("frames"), rate("dropped_frames"), rate("skipped_frames")];
+  return { received, dropped, detected: Math.max(0, received - dropped - skipped), skipped };
 }

@@ -34,6 +34,12 @@ export function show(main, wanted) {
   };
 }
 
+/** A point after a step to a side; within the picture. */
+function moved(point, move, isFar) {
+  const step = isFar ? 0.05 : 0.005;
+  return point.map((value, axis) => Math.round(Math.min(1, Math.max(0, value + move[axis] * step)) * 10000) / 10000);
+}
+
 class Editor {
   constructor(source) {
     this.source = source;
@@ -45,10 +51,10 @@ class Editor {
     this.canEdit = may("operator") && Boolean(state.info && state.info.can_edit);
     this.abort = new AbortController();
     this.canvas = el("canvas", { width: 640, height: 360, role: "img", "aria-label": `Picture of ${source}` });
-    this.layer = svg("svg", { class: "drawing", viewBox: "0 0 1000 1000", preserveAspectRatio: "none", tabindex: "0", role: "application", "aria-label": "Drawing area: arrow keys move the selected corner, Delete removes it" });
+    this.layer = svg("svg", { class: "drawing", viewBox: "0 0 1000 1000", preserveAspectRatio: "none", tabindex: "0", role: "application", "aria-label": "Drawing area", "aria-describedby": "drawing-help" });
     this.frame = el("div", { class: "frame editor" }, this.canvas, this.layer);
     this.list = el("ul", { class: "shapes", "aria-label": "Zones and lines" });
-    this.help = el("p", { class: "quiet", role: "status" });
+    this.help = el("p", { class: "quiet", role: "status", id: "drawing-help" });
     this.yaml = el("pre", { tabindex: "0", "aria-label": "As YAML" });
     this.problems = el("ul", { class: "log problems", role: "alert" });
     this.result = el("p", { class: "result", role: "status" });
@@ -107,6 +113,7 @@ class Editor {
     let number = 1;
     while (used.has(`${kind}-${number}`)) number += 1;
     this.drawing = { kind, name: `${kind}-${number}`, points: [] };
+    this.cursor = null;
     this.selected = null;
     this.draw();
     this.layer.focus();
@@ -189,9 +196,7 @@ class Editor {
         this.end();
         return;
       }
-      this.drawing.points.push(at);
-      if (this.drawing.kind === "line" && this.drawing.points.length === 2) this.end();
-      else this.draw();
+      this.place(at);
     };
     this.layer.addEventListener("pointerup", release);
     this.layer.addEventListener("pointercancel", release);
@@ -199,16 +204,19 @@ class Editor {
   }
 
   onKey(event) {
-    if (event.key === "Escape" && this.drawing) return this.stop();
-    if (event.key === "Enter" && this.drawing) return this.end();
     const move = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key];
+    if (this.drawing) return this.onDrawingKey(event, move);
+    if (event.key === "s" && this.shapes.length > 0) {
+      const shape = this.selected ? (this.selected.shape + 1) % this.shapes.length : 0;
+      this.selected = { shape, point: 0 };
+      this.draw();
+      return undefined;
+    }
     const shape = this.selected && this.shapes[this.selected.shape];
     if (!shape) return undefined;
     if (move) {
       event.preventDefault();
-      const step = event.shiftKey ? 0.05 : 0.005;
-      const point = shape.points[this.selected.point];
-      shape.points[this.selected.point] = point.map((value, axis) => Math.round(Math.min(1, Math.max(0, value + move[axis] * step)) * 10000) / 10000);
+      shape.points[this.selected.point] = moved(shape.points[this.selected.point], move, event.shiftKey);
       this.touch();
     } else if (event.key === "Delete" || event.key === "Backspace") {
       event.preventDefault();
@@ -222,6 +230,29 @@ class Editor {
       this.draw();
     }
     return undefined;
+  }
+
+  /** Drawing by the keyboard: a cross that is moved, and corners where it is. */
+  onDrawingKey(event, move) {
+    if (event.key === "Escape") return this.stop();
+    if (event.key === "Enter") return this.end();
+    if (!move && event.key !== " ") return undefined;
+    event.preventDefault();
+    this.cursor = this.cursor || [0.5, 0.5];
+    if (move) {
+      this.cursor = moved(this.cursor, move, event.shiftKey);
+      this.draw();
+    } else {
+      this.place([...this.cursor]);
+    }
+    return undefined;
+  }
+
+  /** A corner of what is being drawn. */
+  place(at) {
+    this.drawing.points.push(at);
+    if (this.drawing.kind === "line" && this.drawing.points.length === 2) this.end();
+    else this.draw();
   }
 
   draw() {
@@ -239,6 +270,11 @@ class Editor {
       parts.push(svg("polyline", { points: this.drawing.points.map(at).join(" "), class: `shape ${this.drawing.kind} drawn` }));
       this.drawing.points.forEach((point) => parts.push(this.corner(point, null, null, false)));
     }
+    if (this.drawing && this.cursor) {
+      const [x, y] = this.cursor.map((value) => value * 1000);
+      const d = `M${x - 30},${y}H${x + 30}M${x},${y - 45}V${y + 45}`;
+      parts.push(svg("path", { d, class: "cross under" }), svg("path", { d, class: "cross" }));
+    }
     this.layer.replaceChildren(...parts);
     this.layer.classList.toggle("draws", Boolean(this.drawing));
     this.drawList();
@@ -246,9 +282,9 @@ class Editor {
     this.save.disabled = !this.changed || Boolean(this.drawing);
     this.revert.disabled = !this.changed;
     if (!this.canEdit) text(this.help, "");
-    else if (this.drawing) text(this.help, this.drawing.kind === "zone" ? "Tap the corners in their order; tap the first one again, or Finish, to close the zone." : "Tap where the line begins and where it ends.");
-    else if (this.selected) text(this.help, "Drag a corner or the whole shape. Keys: arrows move the corner, n selects the next one, Delete removes it.");
-    else text(this.help, "Select a zone or line, or draw a new one.");
+    else if (this.drawing) text(this.help, this.drawing.kind === "zone" ? "Tap the corners in their order; tap the first one again, or Finish, to close the zone. Keys: arrows move the cross, Space sets a corner, Enter finishes, Escape cancels." : "Tap where the line begins and where it ends. Keys: arrows move the cross, Space sets an end, Escape cancels.");
+    else if (this.selected) text(this.help, "Drag a corner or the whole shape. Keys: arrows move the corner, n selects the next one, Delete removes it; s selects the next zone or line.");
+    else text(this.help, "Select a zone or line, or draw a new one. Key: s selects the next one.");
   }
 
   /** Ellipses become circles: the drawing is stretched to the picture. */

@@ -1,0 +1,113 @@
+//! Lists of what has happened and of what is kept, page by page, the newest first. A page names where the next one begins.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use serde_json::json;
+
+use super::request::Head;
+use super::response::{Answer, with_type};
+use super::service::{Service, failed, parse};
+use crate::event_query::EventQuery;
+use crate::media::{MediaPage, MediaQuery, MediaSort};
+
+/// Most events, or kept items, of a page.
+const MAX_LISTED: usize = 200;
+
+/// Those of a page where the request does not say.
+const LISTED: usize = 50;
+
+impl Service {
+    /// Events of this run.
+    pub(super) async fn events(self: &Arc<Self>, head: &Head<'_>) -> Answer {
+        let query = EventQuery {
+            source: head.parameter("source"),
+            label: head.parameter("label"),
+            rule: head.parameter("zone"),
+            from: head.parameter("from"),
+            to: head.parameter("to"),
+            before: head.parameter("before").and_then(|text| text.parse().ok()),
+            limit: limit(head),
+        };
+        let service = Arc::clone(self);
+        let listed = tokio::task::spawn_blocking(move || {
+            let (events, oldest) = service.hub.events(&query);
+            let is_full = events.len() == query.limit;
+            let next = events.last().filter(|_| is_full).map(|last| last.number);
+            let items: Vec<String> = events
+                .iter()
+                .map(|event| {
+                    // The message as it is: it is JSON already.
+                    let message = String::from_utf8_lossy(&event.json);
+                    let (number, rules) = (event.number, json!(event.rules_words()));
+                    format!("{{\"number\":{number},\"rules\":{rules},\"message\":{message}}}")
+                })
+                .collect();
+            format!(
+                "{{\"events\":[{}],\"next\":{},\"oldest\":{}}}",
+                items.join(","),
+                json!(next),
+                json!(oldest)
+            )
+        });
+        match listed.await {
+            Ok(text) => with_type("application/json", text),
+            Err(_) => failed(),
+        }
+    }
+
+    /// Kept pictures and clips, of earlier runs too.
+    pub(super) async fn media(self: &Arc<Self>, head: &Head<'_>) -> Answer {
+        let query = MediaQuery {
+            source: head.parameter("source"),
+            label: head.parameter("label"),
+            zone: head.parameter("zone"),
+            from: time(head, "from"),
+            to: time(head, "to"),
+            sort: match head.parameter("kind").as_deref() {
+                Some("continuous") => MediaSort::Continuous,
+                _ => MediaSort::Events,
+            },
+            before: head.parameter("before"),
+            limit: limit(head),
+        };
+        self.ask(move |backend| {
+            let Some(media) = backend.media() else {
+                return Some(json!({"items": [], "next": null, "usage": null}));
+            };
+            let MediaPage { items, next } = media.items(&query);
+            Some(json!({"items": items, "next": next, "usage": media.usage()}))
+        })
+        .await
+    }
+
+    /// Keeps an item for good, or no longer.
+    pub(super) async fn pin(self: &Arc<Self>, id: &str, body: &Bytes) -> Answer {
+        #[derive(serde::Deserialize)]
+        struct Wanted {
+            pinned: bool,
+        }
+        let wanted: Wanted = match parse(body) {
+            Ok(wanted) => wanted,
+            Err(refusal) => return *refusal,
+        };
+        let id = id.to_owned();
+        self.ask(move |backend| {
+            let error = backend.media()?.pin(&id, wanted.pinned).err();
+            Some(json!({"pinned": wanted.pinned, "error": error}))
+        })
+        .await
+    }
+}
+
+fn limit(head: &Head<'_>) -> usize {
+    let limit = head.parameter("limit").and_then(|text| text.parse().ok());
+    limit.map_or(LISTED, |limit: usize| limit.clamp(1, MAX_LISTED))
+}
+
+/// A time of the query, RFC 3339.
+fn time(head: &Head<'_>, name: &str) -> Option<SystemTime> {
+    let at: jiff::Timestamp = head.parameter(name)?.parse().ok()?;
+    Some(at.into())
+}

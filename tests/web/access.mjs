@@ -1,0 +1,153 @@
+// Accessibility: no serious finding of axe, all by the keyboard, no sideways scrolling from a small phone to a large screen.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+
+import { PASSWORD, VIDEO_CONFIG, start } from "./daemon.mjs";
+import { DESKTOP, LIMIT, PHONE, binary, flow, logIn, model, open, press, shoot } from "./harness.mjs";
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+const READY = { live: ".tile[data-pictures]", events: ".list .event", "zones/gate": ".shape", machine: ".plots svg" };
+
+/** Findings that keep someone out, as texts. */
+async function serious(page) {
+  await page.evaluate(AXE);
+  return page.evaluate(async () => {
+    const found = await window.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] });
+    return found.violations.filter(({ impact }) => impact === "serious" || impact === "critical")
+      .map(({ id, nodes }) => `${id}: ${nodes.map((node) => `${node.html.slice(0, 160)} ${node.any.map((check) => check.message).join("; ")}`).join(" | ")}`);
+  });
+}
+
+async function go(page, tab) {
+  await page.evaluate((hash) => { location.hash = hash; }, tab);
+  await page.waitForSelector(READY[tab], LIMIT);
+}
+
+export async function accessFlows() {
+  const box = await start(binary, { users: [["anna", "administrator"], ["otto", "operator"]] });
+  try {
+    for (const scheme of ["light", "dark"]) {
+      for (const [name, view] of [["desktop", DESKTOP], ["phone", PHONE]]) {
+        await flow(`axe has no serious finding, ${scheme}, ${name}`, async () => {
+          const page = await open(box.origin, { scheme, view });
+          await page.waitForSelector(".login input[name=user]", LIMIT);
+          const found = (await serious(page)).map((text) => `login: ${text}`);
+          await logIn(page, "anna");
+          await page.waitForSelector(".tile[data-pictures]", LIMIT);
+          for (const tab of Object.keys(READY)) {
+            await go(page, tab);
+            found.push(...(await serious(page)).map((text) => `${tab}: ${text}`));
+          }
+          await page.click("#user");
+          await page.waitForSelector("#account[open]", LIMIT);
+          found.push(...(await serious(page)).map((text) => `account: ${text}`));
+          assert.deepEqual(found, []);
+          await page.browserContext().close();
+        });
+      }
+    }
+
+    await flow("no page scrolls sideways from 320 to 1920 pixels", async () => {
+      const page = await open(box.origin);
+      await logIn(page, "anna");
+      await page.waitForSelector(".tile", LIMIT);
+      for (const width of [320, 390, 768, 1024, 1920]) {
+        await page.setViewport({ width, height: 800 });
+        for (const tab of Object.keys(READY)) {
+          await go(page, tab);
+          const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+          assert.ok(wide <= 0, `${tab} at ${width}: ${wide} px too wide`);
+        }
+      }
+      await page.browserContext().close();
+    });
+
+    await flow("all is done by the keyboard: log-in, pages, all controls, a zone, log-out", async () => {
+      const page = await open(box.origin);
+      await page.waitForFunction(() => document.activeElement && document.activeElement.name === "user", LIMIT);
+      await page.keyboard.type("otto");
+      await page.keyboard.press("Tab");
+      await page.keyboard.type(PASSWORD);
+      await page.keyboard.press("Enter");
+      await page.waitForSelector(".tile[data-pictures]", LIMIT);
+      /** Presses Tab until `wanted` has the focus. */
+      const reach = async (wanted, key = "Tab") => {
+        for (let count = 0; count < 120; count += 1) {
+          if (await page.evaluate(wanted)) return;
+          if (key === "Tab") await page.keyboard.press("Tab");
+          else await page.keyboard.press(key);
+        }
+        assert.fail(`${wanted} is not reached`);
+      };
+      for (const tab of ["events", "machine", "live", "zones"]) {
+        await reach(`document.activeElement.getAttribute("href") === "#${tab}"`);
+        await page.keyboard.press("Enter");
+        await page.waitForSelector(READY[tab] || READY["zones/gate"], LIMIT);
+        // Each control has the focus once, on one way through.
+        await page.evaluate(() => {
+          window.seen = new Set();
+          document.activeElement.blur();
+          document.addEventListener("focusin", (event) => window.seen.add(event.target));
+        });
+        for (let count = 0; count < 150; count += 1) await page.keyboard.press("Tab");
+        const missed = await page.evaluate(() => [...document.querySelectorAll("a[href], button, input, select, [tabindex='0']")]
+          .filter((node) => node.checkVisibility() && !node.disabled && !window.seen.has(node) && !node.closest("dialog, .list"))
+          .map((node) => node.outerHTML.slice(0, 120)));
+        assert.deepEqual(missed, [], tab);
+      }
+      const button = (label) => `document.activeElement.textContent === ${JSON.stringify(label)}`;
+      await reach(button("Draw a zone"));
+      await page.keyboard.press("Enter");
+      assert.ok(await page.evaluate(() => document.activeElement.classList.contains("drawing")));
+      const step = async (key, count) => {
+        await page.keyboard.down("Shift");
+        for (let at = 0; at < count; at += 1) await page.keyboard.press(key);
+        await page.keyboard.up("Shift");
+      };
+      await page.keyboard.press("Space");
+      await step("ArrowRight", 4);
+      await page.keyboard.press("Space");
+      await step("ArrowDown", 4);
+      await page.keyboard.press("Space");
+      await page.keyboard.press("Enter");
+      await page.waitForFunction(() => /coordinates: "0\.5,0\.5,0\.7,0\.5,0\.7,0\.7"/.test(document.querySelector("pre").textContent), LIMIT);
+      await page.keyboard.press("n");
+      await page.keyboard.press("ArrowUp");
+      await page.waitForFunction(() => /coordinates: "0\.5,0\.5,0\.7,0\.495,0\.7,0\.7"/.test(document.querySelector("pre").textContent), LIMIT);
+      await shoot(page, "zones-keyboard");
+      await reach(button("Save and reload"));
+      await page.keyboard.press("Enter");
+      await page.waitForFunction(() => document.querySelector(".result").textContent === "Saved and in effect.", LIMIT);
+      await reach(button("Log out"));
+      await page.keyboard.press("Enter");
+      await page.waitForSelector(".login input[name=user]", LIMIT);
+      await page.browserContext().close();
+    });
+  } finally {
+    await box.stop();
+  }
+
+  const camera = await start(binary, { config: VIDEO_CONFIG(binary, model), web: ["without_users: operator"] });
+  try {
+    await flow("a clip is opened and closed by the keyboard, and axe has no serious finding", async () => {
+      const page = await open(camera.origin, { hash: "#events?kind=&from=2000-01-01T00:00:00Z" });
+      await page.waitForFunction(() => [...document.querySelectorAll(".event .actions button")].some((button) => button.textContent === "Play"), { timeout: 90000 });
+      const found = await serious(page);
+      await page.evaluate(() => [...document.querySelectorAll(".event .actions button")].find((button) => button.textContent === "Play").focus());
+      await page.keyboard.press("Enter");
+      await page.waitForSelector("dialog.viewer[open] video", LIMIT);
+      assert.ok(await page.evaluate(() => document.querySelector("dialog.viewer").contains(document.activeElement)));
+      found.push(...await serious(page));
+      assert.deepEqual(found, []);
+      await page.keyboard.press("Escape");
+      await page.waitForFunction(() => !document.querySelector("dialog.viewer").open, LIMIT);
+      await press(page, "Clear the filter");
+      await page.browserContext().close();
+    });
+  } finally {
+    await camera.stop();
+  }
+}

@@ -1,0 +1,70 @@
+// The browser, and what all flows of the page do.
+
+import { mkdirSync } from "node:fs";
+import puppeteer from "puppeteer-core";
+
+import { PASSWORD } from "./daemon.mjs";
+
+export const [binary, model, pictures] = process.argv.slice(2);
+export const LIMIT = { timeout: 40000 };
+export const DESKTOP = { width: 1440, height: 900 };
+export const PHONE = { width: 390, height: 844, isMobile: true, hasTouch: true, deviceScaleFactor: 2 };
+
+export const browser = await puppeteer.launch({
+  executablePath: process.env.CHROMIUM || "/usr/bin/chromium",
+  args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"],
+});
+let passed = 0;
+const failures = [];
+
+/** One flow; a failure does not end the others. */
+export async function flow(name, run) {
+  try {
+    await run();
+    passed += 1;
+    console.log(`ok   ${name}`);
+  } catch (error) {
+    failures.push(name);
+    console.log(`FAIL ${name}\n${error.stack}`);
+  }
+}
+
+/** Opens the page in a browser context of its own. */
+export async function open(origin, { scheme = "light", view = DESKTOP, hash = "" } = {}) {
+  const context = await browser.createBrowserContext();
+  const page = await context.newPage();
+  page.problems = [];
+  page.on("pageerror", (error) => page.problems.push(error.message));
+  page.on("console", (message) => message.type() === "error" && page.problems.push(message.text()));
+  await page.setViewport(view);
+  await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
+  await page.goto(`${origin}/${hash}`);
+  return page;
+}
+
+export async function logIn(page, user, password = PASSWORD) {
+  await page.waitForSelector(".login input[name=user]", LIMIT);
+  await page.$eval(".login input[name=user]", (input) => { input.value = ""; });
+  await page.type(".login input[name=user]", user);
+  await page.type(".login input[name=password]", password);
+  await page.click(".login button");
+}
+
+export const tilesShow = (page, least) => page.waitForFunction((count) =>
+  document.querySelectorAll(".tile").length === 2 && [...document.querySelectorAll(".tile")].every((tile) => Number(tile.dataset.pictures) >= count), LIMIT, least);
+
+export async function shoot(page, name) {
+  if (!pictures) return;
+  mkdirSync(pictures, { recursive: true });
+  await page.screenshot({ path: `${pictures}/${name}.png` });
+}
+
+/** The button with this text. */
+export const press = (page, label) => page.evaluate((text) => [...document.querySelectorAll("button")].find((button) => button.textContent === text).click(), label);
+
+/** Ends the browser, and tells what came of the flows. */
+export async function finish() {
+  await browser.close();
+  console.log(`web: ${passed} passed, ${failures.length} failed`);
+  process.exitCode = failures.length > 0 ? 1 : 0;
+}
