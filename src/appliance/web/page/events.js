@@ -39,6 +39,8 @@ export function show(main) {
   let next = { phase: "events" };
   let generation = 0;
   let isBusy = false;
+  // At the end of the list, the next page comes by itself.
+  const watcher = new IntersectionObserver((entries) => entries.some((entry) => entry.isIntersecting) && load(), { rootMargin: "300px" });
 
   const refreshNow = () => {
     const items = [...open.values()].map((event) => {
@@ -52,6 +54,14 @@ export function show(main) {
   const add = (row) => {
     shown.set(row.key, row);
     list.append(row.node);
+  };
+
+  /** Puts a row into its place by time; one that belongs to a page that was not read yet comes with that page. */
+  const insert = (row) => {
+    const later = [...list.children].find((node) => Number(node.dataset.at) <= Number(row.node.dataset.at));
+    if (!later && next.phase !== "end" && list.children.length > 0) return;
+    list.insertBefore(row.node, later || null);
+    shown.set(row.key, row);
   };
 
   /** The page of events of this run, with what is kept of them. */
@@ -100,6 +110,9 @@ export function show(main) {
       }
       more.hidden = next.phase === "end";
       empty.hidden = list.children.length > 0;
+      // Told anew whether the end of the list is in view still.
+      watcher.unobserve(more);
+      watcher.observe(more);
     } catch (error) {
       if (own === generation) notify(error.message, "bad");
     } finally {
@@ -141,9 +154,12 @@ export function show(main) {
     const rules = [...new Set([...((known && known.rules) || []), ...(rulesOf.get(key) || [])])];
     if (!filter.admits(message, rules)) return;
     const row = rows.ofEvent(message, rules);
-    if (known) known.node.replaceWith(row.node);
-    else list.prepend(row.node);
-    shown.set(key, row);
+    if (known) {
+      known.node.replaceWith(row.node);
+      shown.set(key, row);
+    } else {
+      insert(row);
+    }
     empty.hidden = true;
     if (list.children.length > MAX_ROWS) begin();
   };
@@ -183,9 +199,6 @@ export function show(main) {
     }
   };
   more.addEventListener("click", load);
-  // At the end of the list, the next page comes by itself.
-  const watcher = new IntersectionObserver((entries) => entries.some((entry) => entry.isIntersecting) && load(), { rootMargin: "300px" });
-  watcher.observe(more);
   const ends = [on("event", takeEvent), on("analytics", takeEvent), on("media", takeMedia), on("connection", (isConnected) => {
     if (isConnected) {
       connected();

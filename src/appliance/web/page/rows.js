@@ -53,7 +53,7 @@ export function makeRows() {
       ? [message.ended_at ? `for ${span(message.duration_ms)}` : "in view", `score ${Math.round(message.after.top_score * 100)} %`, rules.length > 0 && `in ${rules.join(", ")}`]
       : [];
     const about = `${title} at ${message.source}, ${at ? dateAndTime(at) : ""}`;
-    const node = el("li", { class: "event", "data-source": message.source, "data-kind": message.kind, "data-label": message.label, "data-rules": rules.join(" ") },
+    const node = el("li", { class: "event", "data-source": message.source, "data-kind": message.kind, "data-label": message.label, "data-rules": rules.join(" "), "data-at": Date.parse(at) },
       item && item.snapshot && message.kind === "event" ? picture(item, about) : el("div", { class: `thumb of-${message.kind}`, "aria-hidden": "true" }, (title || "?").slice(0, 1).toUpperCase()),
       el("div", { class: "what" },
         el("p", {}, el("strong", {}, title), ` at ${message.source}`),
@@ -72,7 +72,7 @@ export function makeRows() {
       item.zones.length > 0 ? `in ${item.zones.join(", ")}` : null,
       bytes(item.bytes),
     ];
-    const node = el("li", { class: "event", "data-source": item.source, "data-kind": "kept", "data-label": item.label, "data-rules": item.zones.join(" ") },
+    const node = el("li", { class: "event", "data-source": item.source, "data-kind": "kept", "data-label": item.label, "data-rules": item.zones.join(" "), "data-at": item.started_ms },
       item.snapshot ? picture(item, about) : el("div", { class: "thumb", "aria-hidden": "true" }, title.slice(0, 1).toUpperCase()),
       el("div", { class: "what" },
         el("p", {}, el("strong", {}, title), ` at ${item.source}`),
