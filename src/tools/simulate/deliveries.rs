@@ -56,6 +56,11 @@ impl Totals {
         self.0.lock().counts
     }
 
+    /// Forgets all times so far: those while devices start are not those of a steady load.
+    pub fn clear_times(&self) {
+        self.0.lock().ack_us.reset();
+    }
+
     /// Median, 99th percentile and maximum of the times until an acknowledgement, in ms; `None`: there was none.
     pub fn ack_ms(&self) -> Option<[f64; 3]> {
         let sums = self.0.lock();

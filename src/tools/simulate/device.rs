@@ -48,7 +48,7 @@ impl Device {
     pub async fn run(mut self, start: Instant, mut ended: watch::Receiver<bool>) -> Outcome {
         tokio::select! {
             () = sleep_until(start) => {}
-            // An error: nobody can end it any more, which is an end, too.
+            // An error: the sender is gone, which is an end, too.
             _ = ended.wait_for(|is_ended| *is_ended) => {}
         }
         let shared = Rc::clone(&self.shared);

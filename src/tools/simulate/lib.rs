@@ -178,6 +178,7 @@ async fn run(
         tick.tick().await;
         if before.is_none() && started.elapsed() >= ramp {
             before = Some(Reading::now(&shared));
+            shared.totals.clear_times();
         }
         let counts = shared.totals.counts();
         progress(&Progress {
@@ -189,6 +190,8 @@ async fn run(
         });
     }
     let after = Reading::now(&shared);
+    // Before all devices clear their retained values at once.
+    let ack_ms = shared.totals.ack_ms();
     end.send_replace(true);
     let mut outcomes = Vec::with_capacity(devices.len());
     for device in devices {
@@ -203,6 +206,7 @@ async fn run(
         &shared.totals,
         &measured,
         &after,
+        ack_ms,
         &outcomes,
         peak_rss_bytes,
     ))
@@ -236,3 +240,6 @@ impl Reading {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

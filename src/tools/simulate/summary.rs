@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::deliveries::Totals;
 use super::{Options, Outcome, Reading};
 
-/// Result of a simulation. Rates and the CPU time are those of the measurement, between the start of the last device and the end; all
+/// Result of a simulation. Rates, times and the CPU time are those of the measurement, between the start of the last device and the end; all
 /// counts are of the whole run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Summary {
@@ -65,6 +65,7 @@ pub(crate) fn summarize(
     totals: &Totals,
     before: &Reading,
     after: &Reading,
+    ack_ms: Option<[f64; 3]>,
     outcomes: &[Outcome],
     peak_rss_bytes: u64,
 ) -> Summary {
@@ -80,7 +81,6 @@ pub(crate) fn summarize(
         let messages = outcome.messages;
         messages.dropped - messages.best_effort_dropped
     });
-    let ack_ms = totals.ack_ms();
     Summary {
         boxes: options.boxes,
         never_connected,
