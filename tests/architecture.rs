@@ -77,7 +77,7 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("strsim", &["config", "detect"]),
     ("syn", &["config-derive"]),
     ("systemd-journal-logger", &["telemetry"]),
-    ("tokio", &["metrics", "publish", "web"]),
+    ("tokio", &["metrics", "publish", "simulate", "web"]),
     ("tokio-rustls", &["metrics", "web"]),
     ("ureq", &["models", "publish"]),
     ("zune-jpeg", &["source"]),

@@ -1,0 +1,200 @@
+//! `jetwatch simulate`: messages of many devices, to size a broker.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::ensure;
+use clap::{Args, ValueEnum};
+
+use jetwatch_config::{Broker, Credentials, MqttConfig, Secret, SpoolConfig, TlsConfig};
+use jetwatch_publish::Protocol;
+use jetwatch_simulate::{Options, Outages, Progress, simulate};
+use jetwatch_telemetry::StopToken;
+
+use super::{Exit, parse_duration, signals};
+
+/// Seconds between two lines of progress.
+const PROGRESS_S: u64 = 10;
+
+/// Arguments of `jetwatch simulate`.
+#[derive(Debug, Args)]
+pub(super) struct SimulateArgs {
+    /// Simulated devices, each with a connection of its own.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    boxes: u32,
+    /// Events and analytics events of each device in a second, as a mean.
+    #[arg(long, value_name = "RATE", default_value_t = 1.0)]
+    events_per_s: f64,
+    /// Address of a broker: mqtt://HOST:PORT or mqtts://HOST:PORT. Given several times: device n begins with the nth, and tries the others in turn.
+    #[arg(long = "broker", value_name = "URL", required = true, value_parser = Broker::parse)]
+    brokers: Vec<Broker>,
+    /// Time of the measurement, which begins when the last device was started.
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
+    duration: Duration,
+    /// Sources of each device.
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    sources: u16,
+    /// Begin of the names of devices and of client ids; a number follows.
+    #[arg(long, value_name = "TEXT", default_value = "simulated-")]
+    device_prefix: String,
+    /// First level of every topic.
+    #[arg(long, value_name = "TEXT", default_value = "jetwatch")]
+    topic_prefix: String,
+    /// User name at the broker, the same for all devices.
+    #[arg(long, value_name = "NAME", requires = "password_file")]
+    user: Option<String>,
+    /// File with the password of this user.
+    #[arg(long, value_name = "FILE", requires = "user")]
+    password_file: Option<PathBuf>,
+    /// mqtts://: PEM file of the authorities to trust. Default: the system's.
+    #[arg(long, value_name = "FILE")]
+    ca_file: Option<PathBuf>,
+    /// mqtts://: PEM file of the client's certificate.
+    #[arg(long, value_name = "FILE", requires = "key_file")]
+    cert_file: Option<PathBuf>,
+    /// mqtts://: PEM file of its key.
+    #[arg(long, value_name = "FILE", requires = "cert_file")]
+    key_file: Option<PathBuf>,
+    /// Version of MQTT. Default: 5, and 3.1.1 where the broker does not understand it.
+    #[arg(long, value_enum)]
+    mqtt: Option<Version>,
+    /// MQTT keep-alive.
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = parse_duration)]
+    keep_alive: Duration,
+    /// Devices that are started in a second.
+    #[arg(long, value_name = "RATE", default_value_t = 100.0)]
+    connects_per_s: f64,
+    /// Mean time between two outages of the network of a device. Default: none.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    outage_every: Option<Duration>,
+    /// Mean length of an outage; each is half to one and a half of it.
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
+    outage_length: Duration,
+    /// Late messages of each device in a second after an outage, beyond the rate of new ones.
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
+    replay_per_s: u32,
+    /// Messages of each device in memory while the broker is away; more are lost.
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
+    queue_messages: u32,
+    /// Time between two messages with statistics of a device.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
+    stats_interval: Duration,
+    /// Longest time after the measurement until all messages are acknowledged.
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
+    drain: Duration,
+    /// Seed of the random numbers.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Write each event that was made to this file, as a line of JSON with device, spool and seq.
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+    /// Print the result as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Versions of MQTT.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Version {
+    #[value(name = "5")]
+    V5,
+    #[value(name = "3.1.1")]
+    V311,
+}
+
+/// Simulates, prints the result, and fails where something was lost.
+pub(super) fn run(args: &SimulateArgs) -> anyhow::Result<Exit> {
+    let stop = StopToken::default();
+    signals::listen(stop.clone(), || {})?;
+    let options = options(args)?;
+    let summary = simulate(options, &stop, |progress| {
+        if progress.elapsed.as_secs() % PROGRESS_S == 0 {
+            print_progress(progress);
+        }
+    })?;
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&summary)?);
+    } else {
+        println!("{summary}");
+    }
+    Ok(Exit::from_checks(summary.is_good()))
+}
+
+fn print_progress(progress: &Progress) {
+    eprintln!(
+        "{:4} s  {} started, {} connects, {} events, {} messages acknowledged",
+        progress.elapsed.as_secs(),
+        progress.started,
+        progress.connects,
+        progress.events,
+        progress.acknowledged
+    );
+}
+
+fn options(args: &SimulateArgs) -> anyhow::Result<Options> {
+    for (name, rate) in [
+        ("--events-per-s", args.events_per_s),
+        ("--connects-per-s", args.connects_per_s),
+    ] {
+        ensure!(
+            (0.001..=100_000.0).contains(&rate),
+            "{name} {rate}: expected a number from 0.001 to 100000"
+        );
+    }
+    for (name, text) in [
+        ("--device-prefix", &args.device_prefix),
+        ("--topic-prefix", &args.topic_prefix),
+    ] {
+        let is_wrong = |c: char| "/+#$".contains(c) || !c.is_ascii_graphic();
+        ensure!(
+            !text.is_empty() && text.len() <= 100 && !text.contains(is_wrong),
+            "{name} {text:?}: expected 1 to 100 printable ASCII characters without `/`, `+`, `#`, `$` and spaces"
+        );
+    }
+    let credentials = args.user.clone().zip(args.password_file.clone());
+    let mut brokers = args.brokers.clone();
+    let broker = brokers.remove(0);
+    Ok(Options {
+        boxes: args.boxes as usize,
+        events_per_s: args.events_per_s,
+        sources: usize::from(args.sources),
+        duration: args.duration,
+        device_prefix: args.device_prefix.clone(),
+        mqtt: MqttConfig {
+            broker,
+            alternatives: brokers,
+            listen_tls: None,
+            prefix: args.topic_prefix.clone(),
+            client_id: args.device_prefix.clone(),
+            credentials: credentials.map(|(user, path)| Credentials {
+                user,
+                password: Secret::File(path),
+            }),
+            tls: TlsConfig {
+                ca_file: args.ca_file.clone(),
+                cert_file: args.cert_file.clone(),
+                key_file: args.key_file.clone(),
+            },
+            keep_alive: args.keep_alive,
+            queue_messages: args.queue_messages as usize,
+            spool: SpoolConfig {
+                max_per_s: args.replay_per_s,
+                ..SpoolConfig::default()
+            },
+            also: Vec::new(),
+        },
+        protocol: args.mqtt.map(|version| match version {
+            Version::V5 => Protocol::V5,
+            Version::V311 => Protocol::V311,
+        }),
+        connects_per_s: args.connects_per_s,
+        outages: args.outage_every.map(|every| Outages {
+            every,
+            length: args.outage_length,
+        }),
+        stats_interval: args.stats_interval,
+        drain: args.drain,
+        seed: args.seed,
+        log: args.log.clone(),
+    })
+}
