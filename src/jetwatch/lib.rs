@@ -30,6 +30,7 @@ mod subscribe;
 mod test_clip;
 pub mod track;
 mod tune;
+mod update;
 mod user;
 
 use std::process::ExitCode;
@@ -57,6 +58,8 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     /// Say whether the daemon of a configuration is healthy, by the exit code: 0 yes, 1 no, 4 no daemon runs.
     Health(health::HealthArgs),
+    /// Install newer versions of the package, which are verified and rolled back; see the state of updates.
+    Update(update::UpdateArgs),
     /// Run the whole pipeline on a built-in scene and print its messages as a subscriber receives them.
     Demo(demo::DemoArgs),
     /// Subscribe to a broker and print its messages as they arrive.
@@ -112,6 +115,7 @@ pub fn main() -> ExitCode {
         command,
         Command::Subscribe(_)
             | Command::Health(_)
+            | Command::Update(_)
             | Command::Spool(_)
             | Command::Simulate(_)
             | Command::User(_)
@@ -131,6 +135,7 @@ pub fn main() -> ExitCode {
         Command::Check(args) => check::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Health(args) => health::run(&args),
+        Command::Update(args) => update::run(&args),
         Command::Demo(args) => demo::run(&args, started),
         Command::Subscribe(args) => subscribe::run(&args),
         Command::Spool(args) => spool::run(&args),

@@ -145,7 +145,7 @@ impl<'c> DetectorStatusPublisher<'c> {
         // The status after a missing engine is published immediately.
         self.last_published.set((!is_missing).then(Instant::now));
         systemd::extend_timeout(START_EXTENSION, &line);
-        self.health.set_waits_for(line);
+        self.health.set_building(line);
         self.publish(&status);
     }
 

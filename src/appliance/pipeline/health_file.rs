@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -38,6 +39,7 @@ pub(super) struct HealthFile {
 #[derive(Default)]
 struct Shared {
     waits_for: Mutex<Option<String>>,
+    builds_engine: AtomicBool,
     mqtt: OnceLock<MqttMonitor>,
     sources: OnceLock<Sources>,
 }
@@ -94,9 +96,10 @@ impl HealthFile {
         })
     }
 
-    /// What the start waits for.
-    pub(super) fn set_waits_for(&self, what: String) {
-        *self.shared.waits_for.lock() = Some(what);
+    /// The start waits for an engine, as `progress` says.
+    pub(super) fn set_building(&self, progress: String) {
+        *self.shared.waits_for.lock() = Some(progress);
+        self.shared.builds_engine.store(true, Ordering::Relaxed);
     }
 
     /// The sinks of the run have started.
@@ -109,6 +112,7 @@ impl HealthFile {
     /// The detector is loaded, and the sources of `config`, which start now, are counted by `stats`.
     pub(super) fn set_stats(&self, stats: &Arc<StatsCollector>, config: &Config) {
         *self.shared.waits_for.lock() = None;
+        self.shared.builds_engine.store(false, Ordering::Relaxed);
         let sources = config.sources.iter();
         let _ = self.shared.sources.set(Sources {
             stats: Arc::clone(stats),
@@ -180,6 +184,7 @@ impl Writer {
             written_boot_ms: boot_ms(),
             ready,
             waits_for: self.shared.waits_for.lock().clone(),
+            builds_engine: self.shared.builds_engine.load(Ordering::Relaxed),
             sources,
             mqtt,
         }

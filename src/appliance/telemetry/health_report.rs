@@ -38,6 +38,8 @@ pub struct HealthReport {
     pub ready: bool,
     /// What the start waits for; `None` where that is nothing special.
     pub waits_for: Option<String>,
+    /// It waits for the engine of a network to be built, which may take an hour.
+    pub builds_engine: bool,
     /// The sources of the configuration, in its order.
     pub sources: Vec<SourceHealth>,
     /// The connection to the broker; `None`: the configuration has no MQTT, or it has not started yet.
@@ -286,6 +288,7 @@ mod tests {
             written_boot_ms: 5_000,
             ready: true,
             waits_for: None,
+            builds_engine: false,
             sources: vec![
                 source("gate", "online", 40, Some(30)),
                 source("yard", "offline", 3, Some(60_000)),

@@ -14,6 +14,7 @@ pub mod systemd;
 pub mod thread_names;
 mod timeline;
 mod trace;
+pub mod update_status;
 
 pub use error_text::with_causes;
 pub use heartbeat::{Heartbeat, Heartbeats};

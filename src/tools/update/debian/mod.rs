@@ -1,0 +1,318 @@
+//! [`System`] on Debian and its descendants: apt, dpkg and systemd.
+
+mod repository;
+mod services;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+use std::thread;
+use std::time::Duration;
+
+use jetwatch_telemetry::boot_time;
+
+pub use self::repository::Repository;
+
+use super::command::{Tool, both};
+use super::{DaemonState, Installed, Offer, System, UpdateError};
+
+/// The packages of this project.
+pub const PACKAGES: [&str; 2] = ["jetwatch", "jetwatch-onnxruntime"];
+
+/// For how long another package manager is waited for.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// Folder of packages that apt has installed from a repository.
+const APT_ARCHIVES: &str = "/var/cache/apt/archives";
+
+/// The running machine.
+#[derive(Debug)]
+pub struct Debian {
+    repository: Option<Repository>,
+}
+
+impl Debian {
+    /// With packages from `repository`; without one, only what was begun is ended.
+    #[must_use]
+    pub fn new(repository: Option<Repository>) -> Self {
+        Self { repository }
+    }
+
+    fn repository(&self) -> Result<&Repository, UpdateError> {
+        self.repository.as_ref().ok_or_else(|| {
+            let problem = "this command uses none".to_owned();
+            UpdateError::Repository { problem }
+        })
+    }
+
+    /// Runs dpkg, and waits for another one that has the lock.
+    fn dpkg(&mut self, what: &str, args: &[&str], files: &[PathBuf]) -> Result<(), UpdateError> {
+        let give_up = self.now() + LOCK_TIMEOUT;
+        loop {
+            let mut tool = Tool::new("dpkg", what).args(args).args(files);
+            let output = tool.output()?;
+            if output.status.success() {
+                return Ok(());
+            }
+            if !is_locked(&output) || self.now() >= give_up {
+                return Err(tool.failed_with(&output));
+            }
+            self.sleep(Duration::from_secs(1));
+        }
+    }
+}
+
+fn is_locked(output: &Output) -> bool {
+    both(output).contains("lock was locked by another process")
+        || both(output).contains("is locked by another process")
+}
+
+impl System for Debian {
+    fn refresh(&mut self) -> Result<(), UpdateError> {
+        self.repository()?.refresh()
+    }
+
+    fn offers(&mut self) -> Result<Vec<Offer>, UpdateError> {
+        let mut offers = Vec::new();
+        for package in PACKAGES {
+            if let Some(installed) = self.installed(package)? {
+                offers.push(Offer {
+                    package: package.to_owned(),
+                    installed: installed.version,
+                    candidate: self.repository()?.candidate(package)?,
+                });
+            }
+        }
+        Ok(offers)
+    }
+
+    fn is_newer(&mut self, a: &str, b: &str) -> Result<bool, UpdateError> {
+        let mut tool =
+            Tool::new("dpkg", "compare versions").args(["--compare-versions", a, "gt", b]);
+        let output = tool.output()?;
+        match output.status.code() {
+            Some(0) => Ok(true),
+            Some(1) => Ok(false),
+            _ => Err(tool.failed_with(&output)),
+        }
+    }
+
+    fn installed(&mut self, package: &str) -> Result<Option<Installed>, UpdateError> {
+        let format = "${Version}\t${db:Status-Status}\t${db:Status-Eflag}";
+        let mut tool = Tool::new("dpkg-query", "read the installed version").args([
+            "--show",
+            "--showformat",
+            format,
+            package,
+        ]);
+        let output = tool.output()?;
+        match output.status.code() {
+            Some(0) => Ok(parse_installed(&String::from_utf8_lossy(&output.stdout))),
+            // No package of this name is known.
+            Some(1) => Ok(None),
+            _ => Err(tool.failed_with(&output)),
+        }
+    }
+
+    fn fetch(
+        &mut self,
+        package: &str,
+        version: &str,
+        folder: &Path,
+    ) -> Result<PathBuf, UpdateError> {
+        self.repository()?.fetch(package, version, folder)?;
+        only_package(folder, package, version)
+    }
+
+    fn keep_without_repository(
+        &mut self,
+        package: &str,
+        version: &str,
+        folder: &Path,
+    ) -> Result<PathBuf, UpdateError> {
+        let architecture = Tool::new("dpkg", "read the architecture")
+            .args(["--print-architecture"])
+            .text()?;
+        let version_in_name = version.replace(':', "%3a");
+        let name = format!("{package}_{version_in_name}_{}.deb", architecture.trim());
+        let archived = Path::new(APT_ARCHIVES).join(&name);
+        if archived.is_file() {
+            let path = folder.join(&name);
+            fs::copy(&archived, &path).map_err(UpdateError::file("copy", archived))?;
+            return only_package(folder, package, version);
+        }
+        let repacked = Tool::new("dpkg-repack", "make a package of the installed files")
+            .args([package])
+            .folder(folder)
+            .text();
+        if let Err(error) = repacked {
+            return Err(UpdateError::Refused(format!(
+                "there would be no way back: {package} {version} is neither in the repository nor in {APT_ARCHIVES}, and {error}; install \
+                 dpkg-repack, or keep earlier versions in the repository"
+            )));
+        }
+        only_package(folder, package, version)
+    }
+
+    fn check_configuration(
+        &mut self,
+        version: &str,
+        file: &Path,
+        scratch: &Path,
+    ) -> Result<(), UpdateError> {
+        Tool::new("dpkg-deb", "unpack the new version")
+            .args([Path::new("--extract"), file, scratch])
+            .text()?;
+        let program = scratch.join("usr/bin/jetwatch");
+        for unit in services::units()? {
+            services::check_configuration(version, &program, &unit)?;
+        }
+        Ok(())
+    }
+
+    fn install(&mut self, files: &[PathBuf]) -> Result<(), UpdateError> {
+        let options = [
+            "--yes",
+            "--quiet",
+            "--no-remove",
+            "--allow-change-held-packages",
+            // Changed configuration files stay as they are.
+            "--option=Dpkg::Options::=--force-confdef",
+            "--option=Dpkg::Options::=--force-confold",
+            // The files are root's own.
+            "--option=APT::Sandbox::User=root",
+        ];
+        let lock = format!("--option=DPkg::Lock::Timeout={}", LOCK_TIMEOUT.as_secs());
+        let tool = Tool::new("apt-get", "install the new version").args(options);
+        let tool = tool.args([lock.as_str(), "install"]).args(files);
+        tool.text().map(drop)
+    }
+
+    fn reinstall(&mut self, files: &[PathBuf]) -> Result<(), UpdateError> {
+        let options = [
+            "--force-downgrade",
+            "--force-confdef",
+            "--force-confold",
+            "--install",
+        ];
+        self.dpkg("install the earlier version again", &options, files)
+    }
+
+    fn repair(&mut self) -> Result<(), UpdateError> {
+        let options = [
+            "--force-confdef",
+            "--force-confold",
+            "--configure",
+            "--pending",
+        ];
+        self.dpkg("end the interrupted installation", &options, &[])
+    }
+
+    fn hold(&mut self, packages: &[&str], hold: bool) -> Result<(), UpdateError> {
+        let word = if hold { "hold" } else { "unhold" };
+        Tool::new("apt-mark", "hold the version")
+            .args([word])
+            .args(packages)
+            .text()
+            .map(drop)
+    }
+
+    fn daemons(&mut self) -> Result<Vec<DaemonState>, UpdateError> {
+        services::units()?
+            .iter()
+            .map(|unit| services::state(unit))
+            .collect()
+    }
+
+    fn restart(&mut self, unit: &str) -> Result<(), UpdateError> {
+        services::restart(unit)
+    }
+
+    fn space_needed(&mut self, files: &[PathBuf]) -> u64 {
+        let size = |file: &PathBuf| {
+            let field = Tool::new("dpkg-deb", "read the size").args([
+                Path::new("--field"),
+                file,
+                Path::new("Installed-Size"),
+            ]);
+            let kib = field
+                .text()
+                .ok()
+                .and_then(|text| text.trim().parse::<u64>().ok());
+            // Without the field: what compression makes of the file at most.
+            let packed = fs::metadata(file).map_or(0, |found| found.len());
+            kib.map_or(packed * 4, |kib| kib * 1024)
+        };
+        // The package manager's own files on top.
+        files.iter().map(size).sum::<u64>() * 5 / 4 + (8 << 20)
+    }
+
+    fn now(&self) -> Duration {
+        boot_time()
+    }
+
+    fn sleep(&mut self, time: Duration) {
+        thread::sleep(time);
+    }
+}
+
+/// The output of dpkg-query; `None`: the package is not installed.
+fn parse_installed(text: &str) -> Option<Installed> {
+    let mut fields = text.trim_end().split('\t');
+    let (version, status, flag) = (fields.next()?, fields.next()?, fields.next()?);
+    let is_there = !matches!(status, "not-installed" | "config-files");
+    (is_there && !version.is_empty()).then(|| Installed {
+        version: version.to_owned(),
+        is_whole: status == "installed" && flag == "ok",
+    })
+}
+
+/// The one package file in `folder`, which is that version of that package.
+fn only_package(folder: &Path, package: &str, version: &str) -> Result<PathBuf, UpdateError> {
+    let entries = fs::read_dir(folder).map_err(UpdateError::file("read", folder))?;
+    let files = entries.flatten().map(|entry| entry.path());
+    let files: Vec<_> = files
+        .filter(|path| path.extension().is_some_and(|end| end == "deb"))
+        .collect();
+    let [file] = files.as_slice() else {
+        return Err(UpdateError::Corrupt {
+            path: folder.to_owned(),
+            problem: format!("it has {} package files, expected one", files.len()),
+        });
+    };
+    let format = "${Package}\t${Version}\n";
+    let show = format!("--showformat={format}");
+    let found = Tool::new("dpkg-deb", "read the package")
+        .args([Path::new("--show"), Path::new(&show), file])
+        .text()?;
+    let wanted = format!("{package}\t{version}");
+    if found.trim() != wanted {
+        return Err(UpdateError::Corrupt {
+            path: file.clone(),
+            problem: format!("it holds {:?}, expected {wanted:?}", found.trim()),
+        });
+    }
+    Ok(file.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_installed_packages_are_not_whole() {
+        let cases = [
+            ("1.0-1\tinstalled\tok", Some(true)),
+            ("1.0-1\tinstalled\treinstreq", Some(false)),
+            ("1.0-1\tunpacked\tok", Some(false)),
+            ("1.0-1\thalf-configured\tok", Some(false)),
+            ("1.0-1\tconfig-files\tok", None),
+            ("\tnot-installed\tok", None),
+            ("", None),
+        ];
+        for (text, whole) in cases {
+            let found = parse_installed(text);
+            assert_eq!(found.map(|found| found.is_whole), whole, "{text}");
+        }
+    }
+}

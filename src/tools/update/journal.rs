@@ -1,0 +1,105 @@
+//! The transaction that is under way, on disk: what changes, how far it is, and what was healthy before. Written before a step begins.
+
+use serde::{Deserialize, Serialize};
+
+use super::gate::UnitBaseline;
+use super::store::KeptPackage;
+
+/// Number of the format.
+pub const JOURNAL_VERSION: u32 = 1;
+
+/// A step of an update.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Step {
+    /// A file of each present package is put aside.
+    Keep,
+    /// The new packages are fetched.
+    Fetch,
+    /// The new program checks the present configuration.
+    Check,
+    /// The new packages are installed.
+    Install,
+    /// The daemons have to become healthy.
+    Verify,
+    /// The new packages become the kept ones.
+    Commit,
+    /// The kept packages are installed again.
+    RollBack,
+}
+
+impl Step {
+    /// As a participle, for the status.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Keep => "keeping the present version",
+            Self::Fetch => "fetching",
+            Self::Check => "checking the configuration",
+            Self::Install => "installing",
+            Self::Verify => "waiting for health",
+            Self::Commit => "finishing",
+            Self::RollBack => "rolling back",
+        }
+    }
+
+    /// Whether the installed packages may differ from those before the update.
+    #[must_use]
+    pub fn has_changed_packages(self) -> bool {
+        !matches!(self, Self::Keep | Self::Fetch | Self::Check)
+    }
+}
+
+/// One package that changes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// Name of the package.
+    pub package: String,
+    /// The present version.
+    pub from: String,
+    /// The new version.
+    pub to: String,
+    /// File of the present version, once it is kept.
+    pub old: Option<KeptPackage>,
+    /// File of the new version, once it is fetched.
+    pub new: Option<KeptPackage>,
+}
+
+/// The transaction.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Journal {
+    /// [`JOURNAL_VERSION`].
+    pub version: u32,
+    /// The step that has begun.
+    pub step: Step,
+    /// The packages; the first is `jetwatch` where it changes.
+    pub changes: Vec<Change>,
+    /// What has to be healthy afterwards.
+    pub baseline: Vec<UnitBaseline>,
+    /// Why it rolls back.
+    pub reason: Option<String>,
+    /// Whether the version that is rolled back is held: it was tried and is bad, or the user asked for it.
+    pub hold: bool,
+}
+
+impl Journal {
+    /// A new transaction.
+    #[must_use]
+    pub fn new(step: Step, changes: Vec<Change>) -> Self {
+        Self {
+            version: JOURNAL_VERSION,
+            step,
+            changes,
+            baseline: Vec::new(),
+            reason: None,
+            hold: false,
+        }
+    }
+
+    /// The version before and after of the first package.
+    #[must_use]
+    pub fn versions(&self) -> (&str, &str) {
+        let first = self.changes.first();
+        first.map_or(("", ""), |change| (&change.from, &change.to))
+    }
+}
