@@ -16,6 +16,7 @@ Exit codes:
   1    the pipeline failed: detector, publishing, or a thread that did not end; or the command failed
   2    the command line is wrong
   3    a source failed permanently
+  4    no daemon runs (`jetwatch health`)
   78   the configuration or the model is wrong (systemd does not restart on it)
   128+N  ended at once by a second signal N; 141: broken pipe (SIGPIPE)";
 
@@ -28,6 +29,8 @@ pub enum Exit {
     Failure,
     /// A source failed permanently.
     SourceFailed,
+    /// No daemon runs, or its health is not known.
+    NoDaemon,
     /// The configuration or the model is wrong (`EX_CONFIG` of sysexits.h).
     Config,
 }
@@ -55,6 +58,7 @@ impl From<Exit> for ExitCode {
             Exit::Success => 0,
             Exit::Failure => 1,
             Exit::SourceFailed => 3,
+            Exit::NoDaemon => 4,
             Exit::Config => 78,
         })
     }

@@ -14,6 +14,7 @@ mod engine;
 mod eval;
 mod exit;
 mod first_model;
+mod health;
 mod manual;
 mod media;
 mod model;
@@ -53,6 +54,8 @@ enum Command {
     Check(check::CheckArgs),
     /// Check this machine: one line for each requirement of the daemon, with a remedy for each failure.
     Doctor(doctor::DoctorArgs),
+    /// Say whether the daemon of a configuration is healthy, by the exit code: 0 yes, 1 no, 4 no daemon runs.
+    Health(health::HealthArgs),
     /// Run the whole pipeline on a built-in scene and print its messages as a subscriber receives them.
     Demo(demo::DemoArgs),
     /// Subscribe to a broker and print its messages as they arrive.
@@ -105,6 +108,7 @@ pub fn main() -> ExitCode {
     if !matches!(
         command,
         Command::Subscribe(_)
+            | Command::Health(_)
             | Command::Spool(_)
             | Command::User(_)
             | Command::Media(_)
@@ -122,6 +126,7 @@ pub fn main() -> ExitCode {
         Command::Run(args) => run::run(&args, started),
         Command::Check(args) => check::run(&args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Health(args) => health::run(&args),
         Command::Demo(args) => demo::run(&args, started),
         Command::Subscribe(args) => subscribe::run(&args),
         Command::Spool(args) => spool::run(&args),

@@ -16,7 +16,7 @@ use jetwatch_config::{Config, ConfigError, MAX_BATCH_SIZE, TuneConfig};
 use jetwatch_pipeline::{ConfigLoader, FrameCallback, Options, Outcome, Pipeline, RunReport};
 use jetwatch_platform::SysRoot;
 use jetwatch_record::Container;
-use jetwatch_telemetry::{self as telemetry, systemd};
+use jetwatch_telemetry::{self as telemetry, health_report, systemd};
 use jetwatch_types::{Detection, FrameMeta, Track};
 
 use super::signals::EarlySignals;
@@ -51,6 +51,9 @@ pub(super) struct RunArgs {
     /// Write the run's statistics to this file as JSON.
     #[arg(long, value_name = "FILE")]
     stats: Option<PathBuf>,
+    /// Write the health of the run to this file every second, for `jetwatch health --file`. Under systemd the default is health-NAME.json in /run/jetwatch, where NAME is that of the configuration.
+    #[arg(long, value_name = "FILE")]
+    health: Option<PathBuf>,
     /// Write DOT graphs of every GStreamer pipeline to this folder: on state changes, on errors, and on SIGUSR1.
     #[arg(long, value_name = "DIR", env = "GST_DEBUG_DUMP_DOT_DIR")]
     dot: Option<PathBuf>,
@@ -75,12 +78,16 @@ pub(super) fn run(args: &RunArgs, started: Instant) -> anyhow::Result<Exit> {
     let targets = [
         ("metrics.text_file", config.metrics.text_file.as_deref()),
         ("--stats", args.stats.as_deref()),
+        ("--health", args.health.as_deref()),
         ("--dump-detections", args.dump_detections.as_deref()),
         ("--record", args.record.as_deref()),
     ];
     output_paths::check(&targets, &config)?;
     if let Some(stats) = &args.stats {
         output_paths::check_file("--stats", stats)?;
+    }
+    if let Some(health) = &args.health {
+        output_paths::check_file("--health", health)?;
     }
     if let Some(folder) = &args.dot {
         fs::create_dir_all(folder)
@@ -117,6 +124,7 @@ pub(super) fn run(args: &RunArgs, started: Instant) -> anyhow::Result<Exit> {
         root: SysRoot::new(&args.root),
         // A changed source is another one, and only the first is recorded beside.
         config_path: Some(args.config.clone()),
+        health_file: health_file(args),
         config_loader: beside.is_none().then(|| config_loader(args)),
         beside,
         synthetic: Some(jetwatch_traffic::synthetic_factory()),
@@ -137,6 +145,16 @@ pub(super) fn run(args: &RunArgs, started: Instant) -> anyhow::Result<Exit> {
         );
     }
     Ok(exit)
+}
+
+/// The file for the health of the run: the one that was asked for, or that of the unit.
+fn health_file(args: &RunArgs) -> Option<PathBuf> {
+    let of_unit = || {
+        let path = health_report::unit_file(&args.config);
+        let is_usable = systemd::is_managed() && path.parent().is_some_and(Path::is_dir);
+        is_usable.then_some(path)
+    };
+    args.health.clone().or_else(of_unit)
 }
 
 /// Why detections could not be written, once they could not.

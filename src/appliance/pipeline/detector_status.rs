@@ -6,6 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
 use super::PipelineError;
+use super::health_file::HealthFile;
 use super::metrics::Metrics;
 use super::outputs::{Sinks, close_all};
 use super::web::Web;
@@ -33,20 +34,22 @@ pub(super) struct DetectorStatusPublisher<'c> {
     heartbeats: &'c Heartbeats,
     metrics: &'c Metrics,
     web: &'c Web,
+    health: &'c HealthFile,
 }
 
 impl<'c> DetectorStatusPublisher<'c> {
     pub(super) fn new(
         config: &'c Config,
         heartbeats: &'c Heartbeats,
-        metrics: &'c Metrics,
-        web: &'c Web,
+        (metrics, web): (&'c Metrics, &'c Web),
+        health: &'c HealthFile,
     ) -> Self {
         Self {
             config,
             heartbeats,
             metrics,
             web,
+            health,
             sinks: RefCell::default(),
             last_published: Cell::default(),
         }
@@ -142,6 +145,7 @@ impl<'c> DetectorStatusPublisher<'c> {
         // The status after a missing engine is published immediately.
         self.last_published.set((!is_missing).then(Instant::now));
         systemd::extend_timeout(START_EXTENSION, &line);
+        self.health.set_waits_for(line);
         self.publish(&status);
     }
 

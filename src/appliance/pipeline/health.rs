@@ -92,11 +92,7 @@ impl ServiceNotifier {
     }
 
     fn is_ready(&self, waited: Duration) -> bool {
-        self.stats
-            .first_frames()
-            .iter()
-            .zip(&self.first_frame_waits)
-            .all(|(is_done, wait)| *is_done || waited >= *wait)
+        is_ready(&self.stats, &self.first_frame_waits, waited)
     }
 
     /// A thread without progress for `limit` or more, or all workers together (`batch`), and for how long.
@@ -106,6 +102,17 @@ impl ServiceNotifier {
             .stalled(limit)
             .or_else(|| waiting.map(|waited| ("batch".to_owned(), waited)))
     }
+}
+
+/// Whether the start is complete `waited` after the start of the sources: see the top of this file.
+pub(super) fn is_ready(
+    stats: &StatsCollector,
+    first_frame_waits: &[Duration],
+    waited: Duration,
+) -> bool {
+    let done = stats.first_frames();
+    let mut sources = done.iter().zip(first_frame_waits);
+    sources.all(|(is_done, wait)| *is_done || waited >= *wait)
 }
 
 /// The line that `systemctl status` shows.

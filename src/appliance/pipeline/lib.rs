@@ -19,6 +19,7 @@ mod error;
 mod failure;
 mod frame_scaler;
 mod health;
+mod health_file;
 mod image_budgets;
 mod infer;
 mod labels;
@@ -76,6 +77,7 @@ pub use track::{FrameCallback, SINK_CLOSE_TIMEOUT};
 
 use control::Control;
 use failure::FirstFailure;
+use health_file::HealthFile;
 use metrics::Metrics;
 use sources::Sources;
 use stats::StatsCollector;
@@ -111,6 +113,8 @@ pub struct Pipeline {
     archive: Option<Archive>,
     metrics: Metrics,
     web: Web,
+    /// Removes its file when it is dropped.
+    health: HealthFile,
     /// Last, so that it outlives the sinks that publish to it.
     broker: Option<EmbeddedBroker>,
 }
@@ -222,6 +226,7 @@ impl Pipeline {
         self.threads.secondary.join(&mut joiner);
         drop(self.metrics);
         drop(self.web);
+        drop(self.health);
         if let Some(broker) = self.broker.take() {
             broker.stop();
         }

@@ -47,6 +47,8 @@ pub struct Options {
     pub config_loader: Option<ConfigLoader>,
     /// The file from which the configuration was read; `None`: there is none.
     pub config_path: Option<PathBuf>,
+    /// The file for the health of the run; `None`: none is written.
+    pub health_file: Option<PathBuf>,
     /// Makes the sources of `synthetic://` URIs; `None`: such a source fails.
     pub synthetic: Option<SyntheticFactory>,
     /// What happens to frames and crops that a queue, the recording or a secondary network cannot keep up with. With

@@ -20,6 +20,7 @@ use super::control::Control;
 use super::detector_status::DetectorStatusPublisher;
 use super::failure::FirstFailure;
 use super::health::ServiceNotifier;
+use super::health_file::HealthFile;
 use super::image_budgets::{ImageBudgets, image_budgets};
 use super::infer::{BatchSettings, InferContext, InferWorker, ResultQueue};
 use super::media::{self, Retention};
@@ -52,13 +53,15 @@ impl Pipeline {
 
         let metrics = Metrics::start(config, started, &recorder)?;
         let web = Web::start(config, options.config_path.as_deref())?;
-        let status = DetectorStatusPublisher::new(config, &heartbeats, &metrics, &web);
+        let health = HealthFile::start(options.health_file.take(), started)?;
+        let status = DetectorStatusPublisher::new(config, &heartbeats, (&metrics, &web), &health);
         let models = Models::load(config, &options, &status, &recorder)?;
         let (beside, pair) = Beside::load(config, &options, &models.detector)?.unzip();
         let recording =
             start_recording(config, &options, models.encoder, pair.as_ref(), &recorder)?;
         let image_budgets = image_budgets(config, recording.is_some(), &options);
         let Sinks { sinks, broker } = status.into_sinks(&models.detector)?;
+        health.set_sinks(&sinks);
 
         let (inputs, input_rx) = input_channel(options.overflow);
         let (control_messages, control_rx) = control_channel();
@@ -96,6 +99,7 @@ impl Pipeline {
         };
 
         metrics.set_stats(&shared.stats);
+        health.set_stats(&shared.stats, config);
 
         let clip_factory = clips.as_ref().map(ClipService::factory);
         let defaults =
@@ -148,6 +152,7 @@ impl Pipeline {
             archive,
             metrics,
             web,
+            health,
             broker,
         };
         pipeline.web.set_reload(pipeline.control.reload_request());

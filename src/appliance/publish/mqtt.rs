@@ -122,6 +122,12 @@ impl MqttMonitor {
     pub fn counts(&self) -> SinkCounts {
         self.shared.outbox().counts()
     }
+
+    /// Messages of QoS 1 that the broker has acknowledged since the start, those about the daemon itself too.
+    #[must_use]
+    pub fn acknowledged(&self) -> u64 {
+        self.shared.outbox().acks()
+    }
 }
 
 /// The sink that publishes to an MQTT broker.

@@ -2,6 +2,7 @@
 //! notifications to systemd.
 
 mod error_text;
+pub mod health_report;
 mod heartbeat;
 mod log_dedup;
 mod logger;
@@ -20,7 +21,7 @@ pub use log_dedup::{FailureLog, LogDedup, LogRateLimit};
 pub use logger::{
     LogTarget, TerminalGuard, set_terminal_guard, start as start_logging, with_error_prefix,
 };
-pub use process::{ProcessUsage, open_fds, process_usage, thread_cpu_time};
+pub use process::{ProcessUsage, boot_time, open_fds, process_usage, thread_cpu_time};
 pub use stage::{
     BatchRange, Range, Recorder, STAGE_BUCKETS, Section, Span, Stage, StageHistogram, StageSummary,
     Summary,

@@ -48,9 +48,15 @@ pub fn open_fds() -> Option<u64> {
     (entries.count() as u64).checked_sub(1)
 }
 
+/// Time since the start of the machine, with the time that it was suspended. The same in all processes, and never set.
+#[must_use]
+pub fn boot_time() -> Duration {
+    clock(ClockId::Boottime)
+}
+
 fn clock(id: ClockId) -> Duration {
     let time = clock_gettime(id);
-    // CPU clocks start at zero and have fewer than 1e9 nanoseconds: both parts are non-negative.
+    // These clocks start at zero and have fewer than 1e9 nanoseconds: both parts are non-negative.
     Duration::new(
         time.tv_sec.unsigned_abs(),
         u32::try_from(time.tv_nsec).unwrap_or(0),

@@ -6,6 +6,10 @@
 pub const TRACK: &str = "track";
 /// Reports readiness, the status line and the watchdog to systemd.
 pub const SD_NOTIFY: &str = "sd-notify";
+/// Writes the health of the daemon to a file.
+pub const HEALTH: &str = "health";
+/// Publishes the state of updates.
+pub const UPDATES: &str = "updates";
 /// Samples loads, clocks, temperatures and power.
 pub const SYSMON: &str = "sysmon";
 /// Publishes over MQTT.
@@ -109,6 +113,8 @@ mod tests {
         for name in [
             TRACK,
             SD_NOTIFY,
+            HEALTH,
+            UPDATES,
             SYSMON,
             MQTT,
             MQTT_FRIGATE,

@@ -26,6 +26,15 @@ impl StatsCollector {
         })
     }
 
+    /// Name, state and processed frames of each source that was not removed, in the order of the configuration.
+    pub(crate) fn source_frames(&self) -> Vec<(String, SourceState, u64)> {
+        let state = self.state.lock();
+        let sources = state.sources.iter().filter(|source| !source.is_removed);
+        sources
+            .map(|source| (source.name.clone(), source.state, source.done))
+            .collect()
+    }
+
     /// Figures of the sources, and of the machine after the first reading. The tracking stage waits for a copy of them at most.
     pub(crate) fn figures(&self) -> (Vec<SourceFigures>, Option<MachineFigures>) {
         // Before the lock below: no thread waits for two.

@@ -53,6 +53,8 @@ pub(super) struct Outbox {
     last_id: u16,
     accepted: u64,
     delivered: u64,
+    /// Acknowledgements of messages in flight, of internal ones, too.
+    acks: u64,
     dropped: u64,
     /// Of those: messages of best effort.
     best_effort_dropped: u64,
@@ -80,6 +82,7 @@ impl Outbox {
             last_id: 0,
             accepted: 0,
             delivered: 0,
+            acks: 0,
             dropped: 0,
             best_effort_dropped: 0,
             replaced: 0,
@@ -277,7 +280,9 @@ impl Outbox {
     /// The broker acknowledged a message. Returns whether that is progress: a message of the pipeline that was in flight.
     pub fn acknowledged(&mut self, id: u16) -> bool {
         // An acknowledgement of a message that is not in flight is a broker's error, and harmless.
-        let counted = self.complete(id).unwrap_or_default();
+        let completed = self.complete(id);
+        self.acks += u64::from(completed.is_some());
+        let counted = completed.unwrap_or_default();
         self.delivered += counted;
         counted > 0
     }

@@ -467,6 +467,11 @@ impl Outbox {
         }
     }
 
+    /// Messages that the broker has acknowledged, internal ones too.
+    pub fn acks(&self) -> u64 {
+        self.acks
+    }
+
     /// Whether a reply from the broker is due.
     pub fn awaits_ack(&self) -> bool {
         !self.in_flight.is_empty()

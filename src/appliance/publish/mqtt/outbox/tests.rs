@@ -89,6 +89,7 @@ fn unacknowledged_messages_are_resent_in_order_with_dup_flag() {
     assert_eq!(sent(&mut outbox).len(), WINDOW);
     assert!(outbox.acknowledged(2), "an acknowledgement out of order");
     assert!(!outbox.acknowledged(2), "acknowledged twice");
+    assert_eq!(outbox.acks(), 1, "counted once");
     outbox.disconnected();
     outbox.connected();
     let again: Vec<_> = sent(&mut outbox)
@@ -206,6 +207,7 @@ fn state_keeps_newest_value_and_is_resent_on_connect() {
     assert_eq!(texts, ["online", "2"]);
     assert!(!outbox.acknowledged(1), "no progress for the pipeline");
     assert!(outbox.acknowledged(2));
+    assert_eq!(outbox.acks(), 2, "the broker has both");
     assert_eq!(
         outbox.counts().delivered,
         1,

@@ -1,0 +1,254 @@
+//! The thread that writes the health of a run to a file every second; see [`HealthReport`]. It starts before the detector is loaded,
+//! which may take minutes, and removes the file at the end. The folder is in memory of the kernel: nothing is synced.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
+use parking_lot::Mutex;
+
+use jetwatch_config::{Config, SourceConfig};
+use jetwatch_files::PendingFile;
+use jetwatch_publish::{ConnectionState, MqttMonitor, Sink};
+use jetwatch_telemetry::health_report::{
+    HEALTH_VERSION, HealthReport, MqttHealth, SourceHealth, boot_ms,
+};
+use jetwatch_telemetry::{FailureLog, thread_names};
+
+use super::PipelineError;
+use super::health::is_ready;
+use super::stats::StatsCollector;
+use super::threads::spawn;
+
+/// Interval at which the file is written.
+const WRITE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The file of a run; nothing where none is wanted.
+pub(super) struct HealthFile {
+    shared: Arc<Shared>,
+    /// Dropped to end the thread.
+    writer: Option<(Sender<()>, JoinHandle<()>)>,
+}
+
+/// What the thread reads.
+#[derive(Default)]
+struct Shared {
+    waits_for: Mutex<Option<String>>,
+    mqtt: OnceLock<MqttMonitor>,
+    sources: OnceLock<Sources>,
+}
+
+/// The running sources.
+struct Sources {
+    stats: Arc<StatsCollector>,
+    started: Instant,
+    first_frame_waits: Vec<Duration>,
+}
+
+impl HealthFile {
+    /// Starts the thread; `started`: when the process did. The parts of the run are added as they start.
+    ///
+    /// # Errors
+    /// The operating system refuses a thread.
+    pub(super) fn start(path: Option<PathBuf>, started: Instant) -> Result<Self, PipelineError> {
+        let shared = Arc::new(Shared {
+            waits_for: Mutex::new(Some("its detector".to_owned())),
+            ..Shared::default()
+        });
+        let Some(path) = path else {
+            return Ok(Self {
+                shared,
+                writer: None,
+            });
+        };
+        let (stop, stopped) = bounded::<()>(0);
+        let mut writer = Writer {
+            shared: Arc::clone(&shared),
+            started_boot_ms: boot_ms().saturating_sub(whole_ms(started.elapsed())),
+            changes: Changes::default(),
+        };
+        let thread = spawn(thread_names::HEALTH, move || {
+            let mut failures = FailureLog::default();
+            loop {
+                match writer.write(&path) {
+                    Ok(()) => failures.reset(),
+                    Err(error) if failures.admit(&error, Instant::now()).is_some() => {
+                        log::warn!("the health of the daemon is not known to others: {error}");
+                    }
+                    Err(_) => {}
+                }
+                if stopped.recv_timeout(WRITE_INTERVAL) != Err(RecvTimeoutError::Timeout) {
+                    break;
+                }
+            }
+            // It may have never been written.
+            let _ = fs::remove_file(&path);
+        })?;
+        Ok(Self {
+            shared,
+            writer: Some((stop, thread)),
+        })
+    }
+
+    /// What the start waits for.
+    pub(super) fn set_waits_for(&self, what: String) {
+        *self.shared.waits_for.lock() = Some(what);
+    }
+
+    /// The sinks of the run have started.
+    pub(super) fn set_sinks(&self, sinks: &[Box<dyn Sink>]) {
+        if let Some(monitor) = sinks.iter().find_map(|sink| sink.mqtt_monitor()) {
+            let _ = self.shared.mqtt.set(monitor);
+        }
+    }
+
+    /// The detector is loaded, and the sources of `config`, which start now, are counted by `stats`.
+    pub(super) fn set_stats(&self, stats: &Arc<StatsCollector>, config: &Config) {
+        *self.shared.waits_for.lock() = None;
+        let sources = config.sources.iter();
+        let _ = self.shared.sources.set(Sources {
+            stats: Arc::clone(stats),
+            started: Instant::now(),
+            first_frame_waits: sources.map(SourceConfig::first_frame_timeout).collect(),
+        });
+    }
+}
+
+impl Drop for HealthFile {
+    fn drop(&mut self) {
+        if let Some((stop, thread)) = self.writer.take() {
+            drop(stop);
+            // A panic has been logged by the panic hook.
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Writer {
+    shared: Arc<Shared>,
+    started_boot_ms: u64,
+    changes: Changes,
+}
+
+impl Writer {
+    fn write(&mut self, path: &Path) -> Result<(), String> {
+        let text = serde_json::to_vec(&self.report()).map_err(|error| error.to_string())?;
+        let mut file =
+            PendingFile::create(path).map_err(|error| format!("{error}: {}", error.source))?;
+        file.file()
+            .write_all(&text)
+            .map_err(|error| error.to_string())?;
+        file.replace()
+            .map_err(|error| format!("{error}: {}", error.source))
+    }
+
+    fn report(&mut self) -> HealthReport {
+        let now = Instant::now();
+        let sources = self.shared.sources.get();
+        let ready = sources.is_some_and(|sources| {
+            let waited = sources.started.elapsed();
+            is_ready(&sources.stats, &sources.first_frame_waits, waited)
+        });
+        let counts = sources.map(|sources| sources.stats.source_frames());
+        let sources = counts.unwrap_or_default().into_iter();
+        let sources = sources.map(|(name, state, frames)| SourceHealth {
+            last_frame_age_ms: self.changes.age_ms(&name, frames, now),
+            state: state.name().to_owned(),
+            name,
+            frames,
+        });
+        let sources = sources.collect();
+        let mqtt = self.shared.mqtt.get().map(|monitor| {
+            let acknowledged = monitor.acknowledged();
+            MqttHealth {
+                connected: monitor.connection_state() == ConnectionState::Connected,
+                acknowledged,
+                // No source has an empty name.
+                last_acknowledged_age_ms: self.changes.age_ms("", acknowledged, now),
+                queued: monitor.counts().queued,
+            }
+        });
+        HealthReport {
+            version: HEALTH_VERSION,
+            program: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            started_boot_ms: self.started_boot_ms,
+            written_boot_ms: boot_ms(),
+            ready,
+            waits_for: self.shared.waits_for.lock().clone(),
+            sources,
+            mqtt,
+        }
+    }
+}
+
+/// When counters changed last, as seen once per [`WRITE_INTERVAL`].
+#[derive(Default)]
+struct Changes {
+    seen: Vec<(String, u64, Instant)>,
+}
+
+impl Changes {
+    /// Time since the counter `name`, which is `count` now, changed; `None`: it is zero.
+    fn age_ms(&mut self, name: &str, count: u64, now: Instant) -> Option<u64> {
+        if count == 0 {
+            // Also a source that was removed and added again.
+            self.seen.retain(|(known, ..)| known != name);
+            return None;
+        }
+        match self.seen.iter_mut().find(|(known, ..)| known == name) {
+            Some((_, last, at)) => {
+                if *last != count {
+                    (*last, *at) = (count, now);
+                }
+                Some(whole_ms(now.duration_since(*at)))
+            }
+            None => {
+                self.seen.push((name.to_owned(), count, now));
+                Some(0)
+            }
+        }
+    }
+}
+
+fn whole_ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn age_counts_from_the_last_change() {
+        let (mut changes, start) = (Changes::default(), Instant::now());
+        let mut age = |count, ms| changes.age_ms("a", count, start + Duration::from_millis(ms));
+        assert_eq!(age(0, 0), None);
+        assert_eq!(age(3, 1_000), Some(0));
+        assert_eq!(age(3, 2_500), Some(1_500));
+        assert_eq!(age(4, 3_000), Some(0));
+        assert_eq!(age(0, 4_000), None);
+        assert_eq!(age(4, 9_000), Some(0));
+    }
+
+    #[test]
+    fn file_is_written_while_the_detector_loads_and_removed_at_the_end() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("health-a.json");
+        let file = HealthFile::start(Some(path.clone()), Instant::now()).expect("started");
+        let report = loop {
+            if let Some(report) = HealthReport::read(&path).expect("readable") {
+                break report;
+            }
+            std::thread::yield_now();
+        };
+        assert_eq!(report.waits_for.as_deref(), Some("its detector"));
+        assert!(!report.ready && report.pid == std::process::id());
+        drop(file);
+        assert!(!path.exists());
+    }
+}
