@@ -17,7 +17,7 @@ use jetwatch_publish::{ConnectionState, MqttMonitor, Sink};
 use jetwatch_telemetry::health_report::{
     HEALTH_VERSION, HealthReport, MqttHealth, SourceHealth, boot_ms,
 };
-use jetwatch_telemetry::{FailureLog, thread_names};
+use jetwatch_telemetry::{FailureLog, recent_log, thread_names};
 
 use super::PipelineError;
 use super::health::is_ready;
@@ -155,11 +155,12 @@ impl Writer {
         });
         let counts = sources.map(|sources| sources.stats.source_frames());
         let sources = counts.unwrap_or_default().into_iter();
-        let sources = sources.map(|(name, state, frames)| SourceHealth {
+        let sources = sources.map(|(name, state, frames, detected)| SourceHealth {
             last_frame_age_ms: self.changes.age_ms(&name, frames, now),
             state: state.name().to_owned(),
             name,
             frames,
+            detected,
         });
         let sources = sources.collect();
         let mqtt = self.shared.mqtt.get().map(|monitor| {
@@ -180,6 +181,7 @@ impl Writer {
             written_boot_ms: boot_ms(),
             ready,
             waits_for: self.shared.waits_for.lock().clone(),
+            errors: recent_log::error_count(),
             sources,
             mqtt,
         }

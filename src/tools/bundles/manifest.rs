@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Display};
+use std::fs;
+use std::path::Path;
 use std::str::FromStr;
 
 use jetwatch_files::Sha256Digest;
@@ -9,6 +11,7 @@ use jiff::{Timestamp, ToSpan};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::error::io;
 use super::names::{is_name, path_problem};
 use super::{BundleError, BundleName};
 
@@ -107,6 +110,16 @@ impl Display for ProgramVersion {
 }
 
 impl Manifest {
+    /// Reads the manifest of the unpacked files in `folder`.
+    ///
+    /// # Errors
+    /// It cannot be read, or is not valid.
+    pub fn read(folder: &Path) -> Result<Self, BundleError> {
+        let path = folder.join(MANIFEST);
+        let text = fs::read(&path).map_err(io("read", &path))?;
+        Self::parse(&text).map_err(|problem| BundleError::Content { path, problem })
+    }
+
     /// Parses a manifest and checks that it is complete in itself.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use jetwatch_files::Sha256Digest;
 use jiff::Timestamp;
@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::io;
 use super::manifest::FORMAT;
+use super::store;
 use super::{BundleError, BundleName, Store};
 
 /// Maximum number of entries of the history; the oldest are removed.
@@ -104,6 +105,30 @@ pub enum Outcome {
     Interrupted,
 }
 
+impl Action {
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Install => "install",
+            Self::Rollback => "rollback",
+        }
+    }
+}
+
+impl Outcome {
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::InUse => "in-use",
+            Self::Refused => "refused",
+            Self::RolledBack => "rolled-back",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
 /// One entry of the history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -142,12 +167,30 @@ impl State {
         self.pending.is_some()
     }
 
+    /// Reads the states of all bundles in the store in `folder`, without its lock: each is whole, as it is replaced atomically.
+    ///
+    /// # Errors
+    /// One cannot be read, or is not a state.
+    pub fn load_all(folder: &Path) -> Result<Vec<Self>, BundleError> {
+        if !folder.exists() {
+            return Ok(Vec::new());
+        }
+        let mut states = Vec::new();
+        for name in store::names(folder)? {
+            states.extend(Self::load_file(store::state_file(folder, &name))?);
+        }
+        Ok(states)
+    }
+
     /// Reads the state of `name` in `store`; `None`: there is none.
     ///
     /// # Errors
     /// It cannot be read or is not a state: it is not replaced by an empty one, because it holds the highest serial number.
     pub fn load(store: &Store, name: &BundleName) -> Result<Option<Self>, BundleError> {
-        let path = store.state_file(name);
+        Self::load_file(store.state_file(name))
+    }
+
+    fn load_file(path: PathBuf) -> Result<Option<Self>, BundleError> {
         let text = match fs::read(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),

@@ -20,7 +20,7 @@ use tempfile::TempDir;
 
 use super::error::io;
 use super::keys::owner_problem;
-use super::manifest::{MANIFEST, Manifest};
+use super::manifest::Manifest;
 use super::{BundleError, BundleName};
 
 const STATE: &str = ".state";
@@ -98,7 +98,7 @@ impl Store {
     }
 
     pub(crate) fn state_file(&self, name: &BundleName) -> PathBuf {
-        self.folder.join(STATE).join(format!("{name}.json"))
+        state_file(&self.folder, name)
     }
 
     pub(crate) fn state_folder(&self) -> PathBuf {
@@ -114,15 +114,7 @@ impl Store {
     /// # Errors
     /// The folder cannot be read.
     pub fn names(&self) -> Result<Vec<BundleName>, BundleError> {
-        let folder = self.state_folder();
-        let mut names = Vec::new();
-        for entry in fs::read_dir(&folder).map_err(io("read", &folder))? {
-            let entry = entry.map_err(io("read", &folder))?.file_name();
-            let name = entry.to_str().and_then(|name| name.strip_suffix(".json"));
-            names.extend(name.and_then(|name| name.parse().ok()));
-        }
-        names.sort();
-        Ok(names)
+        names(&self.folder)
     }
 
     /// An empty folder that is removed after use.
@@ -172,9 +164,7 @@ impl Store {
             path: folder.clone(),
             problem: format!("the version is damaged: {problem}; install its bundle again"),
         };
-        let path = folder.join(MANIFEST);
-        let text = fs::read(&path).map_err(io("read", &path))?;
-        let manifest = Manifest::parse(&text).map_err(damaged)?;
+        let manifest = Manifest::read(&folder).map_err(|error| damaged(error.to_string()))?;
         for file in &manifest.files {
             let path = folder.join(&file.path);
             let mut opened = File::open(&path).map_err(io("read", &path))?;
@@ -247,6 +237,24 @@ impl Drop for Store {
             log::warn!("cannot unlock {}: {error}", self.folder.display());
         }
     }
+}
+
+/// The names of all bundles that have a state in the store in `folder`.
+pub(crate) fn names(folder: &Path) -> Result<Vec<BundleName>, BundleError> {
+    let folder = folder.join(STATE);
+    let mut names = Vec::new();
+    for entry in fs::read_dir(&folder).map_err(io("read", &folder))? {
+        let entry = entry.map_err(io("read", &folder))?.file_name();
+        let name = entry.to_str().and_then(|name| name.strip_suffix(".json"));
+        names.extend(name.and_then(|name| name.parse().ok()));
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// The file with the state of `name` in the store in `folder`.
+pub(crate) fn state_file(folder: &Path, name: &BundleName) -> PathBuf {
+    folder.join(STATE).join(format!("{name}.json"))
 }
 
 /// Makes a folder that only its owner can change, and checks that it is one.

@@ -194,6 +194,7 @@ impl Service for TestDaemon {
             run: self.run,
             at: self.now,
             is_ready: seconds >= 2,
+            errors: 0,
             sources: vec![SourceCount {
                 name: "gate".to_owned(),
                 is_online: true,

@@ -17,6 +17,8 @@ pub struct Health {
     pub at: Duration,
     /// Whether its start is complete.
     pub is_ready: bool,
+    /// Errors that it logged since the start.
+    pub errors: u64,
     /// Its sources.
     pub sources: Vec<SourceCount>,
     /// Messages that the broker has acknowledged since the start; `None`: it has no broker.
@@ -90,6 +92,8 @@ pub(crate) struct Rates {
     pub(crate) run: u64,
     /// Detected frames per second of all sources.
     pub(crate) fps: f64,
+    /// Errors that it logged, per second.
+    pub(crate) errors: f64,
     /// Names of the sources that were online.
     pub(crate) online: Vec<String>,
     /// Messages that the broker acknowledged in that time; `None`: it has no broker.
@@ -196,6 +200,7 @@ fn rates(first: &Health, last: &Health) -> Option<Rates> {
     let online = last.sources.iter().filter(|source| source.is_online);
     Some(Rates {
         run: last.run,
+        errors: last.errors.saturating_sub(first.errors) as f64 / seconds,
         fps: new_frames.sum::<u64>() as f64 / seconds,
         online: online.map(|source| source.name.clone()).collect(),
         acknowledged: last
@@ -240,6 +245,14 @@ fn judge(before: Option<&Rates>, after: &Rates, min_share: f64) -> Result<String
         && after.acknowledged.is_none_or(|count| count == 0)
     {
         return Err("the broker acknowledges no messages any more".to_owned());
+    }
+    // Twice as many are chance, as of a camera that comes and goes.
+    if after.errors > 2.0 * before.errors {
+        return Err(format!(
+            "{:.1} errors a minute in the log, {:.1} before",
+            60.0 * after.errors,
+            60.0 * before.errors
+        ));
     }
     let messages = match after.acknowledged {
         Some(count) => format!(", {count} messages acknowledged"),
