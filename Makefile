@@ -28,7 +28,7 @@ ONNXRUNTIME = $$(ls -d "$(CURDIR)"/.cache/onnxruntime/libonnxruntime.so.* 2>/dev
 # The newest packages of an architecture: jetwatch, and ONNX Runtime for it.
 packages = "$$(ls -t $(TARGET)/debian/jetwatch_*_$(1).deb | head -n1)" "$$(ls -t $(TARGET)/debian/jetwatch-onnxruntime_*_$(1).deb | head -n1)"
 
-.PHONY: help demo program build test quantize-test darknet-test tensorrt-test sanitize gpu-test nsys-test metrics-test homeassistant-test homeassistant-test-2025 fleet-test fleet-test-nats fleet-bench web-test web-numbers v4l2 journald faults week gst118 deb deb-arm64 appliance appliance-arm64 appliance-limits instructions sources lint audit docs bench fuzz clean
+.PHONY: help demo program build test quantize-test darknet-test tensorrt-test sanitize gpu-test nsys-test metrics-test homeassistant-test homeassistant-test-2025 fleet-test fleet-test-nats fleet-bench web-test web-numbers v4l2 journald bundle-test faults week gst118 deb deb-arm64 appliance appliance-arm64 appliance-limits instructions sources lint audit docs bench fuzz clean
 
 help: ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -122,6 +122,10 @@ web-numbers: program ## Print figures of the page in a real browser: age of the 
 journald: build ## Prove the log in a real journal, under systemd in a container (needs root; half a minute).
 	@.ci/setup run onnxruntime
 	@tests/journald/run $(BINARY) $(ONNXRUNTIME)
+
+bundle-test: program ## Prove signed bundles of models: install, attacks, roll-back, kills, a full disk (minisign, root; two minutes).
+	@.ci/setup run test onnxruntime
+	@ORT_DYLIB_PATH="$${ORT_DYLIB_PATH:-$(ONNXRUNTIME)}" tests/bundles/run $(PROGRAM)
 
 faults: program ## Prove that no event is lost: kills, outages, power cuts and full disks (root), clocks, cameras (FULL=1: as often as promised).
 	@.ci/setup run onnxruntime

@@ -63,6 +63,7 @@ const DIRECTIVES: &[(&str, u32)] = &[
     ("ProtectKernelTunables", 232),
     ("ProtectProc", 247),
     ("ProtectSystem", 0),
+    ("ReadOnlyPaths", 231),
     ("ReadWritePaths", 231),
     ("RemainAfterExit", 0),
     ("RemoveIPC", 232),

@@ -40,6 +40,8 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub use exit::Exit;
 
+use model::bundle::prove;
+
 /// Video in, tracked objects out over MQTT.
 #[derive(Debug, Parser)]
 #[command(name = "jetwatch", version, about, after_help = exit::HELP)]
@@ -78,7 +80,7 @@ enum Command {
     Profile(profile::ProfileArgs),
     /// Analyze profiles of Nsight Systems and benchmarks: tables, verdicts, comparisons, plots.
     Report(report::ReportArgs),
-    /// Fetch networks, inspect ONNX files, and create model folders.
+    /// Fetch networks, inspect ONNX files, create model folders, and install signed bundles.
     Model(model::ModelArgs),
     /// Build, inspect and list TensorRT engines for this machine's GPU.
     Engine(engine::EngineArgs),
@@ -102,10 +104,12 @@ pub fn main() -> ExitCode {
     let matches = command()
         .subcommand(manual::subcommand())
         .subcommand(test_clip::subcommand())
+        .subcommand(prove::subcommand())
         .get_matches();
     match matches.subcommand() {
         Some((manual::NAME, matches)) => return exit_code(manual::run(matches, command())),
         Some((test_clip::NAME, matches)) => return exit_code(test_clip::run(matches)),
+        Some((prove::NAME, matches)) => return exit_code(prove::run(matches)),
         _ => {}
     }
     let command = Arguments::from_arg_matches(&matches)

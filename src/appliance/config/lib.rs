@@ -24,6 +24,7 @@ mod key_spans;
 mod load;
 mod logging;
 mod metrics;
+mod model_folder;
 mod mqtt_broker;
 mod names;
 mod other_formats;
@@ -67,6 +68,7 @@ pub use json_schema::{json_schema, schema_of};
 pub(crate) use key_spans::KeySpans;
 pub use logging::LogConfig;
 pub use metrics::{MetricsConfig, MetricsTlsConfig};
+pub use model_folder::BUNDLES_FOLDER;
 pub use mqtt_broker::Broker;
 pub use other_formats::{
     Coordinate, DeepStreamPayload, FormatConfig, FormatKind, Location, ObjectKinds, PlaceConfig,

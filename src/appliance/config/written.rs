@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::ConfigError;
 use super::load::command_line;
+use super::model_folder;
 use super::redact::redact;
 use super::schema::{KeySpec, ValueType};
 use super::section::Section;
@@ -132,7 +133,7 @@ fn make_absolute(tree: &mut YamlValue, keys: &[KeySpec], folder: &Path) {
         };
         let value = &mut entry.value.value;
         match (key.value, &mut *value) {
-            (ValueType::Path, YamlValue::Text(text)) => {
+            (ValueType::Path, YamlValue::Text(text)) if !model_folder::is_bundle(text) => {
                 *text = absolute(folder.join(&*text));
             }
             (ValueType::Named(inner), YamlValue::Map(named)) => {

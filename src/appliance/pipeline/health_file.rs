@@ -18,7 +18,7 @@ use jetwatch_publish::{ConnectionState, MqttMonitor, Sink};
 use jetwatch_telemetry::health_report::{
     HEALTH_VERSION, HealthReport, MqttHealth, SourceHealth, boot_ms,
 };
-use jetwatch_telemetry::{FailureLog, thread_names};
+use jetwatch_telemetry::{FailureLog, recent_log, thread_names};
 
 use super::PipelineError;
 use super::health::is_ready;
@@ -159,11 +159,12 @@ impl Writer {
         });
         let counts = sources.map(|sources| sources.stats.source_frames());
         let sources = counts.unwrap_or_default().into_iter();
-        let sources = sources.map(|(name, state, frames)| SourceHealth {
+        let sources = sources.map(|(name, state, frames, detected)| SourceHealth {
             last_frame_age_ms: self.changes.age_ms(&name, frames, now),
             state: state.name().to_owned(),
             name,
             frames,
+            detected,
         });
         let sources = sources.collect();
         let mqtt = self.shared.mqtt.get().map(|monitor| {
@@ -185,6 +186,7 @@ impl Writer {
             ready,
             waits_for: self.shared.waits_for.lock().clone(),
             builds_engine: self.shared.builds_engine.load(Ordering::Relaxed),
+            errors: recent_log::error_count(),
             sources,
             mqtt,
         }

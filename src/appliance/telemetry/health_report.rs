@@ -42,6 +42,8 @@ pub struct HealthReport {
     pub builds_engine: bool,
     /// The sources of the configuration, in its order.
     pub sources: Vec<SourceHealth>,
+    /// Lines of the log at the level `error` since the start.
+    pub errors: u64,
     /// The connection to the broker; `None`: the configuration has no MQTT, or it has not started yet.
     pub mqtt: Option<MqttHealth>,
 }
@@ -55,6 +57,8 @@ pub struct SourceHealth {
     pub state: String,
     /// Frames processed since the start.
     pub frames: u64,
+    /// Those of them that went through the network; the others skipped it (`interval`).
+    pub detected: u64,
     /// Time since the last of them; `None`: there was none.
     pub last_frame_age_ms: Option<u64>,
 }
@@ -275,6 +279,7 @@ mod tests {
             name: name.to_owned(),
             state: state.to_owned(),
             frames,
+            detected: frames / 2,
             last_frame_age_ms: age_ms,
         }
     }
@@ -289,6 +294,7 @@ mod tests {
             ready: true,
             waits_for: None,
             builds_engine: false,
+            errors: 0,
             sources: vec![
                 source("gate", "online", 40, Some(30)),
                 source("yard", "offline", 3, Some(60_000)),

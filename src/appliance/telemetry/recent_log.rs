@@ -2,6 +2,7 @@
 //! not kept.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use log::{Level, Record};
@@ -12,6 +13,9 @@ const MAX_LINES: usize = 200;
 
 /// Longest text that is kept, in bytes.
 const MAX_TEXT_BYTES: usize = 1000;
+
+/// Number of errors since the start.
+static ERRORS: AtomicU64 = AtomicU64::new(0);
 
 static LINES: Mutex<VecDeque<LogLine>> = Mutex::new(VecDeque::new());
 
@@ -34,10 +38,19 @@ pub fn lines() -> Vec<LogLine> {
     LINES.lock().iter().cloned().collect()
 }
 
+/// Number of errors since the start; of lines that repeat, those that were written.
+#[must_use]
+pub fn error_count() -> u64 {
+    ERRORS.load(Ordering::Relaxed)
+}
+
 /// Keeps `record` where it is a warning or an error.
 pub(super) fn keep(record: &Record<'_>) {
     if record.level() > Level::Warn {
         return;
+    }
+    if record.level() == Level::Error {
+        ERRORS.fetch_add(1, Ordering::Relaxed);
     }
     let source = record.key_values().get(log::kv::Key::from("source"));
     let mut text = record.args().to_string();

@@ -23,10 +23,10 @@ use jetwatch_types::{Detection, Frame};
 use super::check_report::CheckReport;
 
 /// Name of the recorded detections in a model folder.
-const GOLDEN: &str = "golden.json";
+pub(super) const GOLDEN: &str = "golden.json";
 
 /// Minimum share of confident boxes that a runtime and the recorded detections of the same precision have in common.
-const MIN_SHARE: f64 = 0.95;
+pub(super) const MIN_SHARE: f64 = 0.95;
 
 /// Number of timed frames, and of warm-up frames before them.
 const TIMED_FRAMES: u64 = 300;

@@ -11,6 +11,7 @@ mod checks;
 mod context;
 mod detector;
 mod engine;
+mod gate;
 mod libraries;
 mod platform;
 mod power;
@@ -33,6 +34,7 @@ use jetwatch_platform::{Machine, SysRoot};
 pub use check_report::{CheckReport, CheckResult, CheckState};
 pub use checks::Check;
 pub use detector::DetectorResults;
+pub use gate::{UnprovenModel, prove_models};
 pub use power::desired_settings;
 pub use test_clip_writer::{TEST_CLIP_ELEMENTS, write_test_clip};
 

@@ -26,12 +26,15 @@ impl StatsCollector {
         })
     }
 
-    /// Name, state and processed frames of each source that was not removed, in the order of the configuration.
-    pub(crate) fn source_frames(&self) -> Vec<(String, SourceState, u64)> {
+    /// Name, state, processed and detected frames of each source that was not removed, in the order of the configuration.
+    pub(crate) fn source_frames(&self) -> Vec<(String, SourceState, u64, u64)> {
         let state = self.state.lock();
         let sources = state.sources.iter().filter(|source| !source.is_removed);
         sources
-            .map(|source| (source.name.clone(), source.state, source.done))
+            .map(|source| {
+                let detected = source.done - source.skipped;
+                (source.name.clone(), source.state, source.done, detected)
+            })
             .collect()
     }
 
