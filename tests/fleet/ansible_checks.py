@@ -102,10 +102,10 @@ class Box:
         return self.run("dpkg-query --show --showformat='${Version}' jetwatch")
 
     def retained(self, topic):
-        return self.run(f"mosquitto_sub -u {self.name} -P {PASSWORD} -t jetwatch/{self.name}/{topic} -C 1 -W 5", check=False)
+        return self.run(f"mosquitto_sub -h 127.0.0.1 -u {self.name} -P {PASSWORD} -t jetwatch/{self.name}/{topic} -C 1 -W 5", check=False)
 
     def sources_online(self):
-        lines = self.run(f"mosquitto_sub -u {self.name} -P {PASSWORD} -t 'jetwatch/{self.name}/+/status' -W 2", check=False).splitlines()
+        lines = self.run(f"mosquitto_sub -h 127.0.0.1 -u {self.name} -P {PASSWORD} -t 'jetwatch/{self.name}/+/status' -W 2", check=False).splitlines()
         return sorted(found["source"] for found in map(json.loads, lines) if found["state"] == "online")
 
     def state(self):
