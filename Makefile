@@ -21,14 +21,18 @@ BINARY := $(TARGET)/release/jetwatch
 PROGRAM := $(TARGET)/debug/jetwatch
 # A first build is a tenth faster without incremental compilation. A folder that has been built in with it, by `cargo build` say, keeps it.
 ifeq ($(wildcard $(TARGET)/debug/incremental/*),)
-demo program test tensorrt-test nsys-test metrics-test homeassistant-test homeassistant-test-2025 fleet-test fleet-test-nats web-test web-numbers: export CARGO_INCREMENTAL ?= 0
+demo program test tensorrt-test nsys-test metrics-test homeassistant-test homeassistant-test-2025 fleet-test fleet-test-nats web-test web-numbers fleet-ansible-test: export CARGO_INCREMENTAL ?= 0
 endif
 # Expanded by the shell when a line runs: make would expand it before the set-up in the line above has fetched it.
 ONNXRUNTIME = $$(ls -d "$(CURDIR)"/.cache/onnxruntime/libonnxruntime.so.* 2>/dev/null | tail -n 1)
 # The newest packages of an architecture: jetwatch, and ONNX Runtime for it.
 packages = "$$(ls -t $(TARGET)/debian/jetwatch_*_$(1).deb | head -n1)" "$$(ls -t $(TARGET)/debian/jetwatch-onnxruntime_*_$(1).deb | head -n1)"
 
-.PHONY: help demo program build test quantize-test darknet-test tensorrt-test sanitize gpu-test nsys-test metrics-test homeassistant-test homeassistant-test-2025 fleet-test fleet-test-nats fleet-bench web-test web-numbers v4l2 journald bundle-test faults week gst118 deb deb-arm64 appliance appliance-arm64 appliance-limits instructions sources lint audit docs bench fuzz clean
+.PHONY: help demo program build test quantize-test darknet-test tensorrt-test sanitize gpu-test \
+    nsys-test metrics-test homeassistant-test homeassistant-test-2025 fleet-test fleet-test-nats \
+    fleet-bench web-test web-numbers v4l2 journald bundle-test faults week gst118 deb deb-arm64 \
+    appliance appliance-arm64 appliance-limits instructions sources lint audit docs bench fuzz \
+    clean fleet-ansible-test
 
 help: ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -107,6 +111,10 @@ fleet-test: program ## Prove that no event of many boxes is lost while brokers, 
 fleet-test-nats: program ## The same with NATS in place of RabbitMQ.
 	@.ci/setup run
 	@tests/fleet/run nats $(MINUTES) $(PROGRAM)
+
+fleet-ansible-test: program ## Prove the Ansible role of examples/fleet on booted containers (needs root; 0.4 GB in .cache).
+	@.ci/setup run
+	@tests/fleet/ansible $(PROGRAM)
 
 fleet-bench: ## Measure how fast the consumer of a fleet writes into PostgreSQL (needs root).
 	@tests/fleet/bench
