@@ -133,6 +133,7 @@ impl Player {
             frame: &frame(seq),
             events: &events,
             recording: None,
+            snapshots: &[],
         };
         self.publish(&record, seq);
     }

@@ -105,6 +105,17 @@ fn snapshots_are_files_that_show_their_object_and_messages_name_them() {
     let ends: Vec<_> = ends.iter().filter(|line| line["type"] == "end").collect();
     let ready = of_kind(&lines, "media");
     assert!(ready.len() > 3, "{} messages", ready.len());
+    // All events of a track name the picture, long before it is complete.
+    for event in of_kind(&lines, "event") {
+        let snapshot = &event["snapshot"];
+        assert_eq!(snapshot["state"], "recording", "{event}");
+        let picture = ready.iter().find(|message| message["id"] == snapshot["id"]);
+        if let Some(picture) = picture {
+            assert_eq!(picture["tracks"][0], event["id"], "{event} and {picture}");
+        }
+    }
+    let is_named = |id: &Value| ends.iter().any(|end| &end["snapshot"]["id"] == id);
+    assert!(ready.iter().all(|message| is_named(&message["id"])));
     let mut shown = 0;
     for message in &ready {
         assert_eq!(message["state"], "ready", "{message}");

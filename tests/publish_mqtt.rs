@@ -299,6 +299,7 @@ fn events_come_in_order_and_complete() {
         frame: &frame(9),
         events: &events,
         recording: None,
+        snapshots: &[],
     });
     sink.publish(&Publication::Frame {
         source: "cam",

@@ -37,6 +37,7 @@ fn twenty_thousand_events_arrive_at_the_full_rate_and_at_two_thousand_a_second()
                 frame: &meta,
                 events: &record,
                 recording: None,
+                snapshots: &[],
             });
             accepting += thread_cpu_time() - before;
         }
@@ -65,6 +66,7 @@ fn twenty_thousand_events_arrive_at_the_full_rate_and_at_two_thousand_a_second()
             frame: &meta,
             events: &record,
             recording: None,
+            snapshots: &[],
         };
         encoder.encode(&record, jetwatch_publish::Timestamp::now(), |json| {
             bytes += json.len()

@@ -163,12 +163,14 @@ fn messages() -> Vec<Value> {
             frame: &meta,
             events: &events,
             recording: None,
+            snapshots: &[],
         },
         Publication::Events {
             source: "cam",
             frame: &without_pts,
             events: &with_embedding,
             recording: None,
+            snapshots: &[],
         },
         Publication::Frame {
             source: "cam",

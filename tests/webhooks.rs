@@ -48,6 +48,7 @@ fn publish(sink: &mut WebhookSink, ids: impl Iterator<Item = u64>) {
             frame: &frame(id),
             events: &events,
             recording: None,
+            snapshots: &[],
         });
     }
 }

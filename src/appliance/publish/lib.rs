@@ -83,6 +83,8 @@ pub enum Publication<'a> {
         events: &'a [TrackEvent],
         /// Identity of the clip that is being recorded of the source and holds the frame.
         recording: Option<&'a str>,
+        /// By event: identity of the snapshot of its track. Shorter where the last ones have none.
+        snapshots: &'a [Option<String>],
     },
     /// All confirmed tracks (active and lost) of one frame; sent where `publish.detections` asks for it, and to sinks that need them.
     Frame {

@@ -195,13 +195,18 @@ impl Sink for WebhookSink {
                     frame,
                     events,
                     recording,
+                    snapshots,
                 } => {
                     let events = std::slice::from_ref(&events[item.index]);
+                    let snapshots = snapshots
+                        .get(item.index)
+                        .map_or(&[][..], std::slice::from_ref);
                     let one = Publication::Events {
                         source,
                         frame,
                         events,
                         recording: *recording,
+                        snapshots,
                     };
                     self.encode(&one, item)
                 }

@@ -21,7 +21,7 @@ use self::body::{
     SecondaryBody, SourceBody, SourceStatsBody, StageBody, StatsBody, TrackBody,
 };
 use self::machine::{MachineBody, ThrottlingBody, causes};
-use self::media::{MediaBody, MediaStatsBody, RecordingBody};
+use self::media::{MediaBody, MediaStatsBody, RecordingBody, SnapshotBody};
 pub(crate) use self::schema::version;
 pub use self::schema::{message_page, message_schema};
 use self::spool::{GapBody, SpoolStatsBody};
@@ -138,11 +138,14 @@ impl Encoder {
                 frame,
                 events,
                 recording,
+                snapshots,
             } => {
-                for event in *events {
+                for (index, event) in events.iter().enumerate() {
                     let number = self.take_number();
+                    let snapshot = snapshots.get(index).and_then(Option::as_deref);
                     let body = EventBody {
                         recording: recording.map(RecordingBody::new),
+                        snapshot: snapshot.map(SnapshotBody::new),
                         ..self.event(source, frame, event, now, number)
                     };
                     write(&mut buffer, &body);
@@ -390,6 +393,7 @@ impl Encoder {
                 .map(|track| self.track(track, frame.source_size)),
             after: self.track(&event.after, frame.source_size),
             recording: None,
+            snapshot: None,
             embedding: event
                 .embedding
                 .as_deref()

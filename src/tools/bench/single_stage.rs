@@ -358,6 +358,7 @@ impl DetectedFrames {
                         frame: &frame,
                         events,
                         recording: None,
+                        snapshots: &[],
                     });
                 }
                 if config.publish.detections {

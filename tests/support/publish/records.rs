@@ -107,6 +107,7 @@ pub fn publish_event(sink: &mut impl Sink, id: u64) {
         frame: &frame(id),
         events: &events,
         recording: None,
+        snapshots: &[],
     });
 }
 

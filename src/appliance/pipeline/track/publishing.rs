@@ -70,9 +70,11 @@ impl TrackStage {
                 frame: meta,
                 events: &source.events,
                 recording,
+                snapshots: &source.snapshot_ids,
             };
             publish(&mut self.sinks, &publication);
             source.events.clear();
+            source.snapshot_ids.clear();
         }
     }
 

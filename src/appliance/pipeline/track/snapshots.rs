@@ -21,10 +21,11 @@ const END_INTERVAL: Duration = Duration::from_millis(5);
 impl TrackStage {
     /// Passes the steps of tracks of a source to its snapshots; before they are published.
     pub(super) fn note_track_steps(&mut self, id: SourceId) {
-        let source = &self.sources[id.index()];
+        let source = &mut self.sources[id.index()];
         if let Some(snapshots) = self.snapshots.as_mut().filter(|_| source.keeps_snapshots) {
-            snapshots.on_events(id, &source.events, |event| {
-                track_identity(event.started_at, &source.name, event.after.id)
+            let (events, name) = (&source.events, source.name.as_str());
+            snapshots.on_events(id, events, &mut source.snapshot_ids, |event| {
+                track_identity(event.started_at, name, event.after.id)
             });
         }
     }

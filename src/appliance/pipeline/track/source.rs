@@ -125,6 +125,8 @@ pub(crate) struct TrackedSource {
     pub(crate) was_scheduled: bool,
     /// Whether pictures of its tracks are kept.
     pub(crate) keeps_snapshots: bool,
+    /// By event that is not published yet: identity of the snapshot of its track.
+    pub(crate) snapshot_ids: Vec<Option<String>>,
     /// Selects the detections that are tracked.
     pub(crate) filter: DetectionFilter,
     /// States to publish, in this order; [`SourceState::Offline`] once the frames before it are processed.
@@ -166,6 +168,7 @@ impl TrackedSource {
             schedule: None,
             was_scheduled: false,
             keeps_snapshots: false,
+            snapshot_ids: Vec::new(),
             filter,
             states: VecDeque::new(),
             states_published: StateHold::default(),

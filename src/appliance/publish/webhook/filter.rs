@@ -228,6 +228,7 @@ mod tests {
                 frame: &frame,
                 events: &events,
                 recording: None,
+                snapshots: &[],
             },
             Publication::Analytics {
                 source,

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::machine::MachineBody;
-use super::media::{MediaStatsBody, RecordingBody};
+use super::media::{MediaStatsBody, RecordingBody, SnapshotBody};
 use super::schema;
 use super::spool::SpoolStatsBody;
 use super::value::{
@@ -64,6 +64,9 @@ pub(super) struct EventBody<'a> {
     /// The clip that is being recorded and holds the frame.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recording: Option<RecordingBody<'a>>,
+    /// The snapshot of the track, which is complete some time after the end of the track; only with `record.snapshots`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<SnapshotBody<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub embedding: Option<EmbeddingBody<'a>>,
     /// Only on MQTT. A subscriber that has seen the same `spool` and `seq` before may ignore the message.

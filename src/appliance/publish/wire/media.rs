@@ -160,6 +160,25 @@ impl<'a> RecordingBody<'a> {
     }
 }
 
+/// The snapshot of the track of an event.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "snapshot", title = "Snapshot", deny_unknown_fields)]
+pub(super) struct SnapshotBody<'a> {
+    /// Identity of the snapshot, as in its message of kind `media`. There is none where no picture of the track could be taken.
+    id: &'a str,
+    state: MediaStateWord,
+}
+
+impl<'a> SnapshotBody<'a> {
+    /// A snapshot that may still change.
+    pub(super) const fn new(id: &'a str) -> Self {
+        Self {
+            id,
+            state: MediaStateWord::Recording,
+        }
+    }
+}
+
 impl<'a> MediaBody<'a> {
     pub(super) fn new(device: Device<'a>, item: &'a Item, at: SystemTime) -> Self {
         let is_written = item.state == MediaState::Recording;

@@ -18,7 +18,7 @@ use std::time::{Instant, SystemTime};
 use bytes::Bytes;
 use crossbeam_channel::{Sender, unbounded};
 
-use jetwatch_archive::Archive;
+use jetwatch_archive::{Archive, MediaId, MediaKind};
 use jetwatch_telemetry::{self as telemetry, thread_names};
 use jetwatch_types::{
     BudgetedImage, EventKind, FrameMeta, SourceId, Track, TrackEvent, TrackId, TrackState,
@@ -86,6 +86,8 @@ struct Counters {
 /// A track that has not ended.
 struct LiveTrack {
     started_at: SystemTime,
+    /// Identity of its snapshot, which events name.
+    media: MediaId,
     best: BestSoFar,
 }
 
@@ -138,26 +140,36 @@ impl Snapshots {
         })
     }
 
-    /// Takes the steps of tracks of a source. `identity` is the `id` of an event.
+    /// Takes the steps of tracks of a source. `identity` is the `id` of an event. Replaces `ids` by the identities of their
+    /// snapshots, by event.
     pub fn on_events(
         &mut self,
         source: SourceId,
         events: &[TrackEvent],
+        ids: &mut Vec<Option<String>>,
         identity: impl Fn(&TrackEvent) -> String,
     ) {
+        ids.clear();
         for event in events {
             let key = (source, event.after.id);
             match event.kind {
                 EventKind::New if self.is_wanted(event.after.class) => {
                     let track = LiveTrack {
                         started_at: event.started_at,
+                        media: MediaId::new(MediaKind::Snapshot, event.frame_at),
                         best: BestSoFar::default(),
                     };
+                    ids.push(Some(track.media.to_string()));
                     self.tracks.insert(key, track);
                 }
-                EventKind::New | EventKind::Update => {}
+                EventKind::New | EventKind::Update => {
+                    let track = self.tracks.get(&key);
+                    ids.push(track.map(|track| track.media.to_string()));
+                }
                 EventKind::End => {
-                    if self.tracks.remove(&key).is_some() {
+                    let track = self.tracks.remove(&key);
+                    ids.push(track.as_ref().map(|track| track.media.to_string()));
+                    if track.is_some() {
                         let identity = identity(event);
                         // Fails where the thread has panicked, which is logged.
                         let _ = self.tasks.send(Task::End { key, identity });
@@ -204,6 +216,7 @@ impl Snapshots {
                     xyxy: track.xyxy,
                     quality,
                     started_at: live.started_at,
+                    media: live.media.clone(),
                 });
             }
         }

@@ -1,6 +1,6 @@
 //! The thread of the snapshots: measures, encodes, keeps the best picture of each track in memory, and files it at its end.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 use bytes::Bytes;
 use crossbeam_channel::Receiver;
 
-use jetwatch_archive::{Archive, ArchiveError, Finish, MediaKind, NewItem};
+use jetwatch_archive::{Archive, ArchiveError, Finish, MediaId, MediaKind, NewItem};
 use jetwatch_types::{BudgetedImage, Size, SourceId, TrackId, Xyxy};
 
 use super::encode::{Mark, SnapshotEncoder};
@@ -62,11 +62,15 @@ pub(super) struct Object {
     /// Without its sharpness.
     pub(super) quality: f32,
     pub(super) started_at: SystemTime,
+    /// Identity of the snapshot of its track.
+    pub(super) media: MediaId,
 }
 
 /// The best picture of a track.
 struct Best {
     quality: f32,
+    /// `None`: a picture of the track was filed before its end for want of memory, and has the identity.
+    media: Option<MediaId>,
     name: Arc<str>,
     label: String,
     at: SystemTime,
@@ -84,6 +88,8 @@ pub(super) struct SnapshotThread {
     counters: Arc<Counters>,
     encoder: SnapshotEncoder,
     best: HashMap<Key, Best>,
+    /// Tracks that go on with a picture in the archive.
+    filed_early: HashSet<Key>,
     /// When a picture of a source's label was published.
     published: HashMap<(SourceId, String), Instant>,
     logged: Option<Instant>,
@@ -103,6 +109,7 @@ impl SnapshotThread {
             counters,
             encoder: SnapshotEncoder::default(),
             best: HashMap::new(),
+            filed_early: HashSet::new(),
             published: HashMap::new(),
             logged: None,
         }
@@ -116,7 +123,10 @@ impl SnapshotThread {
                     self.on_candidate(candidate);
                     self.counters.images.fetch_sub(1, Ordering::AcqRel);
                 }
-                Task::End { key, identity } => self.end(key, Some(identity)),
+                Task::End { key, identity } => {
+                    self.end(key, Some(identity));
+                    self.filed_early.remove(&key);
+                }
             }
         }
         let left: Vec<Key> = self.best.keys().copied().collect();
@@ -165,8 +175,10 @@ impl SnapshotThread {
         for (object, quality) in better {
             let key = (source, object.track);
             let label = self.label(object.class);
+            let media = (!self.filed_early.contains(&key)).then_some(object.media);
             let best = Best {
                 quality,
+                media,
                 name: Arc::clone(&name),
                 label,
                 at: at.max(object.started_at),
@@ -256,6 +268,7 @@ impl SnapshotThread {
                 return;
             };
             self.end(key, None);
+            self.filed_early.insert(key);
         }
     }
 
@@ -284,6 +297,7 @@ impl SnapshotThread {
 
     fn file(&self, best: &Best, identity: Option<String>) -> Result<(), ArchiveError> {
         let item = NewItem {
+            id: best.media.clone(),
             label: Some(best.label.clone()),
             tracks: identity.into_iter().collect(),
             region: Some(best.region),
