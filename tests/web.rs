@@ -173,8 +173,16 @@ fn events_come_in_pages_without_gap_or_repetition() {
     let address = page.address();
     let session = page.log_in("vera");
     let event = |number: u64| {
-        let label = if number % 2 == 0 { "car" } else { "person" };
-        let source = if number % 3 == 0 { "gate" } else { "yard" };
+        let label = if number.is_multiple_of(2) {
+            "car"
+        } else {
+            "person"
+        };
+        let source = if number.is_multiple_of(3) {
+            "gate"
+        } else {
+            "yard"
+        };
         json!({"kind": "event", "id": format!("t{number}"), "source": source, "label": label, "track_id": number,
             "started_at": format!("2026-01-01T00:{:02}:{:02}.000Z", number / 60, number % 60)})
     };
@@ -183,7 +191,7 @@ fn events_come_in_pages_without_gap_or_repetition() {
         let source = event["source"].as_str().expect("a name");
         page.hub
             .track(source, number, TrackStep::New, event.to_string().as_bytes());
-        if number % 10 == 0 {
+        if number.is_multiple_of(10) {
             let in_zone = json!({"kind": "analytics", "source": source, "name": "door", "track_id": number, "label": event["label"], "at": event["started_at"]});
             page.hub.append(in_zone.to_string().as_bytes());
         }
@@ -226,15 +234,15 @@ fn events_come_in_pages_without_gap_or_repetition() {
     };
     assert_eq!(
         pages("&source=gate&to=2026-01-01T00:02:00.000Z"),
-        wanted(&|number| number % 3 == 0)
+        wanted(&|number| number.is_multiple_of(3))
     );
     assert_eq!(
         pages("&label=car&source=yard&to=2026-01-01T00:02:00.000Z"),
-        wanted(&|number| number % 2 == 0 && number % 3 != 0)
+        wanted(&|number| number.is_multiple_of(2) && number % 3 != 0)
     );
     assert_eq!(
         pages("&zone=door&to=2026-01-01T00:02:00.000Z"),
-        wanted(&|number| number % 10 == 0)
+        wanted(&|number| number.is_multiple_of(10))
     );
     let minute = "&from=2026-01-01T00:00:30.000Z&to=2026-01-01T00:01:00.000Z";
     assert_eq!(pages(minute), wanted(&|number| (30..60).contains(&number)));

@@ -268,6 +268,7 @@ impl Scene {
             frame,
             events: &[event],
             recording: None,
+            snapshots: &[],
         });
     }
 

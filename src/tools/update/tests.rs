@@ -12,6 +12,9 @@ use jetwatch_telemetry::update_status::{UpdateState, UpdateStatus};
 use self::machine::{Fault, Machine, whole};
 use super::{Gate, InstallRequest, Outcome, Store, UpdateError, Updater};
 
+/// What a case does to the machine before the update.
+type Preparation = fn(&mut Machine);
+
 /// A folder that only this user can write to, below one of the same kind.
 fn folder() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -131,7 +134,7 @@ fn versions_that_do_not_work_are_rolled_back_and_held() {
 
 #[test]
 fn refusals_change_nothing() {
-    let cases: [(Fault, fn(&mut Machine), &str); 4] = [
+    let cases: [(Fault, Preparation, &str); 4] = [
         (Fault::RefusesConfiguration, |_| (), "unknown key"),
         (
             Fault::Good,

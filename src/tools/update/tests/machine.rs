@@ -216,6 +216,7 @@ impl System for Machine {
             name: name.to_owned(),
             state: "online".to_owned(),
             frames: frames(lost),
+            detected: frames(lost),
             last_frame_age_ms: (frames(lost) > 0).then_some(50),
         };
         let acknowledged = match fault {
@@ -231,6 +232,7 @@ impl System for Machine {
             ready: up >= Duration::from_secs(2),
             waits_for: None,
             builds_engine: false,
+            errors: 0,
             sources: vec![
                 source("gate", false),
                 source("yard", fault == Fault::LosesSource),
