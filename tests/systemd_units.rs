@@ -38,6 +38,7 @@ const DIRECTIVES: &[(&str, u32)] = &[
     ("Group", 0),
     ("IPAddressDeny", 235),
     ("KeyringMode", 235),
+    ("KillMode", 0),
     ("LimitCORE", 0),
     ("LimitNOFILE", 0),
     ("LoadCredential", 247),

@@ -31,8 +31,8 @@ sources:\n\
 \x20   uri: rtsp://127.0.0.1:9/stream\n\
 \x20   user: admin\n\
 \x20   password: hunter-camera\n\
-\x20 - name: lane\n\
-\x20   uri: rtsp://127.0.0.1:9/lane\n\
+\x20 - name: ramp\n\
+\x20   uri: rtsp://127.0.0.1:9/ramp\n\
 \x20   user: admin\n\
 \x20   password_env: JETWATCH_TEST_CAMERA\n\
 \x20 - name: hall\n\

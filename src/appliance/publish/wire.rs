@@ -10,10 +10,11 @@ mod machine;
 mod media;
 mod schema;
 mod spool;
+mod timestamp;
 mod value;
 mod words;
 
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 pub(crate) use self::bare::bare_payload;
 use self::body::{
@@ -25,6 +26,7 @@ use self::media::{MediaBody, MediaStatsBody, RecordingBody, SnapshotBody};
 pub(crate) use self::schema::version;
 pub use self::schema::{message_page, message_schema};
 use self::spool::{GapBody, SpoolStatsBody};
+pub use self::timestamp::Timestamp;
 pub(crate) use self::value::{Device, EventId, SourceName, SpoolId, Utc, rounded};
 use self::value::{Group, Label, Latency, TrackNumber, finite, milliseconds};
 use self::words::{DetectorState, ThrottlingType};
@@ -34,26 +36,6 @@ use jetwatch_types::{Classes, FrameMeta, Size, Track, TrackEvent, TrackId};
 
 /// Version of the messages: increased when subscribers have to change; new fields do not count.
 pub const SCHEMA_VERSION: u32 = 2;
-
-/// Readings of both clocks, taken once per record.
-#[derive(Debug, Clone, Copy)]
-pub struct Timestamp {
-    /// Wall-clock time, for times of day in messages.
-    pub wall: SystemTime,
-    /// Monotonic time, for latencies.
-    pub monotonic: Instant,
-}
-
-impl Timestamp {
-    /// Reads both clocks.
-    #[must_use]
-    pub fn now() -> Self {
-        Self {
-            wall: SystemTime::now(),
-            monotonic: Instant::now(),
-        }
-    }
-}
 
 /// Identity of a track that no restart repeats, as in `id` of its events.
 #[must_use]

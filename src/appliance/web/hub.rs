@@ -184,7 +184,7 @@ impl Hub {
     pub fn add_point(&self, point: StatsPoint) {
         let mut state = self.state.lock();
         let newest = state.points.back().map(|newest| newest.at_ms);
-        // A clock that was set back begins anew.
+        // A clock that was set back starts the plot again.
         if newest.is_some_and(|newest| point.at_ms < newest) {
             state.points.clear();
         } else if newest.is_some_and(|newest| point.at_ms - newest < MIN_POINT_MS) {

@@ -24,7 +24,7 @@ pub enum BundleError {
     #[error(transparent)]
     Write(#[from] WriteError),
     /// No key is trusted.
-    #[error("found no public key in {}, expected a file of minisign whose name ends in .pub: put the key of whoever signs your bundles there", folder.display())]
+    #[error("found no public key in {}, expected a file of minisign whose name ends in .pub: put the key that your bundles are signed with there", folder.display())]
     NoKeys {
         /// The folder of the keys.
         folder: PathBuf,

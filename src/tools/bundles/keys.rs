@@ -89,7 +89,7 @@ fn read_key(path: &Path) -> Result<PublicKey, BundleError> {
     })
 }
 
-/// Checks that nobody else can change what `path` leads to.
+/// Checks that no other user can change what `path` leads to.
 fn check_owner(path: &Path) -> Result<(), BundleError> {
     let metadata = fs::metadata(path).map_err(io("read", path))?;
     let problem = owner_problem(&metadata);
@@ -106,7 +106,7 @@ pub(crate) fn owner_problem(metadata: &fs::Metadata) -> Option<String> {
     let (owner, own) = (metadata.uid(), rustix::process::geteuid().as_raw());
     if owner != 0 && owner != own {
         return Some(format!(
-            "it belongs to the user {owner}, expected root or the user {own}: whoever can change it decides what is installed"
+            "it belongs to the user {owner}, expected root or the user {own}: its owner decides what is installed"
         ));
     }
     (metadata.mode() & WRITABLE_BY_OTHERS != 0).then(|| {

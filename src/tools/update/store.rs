@@ -260,7 +260,7 @@ impl Store {
         self.remove(&format!("{PACKAGES}/{}", kept.file))
     }
 
-    /// Takes `bytes` of the disk until [`release_reserve`](Self::release_reserve), so that a roll-back has room whoever fills the
+    /// Takes `bytes` of the disk until [`release_reserve`](Self::release_reserve), so that a roll-back has room if something fills the
     /// disk meanwhile.
     ///
     /// # Errors

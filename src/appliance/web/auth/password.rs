@@ -136,8 +136,8 @@ mod tests {
         // Of another program, which takes more or less memory and time.
         let salt = SaltString::encode_b64(b"some salt or other").expect("a salt");
         let passwords = Passwords::new().expect("memory");
-        for (memory, rounds, lanes) in [(256, 3, 1), (32 * 1024, 1, 4)] {
-            let params = Params::new(memory, rounds, lanes, Some(32)).expect("valid");
+        for (memory, rounds, parallel) in [(256, 3, 1), (32 * 1024, 1, 4)] {
+            let params = Params::new(memory, rounds, parallel, Some(32)).expect("valid");
             let context = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
             let theirs = context.hash_password(password, &salt).expect("memory");
             let theirs = theirs.to_string();

@@ -110,7 +110,7 @@ export function show(main) {
       }
       more.hidden = next.phase === "end";
       empty.hidden = list.children.length > 0;
-      // Told anew whether the end of the list is in view still.
+      // Observing again reports whether the end of the list is still in view.
       watcher.unobserve(more);
       watcher.observe(more);
     } catch (error) {

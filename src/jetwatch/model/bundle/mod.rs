@@ -1,4 +1,4 @@
-//! Signed bundles: packed by whoever publishes them, installed and rolled back on the box.
+//! Signed bundles: packed by their publisher, installed and rolled back on the box.
 
 mod arguments;
 mod gate;
