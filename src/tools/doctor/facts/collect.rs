@@ -170,7 +170,10 @@ fn disks(root: &SysRoot, notes: &mut Vec<String>) -> Vec<Disk> {
             continue;
         };
         // The kernel writes a space as \040; no folder of the daemon has one.
-        if PSEUDO.contains(&kind) || mount.contains('\\') {
+        let is_of_kernel = ["/sys", "/proc"]
+            .iter()
+            .any(|folder| Path::new(mount).starts_with(folder));
+        if PSEUDO.contains(&kind) || is_of_kernel || mount.contains('\\') {
             continue;
         }
         let Ok(space) = statvfs(root.path(mount)) else {

@@ -6,7 +6,7 @@ mod detector;
 mod sources;
 mod space;
 
-use jetwatch_config::Config;
+use jetwatch_config::{Config, SourceConfig, SourceUri};
 
 use super::Facts;
 use crate::CheckReport;
@@ -23,7 +23,7 @@ pub fn check_offline(config: &Config, facts: &Facts, report: &mut CheckReport) {
         sources::check(config, source, facts, input, report);
     }
     space::check(config, facts, report);
-    check_user(facts, report);
+    check_user(config, facts, report);
     if config.publish.mqtt.is_some() {
         report.unknown("broker", "not contacted: jetwatch check on the box does");
     }
@@ -97,15 +97,19 @@ fn check_gstreamer(config: &Config, facts: &Facts, report: &mut CheckReport) {
 }
 
 /// The daemon's user, and the groups without which it opens neither cameras nor the engines of a Jetson.
-fn check_user(facts: &Facts, report: &mut CheckReport) {
+fn check_user(config: &Config, facts: &Facts, report: &mut CheckReport) {
     const WHAT: &str = "user";
     let Some(user) = &facts.user else {
         let text = "the box has no user jetwatch: the package is not installed";
         return report.unknown(WHAT, text);
     };
+    let is_camera = |source: &SourceConfig| {
+        matches!(source.uri, SourceUri::V4l2 { .. } | SourceUri::Csi { .. })
+    };
     let wanted: &[&str] = match facts.machine.is_jetson() {
         true => &["video", "render"],
-        false => &["video"],
+        false if config.sources.iter().any(is_camera) => &["video"],
+        false => return report.ok(WHAT, &format!("{} exists", user.name)),
     };
     let missing: Vec<&str> = wanted
         .iter()
