@@ -85,7 +85,7 @@ fn note_other_sound(decode: &gst::Element, diagnostics: &Arc<SessionDiagnostics>
         if let Some(caps) = caps.filter(|caps| audio::is_other_sound(caps))
             && let Some(stream) = caps.structure(0)
         {
-            audio::note_other(&diagnostics, &stream.name());
+            audio::note_other(&diagnostics, stream.name());
         }
         Some(true.to_value())
     });
