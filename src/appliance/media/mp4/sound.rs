@@ -85,7 +85,7 @@ pub struct SoundFragments {
     /// Time at which the first image is shown.
     origin: StreamTime,
     /// End of the last sample, in ticks.
-    end: i64,
+    end: Option<i64>,
     /// Duration of a sample, in ticks.
     step: i64,
 }
@@ -97,7 +97,7 @@ impl SoundFragments {
         Self {
             sample_rate: format.sample_rate,
             origin,
-            end: 0,
+            end: None,
             step: FRAME_SAMPLES[0],
         }
     }
@@ -110,15 +110,16 @@ impl SoundFragments {
         let begin = self.continued(self.ticks(first.at));
         let starts: Vec<i64> = units.iter().map(|unit| self.ticks(unit.at)).collect();
         let mut durations = Vec::with_capacity(units.len());
-        self.end = begin;
+        let mut end = begin;
         for place in 0..units.len() {
             let duration = match starts.get(place + 1) {
-                Some(next) => self.duration(*next - self.end),
+                Some(next) => self.duration(*next - end),
                 None => self.step,
             };
-            self.end += duration;
+            end += duration;
             durations.push(u32::try_from(duration).unwrap_or_default());
         }
+        self.end = Some(end);
         let start = out.len();
         let mut offset_at = 0;
         write(out, b"moof", |out| {
@@ -161,10 +162,9 @@ impl SoundFragments {
 
     /// The begin of a sample at `at`: the end of the last one, unless it is far from it.
     fn continued(&self, at: i64) -> i64 {
-        let gap = at - self.end;
-        match gap.abs() <= self.step / 2 || gap < 0 {
-            true => self.end,
-            false => at,
+        match self.end {
+            Some(end) if at - end <= self.step / 2 => end,
+            _ => at,
         }
     }
 
