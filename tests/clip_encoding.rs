@@ -113,7 +113,8 @@ fn files_wait_for_the_encoder() {
         max_fps: 60,
         ..EncodingConfig::default()
     };
-    let drawn = "synthetic://traffic?seed=3&objects=6&width=640&height=360&fps=30&frames=90";
+    let drawn =
+        "synthetic://traffic?seed=3&objects=6&width=640&height=360&fps=30&frames=90&realtime=false";
     let text = format!("sources: [{{name: a, uri: '{drawn}'}}]\ndetector: {{backend: scripted}}\n");
     let drawn = Config::from_str("f.yaml", &text).expect("complete");
     let scene = drawn.sources[0].uri.clone();

@@ -31,6 +31,7 @@ mod documents;
 mod elements;
 mod engine;
 mod eval;
+mod facts;
 mod formats;
 mod groups;
 mod gstreamer_log;

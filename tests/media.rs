@@ -188,6 +188,45 @@ fn newest_picture_of_a_label_is_retained() {
     }
 }
 
+/// mosquitto says in its CONNACK how large a packet may be, and ends connections that send a larger one.
+#[test]
+fn pictures_are_as_small_as_the_broker_wants_them() {
+    const MAX_PACKET: usize = 12_000;
+    let broker =
+        Mosquitto::with_config(|_| format!("allow_anonymous true\nmax_packet_size {MAX_PACKET}\n"));
+    let place = format!("{{broker: 'mqtt://127.0.0.1:{}'}}", broker.port());
+    let scene = SCENE.replace("width=640&height=360", "width=1280&height=720");
+    let setup = Setup::new(&yaml(
+        &format!("{scene}&frames=240"),
+        "snapshots: {enabled: true, mqtt: true, quality: 100}",
+        &place,
+    ));
+    let subscriber =
+        Subscriber::start(&client(broker.port()), "jetwatch/box/cam/#").expect("the broker runs");
+    let output = finish(&mut setup.command("run"));
+    let log = stderr(&output);
+    assert!(output.status.success(), "{log}");
+    assert!(!log.contains("lost the connection"), "{log}");
+    let lines = lines_of(&setup.path("events.jsonl"));
+    // Files keep their quality.
+    let files = of_kind(&lines, "media");
+    let bytes = |line: &&&Value| line["bytes"].as_u64().expect("a size") > MAX_PACKET as u64;
+    assert!(files.iter().any(|line| bytes(&line)), "{files:?}");
+    let (mut pictures, mut ended) = (0, false);
+    while !ended {
+        let (topic, payload) = subscriber
+            .recv_timeout(support::daemon::TEST_TIMEOUT)
+            .expect("messages up to the last state of the source");
+        if topic.ends_with("/snapshot") || topic.contains("/snapshots/") {
+            let image = image::load_from_memory(&payload).expect("a JPEG file");
+            assert!(image.width() >= 320, "{topic}: {} pixels", image.width());
+            assert!(payload.len() < MAX_PACKET, "{topic}: {}", payload.len());
+            pictures += 1;
+        }
+        ended = pictures > 3;
+    }
+}
+
 #[test]
 fn floor_of_free_space_deletes_files_and_stops_recording_not_detection() {
     let setup = Setup::new(&yaml(

@@ -11,6 +11,7 @@ use jetwatch_config::MqttConfig;
 use jetwatch_publish::{
     CommandListener, CommandMessage, MqttSink, Publication, Reply, Sink, Subscriber,
 };
+use jetwatch_types::TrackId;
 use support::mosquitto::{Mosquitto, program};
 use support::records::{TEST_TIMEOUT, at, publish_event, wait_until};
 
@@ -113,6 +114,30 @@ fn events_expire_at_the_broker() {
     });
     let seconds: u32 = printed(subscriber).parse().expect("an expiry");
     assert!((3500..=3600).contains(&seconds), "{seconds}");
+    Box::new(sink).close(TEST_TIMEOUT);
+}
+
+#[test]
+fn picture_of_a_track_expires_at_the_broker_and_that_of_a_label_does_not() {
+    let broker = Mosquitto::start();
+    let mut sink = start(&broker.client());
+    for (track, topic, expiry) in [
+        (Some(TrackId(7)), "cam/tracks/7/snapshot", "3600"),
+        (None, "cam/snapshots/person", ""),
+    ] {
+        let mut subscriber = subscribe(&broker, &format!("jetwatch/dev/{topic}"), "%E");
+        wait_until("a picture is received", || {
+            sink.publish(&Publication::Snapshot {
+                source: "cam",
+                label: "person",
+                track,
+                jpeg: &b"a picture".as_slice().into(),
+            });
+            std::thread::sleep(Duration::from_millis(20));
+            subscriber.try_wait().expect("it is our child").is_some()
+        });
+        assert_eq!(printed(subscriber), expiry, "{topic}");
+    }
     Box::new(sink).close(TEST_TIMEOUT);
 }
 

@@ -16,7 +16,7 @@ use jetwatch_config::{
     Broker, CameraMotionModel, Config, Interval, MqttConfig, RecordConfig, SourceConfig, SourceUri,
 };
 use jetwatch_detect::{self as detect, DetectorFactory};
-use jetwatch_doctor::CheckReport;
+use jetwatch_doctor::{CheckReport, Facts, check_offline};
 use jetwatch_pipeline as pipeline;
 use jetwatch_platform::{Machine, Process, SysRoot};
 use jetwatch_publish as publish;
@@ -25,6 +25,7 @@ use jetwatch_telemetry::{self as telemetry, Recorder};
 
 use super::Exit;
 use super::doctor::print_result;
+use super::facts;
 
 /// Arguments of `jetwatch check`.
 #[derive(Debug, Args)]
@@ -37,9 +38,18 @@ pub(super) struct CheckArgs {
         default_value = "/etc/jetwatch/jetwatch.yaml"
     )]
     config: PathBuf,
+    /// The same as --config.
+    #[arg(value_name = "FILE", conflicts_with = "config")]
+    file: Option<PathBuf>,
     /// Check the file only: open no model, source or broker.
     #[arg(long)]
     file_only: bool,
+    /// Judge the file by the facts of a box: open no source, broker or library.
+    #[arg(long, conflicts_with = "file_only")]
+    offline: bool,
+    /// With --offline: the facts, written on the box by `jetwatch facts`; by default those of this machine.
+    #[arg(long, value_name = "FILE", requires = "offline")]
+    facts: Option<PathBuf>,
     /// Use this folder as the system's root, for tests.
     #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
     root: PathBuf,
@@ -53,20 +63,30 @@ const MIN_DETECTED_FPS: f32 = 5.0;
 
 /// Checks everything, prints one line per result, and fails when one check failed.
 pub(super) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
-    let config = Config::load(&args.config)?;
+    let path = args.file.as_ref().unwrap_or(&args.config);
+    let config = Config::load(path)?;
     telemetry::start_logging(log::LevelFilter::Error);
     let mut lines = CheckReport::new(print_result);
     lines.ok(
         "config",
         &format!(
             "{}: {} source(s), device {}",
-            args.config.display(),
+            path.display(),
             config.sources.len(),
             config.device
         ),
     );
     schedules::check(&config, SystemTime::now(), &mut lines);
-    if !args.file_only {
+    if args.offline {
+        let facts = match &args.facts {
+            Some(path) => Facts::load(path)?,
+            None => facts::collect(&SysRoot::new(&args.root)),
+        };
+        check_offline(&config, &facts, &mut lines);
+        for source in &config.sources {
+            check_interval(source, config.detector.interval, &mut lines);
+        }
+    } else if !args.file_only {
         let prepared = check_detector(&config, &mut lines);
         let machine = Arc::new(Machine::find(&SysRoot::new(&args.root)));
         lines.ok("machine", &machine.describe());
@@ -90,9 +110,7 @@ pub(super) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
         }
         for source in &config.sources {
             check_source(source, prepared.as_ref(), &context, &mut lines);
-            if let Some(note) = few_detections(source, config.detector.interval) {
-                lines.unknown(&format!("interval {}", source.name), &note);
-            }
+            check_interval(source, config.detector.interval, &mut lines);
         }
         if let Some(prepared) = &prepared {
             check_secondary(&config, prepared, &mut lines);
@@ -235,6 +253,12 @@ fn check_source(
             let text = format!("expected, not verified: {expected}");
             report.unknown(&plan, &text);
         }
+    }
+}
+
+fn check_interval(source: &SourceConfig, of_detector: Interval, report: &mut CheckReport) {
+    if let Some(note) = few_detections(source, of_detector) {
+        report.unknown(&format!("interval {}", source.name), &note);
     }
 }
 

@@ -13,6 +13,7 @@ mod doctor;
 mod engine;
 mod eval;
 mod exit;
+mod facts;
 mod first_model;
 mod health;
 mod manual;
@@ -58,6 +59,8 @@ enum Command {
     Check(check::CheckArgs),
     /// Check this machine: one line for each requirement of the daemon, with a remedy for each failure.
     Doctor(doctor::DoctorArgs),
+    /// Print what is known of this machine as JSON, without secrets, for `check --offline` on another one.
+    Facts(facts::FactsArgs),
     /// Say whether the daemon of a configuration is healthy, by the exit code: 0 yes, 1 no, 4 no daemon runs.
     Health(health::HealthArgs),
     /// Install newer versions of the package, which are verified and rolled back; see the state of updates.
@@ -138,6 +141,7 @@ pub fn main() -> ExitCode {
         Command::Run(args) => run::run(&args, started),
         Command::Check(args) => check::run(&args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Facts(args) => facts::run(&args),
         Command::Health(args) => health::run(&args),
         Command::Update(args) => update::run(&args),
         Command::Demo(args) => demo::run(&args, started),

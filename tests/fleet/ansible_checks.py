@@ -181,6 +181,7 @@ def prove(work, boxes, play):
     gate, yard = boxes
     first_run(gate, yard, play)
     reloads(gate, yard, play)
+    facts(work, gate, yard, play)
     refusals(gate, yard, play)
     secrets(gate, play)
     packages(work, gate, yard, play)
@@ -212,6 +213,28 @@ def reloads(gate, yard, play):
     play.succeeds("a setting that needs a restart")
     equal("the daemon was restarted and has it", (gate.pid_of_daemon() != before[0][0], "miss_rate: 0.1" in gate.config(), gate.sources_online()), (True, True, ["one", "two"]))
     equal("nothing is left over", gate.run("ls /etc/jetwatch"), "jetwatch.yaml\nsecrets")
+
+
+def facts(work, gate, yard, play):
+    before = gate.state(), yard.state()
+    kept = json.dumps(play.variables)
+    folder = work / "facts"
+    folder.mkdir()
+    for name in BOXES:
+        play.variables[name] |= {"jetwatch_facts": str(folder), "jetwatch_check": "offline"}
+    play.succeeds("facts of the boxes, and nothing else")
+    equal("the boxes are as before", (gate.state(), yard.state()), before)
+    for box in (gate, yard):
+        found = json.loads((folder / f"{box.name}.json").read_text())
+        equal(f"the facts of {box.name} are its own", (found["hostname"], found["user"]["name"], found["disks"][0]["mount"]), (box.name, "jetwatch", "/"))
+        (work / "judged.yaml").write_text(box.config())
+        judged = subprocess.run([work / "jetwatch", "check", "--offline", "--facts", folder / f"{box.name}.json", work / "judged.yaml"], capture_output=True, text=True)
+        report(f"its configuration is judged by them: {box.name}", "" if judged.returncode == 0 and f"machine: {box.name}: " in judged.stdout else judged.stdout + judged.stderr)
+    play.variables["gate"]["jetwatch_detector"]["backend"] = "tensorrt"
+    play.variables["gate"]["jetwatch_detector"]["model"] = "/srv/no-such-model"
+    play.fails("a backend that the box cannot run, by its facts", "TensorRT needs a GPU")
+    equal("the boxes are as before", (gate.state(), yard.state()), before)
+    play.variables = json.loads(kept)
 
 
 def refusals(gate, yard, play):

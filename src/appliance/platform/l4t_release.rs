@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// A release of L4T, such as 35.4.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -72,6 +72,14 @@ impl L4tRelease {
             (None, _) => None,
         }
     }
+
+    /// The same name as [`jetpack`](Self::jetpack) gives.
+    pub(super) fn jetpack_named(name: &str) -> Option<&'static str> {
+        let listed = JETPACKS.iter().map(|(_, jetpack)| *jetpack);
+        listed
+            .chain(["4", "5", "6", "7"])
+            .find(|jetpack| *jetpack == name)
+    }
 }
 
 impl fmt::Display for L4tRelease {
@@ -83,6 +91,24 @@ impl fmt::Display for L4tRelease {
 impl Serialize for L4tRelease {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for L4tRelease {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let numbers: Option<Vec<u32>> = text.split('.').map(|part| part.parse().ok()).collect();
+        match numbers.as_deref() {
+            Some(&[major, minor, patch]) => Ok(Self {
+                major,
+                minor,
+                patch,
+            }),
+            _ => Err(de::Error::invalid_value(
+                de::Unexpected::Str(&text),
+                &"a release of L4T, such as 35.4.1",
+            )),
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Model and release of this machine, from the device tree and the L4T release, and the engines of its family.
 
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{L4tRelease, PlatformError, SysRoot};
 
@@ -11,8 +11,11 @@ const MODEL: &str = "/proc/device-tree/model";
 /// File that contains the L4T release.
 const RELEASE: &str = "/etc/nv_tegra_release";
 
+/// A name of a table. Behind an alias, because `serde` takes a reference for one into the text that it reads.
+type Name = &'static str;
+
 /// Properties of the machine. Detection never fails: unknown properties are `None`, and `notes` contains the reasons.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     /// The Jetson family, if any.
     pub family: Family,
@@ -25,15 +28,22 @@ pub struct Machine {
     /// The release of L4T.
     pub release: Option<L4tRelease>,
     /// The JetPack of that release.
-    pub jetpack: Option<&'static str>,
+    #[serde(deserialize_with = "known_jetpack")]
+    pub jetpack: Option<Name>,
     /// The engines of this family.
     pub units: ComputeUnits,
     /// One sentence for each property that could not be determined.
     pub notes: Vec<String>,
 }
 
+/// The name of a JetPack that this version knows; `None` for others.
+fn known_jetpack<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Name>, D::Error> {
+    let name = Option::<String>::deserialize(from)?;
+    Ok(name.and_then(|name| L4tRelease::jetpack_named(&name)))
+}
+
 /// Kinds of machines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Family {
     /// Jetson Xavier NX.
@@ -69,7 +79,7 @@ impl Family {
 }
 
 /// Engines other than CPU and GPU. `None`: unknown for this machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ComputeUnits {
     /// Deep learning accelerators.
     pub dla_cores: Option<u32>,
@@ -313,6 +323,9 @@ mod tests {
             assert_eq!(machine.units.vic, Some(true));
             assert_eq!(machine.units.nvenc, Some(family != Family::OrinNano));
             assert!(machine.notes.is_empty(), "{:?}", machine.notes);
+            let json = serde_json::to_string(&machine).expect("JSON");
+            let read: Machine = serde_json::from_str(&json).expect("its own JSON");
+            assert_eq!(read, machine);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::SysRoot;
 
@@ -10,7 +10,7 @@ use super::SysRoot;
 const CPU_INFO: &str = "/proc/cpuinfo";
 
 /// The CPU of this machine.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Processor {
     /// Name, such as `AMD EPYC 7763 64-Core Processor`; `None` on machines whose kernel gives numbers only, as most ARM ones do.
     pub name: Option<String>,

@@ -417,6 +417,11 @@ pub trait Sink: Send {
         None
     }
 
+    /// Largest payload of a message that the reader of the output takes, as far as it has said so.
+    fn max_payload_bytes(&self) -> usize {
+        usize::MAX
+    }
+
     /// A view of the state of an MQTT client, if the sink is one.
     fn mqtt_monitor(&self) -> Option<MqttMonitor> {
         None

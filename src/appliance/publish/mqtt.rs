@@ -355,11 +355,15 @@ impl Sink for MqttSink {
         let first_seq = self.encoder.next_number().unwrap_or(0);
         let mut tags = self.shared.tags(record, first_seq).into_iter();
         let mut pending = std::mem::take(&mut self.pending);
+        let expires_in_s = pending::expires_in_s(record);
         let push = |payload: &[u8]| {
             let tag = tags.next();
             pending.push(Pending {
                 // One allocation of the exact size: the encoder's buffer is reused, and the payload is shared from here on.
-                message: Message::new(Arc::clone(&topic), Bytes::copy_from_slice(payload)),
+                message: Message {
+                    expires_in_s,
+                    ..Message::new(Arc::clone(&topic), Bytes::copy_from_slice(payload))
+                },
                 importance: match tag {
                     Some(tag) if tag.class == Class::Update => Importance::Update,
                     _ => Importance::Essential,
@@ -449,6 +453,10 @@ impl Sink for MqttSink {
 
     fn mqtt_monitor(&self) -> Option<MqttMonitor> {
         Some(self.monitor())
+    }
+
+    fn max_payload_bytes(&self) -> usize {
+        self.shared.max_payload_bytes()
     }
 
     fn spool_stats(&mut self) -> Option<SpoolStats> {

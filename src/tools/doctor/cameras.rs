@@ -7,14 +7,14 @@ use std::path::Path;
 use super::check_report::CheckReport;
 use super::context::DoctorContext;
 use jetwatch_config::{SourceConfig, SourceUri};
-use jetwatch_platform::Process;
+use jetwatch_platform::{Process, SysRoot};
 use jetwatch_source::gst::camera_offers;
 
 /// The daemon's user, which the package creates.
-const USER: &str = "jetwatch";
+pub(super) const DAEMON_USER: &str = "jetwatch";
 
 /// CSI cameras in the device tree.
-const MODULES: &str = "/proc/device-tree/tegra-camera-platform/modules";
+pub(super) const CSI_MODULES: &str = "/proc/device-tree/tegra-camera-platform/modules";
 
 /// Devices of a Jetson that the daemon opens, where the machine has them.
 const UNITS: [&str; 6] = [
@@ -27,16 +27,7 @@ const UNITS: [&str; 6] = [
 ];
 
 pub(super) fn run(context: &DoctorContext, report: &mut CheckReport) {
-    let names = context.root.names("/dev").unwrap_or_default();
-    let is_camera = |name: &&String| {
-        let number = name.strip_prefix("video");
-        number.is_some_and(|number| number.parse::<u32>().is_ok())
-    };
-    let devices: Vec<String> = names
-        .iter()
-        .filter(is_camera)
-        .map(|name| format!("/dev/{name}"))
-        .collect();
+    let devices = v4l2_devices(&context.root);
     if devices.is_empty() {
         report.ok("V4L2 cameras", "none: there is no /dev/video*");
     }
@@ -52,6 +43,17 @@ pub(super) fn run(context: &DoctorContext, report: &mut CheckReport) {
         }
     }
     check_configured(context, report, &devices);
+}
+
+/// The device nodes `/dev/video*`.
+pub(super) fn v4l2_devices(root: &SysRoot) -> Vec<String> {
+    let names = root.names("/dev").unwrap_or_default();
+    let is_camera = |name: &&String| {
+        let number = name.strip_prefix("video");
+        number.is_some_and(|number| number.parse::<u32>().is_ok())
+    };
+    let cameras = names.iter().filter(is_camera);
+    cameras.map(|name| format!("/dev/{name}")).collect()
 }
 
 fn v4l2(context: &DoctorContext, report: &mut CheckReport, device: &str) {
@@ -114,11 +116,14 @@ fn check_permission(
     let text = |path| context.root.text(path).ok().flatten().unwrap_or_default();
     let users = text("/etc/passwd");
     let fields = |line: &str| -> Vec<String> { line.split(':').map(str::to_owned).collect() };
-    let user = users.lines().map(fields).find(|fields| fields[0] == USER);
+    let user = users
+        .lines()
+        .map(fields)
+        .find(|fields| fields[0] == DAEMON_USER);
     let Some(user) = user else {
         report.unknown(
             &what,
-            &format!("there is no user {USER}: the package is not installed"),
+            &format!("there is no user {DAEMON_USER}: the package is not installed"),
         );
         return;
     };
@@ -129,7 +134,7 @@ fn check_permission(
     let groups: Vec<Vec<String>> = text("/etc/group").lines().map(fields).collect();
     let is_in = |group: &Vec<String>| {
         let members = group.get(3).map(String::as_str).unwrap_or_default();
-        members.split(',').any(|member| member == USER)
+        members.split(',').any(|member| member == DAEMON_USER)
     };
     let group_of = |id: u32| {
         let is_it =
@@ -147,23 +152,26 @@ fn check_permission(
     };
     let rights = format!("group {group_name}, mode {:o}", mode & 0o777);
     if may {
-        report.ok(&what, &format!("{USER} may read and write it ({rights})"));
+        report.ok(
+            &what,
+            &format!("{DAEMON_USER} may read and write it ({rights})"),
+        );
     } else if is_member {
-        report.failed(&what, &format!("{USER} may not read and write it ({rights}), although it is in that group; expected mode 660: sudo chmod 660 {device}, and find the udev rule that sets another one"));
+        report.failed(&what, &format!("{DAEMON_USER} may not read and write it ({rights}), although it is in that group; expected mode 660: sudo chmod 660 {device}, and find the udev rule that sets another one"));
     } else {
-        report.failed(&what, &format!("{USER} may not read and write it ({rights}): sudo usermod -aG {group_name} {USER} && sudo systemctl restart jetwatch"));
+        report.failed(&what, &format!("{DAEMON_USER} may not read and write it ({rights}): sudo usermod -aG {group_name} {DAEMON_USER} && sudo systemctl restart jetwatch"));
     }
 }
 
 /// CSI cameras, and the service that delivers their images.
 fn argus(context: &DoctorContext, report: &mut CheckReport) {
-    let modules = context.root.names(MODULES).unwrap_or_default();
+    let modules = context.root.names(CSI_MODULES).unwrap_or_default();
     let badges: Vec<String> = modules
         .iter()
         .filter_map(|module| {
             context
                 .root
-                .text(&format!("{MODULES}/{module}/badge"))
+                .text(&format!("{CSI_MODULES}/{module}/badge"))
                 .ok()?
         })
         .collect();

@@ -10,10 +10,10 @@ use jetwatch_config::ENGINES_FOLDER;
 use jetwatch_platform::Memory;
 
 /// Free memory below which the daemon and its network may not fit, in MiB.
-const MIN_MEMORY: u64 = 400;
+pub(super) const MIN_MEMORY: u64 = 400;
 
 /// Free space below which an engine, messages or logs may not fit, in MiB.
-const MIN_DISK: u64 = 500;
+pub(super) const MIN_DISK: u64 = 500;
 
 pub(super) fn run(context: &DoctorContext, report: &mut CheckReport) {
     let machine = &context.machine;

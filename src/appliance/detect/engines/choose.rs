@@ -4,6 +4,7 @@ use super::EngineError;
 use super::spec::EngineSpec;
 use crate::graph::{self, Axis};
 use crate::model::{ModelFile, ModelSpec};
+use jetwatch_config::DetectorConfig;
 use jetwatch_nvidia::tensorrt::Precision;
 
 /// The file and the precision for `wanted`, the name of a precision. `None` is int8 if the model has it, else the model's first.
@@ -50,6 +51,28 @@ pub(super) fn select_model_file(
         }),
         (Err(error), Precision::Fp32) => Err(error.into()),
     }
+}
+
+/// Checks that an engine of `spec` can be built as `config` says; the name of its precision. No library is needed.
+///
+/// # Errors
+/// The model has nothing that this precision can be built from, or the DLA does not run it.
+pub fn check_precision(
+    config: &DetectorConfig,
+    spec: &ModelSpec,
+) -> Result<&'static str, EngineError> {
+    let has_calibration = config.tensorrt.calibration.is_some();
+    let wanted = config.precision.as_deref();
+    let (_, precision) = select_model_file(spec, wanted, has_calibration)?;
+    if config.tensorrt.dla.is_some() && precision == Precision::Fp32 {
+        let model = spec.name.clone();
+        return Err(EngineError::DlaFloats { model });
+    }
+    Ok(match precision {
+        Precision::Fp32 => "fp32",
+        Precision::Fp16 => "fp16",
+        Precision::Int8 => "int8",
+    })
 }
 
 /// The precision of a name: `int8` and `int8-small` are INT8.

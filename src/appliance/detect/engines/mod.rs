@@ -27,7 +27,7 @@ mod spec;
 
 pub use build::{BuildOptions, EngineState, build, can_cancel, find_or_build};
 pub use cache::{EngineCache, Lookup, Stored};
-pub use choose::calibration_batch;
+pub use choose::{calibration_batch, check_precision};
 pub use error::EngineError;
 pub use layers::{LayerFacts, Layers};
 pub use library::{device, inspect, open_library};

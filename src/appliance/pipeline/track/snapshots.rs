@@ -23,6 +23,10 @@ impl TrackStage {
     pub(super) fn note_track_steps(&mut self, id: SourceId) {
         let source = &mut self.sources[id.index()];
         if let Some(snapshots) = self.snapshots.as_mut().filter(|_| source.keeps_snapshots) {
+            if !source.events.is_empty() {
+                let limits = self.sinks.iter().map(|sink| sink.max_payload_bytes());
+                snapshots.limit_published(limits.min().unwrap_or(usize::MAX));
+            }
             let (events, name) = (&source.events, source.name.as_str());
             snapshots.on_events(id, events, &mut source.snapshot_ids, |event| {
                 track_identity(event.started_at, name, event.after.id)

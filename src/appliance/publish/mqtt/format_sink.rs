@@ -152,6 +152,10 @@ impl Sink for FormatSink {
         self.shared.outbox().counts()
     }
 
+    fn max_payload_bytes(&self) -> usize {
+        self.shared.max_payload_bytes()
+    }
+
     fn close(mut self: Box<Self>, deadline: Duration) -> SinkCounts {
         self.queue(|format, out| format.finish(SystemTime::now(), out));
         self.client.close(deadline);

@@ -7,6 +7,9 @@ use crate::{Publication, Reply};
 use jetwatch_spool::Class;
 use jetwatch_types::{EventKind, TrackId};
 
+/// Time for which the picture of a track is kept for a subscriber that is away.
+const TRACK_PICTURE_EXPIRY_S: u32 = 3600;
+
 /// A message that is to be queued.
 #[derive(Debug)]
 pub(super) struct Pending {
@@ -24,10 +27,17 @@ pub(super) fn response(reply: &Reply, sent: Option<&Pending>) -> Option<Pending>
             topic: to.topic.as_str().into(),
             payload: sent.message.payload.clone(),
             correlation: to.correlation.clone(),
+            expires_in_s: None,
         },
         importance: sent.importance,
         tag: None,
     })
+}
+
+/// Seconds after which the broker drops a message without a number that waits for a subscriber.
+pub(super) fn expires_in_s(record: &Publication<'_>) -> Option<u32> {
+    let is_of_track = matches!(record, Publication::Snapshot { track: Some(_), .. });
+    is_of_track.then_some(TRACK_PICTURE_EXPIRY_S)
 }
 
 /// What the spool has to know of the messages of `record`, numbered from `first_seq` on; nothing for messages without a number.

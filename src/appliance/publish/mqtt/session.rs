@@ -419,7 +419,7 @@ fn encode(
     let before = buffer.len();
     let mut properties = mqtt5::Properties::default();
     if link.protocol == Protocol::V5 {
-        if let Some(seconds) = expires_in_s {
+        if let Some(seconds) = expires_in_s.or(message.expires_in_s) {
             properties.set_message_expiry_interval(seconds);
         }
         if let Some(correlation) = message.correlation {

@@ -1,5 +1,6 @@
 //! State shared between the pipeline's thread and the `mqtt` thread.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
@@ -18,6 +19,9 @@ use super::retained::RetainedSnapshot;
 use super::spooler::OldestMessage;
 use super::wall_clock::WallClock;
 use crate::{Encoder, Publication, Timestamp};
+
+/// Bytes of a packet beside its payload: topic, properties and header, with room to spare.
+const PACKET_OVERHEAD: usize = 1024;
 
 /// The sink was closed.
 #[derive(Debug, Clone, Copy)]
@@ -46,6 +50,8 @@ pub(super) struct Shared {
     /// Locked after the outbox.
     clock: Mutex<WallClock>,
     connection_state: Mutex<ConnectionState>,
+    /// Largest packet that the broker of the newest connection takes.
+    max_packet_bytes: AtomicUsize,
     closing: Mutex<Option<Closing>>,
     cleanup: Mutex<CleanupState>,
     /// Makes messages about gaps, for their topic; `None`: messages have no numbers.
@@ -66,6 +72,7 @@ impl Shared {
             outbox: Mutex::new(outbox),
             clock: Mutex::default(),
             connection_state: Mutex::new(ConnectionState::Connecting),
+            max_packet_bytes: AtomicUsize::new(usize::MAX),
             closing: Mutex::new(None),
             cleanup: Mutex::new(CleanupState::Idle),
             gap_encoder: Mutex::new(gap_encoder),
@@ -153,6 +160,17 @@ impl Shared {
             // A full channel has woken it already.
             let _ = sender.try_send(());
         }
+    }
+
+    /// A connection whose broker takes packets of `bytes` at most has begun.
+    pub fn set_max_packet_bytes(&self, bytes: usize) {
+        self.max_packet_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Largest payload that fits into a packet with any topic of ours.
+    pub fn max_payload_bytes(&self) -> usize {
+        let packet = self.max_packet_bytes.load(Ordering::Relaxed);
+        packet.saturating_sub(PACKET_OVERHEAD)
     }
 
     pub fn connection_state(&self) -> MutexGuard<'_, ConnectionState> {

@@ -124,6 +124,7 @@ impl Worker {
                     self.report_overflow();
                     let availability = self.availability.as_ref();
                     let max_packet_bytes = link.max_packet_bytes;
+                    self.shared.set_max_packet_bytes(max_packet_bytes);
                     let birth = birth_topic.as_deref();
                     let mut session = Session::new(
                         link,

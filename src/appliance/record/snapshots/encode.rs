@@ -13,6 +13,9 @@ use crate::draw::{Colors, Painter};
 /// Opacity of a label's background.
 const LABEL_ALPHA: u8 = 200;
 
+/// Smallest side of a picture that is made smaller.
+const MIN_SIDE: u32 = 32;
+
 /// What is drawn around one object.
 pub(super) struct Mark {
     /// In pixels of the source.
@@ -84,6 +87,31 @@ impl SnapshotEncoder {
         }
     }
 
+    /// Halves the sides of what was loaded and drawn on, and returns its size then; `None`: it is too small for that.
+    pub(super) fn halve(&mut self, size: Size) -> Option<Size> {
+        let half = Size::new(size.width / 2, size.height / 2);
+        if half.width < MIN_SIDE || half.height < MIN_SIDE {
+            return None;
+        }
+        let row_bytes = size.width as usize * PIXEL_BYTES;
+        let mut written = 0;
+        for y in 0..half.height as usize {
+            for x in 0..half.width as usize {
+                let first = 2 * y * row_bytes + 2 * x * PIXEL_BYTES;
+                for byte in first..first + PIXEL_BYTES {
+                    let below = byte + row_bytes;
+                    let four = [byte, byte + PIXEL_BYTES, below, below + PIXEL_BYTES];
+                    let sum: u16 = four.iter().map(|at| u16::from(self.pixels[*at])).sum();
+                    // Never ahead of what is still to be read.
+                    self.pixels[written] = u8::try_from(sum / 4).unwrap_or(u8::MAX);
+                    written += 1;
+                }
+            }
+        }
+        self.pixels.truncate(written);
+        Some(half)
+    }
+
     /// What was loaded and drawn on, as a JPEG file; `None` for a size that JPEG does not have.
     pub(super) fn encode(&self, size: Size, quality: u8) -> Option<Bytes> {
         let (width, height) = (size.width.try_into().ok()?, size.height.try_into().ok()?);
@@ -119,6 +147,22 @@ mod tests {
         assert_eq!(scaled_size(size, Some(1920)), size);
         assert_eq!(scaled_size(size, None), size);
         assert_eq!(scaled_size(Size::new(4000, 1), Some(64)), Size::new(64, 1));
+    }
+
+    #[test]
+    fn halved_pictures_have_the_means_of_four_pixels() {
+        let size = Size::new(67, 65);
+        let stride = 67 * PIXEL_BYTES;
+        let bytes = (0..65 * 67 * PIXEL_BYTES).map(|at| (at / PIXEL_BYTES % 67) as u8);
+        let image = Image::new(size, stride, Box::new(bytes.collect::<Vec<_>>()));
+        let mut encoder = SnapshotEncoder::default();
+        encoder.load(&image.expect("its size"), None);
+        assert_eq!(encoder.halve(size), Some(Size::new(33, 32)));
+        assert_eq!(encoder.pixels.len(), 33 * 32 * PIXEL_BYTES);
+        // Columns 2x and 2x + 1.
+        let column = |x: usize| encoder.pixels[(31 * 33 + x) * PIXEL_BYTES];
+        assert_eq!([column(0), column(1), column(32)], [0, 2, 64]);
+        assert_eq!(encoder.halve(Size::new(33, 32)), None, "too small");
     }
 
     #[test]

@@ -81,6 +81,8 @@ struct Counters {
     skipped: AtomicU64,
     /// Images that wait or are with the thread.
     images: AtomicUsize,
+    /// Greatest size of a published picture that receivers take, in bytes; 0: none has said so.
+    max_published: AtomicUsize,
 }
 
 /// A track that has not ended.
@@ -236,6 +238,13 @@ impl Snapshots {
             objects: std::mem::take(&mut self.objects),
         };
         let _ = self.tasks.send(Task::Candidate(candidate));
+    }
+
+    /// Receivers of published pictures take `bytes` at most: larger ones are made smaller.
+    pub fn limit_published(&self, bytes: usize) {
+        self.counters
+            .max_published
+            .store(bytes.max(1), Ordering::Relaxed);
     }
 
     /// Whether tracks of a class have snapshots.

@@ -19,8 +19,11 @@ use super::{Counters, PictureObserver, SnapshotPicture, SnapshotSettings};
 /// Greatest size of all pictures in memory, in bytes. Beyond it the picture of the track with the oldest one is filed early.
 const MAX_BYTES: usize = 64 << 20;
 
-/// Greatest size of a published picture, in bytes; larger ones are scaled down. Brokers limit packets.
+/// Greatest size of a published picture, in bytes, also where the broker takes larger ones.
 const MAX_PUBLISHED_BYTES: usize = 256 << 10;
+
+/// Quality below which a picture that is too large gets smaller sides instead.
+const MIN_PUBLISHED_QUALITY: u8 = 20;
 
 /// Shortest time between two published pictures of a label of a source.
 const PUBLISH_INTERVAL: Duration = Duration::from_secs(1);
@@ -93,6 +96,8 @@ pub(super) struct SnapshotThread {
     /// When a picture of a source's label was published.
     published: HashMap<(SourceId, String), Instant>,
     logged: Option<Instant>,
+    /// Pictures that no size made small enough for the broker.
+    unpublished: u64,
 }
 
 impl SnapshotThread {
@@ -112,6 +117,7 @@ impl SnapshotThread {
             filed_early: HashSet::new(),
             published: HashMap::new(),
             logged: None,
+            unpublished: 0,
         }
     }
 
@@ -207,13 +213,33 @@ impl SnapshotThread {
             self.encoder.draw(scaled, source, &marks);
             file = self.encoder.encode(scaled, self.settings.quality)?;
         }
+        self.fit(file, scaled)
+    }
+
+    /// `file`, or what was loaded and has the size `scaled` at a lower quality and then in smaller sizes, within the limit of published pictures.
+    fn fit(&mut self, mut file: Bytes, mut scaled: Size) -> Option<Bytes> {
+        let limit = match self.counters.max_published.load(Ordering::Relaxed) {
+            0 => MAX_PUBLISHED_BYTES,
+            limit => limit.min(MAX_PUBLISHED_BYTES),
+        };
         let mut quality = self.settings.quality;
-        while file.len() > MAX_PUBLISHED_BYTES {
-            if quality < 20 {
-                log::debug!("a picture of {} bytes is not published", file.len());
-                return None;
+        while file.len() > limit {
+            if quality >= MIN_PUBLISHED_QUALITY {
+                quality = quality / 4 * 3;
+            } else {
+                let Some(half) = self.encoder.halve(scaled) else {
+                    self.unpublished += 1;
+                    if self.unpublished == 1 {
+                        log::warn!(
+                            "pictures are not published: the smallest one has {} bytes, and the broker takes {limit}; raise its limit of \
+                             the packet size (mosquitto: max_packet_size)",
+                            file.len()
+                        );
+                    }
+                    return None;
+                };
+                scaled = half;
             }
-            quality = quality / 4 * 3;
             file = self.encoder.encode(scaled, quality)?;
         }
         Some(file)

@@ -1,5 +1,7 @@
 //! Modes requested from a V4L2 camera, modes that it offers, and the error when they do not match.
 
+use std::str::FromStr;
+
 use gstreamer as gst;
 use gstreamer::prelude::*;
 
@@ -160,6 +162,47 @@ fn requested_format(format: V4l2Format, size: Option<(u32, u32)>, fps: Option<u3
 /// # Errors
 /// GStreamer does not start, or the camera cannot be opened; one sentence.
 pub fn camera_offers(device: &str) -> Result<String, String> {
+    offered_caps(device).map(|caps| describe(&caps))
+}
+
+/// The same as GStreamer's caps, one text for each format and size, which [`check_camera_mode`] reads.
+///
+/// # Errors
+/// As for [`camera_offers`].
+pub fn camera_caps(device: &str) -> Result<Vec<String>, String> {
+    let caps = offered_caps(device)?;
+    Ok(caps.iter().map(|mode| mode.to_string()).collect())
+}
+
+/// Checks that a camera with the modes `offered`, from [`camera_caps`], has the mode that `uri` requests; other sources have none.
+///
+/// # Errors
+/// It has not, or the texts are no caps; one sentence.
+pub fn check_camera_mode(uri: &SourceUri, offered: &[String]) -> Result<(), String> {
+    let SourceUri::V4l2 {
+        format, size, fps, ..
+    } = uri
+    else {
+        return Ok(());
+    };
+    super::init("*:1").map_err(|error| error.to_string())?;
+    let mut caps = gst::Caps::new_empty();
+    for mode in offered {
+        let mode = gst::Caps::from_str(mode)
+            .map_err(|_| format!("found {mode:?}, expected caps of GStreamer"))?;
+        caps.merge(mode);
+    }
+    if requested_caps(*format, *size, *fps).can_intersect(&caps) {
+        return Ok(());
+    }
+    Err(format!(
+        "the camera does not offer {}, it offers: {}",
+        requested_format(*format, *size, *fps),
+        describe(&caps)
+    ))
+}
+
+fn offered_caps(device: &str) -> Result<gst::Caps, String> {
     super::init("*:1").map_err(|error| error.to_string())?;
     let camera = make("v4l2src", ELEMENT).map_err(|error| error.to_string())?;
     camera.set_property("device", device);
@@ -167,7 +210,7 @@ pub fn camera_offers(device: &str) -> Result<String, String> {
     let pad = camera
         .static_pad("src")
         .ok_or("the camera has no source pad")?;
-    let offered = ready.map(|_| describe(&pad.query_caps(None)));
+    let offered = ready.map(|_| pad.query_caps(None));
     let _ = camera.set_state(gst::State::Null);
     offered.map_err(|_| "the camera cannot be opened".to_owned())
 }
@@ -241,9 +284,39 @@ fn number_text(value: &gst::glib::SendValue) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::str::FromStr;
-
     use super::*;
+
+    #[test]
+    fn a_mode_is_compared_with_recorded_caps() {
+        let offered = [
+            "video/x-raw, format=(string)YUY2, width=(int)640, height=(int)360, framerate=(fraction){ 30/1, 15/1 }",
+            "image/jpeg, width=(int)[ 16, 1920 ], height=(int)[ 16, 1080 ], framerate=(fraction)[ 1/1, 60/1 ]",
+        ]
+        .map(str::to_owned);
+        let uri = |format, size, fps| SourceUri::V4l2 {
+            device: "/dev/video0".into(),
+            format,
+            size,
+            fps,
+        };
+        for (format, size, fps) in [
+            (V4l2Format::Any, None, None),
+            (V4l2Format::Raw, Some((640, 360)), Some(15)),
+            (V4l2Format::Any, Some((1280, 720)), Some(60)),
+        ] {
+            check_camera_mode(&uri(format, size, fps), &offered).expect("the camera has it");
+        }
+        let wanted = uri(V4l2Format::H264, Some((640, 360)), None);
+        assert_eq!(
+            check_camera_mode(&wanted, &offered).expect_err("it has no H.264"),
+            "the camera does not offer h264 640×360, it offers: raw 640×360 at 30 or 15 frames/s; mjpeg 16 to 1920×16 to 1080 at 1 to \
+             60 frames/s"
+        );
+        let wanted = uri(V4l2Format::Raw, Some((640, 360)), Some(25));
+        check_camera_mode(&wanted, &offered).expect_err("not this rate");
+        let error = check_camera_mode(&wanted, &["video/".to_owned()]).expect_err("no caps");
+        assert!(error.starts_with("found \"video/\""), "{error}");
+    }
 
     #[test]
     fn camera_modes_are_listed_once_without_types() {

@@ -18,9 +18,18 @@ pub(super) struct VideoHardware {
     gpu: Result<UnitElement, String>,
 }
 
+/// Says whether a machine has an element, with a property that accepts the given text if there is one; the reason why not.
+pub type ElementCheck<'c> =
+    dyn Fn(&'static str, Option<(&'static str, &'static str)>) -> Result<(), String> + 'c;
+
 impl VideoHardware {
     /// Checks which elements GStreamer has for `machine`. Cheap enough for every session: the registry is in memory.
     pub(super) fn detect(machine: &Machine) -> Self {
+        Self::detect_with(machine, &require_element)
+    }
+
+    /// The same for the elements that `require_element` knows, such as those of another machine.
+    pub(super) fn detect_with(machine: &Machine, require_element: &ElementCheck<'_>) -> Self {
         let units = VideoUnits::for_machine(machine);
         let usable = |unit: Result<UnitElement, String>| {
             let unit = unit?;

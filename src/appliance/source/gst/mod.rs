@@ -45,10 +45,11 @@ use super::image_folder::UnreadableHandler;
 use super::{SessionEnd, Source, SourceContext, SourceError};
 
 pub(super) use bounded::LateCalls;
-pub use camera::{camera_offers, needed_variable};
+pub use camera::{camera_caps, camera_offers, check_camera_mode, needed_variable};
 pub use encode::RawEncoder;
+pub use hardware::ElementCheck;
 pub(crate) use launch_line::SinkKind;
-pub use predict_plan::predict_plan;
+pub use predict_plan::{predict_plan, predict_plan_with};
 
 static STARTED: OnceLock<Result<(), String>> = OnceLock::new();
 
@@ -83,6 +84,15 @@ pub fn h264_encoder() -> Result<&'static str, String> {
     init("*:1").map_err(|error| error.to_string())?;
     let encoders = crate::h264_encoders::installed(false)?;
     Ok(encoders.first().map_or("", |encoder| encoder.element))
+}
+
+/// All encoders of [`h264_encoder`] that are installed, the best one first; none where GStreamer does not start.
+#[must_use]
+pub fn h264_encoders() -> Vec<&'static str> {
+    let found = init("*:1").map_err(|error| error.to_string());
+    let found = found.and_then(|()| crate::h264_encoders::installed(false));
+    let found = found.unwrap_or_default();
+    found.iter().map(|encoder| encoder.element).collect()
 }
 
 /// A source behind one GStreamer pipeline, which is rebuilt for each session.

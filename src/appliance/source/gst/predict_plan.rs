@@ -10,7 +10,7 @@ use jetwatch_platform::{Machine, VideoUnit};
 use jetwatch_types::{Letterbox, Placement, Size};
 
 use super::camera;
-use super::hardware::VideoHardware;
+use super::hardware::{ElementCheck, VideoHardware};
 
 /// The plan for `config` on `machine` with a network input of this size and placement.
 ///
@@ -19,6 +19,36 @@ use super::hardware::VideoHardware;
 pub fn predict_plan(
     config: &SourceConfig,
     machine: &Machine,
+    input: Size,
+    placement: Placement,
+) -> Result<ProcessingPlan, SourceError> {
+    // It is drawn without GStreamer.
+    if matches!(config.uri, SourceUri::Synthetic(_)) {
+        return predict_plan_with(config, machine, &|_, _| Ok(()), input, placement);
+    }
+    super::init("*:1")?;
+    let hardware = VideoHardware::detect(machine);
+    predict_with(config, &hardware, input, placement)
+}
+
+/// The same for a machine whose elements `check` knows. GStreamer is not needed.
+///
+/// # Errors
+/// As for [`predict_plan`].
+pub fn predict_plan_with(
+    config: &SourceConfig,
+    machine: &Machine,
+    check: &ElementCheck<'_>,
+    input: Size,
+    placement: Placement,
+) -> Result<ProcessingPlan, SourceError> {
+    let hardware = VideoHardware::detect_with(machine, check);
+    predict_with(config, &hardware, input, placement)
+}
+
+fn predict_with(
+    config: &SourceConfig,
+    hardware: &VideoHardware,
     input: Size,
     placement: Placement,
 ) -> Result<ProcessingPlan, SourceError> {
@@ -40,11 +70,9 @@ pub fn predict_plan(
         );
         return Ok(plan);
     }
-    super::init("*:1")?;
-    let hardware = VideoHardware::detect(machine);
     match &config.uri {
         SourceUri::Csi { sensor, .. } => {
-            camera::check_csi(&hardware, *sensor)?;
+            camera::check_csi(hardware, *sensor)?;
             add(StepKind::Capture, VideoUnit::Isp, "nvarguscamerasrc", "");
         }
         SourceUri::V4l2 { .. } => add(StepKind::Capture, VideoUnit::Cpu, "v4l2src", ""),
@@ -54,8 +82,8 @@ pub fn predict_plan(
         SourceUri::Images(_) => add(StepKind::Decode, VideoUnit::Cpu, "jetwatch", "JPEG and PNG"),
         SourceUri::Synthetic(_) => {}
     }
-    decoding(config, &hardware, &mut plan)?;
-    scaling(config, &hardware, input, placement, &mut plan)?;
+    decoding(config, hardware, &mut plan)?;
+    scaling(config, hardware, input, placement, &mut plan)?;
     Ok(plan)
 }
 

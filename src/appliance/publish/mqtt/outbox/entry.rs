@@ -14,6 +14,8 @@ pub(in crate::mqtt) struct Message {
     pub payload: Bytes,
     /// MQTT 5: correlation data of the request to which this is the response.
     pub correlation: Option<Box<[u8]>>,
+    /// MQTT 5: seconds after which the broker drops it from the queue of a subscriber that is away; `None`: as its number says.
+    pub expires_in_s: Option<u32>,
 }
 
 impl Message {
@@ -22,6 +24,7 @@ impl Message {
             topic,
             payload,
             correlation: None,
+            expires_in_s: None,
         }
     }
 }
