@@ -140,6 +140,7 @@ fn every_config_key_is_in_an_example() {
         |path: &str| path.starts_with("detector.groups.") || path.starts_with("schedules.");
     shown.retain(|path: &String| !is_chosen(path) && !path.contains(".schedule."));
     // Only one of three ways to give a password is allowed, and one of two to name brokers: the others are shown in comments next to it.
+    // There are two sections with brokers: for events and for states.
     let prose: String = examples().into_iter().map(|(_, text)| text).collect();
     let unshown: Vec<_> = known.difference(&shown).collect();
     for path in &unshown {
@@ -150,7 +151,17 @@ fn every_config_key_is_in_an_example() {
             "{path} is not shown"
         );
     }
-    assert!(shown.is_subset(&known) && unshown.len() <= 3, "{unshown:?}");
+    assert!(shown.is_subset(&known) && unshown.len() <= 6, "{unshown:?}");
+}
+
+#[test]
+fn the_box_of_a_fleet_has_a_broker_for_events_and_one_for_states() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/fleet/jetwatch.yaml");
+    let config = Config::load(&path).unwrap_or_else(|error| panic!("{error}"));
+    let mqtt = config.publish.mqtt.expect("MQTT is on");
+    let states = mqtt.for_states().expect("a broker for states");
+    let brokers = [mqtt.for_each_broker().len(), states.for_each_broker().len()];
+    assert_eq!(brokers, [3, 1]);
 }
 
 #[test]

@@ -66,6 +66,7 @@ mod publish_access;
 mod publish_brokers;
 mod publish_embedded;
 mod publish_mqtt;
+mod publish_states;
 mod publish_throughput;
 mod publish_wire;
 mod quantize;

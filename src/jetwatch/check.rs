@@ -312,6 +312,9 @@ fn check_broker(config: &Config, root: &SysRoot, report: &mut CheckReport) {
     let Some(mqtt) = &config.publish.mqtt else {
         return;
     };
+    if let Some(states) = mqtt.for_states() {
+        check_remote_brokers(&states, "broker for states", report);
+    }
     match &mqtt.broker {
         Broker::Embedded { listen } => match publish::EmbeddedBroker::start_for(mqtt, *listen) {
             Ok(broker) => {
@@ -325,12 +328,12 @@ fn check_broker(config: &Config, root: &SysRoot, report: &mut CheckReport) {
             }
             Err(error) => report.failed("broker", &error.to_string()),
         },
-        Broker::Url { .. } => check_remote_brokers(mqtt, report),
+        Broker::Url { .. } => check_remote_brokers(mqtt, "broker", report),
     }
 }
 
 /// The daemon runs where one of the brokers accepts the connection.
-fn check_remote_brokers(mqtt: &MqttConfig, report: &mut CheckReport) {
+fn check_remote_brokers(mqtt: &MqttConfig, what: &str, report: &mut CheckReport) {
     let brokers = mqtt.for_each_broker();
     let answers: Vec<_> = brokers
         .iter()
@@ -341,14 +344,14 @@ fn check_remote_brokers(mqtt: &MqttConfig, report: &mut CheckReport) {
         match answer {
             Ok(info) => {
                 let text = format!("{} accepts the client id {}", info.address, mqtt.client_id);
-                report.ok("broker", &text);
+                report.ok(what, &text);
             }
-            Err(error) if error.is_units_alone() => report.unknown("broker", &error.to_string()),
+            Err(error) if error.is_units_alone() => report.unknown(what, &error.to_string()),
             Err(error) if is_one_there => {
                 let text = format!("{error}; another broker of the list accepts the connection");
-                report.unknown("broker", &text);
+                report.unknown(what, &text);
             }
-            Err(error) => report.failed("broker", &error.to_string()),
+            Err(error) => report.failed(what, &error.to_string()),
         }
     }
 }

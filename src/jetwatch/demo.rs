@@ -68,6 +68,7 @@ pub(super) fn run(args: &DemoArgs, started: Instant) -> anyhow::Result<Exit> {
     config.detector.interval = Interval::Frames(args.interval);
     config.publish.stats_interval = Duration::from_secs(5);
     if let Some(mqtt) = &mut config.publish.mqtt {
+        mqtt.states = None;
         *mqtt = mqtt.only(Broker::Embedded {
             listen: free_address(),
         });

@@ -164,6 +164,7 @@ fn options(args: &SimulateArgs) -> anyhow::Result<Options> {
             broker,
             alternatives: brokers,
             listen_tls: None,
+            states: None,
             prefix: args.topic_prefix.clone(),
             client_id: args.device_prefix.clone(),
             credentials: credentials.map(|(user, path)| Credentials {

@@ -13,6 +13,12 @@ use jetwatch_telemetry::StopToken;
 
 use super::{Exit, parse_duration, signals};
 
+/// Longest wait for a message, after which a stop is noticed.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Messages of one broker before the other has its turn.
+const MAX_BURST: usize = 1000;
+
 /// Arguments of `jetwatch subscribe`.
 #[derive(Debug, Args)]
 pub(super) struct SubscribeArgs {
@@ -37,19 +43,35 @@ pub(super) struct SubscribeArgs {
 pub(super) fn run(args: &SubscribeArgs) -> anyhow::Result<Exit> {
     let stop = StopToken::default();
     signals::listen(stop.clone(), || {})?;
-    let subscriber = Subscriber::start(&mqtt_config(args)?, &args.topic)?;
+    let mqtt = mqtt_config(args)?;
+    let states = mqtt.for_states();
+    let brokers = std::iter::once(&mqtt).chain(&states);
+    let subscribers: Vec<Subscriber> = brokers
+        .map(|broker| Subscriber::start(broker, &args.topic))
+        .collect::<Result<_, _>>()?;
+    // One broker is waited for; of two, each has its turn.
+    let wait = POLL_INTERVAL / u32::try_from(subscribers.len()).unwrap_or(1);
     let deadline = args.duration.map(|duration| Instant::now() + duration);
     while !stop.is_stopped() && deadline.is_none_or(|deadline| Instant::now() < deadline) {
-        if let Some(reason) = subscriber.ended() {
-            anyhow::bail!("lost the connection to the broker: {reason}");
-        }
-        if let Some((topic, payload)) = subscriber.recv_timeout(Duration::from_millis(100)) {
-            let printed = writeln!(stdout(), "{topic} {}", String::from_utf8_lossy(&payload));
-            match printed {
-                Ok(()) => {}
-                // The reader has closed the pipe.
-                Err(error) if error.kind() == ErrorKind::BrokenPipe => break,
-                Err(error) => return Err(error.into()),
+        for subscriber in &subscribers {
+            if let Some(reason) = subscriber.ended() {
+                anyhow::bail!("lost the connection to the broker: {reason}");
+            }
+            let mut next = subscriber.recv_timeout(wait);
+            for _ in 0..MAX_BURST {
+                let Some((topic, payload)) = next else {
+                    break;
+                };
+                let printed = writeln!(stdout(), "{topic} {}", String::from_utf8_lossy(&payload));
+                match printed {
+                    Ok(()) => {}
+                    // The reader has closed the pipe.
+                    Err(error) if error.kind() == ErrorKind::BrokenPipe => {
+                        return Ok(Exit::Success);
+                    }
+                    Err(error) => return Err(error.into()),
+                }
+                next = subscriber.recv_timeout(Duration::ZERO);
             }
         }
     }
@@ -73,6 +95,7 @@ fn mqtt_config(args: &SubscribeArgs) -> anyhow::Result<MqttConfig> {
         },
         alternatives: Vec::new(),
         listen_tls: None,
+        states: None,
         prefix: "jetwatch".to_owned(),
         client_id: "jetwatch".to_owned(),
         credentials: None,

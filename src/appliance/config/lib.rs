@@ -26,6 +26,7 @@ mod logging;
 mod metrics;
 mod model_folder;
 mod mqtt_broker;
+mod mqtt_states;
 mod names;
 mod other_formats;
 mod overrides;
@@ -70,6 +71,7 @@ pub use logging::LogConfig;
 pub use metrics::{MetricsConfig, MetricsTlsConfig};
 pub use model_folder::BUNDLES_FOLDER;
 pub use mqtt_broker::Broker;
+pub use mqtt_states::StatesConfig;
 pub use other_formats::{
     Coordinate, DeepStreamPayload, FormatConfig, FormatKind, Location, ObjectKinds, PlaceConfig,
     ReviewConfig, SensorConfig,

@@ -13,7 +13,7 @@ use super::yaml::map::Map;
 const BROKER_FORMS: &str = "embedded, mqtt://HOST:PORT or mqtts://HOST:PORT";
 
 /// Accepted form of the items of `brokers`.
-const URL_FORMS: &str = "mqtt://HOST:PORT or mqtts://HOST:PORT";
+pub(super) const URL_FORMS: &str = "mqtt://HOST:PORT or mqtts://HOST:PORT";
 
 /// Most items of `brokers`.
 const MAX_BROKERS: usize = 16;
@@ -74,7 +74,7 @@ pub(super) fn parse_listen(text: &str) -> Option<SocketAddr> {
     text.parse().ok()
 }
 
-fn texts(map: &Map<'_>) -> Option<Option<Vec<String>>> {
+pub(super) fn texts(map: &Map<'_>) -> Option<Option<Vec<String>>> {
     map.optional("brokers", || map.texts("brokers"))
 }
 
@@ -87,7 +87,7 @@ pub(super) fn alternatives(map: &Map<'_>) -> Option<Vec<Broker>> {
 }
 
 /// The items of `brokers`, at least one.
-fn list(map: &Map<'_>) -> Option<Vec<Broker>> {
+pub(super) fn list(map: &Map<'_>) -> Option<Vec<Broker>> {
     // Reports what is no list of texts.
     map.texts("brokers")?;
     let node = map.get("brokers")?;
@@ -141,7 +141,12 @@ pub(super) fn broker(map: &Map<'_>) -> Option<Broker> {
             listen: keys.listen,
         });
     }
-    match parse_broker(&text) {
+    url(map)
+}
+
+/// `broker`, elsewhere.
+pub(super) fn url(map: &Map<'_>) -> Option<Broker> {
+    match parse_broker(&map.text("broker")?) {
         Ok(broker) => Some(broker),
         Err(hint) => {
             map.get("broker")?

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::credentials::{LoginKeys, credentials};
 use super::mqtt_broker::{self, BrokerKeys};
+use super::mqtt_states::{self, StatesConfig};
 use super::schema::ValueType;
 use super::section::Section;
 use super::yaml::map::Map;
@@ -63,7 +64,7 @@ fn mqtt(map: &Map<'_>) -> Option<Option<MqttConfig>> {
 
 /// The MQTT client.
 #[derive(Debug, Clone, PartialEq, Section)]
-#[section(check = mqtt_broker::check_keys, check = other_formats::check_places)]
+#[section(check = mqtt_broker::check_keys, check = mqtt_states::check_places, check = other_formats::check_places)]
 pub struct MqttConfig {
     /// Which broker.
     #[key(keys = BrokerKeys, read = mqtt_broker::broker)]
@@ -77,6 +78,8 @@ pub struct MqttConfig {
         parse = mqtt_broker::parse_listen
     )]
     pub listen_tls: Option<SocketAddr>,
+    /// Another broker for states, statistics, pictures, commands and Home Assistant; `broker` has events, analytics events, media and detections then. Default: `broker` has everything.
+    pub states: Option<StatesConfig>,
     /// First level of every topic.
     #[key(
         text = "one topic level: no `/`, `+`, `#`, `$` or space",
@@ -131,7 +134,7 @@ fn is_topic_level(text: &str) -> bool {
     text.chars().count() <= 128 && !text.contains(['/', '+', '#', '$', ' '])
 }
 
-fn is_client_id(text: &str) -> bool {
+pub(super) fn is_client_id(text: &str) -> bool {
     text.len() <= 128 && text.chars().all(|c| c.is_ascii_graphic())
 }
 
@@ -162,7 +165,7 @@ impl std::fmt::Debug for Credentials {
     }
 }
 
-fn login(map: &Map<'_>) -> Option<Option<Credentials>> {
+pub(super) fn login(map: &Map<'_>) -> Option<Option<Credentials>> {
     let (user, password) = credentials(map);
     let pair = user.zip(password);
     Some(pair.map(|(user, password)| Credentials { user, password }))

@@ -104,7 +104,7 @@ impl HealthFile {
 
     /// The sinks of the run have started.
     pub(super) fn set_sinks(&self, sinks: &[Box<dyn Sink>]) {
-        if let Some(monitor) = sinks.iter().find_map(|sink| sink.mqtt_monitor()) {
+        if let Some(monitor) = MqttMonitor::of_sinks(sinks) {
             let _ = self.shared.mqtt.set(monitor);
         }
     }

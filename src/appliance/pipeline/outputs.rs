@@ -3,11 +3,11 @@
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use jetwatch_config::{Broker, Config, MqttConfig};
+use jetwatch_config::{Broker, Config, FormatKind, MqttConfig};
 use jetwatch_platform::{Machine, SysRoot};
 use jetwatch_publish::{
     DetectorStatus, EmbeddedBroker, FormatSink, HomeAssistantOptions, JsonLinesSink, MqttSink,
-    Publication, Sink, SinkCounts, WebhookSink, format_of,
+    Part, Publication, PublishError, Sink, SinkCounts, WebhookSink, format_of,
 };
 use jetwatch_record::{EncoderChoice, Recording};
 use jetwatch_telemetry::{Heartbeats, Recorder};
@@ -104,20 +104,25 @@ pub fn start_sinks(
     let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
     if let Some(mqtt) = &config.publish.mqtt {
         let mqtt = with_bound_address(mqtt, broker);
-        sinks.push(Box::new(MqttSink::start_with_heartbeat(
+        let states = mqtt.for_states();
+        start_mqtt(
+            config,
             &mqtt,
-            &config.device,
+            states.as_ref(),
             classes,
             heartbeats,
-            Some(home_assistant(config)),
-        )?));
+            &mut sinks,
+        )?;
         for (index, other) in mqtt.also.iter().enumerate() {
             let before = mqtt.also[..index].iter();
             let same = before
                 .filter(|before| before.format == other.format)
                 .count();
             let format = format_of(other, &config.device, classes, VERSION);
-            let sink = FormatSink::start(&mqtt, other, same, format, heartbeats)?;
+            // Home Assistant reads it.
+            let is_state = other.format == FormatKind::Frigate;
+            let place = states.as_ref().filter(|_| is_state).unwrap_or(&mqtt);
+            let sink = FormatSink::start(place, other, same, format, heartbeats)?;
             sinks.push(Box::new(sink));
         }
     }
@@ -134,6 +139,36 @@ pub fn start_sinks(
         sinks.push(Box::new(sink));
     }
     Ok(sinks)
+}
+
+/// Starts one client, or one for events and one for states, the latter after the former.
+fn start_mqtt(
+    config: &Config,
+    mqtt: &MqttConfig,
+    states: Option<&MqttConfig>,
+    classes: &Classes,
+    heartbeats: &Heartbeats,
+    sinks: &mut Vec<Box<dyn Sink>>,
+) -> Result<(), PublishError> {
+    let mut start = |mqtt: &MqttConfig, home_assistant, part| {
+        let device = &config.device;
+        let sink =
+            MqttSink::start_with_heartbeat(mqtt, device, classes, heartbeats, home_assistant, part);
+        sink.map(|mut sink| {
+            let has_spool = sink.spool_stats().is_some();
+            sinks.push(Box::new(sink));
+            has_spool
+        })
+    };
+    let home_assistant = Some(home_assistant(config));
+    let Some(states) = states else {
+        return start(mqtt, home_assistant, Part::Everything).map(|_| ());
+    };
+    let part = Part::States {
+        with_analytics: config.homeassistant.enabled,
+        has_spool: start(mqtt, None, Part::Events)?,
+    };
+    start(states, home_assistant, part).map(|_| ())
 }
 
 fn home_assistant(config: &Config) -> HomeAssistantOptions {

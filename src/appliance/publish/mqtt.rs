@@ -18,7 +18,9 @@ pub(crate) mod connect;
 pub(crate) mod connection;
 mod format_sink;
 mod hosted;
+mod monitor;
 mod outbox;
+mod part;
 mod pending;
 mod probe;
 mod refusal;
@@ -44,7 +46,9 @@ use self::client::Client;
 pub use self::connection::Protocol;
 pub use self::format_sink::FormatSink;
 pub use self::hosted::{DeliveryObserver, HostedClient, HostedLink, HostedOptions};
+pub use self::monitor::MqttMonitor;
 use self::outbox::{Importance, Message, Outbox};
+pub use self::part::Part;
 use self::pending::Pending;
 pub use self::probe::{BrokerInfo, probe};
 use self::retained_cleanup::Cleanup;
@@ -108,35 +112,10 @@ pub(super) fn runtime(name: &'static str) -> Result<tokio::runtime::Runtime, Pub
         .map_err(|source| PublishError::Thread { name, source })
 }
 
-/// View of the state of an [`MqttSink`], also after the sink was moved elsewhere.
-#[derive(Debug, Clone)]
-pub struct MqttMonitor {
-    shared: Arc<Shared>,
-}
-
-impl MqttMonitor {
-    /// State of the connection.
-    #[must_use]
-    pub fn connection_state(&self) -> ConnectionState {
-        self.shared.connection_state().clone()
-    }
-
-    /// Current message counts.
-    #[must_use]
-    pub fn counts(&self) -> SinkCounts {
-        self.shared.outbox().counts()
-    }
-
-    /// Messages of QoS 1 that the broker has acknowledged since the start, those about the daemon itself too.
-    #[must_use]
-    pub fn acknowledged(&self) -> u64 {
-        self.shared.outbox().acks()
-    }
-}
-
 /// The sink that publishes to an MQTT broker.
 #[derive(Debug)]
 pub struct MqttSink {
+    part: Part,
     shared: Arc<Shared>,
     encoder: Encoder,
     topics: Topics,
@@ -174,11 +153,12 @@ impl MqttSink {
             &Classes::new(labels, &[]),
             &Heartbeats::default(),
             None,
+            Part::Everything,
         )
     }
 
     /// As [`MqttSink::start`], with groups of labels, and the thread's heartbeat among `heartbeats`. An unavailable or slow broker is no stall.
-    /// `home_assistant`: what is announced there, or withdrawn.
+    /// `home_assistant`: what is announced there, or withdrawn. Only the messages of `part` are published.
     ///
     /// # Errors
     /// No thread can be started.
@@ -188,14 +168,25 @@ impl MqttSink {
         classes: &Classes,
         heartbeats: &Heartbeats,
         home_assistant: Option<HomeAssistantOptions>,
+        part: Part,
     ) -> Result<Self, PublishError> {
-        let spool = spooler::open(config);
-        let (mut sink, worker) =
-            Self::prepare(config, device, classes, spool.as_ref(), home_assistant);
+        let spool = part.has_events().then(|| spooler::open(config)).flatten();
+        let (mut sink, worker) = Self::prepare(
+            config,
+            device,
+            classes,
+            spool.as_ref(),
+            home_assistant,
+            part,
+        );
         sink.spooler = spool
             .map(|spool| Spooler::start(spool, &config.spool, Arc::clone(&sink.shared), heartbeats))
             .transpose()?;
-        sink.client = Client::start(thread_names::MQTT, worker, heartbeats)?;
+        let name = match part {
+            Part::States { .. } => thread_names::MQTT_STATES,
+            _ => thread_names::MQTT,
+        };
+        sink.client = Client::start(name, worker, heartbeats)?;
         Ok(sink)
     }
 
@@ -206,6 +197,7 @@ impl MqttSink {
         classes: &Classes,
         spool: Option<&Spool>,
         home_assistant: Option<HomeAssistantOptions>,
+        part: Part,
     ) -> (Self, Worker) {
         let topics = Topics::new(&config.prefix, device, classes);
         let mut outbox = Outbox::new(config.queue_messages);
@@ -213,7 +205,9 @@ impl MqttSink {
             || (jetwatch_spool::random_id(), 1),
             |spool| (spool.id(), spool.next_seq()),
         );
-        outbox.number_from(id, first_seq);
+        if part.has_events() {
+            outbox.number_from(id, first_seq);
+        }
         if let Some(spool) = spool {
             let newest_first = config.spool.replay == Replay::NewestFirst;
             outbox.use_spool(spool.acked(), newest_first);
@@ -225,8 +219,11 @@ impl MqttSink {
             Some(options) => {
                 let is_enabled = options.config.enabled;
                 let (facts, received) = unbounded_channel();
-                let state =
-                    HomeAssistant::new(options, &config.prefix, device, classes, spool.is_some());
+                let has_spool = match part {
+                    Part::States { has_spool, .. } => has_spool,
+                    _ => spool.is_some(),
+                };
+                let state = HomeAssistant::new(options, &config.prefix, device, classes, has_spool);
                 let discovery = Discovery {
                     prefix: state.topic_prefix(),
                     filter: state.filter(),
@@ -240,15 +237,20 @@ impl MqttSink {
             None => (None, None),
         };
         let mut encoder = Encoder::new(device, classes);
-        let gap_encoder = encoder.clone();
-        encoder.number_from(id, first_seq);
+        let gap_encoder = part
+            .has_events()
+            .then(|| (encoder.clone(), Arc::clone(topics.gap())));
+        if part.has_events() {
+            encoder.number_from(id, first_seq);
+        }
         // Set first, so that it is sent first on every connection.
         let online = Bytes::from_static(ONLINE.as_bytes());
         outbox.set_internal_state(Message::new(Arc::clone(topics.status()), online));
-        let shared = Arc::new(Shared::new(
-            outbox,
-            Some((gap_encoder, Arc::clone(topics.gap()))),
-        ));
+        let shared = Arc::new(Shared::new(outbox, gap_encoder));
+        let retained_filters = match part.has_states() {
+            true => topics.retained_filters().into(),
+            false => Vec::new(),
+        };
         let worker = Worker {
             brokers: config.for_each_broker(),
             shared: Arc::clone(&shared),
@@ -257,13 +259,14 @@ impl MqttSink {
                 offline: OFFLINE,
                 stopped: OFFLINE,
             }),
-            retained_filters: topics.retained_filters().into(),
+            retained_filters,
             queue_key: "publish.mqtt.queue_messages",
             discovery,
             protocol: None,
         };
         let client = Client::hosted(thread_names::MQTT, Arc::clone(&shared));
         let sink = Self {
+            part,
             shared,
             encoder,
             topics,
@@ -281,9 +284,7 @@ impl MqttSink {
     /// A view of this sink's state.
     #[must_use]
     pub fn monitor(&self) -> MqttMonitor {
-        MqttMonitor {
-            shared: Arc::clone(&self.shared),
-        }
+        MqttMonitor::new(Arc::clone(&self.shared))
     }
 
     /// Cleans up values retained from an earlier run, once they were read.
@@ -350,10 +351,15 @@ impl Sink for MqttSink {
         if let Some(observer) = &mut self.observer {
             observer.observe(record);
         }
+        if !self.part.has(record) {
+            return;
+        }
         let (topic, delivery) = self.topics.resolve(record);
         // One message per event, in their order.
-        let first_seq = self.encoder.next_number().unwrap_or(0);
-        let mut tags = self.shared.tags(record, first_seq).into_iter();
+        let number = self.encoder.next_number();
+        let first_seq = number.unwrap_or(0);
+        let tags = number.map(|first_seq| self.shared.tags(record, first_seq));
+        let mut tags = tags.unwrap_or_default().into_iter();
         let mut pending = std::mem::take(&mut self.pending);
         let expires_in_s = pending::expires_in_s(record);
         let push = |payload: &[u8]| {
@@ -431,16 +437,16 @@ impl Sink for MqttSink {
     }
 
     fn sources_ready(&mut self) {
-        self.is_cleanup_pending = self.shared.request_retained();
+        self.is_cleanup_pending = self.part.has_states() && self.shared.request_retained();
     }
 
     fn source_removed(&mut self, source: &str) {
         self.present.remove(source);
-        let mut outbox = self.shared.outbox();
-        for topic in self.topics.remove_source(source) {
-            outbox.retract(&topic);
+        let stale = self.topics.remove_source(source);
+        if self.part.has_states() {
+            let mut outbox = self.shared.outbox();
+            stale.for_each(|topic| outbox.retract(&topic));
         }
-        drop(outbox);
         if let Some(observer) = &mut self.observer {
             observer.source_removed(source);
         }

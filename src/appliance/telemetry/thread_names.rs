@@ -14,6 +14,8 @@ pub const UPDATES: &str = "updates";
 pub const SYSMON: &str = "sysmon";
 /// Publishes over MQTT.
 pub const MQTT: &str = "mqtt";
+/// Publishes states over MQTT, where they have a broker of their own.
+pub const MQTT_STATES: &str = "mqtt-states";
 /// Publishes in Frigate's shape over MQTT.
 pub const MQTT_FRIGATE: &str = "mqtt-frigate";
 /// Publishes in DeepStream's shape over MQTT.
@@ -119,6 +121,7 @@ mod tests {
             UPDATES,
             SYSMON,
             MQTT,
+            MQTT_STATES,
             MQTT_FRIGATE,
             MQTT_DEEPSTREAM,
             WEBHOOK,

@@ -42,7 +42,13 @@ pub(super) fn run(context: &DoctorContext, report: &mut CheckReport) {
         }
     }
     for mqtt in mqtt.for_each_broker() {
-        check_connection(context, &config.device, &mqtt, own.is_some(), report);
+        let device = &config.device;
+        check_connection(context, WHAT, device, &mqtt, own.is_some(), report);
+    }
+    let states = mqtt.for_states();
+    for states in states.iter().flat_map(MqttConfig::for_each_broker) {
+        let what = "broker for states";
+        check_connection(context, what, &config.device, &states, false, report);
     }
     if let Some(broker) = own {
         broker.stop();
@@ -64,6 +70,7 @@ fn url(listen: std::net::SocketAddr) -> Broker {
 
 fn check_connection(
     context: &DoctorContext,
+    what: &str,
     device: &str,
     mqtt: &MqttConfig,
     is_own: bool,
@@ -73,15 +80,15 @@ fn check_connection(
         Ok(info) => info,
         // Only root and the daemon may read the password file.
         Err(error) if error.is_units_alone() => {
-            report.unknown("broker", &error.to_string());
+            report.unknown(what, &error.to_string());
             return;
         }
         Err(error @ PublishError::Password { .. }) if !context.is_root => {
-            context.unreadable(report, "broker", &error.to_string());
+            context.unreadable(report, what, &error.to_string());
             return;
         }
         Err(error) => {
-            report.failed("broker", &error.to_string());
+            report.failed(what, &error.to_string());
             return;
         }
     };
@@ -90,7 +97,7 @@ fn check_connection(
         false => "",
     };
     report.ok(
-        "broker",
+        what,
         &format!(
             "{kind}{} speaks MQTT {} and accepts the connection after {:.0} ms",
             info.address,
@@ -100,9 +107,12 @@ fn check_connection(
     );
     match publish::round_trip(mqtt, device, TIMEOUT) {
         Ok(time) => report.ok(
-            "message to the broker and back",
+            &format!("message to the {what} and back"),
             &format!("{:.1} ms", time.as_secs_f64() * 1e3),
         ),
-        Err(error) => report.failed("message to the broker and back", &error.to_string()),
+        Err(error) => report.failed(
+            &format!("message to the {what} and back"),
+            &error.to_string(),
+        ),
     }
 }

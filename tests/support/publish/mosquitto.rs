@@ -123,6 +123,7 @@ pub fn client(port: u16) -> MqttConfig {
         },
         alternatives: Vec::new(),
         listen_tls: None,
+        states: None,
         prefix: "jetwatch".to_owned(),
         client_id: "jetwatch-dev".to_owned(),
         credentials: None,

@@ -72,7 +72,8 @@ impl Control {
         };
         if self.config.commands.enabled {
             let on_payload = self.queue.command_handler(self.messages.clone());
-            let mqtt = with_bound_address(mqtt, broker);
+            let states = mqtt.for_states();
+            let mqtt = states.unwrap_or_else(|| with_bound_address(mqtt, broker));
             let listener = CommandListener::start(&mqtt, &self.config.device, on_payload)?;
             self.listener = Some(listener);
         }

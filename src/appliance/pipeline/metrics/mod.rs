@@ -92,7 +92,7 @@ impl Metrics {
         if self.exporter.is_none() {
             return;
         }
-        if let Some(monitor) = sinks.iter().find_map(|sink| sink.mqtt_monitor()) {
+        if let Some(monitor) = MqttMonitor::of_sinks(sinks) {
             let _ = self.shared.mqtt.set(monitor);
         }
         let sink = MetricsSink::new(Arc::clone(&self.shared), classes);

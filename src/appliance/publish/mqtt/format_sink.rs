@@ -86,9 +86,7 @@ impl FormatSink {
     /// A view of this sink's state.
     #[must_use]
     pub fn monitor(&self) -> MqttMonitor {
-        MqttMonitor {
-            shared: Arc::clone(&self.shared),
-        }
+        MqttMonitor::new(Arc::clone(&self.shared))
     }
 
     /// Queues what `encode` appends to the list of messages.

@@ -12,7 +12,7 @@ use super::backoff::JitteredBackoff;
 use super::connection::Protocol;
 use super::shared::Shared;
 use super::worker::Worker;
-use super::{Availability, ConnectionState, MqttSink, OFFLINE};
+use super::{Availability, ConnectionState, MqttSink, OFFLINE, Part};
 use crate::wire::SpoolId;
 use jetwatch_config::MqttConfig;
 use jetwatch_types::Classes;
@@ -106,7 +106,7 @@ impl MqttSink {
         classes: &Classes,
         options: HostedOptions,
     ) -> (Self, HostedClient, HostedLink) {
-        let (sink, worker) = Self::prepare(config, device, classes, None, None);
+        let (sink, worker) = Self::prepare(config, device, classes, None, None, Part::Everything);
         sink.shared.set_observer(options.observer);
         let (link, watched) = watch::channel(true);
         let client = HostedClient {
