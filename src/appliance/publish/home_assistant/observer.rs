@@ -14,6 +14,8 @@ pub(crate) struct Observer {
     facts: UnboundedSender<Fact>,
     classes: Classes,
     sensors: Option<Sensors>,
+    /// `jetwatch update` was used on the machine.
+    has_updates: bool,
     sources: HashMap<String, SeenThere>,
 }
 
@@ -45,6 +47,7 @@ impl Observer {
             facts,
             classes: classes.clone(),
             sensors: None,
+            has_updates: false,
             sources: HashMap::new(),
         }
     }
@@ -125,6 +128,10 @@ impl Observer {
                         rails: sensors.rails.iter().map(|rail| rail.name.clone()).collect(),
                     });
                 }
+            }
+            Publication::Update(_) if !self.has_updates => {
+                self.has_updates = true;
+                self.send(Fact::HasUpdates);
             }
             _ => {}
         }
