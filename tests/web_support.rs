@@ -54,7 +54,7 @@ publish:\n\
 \x20   user: box\n\
 \x20   password: hunter-broker\n\
 \x20   tls: {{ca_file: {ca}, cert_file: {cert}, key_file: {key}}}\n\
-\x20   states: {{broker: 'mqtts://127.0.0.1:9', user: box, password: hunter-states}}\n\
+\x20   states: {{broker: 'mqtts://127.0.0.1:11', user: box, password: hunter-states}}\n\
 \x20   spool: {{runtime_folder: {run}, state_folder: {state}}}\n\
 \x20 webhooks:\n\
 \x20   - name: alarm\n\
