@@ -57,12 +57,14 @@ pub(crate) enum Fact {
         /// Its label.
         label: String,
     },
-    /// Detection of a source (`None`) or one of its rules has a schedule.
+    /// Detection of a source or one of its rules has got a schedule, or has none any more.
     Scheduled {
         /// Name of the source.
         source: String,
-        /// Name of the rule.
+        /// Name of the rule; `None`: detection.
         rule: Option<String>,
+        /// Whether it has one now.
+        has_schedule: bool,
     },
     /// The machine has these sensors.
     Sensors(Sensors),
@@ -214,9 +216,17 @@ impl HomeAssistant {
                     source.seen.zones.entry(zone).or_default().insert(label);
                 }
             }
-            Fact::Scheduled { source, rule } => {
+            Fact::Scheduled {
+                source,
+                rule,
+                has_schedule,
+            } => {
                 if let Some(source) = self.sources.get_mut(&source) {
-                    source.scheduled.insert(rule);
+                    if has_schedule {
+                        source.scheduled.insert(rule);
+                    } else {
+                        source.scheduled.remove(&rule);
+                    }
                 }
             }
             Fact::Sensors(sensors) => self.sensors = Some(sensors),

@@ -29,6 +29,17 @@ struct SeenThere {
     scheduled: HashSet<Option<String>>,
 }
 
+impl SeenThere {
+    /// Sets whether detection or a rule has a schedule; returns whether that is new.
+    fn set_scheduled(&mut self, rule: Option<String>, has_schedule: bool) -> bool {
+        if has_schedule {
+            self.scheduled.insert(rule)
+        } else {
+            self.scheduled.remove(&rule)
+        }
+    }
+}
+
 impl Observer {
     /// For a network with these classes.
     pub fn new(facts: UnboundedSender<Fact>, classes: &Classes) -> Self {
@@ -94,11 +105,15 @@ impl Observer {
             } => {
                 // Those from the start are known by the source itself.
                 let rule = activity.rule.map(str::to_owned);
+                let has_schedule = activity.scheduled.is_some();
                 if let Some(known) = self.sources.get_mut(*source)
-                    && known.scheduled.insert(rule.clone())
+                    && known.set_scheduled(rule.clone(), has_schedule)
                 {
-                    let source = (*source).to_owned();
-                    self.send(Fact::Scheduled { source, rule });
+                    self.send(Fact::Scheduled {
+                        source: (*source).to_owned(),
+                        rule,
+                        has_schedule,
+                    });
                 }
             }
             Publication::Stats(stats) => {
