@@ -483,7 +483,7 @@ CASES = {"good": good, "keys": keys, "does_not_run": does_not_run, "ends": ends,
          "power_cuts": power_cuts, "bundle_recovery": bundle_recovery}
 # A power cut takes messages of the last seconds along, so events are counted before it.
 CUTS = ("power_cuts", "bundle_recovery")
-SHORT = [name for name in CASES if name not in ("loses_broker",)]
+SHORT = [name for name in CASES if name not in ("loses_source", "loses_broker")]
 
 
 def count_events(bench):
