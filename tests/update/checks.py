@@ -479,10 +479,18 @@ def bundle_recovery(bench):
     bench.subscriber.start()
 
 
+def purged(bench):
+    """After updates, the package goes with all that the updater has kept."""
+    box = bench.box
+    box.run("dpkg --purge jetwatch")
+    found = box.run("find /etc /var /usr /run -xdev -name '*jetwatch*' ! -path '/etc/apt/*' ! -path '/usr/share/keyrings/*' ! -path '/var/lib/apt/*' ! -path '/run/systemd/*'", False)[1].split()
+    report("the package is purged, and nothing is left", found)
+
+
 CASES = {"good": good, "keys": keys, "does_not_run": does_not_run, "ends": ends, "loses_source": loses_source, "loses_broker": loses_broker, "hangs": hangs, "attacks": attacks, "full_disk": full_disk, "kills": kills,
-         "power_cuts": power_cuts, "bundle_recovery": bundle_recovery}
+         "power_cuts": power_cuts, "bundle_recovery": bundle_recovery, "purged": purged}
 # A power cut takes messages of the last seconds along, so events are counted before it.
-CUTS = ("power_cuts", "bundle_recovery")
+CUTS = ("power_cuts", "bundle_recovery", "purged")
 SHORT = [name for name in CASES if name not in ("loses_source", "loses_broker")]
 
 
