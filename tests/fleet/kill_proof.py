@@ -33,8 +33,8 @@ HERE = Path(__file__).resolve().parent
 BOXES, GROUPS, DAEMONS = 200, 4, 3
 # Events per second and box.
 RATE = 1.0
-# mosquitto of start_mosquitto.
-STATES_PORT = 1884
+# Of mosquitto; the nodes have 1884 to 1886.
+STATES_PORT = 1887
 # Longest wait for what must come after all is started again.
 SETTLE_S = 180
 
@@ -95,7 +95,7 @@ class Proof:
     def start_all(self):
         self.database = self.engines.start_postgresql()
         if self.engine == "rabbitmq":
-            self.engines.start_mosquitto()
+            self.engines.start_mosquitto(STATES_PORT)
             self.engines.make_rabbitmq([*self.daemons, *(f"box-{number:04}" for number in range(1, BOXES + 1))])
         else:
             self.engines.make_nats()
