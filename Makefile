@@ -21,7 +21,7 @@ BINARY := $(TARGET)/release/jetwatch
 PROGRAM := $(TARGET)/debug/jetwatch
 # A first build is a tenth faster without incremental compilation. A folder that has been built in with it, by `cargo build` say, keeps it.
 ifeq ($(wildcard $(TARGET)/debug/incremental/*),)
-demo program test tensorrt-test nsys-test metrics-test homeassistant-test homeassistant-test-2025 fleet-test fleet-test-nats web-test web-numbers fleet-ansible-test: export CARGO_INCREMENTAL ?= 0
+demo program test tensorrt-test nsys-test metrics-test homeassistant-test homeassistant-test-2025 fleet-test fleet-test-nats web-test web-numbers fleet-ansible-test update-test: export CARGO_INCREMENTAL ?= 0
 endif
 # Expanded by the shell when a line runs: make would expand it before the set-up in the line above has fetched it.
 ONNXRUNTIME = $$(ls -d "$(CURDIR)"/.cache/onnxruntime/libonnxruntime.so.* 2>/dev/null | tail -n 1)
@@ -32,7 +32,7 @@ packages = "$$(ls -t $(TARGET)/debian/jetwatch_*_$(1).deb | head -n1)" "$$(ls -t
     nsys-test metrics-test homeassistant-test homeassistant-test-2025 fleet-test fleet-test-nats \
     fleet-bench fleet-sizing web-test web-numbers v4l2 journald bundle-test faults week gst118 deb deb-arm64 \
     appliance appliance-arm64 appliance-limits instructions sources lint audit docs bench fuzz \
-    clean fleet-ansible-test
+    clean fleet-ansible-test update-test
 
 help: ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -138,6 +138,10 @@ journald: build ## Prove the log in a real journal, under systemd in a container
 bundle-test: program ## Prove signed bundles of models: install, attacks, roll-back, kills, a full disk (minisign, root; two minutes).
 	@.ci/setup run test onnxruntime
 	@ORT_DYLIB_PATH="$${ORT_DYLIB_PATH:-$(ONNXRUNTIME)}" tests/bundles/run $(PROGRAM)
+
+update-test: program ## Prove updates of the package on a booted container: rollback, attacks, kills, power cuts (root; 0.9 GB in .cache; FULL=1, CASES=).
+	@.ci/setup run onnxruntime
+	@ORT_DYLIB_PATH="$${ORT_DYLIB_PATH:-$(ONNXRUNTIME)}" tests/update/run $(PROGRAM)
 
 faults: program ## Prove that no event is lost: kills, outages, power cuts and full disks (root), clocks, cameras (FULL=1: as often as promised).
 	@.ci/setup run onnxruntime

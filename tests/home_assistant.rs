@@ -240,3 +240,58 @@ fn messages_stay_below_the_largest_packet_of_the_broker() {
     );
     assert!(!log.contains("refused a message"), "{log}");
 }
+
+#[test]
+fn states_of_updates_are_published_and_announced() {
+    let broker = Mosquitto::start();
+    let port = broker.port();
+    let setup = Setup::new(&yaml(port, &[], ENABLED));
+    let root = setup.path("root");
+    let file = root.join("var/lib/jetwatch-setup/update/status.json");
+    std::fs::create_dir_all(file.parent().expect("a folder")).expect("made");
+    let write = |state: &str, reason: Option<&str>| {
+        let status = json!({"version": 1, "state": state, "installed": "1.0.0", "latest": "1.1.0", "held": null, "previous": null,
+                            "reason": reason, "at_ms": 1_700_000_000_000_u64});
+        let new = file.with_extension("new");
+        std::fs::write(&new, status.to_string()).expect("written");
+        std::fs::rename(&new, &file).expect("renamed");
+    };
+    let topic = "jetwatch/box/update";
+    let state = || -> Option<Value> {
+        let text = retained(port, topic).remove(topic)?;
+        Some(serde_json::from_str(&text).expect("JSON"))
+    };
+    let child = start(setup.command("run").arg("--root").arg(&root));
+    let before = wait_for_both(port);
+    assert!(before[BOX]["cmps"].get("update").is_none());
+    assert_eq!(state(), None);
+    write("available", None);
+    let found = wait_until_some("a version that is available", state);
+    assert_eq!(
+        (&found["state"], &found["in_progress"], &found["latest"]),
+        (&json!("available"), &json!(false), &json!("1.1.0"))
+    );
+    assert_eq!(found["at"], "2023-11-14T22:13:20.000Z");
+    let entity = wait_until_some("its entity", || {
+        announced(port)[BOX]["cmps"].get("update").cloned()
+    });
+    assert_eq!(
+        (&entity["p"], &entity["stat_t"]),
+        (&json!("update"), &json!(topic))
+    );
+    // Just before the updater ends the daemon.
+    write("in_progress", Some("installing"));
+    terminate(child);
+    let found = state().expect("it stays");
+    assert_eq!(
+        (&found["state"], &found["in_progress"], &found["reason"]),
+        (&json!("in_progress"), &json!(true), &json!("installing"))
+    );
+    write("rolled_back", Some("not healthy"));
+    let child = start(setup.command("run").arg("--root").arg(&root));
+    wait_until_some("the end of the update", || {
+        (state()?["state"] == "rolled_back").then_some(())
+    });
+    terminate(child);
+    assert!(announced(port)[BOX]["cmps"].get("update").is_some());
+}

@@ -12,6 +12,7 @@ mod bench_streams;
 mod camera_motion;
 mod clip_encoding;
 mod clip_files;
+mod clip_sound;
 mod clips;
 mod closed_pipe;
 mod commands;

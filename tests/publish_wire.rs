@@ -16,6 +16,7 @@ use jetwatch_publish::{
     Activity, AnalyticsMessage, DetectorStatus, Encoder, Publication, ReloadProblem, ReloadState,
     ReloadStatus, Reply, Timestamp, message_page, message_schema,
 };
+use jetwatch_telemetry::update_status::{STATUS_VERSION, UpdateState, UpdateStatus};
 use jetwatch_types::SourceState;
 use jetwatch_types::{
     AnalyticsEvent, AnalyticsEventKind, Attribute, Attributes, Classes, Crossings, EventKind,
@@ -292,6 +293,27 @@ fn messages() -> Vec<Value> {
     for reply in &replies {
         records.push(Publication::Reply { reply, at: at(7) });
     }
+    let updates = [
+        (UpdateState::UpToDate, None),
+        (UpdateState::InProgress, Some("waiting for health")),
+        (
+            UpdateState::RolledBack,
+            Some("source yard brings no frames"),
+        ),
+    ]
+    .map(|(state, reason)| UpdateStatus {
+        version: STATUS_VERSION,
+        state,
+        installed: "1.0.0".to_owned(),
+        latest: "1.1.0".to_owned(),
+        held: (state == UpdateState::RolledBack).then(|| "1.1.0".to_owned()),
+        previous: None,
+        reason: reason.map(str::to_owned),
+        at_ms: 1_700_000_000_000,
+    });
+    for status in &updates {
+        records.push(Publication::Update(status));
+    }
     for status in &reloads {
         records.push(Publication::Reload { status, at: at(7) });
     }
@@ -350,7 +372,7 @@ fn messages() -> Vec<Value> {
 fn every_message_fits_the_schema() {
     let validator = validator();
     let messages = messages();
-    assert_eq!(messages.len(), 46);
+    assert_eq!(messages.len(), 49);
     for message in &messages {
         let problems: Vec<String> = validator
             .iter_errors(message)
@@ -374,6 +396,7 @@ fn every_message_fits_the_schema() {
         "line",
         "source",
         "throttling",
+        "update",
         "stats",
     ] {
         assert!(
@@ -412,7 +435,7 @@ fn messages_have_groups_besides_labels() {
 fn message_schema_rejects_invalid_messages() {
     let validator = validator();
     let messages = messages();
-    let changes: [(&str, &str, Value); 19] = [
+    let changes: [(&str, &str, Value); 20] = [
         ("analytics", "/type", json!("teleported")),
         ("analytics", "/to", json!("up")),
         ("zone", "/present/0/count", json!(-1)),
@@ -432,6 +455,7 @@ fn message_schema_rejects_invalid_messages() {
         ("switch", "/on", json!("ON")),
         ("score_threshold", "/threshold", json!(1.5)),
         ("throttling", "/throttled_by/0/cause", json!("boredom")),
+        ("update", "/state", json!("idle")),
     ];
     for (kind, place, wrong) in changes {
         let mut message = messages

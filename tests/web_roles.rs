@@ -105,9 +105,9 @@ struct Source {
 impl Source {
     fn start(board: &Arc<PictureBoard>) -> Self {
         let ends = Arc::new(AtomicBool::new(false));
-        let (board, ended) = (Arc::clone(board), Arc::clone(&ends));
+        let ended = Arc::clone(&ends);
+        let slot = board.add("gate");
         let thread = std::thread::spawn(move || {
-            let slot = board.add("gate");
             for seq in 0.. {
                 if ended.load(Ordering::Acquire) {
                     return;

@@ -72,8 +72,8 @@ struct Source {
 
 #[derive(Debug, Args)]
 struct GateArgs {
-    /// Time until the daemons must be ready, bring frames of all sources that were online before, and have a message acknowledged.
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "2m")]
+    /// Time until the daemons must be ready, bring frames of all sources that were online before, and have a message acknowledged. The time for which an engine is built does not count.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "30s")]
     health_timeout: Duration,
     /// For how long they must stay so.
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "3s")]

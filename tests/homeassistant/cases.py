@@ -287,6 +287,48 @@ def switches(bench):
     return "detection, three rules and the threshold"
 
 
+def window(seconds, now=None):
+    """A schedule that holds now and ends after some seconds. The end belongs to the next day where midnight is between."""
+    now = time.time() if now is None else now
+    begin, end = (time.strftime("%H:%M:%S", time.gmtime(now + offset)) for offset in (-3600, seconds))
+    return {"from": begin, "to": end, "time_zone": "UTC"}
+
+
+def schedules(bench):
+    """Sensors of schedules come with them, follow the clock and the switch, and go."""
+    yard = bench.site.content["sources"][0]
+    west, detection, rule = yard["zones"][0], f"{YARD}--detection--active", f"{YARD}--rule--west--active"
+    yard["schedule"], west["schedule"] = window(3600), window(45)
+    bench.site.reload()
+    for sensor in (detection, rule):
+        bench.wait_for_state(sensor, "on", 90)
+    attributes = bench.state(rule)["attributes"]
+    if (attributes["switched_on"], attributes["scheduled"]) != (True, True) or attributes["next_change"] is None:
+        raise Failed(f"attributes: {attributes}")
+    # The window of the rule ends; detection goes on.
+    bench.wait_for_state(rule, "off", 90)
+    attributes = bench.state(rule)["attributes"]
+    if (attributes["switched_on"], attributes["scheduled"]) != (True, False) or bench.state(detection)["state"] != "on":
+        raise Failed(f"after the window: {attributes}, {bench.state(detection)}")
+    topic = f"jetwatch/{bench.site.device}/yard/rules/west/active"
+    message = json.loads(bench.site.retained(topic)[topic])
+    if (message["kind"], message["active"], message["switched_on"], message["scheduled"]) != ("active", False, True, False):
+        raise Failed(f"the broker has {message}")
+    switch = bench.core.entities()[f"{YARD}--detection"]["entity_id"]
+    bench.core.call("switch", "turn_off", entity_id=switch)
+    bench.wait_for_state(detection, "off")
+    attributes = bench.state(detection)["attributes"]
+    if (attributes["switched_on"], attributes["scheduled"]) != (False, True):
+        raise Failed(f"after the switch: {attributes}")
+    bench.core.call("switch", "turn_on", entity_id=switch)
+    bench.wait_for_state(detection, "on")
+    del yard["schedule"], west["schedule"]
+    bench.site.reload()
+    until("the sensors are gone", lambda: not {detection, rule} & bench.entity_ids().keys(), 90)
+    bench.wait_until_complete("all others are there", 3)
+    return "detection and a rule: on, off at the end of a window and by a switch, gone without a schedule"
+
+
 def rules_go(bench):
     """A rule that a reload removes takes its entities with it, and nothing else."""
     before = bench.entity_ids()
@@ -364,5 +406,5 @@ def clean_log(bench):
 
 
 CASES = [
-    appear, change, machine, late_events, offline_source, switches, daemon_restarts, broker_restarts, core_restarts, rules_go, sources_go, switched_off, clean_log,
+    appear, change, machine, late_events, offline_source, switches, schedules, daemon_restarts, broker_restarts, core_restarts, rules_go, sources_go, switched_off, clean_log,
 ]

@@ -192,6 +192,7 @@ impl Collector {
             argus: Arc::new(jetwatch_source::ArgusSupervisor::disabled()),
             nvmm_reader: None,
             wants_access_units: false,
+            wants_audio: false,
             encoding: Default::default(),
             full_image: view,
             synthetic: Some(jetwatch_traffic::synthetic_factory()),

@@ -8,7 +8,9 @@ use jetwatch_config::{EncodingConfig, SourceUri};
 use jetwatch_media::{RingLimits, RingUnit, SourceStream};
 use jetwatch_source::{Flow, FrameHandler, SourceContext, start};
 use jetwatch_telemetry::StopToken;
-use jetwatch_types::{AccessUnit, Frame, Placement, SourceId, StreamFormat};
+use jetwatch_types::{
+    AccessUnit, AudioFormat, AudioUnit, Frame, Placement, SourceId, StreamFormat,
+};
 
 use super::collector::{INPUT, config};
 use super::daemon::wait_until_some;
@@ -51,6 +53,14 @@ impl FrameHandler for Capture {
         self.units.lock().unwrap().push(unit.clone());
         self.stream.push(unit);
     }
+
+    fn audio_started(&self, _source: SourceId, format: AudioFormat) {
+        self.stream.start_sound(format);
+    }
+
+    fn audio_unit(&self, _source: SourceId, unit: AudioUnit) {
+        self.stream.push_sound(unit);
+    }
 }
 
 /// Runs a source until its end, or until `max_frames` frames.
@@ -60,6 +70,20 @@ pub fn capture(uri: SourceUri, max_frames: usize) -> Arc<Capture> {
 
 /// The same, with these limits of an encoder.
 pub fn capture_within(uri: SourceUri, max_frames: usize, encoding: EncodingConfig) -> Arc<Capture> {
+    captured(uri, max_frames, encoding, false)
+}
+
+/// The same with the sound of the source.
+pub fn capture_with_sound(uri: SourceUri, max_frames: usize) -> Arc<Capture> {
+    captured(uri, max_frames, EncodingConfig::default(), true)
+}
+
+fn captured(
+    uri: SourceUri,
+    max_frames: usize,
+    encoding: EncodingConfig,
+    wants_audio: bool,
+) -> Arc<Capture> {
     let stop = StopToken::default();
     let handler = Arc::new(Capture {
         stream: Arc::new(SourceStream::new("cam", LIMITS)),
@@ -71,6 +95,7 @@ pub fn capture_within(uri: SourceUri, max_frames: usize, encoding: EncodingConfi
     });
     let context = SourceContext {
         wants_access_units: true,
+        wants_audio,
         encoding,
         synthetic: Some(jetwatch_traffic::synthetic_factory()),
         ..SourceContext::standalone("cam", INPUT, Placement::TopLeft, &stop, handler.clone())

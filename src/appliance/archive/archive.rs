@@ -32,14 +32,17 @@ pub struct Archive {
 }
 
 struct Shared {
-    /// Without links.
-    folder: PathBuf,
-    index: Mutex<Index>,
+    /// As it was given.
+    given: PathBuf,
+    /// The same without links, once it is open.
+    folder: OnceLock<PathBuf>,
+    /// `None`: it could not be opened yet.
+    index: Mutex<Option<Index>>,
     limits: Limits,
     is_full: AtomicBool,
     observer: OnceLock<Observer>,
     /// Held by the process that writes.
-    lock: Option<File>,
+    lock: OnceLock<File>,
 }
 
 impl Archive {
@@ -52,7 +55,8 @@ impl Archive {
         let lock = folder::lock(folder)?;
         let real = folder.canonicalize().map_err(io_error("open", folder))?;
         let (index, put_aside) = Index::open(&real)?;
-        let archive = Self::new(real, index, limits, Some(lock));
+        let archive = Self::closed(folder, limits);
+        archive.set_open(real, index, Some(lock));
         let healed = heal::heal(&archive, put_aside)?;
         Ok((archive, healed))
     }
@@ -64,20 +68,56 @@ impl Archive {
     pub fn attach(folder: &Path, limits: Limits) -> Result<Self, ArchiveError> {
         let real = folder.canonicalize().map_err(io_error("open", folder))?;
         let index = Index::attach(&real)?;
-        Ok(Self::new(real, index, limits, None))
+        let archive = Self::closed(folder, limits);
+        archive.set_open(real, index, None);
+        Ok(archive)
     }
 
-    fn new(folder: PathBuf, index: Index, limits: Limits, lock: Option<File>) -> Self {
+    /// The archive in `folder`, not open: every call fails with [`ArchiveError::Closed`] until [`reopen`](Self::reopen) works.
+    #[must_use]
+    pub fn closed(folder: &Path, limits: Limits) -> Self {
         Self {
             shared: Arc::new(Shared {
-                folder,
-                index: Mutex::new(index),
+                given: folder.to_owned(),
+                folder: OnceLock::new(),
+                index: Mutex::new(None),
                 limits,
                 is_full: AtomicBool::new(false),
                 observer: OnceLock::new(),
-                lock,
+                lock: OnceLock::new(),
             }),
         }
+    }
+
+    fn set_open(&self, folder: PathBuf, index: Index, lock: Option<File>) {
+        let _ = self.shared.folder.set(folder);
+        if let Some(lock) = lock {
+            let _ = self.shared.lock.set(lock);
+        }
+        *self.shared.index.lock() = Some(index);
+    }
+
+    /// Whether it is open.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.shared.index.lock().is_some()
+    }
+
+    /// Opens an archive that is not, for all its clones; only one thread may do so.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn reopen(&self) -> Result<Healed, ArchiveError> {
+        // Nothing is written before it is healed: what is being written would look like what a kill has left.
+        let (opened, healed) = Self::open(&self.shared.given, self.shared.limits)?;
+        let closed = || ArchiveError::Closed {
+            path: self.shared.given.clone(),
+        };
+        let opened = Arc::into_inner(opened.shared).ok_or_else(closed)?;
+        let (folder, index) = (opened.folder.into_inner(), opened.index.into_inner());
+        let (folder, index) = folder.zip(index).ok_or_else(closed)?;
+        self.set_open(folder, index, opened.lock.into_inner());
+        Ok(healed)
     }
 
     /// Whether [`open`](Self::open) would work: the folder exists or can be made, can be written, and no other process holds it.
@@ -104,10 +144,10 @@ impl Archive {
         let _ = self.shared.observer.set(observer);
     }
 
-    /// The folder, absolute and without links.
+    /// The folder, absolute and without links once it is open.
     #[must_use]
     pub fn folder(&self) -> &Path {
-        &self.shared.folder
+        self.shared.folder.get().unwrap_or(&self.shared.given)
     }
 
     /// The limits of what is kept.
@@ -136,7 +176,7 @@ impl Archive {
 
     /// Whether this is the process that writes.
     pub(crate) fn is_writer(&self) -> bool {
-        self.shared.lock.is_some()
+        self.shared.lock.get().is_some()
     }
 
     /// Makes the file of `item` and its row, in state `recording`.
@@ -149,6 +189,8 @@ impl Archive {
                 path: self.folder().to_owned(),
             });
         }
+        // Before a file is made.
+        self.with_index(|_| Ok(()))?;
         let begun = self.begin_file(item);
         if let Err(ArchiveError::Full { .. }) = &begun {
             self.set_full(true);
@@ -363,7 +405,10 @@ impl Archive {
         &self,
         work: impl FnOnce(&Index) -> Result<T, ArchiveError>,
     ) -> Result<T, ArchiveError> {
-        work(&self.shared.index.lock())
+        let index = self.shared.index.lock();
+        work(index.as_ref().ok_or_else(|| ArchiveError::Closed {
+            path: self.folder().to_owned(),
+        })?)
     }
 
     fn notify(&self, item: &Item) {
@@ -376,7 +421,7 @@ impl Archive {
 impl fmt::Debug for Archive {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Archive")
-            .field("folder", &self.shared.folder)
+            .field("folder", &self.folder())
             .finish_non_exhaustive()
     }
 }

@@ -25,6 +25,12 @@ pub enum ArchiveError {
         /// The file.
         path: PathBuf,
     },
+    /// It could not be opened yet.
+    #[error("{} is not open: it is tried again every few seconds", path.display())]
+    Closed {
+        /// The folder.
+        path: PathBuf,
+    },
     /// Another process writes to the folder.
     #[error("{} is in use by another process, perhaps a daemon with the same record.folder", path.display())]
     Locked {

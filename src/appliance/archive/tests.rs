@@ -37,6 +37,35 @@ fn add(archive: &Archive, kind: MediaKind, source: &str, from: SystemTime, bytes
 }
 
 #[test]
+fn closed_archive_refuses_all_until_its_folder_can_be_used() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = folder.path().join("missing/media");
+    let archive = Archive::closed(&place, Limits::default());
+    let clone = archive.clone();
+    assert!(archive.reopen().is_err() && !clone.is_open());
+    let item = || NewItem::new(MediaKind::Clip, "cam", SystemTime::UNIX_EPOCH);
+    let refused = clone.begin(item()).map(|_| ());
+    assert!(
+        matches!(refused, Err(ArchiveError::Closed { .. })),
+        "{refused:?}"
+    );
+    assert!(clone.items(&Query::default()).is_err());
+    std::fs::create_dir(folder.path().join("missing")).expect("made");
+    assert!(archive.reopen().expect("it can be made").is_nothing());
+    let pending = clone.begin(item()).expect("it is open");
+    pending
+        .finish(Finish::complete(SystemTime::UNIX_EPOCH))
+        .expect("kept");
+    assert_eq!(archive.items(&Query::default()).expect("read").len(), 1);
+    // This process holds it.
+    let other = Archive::open(&place, Limits::default()).map(|_| ());
+    assert!(
+        matches!(other, Err(ArchiveError::Locked { .. })),
+        "{other:?}"
+    );
+}
+
+#[test]
 fn files_are_listed_pinned_and_removed() {
     let folder = tempfile::tempdir().expect("a folder");
     let (archive, healed) = open(folder.path(), Limits::default());

@@ -12,13 +12,14 @@ pub(super) const NAME: &str = "letters, digits, `-` and `_`, at most 64";
 pub(super) const DEVICE: &str = "letters, digits, `-`, `_` and `.`, at most 64";
 
 /// Topics of the device, which are no names of sources: a subscription to `<source>/#` would include them.
-pub(super) const RESERVED: [&str; 7] = [
+pub(super) const RESERVED: [&str; 8] = [
     "status",
     "stats",
     "command",
     "detector",
     "throttling",
     "reload",
+    "update",
     "gap",
 ];
 

@@ -31,6 +31,9 @@ pub struct RecordConfig {
     pub clips: ClipConfig,
     /// All of the video.
     pub continuous: ContinuousConfig,
+    /// Keep the sound in clips and continuous recording, where a source has AAC and does not say otherwise. It records speech.
+    #[key(default = false)]
+    pub audio: bool,
     /// The encoder for sources that bring no H.264 or H.265.
     pub encoding: EncodingConfig,
     /// When files are deleted. Pinned ones never are.
@@ -140,6 +143,8 @@ pub struct SourceRecordConfig {
     pub clips: Option<bool>,
     /// Keep all video of this source. Default: record.continuous.enabled.
     pub continuous: Option<bool>,
+    /// Keep the sound of this source. Default: record.audio.
+    pub audio: Option<bool>,
 }
 
 impl RecordConfig {
@@ -165,6 +170,14 @@ impl RecordConfig {
     #[must_use]
     pub fn is_continuous(&self, source: &SourceConfig) -> bool {
         source.record.continuous.unwrap_or(self.continuous.enabled)
+    }
+}
+
+impl RecordConfig {
+    /// Whether the sound of `source` is kept with its video.
+    #[must_use]
+    pub fn has_audio(&self, source: &SourceConfig) -> bool {
+        source.record.audio.unwrap_or(self.audio)
     }
 }
 

@@ -5,9 +5,13 @@ use std::io::{self, Seek, SeekFrom, Write};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use crate::mp4::{Fragments, init_segment, random_access, set_duration};
+use jetwatch_types::AudioFormat;
+
+use crate::mp4::{Fragments, SoundFragments, init_segment, random_access, set_duration};
 use crate::parameter_sets::ParameterSets;
 use crate::ring::RingUnit;
+use crate::sound::SoundUnit;
+use crate::stream::SourceStream;
 use crate::timeline::StreamTime;
 
 /// Time of the units that are written as one fragment: what a power cut may take.
@@ -24,8 +28,20 @@ pub struct ClipFile<F> {
     waiting: Vec<RingUnit>,
     buffer: Vec<u8>,
     keyframes: Vec<(u64, u64)>,
+    sound: Option<SoundTrack>,
     written: u64,
     facts: ClipFacts,
+}
+
+/// The sound of a file.
+#[derive(Debug)]
+struct SoundTrack {
+    format: Arc<AudioFormat>,
+    fragments: SoundFragments,
+    /// Units for the next fragment.
+    waiting: Vec<SoundUnit>,
+    /// Time of the last unit.
+    taken: StreamTime,
 }
 
 /// What a file holds.
@@ -53,15 +69,27 @@ impl ClipFacts {
 }
 
 impl<F: Write + Seek> ClipFile<F> {
-    /// Begins a file with `first`, a keyframe; it is written with the next call of [`add`](Self::add).
+    /// Begins a file with `first`, a keyframe, without sound; it is written with the next call of [`add`](Self::add).
     ///
     /// # Errors
     /// The header cannot be written, or `first` is no keyframe.
-    pub fn begin(mut file: F, first: &RingUnit) -> io::Result<Self> {
+    pub fn begin(file: F, first: &RingUnit) -> io::Result<Self> {
+        Self::begin_with_sound(file, first, None)
+    }
+
+    /// The same with sound of this format.
+    ///
+    /// # Errors
+    /// As [`begin`](Self::begin).
+    pub fn begin_with_sound(
+        mut file: F,
+        first: &RingUnit,
+        format: Option<Arc<AudioFormat>>,
+    ) -> io::Result<Self> {
         let sets = first.sets.clone();
         let sets = sets.ok_or_else(|| io::Error::other("a file begins with a keyframe"))?;
         let at = first.unit.captured_at;
-        let header = init_segment(&sets, first);
+        let header = init_segment(&sets, first, format.as_deref());
         file.write_all(&header)?;
         Ok(Self {
             file,
@@ -72,6 +100,12 @@ impl<F: Write + Seek> ClipFile<F> {
             waiting: Vec::new(),
             buffer: Vec::new(),
             keyframes: Vec::new(),
+            sound: format.map(|format| SoundTrack {
+                fragments: SoundFragments::new(&format, first.time.pts),
+                format,
+                waiting: Vec::new(),
+                taken: first.time.pts - 1,
+            }),
             facts: ClipFacts {
                 from: at,
                 to: at,
@@ -88,14 +122,28 @@ impl<F: Write + Seek> ClipFile<F> {
         unit.sets.as_ref().is_none_or(|sets| *sets == self.sets)
     }
 
+    /// Whether `unit` completes a fragment: [`add_sound`](Self::add_sound) before it is added.
+    #[must_use]
+    pub fn is_due(&self, unit: &RingUnit) -> bool {
+        let begun = self.waiting.first().map(|first| first.time.dts);
+        begun.is_some_and(|begun| unit.unit.is_keyframe || unit.time.dts - begun >= FRAGMENT)
+    }
+
+    /// Takes the sound of `stream` that belongs to the images so far.
+    pub fn add_sound(&mut self, stream: &SourceStream) {
+        if let Some(sound) = &mut self.sound {
+            let units = stream.sound_between(&sound.format, sound.taken, self.facts.span.1);
+            sound.taken = units.last().map_or(sound.taken, |last| last.at);
+            sound.waiting.extend(units);
+        }
+    }
+
     /// Takes the next unit, and writes the fragment that it completes.
     ///
     /// # Errors
     /// The file cannot be written.
     pub fn add(&mut self, unit: RingUnit) -> io::Result<()> {
-        let begun = self.waiting.first().map(|first| first.time.dts);
-        let is_due = begun.is_some_and(|begun| unit.time.dts - begun >= FRAGMENT);
-        if is_due || (unit.unit.is_keyframe && !self.waiting.is_empty()) {
+        if self.is_due(&unit) {
             self.flush(Some(unit.time.dts))?;
         }
         self.facts.to = unit.unit.captured_at;
@@ -116,6 +164,15 @@ impl<F: Write + Seek> ClipFile<F> {
                 .push((self.fragments.shown_at(first), self.written));
         }
         self.waiting.clear();
+        if let Some(sound) = &mut self.sound
+            && !sound.waiting.is_empty()
+        {
+            let number = self.fragments.next_number();
+            sound
+                .fragments
+                .write(&sound.waiting, number, &mut self.buffer);
+            sound.waiting.clear();
+        }
         self.file.write_all(&self.buffer)?;
         self.written += self.buffer.len() as u64;
         Ok(())

@@ -14,6 +14,7 @@ mod nal;
 mod parameter_sets;
 mod recorder;
 mod ring;
+mod sound;
 mod stream;
 mod timeline;
 
@@ -25,5 +26,6 @@ pub use recorder::{
     StoreError,
 };
 pub use ring::{Cursor, Ring, RingLimits, RingUnit};
+pub use sound::SoundUnit;
 pub use stream::{LiveSegment, LiveStream, Read, SourceStream, UnitNotice};
 pub use timeline::{StreamTime, Timeline, UnitTime};

@@ -395,10 +395,15 @@ impl<S: ClipStore> Recorder<S> {
                 return Ok(());
             }
             let file = self.store.begin(&open.label, unit.unit.captured_at)?;
-            open.file = Some(ClipFile::begin(file, &unit)?);
+            let format = open.stream.sound_format();
+            open.file = Some(ClipFile::begin_with_sound(file, &unit, format)?);
             self.succeed();
         }
-        if let Some(file) = &mut self.open[place].file {
+        let open = &mut self.open[place];
+        if let Some(file) = &mut open.file {
+            if file.is_due(&unit) {
+                file.add_sound(&open.stream);
+            }
             file.add(unit)?;
         }
         Ok(())
@@ -414,9 +419,10 @@ impl<S: ClipStore> Recorder<S> {
 
     fn keep(&mut self, place: usize) -> Result<(), StoreError> {
         let open = &mut self.open[place];
-        let Some(file) = open.file.take() else {
+        let Some(mut file) = open.file.take() else {
             return Ok(());
         };
+        file.add_sound(&open.stream);
         let (file, facts) = file.finish()?;
         let path = self.store.finish(&open.label, file, &facts)?;
         self.counts.files += 1;

@@ -6,12 +6,13 @@
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 
-use jetwatch_types::{AccessUnit, StreamFormat};
+use jetwatch_types::{AccessUnit, AudioFormat, AudioUnit, StreamFormat};
 use parking_lot::Mutex;
 
 use crate::mp4::{Fragments, init_segment};
 use crate::parameter_sets::ParameterSets;
 use crate::ring::{Cursor, Ring, RingLimits, RingUnit};
+use crate::sound::{Sound, SoundUnit};
 use crate::timeline::{StreamTime, Timeline};
 
 /// Called on the source's thread after each unit; it must not block.
@@ -20,12 +21,14 @@ pub type UnitNotice = dyn Fn() + Send + Sync;
 /// The encoded stream of one source.
 pub struct SourceStream {
     name: String,
+    wants_sound: bool,
     inner: Mutex<Inner>,
 }
 
 struct Inner {
     ring: Ring,
     timeline: Timeline,
+    sound: Sound,
     format: Option<StreamFormat>,
     sets: Option<Arc<ParameterSets>>,
     /// Units are refused until the next keyframe.
@@ -49,9 +52,11 @@ impl SourceStream {
     pub fn new(name: &str, limits: RingLimits) -> Self {
         Self {
             name: name.to_owned(),
+            wants_sound: false,
             inner: Mutex::new(Inner {
                 ring: Ring::new(limits),
                 timeline: Timeline::default(),
+                sound: Sound::default(),
                 format: None,
                 sets: None,
                 needs_keyframe: true,
@@ -59,6 +64,48 @@ impl SourceStream {
                 notices: Vec::new(),
             }),
         }
+    }
+
+    /// The same stream with its sound, where the source has one that can be kept.
+    #[must_use]
+    pub fn with_sound(self) -> Self {
+        Self {
+            wants_sound: true,
+            ..self
+        }
+    }
+
+    /// Whether its sound is kept.
+    #[must_use]
+    pub const fn wants_sound(&self) -> bool {
+        self.wants_sound
+    }
+
+    /// A stream of sound begins, or its format changes.
+    pub fn start_sound(&self, format: AudioFormat) {
+        self.inner.lock().sound.start(format);
+    }
+
+    /// Adds sound.
+    pub fn push_sound(&self, unit: AudioUnit) {
+        self.inner.lock().sound.push(unit);
+    }
+
+    /// Format of the sound; `None`: there is none.
+    #[must_use]
+    pub fn sound_format(&self) -> Option<Arc<AudioFormat>> {
+        self.inner.lock().sound.format().cloned()
+    }
+
+    /// The sound of this format after `after`, up to `until`.
+    #[must_use]
+    pub fn sound_between(
+        &self,
+        format: &AudioFormat,
+        after: StreamTime,
+        until: StreamTime,
+    ) -> Vec<SoundUnit> {
+        self.inner.lock().sound.between(format, after, until)
     }
 
     /// The name of the source.
@@ -98,6 +145,13 @@ impl SourceStream {
         inner.needs_keyframe = false;
         let time = inner.timeline.next(&unit);
         let is_taken = inner.ring.push(unit, time, inner.sets.clone());
+        let first = inner
+            .ring
+            .iter()
+            .next()
+            .map_or(time.pts, |first| first.time.dts);
+        let offset = inner.timeline.offset();
+        inner.sound.follow(offset, time.pts, first, time.is_restart);
         if inner.ring.oversized() > 0 && !inner.oversized_logged {
             inner.oversized_logged = true;
             log::warn!(
@@ -141,10 +195,11 @@ impl SourceStream {
         self.inner.lock().ring.time_of(pts, at)
     }
 
-    /// Encoded bytes in the ring.
+    /// Encoded bytes in the ring, with those of the sound.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.inner.lock().ring.bytes()
+        let inner = self.inner.lock();
+        inner.ring.bytes() + inner.sound.bytes()
     }
 
     /// Appends at most `max` units from the place of `cursor` to `out`, and moves it behind them.
@@ -237,7 +292,7 @@ impl LiveStream {
             return LiveSegment::Empty;
         };
         let segment = LiveSegment::Init {
-            bytes: init_segment(&sets, &first),
+            bytes: init_segment(&sets, &first, None),
             codec: sets.codec_string(),
         };
         self.cursor = Some(cursor);

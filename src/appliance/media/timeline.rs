@@ -60,6 +60,12 @@ impl Timeline {
         self.must_restart = true;
     }
 
+    /// What is added to timestamps of the source.
+    #[must_use]
+    pub const fn offset(&self) -> StreamTime {
+        self.offset
+    }
+
     /// The time of the next unit.
     pub fn next(&mut self, unit: &AccessUnit) -> UnitTime {
         let pts = unit.pts.or(unit.dts).map(nanos);

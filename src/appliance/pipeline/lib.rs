@@ -41,6 +41,7 @@ mod switches;
 mod sysmon;
 mod threads;
 mod track;
+mod update_watch;
 mod web;
 mod workers;
 

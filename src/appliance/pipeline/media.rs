@@ -44,13 +44,12 @@ pub(super) fn open(config: &Config, control: &Sender<ControlMessage>) -> Option<
         return None;
     }
     let folder = config.record.folder_path();
-    repair(folder);
-    let opened = Archive::open(folder, archive_limits(&config.record.retention));
-    let (archive, healed) = opened
-        .inspect_err(|error| log::error!("nothing is recorded: {error}"))
-        .ok()?;
-    if !healed.is_nothing() {
-        log::warn!("{}: healed: {healed}", folder.display());
+    let archive = Archive::closed(folder, archive_limits(&config.record.retention));
+    if let Err(error) = reopen(&archive) {
+        log::error!(
+            "nothing is recorded: {error}; detection goes on, the folder is tried again every {} s",
+            INTERVAL.as_secs()
+        );
     }
     let control = control.clone();
     archive.observe(Box::new(move |item| {
@@ -60,6 +59,16 @@ pub(super) fn open(config: &Config, control: &Sender<ControlMessage>) -> Option<
         }
     }));
     Some(archive)
+}
+
+/// Opens an archive that is closed, after what a kill has left was repaired.
+fn reopen(archive: &Archive) -> Result<(), ArchiveError> {
+    repair(archive.folder());
+    let healed = archive.reopen()?;
+    if !healed.is_nothing() {
+        log::warn!("{}: healed: {healed}", archive.folder().display());
+    }
+    Ok(())
 }
 
 /// Continuous recording has no messages, and a snapshot none before it is complete.
@@ -125,6 +134,18 @@ impl Retention {
     pub(super) fn run(self) {
         let mut was_full = false;
         let mut last_error = String::new();
+        while !self.archive.is_open() {
+            if self.stop.wait(INTERVAL) {
+                return;
+            }
+            match reopen(&self.archive) {
+                Ok(()) => log::info!(
+                    "{} can be used: recording begins",
+                    self.archive.folder().display()
+                ),
+                Err(error) => log::debug!("nothing is recorded: {error}"),
+            }
+        }
         loop {
             match self.step() {
                 Ok(usage) => {

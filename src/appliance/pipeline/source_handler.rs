@@ -8,7 +8,10 @@ use crossbeam_channel::Sender;
 use jetwatch_media::SourceStream;
 use jetwatch_source::{Flow, FrameHandler};
 use jetwatch_telemetry::{Recorder, Stage, StopToken};
-use jetwatch_types::{AccessUnit, Frame, FrameMeta, Image, SourceId, SourceState, StreamFormat};
+use jetwatch_types::{
+    AccessUnit, AudioFormat, AudioUnit, Frame, FrameMeta, Image, SourceId, SourceState,
+    StreamFormat,
+};
 
 use super::batcher::Batcher;
 use super::image_budgets::ImageBudgets;
@@ -88,6 +91,18 @@ impl FrameHandler for SourceHandler {
     fn access_unit(&self, _source: SourceId, unit: AccessUnit) {
         if let Some(stream) = &self.stream {
             stream.push(unit);
+        }
+    }
+
+    fn audio_started(&self, _source: SourceId, format: AudioFormat) {
+        if let Some(stream) = &self.stream {
+            stream.start_sound(format);
+        }
+    }
+
+    fn audio_unit(&self, _source: SourceId, unit: AudioUnit) {
+        if let Some(stream) = &self.stream {
+            stream.push_sound(unit);
         }
     }
 

@@ -393,6 +393,7 @@ impl Sources {
         stream: Option<Arc<SourceStream>>,
     ) -> SourceContext {
         let wants_access_units = stream.is_some();
+        let wants_audio = stream.as_ref().is_some_and(|stream| stream.wants_sound());
         let defaults = &self.defaults;
         let only_snapshots = defaults.only_snapshots.as_ref();
         let budgets = defaults.image_budgets.as_ref();
@@ -443,6 +444,7 @@ impl Sources {
             machine: Arc::clone(&defaults.machine),
             nvmm_reader: defaults.nvmm_reader.clone(),
             wants_access_units,
+            wants_audio,
             encoding: defaults.encoding,
             full_image,
             synthetic: defaults.synthetic.clone(),

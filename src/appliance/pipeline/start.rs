@@ -37,6 +37,7 @@ use super::switches::Switches;
 use super::sysmon::SystemMonitor;
 use super::threads::{ThreadGroup, spawn};
 use super::track::{SourceTable, TrackInput, TrackStage, control_channel, input_channel};
+use super::update_watch::UpdateWatch;
 use super::web::{Previews, Web};
 use super::{DetectorContext, Options, Pipeline, PipelineError, Threads, nvmm, workers};
 
@@ -281,6 +282,11 @@ impl Pipeline {
         self.threads
             .monitors
             .spawn(thread_names::SYSMON, move || monitor.run())?;
+        let watch = UpdateWatch::new(root, self.control.messages().clone());
+        let stop = self.stop.clone();
+        self.threads
+            .monitors
+            .spawn(thread_names::UPDATES, move || watch.run(&stop))?;
         if let Some(archive) = &self.archive {
             let retention = Retention {
                 archive: archive.clone(),

@@ -57,15 +57,19 @@ pub(crate) enum Fact {
         /// Its label.
         label: String,
     },
-    /// Detection of a source (`None`) or one of its rules has a schedule.
+    /// Detection of a source or one of its rules has got a schedule, or has none any more.
     Scheduled {
         /// Name of the source.
         source: String,
-        /// Name of the rule.
+        /// Name of the rule; `None`: detection.
         rule: Option<String>,
+        /// Whether it has one now.
+        has_schedule: bool,
     },
     /// The machine has these sensors.
     Sensors(Sensors),
+    /// `jetwatch update` was used on the machine.
+    HasUpdates,
     /// Topics and payloads that an earlier run left at the broker; none where they cannot be read.
     Earlier(Vec<(String, Vec<u8>)>),
 }
@@ -111,6 +115,9 @@ pub(crate) struct HomeAssistant {
     sensors: Option<Sensors>,
     /// Those of an earlier run.
     earlier_sensors: Sensors,
+    has_updates: bool,
+    /// An earlier run has announced them.
+    had_updates: bool,
     sources: BTreeMap<String, Source>,
     /// Removed, perhaps to be added again at once.
     leaving: BTreeMap<String, Source>,
@@ -140,6 +147,8 @@ impl HomeAssistant {
             is_ready: false,
             sensors: None,
             earlier_sensors: Sensors::default(),
+            has_updates: false,
+            had_updates: false,
             sources: BTreeMap::new(),
             leaving: BTreeMap::new(),
             published: BTreeMap::new(),
@@ -207,12 +216,21 @@ impl HomeAssistant {
                     source.seen.zones.entry(zone).or_default().insert(label);
                 }
             }
-            Fact::Scheduled { source, rule } => {
+            Fact::Scheduled {
+                source,
+                rule,
+                has_schedule,
+            } => {
                 if let Some(source) = self.sources.get_mut(&source) {
-                    source.scheduled.insert(rule);
+                    if has_schedule {
+                        source.scheduled.insert(rule);
+                    } else {
+                        source.scheduled.remove(&rule);
+                    }
                 }
             }
             Fact::Sensors(sensors) => self.sensors = Some(sensors),
+            Fact::HasUpdates => self.has_updates = true,
             Fact::Earlier(messages) => self.take_earlier(messages),
         }
     }
@@ -225,6 +243,7 @@ impl HomeAssistant {
             };
             if topic == self.site.box_topic() {
                 self.earlier_sensors = Sensors::of_components(known.keys());
+                self.had_updates = known.contains_key(machine_entities::UPDATE);
             }
             // Published once more: from then on it is sent on every connection.
             let published = Published {
@@ -335,9 +354,11 @@ impl HomeAssistant {
             return Vec::new();
         }
         let sensors = self.sensors.as_ref().unwrap_or(&self.earlier_sensors);
+        // What the machine has is known with its sensors.
+        let has_updates = self.has_updates || (self.sensors.is_none() && self.had_updates);
         let of_box = (
             self.site.box_topic(),
-            machine_entities::draft(&self.site, sensors),
+            machine_entities::draft(&self.site, sensors, has_updates),
         );
         let of_sources = self.sources.iter().map(|(name, source)| {
             let topic = self.site.source_topic(name);

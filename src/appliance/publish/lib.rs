@@ -28,6 +28,7 @@ mod spool_check;
 mod stats;
 mod subscribe;
 mod topics;
+mod update;
 mod webhook;
 mod wire;
 
@@ -66,6 +67,7 @@ use jetwatch_platform::SensorSnapshot;
 use jetwatch_platform::throttling::{Cause, ThrottleEvent};
 use jetwatch_spool::Gap;
 use jetwatch_telemetry::StageSummary;
+use jetwatch_telemetry::update_status::UpdateStatus;
 use jetwatch_types::{
     AnalyticsEvent, Crossings, FrameMeta, SourceState, Track, TrackEvent, TrackId, ZoneCount,
 };
@@ -217,6 +219,8 @@ pub enum Publication<'a> {
         /// When.
         at: SystemTime,
     },
+    /// What is known of updates of the package.
+    Update(&'a UpdateStatus),
     /// A command succeeded or failed.
     Reply {
         /// The reply.

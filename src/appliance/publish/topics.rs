@@ -5,6 +5,7 @@
 //! <prefix>/<device>/detector              JSON, kind `detector`                           retained, QoS 1
 //! <prefix>/<device>/throttling            JSON, kind `throttling`                         retained, QoS 1
 //! <prefix>/<device>/reload                JSON, kind `reload`                             retained, QoS 1
+//! <prefix>/<device>/update                JSON, kind `update`                             retained, QoS 1
 //! <prefix>/<device>/command               (subscribed, where the configuration allows commands)
 //! <prefix>/<device>/command/reply         JSON, kind `reply`                              QoS 1
 //! <prefix>/<device>/stats                 JSON, kind `stats`                              QoS 0
@@ -79,6 +80,7 @@ const SOURCE: MessageTopic = MessageTopic::new("source", "<source>/status", Deli
 const DETECTOR: MessageTopic = MessageTopic::new("detector", "detector", Delivery::State);
 const THROTTLING: MessageTopic = MessageTopic::new("throttling", "throttling", Delivery::State);
 const RELOAD: MessageTopic = MessageTopic::new("reload", "reload", Delivery::State);
+const UPDATE: MessageTopic = MessageTopic::new("update", "update", Delivery::State);
 const REPLY: MessageTopic = MessageTopic::new("reply", "command/reply", Delivery::AtLeastOnce);
 const STATS: MessageTopic = MessageTopic::new("stats", "stats", Delivery::AtMostOnce);
 const GAP: MessageTopic = MessageTopic::new("gap", "gap", Delivery::AtLeastOnce);
@@ -103,7 +105,7 @@ const SCORE_THRESHOLD: MessageTopic = MessageTopic::new(
 );
 
 /// The topics of all kinds of messages.
-pub(crate) const MESSAGE_TOPICS: [MessageTopic; 20] = [
+pub(crate) const MESSAGE_TOPICS: [MessageTopic; 21] = [
     EVENT,
     DETECTIONS,
     COUNT,
@@ -120,6 +122,7 @@ pub(crate) const MESSAGE_TOPICS: [MessageTopic; 20] = [
     DETECTOR,
     THROTTLING,
     RELOAD,
+    UPDATE,
     REPLY,
     STATS,
     GAP,
@@ -163,6 +166,7 @@ pub struct Topics {
     detector: Arc<str>,
     throttling: Arc<str>,
     reload: Arc<str>,
+    update: Arc<str>,
     command: Arc<str>,
     reply: Arc<str>,
     stats: Arc<str>,
@@ -217,6 +221,7 @@ impl Topics {
             detector: DETECTOR.of_device(&base),
             throttling: THROTTLING.of_device(&base),
             reload: RELOAD.of_device(&base),
+            update: UPDATE.of_device(&base),
             command: format!("{base}/command").into(),
             reply: REPLY.of_device(&base),
             stats: STATS.of_device(&base),
@@ -276,6 +281,7 @@ impl Topics {
             Publication::Detector { .. } => (Arc::clone(&self.detector), DETECTOR),
             Publication::Throttling { .. } => (Arc::clone(&self.throttling), THROTTLING),
             Publication::Reload { .. } => (Arc::clone(&self.reload), RELOAD),
+            Publication::Update(_) => (Arc::clone(&self.update), UPDATE),
             Publication::Reply { .. } => (Arc::clone(&self.reply), REPLY),
             Publication::Stats(_) => (Arc::clone(&self.stats), STATS),
             Publication::Gap { .. } => (Arc::clone(&self.gap), GAP),

@@ -30,6 +30,7 @@ pub use self::timestamp::Timestamp;
 pub(crate) use self::value::{Device, EventId, SourceName, SpoolId, Utc, rounded};
 use self::value::{Group, Label, Latency, TrackNumber, finite, milliseconds};
 use self::words::{DetectorState, ThrottlingType};
+use super::update::UpdateBody;
 use super::{DetectorStatus, Publication, Stats};
 use jetwatch_platform::throttling::ThrottleEvent;
 use jetwatch_types::{Classes, FrameMeta, Size, Track, TrackEvent, TrackId};
@@ -239,6 +240,14 @@ impl Encoder {
             Publication::Reload { status, at } => {
                 let body = status.body(SCHEMA_VERSION, Device(&self.device), Utc(*at));
                 write(&mut buffer, &body);
+                each(&buffer);
+            }
+            Publication::Update(status) => {
+                let device = Device(&self.device);
+                write(
+                    &mut buffer,
+                    &UpdateBody::new(SCHEMA_VERSION, device, status),
+                );
                 each(&buffer);
             }
             Publication::Reply { reply, at } => {

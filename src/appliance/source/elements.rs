@@ -88,6 +88,9 @@ pub const ELEMENTS: &[ElementSpec] = &[
     element("h264parse", BAD, &["config-interval"]),
     element("h265parse", BAD, &["config-interval"]),
     element("jpegparse", BAD, &[]),
+    // For sound in clips.
+    element("aacparse", GOOD, &[]),
+    element("rtpmp4gdepay", GOOD, &[]),
     element("nvarguscamerasrc", L4T, &["sensor-id", "sensor-mode"]),
     element("nvv4l2decoder", L4T, &["mjpeg", "enable-max-performance"]),
     element("nvjpegdec", L4T, &[]),

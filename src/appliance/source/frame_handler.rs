@@ -1,6 +1,9 @@
 //! The interface through which a source delivers frames, states and its processing plan.
 
-use jetwatch_types::{AccessUnit, Frame, FrameMeta, Image, SourceId, SourceState, StreamFormat};
+use jetwatch_types::{
+    AccessUnit, AudioFormat, AudioUnit, Frame, FrameMeta, Image, SourceId, SourceState,
+    StreamFormat,
+};
 
 use super::ProcessingPlan;
 
@@ -49,6 +52,17 @@ pub trait FrameHandler: Send + Sync {
     /// Receives an encoded image before it is decoded, in the order of decoding. Called on the thread that feeds the decoder, so
     /// it must not block.
     fn access_unit(&self, source: SourceId, unit: AccessUnit) {
+        let _ = (source, unit);
+    }
+
+    /// A stream of encoded sound begins, or its format changes. Called on GStreamer's streaming thread, and only where
+    /// [`SourceContext::wants_audio`](super::SourceContext::wants_audio) is set.
+    fn audio_started(&self, source: SourceId, format: AudioFormat) {
+        let _ = (source, format);
+    }
+
+    /// Receives encoded sound as it comes, which may be before the video of that time or after it. Must not block.
+    fn audio_unit(&self, source: SourceId, unit: AudioUnit) {
         let _ = (source, unit);
     }
 

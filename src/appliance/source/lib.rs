@@ -108,6 +108,8 @@ pub struct SourceContext {
     pub nvmm_reader: Option<Arc<NvmmReader>>,
     /// Whether the encoded stream is requested; the video of sources that have none is encoded.
     pub wants_access_units: bool,
+    /// Whether its sound is requested with it, where it is AAC.
+    pub wants_audio: bool,
     /// Limits of that encoder.
     pub encoding: EncodingConfig,
     /// The requested [`Frame::full_image`](jetwatch_types::Frame::full_image).
@@ -143,6 +145,7 @@ impl SourceContext {
             machine: Arc::new(Machine::find(&SysRoot::default())),
             nvmm_reader: None,
             wants_access_units: false,
+            wants_audio: false,
             encoding: EncodingConfig::default(),
             full_image: FullImage::None,
             synthetic: None,

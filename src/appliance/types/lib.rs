@@ -7,6 +7,7 @@
 mod access_unit;
 mod analytics_event;
 mod attribute;
+mod audio;
 mod backoff;
 mod classes;
 mod detection;
@@ -30,6 +31,7 @@ mod track;
 pub use access_unit::{AccessUnit, StreamFormat, VideoCodec};
 pub use analytics_event::{AnalyticsEvent, AnalyticsEventKind, Crossings, Side, ZoneCount};
 pub use attribute::{Attribute, Attributes};
+pub use audio::{AudioFormat, AudioUnit};
 pub use backoff::Backoff;
 pub use classes::{Classes, LabelGroup};
 pub use detection::{Detection, Xyxy, area, intersection_over_union};

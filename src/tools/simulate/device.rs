@@ -154,8 +154,10 @@ impl<'a> Running<'a> {
             let next = [Some(event_at), Some(stats_at), outage_at, outage_end];
             let next = next.into_iter().flatten().min().unwrap_or(event_at);
             tokio::select! {
-                () = sleep_until(next) => {}
+                biased;
+                // First: what is made after the end would be in no count.
                 _ = ended.wait_for(|is_ended| *is_ended) => return,
+                () = sleep_until(next) => {}
             }
             let now = Instant::now();
             while event_at <= now {

@@ -42,15 +42,19 @@ pub struct Gate {
     pub settle: Duration,
     /// Frames of each source since the start of the daemon.
     pub min_frames: u64,
+    /// A daemon that does not end when it is restarted is killed after this time; `None`: systemd decides.
+    pub kill_after: Option<Duration>,
 }
 
 impl Default for Gate {
     fn default() -> Self {
         Self {
-            timeout: Duration::from_secs(120),
+            // With the installation and the way back, less than a minute is left without the earlier version.
+            timeout: Duration::from_secs(30),
             build_timeout: Duration::from_secs(3600),
             settle: Duration::from_secs(3),
             min_frames: 10,
+            kill_after: None,
         }
     }
 }
@@ -102,13 +106,22 @@ impl Gate {
         mut alive: impl FnMut(&str),
     ) -> Result<Result<(), String>, UpdateError> {
         restart_old_programs(system, baseline)?;
+        let mut kill_at = self.kill_after.map(|time| system.now() + time);
         let mut first_restarts = BTreeMap::new();
         let mut healthy_since = None;
         let mut last = system.now();
         let (mut waited, mut built) = (Duration::ZERO, Duration::ZERO);
         loop {
-            let look = self.look(&system.daemons()?, baseline, &mut first_restarts);
+            let daemons = system.daemons()?;
+            let look = self.look(&daemons, baseline, &mut first_restarts);
             let now = system.now();
+            if kill_at.is_some_and(|at| now >= at) {
+                kill_at = None;
+                for daemon in daemons.iter().filter(|daemon| hangs(daemon, baseline)) {
+                    log::warn!("{} does not end, and is killed", daemon.unit);
+                    system.kill(&daemon.unit)?;
+                }
+            }
             let passed = now.saturating_sub(last);
             last = now;
             match look.builds_engine {
@@ -190,6 +203,12 @@ impl Gate {
         look.problems
             .extend(problems.map(|problem| format!("{unit}: {problem}")));
     }
+}
+
+/// Whether a daemon of `baseline` still runs the program that was replaced.
+fn hangs(daemon: &DaemonState, baseline: &[UnitBaseline]) -> bool {
+    let is_wanted = baseline.iter().any(|wanted| wanted.unit == daemon.unit);
+    is_wanted && daemon.has_process && !daemon.runs_installed_program
 }
 
 fn restart_old_programs(

@@ -38,6 +38,8 @@ pub struct DaemonState {
     pub is_failed: bool,
     /// How often the service manager has restarted it by itself.
     pub restarts: u32,
+    /// It has a process.
+    pub has_process: bool,
     /// It runs the program that is installed, not one that was replaced meanwhile.
     pub runs_installed_program: bool,
     /// What its process has written in the last seconds.
@@ -138,6 +140,12 @@ pub trait System {
     /// # Errors
     /// The service manager refuses.
     fn restart(&mut self, unit: &str) -> Result<(), UpdateError>;
+
+    /// Ends the processes of a unit at once.
+    ///
+    /// # Errors
+    /// The service manager refuses.
+    fn kill(&mut self, unit: &str) -> Result<(), UpdateError>;
 
     /// Bytes that the installed packages need on disk, twice: the earlier and the new files are there at the same time.
     fn space_needed(&mut self, files: &[PathBuf]) -> u64;

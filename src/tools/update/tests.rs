@@ -80,6 +80,7 @@ fn versions_that_do_not_work_are_rolled_back_and_held() {
         (Fault::FailsToInstall, "the maintainer script failed"),
         (Fault::Crashes, "jetwatch.service has failed"),
         (Fault::LosesSource, "source yard: 0 frames"),
+        (Fault::Hangs, "source yard: 0 frames"),
         (Fault::IsNotAcknowledged, "acknowledged no message"),
     ];
     for (fault, reason) in faults {

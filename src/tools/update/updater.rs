@@ -3,6 +3,7 @@
 mod reporting;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use jetwatch_telemetry::update_status::UpdateState;
 use jetwatch_telemetry::with_causes;
@@ -10,6 +11,9 @@ use jetwatch_telemetry::with_causes;
 use super::gate::{self, Gate};
 use super::store::Kept;
 use super::{Change, Journal, KeptPackage, Offer, Step, Store, System, UpdateError};
+
+/// A version that is not healthy may not end either. Its events are in the spool, which a kill does not harm.
+const KILL_AFTER: Duration = Duration::from_secs(5);
 
 /// The package with the program; its version is that of an update.
 const MAIN_PACKAGE: &str = "jetwatch";
@@ -386,7 +390,11 @@ impl<S: System> Updater<S> {
             log::warn!("{}", with_causes(&error));
         }
         let baseline = journal.baseline.clone();
-        let verdict = self.gate.wait(&mut self.system, &baseline, |_| ());
+        let gate = Gate {
+            kill_after: Some(KILL_AFTER),
+            ..self.gate
+        };
+        let verdict = gate.wait(&mut self.system, &baseline, |_| ());
         let verdict = verdict.unwrap_or_else(|error| Err(with_causes(&error)));
         let mut text = reason.to_owned();
         if let Err(problem) = verdict {

@@ -107,6 +107,12 @@ impl Fragments {
         });
     }
 
+    /// Number of the next fragment, for one of another track.
+    pub fn next_number(&mut self) -> u32 {
+        self.sequence += 1;
+        self.sequence
+    }
+
     /// The time of `unit` in the order of presentation, in ticks since the first decoding time.
     #[must_use]
     pub fn shown_at(&self, unit: &RingUnit) -> u64 {

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use jetwatch_types::VideoCodec;
+use jetwatch_types::{AudioFormat, VideoCodec};
 
 use super::boxes::{words, write, write_full};
 use super::fragment::ticks;
+use super::sound::{SOUND_TRACK, sound_track};
 use crate::parameter_sets::ParameterSets;
 use crate::ring::RingUnit;
 use crate::timeline::UnitTime;
@@ -25,9 +26,13 @@ const MATRIX: [u32; 9] = [0x1_0000, 0, 0, 0, 0x1_0000, 0, 0, 0, 0x4000_0000];
 const DPI: u32 = 0x48_0000;
 
 /// The init segment of a stream whose first unit is `first`, with these parameter sets. Its time of arrival is the time of
-/// creation, and the presentation begins with its image.
+/// creation, and the presentation begins with its image. `sound`: of a second track.
 #[must_use]
-pub fn init_segment(sets: &ParameterSets, first: &RingUnit) -> Vec<u8> {
+pub fn init_segment(
+    sets: &ParameterSets,
+    first: &RingUnit,
+    sound: Option<&AudioFormat>,
+) -> Vec<u8> {
     let since_1970 = first
         .unit
         .captured_at
@@ -44,12 +49,20 @@ pub fn init_segment(sets: &ParameterSets, first: &RingUnit) -> Vec<u8> {
             times(out, created);
             words(out, &[TIMESCALE, 0, 0, 0x1_0000, 0x0100_0000, 0, 0]);
             words(out, &MATRIX);
-            words(out, &[0, 0, 0, 0, 0, 0, 2]);
+            words(
+                out,
+                &[0, 0, 0, 0, 0, 0, SOUND_TRACK + u32::from(sound.is_some())],
+            );
         });
         track(out, sets, created, first.time);
+        if let Some(format) = sound {
+            sound_track(out, format, created);
+        }
         write(out, b"mvex", |out| {
             write_full(out, b"mehd", 1, 0, |out| words(out, &[0, 0]));
-            write_full(out, b"trex", 0, 0, |out| words(out, &[1, 1, 0, 0, 0]));
+            for track in 1..=1 + u32::from(sound.is_some()) {
+                write_full(out, b"trex", 0, 0, |out| words(out, &[track, 1, 0, 0, 0]));
+            }
         });
     });
     out
@@ -74,12 +87,7 @@ fn times(out: &mut Vec<u8>, created: u64) {
 fn track(out: &mut Vec<u8>, sets: &ParameterSets, created: u64, first: UnitTime) {
     let size = sets.size;
     write(out, b"trak", |out| {
-        write_full(out, b"tkhd", 1, 3, |out| {
-            times(out, created);
-            words(out, &[1, 0, 0, 0, 0, 0, 0, 0]);
-            words(out, &MATRIX);
-            words(out, &[size.width << 16, size.height << 16]);
-        });
+        track_header(out, created, 1, 0, [size.width << 16, size.height << 16]);
         // Streams that reorder images show the first one later than it is decoded.
         let delay = ticks(first.pts - first.dts);
         if let Ok(delay) = u32::try_from(delay)
@@ -93,37 +101,63 @@ fn track(out: &mut Vec<u8>, sets: &ParameterSets, created: u64, first: UnitTime)
             });
         }
         write(out, b"mdia", |out| {
-            write_full(out, b"mdhd", 1, 0, |out| {
-                times(out, created);
-                // No duration; the language is not determined.
-                words(out, &[TIMESCALE, 0, 0, 0x55c4_0000]);
-            });
-            write_full(out, b"hdlr", 0, 0, |out| {
-                words(out, &[0]);
-                out.extend(b"vide");
-                words(out, &[0, 0, 0]);
-                out.extend(b"jetwatch\0");
-            });
+            media_header(out, created, TIMESCALE, b"vide");
             write(out, b"minf", |out| {
                 write_full(out, b"vmhd", 0, 1, |out| out.extend([0; 8]));
-                write(out, b"dinf", |out| {
-                    write_full(out, b"dref", 0, 0, |out| {
-                        words(out, &[1]);
-                        write_full(out, b"url ", 0, 1, |_| ());
-                    });
-                });
-                write(out, b"stbl", |out| {
-                    write_full(out, b"stsd", 0, 0, |out| {
-                        words(out, &[1]);
-                        sample_entry(out, sets);
-                    });
-                    for kind in [b"stts", b"stsc", b"stco"] {
-                        write_full(out, kind, 0, 0, |out| words(out, &[0]));
-                    }
-                    write_full(out, b"stsz", 0, 0, |out| words(out, &[0, 0]));
-                });
+                sample_tables(out, |out| sample_entry(out, sets));
             });
         });
+    });
+}
+
+/// `tkhd`: number of the track, its volume and its size.
+pub(super) fn track_header(
+    out: &mut Vec<u8>,
+    created: u64,
+    track: u32,
+    volume: u32,
+    size: [u32; 2],
+) {
+    write_full(out, b"tkhd", 1, 3, |out| {
+        times(out, created);
+        words(out, &[track, 0, 0, 0, 0, 0, 0, volume]);
+        words(out, &MATRIX);
+        words(out, &size);
+    });
+}
+
+/// `mdhd` and `hdlr`: ticks per second, and the kind of the media.
+pub(super) fn media_header(out: &mut Vec<u8>, created: u64, timescale: u32, kind: &[u8; 4]) {
+    write_full(out, b"mdhd", 1, 0, |out| {
+        times(out, created);
+        // No duration; the language is not determined.
+        words(out, &[timescale, 0, 0, 0x55c4_0000]);
+    });
+    write_full(out, b"hdlr", 0, 0, |out| {
+        words(out, &[0]);
+        out.extend_from_slice(kind);
+        words(out, &[0, 0, 0]);
+        out.extend(b"jetwatch\0");
+    });
+}
+
+/// `dinf` and `stbl`: the data are in this file, and all samples are in fragments.
+pub(super) fn sample_tables(out: &mut Vec<u8>, entry: impl FnOnce(&mut Vec<u8>)) {
+    write(out, b"dinf", |out| {
+        write_full(out, b"dref", 0, 0, |out| {
+            words(out, &[1]);
+            write_full(out, b"url ", 0, 1, |_| ());
+        });
+    });
+    write(out, b"stbl", |out| {
+        write_full(out, b"stsd", 0, 0, |out| {
+            words(out, &[1]);
+            entry(out);
+        });
+        for kind in [b"stts", b"stsc", b"stco"] {
+            write_full(out, kind, 0, 0, |out| words(out, &[0]));
+        }
+        write_full(out, b"stsz", 0, 0, |out| words(out, &[0, 0]));
     });
 }
 

@@ -1,4 +1,4 @@
-//! Fragmented MP4 (ISO/IEC 14496-12) of one video stream: an init segment, then fragments that each say when they begin. Pure.
+//! Fragmented MP4 (ISO/IEC 14496-12) of one video stream and its sound: an init segment, then fragments that each say when they begin. Pure.
 //!
 //! A file that ends after any fragment can be played: there is no index that must be written first. The same segments are a
 //! stream for a browser's Media Source Extensions. [`ClipFile`](crate::ClipFile) writes files of them.
@@ -7,7 +7,9 @@ mod boxes;
 mod fragment;
 mod init;
 mod repair;
+mod sound;
 
 pub use fragment::{Fragments, random_access};
 pub use init::{TIMESCALE, init_segment, set_duration};
 pub use repair::complete_length;
+pub use sound::SoundFragments;

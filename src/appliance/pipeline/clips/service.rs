@@ -155,7 +155,11 @@ impl ClipFactory {
             bytes: usize::try_from(record.clips.ring_bytes).unwrap_or(usize::MAX),
             span: record.clips.pre_roll + RING_MARGIN,
         };
-        let stream = Arc::new(SourceStream::new(&source.name, limits));
+        let stream = SourceStream::new(&source.name, limits);
+        let stream = Arc::new(match record.has_audio(source) {
+            true => stream.with_sound(),
+            false => stream,
+        });
         let mut commands = CommandSender::new(&self.commands);
         if record.is_continuous(source) {
             commands.send(ClipCommand::Continuous {

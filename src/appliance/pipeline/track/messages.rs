@@ -9,6 +9,7 @@ use jetwatch_platform::throttling::ThrottleEvent;
 use jetwatch_publish::{ReloadStatus, Reply};
 use jetwatch_record::{Overlay, SnapshotPicture};
 use jetwatch_schedule::{Schedule, Status};
+use jetwatch_telemetry::update_status::UpdateStatus;
 use jetwatch_types::{BudgetedImage, FrameMeta, OverflowPolicy, SourceId, SourceState};
 
 use super::{FrameResult, TrackedSource};
@@ -70,6 +71,8 @@ pub(crate) enum ControlMessage {
     Throttling(ThrottleEvent),
     /// The configuration was read again.
     Reload(Box<ReloadStatus>),
+    /// The updater of the package has written its state.
+    Update(Box<UpdateStatus>),
     /// A command was executed or refused.
     CommandReply(Reply),
     /// A file of the archive has changed its state.

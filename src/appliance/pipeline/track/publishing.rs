@@ -16,6 +16,7 @@ impl TrackStage {
         let publication = match &message {
             ControlMessage::Throttling(change) => Publication::Throttling { change, at },
             ControlMessage::Reload(status) => Publication::Reload { status, at },
+            ControlMessage::Update(status) => Publication::Update(status),
             ControlMessage::CommandReply(reply) => Publication::Reply { reply, at },
             ControlMessage::Media(item) => Publication::Media { item, at },
             ControlMessage::Snapshot(picture) => {

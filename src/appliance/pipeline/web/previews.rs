@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use parking_lot::{Mutex, RwLock};
+use rustix::process::setpriority_process;
 
 use jetwatch_config::PreviewConfig;
 use jetwatch_media::SourceStream;
@@ -23,6 +24,9 @@ use jetwatch_web::{CameraSlot, Picture, PictureBoard};
 use super::media::StreamBoard;
 use crate::PipelineError;
 use crate::threads::spawn;
+
+/// Priority of the thread that draws, as of `nice`.
+const NICE: i32 = 10;
 
 /// Most frames that wait to be drawn.
 const MAX_WAITING: usize = 4;
@@ -81,6 +85,8 @@ impl Previews {
         };
         let thread = spawn(thread_names::WEB_PICTURES, move || {
             telemetry::name_thread(thread_names::WEB_PICTURES);
+            // Of this thread alone. Frames come first; where it is refused, pictures compete with them.
+            let _ = setpriority_process(None, NICE);
             painter.run(&waiting);
         })?;
         let previews = Self {

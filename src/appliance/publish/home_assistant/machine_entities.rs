@@ -14,6 +14,9 @@ const WHOLE: &str = "VDD_IN";
 /// Sum of all rails, in place of a rail's name.
 const SUM: &str = "sum";
 
+/// Id of the entity for updates of the package.
+pub(super) const UPDATE: &str = "update";
+
 /// States of the detector.
 const DETECTOR_STATES: [&str; 4] = ["engine_missing", "building", "ready", "failed"];
 
@@ -45,8 +48,8 @@ impl Sensors {
     }
 }
 
-/// The message about the device with these sensors.
-pub(super) fn draft(site: &Site, sensors: &Sensors) -> Draft {
+/// The message about the device with these sensors. `has_updates`: `jetwatch update` was used on it.
+pub(super) fn draft(site: &Site, sensors: &Sensors, has_updates: bool) -> Draft {
     let mut device = Map::new();
     let mut set = |key: &str, value: Value| device.insert(key.to_owned(), value);
     set("ids", json!([site.box_id()]));
@@ -65,6 +68,7 @@ pub(super) fn draft(site: &Site, sensors: &Sensors) -> Draft {
             .map(|zone| temperature(site, zone)),
     );
     components.extend(power(site, &sensors.rails));
+    components.extend(has_updates.then(|| update(site)));
     Draft {
         device_id: site.box_id(),
         root: site.root(Value::Object(device), vec![site.availability()]),
@@ -110,6 +114,19 @@ fn detector(site: &Site) -> Component {
         .set("dev_cla", "enum")
         .set("ops", DETECTOR_STATES.to_vec())
         .state(&topic, "{{ value_json.state }}")
+        .attributes(&topic, attributes)
+}
+
+/// Updates of the package: shown, not installed from there.
+fn update(site: &Site) -> Component {
+    let topic = site.topics.of_device("update");
+    let state = "{{ {'installed_version': value_json.installed, 'latest_version': value_json.latest, 'title': 'jetwatch', \
+                 'in_progress': value_json.in_progress, 'release_summary': (value_json.reason or '')[:255]} | tojson }}";
+    let attributes = "{{ {'state': value_json.state, 'held': value_json.held, 'previous': value_json.previous, \
+                      'reason': value_json.reason} | tojson }}";
+    Component::entity("update", Rank::Essential, &[UPDATE], "update")
+        .diagnostic()
+        .state(&topic, state)
         .attributes(&topic, attributes)
 }
 

@@ -14,6 +14,8 @@ pub(crate) struct Observer {
     facts: UnboundedSender<Fact>,
     classes: Classes,
     sensors: Option<Sensors>,
+    /// `jetwatch update` was used on the machine.
+    has_updates: bool,
     sources: HashMap<String, SeenThere>,
 }
 
@@ -27,6 +29,17 @@ struct SeenThere {
     scheduled: HashSet<Option<String>>,
 }
 
+impl SeenThere {
+    /// Sets whether detection or a rule has a schedule; returns whether that is new.
+    fn set_scheduled(&mut self, rule: Option<String>, has_schedule: bool) -> bool {
+        if has_schedule {
+            self.scheduled.insert(rule)
+        } else {
+            self.scheduled.remove(&rule)
+        }
+    }
+}
+
 impl Observer {
     /// For a network with these classes.
     pub fn new(facts: UnboundedSender<Fact>, classes: &Classes) -> Self {
@@ -34,6 +47,7 @@ impl Observer {
             facts,
             classes: classes.clone(),
             sensors: None,
+            has_updates: false,
             sources: HashMap::new(),
         }
     }
@@ -91,11 +105,15 @@ impl Observer {
             } => {
                 // Those from the start are known by the source itself.
                 let rule = activity.rule.map(str::to_owned);
+                let has_schedule = activity.scheduled.is_some();
                 if let Some(known) = self.sources.get_mut(*source)
-                    && known.scheduled.insert(rule.clone())
+                    && known.set_scheduled(rule.clone(), has_schedule)
                 {
-                    let source = (*source).to_owned();
-                    self.send(Fact::Scheduled { source, rule });
+                    self.send(Fact::Scheduled {
+                        source: (*source).to_owned(),
+                        rule,
+                        has_schedule,
+                    });
                 }
             }
             Publication::Stats(stats) => {
@@ -110,6 +128,10 @@ impl Observer {
                         rails: sensors.rails.iter().map(|rail| rail.name.clone()).collect(),
                     });
                 }
+            }
+            Publication::Update(_) if !self.has_updates => {
+                self.has_updates = true;
+                self.send(Fact::HasUpdates);
             }
             _ => {}
         }

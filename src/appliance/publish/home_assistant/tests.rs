@@ -1,5 +1,7 @@
 //! What is announced for given sources, labels and machines, and what of it changes.
 
+mod schedules;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -449,34 +451,6 @@ fn messages_stay_below_the_limit_and_leave_out_zone_labels_first() {
         }
         assert!(announced.contains("connection"));
     }
-}
-
-#[test]
-fn what_has_a_schedule_has_a_binary_sensor_of_whether_it_is_active() {
-    let mut state = home_assistant_with(options(true));
-    let mut info = source("yard", true, rules());
-    info.has_schedule = true;
-    state.take(Fact::SourceAdded(info));
-    state.take(Fact::Earlier(Vec::new()));
-    let sensor = read(&state.messages())[YARD]["cmps"]["detection--active"].clone();
-    assert_eq!(sensor["p"], "binary_sensor");
-    assert_eq!(sensor["stat_t"], "jetwatch/gate/yard/detect/active");
-    assert_eq!(sensor["json_attr_t"], sensor["stat_t"]);
-    let attributes = sensor["json_attr_tpl"].as_str().expect("a template");
-    assert!(
-        attributes.contains("value_json.next_change"),
-        "{attributes}"
-    );
-    // By a reload.
-    state.take(Fact::Scheduled {
-        source: "yard".to_owned(),
-        rule: Some("drive".to_owned()),
-    });
-    let message = &read(&state.messages())[YARD];
-    let topic = &message["cmps"]["rule--drive--active"]["stat_t"];
-    assert_eq!(topic, "jetwatch/gate/yard/rules/drive/active");
-    assert!(ids(message).contains("detection--active"));
-    assert!(!ids(message).contains("rule--gate--active"));
 }
 
 #[test]

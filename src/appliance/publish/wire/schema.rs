@@ -23,6 +23,7 @@ use crate::activity::ActiveBody;
 use crate::command::ReplyBody;
 use crate::reload::ReloadBody;
 use crate::topics::{Delivery, MESSAGE_TOPICS, MessageTopic};
+use crate::update::UpdateBody;
 use jetwatch_config::{escape_cell, escape_markdown};
 use jetwatch_telemetry::Stage;
 
@@ -61,6 +62,7 @@ pub fn message_schema() -> Value {
         generator.subschema_for::<DetectorBody<'_>>(),
         generator.subschema_for::<ThrottlingBody<'_>>(),
         generator.subschema_for::<ReloadBody<'_>>(),
+        generator.subschema_for::<UpdateBody<'_>>(),
         generator.subschema_for::<ReplyBody<'_>>(),
         generator.subschema_for::<StatsBody<'_>>(),
         generator.subschema_for::<GapBody<'_>>(),

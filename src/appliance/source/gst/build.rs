@@ -16,6 +16,7 @@ use crate::elements::make;
 use crate::{SourceContext, SourceError};
 use jetwatch_config::{RtspTransport, SourceConfig, SourceUri};
 
+use super::audio;
 use super::bounded::{LateCalls, OPEN_TIMEOUT};
 use super::camera;
 use super::decode::{self, DecodeOptions};
@@ -114,10 +115,11 @@ pub(super) fn build(
             // A server that answers in part is given up as soon as one whose frames stop.
             let timeout = config.first_frame_timeout().as_micros();
             source.set_property("tcp-timeout", u64::try_from(timeout).unwrap_or(u64::MAX));
-            select_video_of_rtsp(&source);
+            let audio = capture.clone().filter(|capture| capture.wants_audio);
+            select_streams_of_rtsp(&source, audio.is_some().then_some(&diagnostics));
             refuse_untrusted_certificates(&source, &diagnostics);
             pipeline.add(&source).map_err(build_error)?;
-            link_video_of_rtsp(&source, &decode()?);
+            link_streams_of_rtsp(&source, &decode()?, &pipeline, audio);
         }
         SourceUri::V4l2 {
             device,
@@ -235,19 +237,30 @@ fn check_readable(path: &Path, is_file: bool) -> Result<(), SourceError> {
     Ok(())
 }
 
-/// The video track that a server's description lists first is the only one that is set up: an audio track would cost three
-/// threads and its bandwidth.
-fn select_video_of_rtsp(source: &gst::Element) {
-    let selected = Mutex::new(None);
+/// The video track that a server's description lists first is set up, and the first of its sound where it is kept (`sound`): any other
+/// track would cost three threads and its bandwidth.
+fn select_streams_of_rtsp(source: &gst::Element, sound: Option<&Arc<SessionDiagnostics>>) {
+    let selected = Mutex::new((None, None));
+    let sound = sound.map(Arc::clone);
     source.connect("select-stream", false, move |arguments| {
         let stream: u32 = arguments.get(1)?.get().ok()?;
         let caps: gst::Caps = arguments.get(2)?.get().ok()?;
         let media = caps
             .structure(0)
             .and_then(|media| media.get::<String>("media").ok());
+        let mut selected = selected.lock();
         // A description is read again where the server refuses UDP.
-        let is_selected =
-            media.as_deref() == Some("video") && *selected.lock().get_or_insert(stream) == stream;
+        let is_selected = match (media.as_deref(), &sound) {
+            (Some("video"), _) => *selected.0.get_or_insert(stream) == stream,
+            (Some("audio"), Some(diagnostics)) => match audio::rtp_depayloader(&caps)? {
+                Ok(_) => *selected.1.get_or_insert(stream) == stream,
+                Err(format) => {
+                    audio::note_other(diagnostics, &format);
+                    false
+                }
+            },
+            _ => false,
+        };
         Some(is_selected.to_value())
     });
 }
@@ -264,20 +277,27 @@ fn refuse_untrusted_certificates(source: &gst::Element, diagnostics: &Arc<Sessio
     });
 }
 
-fn link_video_of_rtsp(source: &gst::Element, decode: &gst::Element) {
+fn link_streams_of_rtsp(
+    source: &gst::Element,
+    decode: &gst::Element,
+    pipeline: &gst::Pipeline,
+    sound: Option<EncodedCapture>,
+) {
     let Some(input) = decode.static_pad("sink") else {
         return;
     };
+    let pipeline = pipeline.downgrade();
     source.connect_pad_added(move |_, pad| {
-        let is_video = pad
-            .current_caps()
-            .or_else(|| Some(pad.query_caps(None)))
-            .and_then(|caps| {
-                caps.structure(0)
-                    .and_then(|media| media.get::<String>("media").ok())
-            })
-            .is_some_and(|media| media == "video");
-        if is_video
+        let caps = pad.current_caps().unwrap_or_else(|| pad.query_caps(None));
+        if let (Some(capture), Some(Ok(depayloader)), Some(pipeline)) =
+            (&sound, audio::rtp_depayloader(&caps), pipeline.upgrade())
+        {
+            audio::keep(&pipeline, pad, Some(depayloader), capture);
+            return;
+        }
+        let media = caps.structure(0);
+        let media = media.and_then(|media| media.get::<String>("media").ok());
+        if media.as_deref() == Some("video")
             && !input.is_linked()
             && let Err(error) = pad.link(&input)
         {

@@ -17,6 +17,7 @@ use crate::elements::{is_excluded_from_autoplug, make, set_if_supported};
 use jetwatch_config::DecoderChoice;
 use jetwatch_platform::UnitElement;
 
+use super::audio;
 use super::codec_threads::CodecThreads;
 use super::diagnostics::SessionDiagnostics;
 use super::encoded::EncodedCapture;
@@ -43,6 +44,7 @@ pub(super) fn add(
         .into_iter()
         .filter(|codec| is_kept(codec) || hardware.decoder_for(codec, options.choice).is_some())
         .collect();
+    let wants_audio = capture.as_ref().is_some_and(|capture| capture.wants_audio);
     let pad_handler = Arc::new(PadAddedHandler {
         pipeline: pipeline.downgrade(),
         entry,
@@ -51,8 +53,14 @@ pub(super) fn add(
         diagnostics: Arc::clone(diagnostics),
         capture,
         is_taken: AtomicBool::new(false),
+        is_sound_taken: AtomicBool::new(false),
     });
-    let decode = decodebin("decode", codecs.into_iter(), options, diagnostics)?;
+    let codecs = codecs.into_iter().map(gst::Structure::new_empty);
+    let sound = wants_audio.then(audio::aac_caps);
+    let decode = decodebin("decode", codecs.chain(sound), options, diagnostics)?;
+    if wants_audio {
+        note_other_sound(&decode, diagnostics);
+    }
     pipeline
         .add(&decode)
         .map_err(|error| SourceError::Build(error.to_string()))?;
@@ -68,19 +76,34 @@ pub(super) struct DecodeOptions {
     pub(super) threads: u32,
 }
 
-/// A `decodebin` that outputs raw video, and video in `codecs` without decoding it.
-fn decodebin<'c>(
+/// Notes sound that is not kept.
+fn note_other_sound(decode: &gst::Element, diagnostics: &Arc<SessionDiagnostics>) {
+    let diagnostics = Arc::clone(diagnostics);
+    // For each stream that is found; what `decodebin` does with it stays its own matter.
+    decode.connect("autoplug-continue", false, move |values| {
+        let caps = values.get(2).and_then(|caps| caps.get::<gst::Caps>().ok());
+        if let Some(caps) = caps.filter(|caps| audio::is_other_sound(caps))
+            && let Some(stream) = caps.structure(0)
+        {
+            audio::note_other(&diagnostics, stream.name());
+        }
+        Some(true.to_value())
+    });
+}
+
+/// A `decodebin` that outputs raw video, and what is in `codecs` without decoding it.
+fn decodebin(
     name: &str,
-    codecs: impl Iterator<Item = &'c str>,
+    codecs: impl Iterator<Item = gst::Structure>,
     options: DecodeOptions,
     diagnostics: &SessionDiagnostics,
 ) -> Result<gst::Element, SourceError> {
     let decode = make("decodebin", name)?;
-    // Only video is decoded; audio and subtitles are ignored.
+    // Only video is decoded; subtitles, and sound that is not kept, are ignored.
     let raw = gst::Structure::new_empty("video/x-raw");
     let mut caps = gst::Caps::builder_full().structure_with_any_features(raw);
     for codec in codecs {
-        caps = caps.structure(gst::Structure::new_empty(codec));
+        caps = caps.structure(codec);
     }
     decode.set_property("caps", caps.build());
     decode.set_property("expose-all-streams", false);
@@ -140,12 +163,23 @@ struct PadAddedHandler {
     capture: Option<EncodedCapture>,
     /// The first video stream is used, and no other.
     is_taken: AtomicBool,
+    /// So is the first stream of sound.
+    is_sound_taken: AtomicBool,
 }
 
 impl PadAddedHandler {
     /// Handles a new stream.
     fn on_pad_added(self: &Arc<Self>, decode: &gst::Element, pad: &gst::Pad) {
         let media = media_type(pad);
+        if let Some(capture) = self.capture.as_ref().filter(|it| it.wants_audio)
+            && media == audio::AAC
+            && !self.is_sound_taken.swap(true, Ordering::AcqRel)
+        {
+            if let Some(pipeline) = self.pipeline.upgrade() {
+                audio::keep(&pipeline, pad, None, capture);
+            }
+            return;
+        }
         let is_video = media.starts_with("video/") || CODECS.contains(&media.as_str());
         if !is_video || self.is_taken.swap(true, Ordering::AcqRel) {
             self.diagnostics.add_other_stream(media);

@@ -10,6 +10,7 @@
 //! A probe and not a `tee` with an `appsink`: it has no queue, no state and no flow of its own, so that it can neither hold the
 //! decoder up nor end the session. Its work is one copy.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
@@ -18,10 +19,13 @@ use gstreamer as gst;
 use gstreamer::prelude::*;
 use parking_lot::Mutex;
 
+use super::audio::running_time;
 use crate::elements::make;
 use crate::{FrameHandler, SourceContext, SourceError};
 use jetwatch_config::EncodingConfig;
-use jetwatch_types::{AccessUnit, Size, SourceId, StreamFormat, VideoCodec};
+use jetwatch_types::{
+    AccessUnit, AudioFormat, AudioUnit, Size, SourceId, StreamFormat, VideoCodec,
+};
 
 /// Where the encoded stream of a source goes.
 #[derive(Clone)]
@@ -32,6 +36,21 @@ pub(super) struct EncodedCapture {
     pub(super) limits: EncodingConfig,
     /// Whether the source has one.
     is_taken: Arc<AtomicBool>,
+    /// Whether sound is requested.
+    pub(super) wants_audio: bool,
+    sound: Arc<Mutex<SoundClock>>,
+}
+
+/// Frames of sound that wait for the first image, whose clock they need.
+const MAX_WAITING: usize = 512;
+
+/// Sound on its way to the clock of the video.
+#[derive(Default)]
+struct SoundClock {
+    /// From timestamps of the video to the time since the pipeline began to play, in nanoseconds; `None` before its first image.
+    offset: Option<i64>,
+    /// Frames with their times since the pipeline began to play.
+    waiting: VecDeque<(Duration, Arc<[u8]>)>,
 }
 
 /// Presentation and decoding timestamp of a buffer, and when it arrived.
@@ -45,6 +64,8 @@ impl EncodedCapture {
             handler: Arc::clone(&context.handler),
             limits: context.encoding,
             is_taken: Arc::default(),
+            wants_audio: context.wants_audio,
+            sound: Arc::default(),
         })
     }
 
@@ -60,11 +81,52 @@ impl EncodedCapture {
         media: &str,
     ) -> Result<gst::Element, SourceError> {
         self.is_taken.store(true, Ordering::Release);
-        self.filter(parser, media, |_, buffer| {
+        let capture = self.wants_audio.then(|| self.clone());
+        self.filter(parser, media, move |pad, buffer| {
             let times = (buffer.pts(), buffer.dts());
+            if let Some(capture) = &capture
+                && let (Some(pts), Some(running)) = (times.0, running_time(pad, buffer))
+            {
+                capture.set_clock(nanos(running) - nanos(pts.into()));
+            }
             let (pts, dts) = (times.0.map(Duration::from), times.1.map(Duration::from));
             (pts, dts, SystemTime::now())
         })
+    }
+
+    /// An image has come: its timestamp is `offset` nanoseconds before the time since the pipeline began to play.
+    fn set_clock(&self, offset: i64) {
+        let mut sound = self.sound.lock();
+        if sound.offset.replace(offset) != Some(offset) {
+            self.forward_sound(&mut sound);
+        }
+    }
+
+    /// Sound has come, which is played `running` after the pipeline began to play.
+    pub(super) fn sound(&self, running: Duration, bytes: Arc<[u8]>) {
+        let mut sound = self.sound.lock();
+        if sound.waiting.len() == MAX_WAITING {
+            sound.waiting.pop_front();
+        }
+        sound.waiting.push_back((running, bytes));
+        self.forward_sound(&mut sound);
+    }
+
+    fn forward_sound(&self, sound: &mut SoundClock) {
+        let Some(offset) = sound.offset else {
+            return;
+        };
+        for (running, bytes) in sound.waiting.drain(..) {
+            if let Ok(pts) = u64::try_from(nanos(running) - offset) {
+                let pts = Duration::from_nanos(pts);
+                self.handler.audio_unit(self.id, AudioUnit { bytes, pts });
+            }
+        }
+    }
+
+    /// A stream of sound begins.
+    pub(super) fn audio_started(&self, format: AudioFormat) {
+        self.handler.audio_started(self.id, format);
     }
 
     /// The filter behind `parser`, whose stream of `media` it gives to the handler: whole access units as a byte stream, with
@@ -116,6 +178,10 @@ impl EncodedCapture {
             gst::PadProbeReturn::Ok
         });
     }
+}
+
+fn nanos(time: Duration) -> i64 {
+    i64::try_from(time.as_nanos()).unwrap_or(i64::MAX / 4)
 }
 
 /// The format of a parser's caps.

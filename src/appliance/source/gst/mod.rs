@@ -2,6 +2,7 @@
 //!
 //! [`init`] starts GStreamer once per process. The supervisor runs [`GstSource`].
 
+mod audio;
 mod bounded;
 mod build;
 mod camera;

@@ -16,8 +16,12 @@ pub use self::repository::Repository;
 use super::command::{Tool, both};
 use super::{DaemonState, Installed, Offer, System, UpdateError};
 
-/// The packages of this project.
-pub const PACKAGES: [&str; 2] = ["jetwatch", "jetwatch-onnxruntime"];
+/// The packages of this project, with the keys of its repository.
+pub const PACKAGES: [&str; 3] = [
+    "jetwatch",
+    "jetwatch-onnxruntime",
+    "jetwatch-archive-keyring",
+];
 
 /// For how long another package manager is waited for.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(300);
@@ -226,6 +230,10 @@ impl System for Debian {
 
     fn restart(&mut self, unit: &str) -> Result<(), UpdateError> {
         services::restart(unit)
+    }
+
+    fn kill(&mut self, unit: &str) -> Result<(), UpdateError> {
+        services::kill(unit)
     }
 
     fn space_needed(&mut self, files: &[PathBuf]) -> u64 {

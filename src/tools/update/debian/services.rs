@@ -58,6 +58,7 @@ pub(super) fn state(unit: &str) -> Result<DaemonState, UpdateError> {
         is_active: matches!(active, "active" | "activating" | "reloading"),
         is_failed: active == "failed",
         restarts: value("NRestarts").parse().unwrap_or(0),
+        has_process: pid != 0,
         runs_installed_program: runs_installed_program(pid),
         health: health(unit, pid),
     })
@@ -106,6 +107,14 @@ pub(super) fn restart(unit: &str) -> Result<(), UpdateError> {
     // Fails where the unit has not failed before.
     let _ = systemctl(&["reset-failed", unit]);
     systemctl(&["restart", "--no-block", unit]).map(drop)
+}
+
+/// Ends the processes of a unit that does not end by itself.
+pub(super) fn kill(unit: &str) -> Result<(), UpdateError> {
+    let args = ["kill", "--signal=SIGKILL", unit];
+    let mut tool = Tool::new("systemctl", "kill a daemon").args(args);
+    // Fails where it has ended meanwhile.
+    tool.output().map(drop)
 }
 
 /// Lets `program`, as the daemon's user and with its secrets, check the configuration of `unit`.

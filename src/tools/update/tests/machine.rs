@@ -20,6 +20,8 @@ pub enum Fault {
     FailsToInstall,
     /// Its unit fails.
     Crashes,
+    /// It starts, brings no frames of one source, and does not end when it is asked to.
+    Hangs,
     /// It starts, and brings no frames of one source.
     LosesSource,
     /// It starts, and its messages are not acknowledged.
@@ -235,7 +237,7 @@ impl System for Machine {
             errors: 0,
             sources: vec![
                 source("gate", false),
-                source("yard", fault == Fault::LosesSource),
+                source("yard", matches!(fault, Fault::LosesSource | Fault::Hangs)),
             ],
             mqtt: Some(MqttHealth {
                 connected: true,
@@ -249,6 +251,7 @@ impl System for Machine {
             is_active: self.running.is_some(),
             is_failed: self.running.is_none(),
             restarts: 0,
+            has_process: self.running.is_some(),
             runs_installed_program: self.running.is_some() && version == self.installed.version,
             health: self.running.is_some().then_some(health),
         }])
@@ -257,10 +260,20 @@ impl System for Machine {
     fn restart(&mut self, unit: &str) -> Result<(), UpdateError> {
         self.operation();
         assert_eq!(unit, "jetwatch.service");
+        let running = self.running.as_ref();
+        if running.is_some_and(|(version, _)| self.versions[version] == Fault::Hangs) {
+            return Ok(());
+        }
         let version = self.installed.version.clone();
         let crashes = self.versions[&version] == Fault::Crashes;
         self.running = (!crashes).then_some((version, self.clock));
         Ok(())
+    }
+
+    fn kill(&mut self, unit: &str) -> Result<(), UpdateError> {
+        self.running = None;
+        // The restart that it has kept waiting.
+        self.restart(unit)
     }
 
     fn space_needed(&mut self, files: &[PathBuf]) -> u64 {

@@ -1,0 +1,93 @@
+//! The message about updates of the package.
+
+use std::time::{Duration, SystemTime};
+
+use jetwatch_telemetry::update_status::{UpdateState, UpdateStatus};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::wire::{Device, Utc};
+
+/// State of updates, as a keyword.
+#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "update_state")]
+enum StateWord {
+    /// The repository has nothing newer.
+    UpToDate,
+    /// The repository has a newer version.
+    Available,
+    /// An update or a roll-back is under way.
+    InProgress,
+    /// The last update was installed and is healthy.
+    Installed,
+    /// The last update was rolled back: the earlier version runs.
+    RolledBack,
+    /// The last update was refused before anything was changed.
+    Refused,
+    /// The roll-back has failed: the machine needs a person.
+    Failed,
+}
+
+impl From<UpdateState> for StateWord {
+    fn from(state: UpdateState) -> Self {
+        match state {
+            UpdateState::UpToDate => Self::UpToDate,
+            UpdateState::Available => Self::Available,
+            UpdateState::InProgress => Self::InProgress,
+            UpdateState::Installed => Self::Installed,
+            UpdateState::RolledBack => Self::RolledBack,
+            UpdateState::Refused => Self::Refused,
+            UpdateState::Failed => Self::Failed,
+        }
+    }
+}
+
+/// What `jetwatch update` knows: published at the start and at each change, on machines where it was used.
+#[derive(Serialize, JsonSchema)]
+#[schemars(
+    rename = "update",
+    title = "Update of the package",
+    deny_unknown_fields
+)]
+pub(super) struct UpdateBody<'a> {
+    #[schemars(schema_with = "super::wire::version")]
+    version: u32,
+    #[schemars(extend("const" = "update"))]
+    kind: &'static str,
+    device: Device<'a>,
+    state: StateWord,
+    /// An update or a roll-back is under way.
+    in_progress: bool,
+    /// The installed version.
+    installed: &'a str,
+    /// The newest version that the repository has, as far as it is known; else the installed one.
+    latest: &'a str,
+    /// The version that was rolled back, and is not installed again by itself; null: none.
+    held: Option<&'a str>,
+    /// The version to which `jetwatch update rollback` returns; null: none is kept.
+    previous: Option<&'a str>,
+    /// The step that is under way, or why the last update was not installed.
+    reason: Option<&'a str>,
+    /// When this was found.
+    at: Utc,
+}
+
+impl<'a> UpdateBody<'a> {
+    pub(super) fn new(version: u32, device: Device<'a>, status: &'a UpdateStatus) -> Self {
+        let at = SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(status.at_ms));
+        Self {
+            version,
+            kind: "update",
+            device,
+            state: status.state.into(),
+            in_progress: status.state == UpdateState::InProgress,
+            installed: &status.installed,
+            latest: &status.latest,
+            held: status.held.as_deref(),
+            previous: status.previous.as_deref(),
+            reason: status.reason.as_deref(),
+            at: Utc(at.unwrap_or(SystemTime::UNIX_EPOCH)),
+        }
+    }
+}
