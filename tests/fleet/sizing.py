@@ -73,7 +73,7 @@ class Sizing(Bench):
               f"p50 {result['ack_p50_ms']:.1f} ms, p99 {result['ack_p99_ms']:.0f} ms; simulate {result['cpu_percent']:.0f} % of a core, "
               f"{result['peak_rss_bytes'] >> 20} MiB; memory of the broker {before >> 20} MiB, with the boxes {with_boxes >> 20} MiB; cores: "
               + ", ".join(f"{part} {cores:.3f}" for part, cores in spent.items()), flush=True)
-        return result["events_per_s"], with_boxes - before, spent
+        return result["events_per_s"], before, with_boxes, spent
 
     def keys(self):
         with psycopg.connect(self.database) as connection:
@@ -85,9 +85,10 @@ class Sizing(Bench):
         (self.folder / "consumer.log").unlink(missing_ok=True)
         self.start_consumer([part for port in ports for part in ("--broker", f"mqtt://127.0.0.1:{port}")], name == "RabbitMQ")
         self.processes.await_log("consumer", "subscribed")
-        (low, added, few), (high, _, many) = [self.simulate(name, ports, rate, pattern) for rate in RATES]
+        (low, before, at_low, few), (high, _, at_high, many) = [self.simulate(name, ports, rate, pattern) for rate in RATES]
         self.processes.stop("consumer")
-        print(f"{name}: {added / self.boxes / 1024:.0f} KiB for each connection", flush=True)
+        for rate, with_boxes in zip(RATES, (at_low, at_high)):
+            print(f"{name}: {(with_boxes - before) / self.boxes / 1024:.0f} KiB for each connection at {rate} events/s", flush=True)
         for part in few:
             event = (many[part] - few[part]) / (high - low)
             rest = (few[part] - event * low) / self.boxes
