@@ -31,7 +31,7 @@ packages = "$$(ls -t $(TARGET)/debian/jetwatch_*_$(1).deb | head -n1)" "$$(ls -t
 .PHONY: help demo program build test quantize-test darknet-test tensorrt-test sanitize gpu-test \
     nsys-test metrics-test homeassistant-test homeassistant-test-2025 fleet-test fleet-test-nats \
     fleet-bench fleet-sizing web-test web-numbers v4l2 journald bundle-test faults week gst118 deb deb-arm64 \
-    appliance appliance-arm64 appliance-limits instructions sources lint audit docs bench fuzz \
+    appliance appliance-arm64 appliance-limits instructions sources media-numbers lint audit docs bench fuzz \
     clean fleet-ansible-test update-test
 
 help: ## Say what there is.
@@ -187,6 +187,9 @@ instructions: build ## Count CPU instructions per frame outside of NVIDIA's code
 
 sources: build ## Measure drops, processor time and memory of thirty sources against one (minutes).
 	@benches/scripts/sources $(BINARY)
+
+media-numbers: build ## Measure frames per second with page, viewers, metrics and clips against those without, and when clips are complete (minutes).
+	@benches/scripts/media $(BINARY)
 
 fuzz: ## Fuzz the decoders and the readers for FUZZ_SECONDS (600) each; installs cargo-fuzz.
 	@.ci/setup build fuzz

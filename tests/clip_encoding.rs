@@ -207,6 +207,21 @@ fn plugins_without_encoders(folder: &Path) -> PathBuf {
     plugins
 }
 
+/// No other source uses GStreamer, so that the encoder must initialize it.
+#[test]
+fn drawn_scene_alone_is_recorded() {
+    let setup = Setup::new(
+        "device: test\nsources: [{name: cam, uri: 'synthetic://traffic?width=320&height=180&fps=10&frames=30&realtime=false'}]\n\
+         detector: {backend: scripted}\nrecord:\n  folder: media\n  retention: {min_free_bytes: 1MiB, min_free_percent: 0}\n  \
+         continuous: {enabled: true}\npublish: {mqtt: off}\n",
+    );
+    let output = finish(&mut setup.command("run"));
+    assert!(output.status.success(), "{}", stderr(&output));
+    let found = files(&setup.path("media"), ".mp4");
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(decode(&found[0]), (30, String::new()));
+}
+
 #[test]
 fn machine_without_an_encoder_says_so_and_detects() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,5 +1,6 @@
 //! The support bundle and the checks of the installation: what they have, and that no secret is in them.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -37,6 +38,15 @@ sources:\n\
 \x20   password_env: JETWATCH_TEST_CAMERA\n\
 \x20 - name: hall\n\
 \x20   uri: 'launch:rtspsrc location=rtsp://a:hunter-launch@127.0.0.1:9/ user-pw=hunter-property ! decodebin'\n\
+\x20 - name: roof\n\
+\x20   uri: rtsp://127.0.0.1:9/roof\n\
+\x20   user: admin\n\
+\x20   password_file: {camera}\n\
+source_templates:\n\
+\x20 - name: more\n\
+\x20   parameters: [{{name: n, min: 1, max: 4}}]\n\
+\x20   source: {{uri: 'rtsp://127.0.0.1:9/{{n}}', user: admin, password: hunter-template}}\n\
+commands: {{enabled: true}}\n\
 detector: {{model: {model}}}\n\
 publish:\n\
 \x20 mqtt:\n\
@@ -44,6 +54,7 @@ publish:\n\
 \x20   user: box\n\
 \x20   password: hunter-broker\n\
 \x20   tls: {{ca_file: {ca}, cert_file: {cert}, key_file: {key}}}\n\
+\x20   states: {{broker: 'mqtts://127.0.0.1:11', user: box, password: hunter-states}}\n\
 \x20   spool: {{runtime_folder: {run}, state_folder: {state}}}\n\
 \x20 webhooks:\n\
 \x20   - name: alarm\n\
@@ -62,6 +73,7 @@ web:\n\
         state = file("state"),
         hmac = file("hmac"),
         header = file("header"),
+        camera = file("camera"),
         token = file("token"),
         users = file("users"),
     )
@@ -77,6 +89,7 @@ fn write_secrets(folder: &Path) -> Vec<String> {
         ("hmac", "hunter-hmac-key-of-the-webhook\n"),
         ("header", "hunter-value-of-a-header\n"),
         ("token", "hunter-token-of-metrics\n"),
+        ("camera", "hunter-file-of-a-camera\n"),
     ] {
         let path = folder.join(name);
         fs::write(&path, text).expect("written");
@@ -176,6 +189,98 @@ fn no_secret_is_in_the_support_bundle() {
         );
     }
     daemon.stop();
+}
+
+/// Keys of the configuration that hold a secret, or name a file or a variable that does, and how the configuration of this test has them.
+const SECRET_KEYS: &[(&str, &str)] = &[
+    ("metrics.tls.key_file", "as publish.mqtt.tls.key_file"),
+    ("metrics.token_file", "token_file: {token}"),
+    ("publish.mqtt.password", "password: hunter-broker"),
+    ("publish.mqtt.password_env", "as sources.password_env"),
+    ("publish.mqtt.password_file", "as sources.password_file"),
+    ("publish.mqtt.states.password", "password: hunter-states"),
+    (
+        "publish.mqtt.states.password_env",
+        "as sources.password_env",
+    ),
+    (
+        "publish.mqtt.states.password_file",
+        "as sources.password_file",
+    ),
+    (
+        "publish.mqtt.states.tls.key_file",
+        "as publish.mqtt.tls.key_file",
+    ),
+    ("publish.mqtt.tls.key_file", "key_file: {key}"),
+    ("publish.webhooks.headers.value", "Bearer hunter-header"),
+    (
+        "publish.webhooks.headers.value_file",
+        "value_file: {header}",
+    ),
+    ("publish.webhooks.secret_file", "secret_file: {hmac}"),
+    (
+        "source_templates.source.password",
+        "password: hunter-template",
+    ),
+    (
+        "source_templates.source.password_env",
+        "as sources.password_env",
+    ),
+    (
+        "source_templates.source.password_file",
+        "as sources.password_file",
+    ),
+    ("sources.password", "password: hunter-camera"),
+    ("sources.password_env", "password_env: JETWATCH_TEST_CAMERA"),
+    ("sources.password_file", "password_file: {camera}"),
+    ("web.tls.key_file", "as publish.mqtt.tls.key_file"),
+    ("web.users_file", "users_file: {users}"),
+];
+
+/// Paths of the keys below `schema` whose names are those of secrets.
+fn secret_paths(schema: &Value, path: &str, found: &mut BTreeSet<String>) {
+    for (name, below) in schema["properties"].as_object().into_iter().flatten() {
+        let path = [path, name].join(if path.is_empty() { "" } else { "." });
+        let parts = ["password", "secret", "token", "key_file", "users_file"];
+        let is_secret = parts.iter().any(|part| name.contains(part));
+        if is_secret || path.contains("headers.value") {
+            found.insert(path.clone());
+        }
+        secret_paths(below, &path, found);
+    }
+    if schema["items"].is_object() {
+        secret_paths(&schema["items"], path, found);
+    }
+    for choice in ["anyOf", "oneOf"] {
+        for below in schema[choice].as_array().into_iter().flatten() {
+            secret_paths(below, path, found);
+        }
+    }
+}
+
+#[test]
+fn each_secret_key_of_the_configuration_is_in_that_test() {
+    let text = fs::read_to_string(root().join("configs/jetwatch.schema.json")).expect("readable");
+    let schema: Value = serde_json::from_str(&text).expect("JSON");
+    let mut found = BTreeSet::new();
+    secret_paths(&schema, "", &mut found);
+    let known: BTreeSet<String> = SECRET_KEYS
+        .iter()
+        .map(|(path, _)| (*path).to_owned())
+        .collect();
+    assert_eq!(
+        found, known,
+        "a new key belongs into the configuration above"
+    );
+    let source = fs::read_to_string(root().join(file!())).expect("readable");
+    let (configuration, _) = source.split_once("fn write_secrets").expect("above");
+    for (path, how) in SECRET_KEYS {
+        let other = how.strip_prefix("as ");
+        match other {
+            Some(other) => assert!(known.contains(other), "{path}: {other}"),
+            None => assert!(configuration.contains(how), "{path}: {how}"),
+        }
+    }
 }
 
 #[test]

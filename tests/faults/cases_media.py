@@ -20,7 +20,7 @@ def media(site, *arguments):
 
 def complete(site):
     """Files that are complete, by id."""
-    items = map(json.loads, media(site, "list", "--json", "--limit", "10000").splitlines())
+    items = map(json.loads, media(site, "list", "--json", "--limit", "1000").splitlines())
     return {item["id"]: item for item in items if item["state"] == "ready"}
 
 

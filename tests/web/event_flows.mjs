@@ -12,8 +12,9 @@ export async function eventFlows() {
   try {
     await flow("earlier events come page by page, by scrolling and by the button", async () => {
       const page = await open(busy.origin);
-      await page.waitForFunction(async () => (await (await fetch("api/events?limit=200")).json()).events.length >= 170, { timeout: 120000, polling: 1000 });
-      await page.evaluate(() => { location.hash = "events?to=" + new Date().toISOString(); });
+      await page.waitForFunction(async () => (await (await fetch("api/events?limit=200")).json()).events.length >= 200, { timeout: 120000, polling: 1000 });
+      // On a busy machine, messages about the last moments are still on their way, and belong into the list.
+      await page.evaluate(() => { location.hash = "events?to=" + new Date(Date.now() - 5000).toISOString(); });
       await page.waitForFunction(() => document.querySelectorAll(".list .event").length >= 50, LIMIT);
       assert.equal((await rows(page)).length, 50);
       await page.evaluate(() => document.querySelector(".list .event:last-child").scrollIntoView());

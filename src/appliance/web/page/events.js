@@ -46,7 +46,7 @@ export function show(main) {
     const items = [...open.values()].map((event) => {
       const rules = rulesOf.get(keyOf(event)) || [];
       return el("li", { "data-source": event.source }, el("strong", {}, event.label), ` at ${event.source}`, rules.length > 0 ? `, ${rules.join(", ")} ` : " ",
-        el("span", { class: "quiet" }, `for ${span(Math.max(0, Date.now() - Date.parse(event.started_at)))}`));
+        el("span", { class: "quiet age" }, `for ${span(Math.max(0, Date.now() - Date.parse(event.started_at)))}`));
     });
     now.replaceChildren(...(items.length > 0 ? items : [el("li", { class: "quiet" }, "Nothing is in view.")]));
   };

@@ -4,7 +4,7 @@ import { el, svg } from "./dom.js";
 
 const WIDTH = 640;
 const HEIGHT = 180;
-const LEFT = 44;
+const LEFT = 58;
 const BOTTOM = 22;
 
 /** A plot of series `{name, values: [[ms, value]]}` with a legend; values are written by `format`. */

@@ -77,6 +77,11 @@ impl RawEncoder {
     #[must_use]
     pub fn of(context: &SourceContext, is_live: bool) -> Option<Arc<Self>> {
         let capture = EncodedCapture::of(context)?;
+        // Drawn scenes use GStreamer for nothing else.
+        if let Err(error) = super::init("*:1") {
+            log::error!(source = context.name.as_str(); "its video is not recorded: {error}");
+            return None;
+        }
         Some(Self::with_capture(context, is_live, capture))
     }
 
@@ -214,8 +219,6 @@ impl RawEncoder {
     }
 
     fn start(&self) -> io::Result<Thread> {
-        // Drawn scenes use GStreamer for nothing else.
-        super::init("*:1").map_err(io::Error::other)?;
         let (images, waiting) = bounded(QUEUE_DEPTH);
         let (ended, end) = bounded::<()>(0);
         let worker = worker::Worker::new(&self.name, self.capture.clone());
