@@ -30,7 +30,7 @@ packages = "$$(ls -t $(TARGET)/debian/jetwatch_*_$(1).deb | head -n1)" "$$(ls -t
 
 .PHONY: help demo program build test quantize-test darknet-test tensorrt-test sanitize gpu-test \
     nsys-test metrics-test homeassistant-test homeassistant-test-2025 fleet-test fleet-test-nats \
-    fleet-bench web-test web-numbers v4l2 journald bundle-test faults week gst118 deb deb-arm64 \
+    fleet-bench fleet-sizing web-test web-numbers v4l2 journald bundle-test faults week gst118 deb deb-arm64 \
     appliance appliance-arm64 appliance-limits instructions sources media-numbers lint audit docs bench fuzz \
     clean fleet-ansible-test update-test
 
@@ -118,6 +118,10 @@ fleet-ansible-test: program ## Prove the Ansible role of examples/fleet on boote
 
 fleet-bench: ## Measure how fast the consumer of a fleet writes into PostgreSQL (needs root).
 	@tests/fleet/bench
+
+fleet-sizing: program ## Measure what a connection and an event cost mosquitto and RabbitMQ, with 1000 simulated boxes (needs root; minutes).
+	@.ci/setup run
+	@tests/fleet/sizing $(PROGRAM)
 
 web-test: program ## Prove the page in a real browser (Debian's chromium and nodejs, puppeteer-core in .cache; minutes; PICTURES= keeps pictures).
 	@.ci/setup run test onnxruntime

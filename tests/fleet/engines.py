@@ -176,7 +176,7 @@ class Engines:
             text = (EXAMPLES / "nats/nats.conf").read_text()
             text = re.sub(r"^authorization \{.*?^\}\n", "", text, flags=re.M | re.S)
             for pattern, value in [
-                (r"server_name: nats1", f"server_name: nats{node}"), (r"127.0.0.1:8222", f"127.0.0.1:{8220 + node}"), (r"/var/lib/nats", f"/mnt/nats/{node}/data"),
+                (r"server_name: nats1", f"server_name: nats{node}"), (r"127.0.0.1:4222", f"127.0.0.1:{4220 + node}"), (r"127.0.0.1:8222", f"127.0.0.1:{8220 + node}"), (r"/var/lib/nats", f"/mnt/nats/{node}/data"),
                 (r"0.0.0.0:8883", f"127.0.0.1:{1883 + node}"), (r"^  tls .*\n", ""), (r"0.0.0.0:6222", f"127.0.0.1:{6220 + node}"),
                 (r"nats-route://nats(\d):6222", r"nats-route://127.0.0.1:622\1"),
             ]:
@@ -187,13 +187,13 @@ class Engines:
     def start_nats(self, node):
         self.processes.start(f"node-{node}", self.inside("nats-server", "-c", f"/mnt/nats/{node}/nats.conf"))
 
-    def start_mosquitto(self):
+    def start_mosquitto(self, port=1884):
         """By the settings of the example that are about keeping messages."""
         example = (EXAMPLES / "mosquitto/mosquitto.conf").read_text()
         kept = [line for line in example.splitlines() if re.match(r"plugin|persistent_client|max_", line)]
         assert len(kept) == 6, "the example has other settings than this test expects"
         (self.folder / "mosquitto").mkdir(exist_ok=True)
         kept.insert(1, "plugin_opt_db_file /mnt/mosquitto/mosquitto.sqlite")
-        (self.folder / "mosquitto/mosquitto.conf").write_text("\n".join(["user root", "listener 1884 127.0.0.1", "allow_anonymous true", *kept, ""]))
+        (self.folder / "mosquitto/mosquitto.conf").write_text("\n".join(["user root", f"listener {port} 127.0.0.1", "allow_anonymous true", *kept, ""]))
         self.processes.start("mosquitto", self.inside("mosquitto", "-c", "/mnt/mosquitto/mosquitto.conf"))
-        until("mosquitto", lambda: is_open(1884))
+        until("mosquitto", lambda: is_open(port))

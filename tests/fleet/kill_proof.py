@@ -8,6 +8,8 @@ Then all are started, what waits is delivered, and the table is compared with
 - the journals of the boxes, message by message;
 - the JSON lines of the daemons, event by event.
 
+With RabbitMQ, the daemons publish their states at a mosquitto (`publish.mqtt.states`), which must have retained them in the end.
+
 Prints how long boxes waited for acknowledgements, with all nodes alive and in all. Ends with 1 if an event is missing or there twice.
 """
 import json
@@ -22,6 +24,7 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True
 
+import paho.mqtt.client as mqtt
 import psycopg
 
 from engines import EXAMPLES, NODES, PASSWORDS, Engines, Processes, is_open, until
@@ -30,6 +33,8 @@ HERE = Path(__file__).resolve().parent
 BOXES, GROUPS, DAEMONS = 200, 4, 3
 # Events per second and box.
 RATE = 1.0
+# Of mosquitto; the nodes have 1884 to 1886.
+STATES_PORT = 1887
 # Longest wait for what must come after all is started again.
 SETTLE_S = 180
 
@@ -76,7 +81,7 @@ class Proof:
         mqtt = {"brokers": self.brokers(number, "mqtt://127.0.0.1:{}"), "keep_alive_s": 5,
                 "spool": {"runtime_folder": str(place / "run"), "state_folder": str(place / "state")}}
         if self.engine == "rabbitmq":
-            mqtt |= {"user": device, "password": f"password-of-{device}"}
+            mqtt |= {"user": device, "password": f"password-of-{device}", "states": {"broker": f"mqtt://127.0.0.1:{STATES_PORT}"}}
         source = {"name": "gate", "uri": f"synthetic://traffic?seed={number}&objects=8&width=320&height=180&fps=10",
                   "zones": [{"name": "road", "coordinates": "0,0.4,1,0.4,1,1,0,1", "object_threshold": 3, "loitering_time_s": 2}],
                   "lines": [{"name": "middle", "coordinates": "0.5,0,0.5,1"}]}
@@ -90,6 +95,7 @@ class Proof:
     def start_all(self):
         self.database = self.engines.start_postgresql()
         if self.engine == "rabbitmq":
+            self.engines.start_mosquitto(STATES_PORT)
             self.engines.make_rabbitmq([*self.daemons, *(f"box-{number:04}" for number in range(1, BOXES + 1))])
         else:
             self.engines.make_nats()
@@ -217,6 +223,25 @@ class Proof:
         print(f"{cut} rows of daemons whose JSON line a kill has cut; {gaps} gaps, {rejected} rejected; counts per hour: {counted} of {rows}")
         return not (lost or twice or unknown or gaps or rejected or counted != rows)
 
+    def has_states(self):
+        """Whether mosquitto has the last states of all daemons, and no event."""
+        wanted = {f"jetwatch/{device}/{level}" for device in self.daemons for level in ("status", "gate/status", "gate/lines/middle", "gate/zones/road")}
+        found = {}
+        client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, protocol=mqtt.MQTTv5)
+        client.on_message = lambda _client, _data, message: found.setdefault(message.topic, message.payload)
+        client.connect("127.0.0.1", STATES_PORT)
+        client.subscribe("jetwatch/#")
+        client.loop_start()
+        end = time.monotonic() + 30
+        while not wanted <= found.keys() and time.monotonic() < end:
+            time.sleep(0.1)
+        client.loop_stop()
+        missing = wanted - found.keys()
+        wrong = [device for device in self.daemons if found.get(f"jetwatch/{device}/status") != b"offline"]
+        events = [topic for topic in found if topic.endswith(("/events", "/analytics"))]
+        print(f"states at mosquitto: {len(found)} retained values, {len(missing)} missing, {len(wrong)} daemons not offline, {len(events)} events")
+        return not (missing or wrong or events)
+
     def print_waits(self):
         """Of messages of boxes, from the event to its acknowledgement. What a killed process of boxes resends begins with its start."""
         waits, alive = [], []
@@ -240,6 +265,8 @@ class Proof:
         for device in self.daemons:
             self.end_daemon(device)
         is_whole = self.compare()
+        if self.engine == "rabbitmq":
+            is_whole &= self.has_states()
         self.print_waits()
         return is_whole
 
