@@ -187,6 +187,29 @@ def machine(bench):
     return f"a temperature and throttling that follow their files, {watts['state']} W, {len(disabled)} rails that are disabled"
 
 
+def updates(bench):
+    """The entity for updates of the package follows the updater's file, and is not there before."""
+    update = f"{BOX}--update"
+    if update in bench.expected()[0]:
+        raise Failed("an update is announced where the updater was never used")
+    bench.site.write_update("available")
+    bench.wait_until_complete("the update is there", 3)
+    found = bench.wait_for_state(update, "on")["attributes"]
+    shown = {key: found[key] for key in ("installed_version", "latest_version", "title", "in_progress")}
+    if shown != {"installed_version": "1.0.0", "latest_version": "1.1.0", "title": "jetwatch", "in_progress": False}:
+        raise Failed(f"the update: {shown}")
+    bench.site.write_update("in_progress", "waiting for health")
+    until("it is in progress", lambda: bench.state(update)["attributes"]["in_progress"])
+    bench.site.write_update("rolled_back", "source yard: 0 frames", held="1.1.0")
+    until("it is rolled back", lambda: not bench.state(update)["attributes"]["in_progress"])
+    attributes = bench.wait_for_state(update, "on")["attributes"]
+    if (attributes["release_summary"], attributes["held"], attributes["update_state"]) != ("source yard: 0 frames", "1.1.0", "rolled_back"):
+        raise Failed(f"the update: {attributes}")
+    bench.site.write_update("installed", installed="1.1.0")
+    bench.wait_for_state(update, "off")
+    return "available, in progress, rolled back with its reason, installed"
+
+
 def late_events(bench):
     """An event that waited for the broker is no event of now."""
     entity = f"{YARD}--analytics"
@@ -406,5 +429,5 @@ def clean_log(bench):
 
 
 CASES = [
-    appear, change, machine, late_events, offline_source, switches, schedules, daemon_restarts, broker_restarts, core_restarts, rules_go, sources_go, switched_off, clean_log,
+    appear, change, machine, updates, late_events, offline_source, switches, schedules, daemon_restarts, broker_restarts, core_restarts, rules_go, sources_go, switched_off, clean_log,
 ]

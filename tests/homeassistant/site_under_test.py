@@ -99,6 +99,14 @@ class Site:
         for alarm in self.machine.glob("sys/class/hwmon/hwmon*/curr*_crit_alarm"):
             alarm.write_text("0\n")
 
+    def write_update(self, state, reason=None, installed="1.0.0", held=None):
+        """As the updater does."""
+        path = self.machine / "var/lib/jetwatch-setup/update/status.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        status = {"version": 1, "state": state, "installed": installed, "latest": "1.1.0", "held": held, "previous": None, "reason": reason, "at_ms": 1_700_000_000_000}
+        path.with_suffix(".new").write_text(json.dumps(status))
+        os.replace(path.with_suffix(".new"), path)
+
     def reload(self):
         self.write_config()
         self.daemon.send_signal(signal.SIGHUP)

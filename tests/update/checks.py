@@ -20,6 +20,7 @@ detector: {backend: scripted}
 publish: {stats_interval_s: 5, mqtt: {broker: "mqtt://127.0.0.1:1883"}}
 """
 SOURCE = "Types: deb\nURIs: file:/srv/live\nSuites: stable\nComponents: main\nSigned-By: /usr/share/keyrings/jetwatch-archive-keyring.gpg\n"
+ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
 passed = failed = 0
 
 
@@ -114,11 +115,19 @@ class Box:
 
     def cut_power(self):
         """Everything in the container ends at once, without a chance to write."""
+        space = os.readlink(f"/proc/{self.pid}/ns/pid")
+        # Without this some would notice the end of others, and react to it.
+        for path in Path("/proc").glob("[0-9]*"):
+            try:
+                if os.readlink(path / "ns/pid") == space and path.name != str(self.pid):
+                    os.kill(int(path.name), signal.SIGSTOP)
+            except OSError:
+                pass
         os.kill(int(self.pid), signal.SIGKILL)
         self.process.wait(60)
 
     def run(self, command, check=True):
-        done = subprocess.run(["nsenter", f"--target={self.pid}", "--all", "/bin/sh", "-c", command], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        done = subprocess.run(["nsenter", f"--target={self.pid}", "--all", "/bin/sh", "-c", command], capture_output=True, text=True, stdin=subprocess.DEVNULL, env=ENVIRONMENT)
         text = done.stdout + done.stderr
         if check and done.returncode:
             raise RuntimeError(f"{command}: {text}")
@@ -171,6 +180,8 @@ class Subscriber:
     def lost(self):
         """How many events have numbers that did not arrive; how many arrived; gaps that the daemon reports."""
         numbers, gaps = {}, []
+        if not self.path.exists():
+            return 0, 0, gaps
         for line in self.path.read_bytes().splitlines():
             try:
                 message = json.loads(line)
@@ -291,7 +302,7 @@ def does_not_run(bench):
 def rolled_back(bench, version, what, reason):
     bench.repositories.show("1.0.0", version)
     box = bench.box
-    process = subprocess.Popen(["nsenter", f"--target={box.pid}", "--all", "jetwatch-update", "install"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True)
+    process = subprocess.Popen(["nsenter", f"--target={box.pid}", "--all", "jetwatch-update", "install"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True, env=ENVIRONMENT)
     until("the installation begins", lambda: box.step() == "install" or process.poll() is not None)
     began = time.monotonic()
     until("the rollback begins", lambda: box.step() == "roll_back" or process.poll() is not None)
@@ -451,26 +462,36 @@ def bundle_recovery(bench):
         states = json.loads(box.run("jetwatch model history --json")[1])
         return states[0]["current"]["serial"]
     report("a bundle is installed under systemd", "" if current() == 1 else current())
+    link = box.place / "var/lib/jetwatch/models/street"
+    before = os.readlink(link)
     box.run("systemd-run --quiet --unit=install jetwatch model install --watch 60s /root/street-2.tar")
-    until("the switch", lambda: current() == 2)
+    until("the switch", lambda: os.readlink(link) != before)
     box.cut_power()
     box.boot()
     until("the daemon is healthy", box.healthy)
     log = box.run("journalctl --no-pager --output=cat -b -u jetwatch-model-recover", False)[1]
     order = [box.run(f"systemctl show --property={what} --value {unit}")[1].strip() for what, unit in
              (("ExecMainExitTimestampMonotonic", "jetwatch-model-recover"), ("ExecMainStartTimestampMonotonic", "jetwatch"))]
-    good = current() == 1 and int(order[0]) <= int(order[1])
+    good = current() == 1 and os.readlink(link) == before and "no switch" not in log and int(order[0]) <= int(order[1])
     report("after a power cut, jetwatch-model-recover.service has taken the unproven bundle back before the daemon started", "" if good else f"{current()}, {order}, {log}")
     box.write("/etc/jetwatch/jetwatch.yaml", CONFIG)
     box.run("systemctl restart jetwatch")
     bench.subscriber.start()
 
 
+def purged(bench):
+    """After updates, the package goes with all that the updater has kept."""
+    box = bench.box
+    box.run("dpkg --purge jetwatch")
+    found = box.run("find /etc /var /usr /run -xdev -name '*jetwatch*' ! -path '/etc/apt/*' ! -path '/usr/share/keyrings/*' ! -path '/var/lib/apt/*' ! -path '/run/systemd/*'", False)[1].split()
+    report("the package is purged, and nothing is left", found)
+
+
 CASES = {"good": good, "keys": keys, "does_not_run": does_not_run, "ends": ends, "loses_source": loses_source, "loses_broker": loses_broker, "hangs": hangs, "attacks": attacks, "full_disk": full_disk, "kills": kills,
-         "power_cuts": power_cuts, "bundle_recovery": bundle_recovery}
+         "power_cuts": power_cuts, "bundle_recovery": bundle_recovery, "purged": purged}
 # A power cut takes messages of the last seconds along, so events are counted before it.
-CUTS = ("power_cuts", "bundle_recovery")
-SHORT = [name for name in CASES if name not in ("loses_broker",)]
+CUTS = ("power_cuts", "bundle_recovery", "purged")
+SHORT = [name for name in CASES if name not in ("loses_source", "loses_broker")]
 
 
 def count_events(bench):
@@ -496,7 +517,7 @@ def main(work, root):
             bench.box.reset()
             CASES[name](bench)
         except Exception as error:
-            report(name, f"{type(error).__name__}: {error}; {bench.box.status()}; {bench.box.run('journalctl --no-pager -n 40 -u jetwatch', False)[1]}")
+            report(name, f"{bench.box.run('journalctl --no-pager -n 20 -u jetwatch', False)[1]}; {bench.box.status()}; {type(error).__name__}: {error}")
     if not counted:
         count_events(bench)
     bench.box.cut_power()

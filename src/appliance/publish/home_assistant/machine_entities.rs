@@ -122,7 +122,7 @@ fn update(site: &Site) -> Component {
     let topic = site.topics.of_device("update");
     let state = "{{ {'installed_version': value_json.installed, 'latest_version': value_json.latest, 'title': 'jetwatch', \
                  'in_progress': value_json.in_progress, 'release_summary': (value_json.reason or '')[:255]} | tojson }}";
-    let attributes = "{{ {'state': value_json.state, 'held': value_json.held, 'previous': value_json.previous, \
+    let attributes = "{{ {'update_state': value_json.state, 'held': value_json.held, 'previous': value_json.previous, \
                       'reason': value_json.reason} | tojson }}";
     Component::entity("update", Rank::Essential, &[UPDATE], "update")
         .diagnostic()
