@@ -127,6 +127,9 @@ export async function start(binary, { web = [], users = [], config: text = CONFI
     log,
     text: () => readFileSync(config, "utf8"),
     previous: () => readFileSync(`${config}.previous`, "utf8"),
+    /** The process stands still, with its connections open, until `resume`. */
+    pause: () => child.kill("SIGSTOP"),
+    resume: () => child.kill("SIGCONT"),
     stop: async () => {
       child.kill("SIGTERM");
       await ended;

@@ -40,6 +40,8 @@ pub(super) struct PageBackend {
     stats_interval_s: u64,
     path: Option<PathBuf>,
     folders: Vec<(&'static str, PathBuf)>,
+    /// Whether pictures or video are kept.
+    keeps_media: bool,
     hub: Arc<Hub>,
     /// In the order in which they were added.
     sources: Mutex<Vec<SourceInfo>>,
@@ -65,7 +67,8 @@ impl PageBackend {
             let spool = spool.unwrap_or_else(|| PathBuf::from(jetwatch_config::STATE_FOLDER));
             folders.push(("spool", spool));
         }
-        if config.record.folder_path().is_dir() {
+        // It may be made later.
+        if config.has_media() || config.record.folder_path().is_dir() {
             folders.push(("recordings", config.record.folder_path().to_owned()));
         }
         Self {
@@ -75,6 +78,8 @@ impl PageBackend {
             stats_interval_s: config.publish.stats_interval.as_secs(),
             path: path.map(Path::to_owned),
             folders,
+            // Not whether it is open yet: the page asks once.
+            keeps_media: config.has_media(),
             hub,
             sources: Mutex::default(),
             detector: OnceLock::new(),
@@ -240,7 +245,7 @@ impl Backend for PageBackend {
             "preview_fps": self.preview_fps,
             "stats_interval_s": self.stats_interval_s,
             "can_edit": self.path.is_some(),
-            "has_media": self.media().is_some(),
+            "has_media": self.keeps_media,
             "streams": self.streams.names(),
             "sources": sources,
             "disks": self.disks(),
