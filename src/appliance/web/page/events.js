@@ -13,6 +13,9 @@ const PAGE = 50;
 /** Most rows; the oldest leave. */
 const MAX_ROWS = 2000;
 
+/** Time after which a store of pictures and clips that is not open yet is asked again. */
+const RETRY_MS = 2000;
+
 /** Time in which pictures and clips that become ready are asked for together. */
 const MEDIA_MS = 700;
 
@@ -39,6 +42,7 @@ export function show(main) {
   let next = { phase: "events" };
   let generation = 0;
   let isBusy = false;
+  let retry = null;
   // At the end of the list, the next page comes by itself.
   const watcher = new IntersectionObserver((entries) => entries.some((entry) => entry.isIntersecting) && load(), { rootMargin: "300px" });
 
@@ -87,6 +91,8 @@ export function show(main) {
     const limits = [wanted.to, next.to].filter(Boolean).sort();
     const found = await get(withQuery("media", { ...wanted, kind, to: limits[0], before: next.before, limit: PAGE }));
     text(usage, usageText(found.usage));
+    // The daemon has not opened its archive yet, as just after a start.
+    if (found.usage === null) return { rows: [], next, isWaiting: true };
     const items = found.items.filter((item) => !item.events.some((id) => shown.has(id)));
     return {
       rows: items.map((item) => rows.ofItem(item)),
@@ -104,6 +110,12 @@ export function show(main) {
         // The filter has changed meanwhile.
         if (own !== generation) return;
         next = page.next;
+        if (page.isWaiting) {
+          clearTimeout(retry);
+          retry = setTimeout(load, RETRY_MS);
+          more.hidden = true;
+          return;
+        }
         const fresh = page.rows.filter((row) => !shown.has(row.key));
         fresh.forEach(add);
         added = fresh.length;
@@ -122,6 +134,7 @@ export function show(main) {
 
   const begin = async () => {
     generation += 1;
+    clearTimeout(retry);
     isBusy = false;
     next = filter.isContinuous() ? { phase: "kept" } : { phase: "events" };
     shown.clear();
@@ -214,6 +227,7 @@ export function show(main) {
     ends.forEach((end) => end());
     clearInterval(timer);
     clearTimeout(pending);
+    clearTimeout(retry);
   };
 }
 
