@@ -13,16 +13,19 @@ export async function eventFlows() {
     await flow("earlier events come page by page, by scrolling and by the button", async () => {
       const page = await open(busy.origin);
       await page.waitForFunction(async () => (await (await fetch("api/events?limit=200")).json()).events.length >= 200, { timeout: 120000, polling: 1000 });
-      // On a busy machine, messages about the last moments are still on their way, and belong into the list.
-      await page.evaluate(() => { location.hash = "events?to=" + new Date(Date.now() - 5000).toISOString(); });
+      await page.evaluate(() => { location.hash = "events?to=" + new Date().toISOString(); });
       await page.waitForFunction(() => document.querySelectorAll(".list .event").length >= 50, LIMIT);
-      assert.equal((await rows(page)).length, 50);
+      // Messages about the last moments may still be on their way, and belong into the list.
+      const first = (await rows(page)).length;
+      assert.ok(first >= 50 && first < 80, String(first));
       await page.evaluate(() => document.querySelector(".list .event:last-child").scrollIntoView());
       await page.waitForFunction(() => document.querySelectorAll(".list .event").length >= 100, LIMIT);
       await page.evaluate(() => window.scrollTo(0, 0));
+      const second = (await rows(page)).length;
       await page.focus(".more");
       await page.keyboard.press("Enter");
-      await page.waitForFunction(() => document.querySelectorAll(".list .event").length >= 150, LIMIT);
+      // Of tracks that are still in view, the last message is after that time.
+      await page.waitForFunction((before) => document.querySelectorAll(".list .event").length > before, LIMIT, second);
       const texts = await page.evaluate(async () => {
         const all = [];
         for (let before = ""; before !== null;) {

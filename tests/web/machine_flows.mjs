@@ -68,6 +68,7 @@ export async function machineFlows() {
       box.pause();
       try {
         await page.waitForFunction(() => document.querySelectorAll(".frozen").length === 2 && /^updated \d+ s ago$/.test(document.querySelector(".updated").textContent), LIMIT);
+        await page.waitForFunction(() => getComputedStyle(document.querySelector(".frozen canvas")).filter.includes("grayscale(1)"), LIMIT);
         await shoot(page, "live-frozen");
       } finally {
         box.resume();
