@@ -248,8 +248,8 @@ def refusals(gate, yard, play):
     report("the second box was not tried", "it was" if re.search(r"\[yard\]", play.output.split("PLAY RECAP")[0]) else "")
 
     play.variables = json.loads(kept)
-    play.variables["gate"]["jetwatch_sources"].append({"name": "gone", "uri": "/srv/no-such-video.mp4"})
-    play.fails("a source that cannot be opened, by the check", "no-such-video")
+    play.variables["gate"]["jetwatch_sources"].append({"name": "gone", "uri": "/srv/video.mp4"})
+    play.fails("a source that does not fit the detector, by the check", "ground truth")
     equal("the box is as before", gate.state(), before[0])
 
     play.variables["gate"]["jetwatch_check"] = "file-only"
