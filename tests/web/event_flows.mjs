@@ -68,7 +68,9 @@ export async function eventFlows() {
         const { events } = await (await fetch("api/events?limit=200")).json();
         // A track that is long in view has begun before events that stand below it.
         const times = events.map(({ message }) => message.started_at || message.at).sort();
-        return [times[60], times[100]];
+        // The fields of the page hold whole seconds.
+        const second = (at, more) => new Date((Math.floor(Date.parse(at) / 1000) + more) * 1000).toISOString();
+        return [second(times[60], 0), second(times[100], 1)];
       });
       await page.evaluate((hash) => { location.hash = hash; }, `events?from=${from}&to=${to}`);
       const outside = async () => (await rows(page)).filter((row) => Number(row.at) < Date.parse(from) || Number(row.at) > Date.parse(to));
