@@ -76,6 +76,9 @@ def publish(port, events, has_users):
 
 
 class Bench:
+    # What the command line of the broker matches.
+    MOSQUITTO = "^mosquitto"
+
     def __init__(self, root, events):
         self.folder = Path(tempfile.mkdtemp(prefix="bench-", dir=root.parent))
         self.processes = Processes(self.folder)
@@ -125,8 +128,9 @@ class Bench:
         print(f"{name}: {(self.events - first) / seconds:.0f} events/s ({self.events} rows); µs of CPU time for each event: {costs}", flush=True)
 
     def run(self):
+        """Measures each broker by its example; a measurement is `measure(name, ports, pattern of its command line)`."""
         self.engines.start_mosquitto()
-        self.measure("mosquitto", [1884], "^mosquitto")
+        self.measure("mosquitto", [1884], self.MOSQUITTO)
         self.processes.stop("mosquitto")
         self.engines.make_rabbitmq(["publisher"])
         self.allow_publisher()

@@ -18,7 +18,7 @@ sys.dont_write_bytecode = True
 import psycopg
 
 from consumer_rate import Bench, cpu_seconds
-from engines import NODES, is_open, until
+from engines import until
 
 RATES = (0.1, 1.0)
 # Devices that are started in a second.
@@ -40,6 +40,8 @@ def memory(pattern):
 
 
 class Sizing(Bench):
+    MOSQUITTO = "mosquitto.conf"
+
     def __init__(self, root, binary, boxes, seconds):
         super().__init__(root, 0)
         self.binary, self.boxes, self.seconds = binary, boxes, seconds
@@ -79,7 +81,7 @@ class Sizing(Bench):
         with psycopg.connect(self.database) as connection:
             return set(connection.execute("SELECT device, spool, seq FROM event").fetchall())
 
-    def size(self, name, ports, pattern):
+    def measure(self, name, ports, pattern):
         with psycopg.connect(self.database, autocommit=True) as connection:
             connection.execute("TRUNCATE event, hourly")
         (self.folder / "consumer.log").unlink(missing_ok=True)
@@ -93,19 +95,6 @@ class Sizing(Bench):
             event = (many[part] - few[part]) / (high - low)
             rest = (few[part] - event * low) / self.boxes
             print(f"{name}: {part}: {1e6 * event:.0f} µs of CPU time for each event, {1e6 * rest:.0f} µs/s for each connection", flush=True)
-
-    def run(self):
-        self.engines.start_mosquitto()
-        self.size("mosquitto", [1884], "mosquitto.conf")
-        self.processes.stop("mosquitto")
-        self.engines.make_rabbitmq(["publisher"])
-        self.allow_publisher()
-        for node in NODES:
-            self.engines.start_rabbitmq(node)
-        until("all nodes listen", lambda: all(is_open(1883 + node) for node in NODES))
-        for node in NODES:
-            self.engines.rabbitmqctl(node, "await_startup")
-        self.size("RabbitMQ", [1883 + node for node in NODES], "beam")
 
 
 def main():
