@@ -61,6 +61,7 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("hyper-util", &["metrics", "web"]),
     ("indicatif", &["jetwatch"]),
     ("jpeg-encoder", &["record", "source"]),
+    ("libc", &["nvidia"]),
     ("libloading", &["nvidia"]),
     ("minisign-verify", &["bundles"]),
     ("mqtt5", &["publish"]),

@@ -41,6 +41,7 @@ pub use engine_availability::{EngineAvailability, check_engines};
 pub use error::DetectError;
 pub use factory::{DetectorFactory, classes, load, load_with_progress};
 pub use gpu_detector::GpuDetector;
+pub use jetwatch_nvidia::mapped_code::release as release_code;
 pub use labels::{ClassFilter, suggest_labels};
 pub use layer_profile::LayerProfile;
 pub use tensor::check_size;

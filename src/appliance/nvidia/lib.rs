@@ -8,11 +8,13 @@
 //! - [`onnx`]: ONNX Runtime's CUDA provider as the network of such a session.
 //! - [`surface`]: images in NVMM, the memory of Jetson's video engines, read by the GPU without a copy.
 //! - [`loopback`]: a network that returns its input, to test and measure all of that.
+//! - [`mapped_code`]: gives back the memory of code that these and other libraries needed once.
 
 #![allow(unsafe_code)]
 
 pub mod cuda;
 pub mod loopback;
+pub mod mapped_code;
 pub mod onnx;
 pub mod session;
 mod shared_library;

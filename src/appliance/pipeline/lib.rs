@@ -13,6 +13,7 @@ mod batcher;
 mod beside;
 mod calibration_images;
 mod clips;
+mod code_release;
 mod control;
 mod detector_status;
 mod error;
@@ -76,6 +77,7 @@ pub use sources::needs_gstreamer;
 pub use threads::{join, spawn};
 pub use track::{FrameCallback, SINK_CLOSE_TIMEOUT};
 
+use code_release::CodeRelease;
 use control::Control;
 use failure::FirstFailure;
 use health_file::HealthFile;
@@ -257,11 +259,16 @@ impl Pipeline {
     /// Executes reloads and commands until the run ends.
     fn handle_requests(&mut self) {
         let mut pause = POLL_INTERVAL;
+        let mut code = CodeRelease::new(Instant::now());
         while !self.stop.wait(pause) {
+            code.run(Instant::now());
             self.sources.follow_schedules(SystemTime::now());
             // One at a time: the end may come between two of them.
             pause = match self.control.handle_next(&mut self.sources) {
-                true => Duration::ZERO,
+                true => {
+                    code = CodeRelease::new(Instant::now());
+                    Duration::ZERO
+                }
                 false => POLL_INTERVAL,
             };
             let is_over = self.deadline.is_some_and(|at| Instant::now() >= at);

@@ -7,7 +7,7 @@ use std::time::Instant;
 use crossbeam_channel::{Sender, bounded};
 
 use jetwatch_config::{CameraMotionModel, Config, SourceConfig};
-use jetwatch_detect::DetectorFactory;
+use jetwatch_detect::{DetectorFactory, release_code};
 use jetwatch_platform::{Machine, SysRoot};
 use jetwatch_publish::Sink;
 use jetwatch_source::{Dot, FullImage, ImageSize};
@@ -61,6 +61,8 @@ impl Pipeline {
         let health = HealthFile::start(options.health_file.take(), started)?;
         let status = DetectorStatusPublisher::new(config, &heartbeats, (&metrics, &web), &health);
         let models = Models::load(config, &options, &status, &recorder)?;
+        // Libraries were loaded and models read: the code of that is not needed while the workers start, when memory peaks.
+        release_code();
         let (beside, pair) = Beside::load(config, &options, &models.detector)?.unzip();
         let recording =
             start_recording(config, &options, models.encoder, pair.as_ref(), &recorder)?;
@@ -170,6 +172,7 @@ impl Pipeline {
                 pipeline.start_appearance(network, &context, &recorder, &heartbeats)?;
             }
             pipeline.start_workers(config, &infer, &heartbeats)?;
+            release_code();
             pipeline.sources.start(config)?;
             pipeline.control.start_listener(pipeline.broker.as_ref())?;
             pipeline.start_monitors(config, &options.root, shared.machine, &heartbeats)

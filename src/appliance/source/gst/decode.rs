@@ -5,8 +5,8 @@
 //! releases, and a silent fallback to the CPU would not be visible. NVIDIA's elements are therefore excluded from
 //! `decodebin`, which decodes everything else on the CPU.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Once};
 
 use gstreamer as gst;
 use gstreamer::glib;
@@ -15,6 +15,7 @@ use gstreamer::prelude::*;
 use crate::SourceError;
 use crate::elements::{is_excluded_from_autoplug, make, set_if_supported};
 use jetwatch_config::DecoderChoice;
+use jetwatch_nvidia::mapped_code;
 use jetwatch_platform::UnitElement;
 
 use super::audio;
@@ -25,6 +26,9 @@ use super::hardware::{VideoHardware, nvdec_supports};
 
 /// Codecs that a Jetson's units can decode.
 const CODECS: [&str; 3] = ["video/x-h264", "video/x-h265", "image/jpeg"];
+
+/// Done when the first decoder was made.
+static FIRST_DECODER: Once = Once::new();
 
 /// Codecs whose streams can be kept as they are.
 const KEPT_CODECS: [&str; 2] = ["video/x-h264", "video/x-h265"];
@@ -121,6 +125,8 @@ fn limit_threads(decode: &gst::Element, threads: u32, codec_threads: &Arc<CodecT
     let codec_threads = Arc::clone(codec_threads);
     bin.connect_element_added(move |_, element| {
         if is_video_decoder(element) {
+            // Its plug-in may have loaded a hundred libraries, most of whose code is not needed again.
+            FIRST_DECODER.call_once(|| _ = mapped_code::release());
             codec_threads.observe(element);
         }
         if element.has_property_with_type("max-threads", i32::static_type()) {
