@@ -198,7 +198,7 @@ fn pictures_are_encoded_by_nvjpegenc_where_there_is_one() {
     let encoder = encoder.unwrap_or_else(|| panic!("{work:?} {log}"));
     assert_eq!(encoder.engine, "NVJPG");
     assert!(encoder.from.starts_with("NVMM I420 640x360"), "{encoder:?}");
-    assert!(!encoder.cpu_copy && encoder.frames > 3, "{encoder:?}");
+    assert!(!encoder.cpu_copy && encoder.frames > 0, "{encoder:?}");
     let converter = work.iter().find(|work| work.element == "nvvidconv");
     assert_eq!(converter.map(|work| work.engine.as_str()), Some("VIC"));
 
