@@ -4,7 +4,7 @@
 //!   appsrc (BGRx) ─► nvvidconv ─► I420 in NVMM ─► nvjpegenc ─► appsink
 //! ```
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use gstreamer as gst;
@@ -19,8 +19,9 @@ pub(crate) const ELEMENT: &str = "nvjpegenc";
 /// What is needed of L4T.
 pub(crate) const ELEMENTS: [&str; 2] = [ELEMENT, "nvvidconv"];
 
-/// Longest wait for a file.
-const TIMEOUT: gst::ClockTime = gst::ClockTime::from_seconds(2);
+/// Longest wait for a file, and the interval at which errors are looked for meanwhile.
+const TIMEOUT: Duration = Duration::from_secs(2);
+const POLL_INTERVAL: gst::ClockTime = gst::ClockTime::from_mseconds(20);
 
 /// Distance of the timestamps of two images; they have no meaning.
 const STEP: Duration = Duration::from_millis(1);
@@ -116,28 +117,47 @@ impl JpegPipeline {
         if self.source.push_buffer(buffer).is_err() {
             return Err(self.error());
         }
-        let sample = self.sink.try_pull_sample(TIMEOUT);
-        let file = sample.as_ref().and_then(|sample| sample.buffer());
+        let sample = self.wait_for_file()?;
+        let file = sample.buffer();
         let file = file.and_then(|buffer| buffer.map_readable().ok());
         match file {
             Some(file) if file.starts_with(&[0xff, 0xd8]) => Ok(Bytes::copy_from_slice(&file)),
-            Some(_) => Err(format!("{ELEMENT}: what it gives is no JPEG file")),
-            None => Err(self.error()),
+            _ => Err(format!("{ELEMENT}: what it gives is no JPEG file")),
+        }
+    }
+
+    fn wait_for_file(&self) -> Result<gst::Sample, String> {
+        let until = Instant::now() + TIMEOUT;
+        loop {
+            if let Some(sample) = self.sink.try_pull_sample(POLL_INTERVAL) {
+                return Ok(sample);
+            }
+            match self.reported() {
+                Some(error) => return Err(error),
+                None if Instant::now() >= until || self.sink.is_eos() => return Err(self.error()),
+                None => {}
+            }
         }
     }
 
     /// What the pipeline says of its failure.
     fn error(&self) -> String {
-        let bus = self.pipeline.bus();
-        let message = bus.and_then(|bus| {
-            bus.timed_pop_filtered(gst::ClockTime::ZERO, &[gst::MessageType::Error])
-        });
-        let text = message.and_then(|message| match message.view() {
-            gst::MessageView::Error(error) => Some(error.error().message().to_owned()),
+        let reported = self.reported();
+        reported.unwrap_or_else(|| format!("{ELEMENT}: it gives no picture"))
+    }
+
+    /// The error that an element has reported. Takes all messages, so that they do not collect.
+    fn reported(&self) -> Option<String> {
+        let message = self
+            .pipeline
+            .bus()?
+            .pop_filtered(&[gst::MessageType::Error])?;
+        match message.view() {
+            gst::MessageView::Error(error) => {
+                Some(format!("{ELEMENT}: {}", error.error().message()))
+            }
             _ => None,
-        });
-        let text = text.unwrap_or_else(|| "it gives no picture".to_owned());
-        format!("{ELEMENT}: {text}")
+        }
     }
 }
 
