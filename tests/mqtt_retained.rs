@@ -5,6 +5,7 @@ use crate::support::publish;
 
 use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use publish::mosquitto::{Mosquitto, program};
 use serde_json::Value;
@@ -12,12 +13,13 @@ use support::daemon::{Setup, finish, stderr, wait_for_output, wait_until_some};
 
 const BASE: &str = "jetwatch/box";
 
-fn yaml(port: u16, objects: u32, others: &str) -> String {
+/// `spool`: a key of `publish.mqtt` with its comma, or nothing.
+fn yaml(port: u16, objects: u32, others: &str, spool: &str) -> String {
     let scene = format!("synthetic://traffic?seed=1&objects={objects}&width=320&height=180&fps=10");
     format!(
         "device: box\nsources:\n  - name: stays\n    uri: {scene}\n    zones: [{{name: all, coordinates: '0,0,1,0,1,1,0,1'}}]\n{others}\
          commands: {{enabled: true}}\nsource_templates: [{{name: t, source: {{uri: '{scene}'}}}}]\n\
-         detector: {{backend: scripted}}\npublish: {{update_interval_ms: 0, mqtt: {{broker: 'mqtt://127.0.0.1:{port}'}}}}\n"
+         detector: {{backend: scripted}}\npublish: {{update_interval_ms: 0, mqtt: {{broker: 'mqtt://127.0.0.1:{port}'{spool}}}}}\n"
     )
 }
 
@@ -82,11 +84,24 @@ fn remaining_topics<'k>(kept: &'k BTreeMap<String, String>, source: &str) -> Vec
 
 #[test]
 fn retained_values_of_killed_daemon_are_corrected_at_next_start() {
+    correct_retained_values("");
+}
+
+#[test]
+fn retained_values_are_corrected_while_events_of_killed_daemon_are_replayed() {
+    let setup = tempfile::tempdir().expect("a temporary folder can be made");
+    let folder = setup.path().display();
+    correct_retained_values(&format!(
+        ", spool: {{runtime_folder: {folder}/runtime, state_folder: {folder}/state}}"
+    ));
+}
+
+fn correct_retained_values(spool: &str) {
     let broker = Mosquitto::start();
     let port = broker.port();
     let goes = "  - name: goes\n    uri: synthetic://traffic?seed=1&objects=4&width=320&height=180&fps=10\n    \
                 lines: [{name: gate, coordinates: '0.5,0,0.5,1'}]\n";
-    let setup = Setup::new(&yaml(port, 4, goes));
+    let setup = Setup::new(&yaml(port, 4, goes, spool));
     let mut first = start(&setup);
     wait_until_some("all sources at work", || {
         publish(
@@ -102,8 +117,12 @@ fn retained_values_of_killed_daemon_are_corrected_at_next_start() {
             .all(works)
             .then_some(())
     });
+    // Events of the last seconds are not acknowledged: the next run sends them again, from the spool.
+    broker.freeze();
+    std::thread::sleep(Duration::from_secs(2));
     first.kill().expect("it runs");
     let _ = first.wait();
+    broker.thaw();
     // Retained messages of others below the same topic.
     let others = [
         ("stays/temperature", "21"),
@@ -117,7 +136,7 @@ fn retained_values_of_killed_daemon_are_corrected_at_next_start() {
     let before = retained(port);
     assert!(before.contains_key("goes/lines/gate"), "{before:?}");
 
-    std::fs::write(&setup.config, yaml(port, 0, "")).expect("writable");
+    std::fs::write(&setup.config, yaml(port, 0, "", spool)).expect("writable");
     let second = start(&setup);
     let after = wait_until_some("the values put right", || {
         let kept = retained(port);
@@ -143,7 +162,7 @@ fn daemon_publishes_to_broker_that_forbids_reading() {
         std::fs::write(&acl, "topic write jetwatch/#\n").expect("writable");
         format!("allow_anonymous true\nacl_file {}\n", acl.display())
     });
-    let text = yaml(broker.port(), 4, "").replace("enabled: true", "enabled: false")
+    let text = yaml(broker.port(), 4, "", "").replace("enabled: true", "enabled: false")
         + "log: {level: info}\n";
     let setup = Setup::new(&text);
     let output = finish(setup.command("run").args(["--duration", "4s"]));

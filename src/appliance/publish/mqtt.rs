@@ -289,12 +289,15 @@ impl MqttSink {
 
     /// Cleans up values retained from an earlier run, once they were read.
     fn clean_up_retained(&mut self) {
-        let Some(found) = self.shared.take_retained() else {
+        let Some(mut found) = self.shared.take_retained() else {
             return;
         };
         self.is_cleanup_pending = false;
         let actions = {
             let outbox = self.shared.outbox();
+            // What this client sent for the earlier run is no other client's.
+            let live = &mut found.published_meanwhile;
+            live.retain(|topic| !outbox.has_earlier(topic));
             retained_cleanup::plan_cleanup(&found, &self.topics, &self.present, |topic| {
                 outbox.has_state(topic)
             })

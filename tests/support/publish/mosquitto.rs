@@ -87,7 +87,26 @@ impl Mosquitto {
         }
     }
 
-    /// Its port on 127.0.0.1.
+    /// It stops in the middle of its work; its connections stay open.
+    pub fn freeze(&self) {
+        self.signal("-STOP");
+    }
+
+    /// It goes on after [`freeze`](Self::freeze).
+    pub fn thaw(&self) {
+        self.signal("-CONT");
+    }
+
+    fn signal(&self, signal: &str) {
+        let child = self.child.as_ref().expect("it runs");
+        let sent = Command::new("kill")
+            .args([signal, &child.id().to_string()])
+            .status()
+            .expect("kill starts");
+        assert!(sent.success());
+    }
+
+    /// TCP port on 127.0.0.1.
     pub fn port(&self) -> u16 {
         self.port
     }

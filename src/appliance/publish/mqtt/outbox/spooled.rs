@@ -5,6 +5,7 @@
 //! at or behind [`SpoolView::cursor`].
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use jetwatch_spool::{Class, Dropped, Gap, GapReason, Record};
@@ -19,6 +20,9 @@ pub(in crate::mqtt) const LATE_AFTER_MS: u64 = 2000;
 
 /// Most new messages that wait before older ones.
 const MAX_AHEAD: usize = 1000;
+
+/// Most topics of an earlier process that are known: far more than 64 sources have.
+const MAX_EARLIER_TOPICS: usize = 1024;
 
 /// Most gaps that wait to be published.
 const MAX_GAPS: usize = 16;
@@ -38,6 +42,8 @@ pub(in crate::mqtt) struct Backlog {
     last_pushed: u64,
     /// Number of the first message of this process.
     first_own: u64,
+    /// Topics of the messages of an earlier process that were taken from the log.
+    earlier_topics: HashSet<Arc<str>>,
     /// Identity of the numbering.
     id: u64,
     /// Messages of this process that are in the log only.
@@ -224,10 +230,14 @@ impl Outbox {
             if self.backlog.sent_ahead.remove(&record.seq) {
                 continue;
             }
+            let topic: Arc<str> = record.topic.into();
             if record.seq >= self.backlog.first_own {
                 self.backlog.count = self.backlog.count.saturating_sub(1);
             } else {
                 self.accepted += 1;
+                if self.backlog.earlier_topics.len() < MAX_EARLIER_TOPICS {
+                    self.backlog.earlier_topics.insert(Arc::clone(&topic));
+                }
             }
             let importance = match record.class {
                 Class::Update => Importance::Update,
@@ -239,9 +249,14 @@ impl Outbox {
                 track: record.track,
                 class: record.class,
             };
-            let message = Message::new(record.topic.into(), Bytes::from(record.payload));
+            let message = Message::new(topic, Bytes::from(record.payload));
             self.enqueue(message, importance, Some(tag));
         }
+    }
+
+    /// Whether messages of an earlier process were taken from the log for this topic.
+    pub fn has_earlier(&self, topic: &str) -> bool {
+        self.backlog.earlier_topics.contains(topic)
     }
 
     /// The log has dropped messages.
