@@ -116,8 +116,9 @@ fleet-ansible-test: program ## Prove the Ansible role of examples/fleet on boote
 	@.ci/setup run
 	@tests/fleet/ansible $(PROGRAM)
 
-fleet-bench: ## Measure how fast the consumer of a fleet writes into PostgreSQL (needs root).
-	@tests/fleet/bench
+fleet-bench: program ## Measure how fast the consumer of a fleet writes into PostgreSQL (needs root).
+	@.ci/setup run
+	@tests/fleet/bench $(PROGRAM)
 
 fleet-sizing: program ## Measure what a connection and an event cost mosquitto and RabbitMQ, with 1000 simulated boxes (needs root; minutes).
 	@.ci/setup run

@@ -6,8 +6,10 @@ use std::time::Duration;
 use anyhow::ensure;
 use clap::{Args, ValueEnum};
 
-use jetwatch_config::{Broker, Credentials, MqttConfig, Secret, SpoolConfig, TlsConfig};
-use jetwatch_publish::Protocol;
+use jetwatch_config::{
+    Broker, Credentials, Durability, MqttConfig, Secret, SpoolConfig, TlsConfig,
+};
+use jetwatch_publish::{Part, Protocol};
 use jetwatch_simulate::{Options, Outages, Progress, simulate};
 use jetwatch_telemetry::StopToken;
 
@@ -15,6 +17,12 @@ use super::{Exit, parse_duration, signals};
 
 /// Seconds between two lines of progress.
 const PROGRESS_S: u64 = 10;
+
+/// The messages of `--only states`.
+const STATES: Part = Part::States {
+    with_analytics: false,
+    has_spool: false,
+};
 
 /// Arguments of `jetwatch simulate`.
 #[derive(Debug, Args)]
@@ -40,10 +48,13 @@ pub(super) struct SimulateArgs {
     /// First level of every topic.
     #[arg(long, value_name = "TEXT", default_value = "jetwatch")]
     topic_prefix: String,
-    /// User name at the broker, the same for all devices.
+    /// Publish only these: what a broker of publish.mqtt has where publish.mqtt.states names another one, or what that one has.
+    #[arg(long, value_enum)]
+    only: Option<Only>,
+    /// User name at the broker. {device} in it is the name of the device.
     #[arg(long, value_name = "NAME", requires = "password_file")]
     user: Option<String>,
-    /// File with the password of this user.
+    /// File with the password of this user. {device} in the path is the name of the device, here and for certificates and keys.
     #[arg(long, value_name = "FILE", requires = "user")]
     password_file: Option<PathBuf>,
     /// mqtts://: PEM file of the authorities to trust. Default: the system's.
@@ -73,7 +84,7 @@ pub(super) struct SimulateArgs {
     /// Late messages of each device in a second after an outage, beyond the rate of new ones.
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     replay_per_s: u32,
-    /// Messages of each device in memory while the broker is away; more are lost.
+    /// Messages of each device in memory while the broker is away; more are lost, or in the spool.
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     queue_messages: u32,
     /// Time between two messages with statistics of a device.
@@ -85,12 +96,27 @@ pub(super) struct SimulateArgs {
     /// Seed of the random numbers.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Give each device a spool in this folder: a killed process loses nothing, and the next run goes on with the numbers, with what was not acknowledged, and with --log and --acks.
+    #[arg(long, value_name = "FOLDER")]
+    spool: Option<PathBuf>,
     /// Write each event that was made to this file, as a line of JSON with device, spool and seq.
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
+    /// Write each event that the broker has acknowledged to this file, as a line of JSON with device, spool, seq, made_ms, acked_ms and ack_ms.
+    #[arg(long, value_name = "FILE")]
+    acks: Option<PathBuf>,
     /// Print the result as JSON.
     #[arg(long)]
     json: bool,
+}
+
+/// Parts of the messages.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Only {
+    /// Events and analytics events.
+    Events,
+    /// Retained values and statistics.
+    States,
 }
 
 /// Versions of MQTT.
@@ -151,6 +177,16 @@ fn options(args: &SimulateArgs) -> anyhow::Result<Options> {
             "{name} {text:?}: expected 1 to 100 printable ASCII characters without `/`, `+`, `#`, `$` and spaces"
         );
     }
+    let part = match args.only {
+        None => Part::Everything,
+        Some(Only::Events) => Part::Events,
+        Some(Only::States) => STATES,
+    };
+    let of_events = [&args.spool, &args.log, &args.acks];
+    ensure!(
+        part != STATES || of_events.iter().all(|path| path.is_none()),
+        "--spool, --log and --acks are about events, and --only states publishes none"
+    );
     let credentials = args.user.clone().zip(args.password_file.clone());
     let mut brokers = args.brokers.clone();
     let broker = brokers.remove(0);
@@ -180,10 +216,14 @@ fn options(args: &SimulateArgs) -> anyhow::Result<Options> {
             queue_messages: args.queue_messages as usize,
             spool: SpoolConfig {
                 max_per_s: args.replay_per_s,
+                durability: Durability::Process,
+                runtime_folder: args.spool.clone(),
                 ..SpoolConfig::default()
             },
             also: Vec::new(),
         },
+        part,
+        has_spool: args.spool.is_some(),
         protocol: args.mqtt.map(|version| match version {
             Version::V5 => Protocol::V5,
             Version::V311 => Protocol::V311,
@@ -197,5 +237,6 @@ fn options(args: &SimulateArgs) -> anyhow::Result<Options> {
         drain: args.drain,
         seed: args.seed,
         log: args.log.clone(),
+        acks: args.acks.clone(),
     })
 }

@@ -12,7 +12,7 @@ use jetwatch_archive::utc;
 use jetwatch_telemetry as telemetry;
 use jetwatch_telemetry::update_status::{UPDATE_FOLDER, UpdateStatus, status_file};
 use jetwatch_update::{
-    Debian, Gate, InstallRequest, Outcome, Repository, Store, Updater, require_root,
+    Debian, Gate, INSTALL_LIMIT, InstallRequest, Outcome, Repository, Store, Updater, require_root,
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -81,6 +81,9 @@ struct GateArgs {
     /// Frames that each source must have brought.
     #[arg(long, value_name = "N", default_value_t = 10)]
     min_frames: u64,
+    /// For how long the package manager may install, with its wait for another one. Scripts of a package that do not end are killed then, and the earlier version is installed again.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "15m")]
+    install_timeout: Duration,
 }
 
 impl GateArgs {
@@ -105,9 +108,7 @@ pub(super) fn run(args: &UpdateArgs) -> anyhow::Result<Exit> {
     ignore_signals()?;
     let store = Store::open(folder)?;
     let outcome = match &args.command {
-        UpdateCommand::Check { source } => {
-            updater(Some(source), Gate::default(), store)?.check()?
-        }
+        UpdateCommand::Check { source } => updater(Some(source), None, store)?.check()?,
         UpdateCommand::Install {
             source,
             gate,
@@ -118,9 +119,9 @@ pub(super) fn run(args: &UpdateArgs) -> anyhow::Result<Exit> {
                 retry_held: *retry_held,
                 without_daemon: *without_daemon,
             };
-            updater(Some(source), gate.gate(), store)?.install(&request)?
+            updater(Some(source), Some(gate), store)?.install(&request)?
         }
-        UpdateCommand::Resume { gate } => match updater(None, gate.gate(), store)?.resume()? {
+        UpdateCommand::Resume { gate } => match updater(None, Some(gate), store)?.resume()? {
             Some(outcome) => outcome,
             None => {
                 println!("nothing was interrupted");
@@ -128,7 +129,7 @@ pub(super) fn run(args: &UpdateArgs) -> anyhow::Result<Exit> {
             }
         },
         UpdateCommand::Rollback { gate } => {
-            let outcome = updater(None, gate.gate(), store)?.return_to_previous()?;
+            let outcome = updater(None, Some(gate), store)?.return_to_previous()?;
             print(&outcome);
             return Ok(Exit::Success);
         }
@@ -142,12 +143,19 @@ pub(super) fn run(args: &UpdateArgs) -> anyhow::Result<Exit> {
 }
 
 /// What was interrupted is ended without the repository; anything else begins with it.
-fn updater(source: Option<&Source>, gate: Gate, store: Store) -> anyhow::Result<Updater<Debian>> {
+fn updater(
+    source: Option<&Source>,
+    gate: Option<&GateArgs>,
+    store: Store,
+) -> anyhow::Result<Updater<Debian>> {
     let repository = match source {
         Some(source) => Some(Repository::open(source.source_list.as_deref())?),
         None => None,
     };
-    Ok(Updater::new(Debian::new(repository), store, gate))
+    let limit = gate.map_or(INSTALL_LIMIT, |gate| gate.install_timeout);
+    let system = Debian::new(repository).with_install_limit(limit);
+    let gate = gate.map(GateArgs::gate).unwrap_or_default();
+    Ok(Updater::new(system, store, gate))
 }
 
 /// A closed terminal or Ctrl-C must not leave half an update: it ends by itself.

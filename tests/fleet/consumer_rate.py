@@ -1,32 +1,29 @@
 #!/usr/bin/env python3
-"""How fast examples/fleet/consumer.py writes into PostgreSQL: `tests/fleet/bench [EVENTS]`, or `make fleet-bench`.
+"""How fast examples/fleet/consumer.py writes into PostgreSQL: `tests/fleet/bench BINARY [EVENTS]`, or `make fleet-bench`.
 
-The consumer makes its session and ends. EVENTS messages of boxes (those of boxes.py) are published; then the consumer is started, and the
-time is taken from its first row to its last. With mosquitto by its example, and with three nodes of RabbitMQ by theirs. Prints events/s,
+The consumer makes its session and ends. About EVENTS events of `jetwatch simulate` are published; then the consumer is started, and the time
+is taken from its first row to its last. With mosquitto by its example, and with three nodes of RabbitMQ by theirs. Prints events/s,
 and the CPU time of the consumer, of PostgreSQL and of the broker for each event. All rows must be there in the end, one for each event.
 """
 import json
 import os
-import random
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
 
 sys.dont_write_bytecode = True
 
-import paho.mqtt.client as mqtt
 import psycopg
 
-from boxes import Scene
 from engines import EXAMPLES, NODES, PASSWORDS, Engines, Processes, is_open, until
 
 TICKS = os.sysconf("SC_CLK_TCK")
-DEVICES = 100
-SPOOL = "0123456789abcdef"
+# Boxes whose events wait for the consumer, and how many each makes in a second.
+DEVICES, RATE = 100, 20
 
 
 def cpu_seconds(pattern):
@@ -43,53 +40,38 @@ def cpu_seconds(pattern):
     return total / TICKS
 
 
-def publish(port, events, has_users):
-    """Publishes `events` messages of 100 boxes with QoS 1; returns once all are acknowledged."""
-    client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, client_id="jetwatch-box-0001", protocol=mqtt.MQTTv5)
-    if has_users:
-        client.username_pw_set("publisher", "password-of-publisher")
-    client.max_inflight_messages_set(500)
-    done, room = threading.Event(), threading.Semaphore(2000)
-    acknowledged = [0]
-
-    def on_publish(*_):
-        acknowledged[0] += 1
-        room.release()
-        if acknowledged[0] == events:
-            done.set()
-
-    client.on_publish = on_publish
-    client.connect("127.0.0.1", port, keepalive=60)
-    client.loop_start()
-    chance = random.Random(1)
-    scenes = [Scene(f"box-{number:04}", chance) for number in range(1, DEVICES + 1)]
-    for number in range(events):
-        scene = scenes[number % DEVICES]
-        level, message = scene.next()
-        message |= {"spool": SPOOL, "seq": number // DEVICES + 1}
-        room.acquire()
-        client.publish(f"jetwatch/{scene.device}/gate/{level}", json.dumps(message, separators=(",", ":")), qos=1)
-    if not done.wait(600):
-        sys.exit("fleet: the broker did not acknowledge all messages within 600 s")
-    client.disconnect()
-    client.loop_stop()
-
-
 class Bench:
     # What the command line of the broker matches.
     MOSQUITTO = "^mosquitto"
 
-    def __init__(self, root, events):
+    def __init__(self, root, binary, events):
         self.folder = Path(tempfile.mkdtemp(prefix="bench-", dir=root.parent))
         self.processes = Processes(self.folder)
         self.engines = Engines(root, self.folder, self.processes)
-        self.events = events
+        self.binary, self.events = binary, events
         self.database = self.engines.start_postgresql()
 
-    def has(self, number):
-        """Whether the row of this message is there; by the key, because counting would cost more than writing."""
+    def simulate(self, name, ports, *options):
+        """The command line of boxes at a broker; their events are listed in `sent.jsonl`."""
+        command = [self.binary, "simulate", "--json", "--log", self.folder / "sent.jsonl", *options]
+        command += [part for port in ports for part in ("--broker", f"mqtt://127.0.0.1:{port}")]
+        if name == "RabbitMQ":
+            (self.folder / "publisher").write_text("password-of-publisher\n")
+            # Where RabbitMQ has the events, another broker has the states.
+            command += ["--only", "events", "--user", "publisher", "--password-file", self.folder / "publisher"]
+        return command
+
+    def publish(self, name, ports):
+        """Publishes the events, which wait for the consumer then; their keys."""
+        options = ["--boxes", str(DEVICES), "--events-per-s", str(RATE), "--duration", f"{self.events // (DEVICES * RATE)}s"]
+        done = subprocess.run(self.simulate(name, ports, *options), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        if done.returncode:
+            sys.exit(f"fleet: {name}: not all events were acknowledged: {done.stdout}")
+        return [(line["device"], line["spool"], line["seq"]) for line in map(json.loads, (self.folder / "sent.jsonl").open())]
+
+    def has(self, key):
+        """Whether the row of this event is there; by the key, because counting would cost more than writing."""
         with psycopg.connect(self.database) as connection:
-            key = (f"box-{number % DEVICES + 1:04}", SPOOL, number // DEVICES + 1)
             return connection.execute("SELECT 1 FROM event WHERE (device, spool, seq) = (%s, %s, %s)", key).fetchone() is not None
 
     def rows(self):
@@ -110,22 +92,22 @@ class Bench:
         self.start_consumer(brokers, has_users)
         self.processes.await_log("consumer", "subscribed")
         self.processes.stop("consumer")
-        publish(ports[-1], self.events, has_users)
+        events = self.publish(name, ports)
         with psycopg.connect(self.database, autocommit=True) as connection:
             connection.execute("CHECKPOINT")
         parts = {"consumer": "consumer.py", "PostgreSQL": "postgres", name: pattern}
         before = {part: cpu_seconds(wanted) for part, wanted in parts.items()}
         self.start_consumer(brokers, has_users)
-        until("the first row", lambda: self.has(0))
+        until("the first row", lambda: self.has(events[0]))
         begun = time.monotonic()
         first = self.rows()
-        until("the last row", lambda: self.has(self.events - 1), 300)
-        until("all rows", lambda: self.rows() == self.events)
+        until("the last row", lambda: self.has(events[-1]), 300)
+        until("all rows", lambda: self.rows() == len(set(events)))
         seconds = time.monotonic() - begun
-        spent = {part: 1e6 * (cpu_seconds(wanted) - before[part]) / self.events for part, wanted in parts.items()}
+        spent = {part: 1e6 * (cpu_seconds(wanted) - before[part]) / len(events) for part, wanted in parts.items()}
         self.processes.stop("consumer")
         costs = ", ".join(f"{part} {cost:.0f}" for part, cost in spent.items())
-        print(f"{name}: {(self.events - first) / seconds:.0f} events/s ({self.events} rows); µs of CPU time for each event: {costs}", flush=True)
+        print(f"{name}: {(len(events) - first) / seconds:.0f} events/s ({len(events)} rows); µs of CPU time for each event: {costs}", flush=True)
 
     def run(self):
         """Measures each broker by its example; a measurement is `measure(name, ports, pattern of its command line)`."""
@@ -142,7 +124,7 @@ class Bench:
         self.measure("RabbitMQ", [1883 + node for node in NODES], "beam")
 
     def allow_publisher(self):
-        """One user for all boxes of this measurement: one connection stands for them."""
+        """One user for all boxes of this measurement."""
         path = self.folder / "rabbitmq/definitions.json"
         definitions = json.loads(path.read_text())
         for entry in definitions["topic_permissions"]:
@@ -155,7 +137,7 @@ class Bench:
 
 
 def main():
-    bench = Bench(Path(sys.argv[1]).resolve(), int(sys.argv[2]))
+    bench = Bench(Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve(), int(sys.argv[3]))
     try:
         bench.run()
     finally:

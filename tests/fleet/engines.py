@@ -52,8 +52,16 @@ class Processes:
 
     def stop(self, name, limit=120):
         """Ends it by SIGTERM; its exit code."""
-        process = self.running.pop(name)
-        process.terminate()
+        return self.stop_all([name], limit)[0]
+
+    def stop_all(self, names, limit=120):
+        """The same for several at once."""
+        processes = [self.running.pop(name) for name in names]
+        for process in processes:
+            process.terminate()
+        return [self.await_end(name, process, limit) for name, process in zip(names, processes)]
+
+    def await_end(self, name, process, limit):
         try:
             return process.wait(limit)
         except subprocess.TimeoutExpired:

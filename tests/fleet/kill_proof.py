@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Rows in the table = events that happened: `tests/fleet/run rabbitmq|nats MINUTES BINARY`, or `make fleet-test`.
 
-Three nodes of the broker, PostgreSQL, examples/fleet/consumer.py, 200 boxes (boxes.py, doubles) and 3 daemons with synthetic sources run on
-this machine. For MINUTES, nodes, processes of boxes, daemons and the consumer are killed by -9 and started again, in turns, some at once.
+Three nodes of the broker, PostgreSQL, examples/fleet/consumer.py, 200 boxes of `jetwatch simulate` and 3 daemons with synthetic sources run
+on this machine. For MINUTES, nodes, processes of boxes, daemons and the consumer are killed by -9 and started again, in turns, some at once.
 Then all are started, what waits is delivered, and the table is compared with
 
-- the journals of the boxes, message by message;
+- the lists of the boxes (`--log`), event by event; the broker must also have acknowledged each to the boxes (`--acks`);
 - the JSON lines of the daemons, event by event.
 
 With RabbitMQ, the daemons publish their states at a mosquitto (`publish.mqtt.states`), which must have retained them in the end.
@@ -29,14 +29,19 @@ import psycopg
 
 from engines import EXAMPLES, NODES, PASSWORDS, Engines, Processes, is_open, until
 
-HERE = Path(__file__).resolve().parent
 BOXES, GROUPS, DAEMONS = 200, 4, 3
 # Events per second and box.
 RATE = 1.0
+# Files of the boxes, by the names of their options.
+MADE, ACKS = "made.jsonl", "acks.jsonl"
 # Of mosquitto; the nodes have 1884 to 1886.
 STATES_PORT = 1887
 # Longest wait for what must come after all is started again.
 SETTLE_S = 180
+
+
+def key(line):
+    return line["device"], line["spool"], line["seq"]
 
 
 class Proof:
@@ -46,6 +51,8 @@ class Proof:
         self.processes = Processes(self.folder)
         self.engines = Engines(root, self.folder, self.processes)
         self.alive, self.kills = [], {}
+        # When the processes of each group were started.
+        self.starts = [[] for _ in range(GROUPS)]
         self.daemons = [f"daemon-{number}" for number in range(1, DAEMONS + 1)]
 
     # Parts -----------------------------------------------------------------------------------------------------------------------
@@ -67,12 +74,19 @@ class Proof:
         self.processes.start("consumer", command, env={**os.environ, "MQTT_PASSWORD": PASSWORDS["consumer"]})
 
     def start_boxes(self, group):
-        count = BOXES // GROUPS
-        command = [sys.executable, HERE / "boxes.py", "--first", str(1 + group * count), "--boxes", str(count), "--rate", str(RATE), "--spread"]
-        command += ["--folder", self.folder / f"boxes-{group}"]
-        command += [part for broker in self.brokers(group, "127.0.0.1:{}") for part in ("--broker", broker)]
-        command += ["--users"] if self.engine == "rabbitmq" else ["--mqtt", "3.1.1"]
-        self.processes.start(f"boxes-{group}", command)
+        place = self.folder / f"boxes-{group}"
+        place.mkdir(exist_ok=True)
+        command = [self.binary, "simulate", "--boxes", str(BOXES // GROUPS), "--device-prefix", f"box-{group}-", "--events-per-s", str(RATE), "--sources", "1"]
+        command += ["--only", "events", "--seed", str(len(self.starts[group]) * GROUPS + group), "--duration", "24h", "--drain", f"{SETTLE_S}s", "--json"]
+        command += ["--spool", place / "spool", "--log", place / MADE, "--acks", place / ACKS]
+        command += [part for broker in self.brokers(group, "mqtt://127.0.0.1:{}") for part in ("--broker", broker)]
+        if self.engine == "rabbitmq":
+            command += ["--user", "{device}", "--password-file", self.folder / "passwords/{device}"]
+        self.starts[group].append(time.time())
+        self.processes.start(place.name, command)
+
+    def boxes(self):
+        return [f"box-{group}-{number:05}" for group in range(GROUPS) for number in range(1, BOXES // GROUPS + 1)]
 
     def write_daemon(self, number, device):
         place = self.folder / device
@@ -96,7 +110,10 @@ class Proof:
         self.database = self.engines.start_postgresql()
         if self.engine == "rabbitmq":
             self.engines.start_mosquitto(STATES_PORT)
-            self.engines.make_rabbitmq([*self.daemons, *(f"box-{number:04}" for number in range(1, BOXES + 1))])
+            self.engines.make_rabbitmq([*self.daemons, *self.boxes()])
+            (self.folder / "passwords").mkdir()
+            for box in self.boxes():
+                (self.folder / "passwords" / box).write_text(f"password-of-{box}\n")
         else:
             self.engines.make_nats()
         for node in NODES:
@@ -155,11 +172,10 @@ class Proof:
     # End -------------------------------------------------------------------------------------------------------------------------
 
     def end_boxes(self):
-        for group in range(GROUPS):
-            self.processes.running[f"boxes-{group}"].terminate()
-        for group in range(GROUPS):
-            name = f"boxes-{group}"
-            if code := self.processes.stop(name, SETTLE_S):
+        names = [f"boxes-{group}" for group in range(GROUPS)]
+        # The time to send what waits, and to end.
+        for name, code in zip(names, self.processes.stop_all(names, SETTLE_S + 30)):
+            if code:
                 sys.exit(f"fleet: {name} ended with {code}:\n{self.processes.log(name)}")
 
     def end_daemon(self, device):
@@ -176,13 +192,13 @@ class Proof:
         sys.exit(f"fleet: the spool of {device} does not get empty: {status.stdout}")
 
     def lines(self, group, name):
-        return (self.folder / f"boxes-{group}" / name).read_text().splitlines()
+        return map(json.loads, (self.folder / f"boxes-{group}" / name).read_text().splitlines())
 
     def happened(self):
-        """Keys of the events of the boxes by their journals, and of the daemons by their JSON lines."""
+        """Keys of the events of the boxes by their lists, and of the daemons by their JSON lines."""
         boxes, daemons = set(), set()
         for group in range(GROUPS):
-            boxes.update(tuple(json.loads(line)[:3]) for line in self.lines(group, "journal"))
+            boxes.update(map(key, self.lines(group, MADE)))
         for device in self.daemons:
             for line in (self.folder / device / "events.jsonl").read_text(errors="replace").splitlines():
                 try:
@@ -221,7 +237,9 @@ class Proof:
         print(f"{len(boxes) + len(daemons)} events happened ({len(boxes)} of {BOXES} boxes, {len(daemons)} of {DAEMONS} daemons), "
               f"{len(got_boxes) + len(got_daemons)} rows: {lost} lost, {twice} twice, {unknown} unknown")
         print(f"{cut} rows of daemons whose JSON line a kill has cut; {gaps} gaps, {rejected} rejected; counts per hour: {counted} of {rows}")
-        return not (lost or twice or unknown or gaps or rejected or counted != rows)
+        unacknowledged = len(boxes - {key(line) for group in range(GROUPS) for line in self.lines(group, ACKS)})
+        print(f"{unacknowledged} events of boxes without an acknowledgement")
+        return not (lost or twice or unknown or gaps or rejected or unacknowledged or counted != rows)
 
     def has_states(self):
         """Whether mosquitto has the last states of all daemons, and no event."""
@@ -243,11 +261,12 @@ class Proof:
         return not (missing or wrong or events)
 
     def print_waits(self):
-        """Of messages of boxes, from the event to its acknowledgement. What a killed process of boxes resends begins with its start."""
+        """Of events of boxes, from the event to its acknowledgement. What a killed process of boxes resends begins with its start."""
         waits, alive = [], []
         for group in range(GROUPS):
-            for line in self.lines(group, "settled"):
-                made, _sent, settled = map(float, line.split()[3:])
+            for line in self.lines(group, ACKS):
+                settled = line["acked_ms"] / 1000
+                made = max(line["made_ms"] / 1000, max((start for start in self.starts[group] if start <= settled), default=0))
                 waits.append(settled - made)
                 if any(since <= made and (until is None or settled <= until) for since, until in self.alive):
                     alive.append(settled - made)

@@ -43,18 +43,14 @@ class Sizing(Bench):
     MOSQUITTO = "mosquitto.conf"
 
     def __init__(self, root, binary, boxes, seconds):
-        super().__init__(root, 0)
-        self.binary, self.boxes, self.seconds = binary, boxes, seconds
+        super().__init__(root, binary, 0)
+        self.boxes, self.seconds = boxes, seconds
 
-    def simulate(self, name, ports, rate, pattern):
+    def run_boxes(self, name, ports, rate, pattern):
         """One run; its result, and the memory and the CPU times of the measurement."""
         log = self.folder / "sent.jsonl"
-        command = [self.binary, "simulate", "--boxes", str(self.boxes), "--events-per-s", str(rate), "--duration", f"{self.seconds}s", "--json",
-                   "--connects-per-s", str(CONNECTS_PER_S), "--log", log]
-        command += [part for port in ports for part in ("--broker", f"mqtt://127.0.0.1:{port}")]
-        if name == "RabbitMQ":
-            (self.folder / "publisher").write_text("password-of-publisher\n")
-            command += ["--user", "publisher", "--password-file", self.folder / "publisher"]
+        options = ["--boxes", str(self.boxes), "--events-per-s", str(rate), "--duration", f"{self.seconds}s", "--connects-per-s", str(CONNECTS_PER_S)]
+        command = self.simulate(name, ports, *options)
         before = memory(pattern)
         running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         # The measurement is the middle of that of the program.
@@ -87,7 +83,7 @@ class Sizing(Bench):
         (self.folder / "consumer.log").unlink(missing_ok=True)
         self.start_consumer([part for port in ports for part in ("--broker", f"mqtt://127.0.0.1:{port}")], name == "RabbitMQ")
         self.processes.await_log("consumer", "subscribed")
-        (low, before, at_low, few), (high, _, at_high, many) = [self.simulate(name, ports, rate, pattern) for rate in RATES]
+        (low, before, at_low, few), (high, _, at_high, many) = [self.run_boxes(name, ports, rate, pattern) for rate in RATES]
         self.processes.stop("consumer")
         for rate, with_boxes in zip(RATES, (at_low, at_high)):
             print(f"{name}: {(with_boxes - before) / self.boxes / 1024:.0f} KiB for each connection at {rate} events/s", flush=True)

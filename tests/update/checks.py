@@ -329,6 +329,103 @@ def hangs(bench):
     rolled_back(bench, "1.6.0", "a daemon that hangs", "health")
 
 
+def hanging_scripts(bench):
+    """Maintainer scripts that do not end: at the installation, and also at the way back."""
+    box = bench.box
+    for version, what in (("1.7.0", "a package whose postinst does not end"), ("1.8.0", "and one whose prerm does not end either")):
+        box.reset()
+        bench.repositories.show("1.0.0", version)
+        code, text, took = bench.update("--install-timeout", "30s")
+        bench.expect(f"{what} is rolled back ({took:.0f} s, with 30 s for each installation)", (code, text), 1, "did not end within 30 s", "1.0.0", "rolled_back", version)
+        rest = box.run("cat /proc/[0-9]*/cmdline | tr '\\0' ' '", False)[1]
+        report("and no script of it is left", "a script runs on" if "sleep 100000" in rest else box.run("dpkg --audit")[1])
+
+
+def https(bench):
+    """A repository by HTTPS, whose certificate is by an authority that apt is told."""
+    box, keys = bench.box, bench.box.work / "tls"
+    keys.mkdir()
+
+    def openssl(*arguments):
+        subprocess.run(["openssl", *arguments], cwd=keys, check=True, capture_output=True)
+    openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=authority of the test", "-keyout", "ca.key", "-out", "ca.pem")
+    for name in ("packages.example.org", "other.example.org"):
+        openssl("req", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.csr")
+        (keys / "names").write_text(f"subjectAltName=DNS:{name}\n")
+        openssl("x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2", "-extfile", "names", "-out", f"{name}.pem")
+    shutil.copytree(keys, box.place / "root/tls")
+    # apt reads it as a user of its own.
+    shutil.copy(keys / "ca.pem", box.place / "etc/apt/authority.pem")
+    shutil.copy(HERE / "https_server.py", box.place / "root")
+    box.run("echo '127.0.0.1 packages.example.org' >>/etc/hosts")
+
+    def serve(name):
+        box.run("systemctl stop packages", False)
+        box.run(f"systemd-run --quiet --unit=packages python3 /root/https_server.py /srv/live /root/tls/{name}.pem /root/tls/{name}.key")
+        until("the repository answers", lambda: box.run("python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", 443))'", False)[0] == 0)
+    authority = 'Acquire::https::packages.example.org::CAInfo "/etc/apt/authority.pem";\n'
+    bench.repositories.show("1.0.0", "1.1.0")
+    box.write("/etc/apt/sources.list.d/jetwatch.sources", SOURCE.replace("file:/srv/live", "https://packages.example.org"))
+    serve("packages.example.org")
+    code, text, _ = bench.update()
+    bench.expect("a repository by HTTPS, whose authority apt does not know, is refused", (code, text), 1, "certificates", "1.0.0", "refused")
+    box.write("/etc/apt/apt.conf.d/50jetwatch-authority", authority)
+    serve("other.example.org")
+    code, text, _ = bench.update()
+    bench.expect("and one with the certificate of another name", (code, text), 1, "does not match", "1.0.0", "refused")
+    serve("packages.example.org")
+    code, text, _ = bench.update()
+    bench.expect("by HTTPS, a good version is fetched, installed and healthy", (code, text), 0, "1.1.0 is installed and healthy", "1.1.0", "installed")
+    box.run("systemctl stop packages; rm /etc/apt/apt.conf.d/50jetwatch-authority", False)
+    box.write("/etc/apt/sources.list.d/jetwatch.sources", SOURCE)
+
+
+def slots(bench):
+    """examples/ab with test doubles of the slot systems: a slot is marked where the daemon is healthy, and not else."""
+    box, examples, doubles = bench.box, PROJECT / "examples/ab", HERE / "doubles"
+    units = box.place / "etc/systemd/system"
+    for source, target, mode in (
+            (examples / "mark-good", box.place / "usr/local/lib/jetwatch/mark-good", 0o755),
+            (examples / "jetwatch-mark-good.service", units / "jetwatch-mark-good.service", 0o644),
+            (examples / "rauc.conf", units / "jetwatch-mark-good.service.d/rauc.conf", 0o644),
+            (examples / "l4t.conf", units / "nv-l4t-bootloader-config.service.d/l4t.conf", 0o644),
+            (examples / "mender/ArtifactCommit_Enter_50_jetwatch", box.place / "etc/mender/scripts/ArtifactCommit_Enter_50_jetwatch", 0o755),
+            (doubles / "nv-l4t-bootloader-config.service", units / "nv-l4t-bootloader-config.service", 0o644),
+            (doubles / "slots", box.place / "usr/bin/rauc", 0o755), (doubles / "slots", box.place / "usr/sbin/nvbootctrl", 0o755),
+            (doubles / "mender", box.place / "usr/bin/mender", 0o755)):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source, target)
+        target.chmod(mode)
+    box.write("/etc/systemd/system/jetwatch-mark-good.service.d/wait.conf", "[Service]\nEnvironment=JETWATCH_WAIT=4s\n")
+    box.run("systemctl daemon-reload")
+
+    def started(command):
+        """Exit code, and what the doubles were called with."""
+        box.run("rm -f /run/slots; systemctl stop jetwatch-mark-good nv-l4t-bootloader-config; systemctl reset-failed", False)
+        code, text = box.run(command, False)
+        return code, box.run("cat /run/slots 2>/dev/null", False)[1].split("\n")[:-1], text
+    mark, verify, mender = "systemctl start jetwatch-mark-good", "systemctl start nv-l4t-bootloader-config", "JETWATCH_WAIT=4s mender commit"
+    wanted = {mark: ["rauc status mark-good"], verify: ["rauc status mark-good", "nvbootctrl verify"], mender: ["mender commit"]}
+    for command, calls in wanted.items():
+        code, called, text = started(command)
+        report(f"a healthy daemon: {calls[-1]}", "" if (code, called) == (0, calls) else f"{code}, {called}: {text}")
+    def marks_nothing(what):
+        for command, calls in {mark: [], verify: [], mender: ["mender rollback"]}.items():
+            code, called, text = started(command)
+            report(f"{what}: {command.split(' ', 1)[1]} marks nothing", "" if code and called == calls else f"{code}, {called}: {text}")
+    pid = box.main_pid()
+    box.run(f"kill -STOP {pid}")
+    until("the health is old", lambda: not box.healthy())
+    # For less than the time of the watchdog, which would start it again.
+    marks_nothing("a daemon that hangs")
+    box.run(f"kill -CONT {pid}", False)
+    box.write("/etc/jetwatch/jetwatch.yaml", CONFIG + "no_such_key: 1\n")
+    box.run("systemctl restart jetwatch", False)
+    marks_nothing("a daemon that does not start")
+    box.write("/etc/jetwatch/jetwatch.yaml", CONFIG)
+    box.run("systemctl stop jetwatch-mark-good nv-l4t-bootloader-config; rm -rf /etc/systemd/system/*mark-good* /etc/systemd/system/nv-l4t* /usr/local/lib/jetwatch /etc/mender; systemctl daemon-reload; systemctl restart jetwatch")
+
+
 def attacks(bench):
     box, repositories = bench.box, bench.repositories
     pid = box.main_pid()
@@ -487,7 +584,7 @@ def purged(bench):
     report("the package is purged, and nothing is left", found)
 
 
-CASES = {"good": good, "keys": keys, "does_not_run": does_not_run, "ends": ends, "loses_source": loses_source, "loses_broker": loses_broker, "hangs": hangs, "attacks": attacks, "full_disk": full_disk, "kills": kills,
+CASES = {"good": good, "keys": keys, "does_not_run": does_not_run, "ends": ends, "loses_source": loses_source, "loses_broker": loses_broker, "hangs": hangs, "hanging_scripts": hanging_scripts, "https": https, "slots": slots, "attacks": attacks, "full_disk": full_disk, "kills": kills,
          "power_cuts": power_cuts, "bundle_recovery": bundle_recovery, "purged": purged}
 # A power cut takes messages of the last seconds along, so events are counted before it.
 CUTS = ("power_cuts", "bundle_recovery", "purged")

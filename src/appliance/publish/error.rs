@@ -193,6 +193,14 @@ pub enum PublishError {
         /// The file.
         path: PathBuf,
     },
+    /// The folder of a spool that was asked for cannot be used.
+    #[error("messages cannot be kept in {}: {source}", path.display())]
+    Spool {
+        /// The folder.
+        path: PathBuf,
+        /// What failed.
+        source: jetwatch_spool::SpoolError,
+    },
     /// The operating system gave no thread or no event queue.
     #[error("cannot start thread '{name}': {source}")]
     Thread {

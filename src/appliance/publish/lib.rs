@@ -47,7 +47,7 @@ pub use home_assistant::HomeAssistantOptions;
 pub use json_lines::{JsonLinesSink, check_json_lines};
 pub use mqtt::{
     BrokerInfo, ConnectionState, DeliveryObserver, FormatSink, HostedClient, HostedLink,
-    HostedOptions, MqttMonitor, MqttSink, Part, Protocol, probe, spool_folders,
+    HostedOptions, MqttMonitor, MqttSink, Part, Protocol, SentMessage, probe, spool_folders,
 };
 pub use reload::{ReloadProblem, ReloadState, ReloadStatus};
 pub use round_trip::round_trip;

@@ -45,7 +45,7 @@ use self::announcer::Announcer;
 use self::client::Client;
 pub use self::connection::Protocol;
 pub use self::format_sink::FormatSink;
-pub use self::hosted::{DeliveryObserver, HostedClient, HostedLink, HostedOptions};
+pub use self::hosted::{DeliveryObserver, HostedClient, HostedLink, HostedOptions, SentMessage};
 pub use self::monitor::MqttMonitor;
 use self::outbox::{Importance, Message, Outbox};
 pub use self::part::Part;

@@ -1,12 +1,14 @@
 //! What the broker did with the messages: counts of all devices, and times until acknowledgements.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::sync::{Arc, OnceLock};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use hdrhistogram::Histogram;
-use jetwatch_publish::DeliveryObserver;
+use jetwatch_publish::{DeliveryObserver, SentMessage};
 use parking_lot::Mutex;
+
+use super::logs::{AckLog, Acknowledged};
 
 /// Longest time that is told apart, in microseconds: ten minutes.
 const MAX_US: u64 = 600_000_000;
@@ -80,17 +82,46 @@ impl Totals {
 #[derive(Debug)]
 pub(crate) struct Deliveries {
     totals: Arc<Totals>,
-    in_flight: Mutex<Vec<(u16, Instant)>>,
+    log: Option<Arc<AckLog>>,
+    /// Device and identity of its numbering.
+    name: OnceLock<(String, String)>,
+    in_flight: Mutex<Vec<(SentMessage, Instant)>>,
     was_connected: AtomicBool,
 }
 
 impl Deliveries {
-    pub fn new(totals: Arc<Totals>) -> Self {
+    /// Acknowledged events go into `log`, once the device has its name.
+    pub fn new(totals: Arc<Totals>, log: Option<Arc<AckLog>>) -> Self {
         Self {
             totals,
+            log,
+            name: OnceLock::new(),
             in_flight: Mutex::new(Vec::new()),
             was_connected: AtomicBool::new(false),
         }
+    }
+
+    /// Name of the device and identity of its numbering, for the log; before the first message.
+    pub fn set_name(&self, device: &str, spool: &str) {
+        let _ = self.name.set((device.to_owned(), spool.to_owned()));
+    }
+
+    fn log(&self, message: SentMessage, ack_ms: f64) {
+        let Some(((log, (device, spool)), (seq, made_ms))) =
+            self.log.as_ref().zip(self.name.get()).zip(message.number)
+        else {
+            return;
+        };
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now_ms = now.unwrap_or_default().as_millis();
+        log.note(&Acknowledged {
+            device,
+            spool,
+            seq,
+            made_ms,
+            acked_ms: u64::try_from(now_ms).unwrap_or(u64::MAX),
+            ack_ms,
+        });
     }
 
     /// Whether the broker has ever accepted the connection.
@@ -98,11 +129,12 @@ impl Deliveries {
         self.was_connected.load(Ordering::Relaxed)
     }
 
-    /// Removes a message from those on their way; when it was written.
-    fn take(&self, packet_id: u16) -> Option<Instant> {
+    /// Removes a message from those on their way; it, and when it was written.
+    fn take(&self, packet_id: u16) -> Option<(SentMessage, Instant)> {
         let mut in_flight = self.in_flight.lock();
-        let at = in_flight.iter().position(|(id, _)| *id == packet_id)?;
-        Some(in_flight.remove(at).1)
+        let is_it = |(message, _): &(SentMessage, Instant)| message.packet_id == packet_id;
+        let at = in_flight.iter().position(is_it)?;
+        Some(in_flight.remove(at))
     }
 }
 
@@ -113,9 +145,9 @@ impl DeliveryObserver for Deliveries {
         self.totals.0.lock().counts.connects += 1;
     }
 
-    fn sent(&self, packet_id: u16, is_late: bool) {
-        self.in_flight.lock().push((packet_id, Instant::now()));
-        self.totals.0.lock().counts.late += u64::from(is_late);
+    fn sent(&self, message: SentMessage) {
+        self.in_flight.lock().push((message, Instant::now()));
+        self.totals.0.lock().counts.late += u64::from(message.is_late);
     }
 
     fn written(&self, bytes: usize) {
@@ -123,9 +155,10 @@ impl DeliveryObserver for Deliveries {
     }
 
     fn acknowledged(&self, packet_id: u16) {
-        let Some(sent_at) = self.take(packet_id) else {
+        let Some((message, sent_at)) = self.take(packet_id) else {
             return;
         };
+        self.log(message, sent_at.elapsed().as_secs_f64() * 1000.0);
         let us = u64::try_from(sent_at.elapsed().as_micros()).unwrap_or(MAX_US);
         let mut sums = self.totals.0.lock();
         sums.counts.acknowledged += 1;
@@ -149,15 +182,22 @@ mod tests {
     #[test]
     fn each_message_counts_once_and_a_new_connection_forgets_what_was_on_its_way() {
         let totals = Arc::new(Totals::default());
-        let deliveries = Deliveries::new(Arc::clone(&totals));
+        let deliveries = Deliveries::new(Arc::clone(&totals), None);
+        let sent = |packet_id, is_late| {
+            deliveries.sent(SentMessage {
+                packet_id,
+                is_late,
+                number: None,
+            });
+        };
         deliveries.connected();
-        deliveries.sent(1, false);
-        deliveries.sent(2, true);
+        sent(1, false);
+        sent(2, true);
         deliveries.acknowledged(1);
         deliveries.acknowledged(1);
         deliveries.connected();
         deliveries.acknowledged(2);
-        deliveries.sent(1, false);
+        sent(1, false);
         deliveries.refused(1, true);
         let counts = totals.counts();
         assert_eq!((counts.connects, counts.acknowledged), (2, 1));

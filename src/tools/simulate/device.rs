@@ -16,7 +16,7 @@ use jetwatch_types::{SourceState, SplitMix64};
 
 use super::deliveries::Deliveries;
 use super::scene::{Scene, classes, share};
-use super::{Options, Outages, Shared};
+use super::{Options, Outages, Shared, SimulateError, names};
 
 /// How a device ended.
 #[derive(Debug, Clone, Copy)]
@@ -45,7 +45,12 @@ impl Device {
     }
 
     /// Starts at `start` and runs until `ended` is true; then all of its messages are delivered, as far as that is possible in time.
-    pub async fn run(mut self, start: Instant, mut ended: watch::Receiver<bool>) -> Outcome {
+    /// `None`: it has no spool, and was to have one, which is the failure of the run.
+    pub async fn run(
+        mut self,
+        start: Instant,
+        mut ended: watch::Receiver<bool>,
+    ) -> Option<Outcome> {
         tokio::select! {
             () = sleep_until(start) => {}
             // An error: the sender is gone, which is an end, too.
@@ -53,14 +58,29 @@ impl Device {
         }
         let shared = Rc::clone(&self.shared);
         let options = &shared.options;
-        let name = format!("{}{:05}", options.device_prefix, self.number + 1);
-        let deliveries = Arc::new(Deliveries::new(Arc::clone(&shared.totals)));
+        let name = names::device(options, self.number);
+        let deliveries = Deliveries::new(Arc::clone(&shared.totals), shared.acks.clone());
+        let deliveries = Arc::new(deliveries);
         let hosted = HostedOptions {
             protocol: options.protocol,
+            part: options.part,
+            has_spool: options.has_spool,
             observer: Arc::clone(&deliveries) as _,
         };
-        let config = self.config(&name);
-        let (sink, client, link) = MqttSink::hosted(&config, &name, &classes(), hosted);
+        let config = names::config(options, self.number, &name);
+        let (sink, client, link) = match MqttSink::hosted(&config, &name, &classes(), hosted) {
+            Ok(hosted) => hosted,
+            Err(source) => {
+                let device = name;
+                let failure = SimulateError::Spool { device, source };
+                shared.failure.borrow_mut().get_or_insert(failure);
+                return None;
+            }
+        };
+        if let Some((spool, next)) = sink.numbering() {
+            deliveries.set_name(&name, &spool);
+            shared.log.borrow_mut().go_on(&name, &spool, next);
+        }
         let client = spawn_local(client.run());
         *shared.started.borrow_mut() += 1;
         let mut running = Running::start(&shared, name, sink, link, &mut self.random);
@@ -71,23 +91,10 @@ impl Device {
         sink.finish_within(options.drain);
         // A panic ends the process.
         let _ = client.await;
-        Outcome {
+        Some(Outcome {
             messages: sink.counts(),
             never_connected: !deliveries.was_connected(),
-        }
-    }
-
-    /// The settings of this device: its own client id, and the list of brokers turned by its number, so that all of them are used.
-    fn config(&self, name: &str) -> jetwatch_config::MqttConfig {
-        let mut config = self.shared.options.mqtt.clone();
-        let mut brokers = vec![config.broker];
-        brokers.append(&mut config.alternatives);
-        let turn = self.number % brokers.len();
-        brokers.rotate_left(turn);
-        config.broker = brokers.remove(0);
-        config.alternatives = brokers;
-        name.clone_into(&mut config.client_id);
-        config
+        })
     }
 }
 
@@ -186,6 +193,7 @@ impl<'a> Running<'a> {
 
     fn publish_event(&mut self, random: &mut SplitMix64) {
         let index = (share(random) * self.scenes.len() as f64) as usize;
+        // Its numbers are noted before the client has a chance to send it.
         let first = self.next_number();
         let now = (SystemTime::now(), std::time::Instant::now());
         let sink = &mut self.sink;

@@ -1,15 +1,16 @@
 //! Messages of many devices from one process, to size a broker before it is bought: the daemon's own encoder and MQTT client, one
-//! connection for each device, all on one thread. No camera, no network, no spool on a disk. `jetwatch simulate` calls it.
+//! connection for each device, all on one thread. No camera and no network. `jetwatch simulate` calls it.
 
 mod deliveries;
 mod device;
 mod file_limit;
+mod logs;
+mod names;
 mod scene;
-mod sent_log;
 mod summary;
 
 use std::cell::RefCell;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,17 +20,20 @@ use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use jetwatch_config::MqttConfig;
-use jetwatch_publish::Protocol;
+use jetwatch_publish::{Part, Protocol, PublishError};
 use jetwatch_telemetry::{StopToken, process_usage};
 use jetwatch_types::{SplitMix64, hash64};
 
 use self::deliveries::{Counts, Totals};
 use self::device::{Device, Outcome};
-use self::sent_log::SentLog;
+use self::logs::{AckLog, MadeLog};
 pub use self::summary::Summary;
 
 /// How often the caller is told how far it is.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
+
+/// File descriptors that the spool of a device has open: its lock, its cursor, the segment that is written, and one for a moment.
+const FILES_OF_SPOOL: u64 = 4;
 
 /// Why nothing was simulated, or not all of it.
 #[derive(Debug, thiserror::Error)]
@@ -50,10 +54,40 @@ pub enum SimulateError {
     /// The operating system refused a resource.
     #[error("cannot start the simulation: {0}")]
     Runtime(#[source] std::io::Error),
-    /// The list of messages cannot be written.
-    #[error("cannot write the list of events to {}: {source}; choose another file with --log", path.display())]
+    /// A list of events cannot be written.
+    #[error("cannot write the list of events to {}: {source}; choose another file with {option}", path.display())]
     Log {
+        /// The option.
+        option: &'static str,
         /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The folder of the spools cannot be made.
+    #[error("cannot create the folder of the spools {}: {source}; choose another folder with --spool, in one that exists", path.display())]
+    SpoolFolder {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A device has no spool.
+    #[error("{device}: {source}; choose another folder with --spool")]
+    Spool {
+        /// The device.
+        device: String,
+        /// Why.
+        source: PublishError,
+    },
+    /// A file of a device cannot be read.
+    #[error("{option}: {device} needs {}: {source}", path.display())]
+    File {
+        /// The option.
+        option: &'static str,
+        /// The device.
+        device: String,
+        /// Its file.
         path: PathBuf,
         /// Why.
         source: std::io::Error,
@@ -82,8 +116,14 @@ pub struct Options {
     pub duration: Duration,
     /// First part of the names of devices and of client ids, which a number follows.
     pub device_prefix: String,
-    /// The broker and how to log in, for all devices. Device number n begins with broker number n of the list.
+    /// The broker and how to log in, for all devices. Device number n begins with broker number n of the list. `{device}` in the name
+    /// of the user and in paths is the name of the device.
     pub mqtt: MqttConfig,
+    /// Only these messages.
+    pub part: Part,
+    /// Each device has a spool in the folder `mqtt.spool.runtime_folder`; messages that the broker has not acknowledged are there for the next
+    /// run. `log` and `acks` of an earlier run are continued.
+    pub has_spool: bool,
     /// Only this version of MQTT; `None`: what the broker understands.
     pub protocol: Option<Protocol>,
     /// Devices that are started in a second.
@@ -98,6 +138,8 @@ pub struct Options {
     pub seed: u64,
     /// Where each event is noted, as a line of JSON with `device`, `spool` and `seq`.
     pub log: Option<PathBuf>,
+    /// Where each event that the broker has acknowledged is noted: also with `made_ms`, `acked_ms` and `ack_ms`.
+    pub acks: Option<PathBuf>,
 }
 
 /// How far it is.
@@ -120,7 +162,10 @@ pub struct Progress {
 struct Shared {
     options: Options,
     totals: Arc<Totals>,
-    log: RefCell<SentLog>,
+    log: RefCell<MadeLog>,
+    acks: Option<Arc<AckLog>>,
+    /// Ends the run.
+    failure: RefCell<Option<SimulateError>>,
     /// Devices that were started.
     started: RefCell<usize>,
 }
@@ -129,13 +174,20 @@ struct Shared {
 /// second.
 ///
 /// # Errors
-/// The process may not have as many connections, or the list of events cannot be written.
+/// The process may not have as many connections, a list of events cannot be written, or a file or a spool of a device cannot be used.
 pub fn simulate(
     options: Options,
     stop: &StopToken,
     progress: impl FnMut(&Progress),
 ) -> Result<Summary, SimulateError> {
-    file_limit::raise(options.boxes)?;
+    let per_box = if options.has_spool { FILES_OF_SPOOL } else { 0 };
+    file_limit::raise(options.boxes, 1 + per_box)?;
+    names::check_files(&options)?;
+    if let Some(folder) = options.mqtt.spool.runtime_folder.as_deref()
+        && options.has_spool
+    {
+        make_folder(folder)?;
+    }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()
@@ -147,15 +199,31 @@ pub fn simulate(
     summary
 }
 
+fn make_folder(folder: &Path) -> Result<(), SimulateError> {
+    match std::fs::create_dir(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+            Err(SimulateError::SpoolFolder {
+                path: folder.to_owned(),
+                source: error,
+            })
+        }
+        _ => Ok(()),
+    }
+}
+
 async fn run(
     options: Options,
     stop: &StopToken,
     mut progress: impl FnMut(&Progress),
 ) -> Result<Summary, SimulateError> {
     let ramp = Duration::from_secs_f64(options.boxes as f64 / options.connects_per_s);
+    let acks = options.acks.as_deref();
+    let acks = acks.map(|path| AckLog::open(path, options.has_spool));
     let shared = Rc::new(Shared {
-        log: RefCell::new(SentLog::create(options.log.as_deref())?),
+        log: RefCell::new(MadeLog::open(options.log.as_deref(), options.has_spool)?),
+        acks: acks.transpose()?.map(Arc::new),
         totals: Arc::new(Totals::default()),
+        failure: RefCell::default(),
         started: RefCell::new(0),
         options,
     });
@@ -176,6 +244,9 @@ async fn run(
     let mut before = None;
     while !stop.is_stopped() && started.elapsed() < ramp + options.duration {
         tick.tick().await;
+        if let Some(failure) = shared.failure.take() {
+            return Err(failure);
+        }
         if before.is_none() && started.elapsed() >= ramp {
             before = Some(Reading::now(&shared));
             shared.totals.clear_times();
@@ -196,10 +267,14 @@ async fn run(
     let mut outcomes = Vec::with_capacity(devices.len());
     for device in devices {
         // A panic ends the process.
-        outcomes.extend(device.await);
+        outcomes.extend(device.await.ok().flatten());
+    }
+    if let Some(failure) = shared.failure.take() {
+        return Err(failure);
     }
     let peak_rss_bytes = process_usage().peak_rss_bytes;
     shared.log.borrow_mut().finish()?;
+    shared.acks.as_ref().map_or(Ok(()), |acks| acks.finish())?;
     let measured = before.unwrap_or(Reading::start(started));
     Ok(summary::summarize(
         options,

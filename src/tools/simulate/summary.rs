@@ -45,6 +45,8 @@ pub struct Summary {
     pub refused: u64,
     /// Messages that were refused for good, found no place in the queue, or were not acknowledged until the end. Without statistics.
     pub lost: u64,
+    /// Messages that wait in the spools for the next run.
+    pub waiting: u64,
     /// CPU time of this process, in percent of one core.
     pub cpu_percent: f64,
     /// Highest resident memory of this process, in bytes.
@@ -99,6 +101,10 @@ pub(crate) fn summarize(
         refused_for_now: counts.refused_for_now,
         refused: counts.refused,
         lost: lost.sum(),
+        waiting: outcomes
+            .iter()
+            .map(|outcome| outcome.messages.spooled)
+            .sum(),
         cpu_percent: (after.cpu - before.cpu).as_secs_f64() / seconds * 100.0,
         peak_rss_bytes,
     }
@@ -138,6 +144,9 @@ impl fmt::Display for Summary {
             self.refused_for_now, self.refused
         )?;
         writeln!(f, "lost          {}", self.lost)?;
+        if self.waiting > 0 {
+            writeln!(f, "waiting       {} in the spools", self.waiting)?;
+        }
         write!(
             f,
             "this process  {:.0} % of a core, at most {:.0} MiB",

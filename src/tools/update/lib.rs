@@ -16,13 +16,14 @@ mod debian;
 mod error;
 mod gate;
 mod journal;
+mod process_tree;
 mod store;
 mod system;
 #[cfg(test)]
 mod tests;
 mod updater;
 
-pub use debian::{Debian, PACKAGES, Repository};
+pub use debian::{Debian, INSTALL_LIMIT, PACKAGES, Repository};
 pub use error::UpdateError;
 pub use gate::{Gate, UnitBaseline};
 pub use journal::{Change, Journal, Step};

@@ -11,11 +11,25 @@ use tokio::time::sleep;
 use super::backoff::JitteredBackoff;
 use super::connection::Protocol;
 use super::shared::Shared;
+use super::spooler::{SpoolWorker, Spooler, spool_folders};
 use super::worker::Worker;
 use super::{Availability, ConnectionState, MqttSink, OFFLINE, Part};
+use crate::PublishError;
 use crate::wire::SpoolId;
 use jetwatch_config::MqttConfig;
+use jetwatch_spool::{FolderProblem, Spool};
 use jetwatch_types::Classes;
+
+/// A message of QoS 1 that is about to be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SentMessage {
+    /// Its packet identifier.
+    pub packet_id: u16,
+    /// It has waited for more than 2 s.
+    pub is_late: bool,
+    /// Its `seq`, and when it was made, in milliseconds since 1970; `None`: it is not numbered.
+    pub number: Option<(u64, u64)>,
+}
 
 /// Is notified of what happens to messages of QoS 1, by the thread that runs the client. Packet identifiers are used again once they
 /// are acknowledged or refused, and on a new connection.
@@ -23,8 +37,8 @@ pub trait DeliveryObserver: Debug + Send + Sync {
     /// The broker has accepted the connection; nothing is on its way on it.
     fn connected(&self);
 
-    /// A message is about to be written; `is_late`: it has waited for more than 2 s.
-    fn sent(&self, packet_id: u16, is_late: bool);
+    /// A message is about to be written.
+    fn sent(&self, message: SentMessage);
 
     /// This many bytes were written, with messages of QoS 0.
     fn written(&self, bytes: usize);
@@ -41,6 +55,11 @@ pub trait DeliveryObserver: Debug + Send + Sync {
 pub struct HostedOptions {
     /// Only this version of MQTT; `None`: what the broker understands.
     pub protocol: Option<Protocol>,
+    /// Only these messages are published.
+    pub part: Part,
+    /// Numbered messages are written to the spool of the configuration before they are sent, and a later process goes on with its
+    /// numbers and with what was not acknowledged.
+    pub has_spool: bool,
     /// Notified of each message.
     pub observer: Arc<dyn DeliveryObserver>,
 }
@@ -63,11 +82,23 @@ pub struct HostedClient {
     availability: Option<Availability>,
     protocol: Option<Protocol>,
     link: watch::Receiver<bool>,
+    spool: Option<SpoolWorker>,
 }
 
 impl HostedClient {
     /// Runs until the sink is closed with [`MqttSink::finish_within`]. The runtime needs its drivers of I/O and time.
     pub async fn run(mut self) {
+        let Some(mut spool) = self.spool.take() else {
+            return self.publish().await;
+        };
+        tokio::select! {
+            () = self.publish() => {}
+            () = spool.run() => {}
+        }
+        spool.finish();
+    }
+
+    async fn publish(mut self) {
         loop {
             let worker = Worker {
                 brokers: self.brokers.clone(),
@@ -98,15 +129,28 @@ impl HostedClient {
 }
 
 impl MqttSink {
-    /// A sink whose client is run by the caller. Messages wait in memory only; their numbering is a new one.
-    #[must_use]
+    /// A sink whose client is run by the caller. Without a spool, messages wait in memory only, and their numbering is a new one.
+    ///
+    /// # Errors
+    /// The spool cannot be opened.
     pub fn hosted(
         config: &MqttConfig,
         device: &str,
         classes: &Classes,
         options: HostedOptions,
-    ) -> (Self, HostedClient, HostedLink) {
-        let (sink, worker) = Self::prepare(config, device, classes, None, None, Part::Everything);
+    ) -> Result<(Self, HostedClient, HostedLink), PublishError> {
+        let spool = match options.has_spool {
+            true => Some(open_spool(config)?),
+            false => None,
+        };
+        let part = options.part;
+        let (mut sink, worker) = Self::prepare(config, device, classes, spool.as_ref(), None, part);
+        let spool = spool.map(|spool| {
+            let shared = Arc::clone(&sink.shared);
+            let (spooler, worker) = Spooler::hosted(spool, &config.spool, shared);
+            sink.spooler = Some(spooler);
+            worker
+        });
         sink.shared.set_observer(options.observer);
         let (link, watched) = watch::channel(true);
         let client = HostedClient {
@@ -120,8 +164,9 @@ impl MqttSink {
             }),
             protocol: options.protocol,
             link: watched,
+            spool,
         };
-        (sink, client, HostedLink(link))
+        Ok((sink, client, HostedLink(link)))
     }
 
     /// Identity of the numbering, as in `spool` of messages, and the number of the next message.
@@ -143,4 +188,19 @@ impl MqttSink {
     pub fn finish_within(&mut self, deadline: Duration) {
         self.client.close(deadline);
     }
+}
+
+/// The spool of this client, with all folders that its durability needs.
+fn open_spool(config: &MqttConfig) -> Result<Spool, PublishError> {
+    let folders = spool_folders(config);
+    let (spool, problems) = Spool::open(&folders);
+    let failed = |path, source| Err(PublishError::Spool { path, source });
+    for problem in problems {
+        match problem {
+            FolderProblem::Front(error) => return failed(folders.front, error),
+            FolderProblem::Back(error) => return failed(folders.back.unwrap_or_default(), error),
+            FolderProblem::Repaired(..) | FolderProblem::FrontOnDevice(_) => {}
+        }
+    }
+    Ok(spool.expect("a spool without a problem of its folders is open"))
 }

@@ -201,7 +201,7 @@ impl Outbox {
                         retain: false,
                         dup,
                         late_ms,
-                        at_ms: tag.map(|tag| tag.at_ms),
+                        tag,
                     };
                     let sent = Sent::Message {
                         order,
@@ -226,7 +226,7 @@ impl Outbox {
                             retain,
                             dup: false,
                             late_ms: None,
-                            at_ms: None,
+                            tag: None,
                         },
                     )
                 }
@@ -242,7 +242,7 @@ impl Outbox {
             retain: false,
             dup: false,
             late_ms: None,
-            at_ms: None,
+            tag: None,
         })
     }
 

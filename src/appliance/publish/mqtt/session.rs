@@ -20,6 +20,7 @@ use mqtt5::transport::packet_io::{decode_buffered_packet, encode_packet_to_buffe
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::connection::{Connection, MAX_PACKET_BYTES, Protocol, lost, reason_text};
+use super::hosted::SentMessage;
 use super::outbox::{Message, Outgoing, SUBSCRIBE_ID};
 use super::refusal::{Refusals, is_temporary};
 use super::replay_pace::ReplayPace;
@@ -209,9 +210,9 @@ impl<'a> Session<'a> {
                 {
                     let id = outgoing.id;
                     let is_late = outgoing.late_ms.is_some();
-                    let expires_in_s = outgoing
-                        .at_ms
-                        .map(|at_ms| expiry_s(at_ms, now_ms, self.config.spool.max_age));
+                    let tag = outgoing.tag;
+                    let expires_in_s =
+                        tag.map(|tag| expiry_s(tag.at_ms, now_ms, self.config.spool.max_age));
                     if let Err(reason) =
                         encode(outgoing, expires_in_s, &self.connection, &mut self.buffer)
                     {
@@ -221,7 +222,12 @@ impl<'a> Session<'a> {
                         }
                         log_refusal(self.refusal_log, &reason);
                     } else if let Some(id) = id {
-                        self.shared.observe(|observer| observer.sent(id, is_late));
+                        let message = SentMessage {
+                            packet_id: id,
+                            is_late,
+                            number: tag.map(|tag| (tag.seq, tag.at_ms)),
+                        };
+                        self.shared.observe(|observer| observer.sent(message));
                     }
                 }
                 self.pace.left(pace);
@@ -414,7 +420,7 @@ fn encode(
         retain,
         dup: again,
         late_ms,
-        at_ms: _,
+        tag: _,
     } = outgoing;
     let before = buffer.len();
     let mut properties = mqtt5::Properties::default();

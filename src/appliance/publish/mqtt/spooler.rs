@@ -116,20 +116,55 @@ fn report(problem: &FolderProblem, has_spool: bool) {
     }
 }
 
-/// The thread, and what the pipeline's thread needs of the spool.
+/// What the pipeline's thread needs of the spool, and the thread.
 #[derive(Debug)]
 pub(super) struct Spooler {
     spool: Arc<Spool>,
     batch: Batch,
     failures: LogDedup,
     wake: Sender<()>,
-    /// Closed to end the thread.
+    /// `None`: the caller runs the worker.
+    thread: Option<SpoolThread>,
+}
+
+#[derive(Debug)]
+struct SpoolThread {
+    /// Closed to end it.
     stop: Sender<()>,
-    thread: JoinHandle<()>,
+    handle: JoinHandle<()>,
     ended: Receiver<()>,
 }
 
 impl Spooler {
+    /// Without a thread: the caller runs the worker.
+    pub fn hosted(spool: Spool, config: &SpoolConfig, shared: Arc<Shared>) -> (Self, SpoolWorker) {
+        let spool = Arc::new(spool);
+        let (wake, woken) = bounded(1);
+        shared.set_spooler(wake.clone());
+        shared
+            .clock()
+            .resume(spool.next_seq() - 1, spool.kept_clock());
+        let now = Instant::now();
+        let worker = SpoolWorker {
+            spool: Arc::clone(&spool),
+            config: config.clone(),
+            shared,
+            woken,
+            failures: LogDedup::default(),
+            persisted_at: now,
+            saved_at: now,
+            expired_at: now,
+        };
+        let spooler = Self {
+            batch: Batch::new(spool.id()),
+            spool,
+            failures: LogDedup::default(),
+            wake,
+            thread: None,
+        };
+        (spooler, worker)
+    }
+
     /// Starts the thread.
     ///
     /// # Errors
@@ -140,26 +175,11 @@ impl Spooler {
         shared: Arc<Shared>,
         heartbeats: &Heartbeats,
     ) -> Result<Self, PublishError> {
-        let spool = Arc::new(spool);
-        let (wake, woken) = bounded(1);
+        let (mut spooler, mut worker) = Self::hosted(spool, config, shared);
         let (stop, stopped) = bounded(0);
         let (end, ended) = bounded(1);
-        shared.set_spooler(wake.clone());
-        shared
-            .clock()
-            .resume(spool.next_seq() - 1, spool.kept_clock());
-        let now = Instant::now();
-        let mut worker = SpoolWorker {
-            spool: Arc::clone(&spool),
-            config: config.clone(),
-            shared,
-            failures: LogDedup::default(),
-            persisted_at: now,
-            saved_at: now,
-            expired_at: now,
-        };
         let heartbeat = heartbeats.register(thread_names::SPOOL);
-        let thread = std::thread::Builder::new()
+        let handle = std::thread::Builder::new()
             .name(thread_names::SPOOL.to_owned())
             .spawn(move || {
                 telemetry::name_thread(thread_names::SPOOL);
@@ -169,7 +189,7 @@ impl Spooler {
                     heartbeat.busy();
                     worker.turn(is_woken);
                     heartbeat.idle();
-                    is_woken = match woken.recv_timeout(interval) {
+                    is_woken = match worker.woken.recv_timeout(interval) {
                         Ok(()) => true,
                         Err(RecvTimeoutError::Timeout) => false,
                         Err(RecvTimeoutError::Disconnected) => break,
@@ -184,15 +204,12 @@ impl Spooler {
                 name: thread_names::SPOOL,
                 source,
             })?;
-        Ok(Self {
-            batch: Batch::new(spool.id()),
-            spool,
-            failures: LogDedup::default(),
-            wake,
+        spooler.thread = Some(SpoolThread {
             stop,
-            thread,
+            handle,
             ended,
-        })
+        });
+        Ok(spooler)
     }
 
     /// Writes the numbered messages among `pending` so that they survive the process. False: they are not in the log.
@@ -262,13 +279,16 @@ impl Spooler {
 
     /// Ends the thread; what the broker has not acknowledged is on the device then, except with `durability: process`.
     pub fn end(self) {
-        drop(self.stop);
+        let Some(thread) = self.thread else {
+            return;
+        };
+        drop(thread.stop);
         let _ = self.wake.try_send(());
-        if self.ended.recv_timeout(END_TIMEOUT) == Err(RecvTimeoutError::Timeout) {
+        if thread.ended.recv_timeout(END_TIMEOUT) == Err(RecvTimeoutError::Timeout) {
             log::warn!(thread = thread_names::SPOOL; "did not stop within {} s; abandoned", END_TIMEOUT.as_secs());
             return;
         }
-        let _ = self.thread.join();
+        let _ = thread.handle.join();
     }
 }
 
@@ -285,10 +305,11 @@ pub(super) struct OldestMessage {
 
 /// What the thread owns.
 #[derive(Debug)]
-struct SpoolWorker {
+pub(super) struct SpoolWorker {
     spool: Arc<Spool>,
     config: SpoolConfig,
     shared: Arc<Shared>,
+    woken: Receiver<()>,
     failures: LogDedup,
     persisted_at: Instant,
     saved_at: Instant,
@@ -296,6 +317,16 @@ struct SpoolWorker {
 }
 
 impl SpoolWorker {
+    /// Turns without a thread of its own, on the runtime of the caller, until it is dropped; then [`finish`](Self::finish) is to be called.
+    pub async fn run(&mut self) {
+        let interval = self.config.sync.min(MAX_INTERVAL);
+        loop {
+            let is_woken = self.woken.try_recv().is_ok();
+            self.turn(is_woken);
+            tokio::time::sleep(interval).await;
+        }
+    }
+
     /// One turn; `is_woken`: there is work before the time.
     fn turn(&mut self, is_woken: bool) {
         let (view, now_ms) = {
@@ -423,7 +454,7 @@ impl SpoolWorker {
     }
 
     /// The last turn: what is left survives a power cut.
-    fn finish(&mut self) {
+    pub fn finish(&mut self) {
         let view = self.shared.outbox().spool_view();
         self.spool.ack(view.cursor - 1);
         let mut dropped = Vec::new();

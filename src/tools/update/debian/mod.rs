@@ -26,6 +26,9 @@ pub const PACKAGES: [&str; 3] = [
 /// For how long another package manager is waited for.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(300);
 
+/// For how long packages may be installed, with the wait for another package manager, unless something else is asked for.
+pub const INSTALL_LIMIT: Duration = Duration::from_secs(900);
+
 /// Folder of packages that apt has installed from a repository.
 const APT_ARCHIVES: &str = "/var/cache/apt/archives";
 
@@ -33,13 +36,26 @@ const APT_ARCHIVES: &str = "/var/cache/apt/archives";
 #[derive(Debug)]
 pub struct Debian {
     repository: Option<Repository>,
+    install_limit: Duration,
 }
 
 impl Debian {
     /// With packages from `repository`; without one, only what was begun is ended.
     #[must_use]
     pub fn new(repository: Option<Repository>) -> Self {
-        Self { repository }
+        Self {
+            repository,
+            install_limit: INSTALL_LIMIT,
+        }
+    }
+
+    /// A package manager that does not end within `limit`, as its maintainer scripts do not, is ended.
+    #[must_use]
+    pub fn with_install_limit(self, limit: Duration) -> Self {
+        Self {
+            install_limit: limit,
+            ..self
+        }
     }
 
     fn repository(&self) -> Result<&Repository, UpdateError> {
@@ -53,7 +69,8 @@ impl Debian {
     fn dpkg(&mut self, what: &str, args: &[&str], files: &[PathBuf]) -> Result<(), UpdateError> {
         let give_up = self.now() + LOCK_TIMEOUT;
         loop {
-            let mut tool = Tool::new("dpkg", what).args(args).args(files);
+            let tool = Tool::new("dpkg", what).args(args).args(files);
+            let mut tool = tool.limit(self.install_limit);
             let output = tool.output()?;
             if output.status.success() {
                 return Ok(());
@@ -189,7 +206,7 @@ impl System for Debian {
         let lock = format!("--option=DPkg::Lock::Timeout={}", LOCK_TIMEOUT.as_secs());
         let tool = Tool::new("apt-get", "install the new version").args(options);
         let tool = tool.args([lock.as_str(), "install"]).args(files);
-        tool.text().map(drop)
+        tool.limit(self.install_limit).text().map(drop)
     }
 
     fn reinstall(&mut self, files: &[PathBuf]) -> Result<(), UpdateError> {

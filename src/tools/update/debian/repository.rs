@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::super::UpdateError;
 use super::super::command::{Tool, both};
@@ -11,6 +12,9 @@ const ENTRIES: [&str; 2] = [
     "/etc/apt/sources.list.d/jetwatch.sources",
     "/etc/apt/sources.list.d/jetwatch.list",
 ];
+
+/// For how long apt may read the index or a package.
+const LIMIT: Duration = Duration::from_secs(3600);
 
 /// Options of an entry that take protection away.
 const UNSAFE_OPTIONS: [&str; 6] = [
@@ -81,7 +85,7 @@ impl Repository {
         ];
         let settings = SETTINGS.into_iter().map(str::to_owned).chain(sources);
         let options = settings.flat_map(|setting| ["--option".to_owned(), setting]);
-        Tool::new(program, what).args(options)
+        Tool::new(program, what).limit(LIMIT).args(options)
     }
 
     /// Fetches the index, and verifies it.

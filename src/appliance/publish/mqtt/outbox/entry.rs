@@ -80,8 +80,8 @@ pub(in crate::mqtt) struct Outgoing {
     pub dup: bool,
     /// Its age in milliseconds, where it is late.
     pub late_ms: Option<u64>,
-    /// When it was made, in milliseconds since 1970, where it is numbered.
-    pub at_ms: Option<u64>,
+    /// Its number and when it was made; `None`: it is not numbered.
+    pub tag: Option<Tag>,
 }
 
 /// Whether another message makes this one dispensable.
