@@ -159,8 +159,8 @@ mod tests {
         let resident = || {
             let text = fs::read_to_string("/proc/self/status").expect("readable");
             let line = text.lines().find(|line| line.starts_with("RssFile:"));
-            let words = line.expect("it is there").split_ascii_whitespace();
-            let kib = words.skip(1).next().expect("a number");
+            let mut words = line.expect("it is there").split_ascii_whitespace();
+            let kib = words.nth(1).expect("a number");
             kib.parse::<u64>().expect("a number")
         };
         let before = resident();
