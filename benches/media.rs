@@ -51,7 +51,7 @@ fn media(criterion: &mut Criterion) {
         .map(|_| {
             let limits = RingLimits {
                 bytes: 32 << 20,
-                span: Duration::from_secs(7),
+                span: Duration::from_secs(5),
             };
             let stream = Arc::new(SourceStream::new("camera", limits));
             stream.start(StreamFormat {
@@ -66,6 +66,10 @@ fn media(criterion: &mut Criterion) {
         for index in next..next + FPS {
             for stream in &streams {
                 stream.push(unit(index, &slice));
+                // The detector is late by two images.
+                stream.set_needed(Some(Duration::from_millis(
+                    index.saturating_sub(2) * 1000 / FPS,
+                )));
             }
         }
         next += FPS;

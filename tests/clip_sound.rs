@@ -215,6 +215,11 @@ fn daemon_keeps_sound_only_where_it_is_asked_for() {
         assert_eq!(codecs(&found[0]), expected, "{record}{source}: {log}");
         assert_eq!(complaints(&found[0]), "", "{record}{source}");
         assert!(!log.contains("its sound is not recorded"), "{log}");
+        let report = finish(&mut setup.command("check")).stdout;
+        let report = String::from_utf8_lossy(&report).into_owned();
+        let is_named = report.contains("AAC, 44100 Hz, 1 channel(s), is kept with the video");
+        assert_eq!(is_named, expected.contains("aac"), "{report}");
+        assert_eq!(report.contains("sound cam"), is_named, "{report}");
     }
 }
 
@@ -234,4 +239,12 @@ fn sound_of_other_codecs_is_named_once_and_left_out() {
     assert_eq!(log.matches(&note).count(), 1, "{log}");
     let found = files(&setup.path("media"), ".mp4");
     assert_eq!(codecs(&found[0]), "h264");
+    let output = finish(&mut setup.command("check"));
+    let report = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        report.contains("record.audio is on, but the source brought no AAC"),
+        "{report}"
+    );
+    // The video is kept all the same.
+    assert!(output.status.success(), "{report}");
 }

@@ -11,6 +11,7 @@ use jetwatch_publish::Subscriber;
 use publish::mosquitto::{Mosquitto, client};
 use serde_json::Value;
 use support::daemon::{Setup, finish, start, stderr, wait_for_output};
+use support::jetson_elements::JetsonElements;
 
 const SCENE: &str = "synthetic://traffic?seed=3&objects=6&width=640&height=360&fps=30";
 
@@ -152,6 +153,63 @@ fn snapshots_are_files_that_show_their_object_and_messages_name_them() {
         (&"removed".into(), &"operator".into())
     );
     assert!(media(&setup, &["usage"]).contains("snapshot"));
+}
+
+/// The double encodes on the CPU what a Jetson encodes on NVJPG.
+#[test]
+fn pictures_are_encoded_by_nvjpegenc_where_there_is_one() {
+    let setup = Setup::new(&yaml(
+        &format!("{SCENE}&frames=150&realtime=false"),
+        "snapshots: {enabled: true, quality: 60}",
+        "off",
+    ));
+    let run = |elements: &JetsonElements, command: &str| {
+        let mut command = setup.command(command);
+        command.envs(elements.environment());
+        let output = finish(&mut command);
+        assert!(output.status.success(), "{}", stderr(&output));
+        output
+    };
+    let elements = JetsonElements::new();
+    let report = run(&elements, "check").stdout;
+    let report = String::from_utf8_lossy(&report).into_owned();
+    assert!(
+        report.contains("large ones are encoded by nvjpegenc"),
+        "{report}"
+    );
+    let log = stderr(&run(&elements, "run"));
+    let pictures = |setup: &Setup| -> Vec<RgbImage> {
+        let lines = lines_of(&setup.path("events.jsonl"));
+        let ready = of_kind(&lines, "media");
+        assert!(ready.len() > 3, "{} messages", ready.len());
+        let image = |message: &&Value| {
+            let path = message["path"].as_str().expect("a path");
+            let bytes = std::fs::read(setup.path("media").join(path)).expect("the file");
+            image::load_from_memory(&bytes)
+                .expect("a JPEG file")
+                .to_rgb8()
+        };
+        ready.iter().map(image).collect()
+    };
+    let all = pictures(&setup);
+    assert!(all.iter().all(|image| image.dimensions() == (640, 360)));
+    let work = elements.activity();
+    let encoder = work.iter().find(|work| work.element == "nvjpegenc");
+    let encoder = encoder.unwrap_or_else(|| panic!("{work:?} {log}"));
+    assert_eq!(encoder.engine, "NVJPG");
+    assert!(encoder.from.starts_with("NVMM I420 640x360"), "{encoder:?}");
+    assert!(!encoder.cpu_copy && encoder.frames > 0, "{encoder:?}");
+    let converter = work.iter().find(|work| work.element == "nvvidconv");
+    assert_eq!(converter.map(|work| work.engine.as_str()), Some("VIC"));
+
+    // It fails: the program goes on by itself, and says so once.
+    std::fs::remove_file(setup.path("events.jsonl")).expect("removed");
+    std::fs::remove_dir_all(setup.path("media")).expect("removed");
+    elements.write("nvjpg-broken", "");
+    let log = stderr(&run(&elements, "run"));
+    let note = "pictures are encoded by the program from now on: nvjpegenc: NvJpegEncoder failed";
+    assert_eq!(log.matches(note).count(), 1, "{log}");
+    pictures(&setup);
 }
 
 #[test]

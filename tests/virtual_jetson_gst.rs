@@ -76,6 +76,12 @@ fn virtual_element_pads_match_documentation() {
         "video/x-raw(memory:NVMM),format=I420"
     ));
     assert!(takes("nvjpegdec", "src", "video/x-raw,format=I420"));
+    for format in ["I420", "NV12"] {
+        let text = format!("video/x-raw(memory:NVMM),format={format}");
+        assert!(takes("nvjpegenc", "sink", &text));
+    }
+    assert!(takes("nvjpegenc", "sink", "video/x-raw,format=I420"));
+    assert!(!takes("nvjpegenc", "sink", "video/x-raw,format=BGRx"));
     assert!(takes(
         "nvv4l2camerasrc",
         "src",
@@ -103,6 +109,8 @@ fn virtual_element_defaults_match_documentation() {
         ("nvv4l2decoder", "drop-frame-interval", "0"),
         ("nvv4l2decoder", "num-extra-surfaces", "1"),
         ("nvv4l2camerasrc", "device", "/dev/video0"),
+        ("nvjpegenc", "quality", "85"),
+        ("nvjpegenc", "idct-method", "1"),
     ];
     for (factory, property, value) in wanted {
         let element = make(factory);

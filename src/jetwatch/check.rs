@@ -118,6 +118,7 @@ pub(super) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
         check_broker(&config, &SysRoot::new(&args.root), &mut lines);
         check_spool(&config, &mut lines);
         record::check(&config, &mut lines);
+        record::check_pictures(&config, &mut lines);
         outputs::check_json_lines(&config, &mut lines);
         outputs::check_webhooks(&config, &mut lines);
         metrics::check(&config, &SysRoot::new(&args.root), &mut lines);
@@ -185,6 +186,11 @@ struct CheckContext {
 }
 
 impl CheckContext {
+    /// Whether the sound of `source` is kept with its video.
+    fn keeps_sound(&self, source: &SourceConfig) -> bool {
+        self.keeps(source) && self.record.has_audio(source)
+    }
+
     /// Whether video of `source` is kept.
     fn keeps(&self, source: &SourceConfig) -> bool {
         self.record.has_clips(source) || self.record.is_continuous(source)
@@ -244,6 +250,13 @@ fn check_source(
             report.ok(&what, &text);
             if host.keeps(source) && !opened.has_stream {
                 report.failed(&what, &opened::no_stream(source));
+            }
+            if host.keeps_sound(source) {
+                let what = format!("sound {}", source.name);
+                match opened::sound(opened.sound.as_ref()) {
+                    Ok(text) => report.ok(&what, &text),
+                    Err(text) => report.unknown(&what, &text),
+                }
             }
             // A synthetic source has no GStreamer pipeline and reports no plan.
             add_plan(&plan, &opened.plan.unwrap_or(expected), report);

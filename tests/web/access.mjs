@@ -65,6 +65,37 @@ export async function accessFlows() {
       await page.browserContext().close();
     });
 
+    await flow("the header of a phone has two rows, whatever the names of the box and of the user", async () => {
+      const page = await open(box.origin, { view: PHONE });
+      await logIn(page, "anna");
+      await page.waitForSelector(".tile", LIMIT);
+      for (const width of [320, 390, 600]) {
+        await page.setViewport({ ...PHONE, width });
+        for (const long of [false, true]) {
+          const found = await page.evaluate((isLong) => {
+            if (isLong) {
+              document.getElementById("device").textContent = "parking-deck-of-the-third-building-north";
+              document.getElementById("user").textContent = "a-user-with-a-long-name (administrator)";
+            }
+            const shown = [...document.querySelectorAll(".brand, #link, #user, #logout, nav a")].filter((node) => node.checkVisibility());
+            const boxes = shown.map((node) => node.getBoundingClientRect());
+            // Rows: boxes that share no height.
+            const rows = [];
+            for (const { top, bottom } of boxes.sort((one, other) => one.top - other.top)) {
+              const row = rows.at(-1);
+              if (row && top < row.bottom) row.bottom = Math.max(row.bottom, bottom);
+              else rows.push({ bottom });
+            }
+            const isInside = boxes.every(({ left, right }) => left >= 0 && right <= document.documentElement.clientWidth);
+            return [rows.length, isInside];
+          }, long);
+          assert.deepEqual(found, [2, true], `${width} pixels, long names: ${long}`);
+        }
+      }
+      await shoot(page, "phone-header");
+      await page.browserContext().close();
+    });
+
     await flow("all is done by the keyboard: log-in, pages, all controls, a zone, log-out", async () => {
       const page = await open(box.origin);
       await page.waitForFunction(() => document.activeElement && document.activeElement.name === "user", LIMIT);

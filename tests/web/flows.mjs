@@ -8,6 +8,7 @@ import { DESKTOP, LIMIT, PHONE, binary, finish, flow, logIn, model, open, shoot,
 import { accessFlows } from "./access.mjs";
 import { eventFlows } from "./event_flows.mjs";
 import { machineFlows } from "./machine_flows.mjs";
+import { nginxFlows } from "./nginx.mjs";
 
 /** A proxy below `prefix`, which it removes, or does not. */
 async function proxy(target, prefix, removes) {
@@ -270,6 +271,7 @@ try {
   await camera.stop();
 }
 
+await nginxFlows();
 await eventFlows();
 await machineFlows();
 await accessFlows();

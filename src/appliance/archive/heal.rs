@@ -1,6 +1,6 @@
 //! Compares index and folder, and heals what a kill, a power cut or another program has left.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fmt;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -125,12 +125,10 @@ fn compare(archive: &Archive) -> Result<Vec<Finding>, ArchiveError> {
         .into_iter()
         .map(|found| (found.id.clone(), found))
         .collect();
-    let rows = archive.with_index(|index| index.select("1", &[], "id", usize::MAX >> 1))?;
     let is_beside_writer = !archive.is_writer() && folder::is_locked(archive.folder());
     let mut findings = Vec::new();
-    let mut known = HashSet::with_capacity(rows.len());
-    for item in rows {
-        known.insert(item.id.clone());
+    // Row by row, so that memory is that of the names of the files.
+    let each = |item: Item| {
         let found = files.remove(&item.id);
         let found = found.filter(|found| found.path == item.path);
         match (item.state, found) {
@@ -148,10 +146,11 @@ fn compare(archive: &Archive) -> Result<Vec<Finding>, ArchiveError> {
             }
             (MediaState::Ready, Some(_)) => {}
         }
-    }
+    };
+    archive.with_index(|index| index.for_each(each))?;
+    // Those without a row. Another process may have changed that since.
     for (id, found) in files {
-        let is_new = !known.contains(&id)
-            && archive.with_index(|index| index.get(&id))?.is_none()
+        let is_new = archive.with_index(|index| index.get(&id))?.is_none()
             && archive.folder().join(&found.path).exists();
         if is_new {
             findings.push(Finding::Unindexed(found));

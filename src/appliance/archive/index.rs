@@ -235,6 +235,22 @@ impl Index {
         run().map_err(|source| self.error(source))
     }
 
+    /// Calls for every row, in the order of the ids.
+    pub(crate) fn for_each(&self, mut each: impl FnMut(Item)) -> Result<(), ArchiveError> {
+        let sql = format!("SELECT {COLUMNS} FROM items ORDER BY id");
+        let mut run = || -> rusqlite::Result<()> {
+            let mut statement = self.connection.prepare(&sql)?;
+            let rows = statement.query_map([], item)?;
+            for row in rows {
+                if let Some(item) = row? {
+                    each(item);
+                }
+            }
+            Ok(())
+        };
+        run().map_err(|source| self.error(source))
+    }
+
     pub(crate) fn list(&self, query: &Query) -> Result<Vec<Item>, ArchiveError> {
         let (condition, values) = query.condition();
         let limit = query.effective_limit();

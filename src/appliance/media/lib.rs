@@ -27,5 +27,5 @@ pub use recorder::{
 };
 pub use ring::{Cursor, Ring, RingLimits, RingUnit};
 pub use sound::SoundUnit;
-pub use stream::{LiveSegment, LiveStream, Read, SourceStream, UnitNotice};
+pub use stream::{LiveSegment, LiveStream, MAX_LAG, Read, SourceStream, UnitNotice};
 pub use timeline::{StreamTime, Timeline, UnitTime};

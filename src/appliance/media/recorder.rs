@@ -212,7 +212,10 @@ impl<S: ClipStore> Recorder<S> {
                 let pre_roll = StreamTime::try_from(pre_roll.as_nanos()).unwrap_or_default();
                 let time = stream.time_of(at.pts, at.captured_at);
                 let cursor = time.and_then(|time| stream.keyframe_before(time - pre_roll));
-                self.add(label, stream, cursor, None);
+                self.add(label, Arc::clone(&stream), cursor, None);
+                // At once: the ring keeps what is before a clip for a limited time.
+                self.poll(now);
+                stream.clip_begun();
             }
             ClipCommand::Track { clip, track } => {
                 let open = self.open.iter_mut().find(|open| open.command_id == clip);

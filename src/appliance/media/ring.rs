@@ -17,7 +17,7 @@ use crate::timeline::{StreamTime, UnitTime};
 pub struct RingLimits {
     /// Encoded bytes at most.
     pub bytes: usize,
-    /// Time that is kept where the bytes allow it; up to one group of pictures more.
+    /// Time that is kept before the image that is needed, where the bytes allow it; up to one group of pictures more.
     pub span: Duration,
 }
 
@@ -44,6 +44,8 @@ pub struct Ring {
     limits: RingLimits,
     units: VecDeque<RingUnit>,
     bytes: usize,
+    /// From the image that is needed to the newest.
+    lag: StreamTime,
     /// Number of the next unit.
     next: u64,
     /// Units that were dropped because their group of pictures alone was above the bytes.
@@ -58,9 +60,16 @@ impl Ring {
             limits,
             units: VecDeque::new(),
             bytes: 0,
+            lag: 0,
             next: 0,
             oversized: 0,
         }
+    }
+
+    /// From the next unit on, [`RingLimits::span`] is kept before the image that is shown `lag` before the newest unit: that many
+    /// are still on their way through the detector.
+    pub fn set_lag(&mut self, lag: Duration) {
+        self.lag = nanos(lag);
     }
 
     /// Adds a unit; one before the first keyframe, or after a group that was too large, is refused until the next keyframe.
@@ -87,10 +96,10 @@ impl Ring {
     }
 
     fn evict(&mut self) {
-        let Some(newest) = self.units.back().map(|newest| newest.time.dts) else {
+        let Some(newest) = self.units.back().map(|newest| newest.time.pts) else {
             return;
         };
-        let span = StreamTime::try_from(self.limits.span.as_nanos()).unwrap_or(StreamTime::MAX);
+        let kept = nanos(self.limits.span).saturating_add(self.lag);
         loop {
             let second = self
                 .units
@@ -106,7 +115,7 @@ impl Ring {
                 }
                 return;
             };
-            if !is_above && self.units[length].time.dts > newest.saturating_sub(span) {
+            if !is_above && self.units[length].time.pts > newest.saturating_sub(kept) {
                 return;
             }
             for unit in self.units.drain(..length) {
@@ -185,6 +194,10 @@ impl Ring {
         cursor.0 += (out.len() - before) as u64;
         lost
     }
+}
+
+fn nanos(duration: Duration) -> StreamTime {
+    StreamTime::try_from(duration.as_nanos()).unwrap_or(StreamTime::MAX)
 }
 
 #[cfg(test)]
@@ -320,7 +333,7 @@ mod tests {
                 prop_assert_eq!(ring.bytes(), kept.iter().map(|unit| unit.unit.bytes.len()).sum::<usize>());
                 prop_assert!(kept.windows(2).all(|pair| pair[0].number + 1 == pair[1].number && pair[0].time.dts < pair[1].time.dts));
                 if let (Some(second), Some(newest)) = (kept.iter().skip(1).find(|unit| unit.unit.is_keyframe), kept.last()) {
-                    prop_assert!(newest.time.dts - second.time.dts <= span.as_nanos() as i64);
+                    prop_assert!(newest.time.pts - second.time.pts < span.as_nanos() as i64);
                 }
                 if index % 7 == 0 {
                     let mut out = Vec::new();

@@ -3,6 +3,7 @@
 //! The source's thread holds the lock for one unit. Readers copy references to units out of the ring and work without the lock.
 //! No reader has a queue: one that is too slow is overtaken, and the source never waits for it.
 
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 
@@ -13,15 +14,27 @@ use crate::mp4::{Fragments, init_segment};
 use crate::parameter_sets::ParameterSets;
 use crate::ring::{Cursor, Ring, RingLimits, RingUnit};
 use crate::sound::{Sound, SoundUnit};
-use crate::timeline::{StreamTime, Timeline};
+use crate::timeline::{StreamTime, Timeline, UnitTime};
+
+/// Longest time for which images are kept for the detector: it may be late by that, and what is later is missing at the beginning of a
+/// clip. Also the shortest time that is kept at all, as readers come a few times a second.
+pub const MAX_LAG: Duration = Duration::from_secs(2);
 
 /// Called on the source's thread after each unit; it must not block.
 pub type UnitNotice = dyn Fn() + Send + Sync;
+
+/// No timestamp.
+const UNKNOWN: u64 = u64::MAX;
 
 /// The encoded stream of one source.
 pub struct SourceStream {
     name: String,
     wants_sound: bool,
+    limits: RingLimits,
+    /// Timestamp of the oldest image with which a clip may still be requested, in nanoseconds.
+    needed: AtomicU64,
+    /// Clips that are requested and have not got their first units.
+    requests: AtomicU32,
     inner: Mutex<Inner>,
 }
 
@@ -34,6 +47,9 @@ struct Inner {
     /// Units are refused until the next keyframe.
     needs_keyframe: bool,
     oversized_logged: bool,
+    /// When the newest keyframe is shown.
+    keyframe: Option<StreamTime>,
+    distance_logged: bool,
     notices: Vec<Weak<UnitNotice>>,
 }
 
@@ -53,6 +69,9 @@ impl SourceStream {
         Self {
             name: name.to_owned(),
             wants_sound: false,
+            limits,
+            needed: AtomicU64::new(UNKNOWN),
+            requests: AtomicU32::new(0),
             inner: Mutex::new(Inner {
                 ring: Ring::new(limits),
                 timeline: Timeline::default(),
@@ -61,6 +80,8 @@ impl SourceStream {
                 sets: None,
                 needs_keyframe: true,
                 oversized_logged: false,
+                keyframe: None,
+                distance_logged: false,
                 notices: Vec::new(),
             }),
         }
@@ -108,6 +129,42 @@ impl SourceStream {
         self.inner.lock().sound.between(format, after, until)
     }
 
+    /// A clip may be requested from now on with the image of this timestamp of the source, and with later ones. `None`: it is not known.
+    /// Does not wait for the source's thread.
+    pub fn set_needed(&self, pts: Option<Duration>) {
+        let nanos = pts.and_then(|pts| u64::try_from(pts.as_nanos()).ok());
+        self.needed
+            .store(nanos.unwrap_or(UNKNOWN), Ordering::Relaxed);
+    }
+
+    /// A clip is requested: until it has its first units, all is kept for [`MAX_LAG`].
+    pub fn request_clip(&self) {
+        self.requests.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// A clip that was requested has its first units, or will not get any.
+    pub fn clip_begun(&self) {
+        let less = |requests: u32| requests.checked_sub(1);
+        let _ = self
+            .requests
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
+    }
+
+    /// How far the image that is needed is behind one with this timestamp, which has just come.
+    fn lag(&self, pts: Option<Duration>) -> Duration {
+        let needed = self.needed.load(Ordering::Relaxed);
+        let shortest = MAX_LAG.saturating_sub(self.limits.span);
+        let Some(pts) = pts.filter(|_| needed != UNKNOWN) else {
+            return MAX_LAG;
+        };
+        let needed = Duration::from_nanos(needed);
+        // The source has begun again, and the image is one of before.
+        if self.requests.load(Ordering::Acquire) > 0 || needed > pts + MAX_LAG {
+            return MAX_LAG;
+        }
+        pts.saturating_sub(needed).clamp(shortest, MAX_LAG)
+    }
+
     /// The name of the source.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -143,7 +200,11 @@ impl SourceStream {
             return;
         }
         inner.needs_keyframe = false;
+        inner.ring.set_lag(self.lag(unit.pts));
         let time = inner.timeline.next(&unit);
+        if unit.is_keyframe {
+            self.check_distance(inner, time);
+        }
         let is_taken = inner.ring.push(unit, time, inner.sets.clone());
         let first = inner
             .ring
@@ -168,6 +229,27 @@ impl SourceStream {
                 }
                 None => false,
             });
+        }
+    }
+
+    /// Says once that the distance of keyframes decides how much is kept.
+    fn check_distance(&self, inner: &mut Inner, time: UnitTime) {
+        let before = inner.keyframe.replace(time.pts);
+        let distance = before
+            .filter(|_| !time.is_restart)
+            .map(|before| time.pts - before);
+        let Some(Ok(distance)) = distance.map(u64::try_from) else {
+            return;
+        };
+        let distance = Duration::from_nanos(distance);
+        if distance > self.limits.span.max(MAX_LAG) && !inner.distance_logged {
+            inner.distance_logged = true;
+            log::warn!(
+                source = self.name.as_str();
+                "the stream has a keyframe every {:.1} s only, and clips begin with one: they begin up to that much before \
+                 record.clips.pre_roll_s, and as much video is in memory; set a shorter distance of keyframes in the camera",
+                distance.as_secs_f64()
+            );
         }
     }
 
@@ -300,3 +382,6 @@ impl LiveStream {
         segment
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,7 @@
 //!
 //! [`Canvas`] is an image in NV12, I420, RGBA or BGRx in CPU memory; only drawn pixels are accessed.
 //! [`Painter`] draws boxes, lines and text on it; [`Overlay`] draws the results of a frame. [`Grid`] tiles the images of
-//! several sources. [`Snapshots`] keeps the best picture of each track as a JPEG file. [`Recording`] runs all of that on its own thread and passes the images to the selected encoder.
+//! several sources. [`Snapshots`] keeps the best picture of each track as a JPEG file, made by a [`PictureEncoder`]. [`Recording`] runs all of that on its own thread and passes the images to the selected encoder.
 //!
 //! ```text
 //!   track ── full image, tracks ──► queue ──► record: copy or tile, draw, encode ──► file
@@ -15,7 +15,9 @@ mod draw;
 mod encoders;
 mod error;
 mod font;
+mod hardware_jpeg;
 mod overlay;
+mod picture_encoder;
 mod recorder_thread;
 mod recording;
 mod snapshots;
@@ -29,6 +31,7 @@ pub use draw::{Colors, Painter};
 pub use encoders::{Container, Encoder, EncoderChoice};
 pub use error::RenderError;
 pub use overlay::{Overlay, Viewport};
+pub use picture_encoder::{PictureEncoder, picture_element};
 pub use recording::{BesideView, Recording, RecordingEnd, RecordingReport};
 pub use snapshots::{
     EndingSnapshots, PictureObserver, SnapshotPicture, SnapshotReport, SnapshotSettings, Snapshots,

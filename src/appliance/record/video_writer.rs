@@ -209,9 +209,12 @@ impl VideoWriter {
 
     /// The error on the bus, waiting at most `wait` for one.
     fn bus_error(&self, wait: gst::ClockTime) -> Option<RenderError> {
-        let message = self
-            .bus
-            .timed_pop_filtered(wait, &[gst::MessageType::Error])?;
+        let errors = [gst::MessageType::Error];
+        // Without a wait, the timed call of gstreamer-rs 0.25 looks at no message.
+        let message = match wait {
+            gst::ClockTime::ZERO => self.bus.pop_filtered(&errors)?,
+            wait => self.bus.timed_pop_filtered(wait, &errors)?,
+        };
         self.error_in(&message)
     }
 

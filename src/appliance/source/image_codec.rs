@@ -44,31 +44,6 @@ pub fn write_rgb(path: &Path, format: ImageFormat, size: Size, rgb: &[u8]) -> io
     file.flush()
 }
 
-/// Appends a `BGRx` image, rows without padding, to `jpeg` as JPEG of this quality, 1 to 100.
-///
-/// # Errors
-/// `pixels` has another length, or a side has more than 65,535 pixels.
-pub fn encode_bgrx_jpeg(
-    jpeg: &mut Vec<u8>,
-    quality: u8,
-    size: Size,
-    pixels: &[u8],
-) -> io::Result<()> {
-    let invalid = |what: &'static str| io::Error::new(io::ErrorKind::InvalidInput, what);
-    if pixels.len() != size.width as usize * size.height as usize * PIXEL_BYTES {
-        return Err(invalid("the pixels are not those of an image of this size"));
-    }
-    let side = |side: u32| u16::try_from(side).map_err(|_| invalid("too large for JPEG"));
-    Encoder::new(jpeg, quality)
-        .encode(
-            pixels,
-            side(size.width)?,
-            side(size.height)?,
-            ColorType::Bgra,
-        )
-        .map_err(io::Error::other)
-}
-
 fn write_jpeg(file: impl Write, size: Size, rgb: &[u8]) -> io::Result<()> {
     let side = |value: u32| {
         u16::try_from(value).map_err(|_| {

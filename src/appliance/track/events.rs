@@ -201,6 +201,15 @@ impl TrackEventGenerator {
             .map(|entry| entry.first.captured_at)
     }
 
+    /// From the first detection of the oldest track that may still be confirmed to the newest frame.
+    #[must_use]
+    pub fn unconfirmed_for(&self) -> Duration {
+        let (oldest, newest) = (self.frames.front(), self.frames.back());
+        let both = oldest.zip(newest);
+        both.and_then(|(oldest, newest)| newest.captured_at.duration_since(oldest.captured_at).ok())
+            .unwrap_or_default()
+    }
+
     /// Number of confirmed tracks, including lost ones.
     #[must_use]
     pub fn confirmed(&self) -> usize {

@@ -9,7 +9,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use jetwatch_config::{SourceConfig, SourceUri};
 use jetwatch_source::{self as source, Flow, FrameHandler, ProcessingPlan, SourceContext};
 use jetwatch_telemetry::StopToken;
-use jetwatch_types::{Frame, Placement, Size, SourceId, SourceState, StreamFormat};
+use jetwatch_types::{AudioFormat, Frame, Placement, Size, SourceId, SourceState, StreamFormat};
 
 use super::CheckContext;
 
@@ -26,6 +26,17 @@ pub(super) struct Opened {
     pub(super) plan: Option<ProcessingPlan>,
     /// Its encoded video can be kept.
     pub(super) has_stream: bool,
+    /// Its sound that can be kept; `None` where none has come, or none is kept.
+    pub(super) sound: Option<AudioFormat>,
+}
+
+/// What is opened besides the frames of a source.
+#[derive(Clone, Copy)]
+struct Wanted {
+    /// Its encoded video.
+    stream: bool,
+    /// The sound with it.
+    sound: bool,
 }
 
 /// Messages of a source that is being opened.
@@ -33,6 +44,7 @@ enum SourceMessage {
     Frame(Size),
     Plan(ProcessingPlan),
     Stream,
+    Sound(AudioFormat),
     Error(String),
 }
 
@@ -49,6 +61,21 @@ pub(super) fn no_stream(source: &SourceConfig) -> String {
         }
     };
     format!("{NO_STREAM}, and {reason}; or set record: {{clips: false, continuous: false}} for it")
+}
+
+/// What is said of the sound of a source that is to be kept: whether it is, and the text.
+pub(super) fn sound(found: Option<&AudioFormat>) -> Result<String, String> {
+    let format = found.ok_or_else(|| {
+        format!(
+            "record.audio is on, but the source brought no AAC within {} s, and no other sound is kept: its video is kept without; set the \
+             camera to AAC, or record: {{audio: false}} for it",
+            STREAM_TIMEOUT.as_secs()
+        )
+    })?;
+    Ok(format!(
+        "AAC, {} Hz, {} channel(s), is kept with the video",
+        format.sample_rate, format.channels
+    ))
 }
 
 /// Sends the first frame, the plan and the failures of a source to the check.
@@ -79,6 +106,10 @@ impl FrameHandler for FirstFrame {
         let _ = self.messages.send(SourceMessage::Stream);
     }
 
+    fn audio_started(&self, _source: SourceId, format: AudioFormat) {
+        let _ = self.messages.send(SourceMessage::Sound(format));
+    }
+
     fn plan(&self, plan: &ProcessingPlan) {
         let _ = self.messages.send(SourceMessage::Plan(plan.clone()));
     }
@@ -103,21 +134,29 @@ pub(super) fn open(
             is_sent: AtomicBool::new(false),
         }),
     );
-    context.wants_access_units = host.keeps(source);
+    let wanted = Wanted {
+        stream: host.keeps(source),
+        sound: host.keeps_sound(source),
+    };
+    context.wants_access_units = wanted.stream;
+    context.wants_audio = wanted.sound;
     context.machine = Arc::clone(&host.machine);
     context.nvmm_reader.clone_from(&host.surfaces);
     context.synthetic = Some(jetwatch_traffic::synthetic_factory());
     let started = Instant::now();
     let handle = source::start(source, context)
         .map_err(|error| format!("cannot start a thread: {error}"))?;
-    let result = wait_for_frame(&rx, source, host.keeps(source), started);
+    let result = wait_for_frame(&rx, source, wanted, started);
     stop.stop();
     // The source's own error is already in `result`.
     let _ = handle.join();
     // A plan that the configuration does not accept is reported after the first frame.
     let late = rx.try_iter().find_map(|message| match message {
         SourceMessage::Error(reason) => Some(reason),
-        SourceMessage::Frame(_) | SourceMessage::Plan(_) | SourceMessage::Stream => None,
+        SourceMessage::Frame(_)
+        | SourceMessage::Plan(_)
+        | SourceMessage::Stream
+        | SourceMessage::Sound(_) => None,
     });
     match late {
         Some(reason) if result.is_ok() => Err(reason),
@@ -128,7 +167,7 @@ pub(super) fn open(
 fn wait_for_frame(
     rx: &Receiver<SourceMessage>,
     source: &SourceConfig,
-    wants_stream: bool,
+    wanted: Wanted,
     started: Instant,
 ) -> Result<Opened, String> {
     let timeout = source.first_frame_timeout();
@@ -136,7 +175,7 @@ fn wait_for_frame(
     // A synthetic source has no GStreamer pipeline and reports no plan.
     let has_plan = !matches!(source.uri, SourceUri::Synthetic(_));
     let (mut first_frame, mut plan) = (None, None);
-    let (mut has_stream, mut is_late) = (false, false);
+    let (mut has_stream, mut sound, mut is_late) = (false, None, false);
     loop {
         let end = first_frame.map_or(end, |(_, waited)| started + waited + STREAM_TIMEOUT);
         match rx.recv_deadline(end) {
@@ -145,6 +184,7 @@ fn wait_for_frame(
             }
             Ok(SourceMessage::Plan(found)) => plan = Some(found),
             Ok(SourceMessage::Stream) => has_stream = true,
+            Ok(SourceMessage::Sound(format)) => sound = Some(format),
             Ok(SourceMessage::Error(reason)) => return Err(reason),
             Err(_) if first_frame.is_some() => is_late = true,
             Err(RecvTimeoutError::Timeout) => {
@@ -156,13 +196,17 @@ fn wait_for_frame(
             }
         }
         if let Some((size, waited)) = first_frame
-            && (is_late || ((plan.is_some() || !has_plan) && (has_stream || !wants_stream)))
+            && (is_late
+                || ((plan.is_some() || !has_plan)
+                    && (has_stream || !wanted.stream)
+                    && (sound.is_some() || !wanted.sound)))
         {
             return Ok(Opened {
                 size,
                 waited,
                 plan,
                 has_stream,
+                sound,
             });
         }
     }

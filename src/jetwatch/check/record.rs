@@ -3,6 +3,7 @@
 use jetwatch_archive::Archive;
 use jetwatch_config::Config;
 use jetwatch_pipeline as pipeline;
+use jetwatch_record as record;
 
 use super::CheckReport;
 
@@ -30,4 +31,16 @@ pub(super) fn check(config: &Config, report: &mut CheckReport) {
         ),
         Err(error) => report.failed("record", &format!("{error}; nothing would be recorded")),
     }
+}
+
+/// Who encodes the pictures of tracks and of the page, where there are any.
+pub(super) fn check_pictures(config: &Config, report: &mut CheckReport) {
+    if !config.has_snapshots() && config.web.listen.is_none() {
+        return;
+    }
+    let text = match record::picture_element() {
+        Some(element) => format!("large ones are encoded by {element}, others by the program"),
+        None => "encoded by the program".to_owned(),
+    };
+    report.ok("pictures", &text);
 }

@@ -58,6 +58,13 @@ void Counter::set_encoded(const char *element, const char *name, const char *eng
     written_ = 0;
 }
 
+void Counter::set_to_encoded(const char *element, const char *name, const char *engine, const Place &from, const char *to) {
+    flush();
+    head_ = head_of(element, name, engine) + text_of(from) + ",\"to\":{\"memory\":\"system\",\"format\":\"" + to + "\"}" +
+            (from.is_nvmm ? ",\"cpu_copy\":false" : ",\"cpu_copy\":true");
+    written_ = 0;
+}
+
 void Counter::set_camera(const char *element, const char *name, const char *format, int width, int height) {
     flush();
     head_ = head_of(element, name, "USB") + "{\"memory\":\"USB\",\"format\":\"" + format + "\"},\"to\":{\"memory\":\"system\",\"format\":\"" + format +

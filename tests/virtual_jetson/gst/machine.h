@@ -24,6 +24,7 @@ class Counter {
   public:
     void set(const char *element, const char *name, const char *engine, const Place &from, const Place &to);
     void set_encoded(const char *element, const char *name, const char *engine, const char *from, const Place &to);
+    void set_to_encoded(const char *element, const char *name, const char *engine, const Place &from, const char *to);
     // Of a camera at the machine's own memory.
     void set_camera(const char *element, const char *name, const char *format, int width, int height);
     void frame();

@@ -1,6 +1,7 @@
 // The plug-in: doubles of the GStreamer elements of L4T. See README.md in the folder above.
 #include "camera.h"
 #include "decoder.h"
+#include "encoder.h"
 #include "vidconv.h"
 
 static gboolean plugin_init(GstPlugin *plugin) {
@@ -8,6 +9,7 @@ static gboolean plugin_init(GstPlugin *plugin) {
            gst_element_register(plugin, "nvv4l2camerasrc", GST_RANK_NONE, v4l2_camera_get_type()) &&
            gst_element_register(plugin, "nvv4l2decoder", GST_RANK_PRIMARY + 11, decoder_get_type()) &&
            gst_element_register(plugin, "nvjpegdec", GST_RANK_PRIMARY + 10, jpeg_decoder_get_type()) &&
+           gst_element_register(plugin, "nvjpegenc", GST_RANK_PRIMARY + 10, jpeg_encoder_get_type()) &&
            gst_element_register(plugin, "nvvidconv", GST_RANK_NONE, vidconv_get_type());
 }
 

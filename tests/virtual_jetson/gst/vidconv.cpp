@@ -167,7 +167,9 @@ static void begin_counting(GstBaseTransform *base, State *state, GstBuffer *in) 
     surfaces::Surface *surface = surface_of(in);
     bool from_block = surface && surface->pictures[0].layout == surfaces::kBlock;
     Place from = {state->from, state->from_nvmm, from_block}, to = {state->to, state->to_nvmm, state->to_block};
-    if (state->part.element)
+    if (state->part.element && !state->part.engine)
+        ; // Its owner counts.
+    else if (state->part.element)
         state->counter.set_encoded(state->part.element, GST_OBJECT_NAME(state->owner), state->part.engine, state->encoding.c_str(), to);
     else
         state->counter.set("nvvidconv", GST_OBJECT_NAME(base), state->on_gpu ? "GPU" : "VIC", from, to);

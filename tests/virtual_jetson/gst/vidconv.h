@@ -6,7 +6,8 @@
 
 // Configuration of the element inside of another one.
 struct Part {
-    // The element that contains it and the engine that does the work there; null for nvvidconv itself.
+    // The element that contains it and the engine that does the work there; null for nvvidconv itself. Without an engine the element
+    // counts.
     const char *element;
     const char *engine;
     // What it gives.

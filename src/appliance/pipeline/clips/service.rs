@@ -29,9 +29,6 @@ const MAX_UNSENT: usize = 1024;
 /// Interval at which the rings are written to files.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Time that the ring keeps beyond the time before a clip: a track is known some images after its first.
-const RING_MARGIN: Duration = Duration::from_secs(2);
-
 /// Sends the commands of one source, and keeps those that find the channel full.
 pub(super) struct CommandSender {
     sender: Sender<ClipCommand>,
@@ -153,7 +150,7 @@ impl ClipFactory {
         }
         let limits = RingLimits {
             bytes: usize::try_from(record.clips.ring_bytes).unwrap_or(usize::MAX),
-            span: record.clips.pre_roll + RING_MARGIN,
+            span: record.clips.pre_roll,
         };
         let stream = SourceStream::new(&source.name, limits);
         let stream = Arc::new(match record.has_audio(source) {

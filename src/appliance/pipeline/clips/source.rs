@@ -138,6 +138,12 @@ impl SourceClips {
         self.commands.flush();
     }
 
+    /// The frame is processed. A track that is not confirmed yet began `before` it at the earliest.
+    pub(crate) fn set_processed(&self, meta: &FrameMeta, before: Duration) {
+        let needed = meta.pts.map(|pts| pts.saturating_sub(before));
+        self.stream.set_needed(needed);
+    }
+
     /// A track that began `before` this frame is recorded, if its class is.
     fn qualify(
         &mut self,
@@ -188,6 +194,7 @@ impl SourceClips {
         self.tracks.retain(|(track, _)| machine.is_live(*track));
         let id = MediaId::new(MediaKind::Clip, meta.captured_at).to_string();
         self.open = Some(id.clone());
+        self.stream.request_clip();
         self.commands.send(ClipCommand::Open {
             label: ClipLabel {
                 id,

@@ -23,6 +23,7 @@ impl TrackStage {
             let analytics = source.analytics.iter();
             let pending = analytics.flat_map(|analytics| analytics.pending());
             clips.step(meta, &source.events, pending);
+            clips.set_processed(meta, source.lifecycle.unconfirmed_for());
         }
     }
 

@@ -15,9 +15,8 @@ use rustix::process::setpriority_process;
 
 use jetwatch_config::PreviewConfig;
 use jetwatch_media::SourceStream;
-use jetwatch_record::{Canvas, Overlay, TileRect, Viewport, copy_into};
-use jetwatch_source::image_codec::encode_bgrx_jpeg;
-use jetwatch_telemetry::{self as telemetry, LogDedup, thread_names};
+use jetwatch_record::{Canvas, Overlay, PictureEncoder, TileRect, Viewport, copy_into};
+use jetwatch_telemetry::{self as telemetry, thread_names};
 use jetwatch_types::{BudgetedImage, FrameMeta, PIXEL_BYTES, Size, SourceId, Track};
 use jetwatch_web::{CameraSlot, Picture, PictureBoard};
 
@@ -78,10 +77,9 @@ impl Previews {
         let painter = PictureThread {
             max_width: config.max_width,
             // Checked by the configuration: 95 at most.
-            quality: u8::try_from(config.quality).unwrap_or(70),
+            encoder: PictureEncoder::new(u8::try_from(config.quality).unwrap_or(70)),
             sources: HashMap::new(),
             pixels: Vec::new(),
-            failures: LogDedup::default(),
         };
         let thread = spawn(thread_names::WEB_PICTURES, move || {
             telemetry::name_thread(thread_names::WEB_PICTURES);
@@ -207,11 +205,10 @@ impl Camera {
 /// The state of the thread.
 struct PictureThread {
     max_width: u32,
-    quality: u8,
+    encoder: PictureEncoder,
     sources: HashMap<SourceId, (Arc<CameraSlot>, Box<Overlay>)>,
     /// `BGRx`, of the last picture.
     pixels: Vec<u8>,
-    failures: LogDedup,
 }
 
 impl PictureThread {
@@ -252,22 +249,13 @@ impl PictureThread {
         if let Some(mut canvas) = Canvas::bgrx(size, &mut self.pixels, stride) {
             overlay.draw(&mut canvas, viewport, &frame.tracks);
         }
-        let mut jpeg = Vec::with_capacity(self.pixels.len() / 16);
-        match encode_bgrx_jpeg(&mut jpeg, self.quality, size, &self.pixels) {
-            Ok(()) => {
-                jpeg.shrink_to_fit();
-                slot.put(Picture {
-                    jpeg: jpeg.into(),
-                    captured_at: frame.meta.captured_at,
-                    seq: frame.meta.seq,
-                });
-            }
-            Err(error) => {
-                let text = error.to_string();
-                if let Some(repeats) = self.failures.admit(&text) {
-                    log::warn!(repeats; "a picture for the page cannot be encoded: {text}");
-                }
-            }
+        // JPEG has all sizes up to the greatest width of a picture.
+        if let Some(jpeg) = self.encoder.encode(size, &self.pixels) {
+            slot.put(Picture {
+                jpeg,
+                captured_at: frame.meta.captured_at,
+                seq: frame.meta.seq,
+            });
         }
     }
 }

@@ -1,7 +1,6 @@
 //! A frame as a JPEG file, scaled and drawn on.
 
 use bytes::Bytes;
-use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
 
 use jetwatch_resize::{Filter, Resizer};
 use jetwatch_types::{Crop, Image, PIXEL_BYTES, Size, Xyxy};
@@ -9,6 +8,7 @@ use jetwatch_types::{Crop, Image, PIXEL_BYTES, Size, Xyxy};
 use crate::canvas::Canvas;
 use crate::color::Color;
 use crate::draw::{Colors, Painter};
+use crate::picture_encoder::{PictureEncoder, encode_by_program};
 
 /// Opacity of a label's background.
 const LABEL_ALPHA: u8 = 200;
@@ -25,13 +25,24 @@ pub(super) struct Mark {
 }
 
 /// Encodes frames; keeps its working memory from one to the next.
-#[derive(Default)]
 pub(super) struct SnapshotEncoder {
     resizer: Resizer,
     pixels: Vec<u8>,
+    quality: u8,
+    pictures: PictureEncoder,
 }
 
 impl SnapshotEncoder {
+    /// For pictures of this quality, 1 to 100, and some of lower ones.
+    pub(super) fn new(quality: u8) -> Self {
+        Self {
+            resizer: Resizer::default(),
+            pixels: Vec::new(),
+            quality,
+            pictures: PictureEncoder::new(quality),
+        }
+    }
+
     /// Copies `image` into working memory, no wider than `max_width`; returns its size there.
     pub(super) fn load(&mut self, image: &Image, max_width: Option<u32>) -> Size {
         let size = scaled_size(image.size, max_width);
@@ -113,15 +124,11 @@ impl SnapshotEncoder {
     }
 
     /// What was loaded and drawn on, as a JPEG file; `None` for a size that JPEG does not have.
-    pub(super) fn encode(&self, size: Size, quality: u8) -> Option<Bytes> {
-        let (width, height) = (size.width.try_into().ok()?, size.height.try_into().ok()?);
-        let mut file = Vec::with_capacity(self.pixels.len() / 16);
-        let mut encoder = Encoder::new(&mut file, quality);
-        encoder.set_sampling_factor(SamplingFactor::F_2_2);
-        encoder
-            .encode(&self.pixels, width, height, ColorType::Bgra)
-            .ok()?;
-        Some(file.into())
+    pub(super) fn encode(&mut self, size: Size, quality: u8) -> Option<Bytes> {
+        match quality == self.quality {
+            true => self.pictures.encode(size, &self.pixels),
+            false => encode_by_program(size, &self.pixels, quality),
+        }
     }
 }
 
@@ -155,7 +162,7 @@ mod tests {
         let stride = 67 * PIXEL_BYTES;
         let bytes = (0..65 * 67 * PIXEL_BYTES).map(|at| (at / PIXEL_BYTES % 67) as u8);
         let image = Image::new(size, stride, Box::new(bytes.collect::<Vec<_>>()));
-        let mut encoder = SnapshotEncoder::default();
+        let mut encoder = SnapshotEncoder::new(85);
         encoder.load(&image.expect("its size"), None);
         assert_eq!(encoder.halve(size), Some(Size::new(33, 32)));
         assert_eq!(encoder.pixels.len(), 33 * 32 * PIXEL_BYTES);
@@ -170,7 +177,7 @@ mod tests {
         let size = Size::new(64, 48);
         let bytes = vec![90; 64 * 48 * PIXEL_BYTES];
         let image = Image::new(size, 64 * PIXEL_BYTES, Box::new(bytes)).expect("its size");
-        let mut encoder = SnapshotEncoder::default();
+        let mut encoder = SnapshotEncoder::new(85);
         assert_eq!(encoder.load(&image, None), size);
         let clean = encoder.encode(size, 85).expect("a size that JPEG has");
         assert!(clean.starts_with(&[0xff, 0xd8]) && clean.ends_with(&[0xff, 0xd9]));

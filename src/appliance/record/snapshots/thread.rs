@@ -109,10 +109,10 @@ impl SnapshotThread {
     ) -> Self {
         Self {
             archive,
+            encoder: SnapshotEncoder::new(settings.quality),
             settings,
             observer,
             counters,
-            encoder: SnapshotEncoder::default(),
             best: HashMap::new(),
             filed_early: HashSet::new(),
             published: HashMap::new(),

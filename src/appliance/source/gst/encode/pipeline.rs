@@ -188,9 +188,12 @@ impl EncoderPipeline {
     }
 
     fn error(&self, wait: gst::ClockTime) -> Option<String> {
-        let message = self
-            .bus
-            .timed_pop_filtered(wait, &[gst::MessageType::Error])?;
+        let errors = [gst::MessageType::Error];
+        // Without a wait, the timed call of gstreamer-rs 0.25 looks at no message.
+        let message = match wait {
+            gst::ClockTime::ZERO => self.bus.pop_filtered(&errors)?,
+            wait => self.bus.timed_pop_filtered(wait, &errors)?,
+        };
         let gst::MessageView::Error(error) = message.view() else {
             return None;
         };
