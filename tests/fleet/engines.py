@@ -141,7 +141,7 @@ class Engines:
             "RABBITMQ_MNESIA_BASE": f"/mnt/rabbitmq/{node}/data", "RABBITMQ_LOG_BASE": f"/mnt/rabbitmq/{node}/log",
             "RABBITMQ_PID_FILE": f"/mnt/rabbitmq/{node}/pid",
             # One scheduler each, because this machine stands for three.
-            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "+S 1:1 +sbwt none -kernel inet_dist_use_interface {127,0,0,1}",
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": f"{self.erlang} +S 1:1 -kernel inet_dist_use_interface {{127,0,0,1}}",
         }
 
     def make_rabbitmq(self, devices):
@@ -155,6 +155,8 @@ class Engines:
         definitions = subprocess.run([sys.executable, EXAMPLES / "rabbitmq/definitions.py", home / "password"], input=lines, text=True,
                                      capture_output=True, check=True).stdout
         (home / "definitions.json").write_text(definitions)
+        variables = (EXAMPLES / "rabbitmq/rabbitmq-env.conf").read_text()
+        self.erlang = re.search(r'^SERVER_ADDITIONAL_ERL_ARGS="(.*)"$', variables, flags=re.M)[1]
         example = (EXAMPLES / "rabbitmq/rabbitmq.conf").read_text()
         for node in NODES:
             text = re.sub(r"rabbit@mq(\d)", r"r\1@localhost", example)

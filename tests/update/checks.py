@@ -376,6 +376,9 @@ def https(bench):
     serve("packages.example.org")
     code, text, _ = bench.update()
     bench.expect("by HTTPS, a good version is fetched, installed and healthy", (code, text), 0, "1.1.0 is installed and healthy", "1.1.0", "installed")
+    log = box.run("journalctl --no-pager --output=cat -u packages")[1]
+    fetched, kept = log.count("1.1.0.deb HTTP"), box.run("ls /var/cache/apt/archives/*.deb", False)
+    report("and it is fetched once, and apt keeps no copy", "" if fetched == 1 and kept[0] else f"{fetched} times, {kept[1]}")
     box.run("systemctl stop packages; rm /etc/apt/apt.conf.d/50jetwatch-authority", False)
     box.write("/etc/apt/sources.list.d/jetwatch.sources", SOURCE)
 

@@ -154,11 +154,9 @@ impl System for Debian {
         let architecture = Tool::new("dpkg", "read the architecture")
             .args(["--print-architecture"])
             .text()?;
-        let version_in_name = version.replace(':', "%3a");
-        let name = format!("{package}_{version_in_name}_{}.deb", architecture.trim());
-        let archived = Path::new(APT_ARCHIVES).join(&name);
+        let archived = archived(package, version, architecture.trim());
         if archived.is_file() {
-            let path = folder.join(&name);
+            let path = folder.join(archived.file_name().unwrap_or_default());
             fs::copy(&archived, &path).map_err(UpdateError::file("copy", archived))?;
             return only_package(folder, package, version);
         }
@@ -206,7 +204,15 @@ impl System for Debian {
         let lock = format!("--option=DPkg::Lock::Timeout={}", LOCK_TIMEOUT.as_secs());
         let tool = Tool::new("apt-get", "install the new version").args(options);
         let tool = tool.args([lock.as_str(), "install"]).args(files);
-        tool.limit(self.install_limit).text().map(drop)
+        // From a web server, apt would fetch the same version again, and keep it: it prefers the repository to a file.
+        let lent: Vec<PathBuf> = files.iter().filter_map(|file| lend_to_apt(file)).collect();
+        let installed = tool.limit(self.install_limit).text();
+        for path in lent {
+            if let Err(error) = fs::remove_file(&path) {
+                log::debug!("cannot remove {}: {error}", path.display());
+            }
+        }
+        installed.map(drop)
     }
 
     fn reinstall(&mut self, files: &[PathBuf]) -> Result<(), UpdateError> {
@@ -279,6 +285,33 @@ impl System for Debian {
     fn sleep(&mut self, time: Duration) {
         thread::sleep(time);
     }
+}
+
+/// Where apt has the package file of a version that it has fetched.
+fn archived(package: &str, version: &str, architecture: &str) -> PathBuf {
+    let version = version.replace(':', "%3a");
+    Path::new(APT_ARCHIVES).join(format!("{package}_{version}_{architecture}.deb"))
+}
+
+/// Puts a package file where apt has what it has fetched, unless it is there; the new file. Without it, apt fetches the package itself.
+fn lend_to_apt(file: &Path) -> Option<PathBuf> {
+    let show = Path::new("--showformat=${Package}\t${Version}\t${Architecture}");
+    let fields = Tool::new("dpkg-deb", "read the package").args([Path::new("--show"), show, file]);
+    let fields = fields.text().ok()?;
+    let mut fields = fields.trim().split('\t');
+    let path = archived(fields.next()?, fields.next()?, fields.next()?);
+    if path.exists() {
+        return None;
+    }
+    let lent = fs::hard_link(file, &path).or_else(|_| {
+        // Another file system. A half copy must not look like a package.
+        let partial = Path::new(APT_ARCHIVES)
+            .join("partial")
+            .join(path.file_name().unwrap_or_default());
+        let copied = fs::copy(file, &partial).and_then(|_| fs::rename(&partial, &path));
+        copied.inspect_err(|_| drop(fs::remove_file(&partial)))
+    });
+    lent.is_ok().then_some(path)
 }
 
 /// The output of dpkg-query; `None`: the package is not installed.
