@@ -152,11 +152,16 @@ fn each_kind_of_message_goes_to_its_broker() {
     child.wait().expect("it has ended");
     at_events.wait_for_status("offline");
     at_states.wait_for_status("offline");
+    at_events.messages.clear();
     let child = start(&mut setup.command("run"));
     at_events.wait_for_status("online");
     at_states.wait_for_status("online");
+    // Until the pipeline runs, SIGTERM ends the process at once.
+    at_events.wait_for(&["cam/events"]);
     terminate(&child);
-    assert_eq!(wait_for_output(child).status.code(), Some(0));
+    let output = wait_for_output(child);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {errors}", output.status);
     at_events.wait_for_status("offline");
     at_states.wait_for_status("offline");
 }
