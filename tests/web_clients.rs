@@ -186,7 +186,7 @@ fn clients_that_read_nothing_are_disconnected() {
         (!daemon.stats(1).is_empty()).then(|| open_files(&daemon))
     });
     let rss = figure(&daemon, "VmRSS:");
-    let mut clients: Vec<TcpStream> = (0..20).map(|_| connect(daemon.address)).collect();
+    let mut clients: Vec<TcpStream> = (0..5).map(|_| connect(daemon.address)).collect();
     let request = format!("GET /api/info HTTP/1.1\r\nHost: {}\r\n\r\n", daemon.address);
     let many = request.repeat(200);
     for client in &mut clients {
