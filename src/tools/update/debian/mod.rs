@@ -4,6 +4,7 @@ mod repository;
 mod services;
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::thread;
@@ -226,6 +227,7 @@ impl System for Debian {
     }
 
     fn repair(&mut self) -> Result<(), UpdateError> {
+        take_back_from_apt(Path::new(APT_ARCHIVES));
         let options = [
             "--force-confdef",
             "--force-confold",
@@ -314,6 +316,20 @@ fn lend_to_apt(file: &Path) -> Option<PathBuf> {
     lent.is_ok().then_some(path)
 }
 
+/// Removes the files that an interrupted installation has lent: those of this project with a second name elsewhere. What apt has
+/// fetched itself has one name.
+fn take_back_from_apt(archives: &Path) {
+    for entry in fs::read_dir(archives).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let is_ours = name.to_string_lossy().starts_with("jetwatch");
+        let is_lent = entry.metadata().is_ok_and(|found| found.nlink() > 1);
+        if is_ours && is_lent {
+            // Fails where apt removes it, too.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
 /// The output of dpkg-query; `None`: the package is not installed.
 fn parse_installed(text: &str) -> Option<Installed> {
     let mut fields = text.trim_end().split('\t');
@@ -356,6 +372,24 @@ fn only_package(folder: &Path, package: &str, version: &str) -> Result<PathBuf, 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_that_were_lent_to_apt_are_taken_back_and_its_own_stay() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let archives = folder.path().join("archives");
+        fs::create_dir(&archives).expect("made");
+        let kept = folder.path().join("jetwatch_1.1.0_amd64.deb");
+        fs::write(&kept, "a package").expect("written");
+        fs::hard_link(&kept, archives.join("jetwatch_1.1.0_amd64.deb")).expect("linked");
+        fs::write(archives.join("jetwatch_1.0.0_amd64.deb"), "apt's").expect("written");
+        fs::write(archives.join("other_1.0_amd64.deb"), "apt's").expect("written");
+        take_back_from_apt(&archives);
+        let entries = fs::read_dir(&archives).expect("readable").flatten();
+        let mut names: Vec<_> = entries.map(|entry| entry.file_name()).collect();
+        names.sort();
+        assert_eq!(names, ["jetwatch_1.0.0_amd64.deb", "other_1.0_amd64.deb"]);
+        assert!(kept.is_file());
+    }
 
     #[test]
     fn half_installed_packages_are_not_whole() {
