@@ -217,7 +217,7 @@ impl Index {
             .map_err(|source| self.error(source))
     }
 
-    /// Calls for every row that meets `condition`, in the order of `order`.
+    /// Rows that meet `condition`, in the order of `order`.
     pub(crate) fn select(
         &self,
         condition: &str,
@@ -225,22 +225,28 @@ impl Index {
         order: &str,
         limit: usize,
     ) -> Result<Vec<Item>, ArchiveError> {
-        let sql =
-            format!("SELECT {COLUMNS} FROM items WHERE {condition} ORDER BY {order} LIMIT {limit}");
-        let run = || -> rusqlite::Result<Vec<Item>> {
-            let mut statement = self.connection.prepare(&sql)?;
-            let rows = statement.query_map(rusqlite::params_from_iter(values), item)?;
-            rows.filter_map(Result::transpose).collect()
-        };
-        run().map_err(|source| self.error(source))
+        let rest = format!("WHERE {condition} ORDER BY {order} LIMIT {limit}");
+        let mut items = Vec::new();
+        self.query(&rest, values, |item| items.push(item))?;
+        Ok(items)
     }
 
     /// Calls for every row, in the order of the ids.
-    pub(crate) fn for_each(&self, mut each: impl FnMut(Item)) -> Result<(), ArchiveError> {
-        let sql = format!("SELECT {COLUMNS} FROM items ORDER BY id");
+    pub(crate) fn for_each(&self, each: impl FnMut(Item)) -> Result<(), ArchiveError> {
+        self.query("ORDER BY id", &[], each)
+    }
+
+    /// Calls for every row that is selected by `rest` of the statement.
+    fn query(
+        &self,
+        rest: &str,
+        values: &[Value],
+        mut each: impl FnMut(Item),
+    ) -> Result<(), ArchiveError> {
+        let sql = format!("SELECT {COLUMNS} FROM items {rest}");
         let mut run = || -> rusqlite::Result<()> {
             let mut statement = self.connection.prepare(&sql)?;
-            let rows = statement.query_map([], item)?;
+            let rows = statement.query_map(rusqlite::params_from_iter(values), item)?;
             for row in rows {
                 if let Some(item) = row? {
                     each(item);
