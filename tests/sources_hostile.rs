@@ -156,16 +156,21 @@ fn statuses_401_and_403_are_refusals_and_others_are_not() {
 
 #[test]
 fn descriptions_of_many_tracks_that_cannot_be_set_up_crash_nothing() {
-    let collectors: Vec<_> = [200, 200, 200, 20, 20, 2]
-        .map(|tracks| Collector::start(&source_of(Answers::Tracks(tracks)), usize::MAX))
-        .into();
-    for collector in &collectors {
-        wait_until_some("twenty attempts", || {
-            (collector.counters.reconnects() >= 20).then_some(())
-        });
-    }
-    for collector in collectors {
-        collector.stop().1.expect("it was stopped");
+    let sources = [200, 200, 200, 20, 20, 2].map(|tracks| source_of(Answers::Tracks(tracks)));
+    // Sources are stopped at any moment of an attempt.
+    for _ in 0..8 {
+        let collectors: Vec<_> = sources
+            .iter()
+            .map(|source| Collector::start(source, usize::MAX))
+            .collect();
+        for collector in &collectors {
+            wait_until_some("three attempts", || {
+                (collector.counters.reconnects() >= 3).then_some(())
+            });
+        }
+        for collector in collectors {
+            collector.stop().1.expect("it was stopped");
+        }
     }
 }
 

@@ -22,6 +22,9 @@ use super::{introspect, tee, thread_names, timing};
 /// Time in which a failed pipeline must report its error.
 const BUS_DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// Longest wait of a source that is stopped for `rtspsrc` to end its attempt to connect.
+const STOP_CONNECTING_TIMEOUT: Duration = Duration::from_millis(300);
+
 pub(super) fn run(
     config: &SourceConfig,
     built: &BuiltPipeline,
@@ -50,9 +53,13 @@ pub(super) fn run(
     };
 
     let result = session.watch(&bus, late, first_frame);
-    if result.is_err() {
-        session.wait_for_rtsp(&bus);
-    }
+    session.wait_for_rtsp(
+        &bus,
+        match result {
+            Ok(_) => STOP_CONNECTING_TIMEOUT,
+            Err(_) => BUS_DRAIN_TIMEOUT,
+        },
+    );
     result
 }
 
@@ -157,15 +164,26 @@ impl Session<'_> {
     }
 
     /// Waits until `rtspsrc` has cleaned up after a connection that failed. It does so on its own thread after the error, and a
-    /// pipeline that is stopped meanwhile reads connections that are being freed.
-    fn wait_for_rtsp(&mut self, bus: &gst::Bus) {
+    /// pipeline that is stopped meanwhile reads connections that are being freed. An attempt that lasts longer than `limit` is
+    /// interrupted by the stop; `rtspsrc` then gets more time than its 0.1 s to clean up.
+    fn wait_for_rtsp(&mut self, bus: &gst::Bus, limit: Duration) {
+        const PROGRESS: &[gst::MessageType] = &[gst::MessageType::Progress];
         let begun = Instant::now();
-        while self.is_connecting && begun.elapsed() < BUS_DRAIN_TIMEOUT {
+        while let Some(message) = bus.pop_filtered(PROGRESS) {
+            self.note_progress(&message);
+        }
+        while self.is_connecting && begun.elapsed() < limit {
             self.context.heartbeat.busy();
             let wait = gst::ClockTime::from_mseconds(POLL_INTERVAL.as_millis() as u64);
-            if let Some(message) = bus.timed_pop_filtered(wait, &[gst::MessageType::Progress]) {
+            if let Some(message) = bus.timed_pop_filtered(wait, PROGRESS) {
                 self.note_progress(&message);
             }
+        }
+        if self.is_connecting
+            && let Some(source) = self.built.pipeline.by_name("rtsp")
+        {
+            let nanoseconds = BUS_DRAIN_TIMEOUT.as_nanos();
+            source.set_property("teardown-timeout", nanoseconds as u64);
         }
     }
 
