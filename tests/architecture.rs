@@ -63,6 +63,7 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("jpeg-encoder", &["record", "source"]),
     ("libc", &["nvidia"]),
     ("libloading", &["nvidia"]),
+    ("memmap2", &["media"]),
     ("minisign-verify", &["bundles"]),
     ("mqtt5", &["publish"]),
     ("nvtx", &["telemetry"]),

@@ -5,6 +5,7 @@
 //! viewer the same fragments as they come. No GStreamer, no clock: it gets bytes with their times.
 
 mod bit_reader;
+mod blocks;
 mod clip_file;
 mod clips;
 mod h264;

@@ -7,10 +7,16 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use bytes::Bytes;
 use jetwatch_types::AccessUnit;
 
+use crate::blocks;
 use crate::parameter_sets::ParameterSets;
 use crate::timeline::{StreamTime, UnitTime};
+
+/// Bytes of new units from which they are moved into a block of memory of their own, and the same at a keyframe.
+const BLOCK_BYTES: usize = 256 << 10;
+const MIN_BLOCK_BYTES: usize = 64 << 10;
 
 /// Bounds of a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +54,9 @@ pub struct Ring {
     lag: StreamTime,
     /// Number of the next unit.
     next: u64,
+    /// Number of the first unit that is in no common block of memory, and the bytes from there on.
+    loose: u64,
+    loose_bytes: usize,
     /// Units that were dropped because their group of pictures alone was above the bytes.
     oversized: u64,
 }
@@ -62,6 +71,8 @@ impl Ring {
             bytes: 0,
             lag: 0,
             next: 0,
+            loose: 0,
+            loose_bytes: 0,
             oversized: 0,
         }
     }
@@ -83,7 +94,13 @@ impl Ring {
         if self.units.is_empty() && !unit.is_keyframe {
             return false;
         }
+        if self.loose_bytes >= BLOCK_BYTES
+            || (unit.is_keyframe && self.loose_bytes >= MIN_BLOCK_BYTES)
+        {
+            self.gather();
+        }
         self.bytes += unit.bytes.len();
+        self.loose_bytes += unit.bytes.len();
         self.units.push_back(RingUnit {
             number: self.next,
             sets: sets.filter(|_| unit.is_keyframe),
@@ -93,6 +110,24 @@ impl Ring {
         self.next += 1;
         self.evict();
         true
+    }
+
+    /// Moves the units that have come since the last time into one block. Without memory for it, they stay where they are.
+    fn gather(&mut self) {
+        let first = self.units.front().map_or(self.next, |unit| unit.number);
+        let place = usize::try_from(self.loose.saturating_sub(first)).unwrap_or(usize::MAX);
+        let loose: Vec<Bytes> = self
+            .units
+            .iter()
+            .skip(place)
+            .map(|unit| unit.unit.bytes.clone())
+            .collect();
+        if let Some(gathered) = blocks::gather(&loose) {
+            for (unit, bytes) in self.units.iter_mut().skip(place).zip(gathered) {
+                unit.unit.bytes = bytes;
+            }
+        }
+        (self.loose, self.loose_bytes) = (self.next, 0);
     }
 
     fn evict(&mut self) {
@@ -308,6 +343,41 @@ mod tests {
         assert_eq!(ring.time_of(pts(400), at(9999)), Some(400_000_000));
         assert_eq!(ring.time_of(pts(401), at(250)), Some(240_000_000));
         assert_eq!(ring.time_of(None, at(0)), Some(0));
+    }
+
+    #[test]
+    fn units_are_gathered_in_blocks_and_stay_the_same() {
+        let limits = RingLimits {
+            bytes: 10_000_000,
+            span: Duration::from_secs(2),
+        };
+        let (mut ring, mut timeline) = (Ring::new(limits), Timeline::default());
+        let mut cursor = ring.end();
+        let mut read = Vec::new();
+        for index in 0..120_u64 {
+            let mut unit = unit(index, 0, index % 12 == 0);
+            unit.bytes = vec![index as u8; 20_000 + index as usize].into();
+            let time = timeline.next(&unit);
+            ring.push(unit, time, None);
+            if index % 5 == 0 {
+                ring.read(&mut cursor, usize::MAX, &mut read);
+            }
+        }
+        read.extend(ring.iter().cloned());
+        for unit in &read {
+            let expected = vec![unit.number as u8; 20_000 + unit.number as usize];
+            assert_eq!(unit.unit.bytes, expected);
+        }
+        // Groups of 240 KB; the last one is not complete.
+        let kept: Vec<_> = ring.iter().collect();
+        let follows = |pair: &[&RingUnit]| {
+            pair[0].unit.bytes.as_ptr_range().end == pair[1].unit.bytes.as_ptr()
+        };
+        let (complete, last) = kept.split_at(kept.len() - 12);
+        assert!(last[0].unit.is_keyframe);
+        for group in complete.chunks(12) {
+            assert!(group[0].unit.is_keyframe && group.windows(2).all(follows));
+        }
     }
 
     proptest! {

@@ -174,15 +174,14 @@ fn nanos(duration: Duration) -> StreamTime {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
+    use bytes::Bytes;
     use proptest::prelude::*;
 
     use super::*;
 
     fn unit(pts: Option<u64>, dts: Option<u64>, at_ms: u64) -> AccessUnit {
         AccessUnit {
-            bytes: Arc::from([]),
+            bytes: Bytes::new(),
             pts: pts.map(Duration::from_millis),
             dts: dts.map(Duration::from_millis),
             duration: None,

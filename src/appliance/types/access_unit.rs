@@ -1,7 +1,8 @@
 //! Encoded video of a source as its camera sends it: access units, and the format of their stream.
 
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
 
 use super::Size;
 
@@ -38,7 +39,7 @@ pub struct StreamFormat {
 #[derive(Debug, Clone)]
 pub struct AccessUnit {
     /// The NAL units with their start codes; at a keyframe with the parameter sets of the stream.
-    pub bytes: Arc<[u8]>,
+    pub bytes: Bytes,
     /// Presentation timestamp: the same as [`FrameMeta::pts`](super::FrameMeta::pts) of its image.
     pub pts: Option<Duration>,
     /// Decoding timestamp, where the container or the parser has one.

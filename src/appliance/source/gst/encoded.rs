@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
+use bytes::Bytes;
 use gstreamer as gst;
 use gstreamer::prelude::*;
 use parking_lot::Mutex;
@@ -203,7 +204,7 @@ fn format_of(caps: &gst::CapsRef) -> Option<StreamFormat> {
 fn access_unit(buffer: &gst::Buffer, (pts, dts, captured_at): UnitTimes) -> Option<AccessUnit> {
     let mapped = buffer.map_readable().ok()?;
     Some(AccessUnit {
-        bytes: Arc::from(mapped.as_slice()),
+        bytes: Bytes::copy_from_slice(&mapped),
         pts,
         dts,
         duration: buffer.duration().map(Duration::from),
