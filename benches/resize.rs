@@ -7,7 +7,7 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use jetwatch_resize::{Filter, I420Scaler, Plane, Resizer, YuvColors};
+use jetwatch_resize::{Filter, I420Scaler, JpegColors, Plane, Resizer, YuvColors};
 use jetwatch_types::{PIXEL_BYTES, Size};
 
 const CASES: [(Size, Size); 4] = [
@@ -70,5 +70,20 @@ fn i420(criterion: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, resize, i420);
+fn jpeg_colors(criterion: &mut Criterion) {
+    let size = Size::new(960, 540);
+    let colors = JpegColors::new(size);
+    let pixels: Vec<u8> = (0..960 * 540 * PIXEL_BYTES)
+        .map(|at| (at * 7919 % 251) as u8)
+        .collect();
+    let mut planes = vec![0; colors.bytes()];
+    criterion.bench_function(&format!("bgrx_{size}_to_jpeg_colors"), |bencher| {
+        bencher.iter(|| {
+            colors.convert(black_box(&pixels), &mut planes);
+            black_box(&mut planes);
+        });
+    });
+}
+
+criterion_group!(benches, resize, i420, jpeg_colors);
 criterion_main!(benches);

@@ -15,7 +15,7 @@ mod draw;
 mod encoders;
 mod error;
 mod font;
-mod hardware_jpeg;
+mod jpeg_pipeline;
 mod overlay;
 mod picture_encoder;
 mod recorder_thread;

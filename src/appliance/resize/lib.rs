@@ -1,11 +1,14 @@
 //! Scaling of images on the CPU to `BGRx`, with vector instructions where the CPU has them (AVX2, NEON).
 //!
 //! For what the hardware scalers of a platform do not serve: crops for secondary networks, which are small, many and all of
-//! different size, and sources without a GStreamer pipeline. [`I420Scaler`] scales what video decoders on the CPU deliver.
+//! different size, and sources without a GStreamer pipeline. [`I420Scaler`] scales what video decoders on the CPU deliver;
+//! [`JpegColors`] converts images for JPEG encoders.
 
 mod i420;
+mod jpeg_colors;
 
 pub use i420::{I420Scaler, Plane, YuvColors};
+pub use jpeg_colors::JpegColors;
 
 use fast_image_resize::images::TypedImage;
 use fast_image_resize::pixels::U8x4;
