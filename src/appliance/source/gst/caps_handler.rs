@@ -5,11 +5,10 @@
 use std::sync::Arc;
 
 use gstreamer as gst;
-use gstreamer::prelude::*;
 use parking_lot::Mutex;
 
 use crate::SourceContext;
-use crate::convert_plan::{Memory, plan_crop_conversion, plan_full_size};
+use crate::convert_plan::{ConvertStep, Memory, plan_crop_conversion, plan_full_size};
 use jetwatch_config::{Scaling, SourceConfig, SourceUri};
 use jetwatch_types::Region;
 
@@ -133,14 +132,21 @@ impl CapsHandler {
         let output = self.output();
         let part = self.context.source_crop(crop);
         let plan = plan_crop_conversion(&from, part, inner, self.scaling, &scalers, output)?;
-        let own_scaling = match orientation {
-            Some(_) => None,
-            None => own_scaling::plan(&caps, &plan.steps),
+        let full_steps = match self.full_size {
+            Some(_) => plan_full_size(&from, &scalers)?,
+            None => Vec::new(),
         };
+        let planned = |steps: &[ConvertStep]| match orientation {
+            Some(_) => None,
+            None => own_scaling::plan(&caps, steps),
+        };
+        let own_scaling = planned(&plan.steps);
+        let full_scaling = planned(&full_steps);
         let info = CapsInfo {
             size,
             crop,
             own_scaling,
+            full_scaling,
         };
         let before = std::mem::replace(&mut *self.caps_info.lock(), info);
         if before.size != size {
@@ -149,22 +155,23 @@ impl CapsHandler {
         if let Some(note) = plan.note {
             self.diagnostics.add_note(note);
         }
-        if let Some(sink) = self.attach_points.sink.upgrade() {
-            sink.set_property("caps", own_scaling::accepted_caps(own_scaling.is_some()));
-        }
         self.diagnostics.set_own_scaling(own_scaling);
         let rotate = orientation.map(|orientation| (orientation, from.clone()));
+        let accepted = own_scaling::accepted_caps(own_scaling.is_some());
+        self.attach_points.accept(accepted);
         match own_scaling {
             Some(_) => self.elements.bypass(&self.attach_points)?,
             None => self
                 .elements
                 .reconfigure(plan.steps, rotate.clone(), &self.attach_points)?,
         }
-        match &mut self.full_size {
-            Some((elements, attach_points)) => {
-                elements.reconfigure(plan_full_size(&from, &scalers)?, rotate, attach_points)
-            }
-            None => Ok(()),
+        let Some((elements, attach_points)) = &mut self.full_size else {
+            return Ok(());
+        };
+        attach_points.accept(own_scaling::accepted_full_caps(full_scaling.is_some()));
+        match full_scaling {
+            Some(_) => elements.bypass(attach_points),
+            None => elements.reconfigure(full_steps, rotate, attach_points),
         }
     }
 

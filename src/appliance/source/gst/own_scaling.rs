@@ -178,18 +178,32 @@ pub(super) fn accepted_caps(is_scaled_here: bool) -> gst::Caps {
     caps
 }
 
-/// Answers the allocation queries of decoders, so that they decode into the memory that is read here.
+/// The same for full images, which are always in CPU memory.
+pub(super) fn accepted_full_caps(is_converted_here: bool) -> gst::Caps {
+    let format = if is_converted_here { "I420" } else { "BGRx" };
+    gst::Caps::builder("video/x-raw")
+        .field("format", format)
+        .build()
+}
+
+/// Answers the allocation queries that arrive at `pad` while `is_read_here`, so that decoders decode into the memory that is read here.
 ///
 /// They may add rows and columns to their images, and get a pool that does so. Without the first answer they would copy each image
 /// into a buffer without. Without the second libav's would, where the height is not a multiple of 16, as 360 and 1080 are not: the
 /// buffers of its own pool are as large as the coded image, and it hands on no buffer of another size than its caps.
-pub(super) fn offer_padded_buffers(sink: &gst::Pad) {
-    sink.add_probe(gst::PadProbeType::QUERY_DOWNSTREAM, |_, info| {
+pub(super) fn offer_padded_buffers(
+    pad: &gst::Pad,
+    is_read_here: impl Fn() -> bool + Send + Sync + 'static,
+) {
+    pad.add_probe(gst::PadProbeType::QUERY_DOWNSTREAM, move |_, info| {
         let Some(gst::QueryViewMut::Allocation(query)) =
             info.query_mut().map(gst::QueryRef::view_mut)
         else {
             return gst::PadProbeReturn::Ok;
         };
+        if !is_read_here() {
+            return gst::PadProbeReturn::Ok;
+        }
         let bytes = match query.get() {
             (Some(caps), true) => bytes_in_system_memory(caps),
             _ => None,

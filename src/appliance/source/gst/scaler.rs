@@ -21,14 +21,14 @@ use crate::rate_limit::RateLimiter;
 use crate::{Flow, FullImage, SourceContext, SourceError};
 use jetwatch_config::SourceConfig;
 use jetwatch_telemetry::{Level, Recorder, Stage, name_thread, thread_names};
-use jetwatch_types::{Frame, FrameMeta};
+use jetwatch_types::{Frame, FrameMeta, Image};
 
 use super::caps_handler::CapsHandler;
 use super::diagnostics::SessionDiagnostics;
 use super::encode::RawEncoder;
 use super::flush_guard::FlushGuard;
 use super::hardware::VideoHardware;
-use super::own_scaling::{self, ScalingReader};
+use super::own_scaling::{self, OwnScaling, ScalingReader};
 use super::rate_probes::{limit_rate, pace};
 use super::sample::SampleReader;
 use super::scaler_elements::AttachPoints;
@@ -131,7 +131,7 @@ pub(super) fn add(
     sink.set_property("max-buffers", 1_u32);
     sink.set_caps(Some(&own_scaling::accepted_caps(false)));
     if let Some(pad) = sink.static_pad("sink") {
-        own_scaling::offer_padded_buffers(&pad);
+        own_scaling::offer_padded_buffers(&pad, || true);
     }
     pipeline
         .add_many([&entry, sink.upcast_ref()])
@@ -146,6 +146,18 @@ pub(super) fn add(
     };
     let main_branch = tee.as_ref().map_or(&entry, |tee| &tee.main_branch);
     let caps_info = CapsInfo::empty();
+    if let Some(tee) = &tee {
+        // A tee offers no memory to decoders, which would then copy each image into memory of their own.
+        let caps_info = Arc::clone(&caps_info);
+        own_scaling::offer_padded_buffers(&tee.input, move || {
+            let CapsInfo {
+                own_scaling,
+                full_scaling,
+                ..
+            } = *caps_info.lock();
+            own_scaling.is_some() && full_scaling.is_some()
+        });
+    }
     let mut caps_handler = CapsHandler::new(
         context,
         config,
@@ -273,6 +285,7 @@ struct AppSinkHandler {
 struct PendingFrame {
     frame: Option<Frame>,
     reader: SampleReader,
+    scaling_reader: ScalingReader,
 }
 
 impl Default for PendingFrame {
@@ -280,6 +293,17 @@ impl Default for PendingFrame {
         Self {
             frame: None,
             reader: SampleReader::for_system_memory(),
+            scaling_reader: ScalingReader::default(),
+        }
+    }
+}
+
+impl PendingFrame {
+    /// The full image of a sample, converted by `scaling` where no element has done it.
+    fn read(&mut self, sample: &gst::Sample, scaling: Option<OwnScaling>) -> Option<Image> {
+        match scaling {
+            Some(scaling) => self.scaling_reader.read(sample, scaling),
+            None => self.reader.read(sample),
         }
     }
 }
@@ -326,6 +350,7 @@ impl AppSinkHandler {
         if self.refusing.is_some() {
             return Err(gst::FlowError::Eos);
         }
+        let scaling = self.caps_info().full_scaling;
         let Some(pending) = &mut self.pending else {
             return Ok(gst::FlowSuccess::Ok);
         };
@@ -333,8 +358,7 @@ impl AppSinkHandler {
             && let Some(meta) = probe.take_skipped()
         {
             let full_image = pending
-                .reader
-                .read(&sample)
+                .read(&sample, scaling)
                 .ok_or_else(|| post_format_error(sink))?;
             probe.forward_skipped(meta, Some(full_image), &self.stall_monitor);
             return Ok(gst::FlowSuccess::Ok);
@@ -344,7 +368,7 @@ impl AppSinkHandler {
         };
         let pts = sample.buffer().and_then(|buffer| buffer.pts());
         if pts.map(Into::into) == frame.meta.pts {
-            let full_image = pending.reader.read(&sample);
+            let full_image = pending.read(&sample, scaling);
             frame.full_image = Some(full_image.ok_or_else(|| post_format_error(sink))?);
         }
         self.deliver(frame)

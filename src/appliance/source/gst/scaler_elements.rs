@@ -68,6 +68,13 @@ impl AttachPoints {
         }
     }
 
+    /// Sets the caps that the sink accepts, unless the pipeline is shutting down.
+    pub(super) fn accept(&self, caps: gst::Caps) {
+        if let Some(sink) = self.sink.upgrade() {
+            sink.set_property("caps", caps);
+        }
+    }
+
     /// `None` when the pipeline is shutting down.
     fn upgrade(&self) -> Option<Attached> {
         Some(Attached {

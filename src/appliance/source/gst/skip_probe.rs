@@ -30,6 +30,8 @@ pub(super) struct CapsInfo {
     pub(super) crop: Option<Crop>,
     /// The scaling of the images at the sink; `None`: elements have scaled them.
     pub(super) own_scaling: Option<OwnScaling>,
+    /// The same for full images.
+    pub(super) full_scaling: Option<OwnScaling>,
 }
 
 impl CapsInfo {
@@ -39,6 +41,7 @@ impl CapsInfo {
             size: Size::new(1, 1),
             crop: None,
             own_scaling: None,
+            full_scaling: None,
         }))
     }
 }

@@ -5,6 +5,8 @@
 //!                 └─► full-entry ─► a step to BGRx ─► full-sink
 //! ```
 //!
+//! The step is left out where [`own_scaling`] does its work.
+//!
 //! Neither branch has a queue: the tee pushes each buffer through the main branch and then through the full-image branch, on
 //! one thread, so a full image belongs to the frame that has just arrived.
 
@@ -16,6 +18,7 @@ use crate::SourceError;
 use crate::elements::make;
 
 use super::hardware::VideoHardware;
+use super::own_scaling;
 use super::scaler_elements::AttachPoints;
 
 const TEE: &str = "tee";
@@ -27,6 +30,8 @@ pub(super) const PROBE_POINTS: &[&str] = &[TEE, MAIN_BRANCH, FULL_IMAGE_ENTRY];
 
 /// The tee and its branches, added to the pipeline.
 pub(super) struct ImageTee {
+    /// Where images arrive.
+    pub(super) input: gst::Pad,
     /// First element of the network's branch.
     pub(super) main_branch: gst::Element,
     entry: gst::Element,
@@ -52,15 +57,18 @@ impl ImageTee {
         // One thread feeds both branches; it waits in the main branch's sink until the pipeline plays. If the pipeline also waited
         // for an image here, it would never play.
         sink.set_property("async", false);
-        let caps = gst::Caps::builder("video/x-raw").field("format", "BGRx");
-        sink.set_caps(Some(&caps.build()));
+        sink.set_caps(Some(&own_scaling::accepted_full_caps(false)));
         pipeline
             .add_many([&tee, &main_branch, &entry, sink.upcast_ref()])
             .map_err(failed)?;
         // In this order: a tee serves its pads in the order of their creation.
         gst::Element::link_many([input, &tee, &main_branch]).map_err(failed)?;
         tee.link(&entry).map_err(failed)?;
+        let input = tee
+            .static_pad("sink")
+            .ok_or_else(|| SourceError::Build("tee has no sink pad".to_owned()))?;
         Ok(Self {
+            input,
             main_branch,
             entry,
             sink,

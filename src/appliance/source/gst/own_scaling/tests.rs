@@ -163,7 +163,7 @@ fn decoder_writes_into_the_memory_that_is_read_here() {
         .expect("a pipeline");
         let sink = pipeline.by_name("sink").expect("it was named");
         let sink = sink.downcast::<AppSink>().expect("an appsink");
-        offer_padded_buffers(&sink.static_pad("sink").expect("a sink has one"));
+        offer_padded_buffers(&sink.static_pad("sink").expect("a sink has one"), || true);
         pipeline.set_state(gst::State::Playing).expect("it starts");
         let samples: Vec<gst::Sample> = std::iter::from_fn(|| sink.pull_sample().ok()).collect();
         pipeline.set_state(gst::State::Null).expect("it stops");
