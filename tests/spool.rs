@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jetwatch_publish::Subscriber;
 use publish::mosquitto::{Mosquitto, client};
@@ -90,8 +90,12 @@ impl Site {
         });
     }
 
+    /// Takes the messages that are there, and those that come in the next second without a pause.
     fn receive(&mut self) {
-        while let Some((topic, payload)) = self.subscriber.recv_timeout(Duration::from_millis(50)) {
+        let until = Instant::now() + Duration::from_secs(1);
+        while Instant::now() < until
+            && let Some((topic, payload)) = self.subscriber.recv_timeout(Duration::from_millis(50))
+        {
             let is_message = ["/events", "/analytics", "/gap"]
                 .iter()
                 .any(|end| topic.ends_with(end));
