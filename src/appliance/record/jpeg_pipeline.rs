@@ -5,6 +5,7 @@
 //!   appsrc (I420) ─► jpegenc ─► appsink
 //! ```
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -26,18 +27,10 @@ pub(crate) enum JpegElement {
 }
 
 impl JpegElement {
-    /// The preferred one is the first.
-    const ALL: [Self; 2] = [Self::Nvjpegenc, Self::Jpegenc];
-
-    /// The preferred one that GStreamer has here.
-    pub(crate) fn find() -> Option<Self> {
-        Self::ALL.into_iter().find(|element| element.is_available())
-    }
-
-    /// What takes its place where it fails.
-    pub(crate) fn next(self) -> Option<Self> {
-        let later = Self::ALL.into_iter().skip_while(|element| *element != self);
-        later.skip(1).find(|element| element.is_available())
+    /// Those that GStreamer has here, the preferred one first.
+    pub(crate) fn available() -> VecDeque<Self> {
+        let all = [Self::Nvjpegenc, Self::Jpegenc].into_iter();
+        all.filter(|element| element.is_available()).collect()
     }
 
     /// Its name in GStreamer.

@@ -3,6 +3,8 @@
 //! A Jetson's encoder is preferred, then libjpeg-turbo, which takes half the time of the program. Small pictures are encoded by the
 //! program: that takes less time than the way through a pipeline. An element that fails is not used again in this run.
 
+use std::collections::VecDeque;
+
 use bytes::Bytes;
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
 
@@ -19,31 +21,10 @@ const MAX_PIPELINES: usize = 4;
 /// Encodes pictures of one quality; keeps what it needs for that from one to the next.
 pub struct PictureEncoder {
     quality: u8,
-    encoder: LargeEncoder,
+    /// Elements that have not failed, the preferred one first; `None`: before the first picture that is large enough.
+    elements: Option<VecDeque<JpegElement>>,
     /// The newest is the last.
     pipelines: Vec<JpegPipeline>,
-}
-
-/// What encodes large pictures.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum LargeEncoder {
-    /// It is looked for when there is a large picture.
-    Unknown,
-    Element(JpegElement),
-    Program,
-}
-
-impl LargeEncoder {
-    fn of(element: Option<JpegElement>) -> Self {
-        element.map_or(Self::Program, Self::Element)
-    }
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Element(element) => element.name(),
-            Self::Unknown | Self::Program => "the program",
-        }
-    }
 }
 
 impl PictureEncoder {
@@ -52,7 +33,7 @@ impl PictureEncoder {
     pub const fn new(quality: u8) -> Self {
         Self {
             quality,
-            encoder: LargeEncoder::Unknown,
+            elements: None,
             pipelines: Vec::new(),
         }
     }
@@ -63,15 +44,13 @@ impl PictureEncoder {
         let count = u64::from(size.width) * u64::from(size.height);
         let is_even = size.width.is_multiple_of(2) && size.height.is_multiple_of(2);
         if count >= MIN_ELEMENT_PIXELS && is_even {
-            if self.encoder == LargeEncoder::Unknown {
-                self.encoder = LargeEncoder::of(JpegElement::find());
-            }
-            while let LargeEncoder::Element(element) = self.encoder {
+            while let Some(element) = self.elements().front().copied() {
                 match self.encode_by(element, size, pixels) {
                     Ok(jpeg) => return Some(jpeg),
                     Err(error) => {
-                        self.encoder = LargeEncoder::of(element.next());
-                        let next = self.encoder.name();
+                        self.elements().pop_front();
+                        let next = self.elements().front();
+                        let next = next.map_or("the program", |element| element.name());
                         log::warn!("pictures are encoded by {next} from now on: {error}");
                         self.pipelines.clear();
                     }
@@ -79,6 +58,10 @@ impl PictureEncoder {
             }
         }
         encode_by_program(size, pixels, self.quality)
+    }
+
+    fn elements(&mut self) -> &mut VecDeque<JpegElement> {
+        self.elements.get_or_insert_with(JpegElement::available)
     }
 
     fn encode_by(
@@ -108,7 +91,8 @@ impl PictureEncoder {
 /// The element that encodes large pictures; `None`: the program does.
 #[must_use]
 pub fn picture_element() -> Option<&'static str> {
-    JpegElement::find().map(JpegElement::name)
+    let elements = JpegElement::available();
+    elements.front().map(|element| element.name())
 }
 
 /// The same as [`PictureEncoder::encode`], in any quality, without an element.
@@ -131,7 +115,7 @@ mod tests {
     #[test]
     fn pictures_of_all_sizes_are_files_where_there_is_no_element() {
         let mut encoder = PictureEncoder::new(80);
-        encoder.encoder = LargeEncoder::Program;
+        encoder.elements = Some(VecDeque::new());
         for (width, height) in [(64, 48), (640, 360), (641, 361)] {
             let size = Size::new(width, height);
             let pixels = vec![90; (width * height * 4) as usize];
