@@ -114,8 +114,7 @@ impl Ring {
 
     /// Moves the units that have come since the last time into one block. Without memory for it, they stay where they are.
     fn gather(&mut self) {
-        let first = self.units.front().map_or(self.next, |unit| unit.number);
-        let place = usize::try_from(self.loose.saturating_sub(first)).unwrap_or(usize::MAX);
+        let place = self.place(self.loose);
         let loose: Vec<Bytes> = self
             .units
             .iter()
@@ -128,6 +127,16 @@ impl Ring {
             }
         }
         (self.loose, self.loose_bytes) = (self.next, 0);
+    }
+
+    /// Number of the first unit that is kept, or of the next one.
+    fn first(&self) -> u64 {
+        self.units.front().map_or(self.next, |unit| unit.number)
+    }
+
+    /// Units that are kept before the one with this number.
+    fn place(&self, number: u64) -> usize {
+        usize::try_from(number.saturating_sub(self.first())).unwrap_or(usize::MAX)
     }
 
     fn evict(&mut self) {
@@ -220,10 +229,10 @@ impl Ring {
     /// Appends at most `max` units from the place of `cursor` to `out`, and moves it behind them. Returns the number of units
     /// that the reader has lost, because it was overtaken: then the first one that it gets is a keyframe.
     pub fn read(&self, cursor: &mut Cursor, max: usize, out: &mut Vec<RingUnit>) -> u64 {
-        let first = self.units.front().map_or(self.next, |unit| unit.number);
+        let first = self.first();
         let lost = first.saturating_sub(cursor.0);
         cursor.0 = cursor.0.max(first);
-        let place = usize::try_from(cursor.0 - first).unwrap_or(usize::MAX);
+        let place = self.place(cursor.0);
         let before = out.len();
         out.extend(self.units.iter().skip(place).take(max).cloned());
         cursor.0 += (out.len() - before) as u64;
