@@ -27,6 +27,9 @@ use super::hardware::VideoHardware;
 use super::launch::{self, LaunchBin};
 use super::scaler::{self, StallMonitor};
 
+/// Name of the element that receives RTSP in its pipeline.
+pub(super) const RTSP: &str = "rtsp";
+
 /// A pipeline ready to play.
 pub(super) struct BuiltPipeline {
     pub(super) pipeline: gst::Pipeline,
@@ -93,7 +96,7 @@ pub(super) fn build(
             transport,
             latency,
         } => {
-            let source = make("rtspsrc", "rtsp")?;
+            let source = make("rtspsrc", RTSP)?;
             source.set_property("location", location);
             source.set_property_from_str(
                 "protocols",

@@ -10,7 +10,7 @@ use crate::{POLL_INTERVAL, SessionEnd, SourceContext, SourceError};
 use jetwatch_config::{SourceConfig, SourceUri};
 
 use super::bounded::{LateCalls, OPEN_TIMEOUT, StateNullGuard};
-use super::build::BuiltPipeline;
+use super::build::{BuiltPipeline, RTSP};
 use super::camera;
 use super::dot;
 use super::flush_guard::FlushGuard;
@@ -180,7 +180,7 @@ impl Session<'_> {
             }
         }
         if self.is_connecting
-            && let Some(source) = self.built.pipeline.by_name("rtsp")
+            && let Some(source) = self.built.pipeline.by_name(RTSP)
         {
             let nanoseconds = BUS_DRAIN_TIMEOUT.as_nanos();
             source.set_property("teardown-timeout", nanoseconds as u64);
