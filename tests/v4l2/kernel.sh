@@ -6,7 +6,7 @@
 kernel() {
     kernel=$(realpath -m "$1")/kernel
     if ! compgen -G "$kernel/boot/vmlinuz-*" >/dev/null; then
-        if ! apt-cache show linux-image-amd64 >/dev/null 2>&1; then as_root apt-get update -qq; fi
+        apt-cache show linux-image-amd64 >/dev/null 2>&1 || apt_get update
         local package
         package=$(apt-cache depends linux-image-amd64 | awk '/Depends: linux-image-[0-9]/ {print $2; exit}')
         [ -n "$package" ] || fail "apt knows no linux-image-amd64; this test needs Debian's archive (main, amd64)"
