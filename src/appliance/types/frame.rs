@@ -144,7 +144,6 @@ pub struct Frame {
     pub truth: Vec<GroundTruthBox>,
 }
 
-#[cfg(any(test, feature = "test-support"))]
 impl FrameMeta {
     /// For tests: a frame captured at the epoch that arrives now.
     pub fn for_test(source: u16, seq: u64, source_size: Size) -> Self {
@@ -159,7 +158,6 @@ impl FrameMeta {
     }
 }
 
-#[cfg(any(test, feature = "test-support"))]
 impl Frame {
     /// For tests: an unscaled black frame.
     pub fn black(source: u16, seq: u64, size: Size) -> Self {
