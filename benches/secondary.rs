@@ -7,7 +7,7 @@
 //!   0.1 ms more, in which the CPU waits. Scaling and writing the tensor are real.
 //!
 //! ```text
-//! cargo bench --bench secondary
+//! cargo bench -p jetwatch-benches --bench secondary
 //! ```
 
 #[path = "../tests/support/mod.rs"]
