@@ -25,10 +25,12 @@ demo program test tensorrt-test nsys-test metrics-test homeassistant-test homeas
 endif
 # Expanded by the shell when a line runs: make would expand it before the set-up in the line above has fetched it.
 ONNXRUNTIME = $$(ls -d "$(CURDIR)"/.cache/onnxruntime/libonnxruntime.so.* 2>/dev/null | tail -n 1)
+# What is tested; benchmarks have no tests.
+tested = --workspace --exclude jetwatch-benches --locked
 # The newest packages of an architecture: jetwatch, and ONNX Runtime for it.
 packages = "$$(ls -t $(TARGET)/debian/jetwatch_*_$(1).deb | head -n1)" "$$(ls -t $(TARGET)/debian/jetwatch-onnxruntime_*_$(1).deb | head -n1)"
 
-.PHONY: help demo program build test quantize-test darknet-test tensorrt-test sanitize gpu-test \
+.PHONY: help demo program build test nightly quantizer quantize-test darknet-test tensorrt-test sanitize gpu-test \
     nsys-test metrics-test homeassistant-test homeassistant-test-2025 fleet-test fleet-test-nats \
     fleet-bench fleet-sizing web-test web-numbers v4l2 journald bundle-test faults week gst118 deb deb-arm64 \
     appliance appliance-arm64 appliance-limits instructions sources media-numbers lint audit docs bench fuzz \
@@ -38,8 +40,8 @@ help: ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: ## Set up, build, and run the whole pipeline (SOURCE=, MODEL=, DURATION=).
-	@.ci/setup build run
-	@.ci/setup onnxruntime & fetch=$$!; $(MAKE) --no-print-directory program && wait $$fetch
+	@.ci/setup build
+	@.ci/setup run onnxruntime & rest=$$!; $(MAKE) --no-print-directory program && wait $$rest
 	@ORT_DYLIB_PATH="$${ORT_DYLIB_PATH:-$(ONNXRUNTIME)}" $(PROGRAM) demo --duration $(DURATION) $(if $(SOURCE),--source '$(SOURCE)') $(if $(MODEL),--model '$(MODEL)')
 
 program: ## Set up and build the program with little optimization, in about half the time.
@@ -53,20 +55,42 @@ build: ## Set up and build the release binary.
 test: ## Set up and pass all tests.
 	@.ci/setup build run onnxruntime test
 	@export ORT_DYLIB_PATH="$${ORT_DYLIB_PATH:-$(ONNXRUNTIME)}"; \
-	if cargo nextest --version >/dev/null 2>&1; then cargo nextest run --workspace --locked --config-file .ci/nextest.toml && cargo test --doc --workspace --locked --quiet; else cargo test --workspace --locked; fi
+	if cargo nextest --version >/dev/null 2>&1; then \
+		cargo nextest run $(TIMINGS) $(tested) --config-file .ci/nextest.toml --test-threads $$((2 * $$(nproc))) && cargo test --doc $(tested) --quiet; \
+	else cargo test $(tested); fi
+
+# Not in .ci/run: what takes long (repetitions, emulated machines, sanitizers, the release build), needs more releases of Debian, or proves
+# what changes seldom.
+nightly: ## Run the tests that take too long for each change (needs root; hours).
+	$(MAKE) faults FULL=1
+	$(MAKE) update-test FULL=1
+	$(MAKE) fleet-test MINUTES=30
+	$(MAKE) fleet-test-nats MINUTES=5
+	$(MAKE) homeassistant-test-2025
+	$(MAKE) darknet-test
+	$(MAKE) sanitize
+	$(MAKE) gst118
+	$(MAKE) v4l2
+	$(MAKE) journald
+	$(MAKE) appliance
+	$(MAKE) appliance-limits
+	$(MAKE) appliance-arm64
+	$(MAKE) week
+	$(MAKE) fuzz FUZZ_SECONDS=60
 
 v4l2: build ## Prove the V4L2 source with a kernel's virtual camera, in QEMU (Debian, x86-64; a few minutes).
 	@.ci/setup run onnxruntime
 	@tests/v4l2/run $(BINARY) $(ONNXRUNTIME)
 
-quantize-test: program ## Test the INT8 quantizer of models/ (makes a Python environment in .cache; 200 MB of packages).
-	@[ -x .cache/quantize/bin/pip ] || python3 -m venv .cache/quantize
-	@.cache/quantize/bin/pip install --quiet --disable-pip-version-check --require-hashes -r models/requirements-test.txt
+quantizer: ## Make the Python environment of the quantizer's tests in .cache (200 MB of packages).
+	@cmp -s models/requirements-test.txt .cache/quantize/made || { python3 -m venv --clear .cache/quantize && \
+		.cache/quantize/bin/pip install --quiet --disable-pip-version-check --require-hashes -r models/requirements-test.txt && \
+		cp models/requirements-test.txt .cache/quantize/made; }
+
+quantize-test: program quantizer ## Test the INT8 quantizer of models/.
 	@JETWATCH="$(abspath $(PROGRAM))" .cache/quantize/bin/python -B models/quantize_test.py
 
-darknet-test: program ## Compare networks imported from Darknet with an independent computation (the Python environment of quantize-test).
-	@[ -x .cache/quantize/bin/pip ] || python3 -m venv .cache/quantize
-	@.cache/quantize/bin/pip install --quiet --disable-pip-version-check --require-hashes -r models/requirements-test.txt
+darknet-test: program quantizer ## Compare networks imported from Darknet with an independent computation.
 	@JETWATCH="$(abspath $(PROGRAM))" .cache/quantize/bin/python -B tests/reference/darknet.py
 
 tensorrt-test: ## Prove the calls into TensorRT without a GPU: NVIDIA's real libraries, and doubles of its classes (x86-64; 190 MB of packages).
@@ -181,7 +205,7 @@ docs: ## Build the documentation as a book into target/docs (needs mdBook: cargo
 
 bench: ## Run the micro-benchmarks.
 	@.ci/setup build
-	cargo bench --locked
+	cargo bench -p jetwatch-benches --locked
 
 instructions: build ## Count CPU instructions per frame outside of NVIDIA's code, on the virtual Jetson (x86-64; minutes).
 	@benches/scripts/instructions/run $(BINARY)
