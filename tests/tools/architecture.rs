@@ -177,7 +177,7 @@ const ALLOWED_WORDS: &[(&str, &str, &str)] = &[
     ),
     (
         concat!("no", "body"),
-        "tests/nsys_profile.rs",
+        "tests/tools/nsys_profile.rs",
         "the Unix user",
     ),
     (concat!("no", "body"), "tests/v4l2/", "the Unix user"),
