@@ -96,7 +96,7 @@ darknet-test: program quantizer ## Compare networks imported from Darknet with a
 tensorrt-test: ## Prove the calls into TensorRT without a GPU: NVIDIA's real libraries, and doubles of its classes (x86-64; 190 MB of packages).
 	@.ci/setup build onnxruntime tensorrt doubles
 	@tests/nvidia_doubles/build --check
-	@JETWATCH_TENSORRT="$(abspath .cache/tensorrt)" ORT_DYLIB_PATH="$${ORT_DYLIB_PATH:-$(ONNXRUNTIME)}" cargo test --locked --test tests \
+	@JETWATCH_TENSORRT="$(abspath .cache/tensorrt)" ORT_DYLIB_PATH="$${ORT_DYLIB_PATH:-$(ONNXRUNTIME)}" cargo test --locked --test detection \
 		-- tensorrt_real:: nvidia_tensorrt:: engine:: detect_tensorrt::
 
 sanitize: ## Run the tests on the doubles of NVIDIA's libraries with AddressSanitizer and ThreadSanitizer (x86-64; minutes).
@@ -111,10 +111,10 @@ gpu-test: ## Prove and measure the GPU's part on this machine's NVIDIA GPU.
 nsys-test: ## Prove `jetwatch profile` and `report` with Nsight Systems itself, over a real sshd (Debian's non-free package, 185 MB to download, and Chromium).
 	@.ci/setup build run nsys
 	@command -v nsys >/dev/null
-	JETWATCH_TEST_NSYS=1 cargo test --locked --test tests -- nsys_report::
-	JETWATCH_TEST_NSYS=1 cargo test --locked --test tests -- nsys_profile::
+	JETWATCH_TEST_NSYS=1 cargo test --locked --test tools -- nsys_report::
+	JETWATCH_TEST_NSYS=1 cargo test --locked --test tools -- nsys_profile::
 	@.ci/setup run onnxruntime
-	ORT_DYLIB_PATH="$${ORT_DYLIB_PATH:-$(ONNXRUNTIME)}" JETWATCH_TEST_NSYS=1 cargo test --locked --test tests -- nsys_limits::
+	ORT_DYLIB_PATH="$${ORT_DYLIB_PATH:-$(ONNXRUNTIME)}" JETWATCH_TEST_NSYS=1 cargo test --locked --test tools -- nsys_limits::
 
 metrics-test: program ## Prove the metrics, the alert rules and the dashboard with a real Prometheus (Debian's packages, 30 MB to download; a minute).
 	@.ci/setup run test metrics

@@ -22,10 +22,11 @@ use onnx_graph::{FLOAT, Graph};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 
-#[path = "../tests/support/mod.rs"]
-mod support;
+#[path = "../tests/support/onnx_graph.rs"]
+mod onnx_graph;
+#[path = "../tests/support/onnx_message.rs"]
+mod onnx_message;
 
-use support::onnx_graph;
 const WIDTH: u32 = 640;
 const HEIGHT: u32 = 384;
 

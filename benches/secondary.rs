@@ -10,14 +10,18 @@
 //! cargo bench -p jetwatch-benches --bench secondary
 //! ```
 
-#[path = "../tests/support/mod.rs"]
-mod support;
+#[path = "../tests/support/classifier.rs"]
+mod classifier;
+#[path = "../tests/support/onnx_file.rs"]
+mod onnx_file;
+#[path = "../tests/support/onnx_graph.rs"]
+mod onnx_graph;
+#[path = "../tests/support/onnx_message.rs"]
+mod onnx_message;
 
 use std::hint::black_box;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
-use support::classifier;
-use support::onnx_file;
 
 use classifier::write_model;
 use criterion::{Criterion, criterion_group, criterion_main};

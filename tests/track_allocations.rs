@@ -1,4 +1,5 @@
-//! Trackers allocate only while the number of objects reaches a new maximum: counted by the allocator.
+//! Trackers allocate only while the number of objects reaches a new maximum: counted by the allocator, which is why this is a program
+//! of its own.
 
 use jetwatch_config::{Association, TrackerConfig, TrackerKind};
 use jetwatch_track::Tracker;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""COCO's own evaluation of detections, for tests/accuracy.rs and for checks of `jetwatch eval`.
+"""COCO's own evaluation of detections, for tests/detection/accuracy.rs and for checks of `jetwatch eval`.
 
     accuracy.py judge ANNOTATIONS.json DETECTIONS.json [THRESHOLD]   print the numbers as JSON
     accuracy.py golden FILE.json                                     write the golden case again

@@ -1,13 +1,13 @@
 //! The tests of `tests/` that run the code of `jetwatch-nvidia` on the doubles of NVIDIA's libraries, as a program that is small
 //! enough to be built with a sanitizer. `run` does so.
 
-#[path = "../nvidia_cuda.rs"]
+#[path = "../detection/nvidia_cuda.rs"]
 mod nvidia_cuda;
-#[path = "../nvidia_preprocess.rs"]
+#[path = "../detection/nvidia_preprocess.rs"]
 mod nvidia_preprocess;
-#[path = "../nvidia_surface.rs"]
+#[path = "../detection/nvidia_surface.rs"]
 mod nvidia_surface;
-#[path = "../nvidia_tensorrt/mod.rs"]
+#[path = "../detection/nvidia_tensorrt/mod.rs"]
 mod nvidia_tensorrt;
 
 #[path = "../support"]

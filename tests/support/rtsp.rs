@@ -12,7 +12,7 @@ pub struct RtspServer {
 impl RtspServer {
     /// Starts it on `port` (0: a free one) with extra arguments.
     pub fn start(port: u16, extra: &[&str]) -> Self {
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tools/rtsp_server.py");
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/rtsp_server.py");
         let mut child = Command::new("/usr/bin/python3")
             .args([script, "--port", &port.to_string()])
             .args(extra)

@@ -1,4 +1,4 @@
-//! The IOU tracker by tables; for properties of all trackers see `tests/track_properties.rs`.
+//! The IOU tracker by tables; for properties of all trackers see `tests/tools/track_properties.rs`.
 
 use super::*;
 use jetwatch_config::ClassMatch;

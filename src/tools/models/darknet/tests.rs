@@ -1,4 +1,4 @@
-//! Refused configurations and weights; what a conversion computes is tested with ONNX Runtime in `tests/model_darknet.rs`.
+//! Refused configurations and weights; what a conversion computes is tested with ONNX Runtime in `tests/detection/model_darknet.rs`.
 
 use super::*;
 

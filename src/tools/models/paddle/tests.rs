@@ -1,4 +1,4 @@
-//! Damaged and unsupported networks; what a conversion computes is tested with ONNX Runtime in `tests/model_registry.rs`.
+//! Damaged and unsupported networks; what a conversion computes is tested with ONNX Runtime in `tests/detection/model_registry.rs`.
 
 use super::*;
 

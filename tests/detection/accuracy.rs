@@ -99,7 +99,7 @@ fn compare(truth: &Value, detections: &Value, expected: &Value) {
 
 #[test]
 fn committed_accuracy_case_is_reproduced() {
-    let text = include_str!("golden/accuracy/random.json");
+    let text = include_str!("../golden/accuracy/random.json");
     let case: Value = serde_json::from_str(text).expect("JSON");
     // All kinds of boxes, so that agreement is significant.
     let annotations = case["truth"]["annotations"].as_array().expect("a list");

@@ -1,6 +1,6 @@
 //! `jetwatch facts` on a virtual Jetson, and `jetwatch check --offline`, which judges configurations by its facts.
 //!
-//! `UPDATE_GOLDEN=1 cargo nextest run --test tests -E 'test(/^facts::/)'` writes `tests/golden/facts_xavier_nx.json` again.
+//! `UPDATE_GOLDEN=1 cargo nextest run --test tools -E 'test(/^facts::/)'` writes `tests/golden/facts_xavier_nx.json` again.
 
 use crate::support::jetson_elements::JetsonElements;
 use crate::support::project::root;

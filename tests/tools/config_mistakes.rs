@@ -1,6 +1,6 @@
 //! Errors of the loader for wrong files: one report with every mistake, no secret in it, and never a panic.
 //!
-//! `UPDATE_GOLDEN=1 cargo test --test config_mistakes` writes `tests/golden/config_mistakes.txt` again; read the
+//! `UPDATE_GOLDEN=1 cargo test --test tools config_mistakes` writes `tests/golden/config_mistakes.txt` again; read the
 //! difference before keeping it.
 
 use std::fs;

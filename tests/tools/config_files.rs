@@ -1,7 +1,9 @@
 //! The example files, the JSON Schemas, the reference pages and the loader agree: each file loads, also with every commented
 //! key in force; every key is shown; the schemas in `configs/` and the pages in `docs/` are made from the declarations.
 //!
-//! `UPDATE_GOLDEN=1 cargo test --test tests config_files` writes the schemas in `configs/` and the pages in `docs/src/reference`.
+//! `UPDATE_GOLDEN=1 cargo test --test tools config_files` writes the schemas in `configs/` and the pages in `docs/src/reference`.
+
+use crate::support::generated::check_generated;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -207,19 +209,6 @@ fn check_defaults(keys: &[KeySpec], node: &Node<'_>, checked: &mut usize) {
             *checked += 1;
         }
     }
-}
-
-/// Compares the file `name` of the source tree with `wanted`, or writes it with `UPDATE_GOLDEN`.
-pub fn check_generated(name: &str, wanted: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        fs::write(&path, wanted).expect("written");
-    }
-    let found = fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        found == wanted,
-        "{name} differs from the declarations: run this test with UPDATE_GOLDEN=1"
-    );
 }
 
 #[test]

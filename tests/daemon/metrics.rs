@@ -1,10 +1,10 @@
 //! Metrics over real connections: who may read them, what else is refused, clients that are slow or many, and the real daemon.
 
-use crate::config_files::check_generated;
 use crate::publish_access::authority;
 use crate::support::daemon::{
     Setup, TEST_TIMEOUT, finish, json_lines, start, stderr, wait_for_output, wait_until_some,
 };
+use crate::support::generated::check_generated;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

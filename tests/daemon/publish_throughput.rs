@@ -1,5 +1,5 @@
 //! Throughput of the MQTT sink in events/s, and CPU time per event. Asserts that all arrive, and prints the figures:
-//! `cargo nextest run --release --success-output immediate --test publish_throughput`.
+//! `cargo nextest run --release --success-output immediate --test daemon publish_throughput`.
 
 #[allow(dead_code)] // Each test file uses its part of the shared code.
 use crate::support::publish as support;

@@ -1,7 +1,7 @@
 //! One recorded run of two cameras through the encoders of other systems' shapes: each message fits the schema of its shape in
 //! `configs/`, and all of them are those of `tests/golden/formats/`.
 //!
-//! `UPDATE_GOLDEN=1 cargo test --test tests formats::` writes the golden files; read the difference before keeping it.
+//! `UPDATE_GOLDEN=1 cargo test --test daemon formats::` writes the golden files; read the difference before keeping it.
 
 #[allow(dead_code)] // Each test file uses its part of the shared code.
 use crate::support::publish as support;
@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::time::{Duration, SystemTime};
 
-use crate::config_files::check_generated;
+use crate::support::generated::check_generated;
 use jetwatch_config::{Config, FormatConfig, SceneRules};
 use jetwatch_publish::{
     AnalyticsMessage, Format, FormatDelivery, FormatMessage, Publication, SourceInfo, format_of,

@@ -1,12 +1,12 @@
 //! Every message that is produced is described by `configs/messages.schema.json`, which is made from the structs of the
 //! messages, and wrong ones are refused by it.
 //!
-//! `UPDATE_GOLDEN=1 cargo test --test tests publish_wire` writes the schema and `docs/src/reference/messages.md`.
+//! `UPDATE_GOLDEN=1 cargo test --test daemon publish_wire` writes the schema and `docs/src/reference/messages.md`.
 
 #[allow(dead_code)] // Each test file uses its part of the shared code.
 use crate::support::publish as support;
 
-use crate::config_files::check_generated;
+use crate::support::generated::check_generated;
 
 use std::time::Duration;
 

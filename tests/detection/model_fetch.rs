@@ -618,7 +618,7 @@ fn fetch_lists_entries_and_keeps_other_folders() {
     );
 
     let place = Target::new();
-    let model = include_str!("support/yolox_nano.yaml");
+    let model = include_str!("../support/yolox_nano.yaml");
     fs::write(
         place.path("model.yaml"),
         model.replace("yolox_nano.onnx", "other.onnx"),

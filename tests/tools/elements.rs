@@ -10,12 +10,12 @@ use jetwatch_doctor::TEST_CLIP_ELEMENTS;
 use jetwatch_source::{ELEMENTS, ElementSpec};
 
 fn elements_of_1_16() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
-    listed(include_str!("golden/gstreamer-1.16-elements.txt"))
+    listed(include_str!("../golden/gstreamer-1.16-elements.txt"))
 }
 
 /// The elements that come with L4T, with the properties that NVIDIA documents.
 fn elements_of_l4t() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
-    listed(include_str!("golden/l4t-elements.txt"))
+    listed(include_str!("../golden/l4t-elements.txt"))
 }
 
 fn listed(text: &'static str) -> BTreeMap<&'static str, BTreeSet<&'static str>> {

@@ -430,7 +430,7 @@ fn image_of_wrong_size_is_error() {
     );
 }
 
-/// The image that `tests/tools/yolox_reference.py` draws: a clock, a traffic light and a stop sign, as `BGRx`.
+/// The image that `tests/reference/yolox.py` draws: a clock, a traffic light and a stop sign, as `BGRx`.
 fn street(size: Size) -> Vec<u8> {
     let (w, h) = (size.width as i32, size.height as i32);
     let mut pixels = vec![0; (w * h) as usize * PIXEL_BYTES];

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Independent reference of YOLOX decoding and class-aware suppression, in numpy; writes the golden files of the tests.
 
-    yolox_reference.py decode tests/golden/yolox_decode.json
-    yolox_reference.py network YOLOX_NANO.onnx tests/golden/yolox_nano_picture.json
+    yolox.py decode tests/golden/yolox_decode.json
+    yolox.py network YOLOX_NANO.onnx tests/golden/yolox_nano_picture.json
 
 `decode` needs numpy only: random raw outputs with what comes out of them. `network` needs onnxruntime too: it draws the
-picture that tests/detect_onnx.rs draws, runs the network on it and keeps the detections. Both refuse to write cases in
+picture that tests/detection/detect_onnx.rs draws, runs the network on it and keeps the detections. Both refuse to write cases in
 which rounding could turn a decision over.
 """
 import json
@@ -79,7 +79,7 @@ def decode_case(seed, width, height, class_count, threshold, iou, most):
 
 
 def picture(width, height):
-    """The image of tests/detect_onnx.rs, [height, width, 3] in BGR: a clock, a traffic light and a stop sign."""
+    """The image of tests/detection/detect_onnx.rs, [height, width, 3] in BGR: a clock, a traffic light and a stop sign."""
     image = np.zeros((height, width, 3), np.uint8)
     y, x = np.mgrid[0:height, 0:width]
     image[..., 0] = 230 - y // 4

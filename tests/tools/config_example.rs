@@ -2,13 +2,13 @@
 //!
 //! Above each key, in force or commented, stands its description as declared, with its default where the file has another
 //! value. Text that a blank line separates from the next key is written by hand, and so are the values.
-//! `UPDATE_GOLDEN=1 cargo test --test tests config_example` writes the comments.
+//! `UPDATE_GOLDEN=1 cargo test --test tools config_example` writes the comments.
 
 use std::collections::HashSet;
 
 use jetwatch_config::{Config, DefaultValue, KeySpec, Section, Unit, ValueType};
 
-use crate::config_files::check_generated;
+use crate::support::generated::check_generated;
 
 /// Longest line of a comment, in characters.
 const MAX_WIDTH: usize = 120;

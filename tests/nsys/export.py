@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes a large export as nsys would, to measure `jetwatch report` with: ranges on some threads, each with a call and a kernel.
 
-    nsys_export.py FILE [--ranges N] [--samples N]
+    export.py FILE [--ranges N] [--samples N]
 
 The tables have the columns that nsys documents; with the context switches that nsys writes beside them, which only some tables
 of the report read, five million ranges with as many calls and kernels are one gigabyte. Samples have stacks of twelve functions.

@@ -1,4 +1,4 @@
-//! YOLOX decoding and suppression against an independent numpy reference: `tests/tools/yolox_reference.py`.
+//! YOLOX decoding and suppression against an independent numpy reference: `tests/reference/yolox.py`.
 
 use std::path::Path;
 

@@ -620,7 +620,7 @@ fn real_networks_are_inspected() {
     let (is_well, _, stderr) = model(&["init", "--out"], &[&out, &models.join("yolox_nano.onnx")]);
     assert!(is_well, "{stderr}");
     let spec = ModelSpec::load(&out).expect("it was checked");
-    let shipped = include_str!("support/yolox_nano.yaml");
+    let shipped = include_str!("../support/yolox_nano.yaml");
     assert!(
         shipped.contains(&spec.files[0].sha256.to_string()),
         "the file is the one that the project describes by hand"

@@ -1,0 +1,33 @@
+//! Detection: models, detectors, the bindings of NVIDIA's libraries, and what is inferred of which frame. One module per topic.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod accuracy;
+mod appearance;
+mod camera_motion;
+mod detect_layouts_others;
+mod detect_layouts_yolo;
+mod detect_onnx;
+mod detect_onnx_cuda;
+mod detect_onnx_files;
+mod detect_onnx_outputs;
+mod detect_tensorrt;
+mod detect_yolox;
+mod engine;
+mod interval;
+mod model_classifiers;
+mod model_darknet;
+mod model_fetch;
+mod model_inspect;
+mod model_registry;
+mod nvidia_cuda;
+mod nvidia_preprocess;
+mod nvidia_surface;
+mod nvidia_tensorrt;
+mod quantize;
+mod roi;
+mod run_onnx;
+mod secondary;
+mod street_nano;
+mod tensorrt_real;
