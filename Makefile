@@ -25,7 +25,7 @@ demo program test tensorrt-test nsys-test metrics-test homeassistant-test homeas
 endif
 # Expanded by the shell when a line runs: make would expand it before the set-up in the line above has fetched it.
 ONNXRUNTIME = $$(ls -d "$(CURDIR)"/.cache/onnxruntime/libonnxruntime.so.* 2>/dev/null | tail -n 1)
-# What is tested; benchmarks have no tests.
+# Benchmarks have no tests, and need crates of their own.
 tested = --workspace --exclude jetwatch-benches --locked
 # The newest packages of an architecture: jetwatch, and ONNX Runtime for it.
 packages = "$$(ls -t $(TARGET)/debian/jetwatch_*_$(1).deb | head -n1)" "$$(ls -t $(TARGET)/debian/jetwatch-onnxruntime_*_$(1).deb | head -n1)"
@@ -203,9 +203,9 @@ docs: ## Build the documentation as a book into target/docs (needs mdBook: cargo
 	@command -v mdbook >/dev/null || { echo "docs: mdbook is not installed; run: cargo install mdbook" >&2; exit 1; }
 	mdbook build --dest-dir "$(abspath $(TARGET))/docs" docs
 
-bench: ## Run the micro-benchmarks.
+bench: ## Run the micro-benchmarks (BENCH=resize: one of them, ARGS= its arguments).
 	@.ci/setup build
-	cargo bench -p jetwatch-benches --locked
+	cargo bench -p jetwatch-benches --locked $(if $(BENCH),--bench $(BENCH)) $(if $(ARGS),-- $(ARGS))
 
 instructions: build ## Count CPU instructions per frame outside of NVIDIA's code, on the virtual Jetson (x86-64; minutes).
 	@benches/scripts/instructions/run $(BINARY)

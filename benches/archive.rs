@@ -1,7 +1,7 @@
 //! The archive with many files: time and memory of its opening, with an intact index and without one, and the time of the queries that
 //! the page and the retention make.
 //!
-//!     cargo bench -p jetwatch-benches --bench archive -- 100000 [FOLDER]
+//!     make bench BENCH=archive ARGS="100000 [FOLDER]"
 //!
 //! The files are made in FOLDER, or in the folder for temporary files, and removed: pictures of 512 bytes, a clip for each fourth.
 

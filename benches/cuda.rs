@@ -1,7 +1,7 @@
 //! Inference on the GPU, as JSON: kernel and copies against the memory's bandwidth, graphs against single calls, and two
 //! workers around a network that keeps the GPU busy for 3 ms.
 //!
-//! `cargo bench -p jetwatch-benches --bench cuda -- [seconds] [workers]`: seconds for each number of workers, 3 by default; `workers` skips the rest.
+//! `make bench BENCH=cuda ARGS="[seconds] [workers]"`: seconds for each number of workers, 3 by default; `workers` skips the rest.
 //! Without a GPU it prints a message and exits with 0.
 //! The network is a loopback. `JETWATCH_BENCH_TENSORRT` names a library of TensorRT, or a double of it, whose engine takes its
 //! place in a second measurement; `JETWATCH_DOUBLE_KERNEL_US` sets how long a double keeps the GPU busy.

@@ -1,7 +1,7 @@
 //! One second of eight cameras of 4 Mbit/s: into their rings, and from there into a clip each. The time, as a share of a second,
 //! is the share of one core that clips of all of them take.
 //!
-//!     cargo bench -p jetwatch-benches --bench media
+//!     make bench BENCH=media
 
 use std::hint::black_box;
 use std::io::Cursor;

@@ -1,7 +1,7 @@
 //! The motion of the camera: the reduction of a frame to a gray image, and the estimate between two of them.
 //!
 //! ```text
-//! cargo bench -p jetwatch-benches --bench motion
+//! make bench BENCH=motion
 //! ```
 
 use std::hint::black_box;

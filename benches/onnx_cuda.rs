@@ -2,7 +2,7 @@
 //! in turns with a plain loop of ONNX Runtime over tensors that lie on the GPU already, with the same batch and as many sessions;
 //! and its detections next to those of the CPU.
 //!
-//! `cargo bench -p jetwatch-benches --bench onnx_cuda -- [seconds] [32x8...] [FOLDER...]`: seconds for each figure, 2 by default, loads as batch and
+//! `make bench BENCH=onnx_cuda ARGS="[seconds] [32x8...] [FOLDER...]"`: seconds for each figure, 2 by default, loads as batch and
 //! workers, and models, `models/street-nano` by default. `ORT_DYLIB_PATH` names a library with the CUDA provider; without one, or without a GPU, it prints a message and
 //! exits with 0.
 

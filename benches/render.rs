@@ -3,7 +3,7 @@
 //! `near`: the same image again and again, as one that was just copied is still in the CPU's caches; `far`: eight in turns,
 //! 64 MB in `BGRx`, so that each row comes from memory.
 //!
-//!     cargo bench -p jetwatch-benches --bench render
+//!     make bench BENCH=render
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
 //! Scaling a crop on the CPU, by size of the crop and of the result; and scaling and converting the `I420` images of video decoders.
 //!
 //! ```text
-//! cargo bench -p jetwatch-benches --bench resize
+//! make bench BENCH=resize
 //! ```
 
 use std::hint::black_box;

@@ -7,7 +7,7 @@
 //!   0.1 ms more, in which the CPU waits. Scaling and writing the tensor are real.
 //!
 //! ```text
-//! cargo bench -p jetwatch-benches --bench secondary
+//! make bench BENCH=secondary
 //! ```
 
 #[path = "../tests/support/classifier.rs"]
@@ -15,7 +15,7 @@ mod classifier;
 #[path = "../tests/support/onnx_file.rs"]
 mod onnx_file;
 #[path = "../tests/support/onnx_graph.rs"]
-mod onnx_graph;
+pub mod onnx_graph;
 #[path = "../tests/support/onnx_message.rs"]
 mod onnx_message;
 

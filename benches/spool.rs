@@ -1,6 +1,6 @@
 //! What the spool costs, as JSON: bytes written to the device for each message, CPU time for each message, the time to open.
 //!
-//!     cargo bench -p jetwatch-benches --bench spool -- FOLDER
+//!     make bench BENCH=spool ARGS="FOLDER"
 //!
 //! FOLDER is on the device to be measured, alone there: bytes are those of the device's own counter, so with an ext4 image on a loop
 //! device they include the file system's. Such an image of 256 MiB has blocks of 1 KiB, larger ones have 4 KiB. The front log and the one

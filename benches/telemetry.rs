@@ -1,6 +1,6 @@
 //! Cost of a range: on the timeline with no tool attached, in the histograms that are always on, and in a trace.
 //!
-//!     cargo bench -p jetwatch-benches --bench telemetry
+//!     make bench BENCH=telemetry
 
 use std::hint::black_box;
 use std::time::Duration;

@@ -4,7 +4,7 @@
 //! `street`, where objects of many sizes move on their own and few overlap, and `crowd`, where people stand so close that
 //! each box overlaps several others.
 //!
-//!     cargo bench -p jetwatch-benches --bench track
+//!     make bench BENCH=track
 
 use std::hint::black_box;
 use std::time::{Duration, Instant, SystemTime};

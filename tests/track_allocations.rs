@@ -1,16 +1,20 @@
 //! Trackers allocate only while the number of objects reaches a new maximum: counted by the allocator, which is why this is a program
 //! of its own.
 
+use std::alloc::System;
+
 use jetwatch_config::{Association, TrackerConfig, TrackerKind};
 use jetwatch_track::Tracker;
 use jetwatch_types::Detection;
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
 #[global_allocator]
-static ALLOCATOR: dhat::Alloc = dhat::Alloc;
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Bytes allocated since the start, including reallocations.
-fn allocated_bytes() -> u64 {
-    dhat::HeapStats::get().total_bytes
+/// Allocations and reallocations since the start.
+fn allocations() -> usize {
+    let stats = ALLOCATOR.stats();
+    stats.allocations + stats.reallocations
 }
 
 /// 40 people on a ring road: each moves by a few pixels per frame, a sixth of them hidden in turns, all visible again after
@@ -32,7 +36,6 @@ fn frame(at: u64) -> Vec<Detection> {
 
 #[test]
 fn trackers_do_not_allocate_in_steady_state() {
-    let _counting = dhat::Profiler::builder().testing().build();
     for kind in [
         TrackerKind::Iou,
         TrackerKind::Sort,
@@ -62,9 +65,9 @@ fn trackers_do_not_allocate_in_steady_state() {
                 };
                 // Several rounds of what is hidden when: tracks differ from round to round, and so does the largest group.
                 (0..6).for_each(|_| run(&frames));
-                let before = allocated_bytes();
+                let before = allocations();
                 run(&frames);
-                let asked = allocated_bytes() - before;
+                let asked = allocations() - before;
                 assert_eq!(
                     asked, 0,
                     "{kind:?} {association:?} {carries} {reassociate_frames}"

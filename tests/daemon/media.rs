@@ -6,12 +6,13 @@ use crate::support::publish;
 use std::path::Path;
 use std::process::Command;
 
-use image::RgbImage;
 use jetwatch_publish::Subscriber;
+use jetwatch_types::Size;
 use publish::mosquitto::{Mosquitto, client};
 use serde_json::Value;
 use support::daemon::{Setup, finish, start, stderr, wait_for_output};
 use support::jetson_elements::JetsonElements;
+use support::picture::Picture;
 
 const SCENE: &str = "synthetic://traffic?seed=3&objects=6&width=640&height=360&fps=30";
 
@@ -50,13 +51,13 @@ fn media(setup: &Setup, arguments: &[&str]) -> String {
 }
 
 /// Mean color of the part of `image` between these shares of its sides.
-fn mean_color(image: &RgbImage, [left, top, right, bottom]: [f64; 4]) -> [f64; 3] {
+fn mean_color(image: &Picture, [left, top, right, bottom]: [f64; 4]) -> [f64; 3] {
     let at = |share: f64, side: u32| ((share.clamp(0.0, 1.0) * f64::from(side)) as u32).min(side);
-    let (width, height) = image.dimensions();
+    let Size { width, height } = image.size;
     let (mut sum, mut count) = ([0.0; 3], 0.0);
     for y in at(top, height)..at(bottom, height) {
         for x in at(left, width)..at(right, width) {
-            for (sum, value) in sum.iter_mut().zip(image.get_pixel(x, y).0) {
+            for (sum, value) in sum.iter_mut().zip(image.pixel(x, y)) {
                 *sum += f64::from(value);
             }
             count += 1.0;
@@ -66,7 +67,7 @@ fn mean_color(image: &RgbImage, [left, top, right, bottom]: [f64; 4]) -> [f64; 3
 }
 
 /// How much the middle of the box differs from what is left and right of it.
-fn contrast(image: &RgbImage, region: &Value) -> f64 {
+fn contrast(image: &Picture, region: &Value) -> f64 {
     let edge = |index: usize| region[index].as_f64().expect("a number");
     let [left, top, right, bottom] = [edge(0), edge(1), edge(2), edge(3)];
     let (width, height) = (right - left, bottom - top);
@@ -126,9 +127,9 @@ fn snapshots_are_files_that_show_their_object_and_messages_name_them() {
         let path = message["path"].as_str().expect("a path");
         let bytes = std::fs::read(setup.path("media").join(path)).expect("the file");
         assert_eq!(message["bytes"], bytes.len());
-        let image = image::load_from_memory(&bytes).expect("a JPEG file");
-        assert_eq!((image.width(), image.height()), (480, 270), "{path}");
-        let contrast = contrast(&image.to_rgb8(), &message["box_normalized"]);
+        let image = Picture::from_jpeg(&bytes);
+        assert_eq!(image.size, Size::new(480, 270), "{path}");
+        let contrast = contrast(&image, &message["box_normalized"]);
         shown += usize::from(contrast > 30.0);
     }
     // Some objects have the color of the road, or are next to another one.
@@ -178,21 +179,19 @@ fn pictures_are_encoded_by_nvjpegenc_where_there_is_one() {
         "{report}"
     );
     let log = stderr(&run(&elements, "run"));
-    let pictures = |setup: &Setup| -> Vec<RgbImage> {
+    let pictures = |setup: &Setup| -> Vec<Picture> {
         let lines = lines_of(&setup.path("events.jsonl"));
         let ready = of_kind(&lines, "media");
         assert!(ready.len() > 3, "{} messages", ready.len());
         let image = |message: &&Value| {
             let path = message["path"].as_str().expect("a path");
             let bytes = std::fs::read(setup.path("media").join(path)).expect("the file");
-            image::load_from_memory(&bytes)
-                .expect("a JPEG file")
-                .to_rgb8()
+            Picture::from_jpeg(&bytes)
         };
         ready.iter().map(image).collect()
     };
     let all = pictures(&setup);
-    assert!(all.iter().all(|image| image.dimensions() == (640, 360)));
+    assert!(all.iter().all(|image| image.size == Size::new(640, 360)));
     let work = elements.activity();
     let encoder = work.iter().find(|work| work.element == "nvjpegenc");
     let encoder = encoder.unwrap_or_else(|| panic!("{work:?} {log}"));
@@ -210,9 +209,9 @@ fn pictures_are_encoded_by_nvjpegenc_where_there_is_one() {
     let note = "pictures are encoded by jpegenc from now on: nvjpegenc: NvJpegEncoder failed";
     assert_eq!(log.matches(note).count(), 1, "{log}");
     // The street looks the same at any time: its colors are those of the other encoder, whose image has 219 values for 255.
-    let mean = |images: &[RgbImage], channel: usize| -> f64 {
-        let samples = images.iter().flat_map(|image| image.pixels());
-        let sum: f64 = samples.map(|pixel| f64::from(pixel.0[channel])).sum();
+    let mean = |images: &[Picture], channel: usize| -> f64 {
+        let samples = images.iter().flat_map(|image| &image.pixels);
+        let sum: f64 = samples.map(|pixel| f64::from(pixel[channel])).sum();
         sum / (images.len() * 640 * 360) as f64
     };
     let by_jpegenc = pictures(&setup);
@@ -250,8 +249,11 @@ fn newest_picture_of_a_label_is_retained() {
         pictures.insert(label, payload);
     }
     for (label, payload) in &pictures {
-        let image = image::load_from_memory(payload).expect("a JPEG file");
-        assert_eq!((image.width(), image.height()), (640, 360), "{label}");
+        assert_eq!(
+            Picture::from_jpeg(payload).size,
+            Size::new(640, 360),
+            "{label}"
+        );
         assert!(payload.len() <= 256 << 10, "{label}");
     }
 }
@@ -286,8 +288,8 @@ fn pictures_are_as_small_as_the_broker_wants_them() {
             .recv_timeout(support::daemon::TEST_TIMEOUT)
             .expect("messages up to the last state of the source");
         if topic.ends_with("/snapshot") || topic.contains("/snapshots/") {
-            let image = image::load_from_memory(&payload).expect("a JPEG file");
-            assert!(image.width() >= 320, "{topic}: {} pixels", image.width());
+            let Size { width, .. } = Picture::from_jpeg(&payload).size;
+            assert!(width >= 320, "{topic}: {width} pixels");
             assert!(payload.len() < MAX_PACKET, "{topic}: {}", payload.len());
             pictures += 1;
         }

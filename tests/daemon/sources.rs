@@ -14,6 +14,7 @@ use jetwatch_types::{Size, SourceState};
 use support::clips;
 use support::collector::{CollectedFrame, Collector, config};
 use support::daemon::wait_until_some;
+use support::picture::write_flat;
 use support::rtsp::RtspServer;
 
 fn folder() -> tempfile::TempDir {
@@ -479,9 +480,7 @@ fn a_synthetic_scene_has_truth_and_ends_after_its_frames() {
 fn image_folder_is_delivered_by_name_in_any_size() {
     let folder = folder();
     let save = |name: &str, width, height, level| {
-        image::RgbImage::from_pixel(width, height, image::Rgb([level; 3]))
-            .save(folder.path().join(name))
-            .expect("the folder is writable");
+        write_flat(&folder.path().join(name), width, height, [level; 3]);
     };
     save("b.jpg", 320, 240, 50);
     save("a.png", 17, 200, 100);
@@ -522,9 +521,7 @@ fn image_folder_loops_when_configured_and_empty_folder_is_error() {
     fs::write(folder.path().join("a.jpg"), "damaged").expect("the folder is writable");
     let (_, result) = Collector::start(&config, usize::MAX).join();
     assert!(matches!(result, Err(SourceError::Empty)), "{result:?}");
-    image::RgbImage::new(8, 8)
-        .save(folder.path().join("b.png"))
-        .expect("the folder is writable");
+    write_flat(&folder.path().join("b.png"), 8, 8, [0; 3]);
     let (frames, result) = Collector::start(&config, 5).join();
     result.expect("a stop is no error");
     assert_eq!(frames.len(), 5);

@@ -271,8 +271,7 @@ fn reload_retries_permanently_failed_source() {
     });
 
     fs::create_dir(&pictures).expect("the folder is writable");
-    let picture = image::RgbImage::new(96, 64);
-    picture.save(pictures.join("1.png")).expect("a picture");
+    crate::support::picture::write_flat(&pictures.join("1.png"), 96, 64, [0; 3]);
     signal("-HUP");
     let reload = wait_until_some("the reload", || of("reload", None).pop());
     assert_eq!(reload["changed"], serde_json::json!(["late"]), "{reload}");

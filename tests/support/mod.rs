@@ -20,6 +20,7 @@ pub mod onnx_message;
 pub mod paddle;
 pub mod paddle_detector;
 pub mod page;
+pub mod picture;
 pub mod pipeline_timeline;
 pub mod project;
 pub mod publish;

@@ -9,6 +9,7 @@ use std::fs;
 use classifier::{keys, network, write_model};
 use support::bench::{bench, json};
 use support::daemon::{Setup, finish, json_lines_config, stderr};
+use support::picture::write_flat;
 
 /// Runs `bench --streams` with these arguments into the folder `out`; returns the exit code, stdout and stderr.
 fn streams(setup: &Setup, words: &[&str]) -> (Option<i32>, String, String) {
@@ -119,10 +120,7 @@ fn a_number_of_copies_of_a_file_runs_at_its_pace() {
     let setup = Setup::new(&json_lines_config("uri: images:frames"));
     fs::create_dir(setup.path("frames")).expect("a folder");
     for name in ["a.png", "b.png"] {
-        let image = image::RgbImage::from_pixel(64, 36, image::Rgb([90, 120, 60]));
-        image
-            .save(setup.path("frames").join(name))
-            .expect("written");
+        write_flat(&setup.path("frames").join(name), 64, 36, [90, 120, 60]);
     }
     let model = concat!(env!("CARGO_MANIFEST_DIR"), "/models/street-nano");
     if std::env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty()) {

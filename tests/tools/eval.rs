@@ -10,11 +10,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use image::RgbImage;
 use onnx_file::TinyNetwork;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use support::daemon::{finish, stderr};
+use support::picture::write_flat;
 
 const CELLS: usize = 126;
 const ROW: usize = 7;
@@ -56,16 +56,14 @@ impl Case {
         };
         case.write_model();
         fs::create_dir(case.path("images")).expect("made");
-        let image = |width, height| RgbImage::from_pixel(width, height, image::Rgb([90, 120, 30]));
-        image(96, 64)
-            .save(case.path("images/a.png"))
-            .expect("written");
-        image(192, 128)
-            .save(case.path("images/b.jpg"))
-            .expect("written");
-        image(48, 32)
-            .save(case.path("images/c.png"))
-            .expect("written");
+        for (name, width, height) in [("a.png", 96, 64), ("b.jpg", 192, 128), ("c.png", 48, 32)] {
+            write_flat(
+                &case.path("images").join(name),
+                width,
+                height,
+                [90, 120, 30],
+            );
+        }
         case.annotate(&annotations());
         case
     }

@@ -194,16 +194,23 @@ fn bgrx_image(size: Size, rgb: impl ExactSizeIterator<Item = [u8; 3]>) -> BgrxIm
 mod tests {
     use std::fs;
 
-    use image::{GrayImage, Rgb, RgbImage, RgbaImage};
     use rustix::fs::FileType;
 
     use super::*;
 
     /// An image of 5×3 pixels: red at the left, then blue.
-    fn image() -> RgbImage {
-        RgbImage::from_fn(5, 3, |x, _| {
-            Rgb(if x == 0 { [200, 10, 20] } else { [0, 0, 250] })
-        })
+    fn write_image(path: &Path, format: ImageFormat) {
+        let row = [&[200, 10, 20][..], &[0, 0, 250].repeat(4)].concat();
+        write_rgb(path, format, Size::new(5, 3), &row.repeat(3)).expect("written");
+    }
+
+    /// A PNG file of 2×2 equal pixels.
+    fn write_png_of(path: &Path, color: png::ColorType, depth: png::BitDepth, pixel: &[u8]) {
+        let mut encoder = png::Encoder::new(File::create(path).expect("created"), 2, 2);
+        encoder.set_color(color);
+        encoder.set_depth(depth);
+        let mut writer = encoder.write_header().expect("written");
+        writer.write_image_data(&pixel.repeat(4)).expect("written");
     }
 
     fn folder() -> tempfile::TempDir {
@@ -214,7 +221,7 @@ mod tests {
     fn pixels_are_bgrx_in_rows_without_padding() {
         let folder = folder();
         let path = folder.path().join("a.png");
-        image().save(&path).expect("written");
+        write_image(&path, ImageFormat::Png);
         let decoded = read(&path).expect("a readable image");
         assert_eq!(decoded.size, Size::new(5, 3));
         assert_eq!(decoded.pixels.len(), 5 * 3 * PIXEL_BYTES);
@@ -226,19 +233,27 @@ mod tests {
     fn other_kinds_of_pixels_become_color_without_transparency() {
         let folder = folder();
         let path = |name: &str| folder.path().join(name);
-        GrayImage::from_pixel(4, 4, image::Luma([77]))
-            .save(path("gray.jpg"))
+        Encoder::new_file(path("gray.jpg"), QUALITY)
+            .expect("created")
+            .encode(&[77; 16], 4, 4, ColorType::Luma)
             .expect("written");
         let gray = read(&path("gray.jpg")).expect("gray JPEG");
         assert!(gray.pixels[..3].iter().all(|value| value.abs_diff(77) <= 1));
-        RgbaImage::from_pixel(2, 2, image::Rgba([1, 2, 3, 0]))
-            .save(path("clear.png"))
-            .expect("written");
+        let (rgba, gray) = (png::ColorType::Rgba, png::ColorType::Grayscale);
+        write_png_of(
+            &path("clear.png"),
+            rgba,
+            png::BitDepth::Eight,
+            &[1, 2, 3, 0],
+        );
         let clear = read(&path("clear.png")).expect("PNG with alpha");
         assert_eq!(clear.pixels[..4], [3, 2, 1, 255]);
-        image::ImageBuffer::from_pixel(2, 2, image::Luma([0x80ff_u16]))
-            .save(path("deep.png"))
-            .expect("written");
+        write_png_of(
+            &path("deep.png"),
+            gray,
+            png::BitDepth::Sixteen,
+            &[0x80, 0xff],
+        );
         let deep = read(&path("deep.png")).expect("16 bits");
         assert!(deep.pixels[0].abs_diff(0x80) <= 1);
         // The name does not matter, the content does.
@@ -253,8 +268,8 @@ mod tests {
     fn unreadable_images_are_described() {
         let folder = folder();
         let path = |name: &str| folder.path().join(name);
-        image().save(path("whole.png")).expect("written");
-        image().save(path("whole.jpg")).expect("written");
+        write_image(&path("whole.png"), ImageFormat::Png);
+        write_image(&path("whole.jpg"), ImageFormat::Jpeg);
         for kind in ["png", "jpg"] {
             let whole = fs::read(path(&format!("whole.{kind}"))).expect("written above");
             let half = path(&format!("half.{kind}"));

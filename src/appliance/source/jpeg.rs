@@ -53,22 +53,24 @@ fn next_marker(bytes: &[u8], at: usize) -> Option<(u8, usize)> {
 
 #[cfg(test)]
 mod tests {
-    use image::{ImageFormat, RgbImage};
+    use jpeg_encoder::{ColorType, Encoder};
 
     use super::*;
 
     /// An image of noise, so that its coded data contain every byte value.
     fn noise() -> Vec<u8> {
         let mut state = 1_u32;
-        let image = RgbImage::from_fn(64, 48, |_, _| {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            image::Rgb([(state >> 24) as u8, (state >> 16) as u8, (state >> 8) as u8])
-        });
-        let mut bytes = std::io::Cursor::new(Vec::new());
-        image
-            .write_to(&mut bytes, ImageFormat::Jpeg)
+        let samples: Vec<u8> = (0..64 * 48 * 3)
+            .map(|_| {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                (state >> 24) as u8
+            })
+            .collect();
+        let mut bytes = Vec::new();
+        Encoder::new(&mut bytes, 90)
+            .encode(&samples, 64, 48, ColorType::Rgb)
             .expect("writing to memory cannot fail");
-        bytes.into_inner()
+        bytes
     }
 
     #[test]
