@@ -4,12 +4,15 @@ use crate::support;
 use crate::support::publish;
 
 use std::io::Write as _;
-use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 
+use publish::clients;
 use publish::mosquitto::program;
 use serde_json::{Value, json};
-use support::daemon::{Setup, finish, json_lines, start, stderr, wait_for_output, wait_until_some};
+use support::daemon::{
+    Setup, Signal, finish, json_lines, signal, start, stderr, stdout, terminate, wait_until_some,
+};
+use support::ports::free_port;
 
 const SCENE: &str = "synthetic://traffic?objects=2&width=160&height=90&fps=4";
 
@@ -37,9 +40,7 @@ struct Commanded {
 
 impl Commanded {
     fn start() -> Self {
-        let free = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let port = free.local_addr().expect("an address").port();
-        drop(free);
+        let port = free_port();
         let setup = Setup::new(&Self::yaml(port, TEMPLATES));
         let child = start(&mut setup.command("run"));
         let commanded = Self {
@@ -66,12 +67,7 @@ impl Commanded {
 
     fn publish(&self, payload: &str) {
         // Fails while the broker does not listen yet.
-        let _ = Command::new(program("mosquitto_pub"))
-            .args(["-h", "127.0.0.1", "-p", &self.port.to_string(), "-q", "1"])
-            .args(["-t", "jetwatch/box/command", "-m", payload])
-            .stderr(Stdio::null())
-            .status()
-            .expect("mosquitto_pub starts");
+        clients::publish(self.port, "jetwatch/box/command", payload, &[]);
     }
 
     fn lines(&self) -> Vec<Value> {
@@ -89,16 +85,10 @@ impl Commanded {
         })
     }
 
-    /// Retained topics of a source.
+    /// Retained topics of a source, below its own.
     fn kept(&self, name: &str) -> Vec<String> {
-        let output = Command::new(program("mosquitto_sub"))
-            .args(["-h", "127.0.0.1", "-p", &self.port.to_string()])
-            .args(["-t", &format!("jetwatch/box/{name}/#"), "--retained-only"])
-            .args(["-W", "1", "-F", "%t"])
-            .output()
-            .expect("mosquitto_sub starts");
-        let text = String::from_utf8(output.stdout).expect("text");
-        text.lines().map(ToOwned::to_owned).collect()
+        let kept = clients::retained(self.port, &format!("jetwatch/box/{name}"));
+        kept.into_keys().collect()
     }
 
     fn frames(&self, name: &str) -> usize {
@@ -106,18 +96,8 @@ impl Commanded {
         self.lines().iter().filter(of_source).count()
     }
 
-    fn signal(&self, signal: &str) {
-        let sent = Command::new("kill")
-            .args([signal, &self.child.id().to_string()])
-            .status()
-            .expect("kill starts");
-        assert!(sent.success());
-    }
-
     fn stop(self) -> Vec<Value> {
-        self.signal("-TERM");
-        let output = wait_for_output(self.child);
-        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        terminate(self.child);
         json_lines(&self.setup.path("events.jsonl"))
     }
 }
@@ -142,7 +122,7 @@ fn template_source_is_added_survives_reload_and_is_removed() {
     let reply = daemon.ask(add("Extra", 3));
     assert_eq!(reply["ok"], json!(false), "there is one: {reply}");
 
-    daemon.signal("-HUP");
+    signal(&daemon.child, Signal::HUP);
     let reported = wait_until_some("the reload", || {
         let lines = daemon.lines();
         lines.into_iter().find(|line| line["kind"] == "reload")
@@ -160,7 +140,7 @@ fn template_source_is_added_survives_reload_and_is_removed() {
         daemon
             .kept("extra")
             .iter()
-            .find(|topic| !topic.ends_with("/status"))
+            .find(|topic| *topic != "status")
             .map(drop)
     });
     assert_eq!(daemon.ask(remove("extra"))["ok"], json!(true));
@@ -170,7 +150,7 @@ fn template_source_is_added_survives_reload_and_is_removed() {
         "it is gone"
     );
     wait_until_some("its counts taken back", || {
-        (daemon.kept("extra") == ["jetwatch/box/extra/status"]).then_some(())
+        (daemon.kept("extra") == ["status"]).then_some(())
     });
     assert_eq!(
         daemon.ask(add("extra", 4))["ok"],
@@ -181,7 +161,7 @@ fn template_source_is_added_survives_reload_and_is_removed() {
     // Its template is gone, so it is removed.
     let yaml = Commanded::yaml(daemon.port, "");
     std::fs::write(&daemon.setup.config, yaml).expect("writable");
-    daemon.signal("-HUP");
+    signal(&daemon.child, Signal::HUP);
     let reported = wait_until_some("the second reload", || {
         let reloads = daemon.lines().into_iter();
         reloads.filter(|line| line["kind"] == "reload").nth(1)
@@ -308,11 +288,7 @@ fn template_with_unknown_label_is_rejected_at_its_line() {
     for command in ["check", "run"] {
         let setup = Setup::new(&Commanded::yaml(0, &with("persn")));
         let output = finish(&mut setup.command(command));
-        let message = format!(
-            "{}{}",
-            stderr(&output),
-            String::from_utf8_lossy(&output.stdout)
-        );
+        let message = stderr(&output) + &stdout(&output);
         assert!(
             !output.status.success() && message.contains(key),
             "{command}: {message}"
@@ -325,7 +301,7 @@ fn template_with_unknown_label_is_rejected_at_its_line() {
     let reload = |label: &str, nth: usize| {
         let yaml = Commanded::yaml(daemon.port, &with(label));
         std::fs::write(&daemon.setup.config, yaml).expect("writable");
-        daemon.signal("-HUP");
+        signal(&daemon.child, Signal::HUP);
         wait_until_some("the reload", || {
             let reloads = daemon.lines().into_iter();
             reloads.filter(|line| line["kind"] == "reload").nth(nth)

@@ -23,12 +23,12 @@ use jetwatch_source::gst::predict_plan;
 use jetwatch_source::{ProcessingPlan, SourceError, StepKind};
 use jetwatch_types::{Placement, Region, Size};
 
-use jetson_elements::JetsonElements;
+use jetson_elements::{ElementActivity, JetsonElements};
 use onnx_file::TinyNetwork;
 use sha2::{Digest, Sha256};
 use support::clips;
 use support::collector::{Collector, INPUT, config};
-use support::daemon::{Setup, finish, stderr, wait_until_some};
+use support::daemon::{Setup, finish, start, stderr, stdout, terminate, wait_until_some};
 use support::rtsp::RtspServer;
 use virtual_jetson::VirtualJetson;
 
@@ -662,8 +662,11 @@ fn command(
     finish(&mut command)
 }
 
-fn stdout(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
+/// The elements that had frames to work on, with their engines.
+fn engines(work: &[ElementActivity]) -> BTreeSet<(&str, &str)> {
+    let done = work.iter().filter(|work| work.frames > 0);
+    done.map(|work| (work.element.as_str(), work.engine.as_str()))
+        .collect()
 }
 
 #[test]
@@ -678,33 +681,26 @@ fn four_sources_are_scaled_only_on_vic() {
     );
     let clip = clips::mp4(media.path(), "a.mp4", 640, 480, 30);
     let setup = daemon(&four_sources(&server, &clip));
-    let run = command(
-        &setup,
-        &machine,
-        Some(&elements),
-        &["run", "--duration", "6s"],
-    );
-    assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
+    let mut run = setup.command("run");
+    run.arg("--root").arg(machine.path("/"));
+    let child = start(run.envs(elements.environment()));
+    let all = BTreeSet::from([
+        ("nvarguscamerasrc", "ISP"),
+        ("nvv4l2decoder", "NVDEC"),
+        ("nvv4l2decoder", "NVJPG"),
+        ("nvvidconv", "VIC"),
+    ]);
+    let is_of_lens =
+        |work: &ElementActivity| work.element == "nvvidconv" && work.from.contains("1920x1080");
+    wait_until_some("work of each engine", || {
+        let work = elements.activity();
+        (all.is_subset(&engines(&work)) && work.iter().any(is_of_lens)).then_some(())
+    });
+    terminate(child);
     let work = elements.activity();
-    let done: BTreeSet<(&str, &str)> = work
-        .iter()
-        .filter(|work| work.frames > 0)
-        .map(|work| (work.element.as_str(), work.engine.as_str()))
-        .collect();
-    assert_eq!(
-        done,
-        BTreeSet::from([
-            ("nvarguscamerasrc", "ISP"),
-            ("nvv4l2decoder", "NVDEC"),
-            ("nvv4l2decoder", "NVJPG"),
-            ("nvvidconv", "VIC"),
-        ])
-    );
+    assert_eq!(engines(&work), all);
     // 1920 pixels to 96 are a factor of 20: two steps, and only the last image leaves NVMM.
-    let lens: Vec<_> = work
-        .iter()
-        .filter(|work| work.element == "nvvidconv" && work.from.contains("1920x1080"))
-        .collect();
+    let lens: Vec<_> = work.iter().filter(|work| is_of_lens(work)).collect();
     assert_eq!(lens.len(), 1, "{work:?}");
     assert!(lens[0].to.starts_with("NVMM NV12 430x242"), "{lens:?}");
     for work in &work {

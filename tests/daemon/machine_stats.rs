@@ -4,15 +4,15 @@
 use crate::support;
 use crate::support::virtual_jetson as jetson;
 
-use std::net::TcpListener;
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::time::{Duration, Instant};
 
 use jetson::VirtualJetson;
 use jetwatch_config::{Broker, Config, MqttConfig};
 use jetwatch_publish::Subscriber;
 use serde_json::Value;
-use support::daemon::{Setup, TEST_TIMEOUT, json_lines, stderr, wait_for_output, wait_until_some};
+use support::daemon::{Setup, TEST_TIMEOUT, json_lines, start, terminate, wait_until_some};
+use support::ports::free_port;
 
 /// The daemon on a virtual Jetson of files.
 struct Running {
@@ -23,24 +23,13 @@ struct Running {
 
 impl Running {
     fn start(root: &std::path::Path) -> Self {
-        let port = TcpListener::bind("127.0.0.1:0")
-            .and_then(|listener| listener.local_addr())
-            .expect("a port")
-            .port();
+        let port = free_port();
         let setup = Setup::new(&format!(
             "device: box\nsources: [{{name: cam, uri: 'synthetic://traffic?seed=3&width=320&height=180&fps=10'}}]\n\
              detector: {{backend: scripted}}\npublish: {{stats_interval_s: 1, mqtt: {{broker: embedded, listen: '127.0.0.1:{port}'}}, \
              json_lines: {{path: events.jsonl}}}}\n"
         ));
-        let child = setup
-            .command("run")
-            .arg("--root")
-            .arg(root)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the daemon starts");
+        let child = start(setup.command("run").arg("--root").arg(root));
         let config = Config::load(&setup.config).expect("a good configuration");
         let mut mqtt = config.publish.mqtt.expect("MQTT is on");
         mqtt.broker = Broker::Url {
@@ -60,14 +49,7 @@ impl Running {
 
     /// Stops the daemon; returns its log.
     fn stop(self) -> (Setup, String) {
-        let killed = Command::new("kill")
-            .args(["-TERM", &self.child.id().to_string()])
-            .status()
-            .expect("kill starts");
-        assert!(killed.success());
-        let output = wait_for_output(self.child);
-        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-        let log = stderr(&output);
+        let log = terminate(self.child);
         (self.setup, log)
     }
 }

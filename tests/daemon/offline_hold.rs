@@ -2,10 +2,10 @@
 
 use crate::support;
 
-use std::process::Command;
-
 use serde_json::Value;
-use support::daemon::{Setup, json_lines, start, stderr, wait_for_output, wait_until_some};
+use support::daemon::{
+    Setup, Signal, json_lines, signal, start, stderr, wait_for_output, wait_until_some,
+};
 
 const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/models/street-nano");
 
@@ -36,10 +36,7 @@ fn states(hold_s: u32, is_seen: impl Fn(&[Value]) -> bool) -> [Vec<Value>; 2] {
         (attempts()? >= before + 5).then_some(())
     });
     let running = published(&lines());
-    let sent = Command::new("kill")
-        .args(["-TERM", &child.id().to_string()])
-        .status();
-    assert!(sent.expect("kill starts").success());
+    signal(&child, Signal::TERM);
     let output = wait_for_output(child);
     assert!(output.status.code().is_some(), "{}", stderr(&output));
     [running, published(&lines())]

@@ -3,10 +3,10 @@
 use crate::support;
 
 use std::fmt::Write as _;
-use std::process::{Child, Command};
+use std::process::Child;
 
 use serde_json::Value;
-use support::daemon::{Setup, json_lines, start, stderr, wait_for_output, wait_until_some};
+use support::daemon::{Setup, Signal, json_lines, signal, start, terminate, wait_until_some};
 
 /// A source of four small frames a second.
 fn source(name: &str, seed: u32) -> String {
@@ -51,14 +51,6 @@ impl Running {
         json_lines(&self.setup.path("events.jsonl"))
     }
 
-    fn signal(&self, signal: &str) {
-        let sent = Command::new("kill")
-            .args([signal, &self.child.id().to_string()])
-            .status()
-            .expect("kill starts");
-        assert!(sent.success());
-    }
-
     /// Waits for this many frames of this source in all.
     fn frames(&self, name: &str, count: usize) {
         wait_until_some(&format!("{count} frames of {name}"), || {
@@ -69,7 +61,7 @@ impl Running {
     /// Writes `text` into the file, requests a reload, and returns its result.
     fn reload(&mut self, text: &str) -> Value {
         std::fs::write(&self.setup.config, text).expect("the folder is writable");
-        self.signal("-HUP");
+        signal(&self.child, Signal::HUP);
         self.reloads += 1;
         wait_until_some("the reload's message", || {
             let of_kind = |line: &Value| line["kind"] == "reload";
@@ -82,9 +74,7 @@ impl Running {
 
     /// Stops the daemon; returns all its messages and its report.
     fn stop(self) -> (Vec<Value>, Value) {
-        self.signal("-TERM");
-        let output = wait_for_output(self.child);
-        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        terminate(self.child);
         let lines = json_lines(&self.setup.path("events.jsonl"));
         let stats = std::fs::read(self.setup.path("stats.json")).expect("a report");
         (lines, serde_json::from_slice(&stats).expect("JSON"))
@@ -198,7 +188,7 @@ fn invalid_reload_keeps_running_config() {
     assert!(text.contains("dragon"), "{text}");
 
     std::fs::remove_file(&running.setup.config).expect("it is there");
-    running.signal("-HUP");
+    signal(&running.child, Signal::HUP);
     running.reloads += 1;
     let before = seqs(&running.lines(), "cam").len();
     running.frames("cam", before + 3);

@@ -4,11 +4,12 @@ use crate::support;
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::time::{Duration, Instant};
 
 use support::clips;
 use support::daemon::{
-    Setup, finish, json_lines, json_lines_config, start, stderr, wait_for_output, wait_until_some,
+    Setup, Signal, finish, jetwatch, json_lines, json_lines_config, signal, start, stderr, stdout,
+    wait_for_output, wait_until_some,
 };
 
 const SCENE: &str = "uri: synthetic://traffic?seed=3&objects=6&width=320&height=180&fps=30&frames=90&realtime=false";
@@ -109,31 +110,26 @@ fn max_frames_is_exact() {
 #[test]
 fn duration_ends_the_run() {
     let setup = Setup::new(&json_lines_config(ENDLESS));
+    let started = Instant::now();
     let output = finish(setup.command("run").args(["--duration", "500ms"]));
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert!(kinds(&json_lines(&setup.path("events.jsonl")), "detections") >= 1);
+    assert!(started.elapsed() >= Duration::from_millis(500));
 }
 
 #[test]
 fn signals_stop_run_and_drain_queues() {
-    for signal in ["INT", "TERM"] {
+    for stop in [Signal::INT, Signal::TERM] {
         let setup = Setup::new(&json_lines_config(ENDLESS));
         let child = start(&mut setup.command("run"));
         wait_until_some("tracks", || {
             (kinds(&json_lines(&setup.path("events.jsonl")), "event") >= 2).then_some(())
         });
-        assert!(
-            Command::new("kill")
-                .args([&format!("-{signal}"), &child.id().to_string()])
-                .status()
-                .unwrap()
-                .success()
-        );
+        signal(&child, stop);
         let output = wait_for_output(child);
         assert_eq!(
             output.status.code(),
             Some(0),
-            "SIG{signal}: {}",
+            "{stop:?}: {}",
             stderr(&output)
         );
         let lines = json_lines(&setup.path("events.jsonl"));
@@ -146,7 +142,7 @@ fn signals_stop_run_and_drain_queues() {
         assert_eq!(
             count("new"),
             count("end"),
-            "SIG{signal}: every track has its end"
+            "{stop:?}: every track has its end"
         );
         assert_eq!(
             lines.last().map(|line| line["kind"].clone()),
@@ -193,11 +189,7 @@ fn a_wrong_configuration_is_exit_78_with_every_problem() {
 
 #[test]
 fn a_missing_configuration_file_is_named() {
-    let output = finish(Command::new(env!("CARGO_BIN_EXE_jetwatch")).args([
-        "run",
-        "--config",
-        "/nonexistent.yaml",
-    ]));
+    let output = finish(jetwatch().args(["run", "--config", "/nonexistent.yaml"]));
     assert_eq!(output.status.code(), Some(78));
     assert!(
         stderr(&output).contains("/nonexistent.yaml"),
@@ -291,7 +283,7 @@ fn a_missing_decoder_names_its_package() {
             .command("check")
             .env("GST_PLUGIN_FEATURE_RANK", without),
     );
-    let text = String::from_utf8_lossy(&output.stdout);
+    let text = stdout(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(
         text.contains("wrong  source cam")
@@ -305,7 +297,7 @@ fn a_missing_decoder_names_its_package() {
 fn check_reports_working_parts() {
     let setup = Setup::new(&json_lines_config(SCENE));
     let output = finish(&mut setup.command("check"));
-    let text = String::from_utf8_lossy(&output.stdout);
+    let text = stdout(&output);
     assert_eq!(output.status.code(), Some(0), "{text}{}", stderr(&output));
     assert!(text.contains("ok     source cam: 320×180 pixels"), "{text}");
     assert!(text.contains("ok     detector: scripted"), "{text}");

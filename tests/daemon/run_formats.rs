@@ -5,13 +5,12 @@ use crate::support;
 use crate::support::publish;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::process::{Child, Command};
 use std::time::Duration;
 
 use jetwatch_publish::Subscriber;
 use publish::mosquitto::{Mosquitto, client};
 use serde_json::Value;
-use support::daemon::{Setup, json_lines, start, stderr, wait_for_output, wait_until_some};
+use support::daemon::{Setup, json_lines, start, terminate, wait_until_some};
 
 const SCENE: &str = "synthetic://traffic?seed=3&objects=8&width=320&height=180&fps=60";
 
@@ -57,11 +56,6 @@ fn text(received: &Received, topic: &str) -> Vec<String> {
         .collect()
 }
 
-fn terminate(child: &Child) {
-    let stop = ["-TERM", &child.id().to_string()];
-    assert!(Command::new("kill").args(stop).status().unwrap().success());
-}
-
 #[test]
 fn consumers_of_other_formats_see_valid_messages_and_ours_are_unchanged() {
     let broker = Mosquitto::start();
@@ -76,9 +70,7 @@ fn consumers_of_other_formats_see_valid_messages_and_ours_are_unchanged() {
         let topics = ["frigate/stats", "frigate/reviews", "deepstream", "frames"];
         (has_end && topics.iter().all(|topic| count(&received, topic) >= 2)).then_some(())
     });
-    terminate(&child);
-    let output = wait_for_output(child);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    terminate(child);
     wait_until_some("the last messages", || {
         receive(&subscriber, &mut received);
         let last = text(&received, "frigate/available").pop();
@@ -209,10 +201,7 @@ fn broker_that_comes_late_gets_the_counts_of_now() {
             .all(|topic| count(&received, topic) > 0)
             .then_some(())
     });
-    terminate(&child);
-    let output = wait_for_output(child);
-    let log = stderr(&output);
-    assert_eq!(output.status.code(), Some(0), "{log}");
+    let log = terminate(child);
     assert!(log.contains("publish.mqtt.also[].queue_messages"), "{log}");
     assert!(
         !log.contains("(publish.mqtt.queue_messages)"),

@@ -2,11 +2,11 @@
 
 use crate::support;
 
-use std::process::{Child, Command};
+use std::process::Child;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
-use support::daemon::{Setup, json_lines, start, stderr, wait_for_output, wait_until_some};
+use support::daemon::{Setup, Signal, json_lines, signal, start, terminate, wait_until_some};
 
 /// A daemon that is ended with its test.
 struct Daemon {
@@ -31,6 +31,11 @@ fn file(source: &str, zone: &str) -> String {
          {source}    zones: [{{name: all, coordinates: '0,0,1,0,1,1,0,1'{zone}}}]\n\
          detector: {{backend: scripted}}\npublish: {{stats_interval_s: 1, mqtt: off, json_lines: {{path: events.jsonl}}}}\n"
     )
+}
+
+/// A window that is active now and ends after this many seconds.
+fn window(seconds: u64) -> String {
+    format!("{{from: '{}', to: '{}'}}", clock(43_200), clock(seconds))
 }
 
 /// A time of the day, in UTC, this many seconds from now.
@@ -79,43 +84,28 @@ impl Daemon {
         });
     }
 
-    fn signal(&self, name: &str) {
-        let child = self.child.as_ref().expect("it runs");
-        let sent = Command::new("kill")
-            .args([name, &child.id().to_string()])
-            .status()
-            .expect("kill starts");
-        assert!(sent.success());
-    }
-
     fn reload(&self, yaml: &str) {
         std::fs::write(&self.setup.config, yaml).expect("writable");
         let before = self.lines_of("reload").len();
-        self.signal("-HUP");
+        signal(self.child.as_ref().expect("it runs"), Signal::HUP);
         let status = wait_until_some("a reload", || self.lines_of("reload").get(before).cloned());
         assert_eq!(status["state"], "applied", "{status}");
         assert_eq!(status["changed"], json!([]), "{status}");
     }
 
     fn end(mut self) {
-        self.signal("-TERM");
-        let child = self.child.take().expect("it runs");
-        let output = wait_for_output(child);
-        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        terminate(self.child.take().expect("it runs"));
     }
 }
 
 #[test]
 fn detection_and_its_tracks_end_with_the_schedule_and_begin_again_by_a_reload() {
-    let window = format!(
-        "    schedule: {{from: '{}', to: '{}'}}\n",
-        clock(43_200),
-        clock(8)
-    );
-    let daemon = Daemon::start(&file(&window, ""));
+    let scheduled = |seconds| file(&format!("    schedule: {}\n", window(seconds)), "");
+    let daemon = Daemon::start(&scheduled(36_000));
     let first = daemon.wait_for_active(Value::Null, true, json!(true));
     assert!(first["next_change"].is_string(), "{first}");
     daemon.wait_for_zone(|count| count > 0);
+    daemon.reload(&scheduled(3));
     let last = daemon.wait_for_active(Value::Null, false, json!(false));
     assert_eq!(last["switched_on"], true);
     daemon.wait_for_zone(|count| count == 0);
@@ -136,14 +126,11 @@ fn detection_and_its_tracks_end_with_the_schedule_and_begin_again_by_a_reload() 
 
 #[test]
 fn rule_follows_its_schedule_while_detection_goes_on() {
-    let zone = format!(
-        ", schedule: {{from: '{}', to: '{}'}}",
-        clock(43_200),
-        clock(8)
-    );
-    let daemon = Daemon::start(&file("", &zone));
+    let scheduled = |seconds| file("", &format!(", schedule: {}", window(seconds)));
+    let daemon = Daemon::start(&scheduled(36_000));
     daemon.wait_for_active(json!("all"), true, json!(true));
     daemon.wait_for_zone(|count| count > 0);
+    daemon.reload(&scheduled(3));
     daemon.wait_for_active(json!("all"), false, json!(false));
     daemon.wait_for_zone(|count| count == 0);
     assert!(

@@ -13,8 +13,9 @@ use jetwatch_types::{Size, SourceState};
 
 use support::clips;
 use support::collector::{CollectedFrame, Collector, config};
-use support::daemon::wait_until_some;
+use support::daemon::{Signal, wait_until_some};
 use support::picture::write_flat;
+use support::ports::free_port;
 use support::rtsp::RtspServer;
 
 fn folder() -> tempfile::TempDir {
@@ -361,8 +362,10 @@ fn rtsp_needs_the_right_password() {
 
 #[test]
 fn rtsp_source_recovers_from_server_restart() {
-    let server = RtspServer::start(0, &[]);
-    let (port, uri) = (server.port, server.uri());
+    // Another program must not get the port while the server is away.
+    let port = free_port();
+    let server = RtspServer::start(port, &[]);
+    let uri = server.uri();
     let collector = Collector::start(&config(rtsp(uri, RtspTransport::Tcp)), usize::MAX);
     wait_until_some("frames", || (collector.count() >= 10).then_some(()));
     drop(server);
@@ -385,12 +388,12 @@ fn frozen_rtsp_server_is_stall() {
     config.stall_timeout = Duration::from_secs(3);
     let collector = Collector::start(&config, usize::MAX);
     wait_until_some("frames", || (collector.count() >= 10).then_some(()));
-    server.signal("STOP");
+    server.signal(Signal::STOP);
     let troubles = wait_until_some("the stall is seen", || {
         Some(collector.offline_reasons()).filter(|troubles| !troubles.is_empty())
     });
     assert!(troubles[0].contains("stall_timeout_ms"), "{troubles:?}");
-    server.signal("CONT");
+    server.signal(Signal::CONT);
     let before = collector.count();
     wait_until_some("frames again", || {
         (collector.count() >= before + 10).then_some(())

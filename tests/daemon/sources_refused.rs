@@ -11,7 +11,9 @@ use std::time::Duration;
 use jetwatch_config::{RtspTransport, SourceUri};
 
 use support::collector::{Collector, config};
-use support::daemon::{Setup, json_lines, start, stderr, wait_for_output, wait_until_some};
+use support::daemon::{
+    Setup, Signal, json_lines, signal, start, stderr, terminate, wait_for_output, wait_until_some,
+};
 use support::rtsp::RtspServer;
 
 /// The text of the first failure of a source at this address.
@@ -52,22 +54,13 @@ fn changed_password_file_takes_effect_at_a_reload_although_the_next_attempt_is_f
             .filter(|line| line["kind"] == "source" && line["state"] == state)
             .count()
     };
-    let signal = |name: &str| {
-        let status = Command::new("kill")
-            .args([name, &child.id().to_string()])
-            .status();
-        assert!(status.expect("kill starts").success());
-    };
     wait_until_some("the refusal", || (states("offline") > 0).then_some(()));
     fs::write(&password, "s3cret\n").expect("the folder is writable");
-    signal("-HUP");
+    signal(&child, Signal::HUP);
     wait_until_some("frames", || (states("online") > 0).then_some(()));
     // With the wait of other failures there would have been many.
     assert_eq!(states("offline"), 1);
-    signal("-TERM");
-    let output = wait_for_output(child);
-    let log = stderr(&output);
-    assert_eq!(output.status.code(), Some(0), "{log}");
+    let log = terminate(child);
     for part in ["retry_ms=30000", "user and password", "0 added, 1 changed"] {
         assert!(log.contains(part), "{part}: {log}");
     }
@@ -122,8 +115,7 @@ fn repeated_failures_of_a_source_are_logged_once_a_minute_at_most_and_published_
         .filter_map(|line| line["state"].as_str())
         .collect();
     assert_eq!(states, ["ready", "connecting", "offline"]);
-    let status = Command::new("kill").arg(child.id().to_string()).status();
-    assert!(status.expect("kill starts").success());
+    signal(&child, Signal::TERM);
     let log = stderr(&wait_for_output(child));
     let logged = log
         .lines()

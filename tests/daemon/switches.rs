@@ -4,11 +4,12 @@ use crate::support;
 use crate::support::publish;
 
 use std::collections::BTreeMap;
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 
-use publish::mosquitto::{Mosquitto, program};
+use publish::clients::{self, retained};
+use publish::mosquitto::Mosquitto;
 use serde_json::{Value, json};
-use support::daemon::{Setup, json_lines, start, stderr, wait_for_output, wait_until_some};
+use support::daemon::{Setup, json_lines, start, terminate, wait_until_some};
 
 /// A daemon with one source and a zone of the whole image.
 struct Switched {
@@ -32,7 +33,7 @@ impl Switched {
     fn start(commands: &str, before: &[(&str, &str)]) -> Self {
         let broker = Mosquitto::start();
         for (topic, payload) in before {
-            publish(&broker, topic, payload, &["-r"]);
+            send(&broker, topic, payload, &["-r"]);
         }
         let setup = Setup::new("");
         let yaml = format!(
@@ -73,7 +74,7 @@ impl Switched {
     }
 
     fn publish(&self, topic: &str, payload: &str) {
-        publish(&self.broker, topic, payload, &[]);
+        send(&self.broker, topic, payload, &[]);
     }
 
     fn lines(&self) -> Vec<Value> {
@@ -87,20 +88,7 @@ impl Switched {
 
     /// Retained values below the source, by their topics.
     fn kept(&self) -> BTreeMap<String, String> {
-        let output = Command::new(program("mosquitto_sub"))
-            .args(["-h", "127.0.0.1", "-p", &self.broker.port().to_string()])
-            .args(["-t", "jetwatch/box/cam/#", "--retained-only"])
-            .args(["-W", "1", "-F", "%t %p"])
-            .output()
-            .expect("mosquitto_sub starts");
-        let text = String::from_utf8(output.stdout).expect("text");
-        let pairs = text.lines().filter_map(|line| line.split_once(' '));
-        pairs
-            .map(|(topic, value)| {
-                let name = topic.strip_prefix("jetwatch/box/cam/").expect("its topic");
-                (name.to_owned(), value.to_owned())
-            })
-            .collect()
+        retained(self.broker.port(), "jetwatch/box/cam")
     }
 
     fn wait_for_kept(&self, name: &str, wanted: &str) {
@@ -133,9 +121,12 @@ impl Switched {
     /// Detected frames and frames of the source in the statistics that follow.
     fn next_frames(&self) -> (u64, u64) {
         let before = self.lines_of("stats").len();
-        let stats = wait_until_some("statistics", || self.lines_of("stats").get(before).cloned());
+        let stats = wait_until_some("statistics of a source that is online", || {
+            let later = self.lines_of("stats").into_iter().skip(before);
+            let mut online = later.filter(|stats| stats["sources"][0]["state"] == "online");
+            online.next()
+        });
         let source = &stats["sources"][0];
-        assert_eq!(source["state"], "online", "{source}");
         let number = |value: &Value| value.as_u64().expect("a number");
         (number(&stats["detected_frames"]), number(&source["frames"]))
     }
@@ -162,14 +153,7 @@ impl Switched {
     }
 
     fn end(&mut self) {
-        let child = self.child.take().expect("it runs");
-        let sent = Command::new("kill")
-            .args(["-TERM", &child.id().to_string()])
-            .status()
-            .expect("kill starts");
-        assert!(sent.success());
-        let output = wait_for_output(child);
-        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        terminate(self.child.take().expect("it runs"));
     }
 
     fn restart(&mut self) {
@@ -180,22 +164,9 @@ impl Switched {
     }
 }
 
-fn publish(broker: &Mosquitto, topic: &str, payload: &str, options: &[&str]) {
-    let status = Command::new(program("mosquitto_pub"))
-        .args([
-            "-h",
-            "127.0.0.1",
-            "-p",
-            &broker.port().to_string(),
-            "-q",
-            "1",
-        ])
-        .args(["-t", &format!("jetwatch/box/{topic}"), "-m", payload])
-        .args(options)
-        .stderr(Stdio::null())
-        .status()
-        .expect("mosquitto_pub starts");
-    assert!(status.success());
+fn send(broker: &Mosquitto, topic: &str, payload: &str, options: &[&str]) {
+    let topic = format!("jetwatch/box/{topic}");
+    assert!(clients::publish(broker.port(), &topic, payload, options));
 }
 
 #[test]

@@ -4,10 +4,10 @@
 use crate::support;
 
 use std::os::unix::net::UnixDatagram;
-use std::process::{Child, Command};
+use std::process::Child;
 use std::time::{Duration, Instant};
 
-use support::daemon::{Setup, TEST_TIMEOUT, wait_for_output};
+use support::daemon::{Setup, Signal, TEST_TIMEOUT, signal, start, wait_for_output};
 
 const STREET: &str = "synthetic://traffic?seed=1&objects=4&width=320&height=180&fps=20";
 
@@ -32,11 +32,8 @@ impl Managed {
         let mut command = setup.command("run");
         command
             .env("NOTIFY_SOCKET", &path)
-            .env("WATCHDOG_USEC", watchdog.as_micros().to_string())
-            .stdin(std::process::Stdio::null())
-            .stdout(std::process::Stdio::piped())
-            .stderr(std::process::Stdio::piped());
-        let child = command.spawn().expect("the binary starts");
+            .env("WATCHDOG_USEC", watchdog.as_micros().to_string());
+        let child = start(&mut command);
         Self {
             socket,
             child,
@@ -66,14 +63,6 @@ impl Managed {
     fn config(&self) -> &std::path::Path {
         &self.setup.config
     }
-
-    fn signal(&self, signal: &str) {
-        let sent = Command::new("kill")
-            .args([signal, &self.child.id().to_string()])
-            .status()
-            .expect("kill starts");
-        assert!(sent.success());
-    }
 }
 
 /// The lines of the next message that has a line with this prefix.
@@ -91,7 +80,7 @@ fn reload_is_notified_from_begin_to_end() {
     let source = format!("  - name: cam\n    uri: {STREET}\n");
     let mut managed = Managed::start(&source, "{ backend: scripted }", Duration::from_secs(60));
     managed.wait_for_line("READY=1");
-    managed.signal("-HUP");
+    signal(&managed.child, Signal::HUP);
     managed.wait_for_line("RELOADING=1");
     assert_eq!(
         next_message_with(&mut managed, "READY=1", "STATUS="),
@@ -99,13 +88,13 @@ fn reload_is_notified_from_begin_to_end() {
     );
     let config = managed.config();
     std::fs::write(config, "device: test\nsources:\n  - name: cam\ndetector: { backend: scripted }\npublish:\n  mqtt: off\n").expect("writable");
-    managed.signal("-HUP");
+    signal(&managed.child, Signal::HUP);
     let status = next_message_with(&mut managed, "READY=1", "STATUS=");
     assert!(
         status.contains("reload refused: ") && status.contains(":3: sources[0].uri: missing"),
         "{status}"
     );
-    managed.signal("-TERM");
+    signal(&managed.child, Signal::TERM);
     managed.wait_for_line("STOPPING=1");
     let output = wait_for_output(managed.child);
     assert_eq!(output.status.code(), Some(0));
@@ -130,7 +119,7 @@ fn run_notifies_ready_watchdog_and_stopping() {
     for _ in 0..3 {
         daemon.wait_for_line("WATCHDOG=1");
     }
-    daemon.signal("-TERM");
+    signal(&daemon.child, Signal::TERM);
     let stopping = daemon.wait_for_line("STOPPING=1");
     assert!(status(&stopping).starts_with("stopping"), "{stopping:?}");
     let output = wait_for_output(daemon.child);
@@ -172,7 +161,7 @@ fn offline_camera_delays_readiness_until_timeout_without_stall() {
     for _ in 0..3 {
         daemon.wait_for_line("WATCHDOG=1");
     }
-    daemon.signal("-TERM");
+    signal(&daemon.child, Signal::TERM);
     daemon.wait_for_line("STOPPING=1");
     assert!(wait_for_output(daemon.child).status.success());
 }

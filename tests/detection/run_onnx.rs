@@ -11,7 +11,10 @@ use std::fs;
 use onnx_file::TinyNetwork;
 use sha2::{Digest, Sha256};
 use support::clips;
-use support::daemon::{Setup, finish, json_lines, start, stderr, wait_for_output, wait_until_some};
+use support::daemon::{
+    Setup, Signal, finish, json_lines, signal, start, stderr, terminate, wait_until_some,
+};
+use support::ports::free_port;
 use support::rtsp::RtspServer;
 
 const CELLS: usize = 126;
@@ -173,8 +176,10 @@ fn rtsp_camera_outage_is_handled_end_to_end() {
     if library_is_missing() {
         return;
     }
-    let server = RtspServer::start(0, &[]);
-    let (port, uri) = (server.port, server.uri());
+    // Another program must not get the port while the server is away.
+    let port = free_port();
+    let server = RtspServer::start(port, &[]);
+    let uri = server.uri();
     let setup = setup(&uri, &network(0.9), 96);
     let child = start(&mut setup.command("run"));
     let lines = || json_lines(&setup.path("events.jsonl"));
@@ -209,15 +214,7 @@ fn rtsp_camera_outage_is_handled_end_to_end() {
         .count();
     let _server = RtspServer::start(port, &[]);
     frames(before + 10);
-    assert!(
-        std::process::Command::new("kill")
-            .args(["-TERM", &child.id().to_string()])
-            .status()
-            .unwrap()
-            .success()
-    );
-    let output = wait_for_output(child);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    terminate(child);
     let states = states();
     assert_eq!(
         (states[0].as_str(), states[1].as_str(), states[2].as_str()),
@@ -251,11 +248,6 @@ fn reload_retries_permanently_failed_source() {
     let text = text.replace("]\ndetector", &late);
     fs::write(&setup.config, text).expect("writable");
     let child = start(&mut setup.command("run"));
-    let signal = |signal: &str| {
-        let mut kill = std::process::Command::new("kill");
-        let sent = kill.args([signal, &child.id().to_string()]).status();
-        assert!(sent.expect("kill starts").success());
-    };
     let of = |kind: &str, source: Option<&str>| -> Vec<serde_json::Value> {
         let lines = json_lines(&setup.path("events.jsonl")).into_iter();
         let is_named = |line: &serde_json::Value| source.is_none_or(|name| line["source"] == name);
@@ -272,7 +264,7 @@ fn reload_retries_permanently_failed_source() {
 
     fs::create_dir(&pictures).expect("the folder is writable");
     crate::support::picture::write_flat(&pictures.join("1.png"), 96, 64, [0; 3]);
-    signal("-HUP");
+    signal(&child, Signal::HUP);
     let reload = wait_until_some("the reload", || of("reload", None).pop());
     assert_eq!(reload["changed"], serde_json::json!(["late"]), "{reload}");
     assert_eq!(reload["unchanged"], 1, "{reload}");
@@ -280,7 +272,7 @@ fn reload_retries_permanently_failed_source() {
     wait_until_some("its end", || {
         (of("source", Some("late")).last()?["state"] == "ended").then_some(())
     });
-    signal("-HUP");
+    signal(&child, Signal::HUP);
     let reload = wait_until_some("the second reload", || {
         of("reload", None).into_iter().nth(1)
     });
@@ -288,7 +280,5 @@ fn reload_retries_permanently_failed_source() {
         reload["unchanged"], 2,
         "one that has ended has not failed: {reload}"
     );
-    signal("-TERM");
-    let output = wait_for_output(child);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    terminate(child);
 }

@@ -12,6 +12,7 @@ mod nvidia_tensorrt;
 
 #[path = "../support"]
 mod support {
+    pub mod child;
     pub mod cuda;
     pub mod jetson_elements;
     pub mod onnx_graph;

@@ -14,10 +14,9 @@ use jetwatch_nvidia::cuda::{Device, Element, PixelFormat, PlaneOrder, TensorForm
 use jetwatch_nvidia::loopback::{GraphMode, LoopbackNetwork};
 use jetwatch_nvidia::session::InputSource;
 
-use super::project::root;
-
-/// Variable with the test that a child runs.
-const CHILD: &str = "JETWATCH_TEST_CHILD";
+pub use super::child::is_child;
+use super::child::run_child;
+use super::project::{built_by, root};
 
 /// Runs `body` on the double with `settings`, and on a real GPU if there is one; only those without settings of the double.
 pub fn run_on_gpus(test: &str, settings: &[(&str, &str)], body: impl FnOnce(Arc<Device>)) {
@@ -34,13 +33,8 @@ pub fn run_on_gpus(test: &str, settings: &[(&str, &str)], body: impl FnOnce(Arc<
         );
     }
     if settings.is_empty() && has_gpu() {
-        start(test, |_| ());
+        run_child(test, |_| ());
     }
-}
-
-/// Whether this process is the child that runs `test`.
-pub fn is_child(test: &str) -> bool {
-    env::var_os(CHILD).is_some_and(|name| name == *test)
 }
 
 /// Whether the double is skipped.
@@ -69,7 +63,7 @@ pub fn no_gpu_message() -> &'static str {
 /// Runs `test` in a child with the double and returns its stderr output.
 pub fn run_on_double(test: &str, settings: &[(&str, &str)]) -> String {
     let folder = double();
-    start(test, |command| {
+    run_child(test, |command| {
         command
             .env("LD_LIBRARY_PATH", &folder)
             .env("JETWATCH_DOUBLE_COUNTS", "1")
@@ -79,7 +73,7 @@ pub fn run_on_double(test: &str, settings: &[(&str, &str)]) -> String {
 
 /// Runs `test` in a child with the real GPU and returns its stderr output.
 pub fn run_on_real_gpu(test: &str, settings: &[(&str, &str)]) -> String {
-    start(test, |command| {
+    run_child(test, |command| {
         command
             .env("JETWATCH_DOUBLE_COUNTS", "1")
             .envs(settings.iter().copied());
@@ -88,44 +82,9 @@ pub fn run_on_real_gpu(test: &str, settings: &[(&str, &str)]) -> String {
 
 /// Runs `test` in a child that finds libcuda in `folder`.
 pub fn run_with_libraries(test: &str, folder: &Path) -> String {
-    start(test, |command| {
+    run_child(test, |command| {
         command.env("LD_LIBRARY_PATH", folder);
     })
-}
-
-fn start(test: &str, prepare: impl FnOnce(&mut Command)) -> String {
-    let mut command = Command::new(env::current_exe().expect("this program"));
-    command
-        .args(["--exact", &full_name(test), "--nocapture"])
-        .env(CHILD, test);
-    prepare(&mut command);
-    let output = command.output().expect("a child process");
-    let printed = String::from_utf8_lossy(&output.stderr).into_owned();
-    let ran = String::from_utf8_lossy(&output.stdout).contains("1 passed");
-    assert!(
-        output.status.success() && ran,
-        "{test}: {}\n{printed}",
-        output.status
-    );
-    printed
-}
-
-/// The name of `test` in this program: its modules stand before it.
-fn full_name(test: &str) -> String {
-    let output = Command::new(env::current_exe().expect("this program"))
-        .args(["--list", "--format", "terse"])
-        .output()
-        .expect("a list of the tests");
-    let list = String::from_utf8_lossy(&output.stdout);
-    let found: Vec<_> = list
-        .lines()
-        .filter_map(|line| line.strip_suffix(": test"))
-        .filter(|name| *name == test || name.ends_with(&format!("::{test}")))
-        .collect();
-    match found.as_slice() {
-        [name] => (*name).to_owned(),
-        _ => panic!("one test {test} was expected, found {found:?}"),
-    }
 }
 
 /// The folder with what `tests/nvidia_doubles/build` makes.
@@ -136,14 +95,7 @@ pub fn doubles() -> PathBuf {
 
 /// The folder with the double, built if need be.
 pub fn double() -> PathBuf {
-    let script = root().join("tests/nvidia_doubles/build-cuda");
-    let output = Command::new(&script).output().expect("build-cuda starts");
-    assert!(
-        output.status.success(),
-        "build-cuda: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    PathBuf::from(String::from_utf8_lossy(&output.stdout).trim())
+    built_by("tests/nvidia_doubles/build-cuda")
 }
 
 /// The input of the models here, with `element` numbers.

@@ -6,6 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, kill_process};
+
+pub use rustix::process::Signal;
+
 /// Maximum time of any step in these tests on a busy machine.
 pub const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -31,7 +35,7 @@ impl Setup {
 
     /// `jetwatch COMMAND --config FILE`, to which arguments can be added.
     pub fn command(&self, command: &str) -> Command {
-        let mut built = Command::new(env!("CARGO_BIN_EXE_jetwatch"));
+        let mut built = jetwatch();
         built
             .arg(command)
             .arg("--config")
@@ -42,6 +46,11 @@ impl Setup {
             .env("G_DEBUG", "fatal-criticals");
         built
     }
+}
+
+/// The program of this build, to which arguments can be added.
+pub fn jetwatch() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_jetwatch"))
 }
 
 /// One source with the scripted detector and JSON lines into `events.jsonl`; no MQTT.
@@ -118,9 +127,41 @@ pub fn wait_for_output(mut child: Child) -> Output {
     }
 }
 
+/// Sends a signal to a child.
+pub fn signal(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).expect("it runs");
+}
+
+/// Sends SIGTERM, and returns the log of the child, which ends with status 0.
+pub fn terminate(child: Child) -> String {
+    signal(&child, Signal::TERM);
+    let output = wait_for_output(child);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    stderr(&output)
+}
+
+/// Standard output as text.
+pub fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
 /// Standard error as text.
 pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Standard output of a command that succeeds.
+pub fn success(output: &Output) -> String {
+    let error = stderr(output);
+    assert!(output.status.success(), "{}\n{error}", output.status);
+    stdout(output)
+}
+
+/// Standard error of a command that fails with status 1 and writes nothing to standard output.
+pub fn failure(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(output));
+    assert_eq!(stdout(output), "");
+    stderr(output)
 }
 
 /// Polls until `found` returns something; fails after [`TEST_TIMEOUT`].

@@ -11,21 +11,14 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::project::root;
+use super::project::built_by;
 
 /// Time in which gst-launch must end after it has reported an error.
 const ERROR_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The folder with the plug-in and the double of libnvbufsurface, built if need be.
 pub fn plugin() -> PathBuf {
-    let script = root().join("tests/virtual_jetson/gst/build");
-    let output = Command::new(&script).output().expect("gst/build starts");
-    assert!(
-        output.status.success(),
-        "gst/build: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    PathBuf::from(String::from_utf8_lossy(&output.stdout).trim())
+    built_by("tests/virtual_jetson/gst/build")
 }
 
 /// One machine with those elements: its state and its counts, in a temporary folder that goes with it.

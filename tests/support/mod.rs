@@ -2,6 +2,7 @@
 #![allow(dead_code)]
 
 pub mod bench;
+pub mod child;
 pub mod classifier;
 pub mod clips;
 pub mod collector;
@@ -22,8 +23,10 @@ pub mod paddle_detector;
 pub mod page;
 pub mod picture;
 pub mod pipeline_timeline;
+pub mod ports;
 pub mod project;
 pub mod publish;
+pub mod report;
 pub mod rtsp;
 pub mod stream_capture;
 pub mod tensorrt;

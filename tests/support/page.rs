@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -15,7 +15,8 @@ use jetwatch_web::{
 };
 use serde_json::{Value, json};
 
-use super::daemon::{Setup, TEST_TIMEOUT, start, wait_until_some};
+use super::daemon::{Setup, Signal, TEST_TIMEOUT, signal, start, wait_until_some};
+use super::ports::free_port;
 
 pub const PASSWORD: &str = "a long password";
 
@@ -300,9 +301,7 @@ impl Daemon {
     }
 
     pub fn stop(mut self) -> String {
-        let pid = self.child.id().to_string();
-        let killed = Command::new("kill").arg(&pid).status().expect("kill runs");
-        assert!(killed.success());
+        signal(&self.child, Signal::TERM);
         let mut text = String::new();
         if let Some(mut err) = self.child.stderr.take() {
             let _ = err.read_to_string(&mut text);
@@ -341,9 +340,4 @@ impl StatsWatch {
             self.text += &String::from_utf8_lossy(&buffer[..read]);
         }
     }
-}
-
-pub fn free_port() -> u16 {
-    let socket = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
-    socket.local_addr().expect("an address").port()
 }

@@ -3,6 +3,8 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
+use super::daemon::Signal;
+
 /// Serves a moving image until it is dropped.
 pub struct RtspServer {
     child: Child,
@@ -36,13 +38,9 @@ impl RtspServer {
         format!("rtsp://127.0.0.1:{}/video", self.port)
     }
 
-    /// Sends a signal by name, such as STOP or CONT.
-    pub fn signal(&self, name: &str) {
-        let status = Command::new("kill")
-            .args([&format!("-{name}"), &self.child.id().to_string()])
-            .status()
-            .expect("kill starts");
-        assert!(status.success(), "kill -{name}");
+    /// Sends a signal, such as STOP or CONT.
+    pub fn signal(&self, signal: Signal) {
+        super::daemon::signal(&self.child, signal);
     }
 }
 

@@ -6,7 +6,8 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
-use support::daemon::{Setup, finish, json_lines_config, stderr};
+use support::bench::json;
+use support::daemon::{Setup, finish, json_lines_config, stderr, stdout, success};
 
 const SCENE: &str = "uri: synthetic://traffic?seed=3&objects=6&width=320&height=180&realtime=false";
 
@@ -14,27 +15,16 @@ fn setup() -> Setup {
     Setup::new(&json_lines_config(SCENE))
 }
 
-fn json(path: &Path) -> Value {
-    let text = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    serde_json::from_slice(&text).expect("JSON")
-}
-
 /// Runs with the arguments `words` into the folder `out`; returns the exit code, stdout and stderr.
 fn bench(setup: &Setup, words: &[&str]) -> (Option<i32>, String, String) {
-    let mut command = setup.command("bench");
-    command.arg("--output").arg(setup.path("out")).args(words);
-    let output = finish(&mut command);
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    (output.status.code(), text, stderr(&output))
+    let output = support::bench::bench(setup, words);
+    (output.status.code(), stdout(&output), stderr(&output))
 }
 
 /// `jetwatch report` of a file or folder with the options `words`; returns stdout and stderr.
 fn report(words: &[&str], path: &Path) -> (String, String) {
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_jetwatch"));
-    let output = finish(command.arg("report").args(words).arg(path));
-    let aside = stderr(&output);
-    assert_eq!(output.status.code(), Some(0), "{aside}");
-    (String::from_utf8_lossy(&output.stdout).into_owned(), aside)
+    let output = support::report::report(words, &[path]);
+    (success(&output), stderr(&output))
 }
 
 /// Key paths and values of a tree, one per line, numbers as `#`.

@@ -7,7 +7,7 @@ use crate::support::classifier;
 use classifier::{keys, network, write_model};
 use serde_json::Value;
 use support::bench::{bench, json};
-use support::daemon::{Setup, finish, stderr};
+use support::daemon::{Setup, finish, stderr, success};
 
 /// Frames of each step, over all sources.
 const FRAMES: u64 = 24;
@@ -44,8 +44,7 @@ fn run_ablation(setup: &Setup, frames: u64, arguments: &[&str]) -> String {
     let frames = frames.to_string();
     let own = ["--ablation", "--warmup", "0", "--frames", &frames];
     let output = bench(setup, &[&own, arguments].concat());
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    String::from_utf8_lossy(&output.stdout).into_owned()
+    success(&output)
 }
 
 /// The numbers of each step's run.

@@ -8,14 +8,14 @@ use std::fs;
 
 use classifier::{keys, network, write_model};
 use support::bench::{bench, json};
-use support::daemon::{Setup, finish, json_lines_config, stderr};
+use support::daemon::{Setup, finish, json_lines_config, stderr, stdout, success};
 use support::picture::write_flat;
+use support::report::report;
 
 /// Runs `bench --streams` with these arguments into the folder `out`; returns the exit code, stdout and stderr.
 fn streams(setup: &Setup, words: &[&str]) -> (Option<i32>, String, String) {
     let output = bench(setup, &[&["--streams"], words].concat());
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    (output.status.code(), text, stderr(&output))
+    (output.status.code(), stdout(&output), stderr(&output))
 }
 
 const SCENE: &str = "uri: synthetic://traffic?seed=3&objects=2&width=64&height=36&realtime=false";
@@ -67,16 +67,11 @@ fn search_ends_at_the_most_that_may_be_tried_and_is_drawn() {
     }
 
     let page = setup.path("page.html");
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_jetwatch"));
-    let output = finish(
-        command
-            .arg("report")
-            .arg(setup.path("out/series.json"))
-            .arg("--html")
-            .arg(&page),
-    );
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let text = String::from_utf8_lossy(&output.stdout);
+    let html = page.to_str().expect("a plain path");
+    let text = success(&report(
+        &["--html", html],
+        &[&setup.path("out/series.json")],
+    ));
     assert!(text.contains("Trials, in their order"), "{text}");
     let page = fs::read_to_string(&page).expect("a page");
     assert!(page.contains("\"drops\":[{\"x\":1"), "the data of the plot");
@@ -190,9 +185,7 @@ fn a_sweep_of_a_secondary_network_shows_crops_and_fill_up_to_256() {
         "--sweep",
         "secondary[0].batch_size=3,256",
     ];
-    let output = bench(&setup, &sweep);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    let printed = success(&bench(&setup, &sweep));
     for heading in [
         "crops/s",
         "dropped crops",
@@ -213,11 +206,8 @@ fn a_sweep_of_a_secondary_network_shows_crops_and_fill_up_to_256() {
         assert!(network["crops_per_s"].as_f64() > Some(0.0), "{network}");
         assert!(network["mean_batch"].as_f64() <= Some(size), "{network}");
     }
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_jetwatch"));
     let path = setup.path("out/series.json");
-    let output = finish(command.arg("report").arg(&path).arg(&path));
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text = success(&report(&[], &[&path, &path]));
     for wanted in [
         "Secondary networks",
         "The same points side by side",

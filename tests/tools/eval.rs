@@ -13,7 +13,7 @@ use std::process::{Command, Output};
 use onnx_file::TinyNetwork;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use support::daemon::{finish, stderr};
+use support::daemon::{finish, stderr, stdout};
 use support::picture::write_flat;
 
 const CELLS: usize = 126;
@@ -151,10 +151,6 @@ fn annotations() -> Value {
             object(3, 30, [30.0, 20.0, 10.0, 10.0]),
         ],
     })
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 fn assert_near(found: &Value, expected: f64) {

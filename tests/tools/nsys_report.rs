@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 
 use rusqlite::{Connection, params};
 use serde_json::Value;
-use support::daemon::Setup;
+use support::daemon::{Setup, failure, success};
 
 /// Frames of each of the two sources.
 const FRAMES: u64 = 60;
@@ -78,9 +78,8 @@ fn profile() -> Setup {
 }
 
 fn report(table: &str, file: &Path) -> String {
-    run(Command::new(env!("CARGO_BIN_EXE_jetwatch"))
-        .args(["report", "--format", "csv", "--rows", "0", "--table", table])
-        .arg(file))
+    let arguments = ["--format", "csv", "--rows", "0", "--table", table];
+    success(&support::report::report(&arguments, &[file]))
 }
 
 /// Lines of CSV after the messages of nsys.
@@ -140,9 +139,7 @@ fn a_profile_of_the_daemon_is_counted_as_nsys_does() {
     let file = setup.path("real.nsys-rep");
     // An export that is next to the report is of something else: it must not be read.
     fs::write(setup.path("real.sqlite"), b"stale").expect("written");
-    let text = run(Command::new(env!("CARGO_BIN_EXE_jetwatch"))
-        .args(["report", "--format", "json"])
-        .arg(&file));
+    let text = success(&support::report::report(&["--format", "json"], &[&file]));
     let document: Value = serde_json::from_str(&text).expect("JSON");
     let ranges = document["reports"][0]["tables"]["nvtx_sum"]
         .as_array()
@@ -180,13 +177,7 @@ fn a_profile_of_the_daemon_is_counted_as_nsys_does() {
     let whole = fs::read(&file).expect("read");
     let cut = setup.path("cut.nsys-rep");
     fs::write(&cut, &whole[..whole.len() / 2]).expect("written");
-    let output = Command::new(env!("CARGO_BIN_EXE_jetwatch"))
-        .arg("report")
-        .arg(&cut)
-        .output()
-        .expect("the binary starts");
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{error}");
+    let error = failure(&support::report::report(&[], &[&cut]));
     assert!(
         error.contains("cut.nsys-rep") && error.contains("truncated"),
         "{error}"
@@ -385,10 +376,8 @@ fn add_gpu_rows(full: &Path) {
 /// The page of that export, as a browser makes it of the script.
 fn draws(setup: &Setup, full: &Path) {
     let page = setup.path("page.html");
-    run(Command::new(env!("CARGO_BIN_EXE_jetwatch"))
-        .args(["report", "--html"])
-        .arg(&page)
-        .arg(full));
+    let html = page.to_str().expect("a plain path");
+    success(&support::report::report(&["--html", html], &[full]));
     if is_missing("chromium") {
         return;
     }

@@ -1,45 +1,15 @@
 //! `jetwatch report`: the binary on exports and benchmarks that the tests write, with numbers that were calculated manually.
 
+use crate::support;
 use crate::support::nsys_export;
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::PathBuf;
 
 use nsys_export::{Generation, export_file, write_export};
 use serde_json::{Value, json};
-
-fn report(arguments: &[&str], files: &[&Path]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_jetwatch"))
-        .arg("report")
-        .args(arguments)
-        .args(files)
-        .output()
-        .expect("the binary starts")
-}
-
-fn stdout(output: &Output) -> String {
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-fn stderr(output: &Output) -> String {
-    assert_eq!(output.status.code(), Some(1));
-    assert!(
-        output.stdout.is_empty(),
-        "{}",
-        String::from_utf8_lossy(&output.stdout)
-    );
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-fn csv(table: &str, file: &Path) -> String {
-    stdout(&report(&["--format", "csv", "--table", table], &[file]))
-}
+use support::daemon::{failure, stderr, success};
+use support::report::{csv, report};
 
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a temporary folder")
@@ -193,7 +163,7 @@ fn every_nsys_schema_gives_hand_computed_numbers() {
                 "{generation:?} {table}:\n{found}"
             );
         }
-        let whole = stdout(&report(&[], &[&file]));
+        let whole = success(&report(&[], &[&file]));
         assert!(whole.contains(generation.version()), "{whole}");
     }
 }
@@ -215,7 +185,7 @@ fn utilization_has_thirty_intervals() {
 fn verdict_includes_advice() {
     let folder = folder();
     let file = export_file(folder.path(), Generation::Year2023);
-    let found = stdout(&report(&[], &[&file]));
+    let found = success(&report(&[], &[&file]));
     for line in [
         "scaling ran on the GPU: it takes time from the network",
         "9 % of the GPU's time went into kernels that no detector launched, most of it resize from source-cam",
@@ -236,7 +206,7 @@ fn report_is_limited_to_time_window() {
             arguments,
         ]
         .concat();
-        let text = stdout(&report(&arguments, &[&file]));
+        let text = success(&report(&arguments, &[&file]));
         let lines = text.lines().skip(1).map(|line| {
             let cells: Vec<&str> = line.split(',').collect();
             format!("{} {}", cells[8], cells[2])
@@ -256,13 +226,13 @@ fn report_is_limited_to_time_window() {
     );
     assert_eq!(sums(&["--within", "tensor@jetwatch"]), "jetwatch:tensor 1");
 
-    let error = stderr(&report(&["--within", "jetwatch:infer#9"], &[&file]));
+    let error = failure(&report(&["--within", "jetwatch:infer#9"], &[&file]));
     assert!(
         error.contains("has no range jetwatch:infer#9; its ranges: "),
         "{error}"
     );
     assert!(error.contains("jetwatch:infer (2)"), "{error}");
-    let error = stderr(&report(&["--from", "9s"], &[&file]));
+    let error = failure(&report(&["--from", "9s"], &[&file]));
     assert!(
         error.contains("widen --from, --until or --within"),
         "{error}"
@@ -284,14 +254,14 @@ fn several_reports_are_compared() {
     .expect("changed");
     drop(db);
     let output = report(&["--format", "json"], &[&one, &other]);
-    let warned = String::from_utf8_lossy(&output.stderr).into_owned();
+    let warned = stderr(&output);
     assert!(
         warned.contains("different workloads")
             && warned
                 .contains("batches: up to 1 frames in one.sqlite, up to 4 frames in other.sqlite"),
         "{warned}"
     );
-    let document: Value = serde_json::from_str(&stdout(&output)).expect("JSON");
+    let document: Value = serde_json::from_str(&success(&output)).expect("JSON");
     assert_eq!(
         document["reports"][1]["version"],
         json!("nsys 2025.3.1.90, schema 3.21.0")
@@ -311,7 +281,7 @@ fn several_reports_are_compared() {
         json!("whole")
     );
 
-    let text = stdout(&report(&["--diff"], &[&one, &other]));
+    let text = success(&report(&["--diff"], &[&one, &other]));
     assert!(
         text.contains("What changed from one.sqlite to other.sqlite"),
         "{text}"
@@ -324,7 +294,7 @@ fn several_reports_are_compared() {
         line.contains("-33.3 %") && line.contains("90 ns") && line.contains("60 ns"),
         "{line}"
     );
-    let error = stderr(&report(&["--diff"], &[&one]));
+    let error = failure(&report(&["--diff"], &[&one]));
     assert!(
         error.contains("--diff takes two files, the earlier and the later one; found 1"),
         "{error}"
@@ -344,7 +314,7 @@ fn html_page_is_self_contained() {
     drop(db);
     let page = folder.path().join("page.html");
     let html = page.to_str().expect("a plain path");
-    stdout(&report(&["--html", html], &[&file]));
+    success(&report(&["--html", html], &[&file]));
     let text = fs::read_to_string(&page).expect("written");
     assert!(
         !text.contains("</script><script>alert"),
@@ -532,10 +502,10 @@ fn invalid_report_files_are_rejected_with_advice() {
         ),
     ];
     for (file, expected) in cases {
-        let error = stderr(&report(&["--nsys", "/nowhere/nsys"], &[&file]));
+        let error = failure(&report(&["--nsys", "/nowhere/nsys"], &[&file]));
         assert!(error.contains(expected), "{}: {error}", file.display());
     }
-    let error = stderr(&report(
+    let error = failure(&report(
         &["--table", "osrt_sum"],
         &[&change("osrt.sqlite", "DROP TABLE OSRT_API")],
     ));
@@ -544,7 +514,7 @@ fn invalid_report_files_are_rejected_with_advice() {
         "{error}"
     );
     // Tables that need no ranges work for a capture without them.
-    let without = stdout(&report(
+    let without = success(&report(
         &["--table", "cuda_api_sum", "--format", "csv"],
         &[&path("nvtx.sqlite")],
     ));
@@ -562,7 +532,7 @@ fn failed_nsys_export_reports_nsys_output() {
     let file = folder.path().join("cut.nsys-rep");
     fs::write(&file, b"half a report").expect("written");
     let program = nsys.to_str().expect("a plain path");
-    let error = stderr(&report(&["--nsys", program], &[&file]));
+    let error = failure(&report(&["--nsys", program], &[&file]));
     assert!(
         error.contains("nsys could not export")
             && error.contains("Importer error status: file is damaged"),
@@ -579,12 +549,12 @@ fn benchmarks_are_read_and_compared() {
     fs::write(&new, r#"{"data_stats_minus_warmup": {"run": {"cpu_time": {"mean": 4.4, "median": 4.3, "std": 0.0, "min": 4, "max": 5, "count": 9},
         "gpu_time": {"mean": 1.0}}, "run/decode": {"cpu_time": {"mean": 2.0}}}, "meta": {}}"#)
         .expect("written");
-    let text = stdout(&report(&["--format", "csv"], &[&old]));
+    let text = success(&report(&["--format", "csv"], &[&old]));
     assert!(
         text.contains("run,None,None,5500000.0,None,None,None,None,None,2000000.0"),
         "{text}"
     );
-    let text = stdout(&report(&["--diff", "--format", "csv"], &[&old, &new]));
+    let text = success(&report(&["--diff", "--format", "csv"], &[&old, &new]));
     assert!(
         text.contains("\nrun,faster (interval unknown),-20.0,None,5500000.0,4400000.0,-50.0,2000000.0,1000000.0,None,9\n"),
         "{text}"

@@ -1,15 +1,16 @@
 //! Advice of `jetwatch report` on stages beside the pipeline, the recording and secondary networks: captures and benchmarks
 //! that the tests write, with numbers that were calculated manually.
 
+use crate::support;
 use crate::support::nsys_export;
 
 use std::fs;
-use std::path::Path;
-use std::process::Command;
 
 use nsys_export::{Generation, PROCESS, write_export};
 use rusqlite::{Connection, params};
 use serde_json::json;
+use support::daemon::success;
+use support::report::{csv, report};
 
 const RECORD: i64 = PROCESS | 14;
 const SECOND: i64 = PROCESS | 15;
@@ -28,21 +29,6 @@ const ASYNC_RANGES: [(i64, &str, i64, i64, i64); 9] = [
     (SECOND, "secondary", 450, 460, 4),
     (SECOND, "secondary_wait", 460, 470, 16),
 ];
-
-fn report(arguments: &[&str], file: &Path) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_jetwatch"))
-        .arg("report")
-        .args(arguments)
-        .arg(file)
-        .output()
-        .expect("the binary starts");
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
 
 /// Adds [`ASYNC_RANGES`] to a capture.
 fn add_async_ranges(db: &Connection) {
@@ -85,7 +71,7 @@ fn capture_advice_covers_slow_rendering_and_waiting_batches() {
         add_async_ranges(&db);
         slow_pipeline(&db);
         drop(db);
-        let found = report(&[], &file);
+        let found = success(&report(&[], &[&file]));
         for line in [
             "rendering takes longer than inference",
             "drawing a frame takes 120.0 ms, of which 70.0 ms wait for the encoder, and the network 90.0 ms; \
@@ -110,7 +96,7 @@ fn async_stages_are_not_on_critical_path() {
             add_async_ranges(&db);
         }
         drop(db);
-        report(&["--format", "csv", "--table", "stages"], &file)
+        csv("stages", &file)
     });
     let added: Vec<&str> = beside
         .lines()
@@ -144,7 +130,7 @@ fn benchmark_advice_equals_capture_advice() {
         },
     });
     fs::write(&file, document.to_string()).expect("written");
-    let found = report(&[], &file);
+    let found = success(&report(&[], &[&file]));
     for line in [
         // 100 and 300 ms for 50 frames, and 450 ms for 100.
         "drawing a frame takes 8.0 ms, of which 6.0 ms wait for the encoder, and the network 4.5 ms; \
@@ -157,6 +143,6 @@ fn benchmark_advice_equals_capture_advice() {
     document["run"]["secondary"][0]["mean_batch"] = json!(4.0);
     document["run"]["stages"][0]["total_ms"] = json!(801.0);
     fs::write(&file, document.to_string()).expect("written");
-    let found = report(&[], &file);
+    let found = success(&report(&[], &[&file]));
     assert!(found.contains("nothing stands out"), "{found}");
 }

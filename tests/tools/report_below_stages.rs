@@ -1,29 +1,15 @@
 //! `jetwatch report`: tables below the stages, with numbers that were calculated manually.
 
+use crate::support;
 use crate::support::nsys_export;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
 use nsys_export::{Generation, add_low_level, write_export};
 use serde_json::Value;
-
-fn report(arguments: &[&str], file: &Path) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_jetwatch"))
-        .arg("report")
-        .args(arguments)
-        .arg(file)
-        .output()
-        .expect("the binary starts")
-}
-
-fn csv(table: &str, file: &Path) -> String {
-    let output = report(&["--format", "csv", "--table", table], file);
-    let error = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{table}: {error}");
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
+use support::daemon::{failure, success};
+use support::report::{csv, report};
 
 /// A capture with everything.
 fn capture(folder: &Path) -> PathBuf {
@@ -142,16 +128,12 @@ fn absent_kinds_of_events_are_named_with_their_remedy() {
             "--gpu-metrics-device=all",
         ),
     ] {
-        let output = report(&["--table", table], &file);
-        let error = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(1), "{error}");
+        let error = failure(&report(&["--table", table], &[&file]));
         assert!(error.contains(needed) && error.contains(remedy), "{error}");
         assert_eq!(error.trim_end().lines().count(), 1, "{error}");
     }
     // `all` prints what there is.
-    let output = report(&["--table", "all", "--format", "csv"], &file);
-    assert!(output.status.success());
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text = csv("all", &file);
     assert!(
         !text.contains("cpu_cores") && text.contains("cuda_gpu_kern_hist"),
         "{text}"
@@ -182,8 +164,7 @@ fn events_out_of_order_give_the_same_cores() {
 fn page_data(folder: &Path, arguments: &[&str], file: &Path) -> Value {
     let page = folder.join("page.html");
     let html = page.to_str().expect("a plain path");
-    let output = report(&[&["--html", html], arguments].concat(), file);
-    assert!(output.status.success());
+    success(&report(&[&["--html", html], arguments].concat(), &[file]));
     let text = fs::read_to_string(&page).expect("a page");
     let (_, rest) = text
         .split_once("type=\"application/json\">")

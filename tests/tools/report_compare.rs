@@ -1,42 +1,16 @@
 //! `jetwatch report` of several benchmarks and profiles: which is the fastest, what changed, how the load is spread. Files that the
 //! tests write, with numbers that were calculated manually.
 
+use crate::support;
 use crate::support::nsys_export;
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
 
 use nsys_export::{Generation, write_export};
 use serde_json::{Value, json};
-
-fn report(arguments: &[&str], files: &[&Path]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_jetwatch"))
-        .arg("report")
-        .args(arguments)
-        .args(files)
-        .output()
-        .expect("the binary starts")
-}
-
-fn stdout(output: &Output) -> String {
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-fn stderr(output: &Output) -> String {
-    assert_eq!(output.status.code(), Some(1));
-    assert!(
-        output.stdout.is_empty(),
-        "{}",
-        String::from_utf8_lossy(&output.stdout)
-    );
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
+use support::daemon::{failure, stderr, success};
+use support::report::report;
 
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a temporary folder")
@@ -71,8 +45,8 @@ fn change_of_benchmarks_is_judged_by_their_batches() {
         write_benchmark(&old, &benchmark(before, &[]));
         write_benchmark(&new, &benchmark(after, &[]));
         let output = report(&["--diff", "--format", "csv"], &[&old, &new]);
-        assert_eq!(String::from_utf8_lossy(&output.stderr), "");
-        stdout(&output)
+        assert_eq!(stderr(&output), "");
+        success(&output)
     };
     let steady = [10.0, 11.0, 9.0, 10.0, 10.5, 9.5];
     let slow: Vec<f64> = steady.iter().map(|ms| ms * 2.84).collect();
@@ -85,7 +59,7 @@ fn change_of_benchmarks_is_judged_by_their_batches() {
         "{found}"
     );
     // Two frames in 10 ms, and in 28.4 ms.
-    let found = stdout(&report(&["--diff"], &[&old, &new]));
+    let found = success(&report(&["--diff"], &[&old, &new]));
     assert!(
         found.contains("Throughput: 200.0 to 70.4 frames/s, -64.8 %: slower"),
         "{found}"
@@ -104,7 +78,7 @@ fn one_benchmark_has_verdict_and_frames_per_second() {
     let folder = folder();
     let file = folder.path().join("benchmark.json");
     write_benchmark(&file, &benchmark(&[10.0; 6], &[]));
-    let found = stdout(&report(&[], &[&file]));
+    let found = success(&report(&[], &[&file]));
     for text in [
         "inference is 50 % of the detectors' time",
         "(keys: detector.backend, detector.precision, detector.model, detector.workers)",
@@ -117,7 +91,7 @@ fn one_benchmark_has_verdict_and_frames_per_second() {
     // The spelling of CV-CUDA's documentation.
     let text = r#"{"mean_data": {"run": {"cpu_time": 8.0, "gpu_time": 0, "cpu_time_per_item_minus_warmup": 2.0}}, "meta": {}}"#;
     fs::write(&file, text).expect("written");
-    let found = stdout(&report(&["--format", "csv"], &[&file]));
+    let found = success(&report(&["--format", "csv"], &[&file]));
     assert!(
         found.contains("run,None,None,8000000.0,None,None,None,None,2000000.0,None,None,None"),
         "{found}"
@@ -135,7 +109,7 @@ fn mean_of_processes_has_no_total() {
     document["meta"]["args"] = json!({"num_processes": 2, "num_gpus": 1});
     write_benchmark(&mean, &document);
     let output = report(&["--format", "json"], &[&one, &mean]);
-    let found: Value = serde_json::from_str(&stdout(&output)).expect("JSON");
+    let found: Value = serde_json::from_str(&success(&output)).expect("JSON");
     let reports = &found["compared"]["reports"];
     assert_eq!(reports[0]["Its Total Time (ns)"], json!(60_000_000.0));
     assert_eq!(reports[1]["Its Total Time (ns)"], Value::Null);
@@ -158,8 +132,8 @@ fn folder_of_a_series_names_the_fastest_without_a_warning() {
         write_benchmark(&path, &benchmark(&times, &[&setting]));
     }
     let output = report(&[], &[folder.path()]);
-    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
-    let found = stdout(&output);
+    assert_eq!(stderr(&output), "");
+    let found = success(&output);
     let reports: Vec<&str> = found
         .lines()
         .filter_map(|line| line.strip_prefix("== "))
@@ -183,7 +157,7 @@ fn folder_of_a_series_names_the_fastest_without_a_warning() {
     document["meta"]["config_hash"] = json!("0123456789abcdef");
     write_benchmark(&other, &document);
     let output = report(&[], &[folder.path()]);
-    let warned = String::from_utf8_lossy(&output.stderr);
+    let warned = stderr(&output);
     assert_eq!(warned.lines().count(), 1, "{warned}");
     assert!(
         warned.contains("configurations: not the same") && !warned.contains("0123456789"),
@@ -192,7 +166,7 @@ fn folder_of_a_series_names_the_fastest_without_a_warning() {
 
     let empty = folder.path().join("empty");
     fs::create_dir(&empty).expect("created");
-    let error = stderr(&report(&[], &[&empty]));
+    let error = failure(&report(&[], &[&empty]));
     assert!(
         error.contains("holds no report; expected files .nsys-rep, .sqlite or benchmark.json"),
         "{error}"
@@ -233,8 +207,8 @@ fn profiles_of_a_series_have_frames_per_second_and_one_heat_map() {
     let page = folder.path().join("page.html");
     let html = page.to_str().expect("a plain path");
     let output = report(&["--format", "json", "--html", html], &[folder.path()]);
-    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
-    let found: Value = serde_json::from_str(&stdout(&output)).expect("JSON");
+    assert_eq!(stderr(&output), "");
+    let found: Value = serde_json::from_str(&success(&output)).expect("JSON");
     let rows = found["compared"]["throughput"].as_array().expect("rows");
     // From the end of the first network run at 220 ms to that of the third at 620 ms.
     let fps: Vec<f64> = rows

@@ -9,6 +9,7 @@ use serde_json::json;
 use crate::report_limits::verdict;
 use crate::support::nsys_export::{Generation, export_file};
 use crate::support::pipeline_timeline::{Timing, write};
+use crate::support::report::csv;
 
 /// Exports have these columns of context switches, and these calls.
 #[derive(Clone, Copy)]
@@ -132,14 +133,7 @@ fn verdict_names_the_wait_of_the_limiting_stage_for_a_core() {
 #[test]
 fn ncu_command_has_the_command_of_the_capture() {
     let folder = tempfile::tempdir().expect("a folder");
-    let command = |path: &Path| {
-        let output = std::process::Command::new(env!("CARGO_BIN_EXE_jetwatch"))
-            .args(["report", "--format", "csv", "--table", "ncu_command"])
-            .arg(path)
-            .output()
-            .expect("the binary starts");
-        String::from_utf8_lossy(&output.stdout).into_owned()
-    };
+    let command = |path: &Path| csv("ncu_command", path);
     let path = export_file(folder.path(), Generation::Year2023);
     assert!(command(&path).contains(" jetwatch run --config FILE\n"));
     let db = Connection::open(&path).expect("the export");

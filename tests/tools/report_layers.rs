@@ -4,23 +4,14 @@ use crate::support;
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
 
 use serde_json::Value;
 use support::classifier::{keys, network, write_model};
+use support::daemon::{finish, jetwatch, success};
 
-fn run(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_jetwatch"))
-        .current_dir(folder)
-        .args(arguments)
-        .output()
-        .expect("the binary starts")
-}
-
-fn stdout(output: &Output) -> String {
-    let error = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{error}");
-    String::from_utf8_lossy(&output.stdout).into_owned()
+/// Standard output of the program in `folder`.
+fn run(folder: &Path, arguments: &[&str]) -> String {
+    success(&finish(jetwatch().current_dir(folder).args(arguments)))
 }
 
 /// Arguments of a benchmark of the layers of the model in `model`.
@@ -49,7 +40,7 @@ fn layers_of_onnx_runtime_are_written_and_reported() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
     write_model(&folder.join("model"), &network(None, 16), &keys(16));
-    let printed = stdout(&run(folder, &BENCH));
+    let printed = run(folder, &BENCH);
     assert!(printed.contains("mean of 4 runs"), "{printed}");
     assert!(printed.contains("Device:    CPU 100.0 %"), "{printed}");
     let written = folder.join("benchmark/layers.json");
@@ -72,19 +63,19 @@ fn layers_of_onnx_runtime_are_written_and_reported() {
         .collect();
     assert_eq!(left, ["layers.json"]);
 
-    let csv = stdout(&run(
+    let csv = run(
         folder,
         &["report", "--format", "csv", "benchmark/layers.json"],
-    ));
+    );
     assert!(
         csv.contains("layers.json: layers\nTime (%),Avg (ns),Precision,Device,Type,Layer\n"),
         "{csv}"
     );
     assert!(csv.contains("layers.json: layer_types\n"), "{csv}");
-    let page = stdout(&run(
+    let page = run(
         folder,
         &["report", "--html", "page.html", "benchmark/layers.json"],
-    ));
+    );
     assert!(
         page.contains("Layers of the network, for one frame"),
         "{page}"

@@ -1,11 +1,12 @@
 //! The stage that limits a pipeline: the verdict, the critical path, and who waits for whom name the same one, on timelines of a
 //! simulated pipeline in which each stage in turn is the slowest, with queues that are full or empty.
 
+use crate::support::daemon::success;
 use crate::support::pipeline_timeline::{Timing, write};
+use crate::support::report::report;
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::Command;
 
 use serde_json::Value;
 
@@ -133,19 +134,13 @@ const CASES: &[(&str, &str, Change)] = &[
 
 /// What `jetwatch report` says about a file: the tables `verdict` and `stages`.
 fn tables(file: &Path) -> (Value, Value) {
-    let output = Command::new(env!("CARGO_BIN_EXE_jetwatch"))
-        .args([
-            "report", "--format", "json", "--table", "verdict", "--table", "stages",
-        ])
-        .arg(file)
-        .output()
-        .expect("the binary starts");
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
+    let output = report(
+        &[
+            "--format", "json", "--table", "verdict", "--table", "stages",
+        ],
+        &[file],
     );
-    let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let document: Value = serde_json::from_str(&success(&output)).expect("JSON");
     let tables = &document["reports"][0]["tables"];
     (tables["verdict"].clone(), tables["stages"].clone())
 }
@@ -365,12 +360,7 @@ fn warm_up_is_left_out_and_said() {
         ..Timing::default()
     };
     write(&file, &timing);
-    let output = Command::new(env!("CARGO_BIN_EXE_jetwatch"))
-        .arg("report")
-        .arg(&file)
-        .output()
-        .expect("the binary starts");
-    let text = String::from_utf8_lossy(&output.stdout);
+    let text = success(&report(&[], &[&file]));
     assert!(
         text.contains("Verdict, without a warm-up of 4") && text.contains("without a warm-up of 4"),
         "{text}"

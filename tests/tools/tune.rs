@@ -1,6 +1,7 @@
 //! `jetwatch tune` and the crate `platform` on virtual Jetsons of files, with doubles of JetPack's tools: what is read, what is set,
 //! what is refused, and what remains when something fails half-way.
 
+use crate::support::daemon::stdout;
 use crate::support::virtual_jetson;
 
 use std::fs;
@@ -640,17 +641,13 @@ fn command(jetson: &VirtualJetson, arguments: &[&str], tune: &str) -> Output {
         .expect("jetwatch starts")
 }
 
-fn output_text(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
 #[test]
 fn tune_command_plans_applies_and_restores() {
     let jetson = VirtualJetson::xavier_nx();
     let tune = "{power_mode: \"8\", clocks: max, fan_profile: cool, perf_event_paranoid: 2}";
     let status = command(&jetson, &["status"], tune);
     assert_eq!(status.status.code(), Some(1), "{status:?}");
-    let text = output_text(&status);
+    let text = stdout(&status);
     assert!(
         text.starts_with("machine: Jetson Xavier NX (p3668-0001), L4T 35.4.1, JetPack 5.1.2\n")
     );
@@ -668,11 +665,11 @@ fn tune_command_plans_applies_and_restores() {
     assert!(plan.status.success(), "{plan:?}");
     let applied = command(&jetson, &["apply"], tune);
     assert!(applied.status.success(), "{applied:?}");
-    assert!(output_text(&applied).contains("power_mode: 8 MODE_20W_6CORE, was 2 MODE_15W_6CORE\n"));
+    assert!(stdout(&applied).contains("power_mode: 8 MODE_20W_6CORE, was 2 MODE_15W_6CORE\n"));
 
     let status = command(&jetson, &["status", "--json"], tune);
     assert!(status.status.success(), "{status:?}");
-    let json: serde_json::Value = serde_json::from_str(&output_text(&status)).expect("JSON");
+    let json: serde_json::Value = serde_json::from_str(&stdout(&status)).expect("JSON");
     assert_eq!(json["machine"]["family"], "xavier_nx");
     assert_eq!(json["machine"]["release"], "35.4.1");
     assert_eq!(json["settings"][1]["setting"], "clocks");
@@ -686,7 +683,7 @@ fn tune_command_plans_applies_and_restores() {
     );
     let restored = command(&jetson, &["restore"], tune);
     assert!(restored.status.success(), "{restored:?}");
-    assert!(output_text(&restored).contains("fan_profile: restored to quiet"));
+    assert!(stdout(&restored).contains("fan_profile: restored to quiet"));
 
     let stopping = "{fan_profile: cool, restore_on_stop: true}";
     assert!(command(&jetson, &["apply"], stopping).status.success());
@@ -705,7 +702,7 @@ fn tune_command_reports_impossible_settings() {
     jetson.write("/double/reboot_modes", "0\n");
     let refused = command(&jetson, &["plan"], "{power_mode: 40W}");
     assert_eq!(refused.status.code(), Some(1));
-    assert!(output_text(&refused).contains("expected one of 0 MAXN, 1 10W, 2 15W, 3 25W"));
+    assert!(stdout(&refused).contains("expected one of 0 MAXN, 1 10W, 2 15W, 3 25W"));
     let asked = command(&jetson, &["apply"], "{power_mode: MAXN}");
     assert_eq!(asked.status.code(), Some(1));
     let text = String::from_utf8_lossy(&asked.stderr);
@@ -717,5 +714,5 @@ fn tune_command_reports_impossible_settings() {
     assert_eq!(wrong.status.code(), Some(78), "{wrong:?}");
     let nothing = command(&jetson, &["apply"], "");
     assert!(nothing.status.success(), "{nothing:?}");
-    assert!(output_text(&nothing).contains("nothing to do"));
+    assert!(stdout(&nothing).contains("nothing to do"));
 }

@@ -1,5 +1,6 @@
 //! Shared by the integration tests of publishing: brokers, breaking connections, messages.
 
+pub mod clients;
 pub mod mosquitto;
 pub mod proxy;
 pub mod records;

@@ -1,15 +1,15 @@
 //! A real mosquitto for one test: own port, own folder, killed at the end.
 
 use std::fs::{self, File};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use jetwatch_config::{Broker, MqttConfig, SpoolConfig, TlsConfig};
 use tempfile::TempDir;
 
 use super::records::wait_until;
+use crate::support::daemon::Signal;
+use crate::support::ports::free_port;
 
 /// A running broker.
 pub struct Mosquitto {
@@ -89,21 +89,17 @@ impl Mosquitto {
 
     /// It stops in the middle of its work; its connections stay open.
     pub fn freeze(&self) {
-        self.signal("-STOP");
+        self.signal(Signal::STOP);
     }
 
     /// It goes on after [`freeze`](Self::freeze).
     pub fn thaw(&self) {
-        self.signal("-CONT");
+        self.signal(Signal::CONT);
     }
 
-    fn signal(&self, signal: &str) {
+    fn signal(&self, signal: Signal) {
         let child = self.child.as_ref().expect("it runs");
-        let sent = Command::new("kill")
-            .args([signal, &child.id().to_string()])
-            .status()
-            .expect("kill starts");
-        assert!(sent.success());
+        crate::support::daemon::signal(child, signal);
     }
 
     /// TCP port on 127.0.0.1.
@@ -166,21 +162,6 @@ pub fn program(name: &str) -> PathBuf {
         .map(|folder| Path::new(folder).join(name))
         .find(|path| path.exists())
         .unwrap_or_else(|| panic!("this test needs the program {name}: apt-get install {package}"))
-}
-
-/// An unused port. mosquitto has no port 0, so one is chosen here, below those that the kernel gives to
-/// others meanwhile, and by the number of this process, so that concurrent tests start their search at different ports.
-fn free_port() -> u16 {
-    static SEARCHES: AtomicU32 = AtomicU32::new(0);
-    let begin = std::process::id()
-        .wrapping_mul(7919)
-        .wrapping_add(SEARCHES.fetch_add(1, Ordering::Relaxed) * 101);
-    (0..20_000)
-        .map(|step| {
-            10_000 + u16::try_from((begin.wrapping_add(step)) % 20_000).expect("below 20,000")
-        })
-        .find(|&port| TcpListener::bind(("127.0.0.1", port)).is_ok())
-        .expect("a free port")
 }
 
 fn is_root() -> bool {

@@ -1,0 +1,57 @@
+//! Mosquitto's own clients, for any broker on the loopback interface.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
+
+use super::mosquitto::program;
+use super::records::TEST_TIMEOUT;
+
+/// Retained while [`retained`] runs: the broker delivers it after what is retained below the filter.
+const END: &str = "test/end";
+
+/// Publishes with QoS 1. Returns whether the broker took it, which it does not while it does not listen yet.
+pub fn publish(port: u16, topic: &str, payload: &str, options: &[&str]) -> bool {
+    Command::new(program("mosquitto_pub"))
+        .args(["-h", "127.0.0.1", "-p", &port.to_string(), "-q", "1"])
+        .args(["-t", topic, "-m", payload])
+        .args(options)
+        .stderr(Stdio::null())
+        .status()
+        .expect("mosquitto_pub starts")
+        .success()
+}
+
+/// Retained messages below `base`, by the rest of their topics.
+pub fn retained(port: u16, base: &str) -> BTreeMap<String, String> {
+    assert!(publish(port, END, "end", &["-r"]), "the broker is there");
+    let mut client = Command::new(program("mosquitto_sub"))
+        .args(["-h", "127.0.0.1", "-p", &port.to_string()])
+        .args(["-t", &format!("{base}/#"), "-t", END])
+        .args(["--retained-only", "-F", "%t %p"])
+        .args(["-W", &TEST_TIMEOUT.as_secs().to_string()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("mosquitto_sub starts");
+    let output = BufReader::new(client.stdout.take().expect("stdout is piped"));
+    let mut kept = BTreeMap::new();
+    let mut is_complete = false;
+    for line in output.lines() {
+        let line = line.expect("text");
+        let Some((topic, value)) = line.split_once(' ') else {
+            continue;
+        };
+        if topic == END {
+            is_complete = true;
+            break;
+        }
+        if let Some(below) = topic.strip_prefix(base) {
+            kept.insert(below[1..].to_owned(), value.to_owned());
+        }
+    }
+    let _ = client.kill();
+    let _ = client.wait();
+    assert!(is_complete, "the broker ended: {kept:?}");
+    kept
+}
