@@ -44,7 +44,7 @@ pub(super) fn check(map: &Map<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Config;
+    use crate::mistakes::loaded;
 
     #[test]
     fn prefix_is_a_topic_without_wildcards() {
@@ -57,22 +57,8 @@ mod tests {
     }
 
     #[test]
-    fn entities_need_mqtt() {
-        let file = |mqtt: &str| {
-            let text = format!(
-                "sources: [{{name: a, uri: 'synthetic://traffic'}}]\ndetector: {{backend: scripted}}\nhomeassistant: {{enabled: true}}\n\
-                 publish: {{mqtt: {mqtt}}}\n"
-            );
-            Config::from_str("f.yaml", &text)
-        };
-        let config = file("{broker: 'mqtt://broker.example'}").expect("it has a broker");
+    fn prefix_has_a_default() {
+        let config = loaded("homeassistant: {enabled: true}");
         assert_eq!(config.homeassistant.prefix, "homeassistant");
-        let error = file("off").expect_err("no broker").to_string();
-        assert!(
-            error.starts_with(
-                "f.yaml:3: homeassistant: entities are announced over MQTT, and publish.mqtt is off"
-            ),
-            "{error}"
-        );
     }
 }

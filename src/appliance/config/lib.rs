@@ -24,6 +24,8 @@ mod key_spans;
 mod load;
 mod logging;
 mod metrics;
+#[cfg(test)]
+mod mistakes;
 mod model_folder;
 mod mqtt_broker;
 mod mqtt_states;

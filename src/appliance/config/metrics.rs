@@ -124,87 +124,30 @@ pub(super) fn share_port(one: SocketAddr, other: SocketAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mistakes::loaded;
 
-    fn load(metrics: &str) -> Result<MetricsConfig, String> {
-        let text = format!(
-            "sources: [{{name: a, uri: /v.mp4}}]\ndetector: {{model: /m}}\nmetrics: {{{metrics}}}\n"
-        );
-        let config = Config::from_str("f.yaml", &text).map_err(|error| error.to_string())?;
-        Ok(config.metrics)
+    fn load(metrics: &str) -> MetricsConfig {
+        loaded(&format!("metrics: {{{metrics}}}")).metrics
     }
 
     #[test]
     fn metrics_are_off_by_default() {
-        assert_eq!(load(""), Ok(MetricsConfig::default()));
         let config = MetricsConfig::default();
-        assert_eq!((config.listen, config.text_file), (None, None));
+        assert_eq!((config.listen, &config.text_file), (None, &None));
+        assert_eq!(load(""), config);
     }
 
     #[test]
     fn loopback_needs_neither_token_nor_tls() {
         for listen in ["127.0.0.1:9273", "[::1]:9273", "127.0.0.53:0"] {
-            let config = load(&format!("listen: '{listen}'")).expect(listen);
+            let config = load(&format!("listen: '{listen}'"));
             assert_eq!(config.listen, listen.parse().ok());
         }
-        let config = load("listen: '127.0.0.1:9273', token_file: /t").expect("a token is allowed");
+        let config = load("listen: '127.0.0.1:9273', token_file: /t");
         assert_eq!(config.token_file, Some("/t".into()));
         let tls = "tls: {cert_file: /c, key_file: /k}";
-        load(&format!("listen: '127.0.0.1:9273', {tls}")).expect("so is TLS");
-        load(&format!("listen: '0.0.0.0:9273', token_file: /t, {tls}")).expect("complete");
-        load("text_file: /run/metrics/jetwatch.prom").expect("without a listener");
-    }
-
-    #[test]
-    fn mistakes_are_reported_with_their_remedy() {
-        let tls = "tls: {cert_file: /c, key_file: /k}";
-        for (metrics, wanted, lines) in [
-            (
-                "listen: '0.0.0.0:9273'".to_owned(),
-                "requests need no token",
-                2,
-            ),
-            (
-                "listen: '[::]:9273', token_file: /t".to_owned(),
-                "would be sent in clear text",
-                1,
-            ),
-            (
-                format!("listen: '192.0.2.7:9273', {tls}"),
-                "add token_file, or listen on 127.0.0.1",
-                1,
-            ),
-            (
-                "listen: '127.0.0.1:1', tls: {cert_file: /c}".to_owned(),
-                "tls.key_file: missing",
-                1,
-            ),
-            ("token_file: /t".to_owned(), "given without listen", 1),
-            (tls.to_owned(), "given without listen", 1),
-            ("listen: 9273".to_owned(), "an address with a port", 1),
-            (
-                "listen: 'localhost:9273'".to_owned(),
-                "such as 127.0.0.1:9273",
-                1,
-            ),
-            (
-                "text_file: /a.txt".to_owned(),
-                "a path that ends in .prom",
-                1,
-            ),
-            (
-                "listen: '127.0.0.1:1883'".to_owned(),
-                "where the embedded broker listens",
-                1,
-            ),
-            ("port: 9273".to_owned(), "unknown key", 1),
-        ] {
-            let error = load(&metrics).expect_err(&metrics);
-            assert!(error.contains(wanted), "{metrics}: {error}");
-            assert_eq!(
-                error.matches("f.yaml:").count(),
-                lines,
-                "{metrics}: {error}"
-            );
-        }
+        load(&format!("listen: '127.0.0.1:9273', {tls}"));
+        load(&format!("listen: '0.0.0.0:9273', token_file: /t, {tls}"));
+        load("text_file: /run/metrics/jetwatch.prom");
     }
 }

@@ -89,29 +89,4 @@ secondary: [{name: colour, model: bundle:street/colour-2}, {name: age, model: he
         ];
         assert_eq!(models, expected.map(Path::new));
     }
-
-    #[test]
-    fn other_forms_are_problems() {
-        for name in [
-            "",
-            "Street",
-            "../x",
-            "street/../x",
-            "street/",
-            "a/b/c",
-            ".a",
-            "7",
-        ] {
-            let text = format!(
-                "sources: [{{name: gate, uri: rtsp://camera/1}}]\ndetector: {{model: 'bundle:{name}'}}\n"
-            );
-            let error = Config::from_str("box.yaml", &text).expect_err("refused");
-            let text = error.to_string();
-            assert!(
-                text.starts_with("box.yaml:2: detector.model: found")
-                    && text.contains("bundle:NAME"),
-                "{text}"
-            );
-        }
-    }
 }

@@ -344,20 +344,15 @@ pub(super) fn check_sources(root: &Map<'_>, sources: &[Map<'_>]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Config;
-
-    fn load(also: &str) -> Result<Vec<FormatConfig>, String> {
-        let text = format!(
-            "sources: [{{name: gate, uri: /v.mp4}}]\ndetector: {{model: /m}}\npublish: {{mqtt: {{also: [{also}]}}}}\n"
-        );
-        let config = Config::from_str("f.yaml", &text).map_err(|error| error.to_string())?;
-        Ok(config.publish.mqtt.expect("MQTT is on").also)
-    }
+    use crate::mistakes::loaded;
 
     #[test]
     fn formats_have_defaults_and_places() {
-        let formats = load("{format: frigate}, {format: frigate, prefix: home/nvr}, {format: deepstream, payload: minimal, sensors: [{source: gate, location: {lat: -33.5}}]}")
-            .expect("complete");
+        let config = loaded(
+            "publish: {mqtt: {also: [{format: frigate}, {format: frigate, prefix: home/nvr}, \
+             {format: deepstream, payload: minimal, sensors: [{source: a, location: {lat: -33.5}}]}]}}",
+        );
+        let formats = config.publish.mqtt.expect("MQTT is on").also;
         assert_eq!(formats[0].prefix, "frigate");
         assert_eq!(formats[0].reviews, ReviewConfig::default());
         assert_eq!(formats[0].reviews.cutoff, Duration::from_secs(30));
@@ -365,62 +360,5 @@ mod tests {
         assert_eq!(formats[2].client_suffix(0), "-deepstream");
         assert_eq!(formats[2].sensors[0].location.lat, -33.5);
         assert_eq!(formats[2].sensors[0].kind, "Camera");
-        assert!(load("").is_err(), "an empty list");
-    }
-
-    #[test]
-    fn mistakes_in_formats_are_one_line_each() {
-        for (also, wanted) in [
-            (
-                "{}",
-                "also[0].format: missing, expected one of frigate, deepstream",
-            ),
-            (
-                "{format: nvr}",
-                "found \"nvr\", expected one of frigate, deepstream",
-            ),
-            (
-                "{format: frigate, topic: a}",
-                "also[0].topic: not for format: frigate",
-            ),
-            (
-                "{format: deepstream, reviews: {}}",
-                "also[0].reviews: not for format: deepstream",
-            ),
-            (
-                "{format: deepstream, frame_interval: 3}",
-                "only for payload: minimal",
-            ),
-            (
-                "{format: deepstream, payload: minimal, updates: true}",
-                "only for payload: full",
-            ),
-            ("{format: frigate, width: 640}", "given without height"),
-            ("{format: frigate, prefix: /a}", "expected topic levels"),
-            (
-                "{format: frigate, prefix: jetwatch}",
-                "where our own messages are",
-            ),
-            (
-                "{format: frigate}, {format: frigate}",
-                "another format publishes at `frigate`",
-            ),
-            (
-                "{format: deepstream, sensors: [{source: gate}, {source: gate}]}",
-                "another sensor has this source",
-            ),
-            (
-                "{format: deepstream, sensors: [{source: yard}]}",
-                "there is no source of this name; known here: gate",
-            ),
-            (
-                "{format: deepstream, sensors: [{source: gate, location: {lat: 91}}]}",
-                "expected a number from -90 to 90",
-            ),
-        ] {
-            let error = load(also).expect_err(also);
-            assert!(error.contains(wanted), "{also}: {error}");
-            assert_eq!(error.matches("f.yaml:").count(), 1, "{also}: {error}");
-        }
     }
 }

@@ -292,17 +292,7 @@ fn write_out_one(schedule: &mut YamlValue, root: &Node<'_>) {
 mod tests {
     use std::time::{Duration, SystemTime};
 
-    use crate::{Config, SourceConfig};
-
-    const NIGHT: &str =
-        "schedules: {night: {from: '22:00', to: '06:00'}}\ntime_zone: Europe/Berlin\n";
-
-    fn config(source: &str, rest: &str) -> Result<Config, String> {
-        let text = format!(
-            "sources:\n  - name: a\n    uri: synthetic://traffic\n{source}detector: {{backend: scripted}}\n{rest}"
-        );
-        Config::from_str("f.yaml", &text).map_err(|error| error.to_string())
-    }
+    use crate::mistakes::loaded;
 
     /// 2026-11-25, a Wednesday, at this hour of UTC.
     fn hour(hour: u64) -> SystemTime {
@@ -310,10 +300,20 @@ mod tests {
     }
 
     #[test]
-    fn names_windows_and_lists_are_schedules_of_sources_and_rules() {
-        let source = "    schedule: night\n    zones:\n      - {name: z, coordinates: '0,0,1,0,1,1', schedule: {days: [wed], time_zone: UTC}}\n    \
-                      stationary: {schedule: [{from: '01:00', to: '02:00'}, {from: '03:00', to: '24:00'}]}\n";
-        let config = config(source, NIGHT).expect("a good file");
+    fn names_windows_and_lists_are_schedules_of_sources_rules_and_templates() {
+        let config = loaded(
+            "sources:
+  - name: a
+    uri: /v.mp4
+    schedule: night
+    zones: [{name: z, coordinates: '0,0,1,0,1,1', schedule: {days: [wed], time_zone: UTC}}]
+    stationary: {schedule: [{from: '01:00', to: '02:00'}, {from: '03:00', to: '24:00'}]}
+source_templates:
+  - name: t
+    source: {uri: /v.mp4, schedule: night, lines: [{name: l, coordinates: '0,0,1,1', schedule: night}]}
+schedules: {night: {from: '22:00', to: '06:00'}}
+time_zone: Europe/Berlin",
+        );
         let source = &config.sources[0];
         let active = |hours: [u64; 4], schedule: &Option<_>| {
             let schedule: &jetwatch_schedule::Schedule = schedule.as_ref().expect("a schedule");
@@ -331,96 +331,16 @@ mod tests {
             [true, false, true, true]
         );
         assert_eq!(config.schedules[0].name, "night");
+        let night = Some(config.schedules[0].schedule.clone());
+        let template = config.source_templates[0].example_source();
+        let template = template.expect("a source");
         assert_eq!(
-            Some(&config.schedules[0].schedule),
-            source.schedule.as_ref()
+            [
+                &source.schedule,
+                &template.schedule,
+                &template.rules.lines[0].schedule
+            ],
+            [&night; 3]
         );
-    }
-
-    #[test]
-    fn templates_have_the_schedules_of_their_file() {
-        let rest = format!(
-            "source_templates:\n  - name: t\n    source: {{uri: 'synthetic://traffic', schedule: night, lines: [{{name: l, coordinates: '0,0,1,1', schedule: night}}]}}\n{NIGHT}"
-        );
-        let config = config("    schedule: night\n", &rest).expect("a good file");
-        let source: SourceConfig = config.source_templates[0]
-            .example_source()
-            .expect("a source");
-        assert_eq!(source.schedule, config.sources[0].schedule);
-        assert_eq!(source.rules.lines[0].schedule, config.sources[0].schedule);
-    }
-
-    #[test]
-    fn problems_name_the_key_and_the_nearest_word() {
-        for (source, rest, wanted) in [
-            (
-                "    schedule: nigt\n",
-                NIGHT,
-                "sources[0].schedule: there is no schedule \"nigt\"; did you mean `night`?",
-            ),
-            (
-                "    schedule: nigt\n",
-                "",
-                "there is none at the key schedules",
-            ),
-            (
-                "    schedule: []\n",
-                "",
-                "sources[0].schedule: found an empty list, expected a window",
-            ),
-            (
-                "    schedule: {days: [monday]}\n",
-                "",
-                "sources[0].schedule.days[0]: found \"monday\", expected mon, tue",
-            ),
-            (
-                "    schedule: {days: []}\n",
-                "",
-                "sources[0].schedule.days: found an empty list",
-            ),
-            (
-                "    schedule: {from: 22}\n",
-                "",
-                "sources[0].schedule.from: found 22, expected a time",
-            ),
-            (
-                "    schedule: {from: '22:61'}\n",
-                "",
-                "sources[0].schedule.from: found \"22:61\", expected a time",
-            ),
-            (
-                "    schedule: {from: '24:00'}\n",
-                "",
-                "a window does not begin at 24:00",
-            ),
-            (
-                "    schedule: {from: '08:00', to: '08:00'}\n",
-                "",
-                "schedule.to: it ends when it begins",
-            ),
-            (
-                "    schedule: {form: '08:00'}\n",
-                "",
-                "sources[0].schedule.form: unknown key",
-            ),
-            (
-                "",
-                "time_zone: Europe/Berlim\n",
-                "time_zone: found \"Europe/Berlim\": no time zone of this machine, expected an IANA name such as Europe/Berlin; did you mean `Europe/Berlin`?",
-            ),
-            (
-                "    schedule: {time_zone: berlin}\n",
-                "",
-                "sources[0].schedule.time_zone: found \"berlin\": no time zone",
-            ),
-            (
-                "",
-                "schedules: {'a b': {}}\n",
-                "schedules.a b: the name \"a b\", expected letters",
-            ),
-        ] {
-            let error = config(source, rest).expect_err(wanted);
-            assert!(error.contains(wanted), "{source}{rest}: {error}");
-        }
     }
 }
