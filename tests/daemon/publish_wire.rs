@@ -1,12 +1,14 @@
 //! Every message that is produced is described by `configs/messages.schema.json`, which is made from the structs of the
 //! messages, and wrong ones are refused by it.
 //!
-//! `UPDATE_GOLDEN=1 cargo test --test daemon publish_wire` writes the schema and `docs/src/reference/messages.md`.
+//! `UPDATE_GOLDEN=1 cargo test --test daemon publish_wire` writes the schema, `docs/src/reference/messages.md` and, one of each message,
+//! `tests/golden/messages.jsonl`; read the difference before keeping it.
 
 #[allow(dead_code)] // Each test file uses its part of the shared code.
 use crate::support::publish as support;
 
 use crate::support::generated::check_generated;
+use crate::support::schema::Schema;
 
 use std::time::Duration;
 
@@ -22,7 +24,6 @@ use jetwatch_types::{
     AnalyticsEvent, AnalyticsEventKind, Attribute, Attributes, Classes, Crossings, EventKind,
     LabelGroup, Side, TrackId, ZoneCount,
 };
-use jsonschema::Validator;
 use serde_json::{Value, json};
 use support::records::{at, event, frame, machine_stats, stats, track};
 
@@ -39,14 +40,6 @@ const YARD: Activity<'_> = Activity {
     scheduled: None,
     next_change: None,
 };
-
-fn validator() -> Validator {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/configs/messages.schema.json");
-    let text = std::fs::read_to_string(path).expect("the schema is part of the project");
-    let schema = serde_json::from_str(&text).expect("the schema is JSON");
-    jsonschema::draft202012::meta::validate(&schema).expect("the schema is a schema");
-    jsonschema::draft202012::new(&schema).expect("the schema can be used")
-}
 
 #[test]
 fn committed_message_schema_equals_generated_schema() {
@@ -132,7 +125,8 @@ fn attributes() -> Attributes {
     vec![output("color", "red", None), output("parts", "plate", part)].into()
 }
 
-fn messages() -> Vec<Value> {
+/// One of each message and of each of its forms, a line each.
+fn lines() -> String {
     let labels = ["person".to_owned(), "traffic light".to_owned()];
     let signal = LabelGroup {
         name: "signal".to_owned(),
@@ -143,7 +137,12 @@ fn messages() -> Vec<Value> {
     let meta = frame(7);
     let without_pts = jetwatch_types::FrameMeta {
         pts: None,
+        received_at: meta.received_at,
         ..frame(8)
+    };
+    let now = Timestamp {
+        wall: at(40),
+        monotonic: meta.received_at + Duration::from_micros(12_500),
     };
     let events = [EventKind::New, EventKind::Update, EventKind::End].map(|kind| event(kind, 3));
     let mut with_embedding = events.clone();
@@ -358,82 +357,33 @@ fn messages() -> Vec<Value> {
     });
     let machine = machine_stats();
     records.push(Publication::Stats(&machine));
-    let mut values = Vec::new();
+    let mut lines = Vec::new();
     for record in &records {
-        encoder.encode(record, Timestamp::now(), |json| {
+        encoder.encode(record, now, |json| {
             assert!(!json.contains(&b'\n'), "a message is one line");
-            values.push(serde_json::from_slice(json).expect("messages are JSON"));
+            lines.extend_from_slice(json);
+            lines.push(b'\n');
         });
     }
-    values
+    String::from_utf8(lines).expect("text")
+}
+
+fn messages() -> Vec<Value> {
+    let lines = lines();
+    let lines = lines.lines();
+    lines
+        .map(|line| serde_json::from_str(line).expect("messages are JSON"))
+        .collect()
 }
 
 #[test]
-fn every_message_fits_the_schema() {
-    let validator = validator();
-    let messages = messages();
-    assert_eq!(messages.len(), 49);
-    for message in &messages {
-        let problems: Vec<String> = validator
-            .iter_errors(message)
-            .map(|error| error.to_string())
-            .collect();
-        assert!(problems.is_empty(), "{message:#}: {problems:?}");
-        assert_eq!(
-            (&message["version"], &message["device"]),
-            (&json!(2), &json!("gate"))
-        );
-    }
-    for kind in [
-        "event",
-        "detections",
-        "count",
-        "group_count",
-        "switch",
-        "score_threshold",
-        "analytics",
-        "zone",
-        "line",
-        "source",
-        "throttling",
-        "update",
-        "stats",
-    ] {
-        assert!(
-            messages.iter().any(|message| message["kind"] == kind),
-            "no message of kind {kind}"
-        );
-    }
+fn each_message_is_its_golden_line() {
+    check_generated("tests/golden/messages.jsonl", &lines());
 }
 
 #[test]
-fn messages_have_groups_besides_labels() {
-    let messages = messages();
-    let of_kind = |kind: &str| -> Vec<&Value> {
-        let messages = messages.iter();
-        messages.filter(|message| message["kind"] == kind).collect()
-    };
-    assert_eq!(of_kind("group_count")[0]["group"], "signal");
-    let event = of_kind("event")[0];
-    assert_eq!(
-        [&event["label"], &event["group"], &event["after"]["group"]],
-        [&json!("person"), &Value::Null, &Value::Null]
-    );
-    let tracks = &of_kind("detections")[0]["tracks"];
-    assert_eq!(tracks[1]["group"], "signal");
-    let analytics = of_kind("analytics");
-    assert_eq!(analytics[0]["group"], "signal");
-    let groups = json!([{ "group": "signal", "count": 2 }]);
-    assert_eq!(of_kind("zone")[0]["groups"], groups);
-    // A person, who is in no group, has crossed as well.
-    let groups = json!([{ "group": "signal", "to_left": 2, "to_right": 5 }]);
-    let line = of_kind("line")[0];
-    assert_eq!((&line["groups"], &line["to_left"]), (&groups, &json!(4)));
-}
-
-#[test]
-fn message_schema_rejects_invalid_messages() {
-    let validator = validator();
+fn schema_accepts_each_message_and_refuses_invalid_ones() {
+    let mut schema = Schema::of_file("messages");
     let messages = messages();
     let changes: [(&str, &str, Value); 20] = [
         ("analytics", "/type", json!("teleported")),
@@ -458,181 +408,24 @@ fn message_schema_rejects_invalid_messages() {
         ("update", "/state", json!("idle")),
     ];
     for (kind, place, wrong) in changes {
-        let mut message = messages
-            .iter()
-            .find(|message| message["kind"] == kind)
-            .expect("one of each")
-            .clone();
-        *message
-            .pointer_mut(place)
-            .unwrap_or_else(|| panic!("{kind} has {place}")) = wrong;
-        assert!(!validator.is_valid(&message), "{message:#}");
+        let of_kind = messages.iter().find(|message| message["kind"] == kind);
+        let mut message = of_kind.expect("one of each").clone();
+        let value = message.pointer_mut(place);
+        *value.unwrap_or_else(|| panic!("{kind} has {place}")) = wrong;
+        schema.refuses(&message);
     }
     for message in &messages {
+        schema.accepts(message);
         let keys = message.as_object().expect("messages are objects").keys();
         // The only field that is left out where it was not requested.
         for key in keys.filter(|key| *key != "embedding") {
             let mut shorter = message.clone();
             shorter.as_object_mut().expect("an object").remove(key);
-            assert!(
-                !validator.is_valid(&shorter),
-                "{key} is missing in {shorter:#}"
-            );
+            schema.refuses(&shorter);
         }
         let mut longer = message.clone();
         longer["surprise"] = json!(1);
-        assert!(!validator.is_valid(&longer), "{longer:#}");
+        schema.refuses(&longer);
     }
-}
-
-#[test]
-fn events_carry_identity_times_and_boxes() {
-    let messages = messages();
-    let [new, update, end] = [&messages[0], &messages[1], &messages[2]];
-    assert_eq!(
-        [&new["type"], &update["type"], &end["type"]],
-        ["new", "update", "end"]
-    );
-    assert_eq!(new["id"], "1700000000.099000-cam-3");
-    assert_eq!(new["id"], end["id"]);
-    assert_eq!(
-        (&new["track_id"], &new["label"]),
-        (&json!(3), &json!("person"))
-    );
-    assert_eq!(new["started_at"], "2023-11-14T22:13:20.099Z");
-    assert_eq!(
-        (&new["duration_ms"], &end["duration_ms"]),
-        (&json!(990), &json!(660))
-    );
-    assert_eq!(
-        new["frame"],
-        json!({ "seq": 7, "pts_ms": 231.0, "width": 640, "height": 480 })
-    );
-    assert_eq!(new["after"]["score"].to_string(), "0.8733");
-    assert_eq!(new["after"]["box"].to_string(), "[10.0,20.0,110.0,220.0]");
-    assert_eq!(
-        new["after"]["box_normalized"].to_string(),
-        "[0.01569,0.04167,0.17188,0.45833]"
-    );
-    assert_eq!(
-        (&new["before"], &end["after"]["state"]),
-        (&Value::Null, &json!("ended"))
-    );
-    assert_eq!(new.get("embedding"), None, "only where it was requested");
-    assert_eq!(
-        messages[3]["embedding"].to_string(),
-        r#"{"vector":[0.6,-0.8]}"#
-    );
-}
-
-#[test]
-fn analytics_events_carry_rule_and_track_ids() {
-    let messages = messages();
-    let analytics_events: Vec<&Value> = messages
-        .iter()
-        .filter(|m| m["kind"] == "analytics")
-        .collect();
-    let reported: Vec<_> = analytics_events
-        .iter()
-        .map(|analytics_event| {
-            [
-                &analytics_event["type"],
-                &analytics_event["name"],
-                &analytics_event["to"],
-                &analytics_event["duration_ms"],
-            ]
-        })
-        .map(|values| {
-            values
-                .map(|value| value.to_string().replace('"', ""))
-                .join(" ")
-        })
-        .collect();
-    let wanted = [
-        "zone_entered yard null null",
-        "zone_left yard null 1500",
-        "loitering yard null 1500",
-        "line_crossed gate left null",
-        "direction out null null",
-        "direction null null null",
-        "stationary null null 1500",
-        "moving null null null",
-        "overcrowding yard null null",
-        "overcrowding_over yard null null",
-    ];
-    assert_eq!(reported, wanted);
-    assert_eq!(
-        analytics_events[0]["id"], "1700000000.099000-cam-3",
-        "as its events"
-    );
-    assert_eq!(analytics_events[0]["label"], "traffic light");
-    assert_eq!(
-        (&analytics_events[8]["id"], &analytics_events[8]["count"]),
-        (&Value::Null, &json!(2))
-    );
-    let zone = messages
-        .iter()
-        .find(|m| m["kind"] == "zone")
-        .expect("a zone");
-    assert_eq!(
-        zone["present"],
-        json!([{"label": "traffic light", "count": 2}])
-    );
-    assert_eq!(
-        (&zone["count"], &zone["overcrowded"]),
-        (&json!(2), &json!(true))
-    );
-    let line = messages
-        .iter()
-        .find(|m| m["kind"] == "line")
-        .expect("a line");
-    assert_eq!(
-        (&line["to_left"], &line["to_right"]),
-        (&json!(4), &json!(10))
-    );
-}
-
-#[test]
-fn attributes_are_part_of_track_message() {
-    let messages = messages();
-    let detections = messages
-        .iter()
-        .find(|message| message["kind"] == "detections");
-    let tracks = &detections.expect("one of each")["tracks"];
-    assert_eq!(tracks[0]["attributes"], json!([]));
-    assert_eq!(
-        tracks[1]["attributes"].to_string(),
-        r#"[{"box":null,"label":"red","name":"color","score":0.8123},{"box":[10.0,20.0,30.0,40.0],"label":"plate","name":"parts","score":0.8123}]"#
-    );
-}
-
-#[test]
-fn machine_stats_have_units() {
-    let messages = messages();
-    let reported = messages.last().expect("statistics of a machine");
-    let machine = &reported["machine"];
-    assert_eq!(
-        machine["cpus"],
-        json!([
-            {"cpu": 0, "online": true, "load_percent": 33.3, "mhz": 1420.8, "max_mhz": 1420.8},
-            {"cpu": 1, "online": false, "load_percent": null, "mhz": null, "max_mhz": null},
-        ])
-    );
-    assert_eq!(
-        machine["engines"],
-        json!([{"engine": "gpu", "name": "17000000.gv11b", "load_percent": 42.5, "mhz": 803.25, "max_mhz": 854.25, "hardware_mhz": 1109.25}])
-    );
-    assert_eq!(
-        machine["temperatures"],
-        json!([{"zone": "CPU-therm", "celsius": 41.5}, {"zone": "cv0-thermal", "celsius": null}])
-    );
-    assert_eq!(
-        machine["rails"],
-        json!([{"rail": "VDD_IN", "mv": 4984, "ma": 1856, "mw": 9250, "limit_ma": 3000, "alarm": false}])
-    );
-    assert_eq!(
-        (&machine["throttled_times"], &machine["read_ms"]),
-        (&json!(3), &json!(2.5))
-    );
-    assert_eq!(messages[6]["machine"], Value::Null, "not read yet");
+    schema.check();
 }

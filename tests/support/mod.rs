@@ -28,6 +28,7 @@ pub mod project;
 pub mod publish;
 pub mod report;
 pub mod rtsp;
+pub mod schema;
 pub mod stream_capture;
 pub mod tensorrt;
 pub mod virtual_jetson;

@@ -19,6 +19,8 @@ use jetwatch_files::Sha256Digest;
 use jetwatch_models::model_zoo::{Entry, entries};
 use jetwatch_models::{ModelYamlTemplate, Origin};
 
+use crate::support::schema::Schema;
+
 /// The example files with their texts.
 fn examples() -> Vec<(PathBuf, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("configs");
@@ -228,8 +230,7 @@ fn committed_model_schema_equals_generated_schema() {
 #[test]
 fn every_model_yaml_follows_the_schema() {
     let schema = schema_of("jetwatch model", ModelSpec::KEYS);
-    assert!(jsonschema::meta::is_valid(&schema));
-    let validator = jsonschema::validator_for(&schema).expect("a schema");
+    let mut schema = Schema::new(schema);
     let entries = entries().expect("the manifests are right");
     assert!(entries.len() >= 6, "{} manifests", entries.len());
     let mut texts: Vec<_> = entries
@@ -257,10 +258,11 @@ fn every_model_yaml_follows_the_schema() {
     };
     texts.push(("template".to_owned(), template.text(origin)));
     for (name, text) in texts {
-        assert_follows(&validator, &name, &text);
+        schema.accepts(&json_of(&name, &text));
         let wrong = text.replace("license:", "licence:");
-        assert!(!validator.is_valid(&json_of(&name, &wrong)), "{name}");
+        schema.refuses(&json_of(&name, &wrong));
     }
+    schema.check();
 }
 
 #[test]
@@ -268,7 +270,7 @@ fn catalogue_manifests_follow_their_schema() {
     let schema = schema_of("jetwatch catalogue manifest", Entry::KEYS);
     let text = serde_json::to_string_pretty(&schema).expect("JSON") + "\n";
     check_generated("models/catalogue/manifest.schema.json", &text);
-    let validator = jsonschema::validator_for(&schema).expect("a schema");
+    let mut schema = Schema::new(schema);
     for entry in entries().expect("the manifests are right") {
         let name = format!("models/catalogue/{}.yaml", entry.name);
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(&name);
@@ -277,16 +279,9 @@ fn catalogue_manifests_follow_their_schema() {
             text.starts_with("# yaml-language-server: $schema=manifest.schema.json\n"),
             "{name}"
         );
-        assert_follows(&validator, &name, &text);
+        schema.accepts(&json_of(&name, &text));
     }
-}
-
-fn assert_follows(validator: &jsonschema::Validator, name: &str, text: &str) {
-    let errors: Vec<_> = validator
-        .iter_errors(&json_of(name, text))
-        .map(|error| error.to_string())
-        .collect();
-    assert!(errors.is_empty(), "{name}: {errors:#?}");
+    schema.check();
 }
 
 #[test]
@@ -296,9 +291,7 @@ fn committed_reference_equals_generated_reference() {
 
 #[test]
 fn the_examples_follow_the_schema_and_name_it() {
-    let schema = json_schema();
-    assert!(jsonschema::meta::is_valid(&schema));
-    let validator = jsonschema::validator_for(&schema).expect("a schema");
+    let mut schema = Schema::new(json_schema());
     for (path, text) in examples() {
         let label = path.display().to_string();
         assert!(
@@ -306,16 +299,17 @@ fn the_examples_follow_the_schema_and_name_it() {
             "{label}"
         );
         for text in [&text, &with_commented_keys(&text)] {
-            assert_follows(&validator, &label, text);
+            schema.accepts(&json_of(&label, text));
         }
     }
+    schema.check();
 }
 
 #[test]
 fn schema_rejects_what_loader_rejects() {
-    let validator = jsonschema::validator_for(&json_schema()).expect("a schema");
+    let mut schema = Schema::new(json_schema());
     let source = "sources: [{name: a, uri: synthetic://traffic}]\ndetector: {backend: scripted}\n";
-    assert!(validator.is_valid(&json_of("good", source)));
+    schema.accepts(&json_of("good", source));
     Config::from_str("good", source).unwrap_or_else(|error| panic!("{error}"));
     for wrong in [
         "zones: []",
@@ -341,11 +335,9 @@ fn schema_rejects_what_loader_rejects() {
             Config::from_str("wrong", &text).is_err(),
             "the loader accepts {wrong}"
         );
-        assert!(
-            !validator.is_valid(&json_of("wrong", &text)),
-            "the schema accepts {wrong}"
-        );
+        schema.refuses(&json_of("wrong", &text));
     }
+    schema.check();
 }
 
 #[test]
