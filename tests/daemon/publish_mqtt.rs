@@ -7,11 +7,10 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use jetwatch_publish::{ConnectionState, MqttSink, Publication, Sink, Subscriber};
-use jetwatch_types::EventKind;
 use jetwatch_types::SourceState;
 use support::mosquitto::{Mosquitto, client};
 use support::proxy::Proxy;
-use support::records::{TEST_TIMEOUT, at, event, frame, next, publish_event, stats, wait_until};
+use support::records::{TEST_TIMEOUT, at, next, publish_event, stats, wait_until};
 
 fn labels() -> Vec<String> {
     vec!["person".to_owned(), "car".to_owned()]
@@ -285,44 +284,6 @@ fn a_full_queue_drops_the_oldest_and_counts_them() {
     wait_until("the newest hundred and the gap are delivered", || {
         sink.counts().delivered == 101
     });
-}
-
-#[test]
-fn events_come_in_order_and_complete() {
-    let broker = Mosquitto::start();
-    let subscriber = Subscriber::start(&broker.client(), "jetwatch/dev/#").expect("subscribed");
-    let mut sink = start(&broker.client());
-    assert_eq!(next(&subscriber, "dev/status"), "online");
-    let events = [EventKind::New, EventKind::Update, EventKind::End].map(|kind| event(kind, 9));
-    sink.publish(&Publication::Events {
-        source: "cam",
-        frame: &frame(9),
-        events: &events,
-        recording: None,
-        snapshots: &[],
-    });
-    sink.publish(&Publication::Frame {
-        source: "cam",
-        frame: &frame(9),
-        tracks: &[],
-    });
-    sink.publish(&Publication::Stats(&stats()));
-    for step in ["new", "update", "end"] {
-        let message: serde_json::Value =
-            serde_json::from_str(&next(&subscriber, "cam/events")).expect("JSON");
-        assert_eq!(
-            (message["type"].as_str(), message["after"]["label"].as_str()),
-            (Some(step), Some("person"))
-        );
-    }
-    assert!(next(&subscriber, "cam/detections").contains("\"tracks\":[]"));
-    assert!(next(&subscriber, "dev/stats").contains("\"uptime_ms\":61000"));
-    let counts = Box::new(sink).close(TEST_TIMEOUT);
-    assert_eq!(
-        (counts.accepted, counts.delivered, counts.queued),
-        (5, 5, 0),
-        "{counts:?}"
-    );
 }
 
 #[test]

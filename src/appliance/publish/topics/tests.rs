@@ -4,6 +4,7 @@ use std::time::SystemTime;
 
 use super::*;
 use crate::{SourceState, Stats};
+use jetwatch_types::{FrameMeta, Size};
 
 fn count_topic(topics: &mut Topics, label: &str) -> String {
     let record = Publication::Count {
@@ -72,34 +73,43 @@ fn labels_map_to_distinct_topic_levels() {
 fn each_record_has_its_topic_and_delivery() {
     let mut topics = Topics::new("site/jetwatch", "a+b", &Classes::default());
     assert_eq!(&**topics.status(), "site/jetwatch/a_b/status");
+    let (source, at) = ("cam", SystemTime::UNIX_EPOCH);
+    let (frame, stats) = (FrameMeta::for_test(0, 0, Size::new(4, 4)), Stats::default());
+    let events = Publication::Events {
+        source,
+        frame: &frame,
+        events: &[],
+        recording: None,
+        snapshots: &[],
+    };
+    let detections = Publication::Frame {
+        source,
+        frame: &frame,
+        tracks: &[],
+    };
     let state = Publication::Source {
-        source: "cam",
+        source,
         state: SourceState::Online,
         reason: None,
-        at: SystemTime::UNIX_EPOCH,
+        at,
     };
-    assert_eq!(
-        topics.resolve(&state),
-        ("site/jetwatch/a_b/cam/status".into(), Delivery::State)
-    );
     let group = Publication::GroupCount {
-        source: "cam",
+        source,
         group: "vehicle",
         count: 2,
-        at: SystemTime::UNIX_EPOCH,
+        at,
     };
-    let wanted: Arc<str> = "site/jetwatch/a_b/cam/groups/vehicle".into();
-    for _ in ["built", "from the cache"] {
-        assert_eq!(
-            topics.resolve(&group),
-            (Arc::clone(&wanted), Delivery::State)
-        );
+    for (record, topic, delivery) in [
+        (&events, "cam/events", Delivery::AtLeastOnce),
+        (&detections, "cam/detections", Delivery::AtMostOnce),
+        (&state, "cam/status", Delivery::State),
+        (&group, "cam/groups/vehicle", Delivery::State),
+        (&group, "cam/groups/vehicle", Delivery::State),
+        (&Publication::Stats(&stats), "stats", Delivery::AtMostOnce),
+    ] {
+        let wanted = format!("site/jetwatch/a_b/{topic}");
+        assert_eq!(topics.resolve(record), (wanted.into(), delivery));
     }
-    assert!(topics.remove_source("cam").any(|topic| topic == wanted));
-    let stats = Stats::default();
-    let (topic, delivery) = topics.resolve(&Publication::Stats(&stats));
-    assert_eq!(
-        (&*topic, delivery),
-        ("site/jetwatch/a_b/stats", Delivery::AtMostOnce)
-    );
+    let mut removed = topics.remove_source("cam");
+    assert!(removed.any(|topic| &*topic == "site/jetwatch/a_b/cam/groups/vehicle"));
 }
