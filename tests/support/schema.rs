@@ -35,7 +35,7 @@ impl Schema {
 
     /// Fails with the values of which the schema says something else, or that it is no schema.
     pub fn check(&self) {
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tools/check_schema.py");
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/check_schema.py");
         let mut child = Command::new("/usr/bin/python3")
             .args(["-B", script])
             .stdin(Stdio::piped())
