@@ -20,6 +20,7 @@ use serde_json::Value;
 use support::classifier::write_model;
 use support::daemon::{Setup, finish, json_lines, stderr};
 use support::onnx_file::onnx_graph::{Attribute, FLOAT, Graph};
+use support::onnx_runtime::library_is_missing;
 
 const SIZE: Size = Size::new(640, 180);
 const FRAMES: u64 = 26;
@@ -35,14 +36,6 @@ const LOWER: f32 = 10.0;
 
 /// Blue, green, red.
 const COLORS: [[u8; 3]; 2] = [[30, 30, 220], [220, 30, 30]];
-
-fn library_is_missing() -> bool {
-    let missing = std::env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty());
-    if missing {
-        eprintln!("skipped: ORT_DYLIB_PATH is not set");
-    }
-    missing
-}
 
 /// Where the walkers are in a frame.
 fn walkers(index: u64) -> [Xyxy; 2] {

@@ -14,11 +14,10 @@ use ort::ep::{self, ExecutionProvider};
 use ort::session::Session;
 use ort::value::Tensor;
 
-use crate::detect_onnx::{
-    CELLS, ROW, assert_box, config, folder_with, frame, library_is_missing, one_box,
-};
+use crate::detect_onnx::{CELLS, ROW, assert_box, folder_with, frame, one_box};
 use crate::support::cuda::{has_gpu, is_child, is_real_gpu_only, run_on_double, run_on_real_gpu};
 use crate::support::onnx_graph::{Attribute, FLOAT, Graph, INT64};
+use crate::support::onnx_runtime::{config, library_is_missing};
 
 /// Runs `body` on the double, and on a real GPU if there is one and the library has the CUDA provider.
 fn run_on_gpus(test: &str, body: impl FnOnce()) {
@@ -223,14 +222,10 @@ fn networks_for_one_image_compute_the_same_for_four() {
     let street =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("models/street-nano/street-nano_fp32.onnx");
     let models = Path::new(&data).join("models");
+    #[rustfmt::skip]
     let cases = [
         (models.join("yolox_nano.onnx"), "images", [416, 416], false),
-        (
-            models.join("picodet_s_lcnet_416.onnx"),
-            "image",
-            [416, 416],
-            false,
-        ),
+        (models.join("picodet_s_lcnet_416.onnx"), "image", [416, 416], false),
         (street, "images", [288, 512], true),
     ];
     for (path, input, size, is_open) in cases {

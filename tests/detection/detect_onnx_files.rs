@@ -9,21 +9,18 @@
 
 use crate::support::onnx_graph;
 
-use std::env;
-use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::{Instant, SystemTime};
 
 use crate::support::onnx_message::external_tensor;
-use jetwatch_config::{Config, DetectorConfig};
+use crate::support::onnx_runtime::{config, frame, gray_pixels, library_is_missing, write_model};
 use jetwatch_detect::model::ModelSpec;
 use jetwatch_detect::{DetectError, load};
+use jetwatch_files::Sha256Digest;
 use jetwatch_telemetry::Recorder;
-use jetwatch_types::{Frame, FrameMeta, Image, Letterbox, PIXEL_BYTES, Placement, Size, SourceId};
+use jetwatch_types::{Letterbox, Placement, Size};
 use onnx_graph::{Attribute, FLOAT, Graph, INT64, UINT8};
-use sha2::{Digest, Sha256};
 
 const INPUT: Size = Size::new(96, 64);
 /// Size of the sources: four times the input's width; 96×54 in the input.
@@ -36,15 +33,6 @@ const ROWS_FILE: &str = "tiny.onnx.data";
 const MASK_FILE: &str = "parts/mask";
 /// Offset of the rows in their file.
 const OFFSET: usize = 64;
-
-/// Whether there is a library; prints a message if not.
-fn library_is_missing() -> bool {
-    let missing = env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty());
-    if missing {
-        eprintln!("skipped: ORT_DYLIB_PATH is not set");
-    }
-    missing
-}
 
 /// The output for a black image: one box of class 1, score 0.72, 16×16 pixels.
 fn rows() -> Vec<f32> {
@@ -115,28 +103,17 @@ fn network(element: u64, shape: [i64; 4], weights: Weights<'_>) -> Vec<u8> {
 const PLANES: [i64; 4] = [1, 3, 64, 96];
 
 fn digest(bytes: &[u8]) -> String {
-    let mut text = String::new();
-    for byte in Sha256::digest(bytes) {
-        write!(text, "{byte:02x}").expect("a string takes it");
-    }
-    text
+    Sha256Digest::of(bytes).to_string()
 }
 
 /// A model folder with this network; `input` goes into the input's keys, `file` into those of the file.
 fn folder_with(network: &[u8], input: &str, file: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let at = |name: &str| folder.path().join(name);
-    fs::write(at("tiny.onnx"), network).expect("written");
-    let yaml = format!(
-        "name: tiny\n\
-         input: {{name: images, {input} width: 96, height: 64, color: bgr, letterbox: {{value: 0, placement: top_left}}}}\n\
-         output: {{layout: yolox, name: output}}\n\
-         labels: [person, car]\n\
-         license: {{spdx: Apache-2.0, source: made by the test}}\n\
-         files: {{fp32: {{file: tiny.onnx, sha256: '{}'{file}}}}}\n",
-        digest(network)
+    let input = format!(
+        "{input} width: 96, height: 64, color: bgr, letterbox: {{value: 0, placement: top_left}}"
     );
-    fs::write(at("model.yaml"), yaml).expect("written");
+    let output = "{layout: yolox, name: output}\nlabels: [person, car]";
+    write_model(folder.path(), network, &input, output, file);
     folder
 }
 
@@ -154,34 +131,9 @@ fn write_weights(folder: &Path) {
 
 /// Left edge of the one box that the network in `folder` finds in an image of this gray, in input pixels.
 fn left_of_box(folder: &Path, gray: u8) -> Result<f32, DetectError> {
-    let config = DetectorConfig {
-        workers: 1,
-        ..Config::for_source("synthetic://traffic", folder.to_str())
-            .expect("a folder of plain text")
-            .detector
-    };
-    let prepared = load(&config, &Recorder::default())?;
+    let prepared = load(&config(folder), &Recorder::default())?;
     let inner = Letterbox::new(SOURCE, INPUT, Placement::TopLeft).inner;
-    let stride = inner.width as usize * PIXEL_BYTES;
-    let frame = Frame {
-        meta: FrameMeta {
-            source: SourceId(1),
-            seq: 0,
-            pts: None,
-            captured_at: SystemTime::UNIX_EPOCH,
-            received_at: Instant::now(),
-            source_size: SOURCE,
-        },
-        crop: None,
-        image: Image::new(
-            inner,
-            stride,
-            Box::new(vec![gray; stride * inner.height as usize]),
-        )
-        .expect("large enough"),
-        full_image: None,
-        truth: Vec::new(),
-    };
+    let frame = frame(1, 0, SOURCE, inner, gray_pixels(inner, gray));
     let mut results = Vec::new();
     prepared.create(0)?.detect(&[frame], &mut results)?;
     let [found] = results[0].as_slice() else {

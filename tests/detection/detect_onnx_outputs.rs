@@ -4,54 +4,28 @@
 //! Needs `ORT_DYLIB_PATH`; without it the tests are skipped with a message.
 
 use crate::support::onnx_graph;
+use crate::support::onnx_runtime::{config, frame, gray_pixels, library_is_missing, write_model};
 
-use std::env;
-use std::fmt::Write as _;
-use std::fs;
 use std::path::Path;
-use std::time::{Instant, SystemTime};
 
-use jetwatch_config::{Config, DetectorConfig};
+use jetwatch_config::DetectorConfig;
 use jetwatch_detect::{DetectError, load};
 use jetwatch_telemetry::Recorder;
-use jetwatch_types::{
-    Detection, Frame, FrameMeta, Image, Letterbox, PIXEL_BYTES, Placement, Size, SourceId,
-};
+use jetwatch_types::{Detection, Frame, Letterbox, Placement, Size};
 use onnx_graph::{Attribute, FLOAT, Graph, INT64};
-use sha2::{Digest, Sha256};
 
 const INPUT: Size = Size::new(96, 64);
 /// Size of the sources: four times the input's width, placed at its top left.
 const SOURCE: Size = Size::new(384, 216);
 
-/// Whether there is a library; prints a message if not.
-fn library_is_missing() -> bool {
-    let missing = env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty());
-    if missing {
-        eprintln!("skipped: ORT_DYLIB_PATH is not set");
-    }
-    missing
-}
-
 /// A model folder with this network. `further` goes into `input`, `output` behind `output:`.
 fn folder_with(bytes: &[u8], further: &str, output: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    fs::write(folder.path().join("tiny.onnx"), bytes).expect("written");
-    let digest = Sha256::digest(bytes)
-        .iter()
-        .fold(String::new(), |mut text, byte| {
-            write!(text, "{byte:02x}").expect("a string takes it");
-            text
-        });
-    let yaml = format!(
-        "name: tiny\n\
-         input: {{name: images, {further} width: 96, height: 64, color: bgr, letterbox: {{value: 0, placement: top_left}}}}\n\
-         output: {output}\n\
-         labels: [person, car, bus]\n\
-         license: {{spdx: Apache-2.0, source: made by the test}}\n\
-         files: {{fp32: {{file: tiny.onnx, sha256: '{digest}'}}}}\n"
+    let input = format!(
+        "{further} width: 96, height: 64, color: bgr, letterbox: {{value: 0, placement: top_left}}"
     );
-    fs::write(folder.path().join("model.yaml"), yaml).expect("written");
+    let output = format!("{output}\nlabels: [person, car, bus]");
+    write_model(folder.path(), bytes, &input, &output, "");
     folder
 }
 
@@ -64,31 +38,11 @@ fn detect(folder: &Path, count: usize) -> Result<Vec<Vec<Detection>>, DetectErro
 fn detect_gray(folder: &Path, count: usize, gray: u8) -> Result<Vec<Vec<Detection>>, DetectError> {
     let config = DetectorConfig {
         batch_size: count,
-        workers: 1,
-        ..Config::for_source("synthetic://traffic", folder.to_str())
-            .expect("a folder of plain text")
-            .detector
+        ..config(folder)
     };
     let prepared = load(&config, &Recorder::default())?;
     let inner = Letterbox::new(SOURCE, INPUT, Placement::TopLeft).inner;
-    let stride = inner.width as usize * PIXEL_BYTES;
-    let frame = |seq| {
-        let pixels = vec![gray; stride * inner.height as usize];
-        Frame {
-            meta: FrameMeta {
-                source: SourceId(2),
-                seq,
-                pts: None,
-                captured_at: SystemTime::UNIX_EPOCH,
-                received_at: Instant::now(),
-                source_size: SOURCE,
-            },
-            crop: None,
-            image: Image::new(inner, stride, Box::new(pixels)).expect("large enough"),
-            full_image: None,
-            truth: Vec::new(),
-        }
-    };
+    let frame = |seq| frame(2, seq, SOURCE, inner, gray_pixels(inner, gray));
     let batch: Vec<Frame> = (0..count as u64).map(frame).collect();
     let mut results = Vec::new();
     prepared.create(0)?.detect(&batch, &mut results)?;
@@ -195,47 +149,6 @@ fn label_index_out_of_range_error_names_tensor_and_index() {
         .to_string();
     let wanted = "frame 0 of source 2: output `labels` holds the class 80 at index 1, expected 0 to 2: labels in model.yaml";
     assert!(error.contains(wanted), "{error}");
-}
-
-#[test]
-fn model_yaml_mistakes_are_reported_with_available_tensors() {
-    if library_is_missing() {
-        return;
-    }
-    let network = ranked(&[2, 0, 1], &BOXES, &[0.5, 0.9, 0.1]);
-    let cases = [
-        (
-            "",
-            RANKED,
-            "input `images`: found another input `sizes`, expected no other; export the network with one input, or set \
-             input.sizes_name",
-        ),
-        (
-            "sizes_name: shapes,",
-            RANKED,
-            "input `shapes`: found `sizes`, `images`, expected this name; set input.sizes_name in model.yaml",
-        ),
-        (
-            "scales_name: sizes,",
-            RANKED,
-            "input `sizes`: found int64 [N, 2], expected float32 [1 or N, 2]",
-        ),
-        (
-            "sizes_name: sizes,",
-            "{layout: detr, tensors: {labels: labels, boxes: box, scores: scores}}",
-            "output `box`: found `labels`, `boxes`, `scores`, expected this name; set output.tensors in model.yaml",
-        ),
-        (
-            "sizes_name: sizes,",
-            "{layout: detr, tensors: {labels: scores, boxes: boxes, scores: labels}}",
-            "tiny.onnx: output `scores`: found float32 [3] for each image, expected int64",
-        ),
-    ];
-    for (further, output, wanted) in cases {
-        let folder = folder_with(&network, further, output);
-        let error = detect(folder.path(), 1).expect_err(wanted).to_string();
-        assert!(error.contains(wanted), "{error}\ninstead of\n{wanted}");
-    }
 }
 
 /// Final rows without a batch axis, as PaddlePaddle exports them.

@@ -14,19 +14,19 @@ use crate::support;
 use crate::support::cuda;
 use crate::support::jetson_elements;
 use crate::support::onnx_graph;
+use crate::support::onnx_runtime::library_is_missing;
 use crate::support::tensorrt;
 use crate::support::virtual_jetson;
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use jetson_elements::JetsonElements;
+use jetwatch_files::Sha256Digest;
 use onnx_graph::{Attribute, FLOAT, Graph, INT64};
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 use support::clips;
 use support::daemon::{Setup, finish, json_lines, stderr};
 use virtual_jetson::VirtualJetson;
@@ -36,15 +36,6 @@ const HEIGHT: usize = 96;
 const CELL: usize = 32;
 const COLUMNS: usize = WIDTH / CELL;
 const CELLS: usize = COLUMNS * (HEIGHT / CELL);
-
-/// Whether there is an ONNX Runtime; prints a message if not.
-fn library_is_missing() -> bool {
-    let missing = std::env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty());
-    if missing {
-        eprintln!("skipped: ORT_DYLIB_PATH is not set");
-    }
-    missing
-}
 
 /// Folders of the doubles that were built.
 fn doubles() -> Vec<PathBuf> {
@@ -125,12 +116,7 @@ fn setup(detector: &str, frames: u32, batch: Option<i64>) -> Setup {
 /// A model folder around a network; `output` holds the keys from `output` on.
 fn write_folder(folder: &Path, name: &str, network: &[u8], input: &str, output: &str) {
     fs::write(folder.join("net.onnx"), network).expect("written");
-    let digest = Sha256::digest(network)
-        .iter()
-        .fold(String::new(), |mut text, byte| {
-            write!(text, "{byte:02x}").expect("a string takes it");
-            text
-        });
+    let digest = Sha256Digest::of(network);
     let yaml = format!(
         "name: {name}\n\
          input: {{name: {input}}}\n\
@@ -498,28 +484,14 @@ fn gpu_failure_stops_daemon_with_tensorrt_message() {
         return;
     };
     let setup = setup(BUILDING, 5, None);
-    for (fails, call, printed) in [
-        (
-            "enqueue",
-            "IExecutionContext::enqueueV3",
-            "Cask convolution execution",
-        ),
-        (
-            "context",
-            "ICudaEngine::createExecutionContext",
-            "Error Code",
-        ),
-        (
-            "deserialize",
-            "IRuntime::deserializeCudaEngine",
-            "Error Code",
-        ),
-        (
-            "out-of-memory",
-            "IBuilder::buildSerializedNetwork",
-            "OutOfMemory",
-        ),
-    ] {
+    #[rustfmt::skip]
+    let cases = [
+        ("enqueue", "IExecutionContext::enqueueV3", "Cask convolution execution"),
+        ("context", "ICudaEngine::createExecutionContext", "Error Code"),
+        ("deserialize", "IRuntime::deserializeCudaEngine", "Error Code"),
+        ("out-of-memory", "IBuilder::buildSerializedNetwork", "OutOfMemory"),
+    ];
+    for (fails, call, printed) in cases {
         let _ = fs::remove_dir_all(setup.path("engines"));
         let mut run = command(&setup, "run", &double);
         run.env("JETWATCH_DOUBLE_FAIL", fails);

@@ -317,16 +317,12 @@ fn failed_build_reports_tensorrt_message_and_leaves_no_file() {
         let Some(bench) = Bench::new(version) else {
             continue;
         };
-        for (failure, words) in [
-            (
-                "out-of-memory",
-                "OutOfMemory (Requested size was 1073741824 bytes.)",
-            ),
-            (
-                "unsupported-layer",
-                "Could not find any implementation for node ",
-            ),
-        ] {
+        #[rustfmt::skip]
+        let cases = [
+            ("out-of-memory", "OutOfMemory (Requested size was 1073741824 bytes.)"),
+            ("unsupported-layer", "Could not find any implementation for node "),
+        ];
+        for (failure, words) in cases {
             let text = ends(bench.build(&[]).env("JETWATCH_DOUBLE_FAIL", failure), 1);
             assert!(
                 text.contains("TensorRT failed at IBuilder::buildSerializedNetwork: "),
@@ -572,14 +568,13 @@ fn inspect_identifies_non_engine_files() {
     };
     let onnx = project().join("models/street-nano/street-nano_fp32.onnx");
     assert!(inspect(&onnx).contains("an ONNX network of "));
-    for (bytes, words) in [
+    #[rustfmt::skip]
+    let cases = [
         (&b""[..], "empty"),
         (b"<!doctype html><title>Not found</title>", "an HTML page"),
-        (
-            b"0123456789",
-            "neither a plan of TensorRT nor an ONNX network",
-        ),
-    ] {
+        (b"0123456789", "neither a plan of TensorRT nor an ONNX network"),
+    ];
+    for (bytes, words) in cases {
         fs::write(&path, bytes).expect("written");
         let text = inspect(&path);
         assert!(text.contains(words), "{text}");

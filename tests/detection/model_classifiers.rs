@@ -5,6 +5,7 @@
 
 use crate::support;
 use crate::support::onnx_file;
+use crate::support::onnx_runtime::library_is_missing;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -117,22 +118,14 @@ impl ModelFolder {
 
 #[test]
 fn last_operator_determines_score_type() {
-    for (end, shape, wanted, word) in [
-        (
-            Some("Softmax"),
-            &[2][..],
-            ClassifierScores::Softmax,
-            "softmax",
-        ),
-        (
-            Some("Sigmoid"),
-            &[2, 1, 1],
-            ClassifierScores::Sigmoid,
-            "sigmoid",
-        ),
+    #[rustfmt::skip]
+    let cases = [
+        (Some("Softmax"), &[2][..], ClassifierScores::Softmax, "softmax"),
+        (Some("Sigmoid"), &[2, 1, 1], ClassifierScores::Sigmoid, "sigmoid"),
         (Some("LogSoftmax"), &[2], ClassifierScores::Logits, "logits"),
         (None, &[2, 1, 1], ClassifierScores::Logits, "logits"),
-    ] {
+    ];
+    for (end, shape, wanted, word) in cases {
         let workshop = ModelFolder::new(&network(end, shape, Some(16)));
         let (spec, printed) = workshop.create(&["--labels", &workshop.names()]);
         assert_eq!(spec.output.layout, OutputLayout::Classifier(wanted));
@@ -213,8 +206,7 @@ fn classifier_mismatch_is_reported() {
 
 #[test]
 fn classifier_folder_runs_as_secondary_network() {
-    if std::env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty()) {
-        eprintln!("skipped: ORT_DYLIB_PATH is not set");
+    if library_is_missing() {
         return;
     }
     for end in [None, Some("Softmax"), Some("Sigmoid")] {

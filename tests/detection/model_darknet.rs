@@ -4,17 +4,15 @@
 //! compares networks of the published structures with an independent computation.
 
 use crate::support::darknet::{Convolution, Map, POINTWISE, Weights, leaky, sigmoid};
+use crate::support::onnx_runtime::{config, frame, gray_pixels, library_is_missing};
 
-use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::time::{Instant, SystemTime};
 
-use jetwatch_config::{Config, DetectorConfig};
 use jetwatch_detect::{load, ort_library};
 use jetwatch_telemetry::Recorder;
-use jetwatch_types::{Frame, FrameMeta, Image, PIXEL_BYTES, Size, SourceId, SplitMix64};
+use jetwatch_types::{Size, SplitMix64};
 use ort::session::Session;
 use ort::value::Tensor;
 
@@ -221,14 +219,6 @@ fn noise(seed: u64) -> Map {
     image
 }
 
-fn has_onnx_runtime() -> bool {
-    let has = env::var_os("ORT_DYLIB_PATH").is_some_and(|path| !path.is_empty());
-    if !has {
-        eprintln!("skipped in part: ORT_DYLIB_PATH is not set");
-    }
-    has
-}
-
 #[test]
 fn imported_network_computes_what_its_layers_say() {
     let images = [noise(1), noise(2)];
@@ -252,7 +242,7 @@ fn imported_network_computes_what_its_layers_say() {
     ] {
         assert!(yaml.lines().any(|found| found == line), "{line}\n{yaml}");
     }
-    if !has_onnx_runtime() {
+    if library_is_missing() {
         return;
     }
     let library = ort_library::find(None).expect("it is set");
@@ -304,7 +294,7 @@ fn imported_network_detects() {
         )
         .replace("nms_iou: 0.45", "nms_iou: 1.0");
     fs::write(files.path("model/model.yaml"), yaml).expect("written");
-    if !has_onnx_runtime() {
+    if library_is_missing() {
         return;
     }
     let mut wanted: Vec<f64> = Vec::new();
@@ -335,29 +325,8 @@ fn imported_network_detects() {
 
 /// Scores of the detections in an image of one gray.
 fn detect(folder: &Path, gray: u8) -> Vec<f64> {
-    let config = DetectorConfig {
-        workers: 1,
-        ..Config::for_source("synthetic://traffic", folder.to_str())
-            .expect("a folder of plain text")
-            .detector
-    };
-    let prepared = load(&config, &Recorder::default()).expect("it can be run");
-    let stride = SIZE.width as usize * PIXEL_BYTES;
-    let pixels = vec![gray; stride * SIZE.height as usize];
-    let frame = Frame {
-        meta: FrameMeta {
-            source: SourceId(0),
-            seq: 0,
-            pts: None,
-            captured_at: SystemTime::UNIX_EPOCH,
-            received_at: Instant::now(),
-            source_size: SIZE,
-        },
-        crop: None,
-        image: Image::new(SIZE, stride, Box::new(pixels)).expect("large enough"),
-        full_image: None,
-        truth: Vec::new(),
-    };
+    let prepared = load(&config(folder), &Recorder::default()).expect("it can be run");
+    let frame = frame(0, 0, SIZE, SIZE, gray_pixels(SIZE, gray));
     let mut results = Vec::new();
     let mut detector = prepared.create(0).expect("it can be created");
     detector.detect(&[frame], &mut results).expect("it runs");

@@ -108,47 +108,16 @@ fn inspect_summarizes_file() {
 
 #[test]
 fn unsupported_operators_and_opsets_are_reported_with_node() {
+    #[rustfmt::skip]
     let cases = [
-        (
-            custom_node("EfficientNMS_TRT", ""),
-            13,
-            "operator `EfficientNMS_TRT` (1×, first in node `head/last`) is a plug-in",
-        ),
-        (
-            custom_node("EfficientNMS_TRT", "TRT"),
-            13,
-            "plug-in of TensorRT",
-        ),
-        (
-            custom_node("Magic", "my.own"),
-            13,
-            "operator `Magic` of the domain `my.own` (1×, first in node `head/last`) is known neither",
-        ),
-        (
-            custom_node("FusedConv", "com.microsoft"),
-            13,
-            "ONNX Runtime's own",
-        ),
-        (
-            node("Relu", &["images"], "output", &[]),
-            21,
-            "newer than ONNX Runtime 1.17 (20) and TensorRT 8.5 (17)",
-        ),
-        (
-            node("Relu", &["images"], "output", &[]),
-            18,
-            "newer than TensorRT 8.5 of JetPack 5 reads (17)",
-        ),
-        (
-            node("Relu", &["images"], "output", &[]),
-            11,
-            "operator set 11 has no scale for each channel",
-        ),
-        (
-            node("Relu", &["images"], "output", &[]),
-            5,
-            "older than the runtimes promise",
-        ),
+        (custom_node("EfficientNMS_TRT", ""), 13, "operator `EfficientNMS_TRT` (1×, first in node `head/last`) is a plug-in"),
+        (custom_node("EfficientNMS_TRT", "TRT"), 13, "plug-in of TensorRT"),
+        (custom_node("Magic", "my.own"), 13, "operator `Magic` of the domain `my.own` (1×, first in node `head/last`) is known neither"),
+        (custom_node("FusedConv", "com.microsoft"), 13, "ONNX Runtime's own"),
+        (node("Relu", &["images"], "output", &[]), 21, "newer than ONNX Runtime 1.17 (20) and TensorRT 8.5 (17)"),
+        (node("Relu", &["images"], "output", &[]), 18, "newer than TensorRT 8.5 of JetPack 5 reads (17)"),
+        (node("Relu", &["images"], "output", &[]), 11, "operator set 11 has no scale for each channel"),
+        (node("Relu", &["images"], "output", &[]), 5, "older than the runtimes promise"),
     ];
     for (node, opset, wanted) in cases {
         let network = summarize(&file(&[node], &[], opset, |_| {}));
@@ -320,20 +289,12 @@ fn damaged_and_foreign_files_are_readable_errors() {
             .expect_err("it is no network")
             .to_string()
     };
+    #[rustfmt::skip]
     let cases: [(&[u8], &str); 7] = [
-        (
-            &whole[..whole.len() / 2],
-            "a length beyond the end of its message at byte",
-        ),
-        (
-            b"",
-            "found no network in its 0 bytes, expected an ONNX file (it is empty)",
-        ),
+        (&whole[..whole.len() / 2], "a length beyond the end of its message at byte"),
+        (b"", "found no network in its 0 bytes, expected an ONNX file (it is empty)"),
         (b"PK\x03\x04rest", "ZIP archive"),
-        (
-            b"version https://git-lfs.github.com/spec/v1\n",
-            "Git LFS pointer",
-        ),
+        (b"version https://git-lfs.github.com/spec/v1\n", "Git LFS pointer"),
         (b"<html>", "web page"),
         (b"\x18\0\0\0ORTM", "ONNX Runtime's own format"),
         (b"\x08\x07", "found no network in its 2 bytes"),

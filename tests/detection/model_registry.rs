@@ -5,6 +5,7 @@
 //! them these tests are skipped with a message.
 
 use crate::support::file_server::{Answer, FileServer};
+use crate::support::onnx_runtime::{config, frame, gray_pixels, library_is_missing};
 use crate::support::paddle::wheel;
 use crate::support::paddle_detector::{SIDE, expected, network};
 
@@ -12,16 +13,15 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Duration;
 
-use jetwatch_config::{Config, DetectorConfig};
 use jetwatch_detect::load;
 use jetwatch_files::Sha256Digest;
 use jetwatch_models::model_zoo::{
     Entry, FetchError, RegistryDownload, RetryPolicy, fetch_and_convert, parse_manifest,
 };
 use jetwatch_telemetry::Recorder;
-use jetwatch_types::{Detection, Frame, FrameMeta, Image, PIXEL_BYTES, Size, SourceId};
+use jetwatch_types::{Detection, Size};
 
 /// The manifest of the network in a wheel of these bytes.
 fn manifest(wheel: &[u8], network: Sha256Digest) -> Entry {
@@ -159,34 +159,12 @@ fn network_of_a_wheel_becomes_a_model_folder() {
 
 /// Detections in an image of one gray; `None` without ONNX Runtime.
 fn detect(folder: &Path, gray: u8) -> Option<Vec<Detection>> {
-    if env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty()) {
-        eprintln!("skipped in part: ORT_DYLIB_PATH is not set");
+    if library_is_missing() {
         return None;
     }
-    let config = DetectorConfig {
-        workers: 1,
-        ..Config::for_source("synthetic://traffic", folder.to_str())
-            .expect("a folder of plain text")
-            .detector
-    };
-    let prepared = load(&config, &Recorder::default()).expect("it can be run");
+    let prepared = load(&config(folder), &Recorder::default()).expect("it can be run");
     let size = Size::new(SIDE, SIDE);
-    let stride = SIDE as usize * PIXEL_BYTES;
-    let frame = Frame {
-        meta: FrameMeta {
-            source: SourceId(0),
-            seq: 0,
-            pts: None,
-            captured_at: SystemTime::UNIX_EPOCH,
-            received_at: Instant::now(),
-            source_size: size,
-        },
-        crop: None,
-        image: Image::new(size, stride, Box::new(vec![gray; stride * SIDE as usize]))
-            .expect("large enough"),
-        full_image: None,
-        truth: Vec::new(),
-    };
+    let frame = frame(0, 0, size, size, gray_pixels(size, gray));
     let mut results = Vec::new();
     let mut detector = prepared.create(0).expect("it can be created");
     detector.detect(&[frame], &mut results).expect("it runs");
@@ -346,8 +324,7 @@ fn published_network_is_converted_and_as_accurate_as_another_conversion() {
         eprintln!("skipped: JETWATCH_TEST_DATA is not set");
         return;
     };
-    if env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty()) {
-        eprintln!("skipped: ORT_DYLIB_PATH is not set");
+    if library_is_missing() {
         return;
     }
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -233,35 +233,15 @@ fn invalid_input_is_rejected_without_side_effects() {
                 top,
             };
             let row: &[u8] = &[0; 128];
+            #[rustfmt::skip]
             let errors = [
-                (
-                    execution.upload_image(2, inner(1, 1, 0, 0), |_| row),
-                    "the number of the slot is 2, expected 0 to 1",
-                ),
-                (
-                    execution.upload_image(0, inner(32, 8, 1, 0), |_| row),
-                    "the image is 32×8 at 1, 0, expected a part of 32×8",
-                ),
-                (
-                    execution.upload_image(0, inner(1, u32::MAX, 0, 1), |_| row),
-                    "expected a part of 32×8",
-                ),
-                (
-                    execution.upload_image(1, inner(32, 8, 0, 0), |_| &row[1..]),
-                    "a row of the image is 127 bytes long, expected 128 bytes",
-                ),
-                (
-                    execution.write_tensor(0).map(|_| ()),
-                    "the input is a tensor, expected images",
-                ),
-                (
-                    execution.run(0).map(|_| ()),
-                    "the number of images is 0, expected 1 to 2",
-                ),
-                (
-                    execution.run(3).map(|_| ()),
-                    "the number of images is 3, expected 1 to 2",
-                ),
+                (execution.upload_image(2, inner(1, 1, 0, 0), |_| row), "the number of the slot is 2, expected 0 to 1"),
+                (execution.upload_image(0, inner(32, 8, 1, 0), |_| row), "the image is 32×8 at 1, 0, expected a part of 32×8"),
+                (execution.upload_image(0, inner(1, u32::MAX, 0, 1), |_| row), "expected a part of 32×8"),
+                (execution.upload_image(1, inner(32, 8, 0, 0), |_| &row[1..]), "a row of the image is 127 bytes long, expected 128 bytes"),
+                (execution.write_tensor(0).map(|_| ()), "the input is a tensor, expected images"),
+                (execution.run(0).map(|_| ()), "the number of images is 0, expected 1 to 2"),
+                (execution.run(3).map(|_| ()), "the number of images is 3, expected 1 to 2"),
             ];
             for (result, wanted) in errors {
                 let error = result.expect_err(wanted).to_string();
@@ -325,18 +305,17 @@ fn workers_on_several_threads_are_independent_and_do_not_allocate() {
     });
 }
 
-/// The error of `what` on the double with `settings`.
-fn run_error_with(
-    test: &str,
-    settings: &[(&str, &str)],
-    wanted: &str,
-    what: impl FnOnce() -> Option<String>,
-) {
+/// With each of these variables (name, value) on the double, `what` gives the error next to it.
+fn check_errors(test: &str, cases: &[([&str; 2], &str)], what: impl FnOnce() -> Option<String>) {
     if cuda::is_child(test) {
-        let error = what().expect("an error");
-        eprintln!("ERROR: {error}");
-    } else if !cuda::is_real_gpu_only() {
-        let output = cuda::run_on_double(test, settings);
+        eprintln!("ERROR: {}", what().expect("an error"));
+        return;
+    }
+    if cuda::is_real_gpu_only() {
+        return;
+    }
+    for ([name, value], wanted) in cases {
+        let output = cuda::run_on_double(test, &[(*name, *value)]);
         assert!(output.contains(&format!("ERROR: {wanted}")), "{output}");
     }
 }
@@ -366,99 +345,46 @@ fn run_error() -> Option<String> {
 }
 
 #[test]
-fn driver_older_than_jetpack_5_is_rejected() {
-    let wanted = "NVIDIA's driver supports CUDA 11.3, expected 11.4 or newer; update the driver";
-    run_error_with(
-        "driver_older_than_jetpack_5_is_rejected",
-        &[("JETWATCH_DOUBLE_DRIVER", "11030")],
-        wanted,
-        open_error,
-    );
-}
-
-#[test]
-fn driver_without_gpu_is_one_line_error() {
-    let wanted = "NVIDIA's driver is installed but sees no GPU; check `nvidia-smi`";
-    run_error_with(
-        "driver_without_gpu_is_one_line_error",
-        &[("JETWATCH_DOUBLE_GPUS", "0")],
-        wanted,
+fn drivers_that_cannot_be_used_are_rejected() {
+    #[rustfmt::skip]
+    let cases = [
+        (["JETWATCH_DOUBLE_DRIVER", "11030"], "NVIDIA's driver supports CUDA 11.3, expected 11.4 or newer; update the driver"),
+        (["JETWATCH_DOUBLE_GPUS", "0"], "NVIDIA's driver is installed but sees no GPU; check `nvidia-smi`"),
+    ];
+    check_errors(
+        "drivers_that_cannot_be_used_are_rejected",
+        &cases,
         open_error,
     );
 }
 
 #[test]
 fn missing_gpu_index_is_reported() {
-    run_error_with(
-        "missing_gpu_index_is_reported",
-        &[],
-        "there is no GPU number 3, expected 0 to 0; choose another",
-        || Device::open(3).err().map(|error| error.to_string()),
-    );
+    let wanted = "there is no GPU number 3, expected 0 to 0; choose another";
+    let cases = [(["JETWATCH_DOUBLE_GPUS", "1"], wanted)];
+    check_errors("missing_gpu_index_is_reported", &cases, || {
+        Device::open(3).err().map(|error| error.to_string())
+    });
 }
 
 #[test]
-fn out_of_memory_reports_bytes() {
+fn failed_calls_are_reported_with_cuda_message() {
+    let (memory, fail) = ("JETWATCH_DOUBLE_GPU_BYTES", "JETWATCH_DOUBLE_FAIL");
+    #[rustfmt::skip]
     let cases = [
-        (
-            "16000",
-            "out of GPU memory: requested 6144 bytes, 5248 of 16000 are free",
-        ),
-        (
-            "20000",
-            "out of page-locked memory: requested 6144 bytes, 3104 of 20000 are free",
-        ),
+        ([memory, "16000"], "out of GPU memory: requested 6144 bytes, 5248 of 16000 are free; lower detector.batch_size or detector.workers"),
+        ([memory, "20000"], "out of page-locked memory: requested 6144 bytes, 3104 of 20000 are free; lower detector.batch_size or detector.workers"),
+        ([fail, "cuModuleLoadDataEx:222"], "NVIDIA's driver (CUDA 11.4) refuses jetwatch's kernels for jetwatch's double of a GPU: \
+          CUDA_ERROR_UNSUPPORTED_PTX_VERSION: the driver reported no reason"),
+        ([fail, "cuStreamCreate:226"], "cuStreamCreate failed with an unknown error (226): the driver has no description of it"),
+        ([fail, "cuLaunchKernel:700"], "cuLaunchKernel failed with CUDA_ERROR_ILLEGAL_ADDRESS (700): an illegal memory access was encountered"),
+        ([fail, "cuGraphLaunch:700:2"], "cuGraphLaunch failed with CUDA_ERROR_ILLEGAL_ADDRESS (700)"),
     ];
-    for (bytes, wanted) in cases {
-        let wanted = format!("{wanted}; lower detector.batch_size or detector.workers");
-        let settings = [("JETWATCH_DOUBLE_GPU_BYTES", bytes)];
-        run_error_with("out_of_memory_reports_bytes", &settings, &wanted, run_error);
-    }
-}
-
-#[test]
-fn rejected_kernels_report_driver_reason() {
-    let wanted = "NVIDIA's driver (CUDA 11.4) refuses jetwatch's kernels for jetwatch's double of a GPU: \
-                  CUDA_ERROR_UNSUPPORTED_PTX_VERSION: the driver reported no reason";
-    let settings = [("JETWATCH_DOUBLE_FAIL", "cuModuleLoadDataEx:222")];
-    run_error_with(
-        "rejected_kernels_report_driver_reason",
-        &settings,
-        wanted,
+    check_errors(
+        "failed_calls_are_reported_with_cuda_message",
+        &cases,
         run_error,
     );
-}
-
-#[test]
-fn unknown_cuda_error_is_reported_by_number() {
-    let wanted =
-        "cuStreamCreate failed with an unknown error (226): the driver has no description of it";
-    let settings = [("JETWATCH_DOUBLE_FAIL", "cuStreamCreate:226")];
-    run_error_with(
-        "unknown_cuda_error_is_reported_by_number",
-        &settings,
-        wanted,
-        run_error,
-    );
-}
-
-#[test]
-fn failed_gpu_run_reports_cuda_message() {
-    let wanted = "cuLaunchKernel failed with CUDA_ERROR_ILLEGAL_ADDRESS (700): an illegal memory access was encountered";
-    let settings = [("JETWATCH_DOUBLE_FAIL", "cuLaunchKernel:700")];
-    run_error_with(
-        "failed_gpu_run_reports_cuda_message",
-        &settings,
-        wanted,
-        run_error,
-    );
-}
-
-#[test]
-fn failed_graph_launch_is_error() {
-    let wanted = "cuGraphLaunch failed with CUDA_ERROR_ILLEGAL_ADDRESS (700)";
-    let settings = [("JETWATCH_DOUBLE_FAIL", "cuGraphLaunch:700:2")];
-    run_error_with("failed_graph_launch_is_error", &settings, wanted, run_error);
 }
 
 #[test]

@@ -203,24 +203,6 @@ fn block_linear_images_are_rejected() {
 }
 
 #[test]
-fn unknown_releases_fall_back_to_copy_with_warning() {
-    run_with_doubles(
-        "unknown_releases_fall_back_to_copy_with_warning",
-        &[],
-        |device| {
-            for (release, words) in [(Some(32), "L4T 32"), (Some(38), "L4T 38"), (None, "no L4T")] {
-                let error = SurfaceReader::open(release, &device).expect_err("unknown");
-                let text = error.to_string();
-                assert!(
-                    text.contains(words) && text.contains("copied instead"),
-                    "{text}"
-                );
-            }
-        },
-    );
-}
-
-#[test]
 fn missing_surface_library_is_reported() {
     let test = "missing_surface_library_is_reported";
     if is_child(test) {

@@ -6,6 +6,7 @@
 use crate::support;
 use crate::support::classifier;
 use crate::support::onnx_file;
+use crate::support::onnx_runtime::library_is_missing;
 
 use std::collections::BTreeMap;
 
@@ -19,15 +20,6 @@ use support::daemon::{Setup, finish, json_lines, stderr};
 
 const SIZE: Size = Size::new(320, 180);
 const FRAMES: u64 = 20;
-
-/// Whether there is a library; prints a message if not.
-fn library_is_missing() -> bool {
-    let missing = std::env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty());
-    if missing {
-        eprintln!("skipped: ORT_DYLIB_PATH is not set");
-    }
-    missing
-}
 
 /// The scripted detector on a scene, with this list of secondary networks; `bright` is the folder of the classifier.
 fn setup(secondary: &str) -> Setup {
@@ -295,23 +287,13 @@ fn the_primary_detector_does_not_wait_for_secondary_networks() {
 
 #[test]
 fn invalid_secondary_network_is_reported_with_key() {
+    #[rustfmt::skip]
     let cases = [
-        (
-            "  - {name: a, model: bright, on: {classes: [cars]}}\n",
-            "secondary[0].on.classes: the detector has no label `cars`; did you mean car",
-        ),
-        (
-            "  - {name: a, model: bright}\n  - {name: b, model: bright, on: {secondary: a, classes: [brigth]}}\n",
-            "secondary[1].on.classes: the network that it stands on has no label `brigth`; did you mean bright?",
-        ),
-        (
-            "  - {name: a, model: fixed, batch_size: 8}\n",
-            "secondary[0].batch_size: found 8, but tiny takes one crop at a time",
-        ),
-        (
-            "  - {name: a, model: bright}\n  - {name: b, model: nowhere}\n",
-            "secondary[1] (b): cannot read",
-        ),
+        ("  - {name: a, model: bright, on: {classes: [cars]}}\n", "secondary[0].on.classes: the detector has no label `cars`; did you mean car"),
+        ("  - {name: a, model: bright}\n  - {name: b, model: bright, on: {secondary: a, classes: [brigth]}}\n",
+         "secondary[1].on.classes: the network that it stands on has no label `brigth`; did you mean bright?"),
+        ("  - {name: a, model: fixed, batch_size: 8}\n", "secondary[0].batch_size: found 8, but tiny takes one crop at a time"),
+        ("  - {name: a, model: bright}\n  - {name: b, model: nowhere}\n", "secondary[1] (b): cannot read"),
     ];
     if library_is_missing() {
         return;

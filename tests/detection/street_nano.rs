@@ -3,6 +3,8 @@
 //!
 //! Needs `ORT_DYLIB_PATH`; without it the tests are skipped with a message.
 
+use crate::support::onnx_runtime::library_is_missing;
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -11,14 +13,6 @@ use jetwatch_detect::model::ModelSpec;
 use serde_json::Value;
 
 const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/models/street-nano");
-
-fn library_is_missing() -> bool {
-    let missing = std::env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty());
-    if missing {
-        eprintln!("skipped: ORT_DYLIB_PATH is not set");
-    }
-    missing
-}
 
 fn jetwatch(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_jetwatch"))

@@ -42,8 +42,13 @@ def read(one):
     return one["values"].astype(np.float32).astype(np.float64) if one["type"] == "f32" else one["values"]
 
 
-def case(parameters, width, height, classes, threshold, tensors, boxes):
-    """One case. `boxes` holds (cell, class, score, second score, x1, y1, x2, y2) of every box that the output describes,
+def listed(kind, count):
+    """Names of one tensor of this kind for each grid, as `model.yaml` lists them."""
+    return f"{kind}: [" + ", ".join(f"{kind}_{level}" for level in range(count)) + "]"
+
+
+def case(output, width, height, classes, threshold, tensors, boxes):
+    """One case. `output` is the key of this name in `model.yaml`. `boxes` holds (cell, class, score, second score, x1, y1, x2, y2) of every box that the output describes,
     whatever its score."""
     numbers = [
         [float(f"{v:.3f}") if one["type"] == "f32" else int(v) for v in one["values"].ravel()] for one in tensors
@@ -55,7 +60,7 @@ def case(parameters, width, height, classes, threshold, tensors, boxes):
     assert classes < 3 or len({box[1] for box in found}) > 1, "all boxes have one class"
     rows = [[int(b[0]), int(b[1]), round(float(b[2]), 6)] + [round(float(v), 4) for v in b[4:]] for b in found]
     return {
-        "parameters": parameters, "input": [width, height], "classes": classes, "threshold": threshold,
+        "output": output, "width": width, "height": height, "classes": classes, "threshold": threshold,
         "tensors": [{"type": t["type"], "axes": t["axes"], "numbers": n} for t, n in zip(tensors, numbers)],
         "candidates": rows,
     }
@@ -89,8 +94,9 @@ def fcos(seed, width, height, strides, classes, threshold, centerness):
             left, top, right, bottom = read(boxes[level])[:, y, x] * stride
             cx, cy = x * stride + stride / 2, y * stride + stride / 2
             out.append((len(out), label, best, second, cx - left, cy - top, cx + right, cy + bottom))
-    parameters = {"grids": len(strides), "centerness": centerness}
-    return case(parameters, width, height, classes, threshold, scores + boxes + centers, out)
+    kinds = ["scores", "boxes"] + ["centerness"] * centerness
+    output = "{layout: fcos, tensors: {" + ", ".join(listed(kind, len(strides)) for kind in kinds) + "}}"
+    return case(output, width, height, classes, threshold, scores + boxes + centers, out)
 
 
 def detr(seed, width, height, queries, classes, threshold, kind):
@@ -109,9 +115,11 @@ def detr(seed, width, height, queries, classes, threshold, kind):
         out.append((query, *best_two(chances[query]), cx - w / 2, cy - h / 2, cx + w / 2, cy + h / 2))
     if kind == "joined":
         tensors = [tensor(np.concatenate([boxes["values"], scores["values"]], 1))]
+        output = "{layout: detr, name: rows}"
     else:
         tensors = [scores, boxes]
-    return case({"kind": kind}, width, height, classes, threshold, tensors, out)
+        output = f"{{layout: detr, tensors: {{scores: scores, boxes: boxes}}, activation: {kind}}}"
+    return case(output, width, height, classes, threshold, tensors, out)
 
 
 def detr_ranked(seed, width, height, queries, classes, threshold):
@@ -122,7 +130,8 @@ def detr_ranked(seed, width, height, queries, classes, threshold):
     boxes = tensor(np.concatenate(corners, 1) * [width, height, width, height])
     scores = tensor(np.sort(rng.beta(0.6, 1.5, queries))[::-1])
     out = [(q, labels["values"][q], read(scores)[q], -1.0, *read(boxes)[q]) for q in range(queries)]
-    return case({"kind": "ranked"}, width, height, classes, threshold, [labels, boxes, scores], out)
+    output = "{layout: detr, tensors: {labels: labels, boxes: boxes, scores: scores}}"
+    return case(output, width, height, classes, threshold, [labels, boxes, scores], out)
 
 
 def nms_plugin(seed, width, height, most, count, classes, threshold, plugin, unit):
@@ -135,8 +144,9 @@ def nms_plugin(seed, width, height, most, count, classes, threshold, plugin, uni
     scores = tensor(np.sort(rng.uniform(0.05, 1.0, most))[::-1])
     rows = zip(read(labels), read(scores), read(boxes) * scale)
     out = [(index, label, score, -1.0, *box) for index, (label, score, box) in enumerate(rows)][:count]
-    parameters = {"plugin": plugin, "boxes_are": unit}
-    return case(parameters, width, height, classes, threshold, [tensor([count], "i32"), boxes, scores, labels], out)
+    names = "{count: count, boxes: boxes, scores: scores, classes: classes}"
+    output = f"{{layout: {plugin}_nms, tensors: {names}, boxes_are: {unit}}}"
+    return case(output, width, height, classes, threshold, [tensor([count], "i32"), boxes, scores, labels], out)
 
 
 def side_distance(logits):
@@ -159,11 +169,12 @@ def gfl(seed, width, height, strides, classes, reg_max, threshold, joined, offse
         out.append((row, *best_two(read(scores)[row]), *box))
     if joined:
         tensors = [tensor(np.concatenate([scores["values"], sides["values"]], 1))]
+        names = "name: rows"
     else:
+        names = "tensors: {" + listed("scores", len(strides)) + ", " + listed("boxes", len(strides)) + "}"
         ends = np.cumsum([len(cells_of(width, height, s)) for s in strides])[:-1]
         tensors = [tensor(part) for whole in (scores, sides) for part in np.split(whole["values"], ends)]
-    parameters = {"grids": 0 if joined else len(strides), "reg_max": reg_max, "middle": offset == 0.5}
-    return case(parameters, width, height, classes, threshold, tensors, out)
+    return case(f"{{layout: nanodet, {names}, reg_max: {reg_max}}}", width, height, classes, threshold, tensors, out)
 
 
 def rows_of_six(seed, width, height, count, filled, classes, threshold):
@@ -176,7 +187,7 @@ def rows_of_six(seed, width, height, count, filled, classes, threshold):
     rows = np.concatenate([labels, scores, boxes], 1)
     rows = tensor(np.concatenate([rows, np.tile([-1.0, 0, 0, 0, 0, 0], (filled, 1))]))
     out = [(i, row[0], row[1], -1.0, *row[2:]) for i, row in enumerate(read(rows)[:count])]
-    return case({}, width, height, classes, threshold, [rows], out)
+    return case("{layout: picodet, name: rows}", width, height, classes, threshold, [rows], out)
 
 
 def detectnet_v2(seed, width, height, classes, threshold, box_norm, offset):
@@ -194,8 +205,9 @@ def detectnet_v2(seed, width, height, classes, threshold, box_norm, offset):
                 px, py = x * stride + offset, y * stride + offset
                 score = read(scores)[label, y, x]
                 out.append((len(out), label, score, -1.0, px - left, py - top, px + right, py + bottom))
-    parameters = {"box_norm": box_norm, "offset": offset}
-    return case(parameters, width, height, classes, threshold, [scores, boxes], out)
+    names = "{scores: scores, boxes: boxes}"
+    output = f"{{layout: detectnet_v2, tensors: {names}, box_norm: {box_norm}, offset: {offset}}}"
+    return case(output, width, height, classes, threshold, [scores, boxes], out)
 
 
 def fastestdet(seed, width, height, classes, threshold):
@@ -215,7 +227,7 @@ def fastestdet(seed, width, height, classes, threshold):
             cx, cy = (x + math.tanh(tx)) / columns * width, (y + math.tanh(ty)) / rows * height
             w, h = sigmoid(tw) * width, sigmoid(th) * height
             out.append((len(out), label, score, other, cx - w / 2, cy - h / 2, cx + w / 2, cy + h / 2))
-    return case({}, width, height, classes, threshold, [planes], out)
+    return case("{layout: fastestdet, name: planes}", width, height, classes, threshold, [planes], out)
 
 
 def anchors_of(grids, cut):
@@ -264,11 +276,15 @@ def ssd(seed, width, height, classes, threshold, background, activation, grids=(
         else:
             box = raw if unit == "pixels" else raw * size
         out.append((row, *best_two(chances[first : first + classes]), *box))
-    parameters = {
-        "background": background, "activation": activation, "variances": variances, "unit": unit,
-        "grids": list(grids), "cut": cut,
-    }
-    return case(parameters, width, height, classes, threshold, [boxes, scores], out)
+    keys = f"boxes_are: {unit}"
+    if grids:
+        steps = [grid["step"][0] if grid["step"] else 1 / grid["columns"] for grid in grids]
+        keys = f"feature_maps: {[[grid['columns'], grid['rows']] for grid in grids]}"
+        keys += f", scales: {[grid['scale'] for grid in grids] + [grids[-1]['next_scale']]}"
+        keys += f", aspect_ratios: {[grid['ratios'] for grid in grids]}, variances: {variances}"
+        keys += f", steps: {steps}, clip_anchors: true" if cut else ""
+    output = f"{{layout: ssd, tensors: {{boxes: boxes, scores: scores}}, background: {background}, activation: {activation}, {keys}}}"
+    return case(output, width, height, classes, threshold, [boxes, scores], out)
 
 
 def background_scores(rng, count, row_len):
@@ -311,7 +327,7 @@ LAYOUTS = {
     "rows_of_six": lambda: [rows_of_six(41, 320, 320, 40, 10, 80, 0.5)],
     "detectnet_v2": lambda: [
         detectnet_v2(51, 160, 96, 3, 0.4, 35.0, 0.5),
-        detectnet_v2(52, 160, 90, 1, 0.15, 20.0, 8.0),
+        detectnet_v2(52, 160, 96, 1, 0.15, 20.0, 8.0),
     ],
     "fastestdet": lambda: [fastestdet(61, 352, 352, 3, 0.5), fastestdet(62, 96, 64, 6, 0.45)],
     "nms_plugin": lambda: [

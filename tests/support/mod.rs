@@ -18,6 +18,7 @@ pub mod nsys_export;
 pub mod onnx_file;
 pub mod onnx_graph;
 pub mod onnx_message;
+pub mod onnx_runtime;
 pub mod paddle;
 pub mod paddle_detector;
 pub mod page;

@@ -131,22 +131,11 @@ fn zones() -> SceneRules {
 #[test]
 fn zone_visit_lasts_from_first_to_last_frame() {
     let positions = [20.0, 60.0, 70.0, 80.0, 90.0, 95.0, 20.0, 20.0, 20.0].map(|x| (x, 50.0));
+    #[rustfmt::skip]
     let expected = [
         (2, AnalyticsEventKind::ZoneEntered { zone: 0 }),
-        (
-            5,
-            AnalyticsEventKind::Loitering {
-                zone: 0,
-                dwell: 4 * SECOND,
-            },
-        ),
-        (
-            7,
-            AnalyticsEventKind::ZoneLeft {
-                zone: 0,
-                dwell: 4 * SECOND,
-            },
-        ),
+        (5, AnalyticsEventKind::Loitering { zone: 0, dwell: 4 * SECOND, }),
+        (7, AnalyticsEventKind::ZoneLeft { zone: 0, dwell: 4 * SECOND, }),
     ];
     assert_eq!(walk(&zones(), &positions), expected);
 }
@@ -156,22 +145,11 @@ fn jitter_on_the_border_neither_enters_nor_leaves() {
     let outside = [20.0, 60.0, 20.0, 60.0, 20.0, 60.0, 20.0].map(|x| (x, 50.0));
     assert_eq!(walk(&zones(), &outside), []);
     let inside = [60.0, 60.0, 20.0, 60.0, 20.0, 60.0].map(|x| (x, 50.0));
+    #[rustfmt::skip]
     let expected = [
         (1, AnalyticsEventKind::ZoneEntered { zone: 0 }),
-        (
-            5,
-            AnalyticsEventKind::Loitering {
-                zone: 0,
-                dwell: 5 * SECOND,
-            },
-        ),
-        (
-            5,
-            AnalyticsEventKind::ZoneLeft {
-                zone: 0,
-                dwell: 5 * SECOND,
-            },
-        ),
+        (5, AnalyticsEventKind::Loitering { zone: 0, dwell: 5 * SECOND, }),
+        (5, AnalyticsEventKind::ZoneLeft { zone: 0, dwell: 5 * SECOND, }),
     ];
     assert_eq!(
         walk(&zones(), &inside),
@@ -243,12 +221,10 @@ fn zones_are_counted_by_class_and_report_overcrowding() {
             )
         })
         .collect();
+    #[rustfmt::skip]
     let expected = [
         (2, AnalyticsEventKind::Overcrowded { zone: 0, count: 2 }),
-        (
-            5,
-            AnalyticsEventKind::OvercrowdingEnded { zone: 0, count: 1 },
-        ),
+        (5, AnalyticsEventKind::OvercrowdingEnded { zone: 0, count: 1 }),
     ];
     assert_eq!(crowds, expected);
 }
@@ -318,15 +294,10 @@ fn analytics_clock_does_not_run_backwards() {
         scene.step(&meta(second), &[track(1, 60.0, 50.0)], &mut events);
     }
     scene.finish(&mut events);
+    #[rustfmt::skip]
     let expected = [
         (101, AnalyticsEventKind::ZoneEntered { zone: 0 }),
-        (
-            103,
-            AnalyticsEventKind::ZoneLeft {
-                zone: 0,
-                dwell: 3 * SECOND,
-            },
-        ),
+        (103, AnalyticsEventKind::ZoneLeft { zone: 0, dwell: 3 * SECOND, }),
     ];
     assert_eq!(timed_kinds(&events), expected);
 }

@@ -144,17 +144,12 @@ mod tests {
             .expect_err("neither label nor group")
             .to_string();
         assert!(error.contains("did you mean vehicle?"), "{error}");
+        #[rustfmt::skip]
         let cases = [
-            (
-                group("pet", &["kitten", "hamster"]),
-                "detector.groups.pet: the model has none of its labels (kitten, hamster), expected at least one; \
-                 the model's 3 labels are in its model.yaml",
-            ),
-            (
-                group("people", &["persons", "pedestrian"]),
-                "detector.groups.people: the model has none of its labels (persons, pedestrian), expected at least one; \
-                 did you mean person?",
-            ),
+            (group("pet", &["kitten", "hamster"]),
+             "detector.groups.pet: the model has none of its labels (kitten, hamster), expected at least one; the model's 3 labels are in its model.yaml"),
+            (group("people", &["persons", "pedestrian"]),
+             "detector.groups.people: the model has none of its labels (persons, pedestrian), expected at least one; did you mean person?"),
         ];
         for (group, wanted) in cases {
             let error = grouped(&labels, &[group]).expect_err(wanted).to_string();

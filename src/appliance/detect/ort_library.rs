@@ -312,30 +312,12 @@ mod tests {
 
     #[test]
     fn the_highest_version_in_the_first_folder_wins() {
+        #[rustfmt::skip]
         let cases: [(&[&str], &str); 4] = [
-            (
-                &[
-                    "libonnxruntime.so.1.9.0",
-                    "libonnxruntime.so.1.31.1",
-                    "libonnxruntime.so.1",
-                ],
-                "libonnxruntime.so.1.31.1",
-            ),
-            (
-                &["libonnxruntime.so", "libonnxruntime.so.1"],
-                "libonnxruntime.so.1",
-            ),
-            (
-                &["libonnxruntime.so", "libonnxruntime.so.bak"],
-                "libonnxruntime.so",
-            ),
-            (
-                &[
-                    "libonnxruntime.so.1.20.0",
-                    "libonnxruntime_providers_shared.so",
-                ],
-                "libonnxruntime.so.1.20.0",
-            ),
+            (&["libonnxruntime.so.1.9.0", "libonnxruntime.so.1.31.1", "libonnxruntime.so.1"], "libonnxruntime.so.1.31.1"),
+            (&["libonnxruntime.so", "libonnxruntime.so.1"], "libonnxruntime.so.1"),
+            (&["libonnxruntime.so", "libonnxruntime.so.bak"], "libonnxruntime.so"),
+            (&["libonnxruntime.so.1.20.0", "libonnxruntime_providers_shared.so"], "libonnxruntime.so.1.20.0"),
         ];
         let later = folder_with(&["libonnxruntime.so.99.0.0"]);
         for (names, wanted) in cases {

@@ -162,44 +162,15 @@ mod tests {
 
     #[test]
     fn letterbox_has_known_sizes() {
+        #[rustfmt::skip]
         let cases = [
-            (
-                (480, 360),
-                (416, 416),
-                Placement::TopLeft,
-                (416, 312),
-                (0, 0),
-            ),
-            (
-                (1920, 1080),
-                (416, 416),
-                Placement::Center,
-                (416, 234),
-                (0, 91),
-            ),
-            (
-                (1080, 1920),
-                (640, 384),
-                Placement::Center,
-                (216, 384),
-                (212, 0),
-            ),
-            (
-                (640, 384),
-                (640, 384),
-                Placement::TopLeft,
-                (640, 384),
-                (0, 0),
-            ),
+            ((480, 360), (416, 416), Placement::TopLeft, (416, 312), (0, 0)),
+            ((1920, 1080), (416, 416), Placement::Center, (416, 234), (0, 91)),
+            ((1080, 1920), (640, 384), Placement::Center, (216, 384), (212, 0)),
+            ((640, 384), (640, 384), Placement::TopLeft, (640, 384), (0, 0)),
             ((1, 1), (416, 416), Placement::TopLeft, (416, 416), (0, 0)),
             ((4000, 1), (416, 416), Placement::Center, (416, 1), (0, 207)),
-            (
-                (333, 77),
-                (640, 384),
-                Placement::Stretch,
-                (640, 384),
-                (0, 0),
-            ),
+            ((333, 77), (640, 384), Placement::Stretch, (640, 384), (0, 0)),
         ];
         for ((sw, sh), (iw, ih), placement, inner, offset) in cases {
             let letterbox = Letterbox::new(Size::new(sw, sh), Size::new(iw, ih), placement);

@@ -92,26 +92,15 @@ mod tests {
 
     #[test]
     fn edges_are_even_and_inside() {
+        #[rustfmt::skip]
         let cases = [
-            (
-                region(0.25, 0.5, 0.5, 0.25),
-                (640, 360),
-                Some("320×90 at 160,180"),
-            ),
-            (
-                region(0.1, 0.1, 0.3, 0.3),
-                (1920, 1080),
-                Some("576×324 at 192,108"),
-            ),
+            (region(0.25, 0.5, 0.5, 0.25), (640, 360), Some("320×90 at 160,180")),
+            (region(0.1, 0.1, 0.3, 0.3), (1920, 1080), Some("576×324 at 192,108")),
             // The last pixel of an odd side has no partner.
             (region(0.5, 0.0, 0.5, 1.0), (101, 51), Some("51×51 at 50,0")),
             (region(0.0, 0.0, 1.0, 1.0), (101, 51), None),
             (region(0.0001, 0.0, 0.9999, 1.0), (640, 360), None),
-            (
-                region(0.999, 0.999, 0.001, 0.001),
-                (640, 360),
-                Some("2×2 at 638,358"),
-            ),
+            (region(0.999, 0.999, 0.001, 0.001), (640, 360), Some("2×2 at 638,358")),
         ];
         for (region, (width, height), expected) in cases {
             let crop = region.to_crop(Size::new(width, height));

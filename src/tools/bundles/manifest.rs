@@ -315,17 +315,10 @@ mod tests {
     #[test]
     fn other_formats_and_unknown_keys_are_refused() {
         let text = serde_json::to_string(&manifest()).expect("JSON");
+        #[rustfmt::skip]
         let cases = [
-            (
-                "\"format\":1",
-                "\"format\":2,\"later\":1",
-                "format 2, expected 1",
-            ),
-            (
-                "\"serial\":7",
-                "\"serial\":7,\"other\":1",
-                "unknown field `other`",
-            ),
+            ("\"format\":1", "\"format\":2,\"later\":1", "format 2, expected 1"),
+            ("\"serial\":7", "\"serial\":7,\"other\":1", "unknown field `other`"),
             ("\"serial\":7", "\"serial\":-7", "invalid value"),
             ("\"serial\":7,", "", "missing field `serial`"),
             ("\"1.2.3\"", "\"1.2\"", "expected three numbers"),
@@ -342,30 +335,16 @@ mod tests {
     #[test]
     fn files_outside_of_the_model_folders_are_refused() {
         type Change = fn(&mut Manifest);
+        #[rustfmt::skip]
         let cases: [(Change, &str); 9] = [
             (|m| m.models.clear(), "found no model"),
-            (
-                |m| m.models[0].folder = "..".to_owned(),
-                "model folder \"..\"",
-            ),
+            (|m| m.models[0].folder = "..".to_owned(), "model folder \"..\""),
             (|m| m.models.push(m.models[0].clone()), "is there twice"),
             (|m| m.files.push(m.files[1].clone()), "is there twice"),
-            (
-                |m| m.files[2].path = "/etc/passwd".to_owned(),
-                "found the path",
-            ),
-            (
-                |m| m.files[2].path = "models/model/../../a".to_owned(),
-                "found the path",
-            ),
-            (
-                |m| m.files[2].path = "models/other/a".to_owned(),
-                "a file of a model folder",
-            ),
-            (
-                |m| m.files[2].path = "manifest.json".to_owned(),
-                "found the file",
-            ),
+            (|m| m.files[2].path = "/etc/passwd".to_owned(), "found the path"),
+            (|m| m.files[2].path = "models/model/../../a".to_owned(), "found the path"),
+            (|m| m.files[2].path = "models/other/a".to_owned(), "a file of a model folder"),
+            (|m| m.files[2].path = "manifest.json".to_owned(), "found the file"),
             (|m| m.files[0].bytes = 1 << 30, "expected 1048576 at most"),
         ];
         for (change, expected) in cases {
@@ -399,19 +378,10 @@ mod tests {
         assert_eq!(check(now, program, Some(8), true), Ok(()));
         // Half a day before it was packed: the clock of another machine.
         assert_eq!(check("2025-12-31T12:00:00Z", program, None, false), Ok(()));
+        #[rustfmt::skip]
         let cases = [
-            (
-                now,
-                "1.2.2",
-                None,
-                "it needs jetwatch 1.2.3, and this is 1.2.2",
-            ),
-            (
-                "2027-01-01T00:00:00Z",
-                program,
-                None,
-                "it expired at 2027-01-01",
-            ),
+            (now, "1.2.2", None, "it needs jetwatch 1.2.3, and this is 1.2.2"),
+            ("2027-01-01T00:00:00Z", program, None, "it expired at 2027-01-01"),
             ("1970-01-01T00:01:00Z", program, None, "set the clock"),
             (now, program, Some(8), "its serial number is below 8"),
         ];

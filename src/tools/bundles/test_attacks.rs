@@ -235,157 +235,40 @@ fn signed_archive_holds_the_listed_files_and_nothing_else() {
     without_manifest.file(a, b"abc");
     let mut large_manifest = RawArchive::default();
     large_manifest.entry("manifest.json", regular, None, 1 << 40, b"{}");
+    #[rustfmt::skip]
     let cases = [
-        (
-            "traversal in the manifest",
-            manifest_of("models/model/../../../../x"),
-            "found the path",
-        ),
-        (
-            "absolute in the manifest",
-            manifest_of("/etc/cron.d/x"),
-            "found the path",
-        ),
-        (
-            "hidden in the manifest",
-            manifest_of("models/model/.x"),
-            "found the path",
-        ),
-        (
-            "the state in the manifest",
-            manifest_of(".state/street.json"),
-            "found the path",
-        ),
-        (
-            "another folder",
-            manifest_of("models/other/x"),
-            "a file of a model folder",
-        ),
-        (
-            "twice in the manifest",
-            manifest_of("models/model/model.yaml"),
-            "is there twice",
-        ),
-        (
-            "traversal",
-            named("models/model/../../../../x"),
-            "expected the file models/model/a",
-        ),
+        ("traversal in the manifest", manifest_of("models/model/../../../../x"), "found the path"),
+        ("absolute in the manifest", manifest_of("/etc/cron.d/x"), "found the path"),
+        ("hidden in the manifest", manifest_of("models/model/.x"), "found the path"),
+        ("the state in the manifest", manifest_of(".state/street.json"), "found the path"),
+        ("another folder", manifest_of("models/other/x"), "a file of a model folder"),
+        ("twice in the manifest", manifest_of("models/model/model.yaml"), "is there twice"),
+        ("traversal", named("models/model/../../../../x"), "expected the file models/model/a"),
         ("absolute", named("/etc/cron.d/x"), "expected the file"),
         ("not listed", named(b), "expected the file"),
-        (
-            "twice",
-            named("models/model/model.yaml"),
-            "expected the file",
-        ),
-        (
-            "a folder's name",
-            named("models/model/a/"),
-            "expected the file",
-        ),
-        (
-            "symbolic link",
-            link(EntryType::Symlink, "/etc/passwd"),
-            "of the type Symlink",
-        ),
-        (
-            "hard link",
-            link(EntryType::Link, "/etc/passwd"),
-            "of the type Link",
-        ),
-        (
-            "folder",
-            link(EntryType::Directory, ""),
-            "of the type Directory",
-        ),
+        ("twice", named("models/model/model.yaml"), "expected the file"),
+        ("a folder's name", named("models/model/a/"), "expected the file"),
+        ("symbolic link", link(EntryType::Symlink, "/etc/passwd"), "of the type Symlink"),
+        ("hard link", link(EntryType::Link, "/etc/passwd"), "of the type Link"),
+        ("folder", link(EntryType::Directory, ""), "of the type Directory"),
         ("pipe", link(EntryType::Fifo, ""), "of the type Fifo"),
-        (
-            "character device",
-            link(EntryType::Char, ""),
-            "of the type Char",
-        ),
-        (
-            "block device",
-            link(EntryType::Block, ""),
-            "of the type Block",
-        ),
-        (
-            "sparse",
-            other(EntryType::GNUSparse),
-            "of the type GNUSparse",
-        ),
-        (
-            "long name",
-            other(EntryType::GNULongName),
-            "of the type GNULongName",
-        ),
-        (
-            "long link",
-            other(EntryType::GNULongLink),
-            "of the type GNULongLink",
-        ),
-        (
-            "extension",
-            other(EntryType::XHeader),
-            "of the type XHeader",
-        ),
-        (
-            "global extension",
-            other(EntryType::XGlobalHeader),
-            "of the type XGlobalHeader",
-        ),
-        (
-            "missing",
-            RawArchive::with(&[a]).bytes(),
-            "ends where models/model/a",
-        ),
-        (
-            "one more",
-            RawArchive::with(&[]).file(b, b"abc").bytes(),
-            "behind the last file",
-        ),
-        (
-            "other bytes",
-            RawArchive::with(&[a]).file(a, b"abd").bytes(),
-            "has the SHA-256",
-        ),
-        (
-            "longer",
-            RawArchive::with(&[a]).file(a, b"abcd").bytes(),
-            "has 4 bytes, expected 3",
-        ),
-        (
-            "a huge file",
-            RawArchive::with(&[a])
-                .entry(a, regular, None, 1 << 50, b"abc")
-                .bytes(),
-            "expected 3 as in",
-        ),
-        (
-            "the archive ends in a file",
-            RawArchive::with(&[]).bytes()[..1536 + 2].to_vec(),
-            "ends after 2 of 3 bytes",
-        ),
-        (
-            "no manifest",
-            without_manifest.bytes(),
-            "expected the file manifest.json",
-        ),
-        (
-            "a huge manifest",
-            large_manifest.bytes(),
-            "expected 1048576 at most",
-        ),
-        (
-            "no archive",
-            b"PK\x03\x04".repeat(400),
-            "no complete tar archive",
-        ),
-        (
-            "nothing",
-            RawArchive::default().bytes(),
-            "ends where manifest.json is expected",
-        ),
+        ("character device", link(EntryType::Char, ""), "of the type Char"),
+        ("block device", link(EntryType::Block, ""), "of the type Block"),
+        ("sparse", other(EntryType::GNUSparse), "of the type GNUSparse"),
+        ("long name", other(EntryType::GNULongName), "of the type GNULongName"),
+        ("long link", other(EntryType::GNULongLink), "of the type GNULongLink"),
+        ("extension", other(EntryType::XHeader), "of the type XHeader"),
+        ("global extension", other(EntryType::XGlobalHeader), "of the type XGlobalHeader"),
+        ("missing", RawArchive::with(&[a]).bytes(), "ends where models/model/a"),
+        ("one more", RawArchive::with(&[]).file(b, b"abc").bytes(), "behind the last file"),
+        ("other bytes", RawArchive::with(&[a]).file(a, b"abd").bytes(), "has the SHA-256"),
+        ("longer", RawArchive::with(&[a]).file(a, b"abcd").bytes(), "has 4 bytes, expected 3"),
+        ("a huge file", RawArchive::with(&[a]).entry(a, regular, None, 1 << 50, b"abc").bytes(), "expected 3 as in"),
+        ("the archive ends in a file", RawArchive::with(&[]).bytes()[..1536 + 2].to_vec(), "ends after 2 of 3 bytes"),
+        ("no manifest", without_manifest.bytes(), "expected the file manifest.json"),
+        ("a huge manifest", large_manifest.bytes(), "expected 1048576 at most"),
+        ("no archive", b"PK\x03\x04".repeat(400), "no complete tar archive"),
+        ("nothing", RawArchive::default().bytes(), "ends where manifest.json is expected"),
     ];
     for (what, archive, expected) in cases {
         let problem = machine.refusal_of(&archive);

@@ -80,12 +80,10 @@ mod tests {
 
     #[test]
     fn class_names_are_parsed_from_dicts_and_lists() {
+        #[rustfmt::skip]
         let cases = [
             ("{0: 'person', 1: 'bicycle'}", &["person", "bicycle"][..]),
-            (
-                "{1: \"driver's seat\", 0: 'a\\'b'}",
-                &["a'b", "driver's seat"],
-            ),
+            ("{1: \"driver's seat\", 0: 'a\\'b'}", &["a'b", "driver's seat"]),
             ("{\"0\": \"cat\", \"1\": \"dog\"}", &["cat", "dog"]),
             (" ['a, b', \"c\",] ", &["a, b", "c"]),
         ];

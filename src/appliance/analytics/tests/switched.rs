@@ -25,15 +25,10 @@ fn zone_that_is_switched_off_ends_its_visits_and_begins_others() {
     let positions = [(80.0, 50.0); 9];
     let switched = [(3, Rule::Zone(0), false), (6, Rule::Zone(0), true)];
     let (events, scene) = walk_switched(&zones(), &positions, &switched);
+    #[rustfmt::skip]
     let wanted = [
         (1, AnalyticsEventKind::ZoneEntered { zone: 0 }),
-        (
-            2,
-            AnalyticsEventKind::ZoneLeft {
-                zone: 0,
-                dwell: 2 * SECOND,
-            },
-        ),
+        (2, AnalyticsEventKind::ZoneLeft { zone: 0, dwell: 2 * SECOND, }),
         // After `inertia_frames`, as at the start.
         (7, AnalyticsEventKind::ZoneEntered { zone: 0 }),
     ];

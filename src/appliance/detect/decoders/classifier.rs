@@ -134,8 +134,7 @@ impl OutputDecoder for Classifier {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ElementIndex;
-    use super::super::fixture::{DecoderFixture, candidate, names};
+    use super::super::fixture::{DecoderFixture, candidate, check_refused, place};
     use super::*;
 
     const INPUT: Size = Size::new(64, 32);
@@ -145,7 +144,7 @@ mod tests {
         let mut fixture = DecoderFixture::new(vec![vec![numbers.len(), 1, 1]], |shapes| {
             Classifier::new(scores, INPUT, numbers.len(), shapes)
         });
-        fixture.floats[0].copy_from_slice(numbers);
+        fixture.put(0, 0, 1, numbers);
         fixture
     }
 
@@ -154,8 +153,7 @@ mod tests {
         let softmax = fixture(ClassifierScores::Softmax, &[0.1, 0.6, 0.3]);
         assert_eq!(softmax.decode(0.5).0, [candidate(1, 1, 0.6, IMAGE_BOX)]);
         assert_eq!(softmax.decode(0.7).0, []);
-        let (labels, kept) = (names(&["a", "b", "c"]), names(&["c"]));
-        let of_c = softmax.decode_with_labels(0.0, &labels, &kept).0;
+        let of_c = softmax.decode_with_labels(0.0, &["a", "b", "c"], &["c"]).0;
         assert_eq!(of_c, [], "b is the best, and not wanted");
         // e⁰/(e⁰ + e⁻¹ + e⁻²), also far from zero.
         let logits = fixture(ClassifierScores::Logits, &[998.0, 1000.0, 999.0]);
@@ -168,46 +166,40 @@ mod tests {
     #[test]
     fn independent_labels_keep_all_above_threshold() {
         let sigmoid = fixture(ClassifierScores::Sigmoid, &[0.9, 0.2, 0.5]);
-        let found = sigmoid.decode(0.5).0;
-        assert_eq!(
-            found,
-            [
-                candidate(0, 0, 0.9, IMAGE_BOX),
-                candidate(2, 2, 0.5, IMAGE_BOX)
-            ]
-        );
+        let wanted = [(0, 0.9), (2, 0.5)]
+            .map(|(label, score)| candidate(label, label as u16, score, IMAGE_BOX));
+        assert_eq!(sigmoid.decode(0.5).0, wanted);
     }
 
     #[test]
     fn invalid_scores_are_reported() {
-        let place = |index| Some(ElementIndex { tensor: 0, index });
         for scores in [ClassifierScores::Softmax, ClassifierScores::Sigmoid] {
             let (found, decoded) = fixture(scores, &[0.5, 3.0]).decode(0.1);
-            assert_eq!((found.len(), decoded.first_beyond_one), (0, place(1)));
+            assert_eq!((found.len(), decoded.first_beyond_one), (0, place(0, 1)));
         }
         for scores in [ClassifierScores::Logits, ClassifierScores::Softmax] {
             let (found, decoded) = fixture(scores, &[0.5, 0.5, f32::NAN]).decode(0.1);
-            assert_eq!((found.len(), decoded.first_non_finite), (0, place(2)));
+            assert_eq!((found.len(), decoded.first_non_finite), (0, place(0, 2)));
         }
     }
 
     #[test]
     fn classifier_tensor_needs_one_value_per_label() {
-        let make = |element, axes: &[usize], classes| {
-            let shapes = [TensorShape { element, axes }];
-            Classifier::new(ClassifierScores::Softmax, INPUT, classes, &shapes).map(drop)
+        let make = |classes| {
+            move |shapes: &[TensorShape<'_>]| {
+                Classifier::new(ClassifierScores::Softmax, INPUT, classes, shapes)
+            }
         };
-        for axes in [&[3][..], &[3, 1, 1], &[1, 3]] {
-            assert_eq!(make(DType::F32, axes, 3), Ok(()), "{axes:?}");
+        for axes in [vec![3], vec![3, 1, 1], vec![1, 3]] {
+            DecoderFixture::new(vec![axes], make(3));
         }
-        assert_eq!(make(DType::F32, &[1], 1), Ok(()));
-        for (element, axes) in [
-            (DType::F32, &[4][..]),
-            (DType::F32, &[3, 2]),
-            (DType::I64, &[3]),
-        ] {
-            let error = make(element, axes, 3).expect_err("it does not fit");
-            assert_eq!(error.expected, "float32 [3]");
-        }
+        DecoderFixture::new(vec![vec![1]], make(1));
+        let (f32, i64, expected) = (DType::F32, DType::I64, "float32 [3]");
+        #[rustfmt::skip]
+        check_refused(make(3), "", &[
+            (&[&[4]], f32, 0, expected),
+            (&[&[3, 2]], f32, 0, expected),
+            (&[&[3]], i64, 0, expected),
+        ]);
     }
 }

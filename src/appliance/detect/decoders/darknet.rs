@@ -93,111 +93,53 @@ impl OutputDecoder for Darknet {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ElementIndex;
-    use super::super::fixture::{self, candidate, names};
+    use super::super::fixture::{DecoderFixture, candidate, check_refused};
     use super::*;
 
     const INPUT: Size = Size::new(100, 200);
 
-    fn shaped(boxes: &[usize], scores: &[usize]) -> Result<Darknet, Mismatch> {
-        let shape = |axes| TensorShape {
-            element: DType::F32,
-            axes,
-        };
-        Darknet::new(INPUT, 2, &[shape(boxes), shape(scores)])
-    }
-
-    fn decode(
-        boxes: &[[f32; 4]],
-        scores: &[[f32; 2]],
-        kept: &[&str],
-    ) -> (Vec<Candidate>, DecodeDiagnostics) {
-        let decoder =
-            shaped(&[boxes.len(), 1, 4], &[boxes.len(), 2]).expect("the shapes are right");
-        let (boxes, scores) = (boxes.concat(), scores.concat());
-        let tensors = [TensorView::F32(&boxes), TensorView::F32(&scores)];
-        fixture::decode(&decoder, &tensors, 0.25, &names(&["a", "b"]), &names(kept))
+    fn fixture(boxes: &[[f32; 4]], scores: &[[f32; 2]]) -> DecoderFixture<Darknet> {
+        let axes = vec![vec![boxes.len(), 1, 4], vec![scores.len(), 2]];
+        let mut fixture = DecoderFixture::new(axes, |shapes| Darknet::new(INPUT, 2, shapes));
+        fixture.floats = vec![boxes.concat(), scores.concat()];
+        fixture
     }
 
     #[test]
     fn darknet_corners_are_relative_to_input() {
         let boxes = [[0.5, 0.25, 1.0, 0.5], [f32::NAN; 4], [-0.5, 0.0, 0.5, 1.5]];
-        let scores = [[0.1, 0.25], [0.24, 0.24], [1.03, 0.9]];
+        let fixture = fixture(&boxes, &[[0.1, 0.25], [0.24, 0.24], [1.03, 0.9]]);
         let wanted = [
             candidate(0, 1, 0.25, [50.0, 50.0, 100.0, 100.0]),
             candidate(2, 0, 1.0, [-50.0, 0.0, 50.0, 300.0]),
         ];
-        let (candidates, decoded) = decode(&boxes, &scores, &[]);
-        assert_eq!(
-            (candidates.as_slice(), decoded),
-            (&wanted[..], DecodeDiagnostics::default())
-        );
-        assert_eq!(
-            decode(&boxes, &scores, &["a"]).0,
-            wanted[1..],
-            "the other class is filtered"
-        );
+        let found = fixture.decode(0.25);
+        assert_eq!(found, (wanted.to_vec(), DecodeDiagnostics::default()));
+        let of_a = fixture.decode_with_labels(0.25, &["a", "b"], &["a"]).0;
+        assert_eq!(of_a, wanted[1..], "the other class is filtered");
     }
 
     #[test]
     fn invalid_numbers_are_reported_with_their_index() {
-        let good = ([0.1, 0.2, 0.3, 0.4], [0.9, 0.1]);
-        for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-            for edge in 0..4 {
-                let mut boxes = [good.0; 3];
-                boxes[1][edge] = bad;
-                let (candidates, decoded) = decode(&boxes, &[good.1; 3], &[]);
-                let wanted = ElementIndex {
-                    tensor: BOXES,
-                    index: 4 + edge,
-                };
-                assert_eq!(
-                    (candidates.len(), decoded.first_non_finite),
-                    (2, Some(wanted))
-                );
-            }
-            for class in 0..2 {
-                let mut scores = [good.1; 3];
-                scores[2][class] = bad;
-                let (candidates, decoded) = decode(&[good.0; 3], &scores, &[]);
-                let wanted = ElementIndex {
-                    tensor: SCORES,
-                    index: 4 + class,
-                };
-                assert_eq!(
-                    (candidates.len(), decoded.first_non_finite),
-                    (2, Some(wanted))
-                );
-                assert_eq!(decoded.non_finite, 1);
-            }
-        }
-        let (candidates, decoded) = decode(&[good.0; 2], &[good.1, [0.1, 7.0]], &[]);
-        let wanted = ElementIndex {
-            tensor: SCORES,
-            index: 3,
-        };
-        assert_eq!(
-            (candidates.len(), decoded.first_beyond_one),
-            (1, Some(wanted))
-        );
+        let mut fixture = fixture(&[[0.1, 0.2, 0.3, 0.4]; 3], &[[0.9, 0.1]; 3]);
+        let edges = (4..8).map(|index| (BOXES, index));
+        fixture.check_non_finite(0.25, edges.chain([(SCORES, 4), (SCORES, 5)]));
+        fixture.check_beyond_one(0.25, &[(SCORES, 3, 7.0)]);
     }
 
     #[test]
     fn other_shapes_are_rejected_with_expected_shape() {
-        assert!(shaped(&[9, 4], &[9, 2]).is_ok());
-        let cases = [
-            (&[9, 1, 4][..], &[9, 3][..], 1, "float32 [boxes, 2]"),
-            (&[9, 1, 4], &[1, 9, 2], 1, "float32 [boxes, 2]"),
-            (&[8, 1, 4], &[9, 2], 0, "float32 [9, 1, 4]"),
-            (&[9, 2, 4], &[9, 2], 0, "float32 [9, 1, 4]"),
-            (&[9, 5], &[9, 2], 0, "float32 [9, 4]"),
-        ];
-        for (boxes, scores, tensor, expected) in cases {
-            let mismatch = shaped(boxes, scores).expect_err(expected);
-            assert_eq!(
-                (mismatch.tensor, mismatch.expected.as_str()),
-                (tensor, expected)
-            );
-        }
+        DecoderFixture::new(vec![vec![9, 4], vec![9, 2]], |shapes| {
+            Darknet::new(INPUT, 2, shapes)
+        });
+        let f32 = DType::F32;
+        #[rustfmt::skip]
+        check_refused(|shapes| Darknet::new(INPUT, 2, shapes), "", &[
+            (&[&[9, 1, 4], &[9, 3]], f32, 1, "float32 [boxes, 2]"),
+            (&[&[9, 1, 4], &[1, 9, 2]], f32, 1, "float32 [boxes, 2]"),
+            (&[&[8, 1, 4], &[9, 2]], f32, 0, "float32 [9, 1, 4]"),
+            (&[&[9, 2, 4], &[9, 2]], f32, 0, "float32 [9, 1, 4]"),
+            (&[&[9, 5], &[9, 2]], f32, 0, "float32 [9, 4]"),
+        ]);
     }
 }

@@ -161,184 +161,95 @@ impl AnchoredGrid {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ElementIndex;
-    use super::super::fixture::{self, names};
+    use super::super::fixture::{DecoderFixture, candidate, check_near, check_refused, place};
     use super::*;
 
     const INPUT: Size = Size::new(64, 32);
     const PLANES: usize = 5 + 2;
+    /// Two cells of stride 32 with two anchors, and eight of stride 16 with one.
+    const CELLS: [usize; 2] = [2, 8];
 
-    fn parameters() -> DarknetGridsParameters {
-        DarknetGridsParameters {
+    fn decoder(shapes: &[TensorShape<'_>]) -> Result<DarknetGrids, Mismatch> {
+        let parameters = DarknetGridsParameters {
             anchors: vec![vec![[40.0, 20.0], [10.0, 12.0]], vec![[6.0, 8.0]]],
             scale_x_y: vec![1.0, 1.2],
-        }
-    }
-
-    fn shaped(first: &[usize], second: &[usize]) -> Result<DarknetGrids, Mismatch> {
-        let shape = |axes| TensorShape {
-            element: DType::F32,
-            axes,
         };
-        DarknetGrids::new(&parameters(), INPUT, 2, &[shape(first), shape(second)])
+        DarknetGrids::new(&parameters, INPUT, 2, shapes)
     }
 
-    /// Two cells of stride 32 with two anchors, and eight of stride 16 with one. Objectness of all is low.
-    fn outputs() -> [Vec<f32>; 2] {
-        [(2, 2), (8, 1)].map(|(cells, anchors): (usize, usize)| {
-            let plane = |plane: usize| vec![if plane % PLANES == 4 { -9.0 } else { 0.0 }; cells];
-            (0..anchors * PLANES).flat_map(plane).collect()
-        })
-    }
-
-    fn set(output: &mut [f32], cells: usize, anchor: usize, cell: usize, numbers: [f32; PLANES]) {
-        for (plane, number) in numbers.into_iter().enumerate() {
-            output[(anchor * PLANES + plane) * cells + cell] = number;
+    /// The objectness of all cells is low.
+    fn fixture() -> DecoderFixture<DarknetGrids> {
+        let axes = vec![vec![2 * PLANES, 1, 2], vec![PLANES, 2, 4]];
+        let mut fixture = DecoderFixture::new(axes, decoder);
+        for (grid, anchors) in [(0, 2), (1, 1)] {
+            for cell in 0..CELLS[grid] {
+                fixture.put(
+                    grid,
+                    4 * CELLS[grid] + cell,
+                    PLANES * CELLS[grid],
+                    &[-9.0, -9.0][..anchors],
+                );
+            }
         }
+        fixture
     }
 
-    fn decode(
-        outputs: &[Vec<f32>; 2],
-        threshold: f32,
-        kept: &[&str],
-    ) -> (Vec<Candidate>, DecodeDiagnostics) {
-        let decoder = shaped(&[2 * PLANES, 1, 2], &[PLANES, 2, 4]).expect("the shapes are right");
-        let tensors = outputs.each_ref().map(|output| TensorView::F32(output));
-        fixture::decode(
-            &decoder,
-            &tensors,
-            threshold,
-            &names(&["a", "b"]),
-            &names(kept),
-        )
+    impl DecoderFixture<DarknetGrids> {
+        fn set(&mut self, grid: usize, anchor: usize, cell: usize, numbers: [f32; PLANES]) {
+            let cells = CELLS[grid];
+            self.put(grid, anchor * PLANES * cells + cell, cells, &numbers);
+        }
     }
 
     #[test]
     fn each_anchor_of_each_grid_gives_its_box() {
-        let mut outputs = outputs();
+        let mut fixture = fixture();
         let (log2, log3) = (2.0_f32.ln(), 3.0_f32.ln());
         // σ(0) is a half and σ(ln 3) three quarters.
-        set(
-            &mut outputs[0],
-            2,
-            1,
-            1,
-            [0.0, 0.0, log2, 0.0, log3, 0.0, log3],
-        );
-        set(
-            &mut outputs[1],
-            8,
-            0,
-            6,
-            [log3, 0.0, 0.0, log2, 20.0, 20.0, 0.0],
-        );
-        let (candidates, decoded) = decode(&outputs, 0.3, &[]);
+        fixture.set(0, 1, 1, [0.0, 0.0, log2, 0.0, log3, 0.0, log3]);
+        fixture.set(1, 0, 6, [log3, 0.0, 0.0, log2, 20.0, 20.0, 0.0]);
+        let (candidates, decoded) = fixture.decode(0.3);
         assert_eq!(decoded, DecodeDiagnostics::default());
-        assert_eq!(candidates.len(), 2);
         let wanted = [
             // Anchor 10×12 at 1.5, 0.5 cells of 32: 20×12 around 48, 16.
-            (3, 1, 0.5625, [38.0, 10.0, 58.0, 22.0]),
+            candidate(3, 1, 0.5625, [38.0, 10.0, 58.0, 22.0]),
             // Anchor 6×8 in column 2, row 1: x at 1.2·0.75 - 0.1 of its cell, so 6×16 around 44.8, 24.
-            (10, 0, 1.0, [41.8, 16.0, 47.8, 32.0]),
+            candidate(10, 0, 1.0, [41.8, 16.0, 47.8, 32.0]),
         ];
-        for (found, (cell, class, score, xyxy)) in candidates.iter().zip(wanted) {
-            assert_eq!((found.cell, found.class), (cell, class));
-            assert!((found.score - score).abs() < 1e-6, "{found:?}");
-            let near = found
-                .xyxy
-                .iter()
-                .zip(xyxy)
-                .all(|(a, b)| (a - b).abs() < 1e-4);
-            assert!(near, "{found:?} instead of {xyxy:?}");
-        }
-        let (candidates, _) = decode(&outputs, 0.3, &["a"]);
-        assert_eq!(candidates.len(), 1, "the other class is filtered");
+        check_near(&candidates, &wanted);
+        let of_a = fixture.decode_with_labels(0.3, &["a", "b"], &["a"]).0;
+        assert_eq!(of_a, candidates[1..], "the other class is filtered");
     }
 
     #[test]
     fn the_threshold_is_included_wherever_it_is() {
-        let mut outputs = outputs();
+        let mut fixture = fixture();
+        let count = |fixture: &DecoderFixture<_>, threshold| fixture.decode(threshold).0.len();
         // σ of both is exactly one half: a quarter.
-        set(&mut outputs[0], 2, 0, 0, [0.0; PLANES]);
-        assert_eq!(decode(&outputs, 0.25, &[]).0.len(), 1);
-        assert_eq!(decode(&outputs, 0.250_01, &[]).0.len(), 0);
-        set(
-            &mut outputs[0],
-            2,
-            0,
-            0,
-            [0.0, 0.0, 0.0, 0.0, 40.0, 40.0, 0.0],
-        );
-        assert_eq!(decode(&outputs, 1.0, &[]).0.len(), 1);
-        assert_eq!(decode(&outputs, 0.0, &[]).0.len(), 2 * 2 + 8);
+        fixture.set(0, 0, 0, [0.0; PLANES]);
+        assert_eq!((count(&fixture, 0.25), count(&fixture, 0.250_01)), (1, 0));
+        fixture.set(0, 0, 0, [0.0, 0.0, 0.0, 0.0, 40.0, 40.0, 0.0]);
+        assert_eq!((count(&fixture, 1.0), count(&fixture, 0.0)), (1, 2 * 2 + 8));
     }
 
     #[test]
     fn invalid_numbers_are_reported_with_their_index() {
-        for plane in 0..PLANES {
-            for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-                let mut outputs = outputs();
-                let mut numbers = [0.0, 0.0, 0.0, 0.0, 5.0, 5.0, 0.0];
-                numbers[plane] = bad;
-                set(&mut outputs[0], 2, 1, 1, numbers);
-                let (candidates, decoded) = decode(&outputs, 0.3, &[]);
-                let wanted = ElementIndex {
-                    tensor: 0,
-                    index: (PLANES + plane) * 2 + 1,
-                };
-                let expected_decoded = (
-                    candidates.len(),
-                    decoded.non_finite,
-                    decoded.first_non_finite,
-                );
-                assert_eq!(
-                    expected_decoded,
-                    (0, 1, Some(wanted)),
-                    "{bad} in plane {plane}"
-                );
-            }
-        }
-        let mut outputs = outputs();
-        set(
-            &mut outputs[1],
-            8,
-            0,
-            2,
-            [0.0, 0.0, 3.0, 100.0, 5.0, 5.0, 0.0],
-        );
-        let wanted = ElementIndex {
-            tensor: 1,
-            index: 3 * 8 + 2,
-        };
-        assert_eq!(decode(&outputs, 0.3, &[]).1.first_non_finite, Some(wanted));
+        let mut fixture = fixture();
+        fixture.set(0, 1, 1, [0.0, 0.0, 0.0, 0.0, 5.0, 5.0, 0.0]);
+        fixture.check_non_finite(0.3, (0..PLANES).map(|plane| (0, (PLANES + plane) * 2 + 1)));
+        fixture.set(1, 0, 2, [0.0, 0.0, 3.0, 100.0, 5.0, 5.0, 0.0]);
+        assert_eq!(fixture.decode(0.3).1.first_non_finite, place(1, 3 * 8 + 2));
     }
 
     #[test]
     fn other_shapes_are_rejected_with_expected_shape() {
-        let right = [PLANES, 2, 4];
-        let cases = [
-            (&[PLANES, 1, 2][..], &right[..], 0, "float32 [14, h, w]"),
-            (&[2 * PLANES, 2], &right, 0, "float32 [14, h, w]"),
-            (
-                &[2 * PLANES, 1, 2],
-                &[PLANES, 4, 2],
-                1,
-                "float32 [7, h, w] with h and w those of the input, 64×32",
-            ),
-        ];
-        for (first, second, tensor, expected) in cases {
-            let mismatch = shaped(first, second).expect_err(expected);
-            assert_eq!(mismatch.tensor, tensor);
-            assert!(
-                mismatch.expected.starts_with(expected),
-                "{}",
-                mismatch.expected
-            );
-            assert!(
-                mismatch.advice.contains("labels (2)"),
-                "{}",
-                mismatch.advice
-            );
-        }
+        let (f32, right) = (DType::F32, [PLANES, 2, 4]);
+        let stride = "with h and w those of the input, 64×32, divided by a stride of 8, 16 or 32";
+        #[rustfmt::skip]
+        check_refused(decoder, "labels (2)", &[
+            (&[&[PLANES, 1, 2], &right], f32, 0, "float32 [14, h, w]"),
+            (&[&[2 * PLANES, 2], &right], f32, 0, "float32 [14, h, w]"),
+            (&[&[2 * PLANES, 1, 2], &[PLANES, 4, 2]], f32, 1, &format!("float32 [7, h, w] {stride}")),
+        ]);
     }
 }

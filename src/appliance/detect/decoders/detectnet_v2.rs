@@ -146,8 +146,7 @@ impl OutputDecoder for DetectNetV2 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ElementIndex;
-    use super::super::fixture::{DecoderFixture, candidate, names};
+    use super::super::fixture::{DecoderFixture, candidate, check_refused};
     use super::*;
 
     /// A grid of 4 × 2 cells of stride 16.
@@ -159,16 +158,10 @@ mod tests {
         })
     }
 
-    fn set(
-        fixture: &mut DecoderFixture<DetectNetV2>,
-        class: usize,
-        cell: usize,
-        score: f32,
-        sides: [f32; 4],
-    ) {
-        fixture.floats[0][class * 8 + cell] = score;
-        for (side, distance) in sides.into_iter().enumerate() {
-            fixture.floats[1][(4 * class + side) * 8 + cell] = distance;
+    impl DecoderFixture<DetectNetV2> {
+        fn set(&mut self, class: usize, cell: usize, score: f32, sides: [f32; 4]) {
+            self.put(0, class * 8 + cell, 1, &[score]);
+            self.put(1, 4 * class * 8 + cell, 8, &sides);
         }
     }
 
@@ -176,9 +169,9 @@ mod tests {
     fn each_class_of_a_cell_has_a_box_of_its_own() {
         let mut fixture = fixture(&DetectNetParameters::default());
         // Column 1, row 1: the point is 16.5, 16.5.
-        set(&mut fixture, 0, 5, 0.3, [0.1, 0.2, 0.3, 0.4]);
-        set(&mut fixture, 1, 5, 1.02, [0.0, 0.0, 1.0, 1.0]);
-        set(&mut fixture, 1, 0, 0.299_999, [1.0; 4]);
+        fixture.set(0, 5, 0.3, [0.1, 0.2, 0.3, 0.4]);
+        fixture.set(1, 5, 1.02, [0.0, 0.0, 1.0, 1.0]);
+        fixture.set(1, 0, 0.299_999, [1.0; 4]);
         let (candidates, decoded) = fixture.decode(0.3);
         let wanted = [
             candidate(5, 0, 0.3, [13.0, 9.5, 27.0, 30.5]),
@@ -186,8 +179,8 @@ mod tests {
         ];
         assert_eq!(candidates, wanted, "the threshold is included");
         assert_eq!(decoded, DecodeDiagnostics::default());
-        let (candidates, _) = fixture.decode_with_labels(0.3, &names(&["a", "b"]), &names(&["b"]));
-        assert_eq!(candidates, wanted[1..]);
+        let of_b = fixture.decode_with_labels(0.3, &["a", "b"], &["b"]).0;
+        assert_eq!(of_b, wanted[1..]);
         // Also where nothing around it is above the threshold.
         fixture.floats[0][8 + 5] = 0.0;
         assert_eq!(fixture.decode(0.3).0, wanted[..1]);
@@ -195,91 +188,44 @@ mod tests {
 
     #[test]
     fn detectnet_unit_and_offset_are_configurable() {
-        let parameters = DetectNetParameters {
+        let mut fixture = fixture(&DetectNetParameters {
             box_norm: 10.0,
             offset: 8.0,
-        };
-        let mut fixture = fixture(&parameters);
-        set(&mut fixture, 0, 0, 0.9, [0.5; 4]);
-        assert_eq!(
-            fixture.decode(0.3).0,
-            [candidate(0, 0, 0.9, [3.0, 3.0, 13.0, 13.0])]
-        );
+        });
+        fixture.set(0, 0, 0.9, [0.5; 4]);
+        let wanted = [candidate(0, 0, 0.9, [3.0, 3.0, 13.0, 13.0])];
+        assert_eq!(fixture.decode(0.3).0, wanted);
     }
 
     #[test]
     fn invalid_numbers_are_reported_with_their_index() {
+        let mut fixture = fixture(&DetectNetParameters::default());
+        fixture.set(1, 3, 0.9, [1.0; 4]);
+        fixture.set(0, 3, 0.9, [1.0; 4]);
         // Score and sides of the second class in cell 3.
         let sides = [0, 1, 2, 3].map(|side| (1, (4 + side) * 8 + 3));
-        for (tensor, index) in [(0, 8 + 3)].into_iter().chain(sides) {
-            for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-                let mut fixture = fixture(&DetectNetParameters::default());
-                set(&mut fixture, 1, 3, 0.9, [1.0; 4]);
-                set(&mut fixture, 0, 3, 0.9, [1.0; 4]);
-                fixture.floats[tensor][index] = bad;
-                let (candidates, decoded) = fixture.decode(0.3);
-                assert_eq!((candidates.len(), decoded.non_finite), (1, 1), "{bad}");
-                assert_eq!(
-                    decoded.first_non_finite,
-                    Some(ElementIndex { tensor, index })
-                );
-            }
-        }
-        for bad in [1.5, -0.5] {
-            let mut fixture = fixture(&DetectNetParameters::default());
-            set(&mut fixture, 1, 2, bad, [1.0; 4]);
-            let place = ElementIndex {
-                tensor: 0,
-                index: 10,
-            };
-            let (candidates, decoded) = fixture.decode(0.3);
-            assert_eq!(
-                (candidates, decoded.first_beyond_one),
-                (Vec::new(), Some(place))
-            );
-        }
-        let mut fixture = fixture(&DetectNetParameters::default());
-        set(&mut fixture, 1, 2, 0.2, [f32::NAN; 4]);
+        fixture.check_non_finite(0.3, [(0, 8 + 3)].into_iter().chain(sides));
+        fixture.check_beyond_one(0.3, &[(0, 8 + 3, 1.5), (0, 8 + 3, -0.5)]);
+        fixture.set(1, 3, 0.2, [f32::NAN; 4]);
+        let (candidates, decoded) = fixture.decode(0.3);
         assert_eq!(
-            fixture.decode(0.3),
-            (Vec::new(), DecodeDiagnostics::default())
+            (candidates.len(), decoded),
+            (1, DecodeDiagnostics::default())
         );
     }
 
     #[test]
     fn other_tensors_are_rejected_with_expected_tensors() {
-        let refused = |axes: &[[usize; 3]], element| {
-            let shapes: Vec<_> = axes
-                .iter()
-                .map(|axes| TensorShape { element, axes })
-                .collect();
-            let decoder = DetectNetV2::new(&DetectNetParameters::default(), INPUT, 2, &shapes);
-            let mismatch = decoder.expect_err("it does not fit");
-            (mismatch.tensor, mismatch.expected)
-        };
-        let expected_error = |tensor: usize, expected: &str| (tensor, expected.to_owned());
+        let parameters = DetectNetParameters::default();
         let (f32, i64) = (DType::F32, DType::I64);
-        assert_eq!(
-            refused(&[[3, 2, 4], [8, 2, 4]], f32),
-            expected_error(0, "float32 [2, h, w]")
-        );
-        assert_eq!(
-            refused(&[[2, 2, 4], [8, 2, 4]], i64),
-            expected_error(0, "float32 [2, h, w]")
-        );
-        assert_eq!(
-            refused(&[[2, 2, 4], [4, 2, 4]], f32),
-            expected_error(1, "float32 [8, 2, 4]")
-        );
-        let (tensor, expected) = refused(&[[2, 3, 4], [8, 3, 4]], f32);
-        assert!(
-            tensor == 0 && expected.contains("64×32, divided by 16"),
-            "{expected}"
-        );
-        let (tensor, expected) = refused(&[[2, 2, 4]], f32);
-        assert!(
-            tensor == 1 && expected.starts_with("2 tensors ("),
-            "{expected}"
-        );
+        let stride = "with h and w those of the input, 64×32, divided by 16";
+        #[rustfmt::skip]
+        check_refused(|shapes| DetectNetV2::new(&parameters, INPUT, 2, shapes), "check the labels", &[
+            (&[&[3, 2, 4], &[8, 2, 4]], f32, 0, "float32 [2, h, w]"),
+            (&[&[2, 2, 4], &[8, 2, 4]], i64, 0, "float32 [2, h, w]"),
+            (&[&[2, 2, 4], &[4, 2, 4]], f32, 1, "float32 [8, 2, 4]"),
+            (&[&[2, 3, 4], &[8, 3, 4]], f32, 0, &format!("float32 [2, h, w] {stride}")),
+            (&[&[2, 2, 4]], f32, 1, "2 tensors (scores, boxes) instead of 1"),
+        ]);
     }
 }

@@ -286,8 +286,7 @@ impl ScoreThreshold {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ElementIndex;
-    use super::super::fixture::{DecoderFixture, candidate, decode, names};
+    use super::super::fixture::{DecoderFixture, candidate, check_refused, decode, place};
     use super::*;
 
     const INPUT: Size = Size::new(64, 32);
@@ -309,9 +308,8 @@ mod tests {
     fn detr_query_gives_box_of_best_class() {
         let mut fixture = queries(DetrActivation::None);
         fixture.floats[0] = vec![0.9, 0.8, 0.1, 0.3, 0.299_999, 0.0, 0.0, 1.02];
-        fixture.floats[1][..4].copy_from_slice(&[0.5, 0.5, 0.25, 0.5]);
-        fixture.floats[1][4..8].copy_from_slice(&[0.25, 0.25, 0.5, 0.5]);
-        fixture.floats[1][12..].copy_from_slice(&[1.0, 1.0, 0.5, 0.5]);
+        fixture.put(1, 0, 1, &[0.5, 0.5, 0.25, 0.5, 0.25, 0.25, 0.5, 0.5]);
+        fixture.put(1, 12, 1, &[1.0, 1.0, 0.5, 0.5]);
         let (candidates, decoded) = fixture.decode(0.3);
         let wanted = [
             candidate(0, 0, 0.9, [24.0, 8.0, 40.0, 24.0]),
@@ -320,8 +318,8 @@ mod tests {
         ];
         assert_eq!(candidates, wanted, "the threshold is included");
         assert_eq!(decoded, DecodeDiagnostics::default());
-        let (candidates, _) = fixture.decode_with_labels(0.3, &names(&["a", "b"]), &names(&["b"]));
-        assert_eq!(candidates, wanted[1..]);
+        let of_b = fixture.decode_with_labels(0.3, &["a", "b"], &["b"]).0;
+        assert_eq!(of_b, wanted[1..]);
 
         // The same in one tensor.
         let mut joined = DecoderFixture::new(vec![vec![4, 6]], |shapes| {
@@ -331,10 +329,8 @@ mod tests {
         joined.floats[0] = rows
             .flat_map(|(four, scores)| [four, scores].concat())
             .collect();
-        assert_eq!(
-            joined.decode(0.3),
-            (wanted.to_vec(), DecodeDiagnostics::default())
-        );
+        let found = joined.decode(0.3);
+        assert_eq!(found, (wanted.to_vec(), DecodeDiagnostics::default()));
     }
 
     #[test]
@@ -343,17 +339,11 @@ mod tests {
         // ln(0.3 / 0.7), a little less, and 0.
         fixture.floats[0] = vec![-9.0, -0.847_297_8, -0.8474, -9.0, 0.0, -1.0, -9.0, -9.0];
         let (candidates, decoded) = fixture.decode(sigmoid(-0.847_297_8));
-        let scores: Vec<_> = candidates
-            .iter()
-            .map(|found| (found.cell, found.class))
-            .collect();
-        assert_eq!(scores, [(0, 1), (2, 0)]);
+        let found = |index: usize| (candidates[index].cell, candidates[index].class);
+        assert_eq!((candidates.len(), found(0), found(1)), (2, (0, 1), (2, 0)));
         assert_eq!(candidates[1].score, 0.5);
-        assert_eq!(
-            decoded,
-            DecodeDiagnostics::default(),
-            "logits have no limits"
-        );
+        let fine = DecodeDiagnostics::default();
+        assert_eq!(decoded, fine, "logits have no limits");
         assert_eq!(fixture.decode(0.0).0.len(), 4);
         fixture.floats[0][0] = 40.0;
         assert_eq!(fixture.decode(1.0).0.len(), 1);
@@ -362,35 +352,19 @@ mod tests {
     #[test]
     fn invalid_numbers_are_reported_with_their_index() {
         for activation in [DetrActivation::None, DetrActivation::Sigmoid] {
-            for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-                let places = (0..2).map(|i| (0, 2 + i)).chain((0..4).map(|i| (1, 4 + i)));
-                for (tensor, index) in places {
-                    let mut fixture = queries(activation);
-                    fixture.floats[0][..4].copy_from_slice(&[0.9, 0.1, 0.9, 0.1]);
-                    fixture.floats[tensor][index] = bad;
-                    let (candidates, decoded) = fixture.decode(0.3);
-                    assert_eq!((candidates.len(), decoded.non_finite), (1, 1), "{bad}");
-                    assert_eq!(
-                        decoded.first_non_finite,
-                        Some(ElementIndex { tensor, index })
-                    );
-                }
-            }
+            let mut fixture = queries(activation);
+            fixture.put(0, 0, 1, &[0.9, 0.1, 0.9, 0.1]);
+            let places = (2..4).map(|i| (0, i)).chain((4..8).map(|i| (1, i)));
+            fixture.check_non_finite(0.3, places);
         }
         let mut fixture = queries(DetrActivation::None);
-        fixture.floats[0][5] = -3.0;
-        let place = ElementIndex {
-            tensor: 0,
-            index: 5,
-        };
-        assert_eq!(fixture.decode(0.3).1.first_beyond_one, Some(place));
+        fixture.floats[0][4] = 0.9;
+        fixture.check_beyond_one(0.3, &[(0, 5, -3.0)]);
         // What does not pass is not looked at.
         let mut fixture = queries(DetrActivation::None);
         fixture.floats[1].fill(f32::NAN);
-        assert_eq!(
-            fixture.decode(0.3),
-            (Vec::new(), DecodeDiagnostics::default())
-        );
+        let none = (Vec::new(), DecodeDiagnostics::default());
+        assert_eq!(fixture.decode(0.3), none);
     }
 
     #[test]
@@ -404,31 +378,22 @@ mod tests {
         let narrow = labels.map(|label| label as i32);
         let boxes = [[1.0_f32, 2.0, 3.0, 4.0]; 4].concat();
         let scores = [0.9_f32, 0.8, 0.3, 0.2];
-        let others = [TensorView::F32(&boxes), TensorView::F32(&scores)];
         for (element, labels) in [
             (DType::I64, TensorView::I64(&labels)),
             (DType::I32, TensorView::I32(&narrow)),
         ] {
             let decoder = decoder(element).expect("it fits");
             assert!(!decoder.needs_suppression());
-            let tensors = [labels, others[0], others[1]];
+            let tensors = [labels, TensorView::F32(&boxes), TensorView::F32(&scores)];
             let (candidates, decoded) = decode(&decoder, &tensors, 0.3, &[], &[]);
             let xyxy = [1.0, 2.0, 3.0, 4.0];
-            assert_eq!(
-                candidates,
-                [candidate(0, 1, 0.9, xyxy), candidate(2, 0, 0.3, xyxy)]
-            );
-            let place = ElementIndex {
-                tensor: 0,
-                index: 1,
-            };
-            assert_eq!(decoded.first_unknown_class, Some(place));
+            let wanted = [candidate(0, 1, 0.9, xyxy), candidate(2, 0, 0.3, xyxy)];
+            assert_eq!(candidates, wanted);
+            assert_eq!(decoded.first_unknown_class, place(0, 1));
         }
         let mismatch = decoder(F32).expect_err("labels are whole numbers");
-        assert_eq!(
-            (mismatch.tensor, mismatch.expected.as_str()),
-            (0, "int64 [queries]")
-        );
+        let found = (mismatch.tensor, mismatch.expected.as_str());
+        assert_eq!(found, (0, "int64 [queries]"));
 
         let decoder = decoder(DType::I64).expect("it fits");
         for (tensor, index, bad) in [(1, 3, f32::NAN), (2, 0, f32::INFINITY), (2, 0, 4.0)] {
@@ -437,64 +402,37 @@ mod tests {
                 1 => boxes[index] = bad,
                 _ => scores[index] = bad,
             }
-            let tensors = [
-                TensorView::I64(&labels),
-                TensorView::F32(&boxes),
-                TensorView::F32(&scores),
-            ];
+            let floats = [TensorView::F32(&boxes), TensorView::F32(&scores)];
+            let tensors = [TensorView::I64(&labels), floats[0], floats[1]];
             let (candidates, decoded) = decode(&decoder, &tensors, 0.3, &[], &[]);
-            assert_eq!(candidates.len(), 1);
-            let expected_decoded = if bad == 4.0 {
-                decoded.first_beyond_one
-            } else {
-                decoded.first_non_finite
+            let reported = match bad {
+                4.0 => decoded.first_beyond_one,
+                _ => decoded.first_non_finite,
             };
-            assert_eq!(expected_decoded, Some(ElementIndex { tensor, index }));
+            assert_eq!((candidates.len(), reported), (1, place(tensor, index)));
         }
     }
 
     #[test]
     fn other_tensors_are_rejected_with_expected_tensors() {
-        let none = DetrActivation::None;
-        let separate = DetrParameters::Queries { activation: none };
-        let cases: [(_, &[&[usize]], _, _); 6] = [
-            (separate, &[&[300, 3], &[300, 4]], 0, "float32 [queries, 2]"),
-            (separate, &[&[300, 2], &[299, 4]], 1, "float32 [300, 4]"),
-            (
-                separate,
-                &[&[300, 2]],
-                1,
-                "2 tensors (scores, boxes) instead of 1",
-            ),
-            (
-                DetrParameters::Joined,
-                &[&[300, 84]],
-                0,
-                "float32 [queries, 6]",
-            ),
-            (
-                DetrParameters::Joined,
-                &[&[6, 300, 1]],
-                0,
-                "float32 [queries, 6]",
-            ),
-            (
-                DetrParameters::Ranked,
-                &[&[300], &[300, 4]],
-                2,
-                "3 tensors (labels, boxes, scores) instead of 2",
-            ),
-        ];
-        for (parameters, axes, tensor, expected) in cases {
-            let shapes: Vec<_> = axes
-                .iter()
-                .map(|axes| TensorShape { element: F32, axes })
-                .collect();
-            let mismatch = Detr::new(&parameters, INPUT, 2, &shapes).expect_err(expected);
-            assert_eq!(
-                (mismatch.tensor, mismatch.expected.as_str()),
-                (tensor, expected)
-            );
-        }
+        let activation = DetrActivation::None;
+        let separate = DetrParameters::Queries { activation };
+        let refused = |parameters: DetrParameters, axes: &[&[usize]], tensor, expected: &str| {
+            let make = |shapes: &[TensorShape<'_>]| Detr::new(&parameters, INPUT, 2, shapes);
+            check_refused(make, "", &[(axes, F32, tensor, expected)]);
+        };
+        let (joined, ranked) = (DetrParameters::Joined, DetrParameters::Ranked);
+        refused(separate, &[&[300, 3], &[300, 4]], 0, "float32 [queries, 2]");
+        refused(separate, &[&[300, 2], &[299, 4]], 1, "float32 [300, 4]");
+        refused(
+            separate,
+            &[&[300, 2]],
+            1,
+            "2 tensors (scores, boxes) instead of 1",
+        );
+        refused(joined, &[&[300, 84]], 0, "float32 [queries, 6]");
+        refused(joined, &[&[6, 300, 1]], 0, "float32 [queries, 6]");
+        let three = "3 tensors (labels, boxes, scores) instead of 2";
+        refused(ranked, &[&[300], &[300, 4]], 2, three);
     }
 }

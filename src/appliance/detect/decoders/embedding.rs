@@ -74,56 +74,32 @@ impl OutputDecoder for Embedding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ElementIndex;
-    use super::super::fixture::DecoderFixture;
+    use super::super::fixture::{DecoderFixture, check_refused, place};
     use super::*;
 
     #[test]
     fn a_vector_is_given_as_it_is_and_no_box() {
         let mut fixture = DecoderFixture::new(vec![vec![3, 1, 1]], Embedding::new);
-        fixture.floats[0].copy_from_slice(&[0.5, -2.0, 7.0]);
-        let (found, decoded) = fixture.decode(0.0);
-        assert_eq!((found.len(), decoded), (0, DecodeDiagnostics::default()));
         let values = [0.5, -2.0, 7.0];
-        let decoder = Embedding { length: 3 };
-        assert_eq!(
-            decoder.embedding(&[TensorView::F32(&values)]),
-            Some(&values[..])
-        );
-    }
-
-    #[test]
-    fn values_that_are_not_finite_are_reported() {
-        let mut fixture = DecoderFixture::new(vec![vec![2]], Embedding::new);
-        fixture.floats[0].copy_from_slice(&[1.0, f32::NAN]);
-        let place = Some(ElementIndex {
-            tensor: 0,
-            index: 1,
-        });
-        assert_eq!(fixture.decode(0.0).1.first_non_finite, place);
+        fixture.put(0, 0, 1, &values);
+        let none = (Vec::new(), DecodeDiagnostics::default());
+        assert_eq!(fixture.decode(0.0), none);
+        let vector = Embedding { length: 3 }.embedding(&[TensorView::F32(&values)]);
+        assert_eq!(vector, Some(&values[..]));
+        fixture.floats[0][1] = f32::NAN;
+        assert_eq!(fixture.decode(0.0).1.first_non_finite, place(0, 1));
     }
 
     #[test]
     fn only_one_vector_of_floats_fits() {
-        let make = |element, axes: &[usize]| {
-            let shapes = [TensorShape { element, axes }];
-            Embedding::new(&shapes).map(drop)
-        };
-        for axes in [&[128][..], &[128, 1, 1], &[1, 2]] {
-            assert_eq!(make(DType::F32, axes), Ok(()), "{axes:?}");
+        for axes in [vec![128], vec![128, 1, 1], vec![1, 2]] {
+            DecoderFixture::new(vec![axes], Embedding::new);
         }
-        for (element, axes) in [
-            (DType::F32, &[1][..]),
-            (DType::F32, &[]),
-            (DType::F32, &[16, 8]),
-            (DType::F32, &[9000]),
-            (DType::I64, &[128]),
-        ] {
-            let error = make(element, axes).expect_err("it does not fit");
-            assert_eq!(
-                error.expected,
-                "float32 [length] with a length from 2 to 8192"
-            );
+        let (f32, expected) = (DType::F32, "float32 [length] with a length from 2 to 8192");
+        let wrong: [&[usize]; 5] = [&[1], &[], &[16, 8], &[9000], &[128]];
+        let cases = wrong.map(|axes| ([axes], if axes == [128] { DType::I64 } else { f32 }));
+        for (axes, element) in &cases {
+            check_refused(Embedding::new, "", &[(axes, *element, 0, expected)]);
         }
     }
 }

@@ -140,8 +140,7 @@ impl OutputDecoder for FastestDet {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ElementIndex;
-    use super::super::fixture::{DecoderFixture, candidate, names};
+    use super::super::fixture::{DecoderFixture, candidate, check_refused};
     use super::*;
 
     /// 24 × 8 cells: more than a block.
@@ -154,10 +153,10 @@ mod tests {
         })
     }
 
-    /// Objectness, x, y, width, height and two classes of one cell.
-    fn set(fixture: &mut DecoderFixture<FastestDet>, cell: usize, numbers: [f32; 7]) {
-        for (plane, number) in numbers.into_iter().enumerate() {
-            fixture.floats[0][plane * CELLS + cell] = number;
+    impl DecoderFixture<FastestDet> {
+        /// Objectness, x, y, width, height and two classes of one cell.
+        fn set(&mut self, cell: usize, numbers: [f32; 7]) {
+            self.put(0, cell, CELLS, &numbers);
         }
     }
 
@@ -165,12 +164,12 @@ mod tests {
     fn a_cell_gives_its_box_and_the_threshold_is_included() {
         let mut fixture = fixture();
         // Column 2, row 1: 32, 16; half of the input in both directions.
-        set(&mut fixture, 26, [0.5, 0.0, 0.0, 0.0, 0.0, 0.2, 0.8]);
+        fixture.set(26, [0.5, 0.0, 0.0, 0.0, 0.0, 0.2, 0.8]);
         // The last cell, in the second block, moved by almost a cell: column 23, row 7.
-        set(&mut fixture, 191, [1.01, 9.0, -9.0, -40.0, 0.0, 1.0, 0.0]);
-        set(&mut fixture, 27, [0.5, 0.0, 0.0, 0.0, 0.0, 0.2, 0.799]);
+        fixture.set(191, [1.01, 9.0, -9.0, -40.0, 0.0, 1.0, 0.0]);
+        fixture.set(27, [0.5, 0.0, 0.0, 0.0, 0.0, 0.2, 0.799]);
         // The objectness alone would pass.
-        set(&mut fixture, 28, [0.99, 0.0, 0.0, 0.0, 0.0, 0.1, -0.01]);
+        fixture.set(28, [0.99, 0.0, 0.0, 0.0, 0.0, 0.1, -0.01]);
         let score = 0.5_f32.powf(0.6) * 0.8_f32.powf(0.4);
         let (candidates, decoded) = fixture.decode(score);
         let wanted = [
@@ -179,77 +178,40 @@ mod tests {
         ];
         assert_eq!(candidates.len(), 2);
         for (found, wanted) in candidates.iter().zip(&wanted) {
-            assert_eq!(
-                (found.cell, found.class, found.score),
-                (wanted.cell, wanted.class, wanted.score)
-            );
+            let what = |of: &Candidate| (of.cell, of.class, of.score);
+            assert_eq!(what(found), what(wanted));
             let near = |(a, b): (&f32, &f32)| (a - b).abs() < 1e-3;
             assert!(found.xyxy.iter().zip(&wanted.xyxy).all(near), "{found:?}");
         }
         assert_eq!(decoded, DecodeDiagnostics::default());
-        let (candidates, _) =
-            fixture.decode_with_labels(score, &names(&["a", "b"]), &names(&["a"]));
-        assert_eq!(candidates.len(), 1);
-        assert_eq!(candidates[0].cell, 191);
+        let of_a = fixture.decode_with_labels(score, &["a", "b"], &["a"]).0;
+        assert_eq!(of_a, candidates[1..]);
     }
 
     #[test]
     fn invalid_numbers_are_reported_with_their_index() {
-        let good = [0.9, 0.0, 0.0, 0.0, 0.0, 0.8, 0.1];
-        for plane in 0..7 {
-            for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-                let mut fixture = fixture();
-                set(&mut fixture, 3, good);
-                set(&mut fixture, 150, good);
-                let index = plane * CELLS + 150;
-                fixture.floats[0][index] = bad;
-                let (candidates, decoded) = fixture.decode(0.3);
-                assert_eq!(
-                    (candidates.len(), decoded.non_finite),
-                    (1, 1),
-                    "{bad} in {plane}"
-                );
-                assert_eq!(
-                    decoded.first_non_finite,
-                    Some(ElementIndex { tensor: 0, index })
-                );
-            }
-        }
-        for (plane, bad) in [(0, 5.0), (0, -5.0), (5, 5.0), (6, -5.0)] {
-            let mut fixture = fixture();
-            set(&mut fixture, 150, good);
-            let index = plane * CELLS + 150;
-            fixture.floats[0][index] = bad;
-            let (candidates, decoded) = fixture.decode(0.3);
-            let place = Some(ElementIndex { tensor: 0, index });
-            assert_eq!((candidates, decoded.first_beyond_one), (Vec::new(), place));
-        }
-        // What does not pass is not looked at.
         let mut fixture = fixture();
-        set(
-            &mut fixture,
-            150,
-            [0.05, f32::NAN, 0.0, 0.0, 0.0, f32::NAN, 9.0],
-        );
-        assert_eq!(
-            fixture.decode(0.3),
-            (Vec::new(), DecodeDiagnostics::default())
-        );
+        fixture.set(3, [0.9, 0.0, 0.0, 0.0, 0.0, 0.8, 0.1]);
+        fixture.set(150, [0.9, 0.0, 0.0, 0.0, 0.0, 0.8, 0.1]);
+        let at = |plane: usize| plane * CELLS + 150;
+        fixture.check_non_finite(0.3, (0..7).map(|plane| (0, at(plane))));
+        let beyond = [(0, 5.0), (0, -5.0), (5, 5.0), (6, -5.0)];
+        fixture.check_beyond_one(0.3, &beyond.map(|(plane, bad)| (0, at(plane), bad)));
+        // What does not pass is not looked at.
+        fixture.set(150, [0.05, f32::NAN, 0.0, 0.0, 0.0, f32::NAN, 9.0]);
+        let (candidates, decoded) = fixture.decode(0.3);
+        let fine = DecodeDiagnostics::default();
+        assert_eq!((candidates.len(), decoded), (1, fine));
     }
 
     #[test]
     fn other_tensors_are_rejected_with_expected_tensors() {
-        for (element, axes) in [
-            (DType::F32, &[8, 8, 24][..]),
-            (DType::F32, &[7, 192]),
-            (DType::I64, &[7, 8, 24]),
-        ] {
-            let mismatch = FastestDet::new(INPUT, 2, &[TensorShape { element, axes }]);
-            let mismatch = mismatch.expect_err("it does not fit");
-            assert_eq!(
-                (mismatch.tensor, mismatch.expected.as_str()),
-                (0, "float32 [7, h, w]")
-            );
-        }
+        let (f32, i64, expected) = (DType::F32, DType::I64, "float32 [7, h, w]");
+        #[rustfmt::skip]
+        check_refused(|shapes| FastestDet::new(INPUT, 2, shapes), "check the labels", &[
+            (&[&[8, 8, 24]], f32, 0, expected),
+            (&[&[7, 192]], f32, 0, expected),
+            (&[&[7, 8, 24]], i64, 0, expected),
+        ]);
     }
 }

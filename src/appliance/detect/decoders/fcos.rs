@@ -201,12 +201,12 @@ impl OutputDecoder for Fcos {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ElementIndex;
-    use super::super::fixture::{DecoderFixture, candidate, names};
+    use super::super::fixture::{DecoderFixture, candidate, check_refused, place};
     use super::*;
 
     /// Grids of 8 × 4, 4 × 2 and 2 × 1 cells: 42 cells.
     const INPUT: Size = Size::new(64, 32);
+    const CELLS: [usize; 3] = [32, 8, 2];
 
     /// Three grids and two classes; every number is 0.
     fn fixture(score: FcosScore) -> DecoderFixture<Fcos> {
@@ -214,29 +214,17 @@ mod tests {
             FcosScore::Class => &[2, 4],
             FcosScore::Centerness => &[2, 4, 1],
         };
-        let axes = kinds
-            .iter()
-            .flat_map(|planes| [[*planes, 4, 8], [*planes, 2, 4], [*planes, 1, 2]])
-            .map(|axes| axes.to_vec())
-            .collect();
+        let grids = |planes: &usize| [[*planes, 4, 8], [*planes, 2, 4], [*planes, 1, 2]];
+        let axes = kinds.iter().flat_map(grids).map(Vec::from).collect();
         let parameters = FcosParameters { grids: 3, score };
         DecoderFixture::new(axes, |shapes| Fcos::new(&parameters, INPUT, 2, shapes))
     }
 
-    /// Sets scores and box of one cell.
-    fn set(
-        fixture: &mut DecoderFixture<Fcos>,
-        level: usize,
-        cell: usize,
-        scores: [f32; 2],
-        sides: [f32; 4],
-    ) {
-        let cells = [32, 8, 2][level];
-        for (class, score) in scores.into_iter().enumerate() {
-            fixture.floats[level][class * cells + cell] = score;
-        }
-        for (side, distance) in sides.into_iter().enumerate() {
-            fixture.floats[3 + level][side * cells + cell] = distance;
+    impl DecoderFixture<Fcos> {
+        /// Sets scores and box of one cell.
+        fn set(&mut self, level: usize, cell: usize, scores: [f32; 2], sides: [f32; 4]) {
+            self.put(level, cell, CELLS[level], &scores);
+            self.put(3 + level, cell, CELLS[level], &sides);
         }
     }
 
@@ -244,12 +232,14 @@ mod tests {
     fn one_cell_per_grid_decodes_to_its_box() {
         let mut fixture = fixture(FcosScore::Class);
         // Stride 8, column 3, row 1: center 28, 12.
-        set(&mut fixture, 0, 11, [0.3, 0.5], [1.0, 0.5, 2.0, 1.5]);
+        fixture.set(0, 11, [0.3, 0.5], [1.0, 0.5, 2.0, 1.5]);
         // Stride 16, column 1, row 1: center 24, 24; the threshold is included.
-        set(&mut fixture, 1, 5, [0.3, 0.3], [0.0, 1.0, 1.0, 0.0]);
-        set(&mut fixture, 1, 6, [0.299_999, 0.0], [1.0; 4]);
+        fixture.set(1, 5, [0.3, 0.3], [0.0, 1.0, 1.0, 0.0]);
+        fixture.set(1, 6, [0.299_999, 0.0], [1.0; 4]);
         // Stride 32, column 1, row 0: center 48, 16.
-        set(&mut fixture, 2, 1, [1.04, 0.0], [0.5; 4]);
+        fixture.set(2, 1, [1.04, 0.0], [0.5; 4]);
+        // Boxes below the threshold are not read.
+        fixture.set(0, 7, [0.2, 0.1], [f32::NAN; 4]);
         let (candidates, decoded) = fixture.decode(0.3);
         let wanted = [
             candidate(11, 1, 0.5, [20.0, 8.0, 44.0, 24.0]),
@@ -258,162 +248,89 @@ mod tests {
         ];
         assert_eq!(candidates, wanted);
         assert_eq!(decoded, DecodeDiagnostics::default());
-        let (candidates, _) = fixture.decode_with_labels(0.3, &names(&["a", "b"]), &names(&["b"]));
-        assert_eq!(candidates, wanted[..1]);
+        let of_b = fixture.decode_with_labels(0.3, &["a", "b"], &["b"]).0;
+        assert_eq!(of_b, wanted[..1]);
     }
 
     #[test]
     fn the_centerness_lowers_the_score() {
         let mut fixture = fixture(FcosScore::Centerness);
         for (cell, centerness) in [(0, 0.25), (1, 0.2), (2, 1.0), (3, -0.01)] {
-            set(&mut fixture, 0, cell, [0.0, 1.0], [0.5; 4]);
+            fixture.set(0, cell, [0.0, 1.0], [0.5; 4]);
             fixture.floats[6][cell] = centerness;
         }
         let (candidates, decoded) = fixture.decode(0.5);
-        let scores: Vec<_> = candidates
-            .iter()
-            .map(|found| (found.cell, found.score))
-            .collect();
-        assert_eq!(scores, [(0, 0.5), (2, 1.0)], "the threshold is included");
+        let scores = candidates.iter().map(|found| (found.cell, found.score));
+        assert!(
+            scores.eq([(0, 0.5), (2, 1.0)]),
+            "the threshold is included: {candidates:?}"
+        );
         assert_eq!(decoded, DecodeDiagnostics::default());
-
-        for (bad, finite) in [
-            (f32::NAN, false),
-            (f32::INFINITY, false),
-            (2.5, true),
-            (-1.0, true),
-        ] {
-            fixture.floats[6][2] = bad;
-            let (candidates, decoded) = fixture.decode(0.5);
-            assert_eq!(candidates.len(), 1);
-            let place = Some(ElementIndex {
-                tensor: 6,
-                index: 2,
-            });
-            let expected_decoded = if finite {
-                decoded.first_beyond_one
-            } else {
-                decoded.first_non_finite
-            };
-            assert_eq!(expected_decoded, place, "{bad}");
-        }
+        fixture.check_non_finite(0.5, [(6, 2)]);
+        fixture.check_beyond_one(0.5, &[(6, 2, 2.5), (6, 2, -1.0)]);
     }
 
     #[test]
-    fn numbers_that_are_not_finite_are_no_candidates_and_reported() {
-        for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-            // Both scores and the four sides of a cell of the second grid.
-            let scores = [0, 1].map(|class| (1, class * 8 + 3));
-            let sides = [0, 1, 2, 3].map(|side| (4, side * 8 + 3));
-            for (tensor, index) in scores.into_iter().chain(sides) {
-                let mut fixture = fixture(FcosScore::Class);
-                set(&mut fixture, 1, 3, [0.8, 0.1], [1.0; 4]);
-                set(&mut fixture, 2, 0, [0.8, 0.1], [1.0; 4]);
-                fixture.floats[tensor][index] = bad;
-                let (candidates, decoded) = fixture.decode(0.3);
-                assert_eq!((candidates.len(), decoded.non_finite), (1, 1), "{bad}");
-                assert_eq!(
-                    decoded.first_non_finite,
-                    Some(ElementIndex { tensor, index })
-                );
-            }
-        }
+    fn invalid_numbers_are_reported_with_their_index() {
         let mut fixture = fixture(FcosScore::Class);
-        set(&mut fixture, 0, 0, [0.8, 0.1], [1.0, f32::MAX, 1.0, 1.0]);
-        let place = ElementIndex {
-            tensor: 3,
-            index: 32,
-        };
-        assert_eq!(
-            fixture.decode(0.3).1.first_non_finite,
-            Some(place),
-            "beyond all bounds"
-        );
-    }
-
-    #[test]
-    fn boxes_below_the_threshold_are_not_read() {
-        let mut fixture = fixture(FcosScore::Class);
-        set(&mut fixture, 0, 7, [0.2, 0.1], [f32::NAN; 4]);
-        assert_eq!(
-            fixture.decode(0.3),
-            (Vec::new(), DecodeDiagnostics::default())
-        );
-    }
-
-    #[test]
-    fn missing_sigmoid_is_detected() {
-        for bad in [3.5, -4.0] {
-            let mut fixture = fixture(FcosScore::Class);
-            set(&mut fixture, 1, 2, [bad, 0.1], [1.0; 4]);
-            let (candidates, decoded) = fixture.decode(0.3);
-            let place = ElementIndex {
-                tensor: 1,
-                index: 2,
-            };
-            assert_eq!(
-                (candidates, decoded.first_beyond_one),
-                (Vec::new(), Some(place))
-            );
-        }
+        fixture.set(1, 3, [0.8, 0.1], [1.0; 4]);
+        fixture.set(2, 0, [0.8, 0.1], [1.0; 4]);
+        // Both scores and the four sides of a cell of the second grid.
+        let scores = [0, 1].map(|class| (1, class * 8 + 3));
+        let sides = [0, 1, 2, 3].map(|side| (4, side * 8 + 3));
+        fixture.check_non_finite(0.3, scores.into_iter().chain(sides));
+        fixture.check_beyond_one(0.3, &[(1, 3, 3.5), (1, 3, -4.0)]);
+        fixture.set(0, 0, [0.8, 0.1], [1.0, f32::MAX, 1.0, 1.0]);
+        let found = fixture.decode(0.3).1.first_non_finite;
+        assert_eq!(found, place(3, 32), "beyond all bounds");
     }
 
     #[test]
     fn other_tensors_are_rejected_with_expected_tensors() {
-        let decoder = |score, axes: &[[usize; 3]], element| {
-            let shapes: Vec<_> = axes
-                .iter()
-                .map(|axes| TensorShape { element, axes })
-                .collect();
-            let parameters = FcosParameters { grids: 2, score };
-            Fcos::new(&parameters, INPUT, 2, &shapes).map(|_| ())
+        let make = |score| {
+            move |shapes: &[TensorShape<'_>]| {
+                Fcos::new(&FcosParameters { grids: 2, score }, INPUT, 2, shapes)
+            }
         };
-        let good = [
-            [2, 4, 8],
-            [2, 2, 4],
-            [4, 4, 8],
-            [4, 2, 4],
-            [1, 4, 8],
-            [1, 2, 4],
+        let (f32, i64) = (DType::F32, DType::I64);
+        let (class, center) = (FcosScore::Class, FcosScore::Centerness);
+        let good: [&[usize]; 6] = [
+            &[2, 4, 8],
+            &[2, 2, 4],
+            &[4, 4, 8],
+            &[4, 2, 4],
+            &[1, 4, 8],
+            &[1, 2, 4],
         ];
-        assert_eq!(decoder(FcosScore::Class, &good[..4], DType::F32), Ok(()));
-        assert_eq!(decoder(FcosScore::Centerness, &good, DType::F32), Ok(()));
-
-        let refused = |score, axes: &[[usize; 3]], element| {
-            let mismatch = decoder(score, axes, element).expect_err("it does not fit");
-            (mismatch.tensor, mismatch.expected)
-        };
-        let expected_error = |tensor: usize, expected: &str| (tensor, expected.to_owned());
-        assert_eq!(
-            refused(FcosScore::Class, &good[..4], DType::I64),
-            expected_error(0, "float32 [2, h, w]")
+        DecoderFixture::new(
+            good[..4].iter().map(|axes| axes.to_vec()).collect(),
+            make(class),
         );
-        let (tensor, expected) = refused(FcosScore::Class, &good[..3], DType::F32);
-        assert!(
-            tensor == 3 && expected.starts_with("4 tensors ("),
-            "{expected}"
+        DecoderFixture::new(
+            good.iter().map(|axes| axes.to_vec()).collect(),
+            make(center),
         );
-        let cases = [
-            (1, [3, 2, 4], "float32 [2, h, w]"),
-            (2, [4, 8, 4], "float32 [4, 4, 8]"),
-            (3, [2, 2, 4], "float32 [4, 2, 4]"),
-            (4, [2, 4, 8], "float32 [1, 4, 8]"),
+        // A grid that no stride gives, and grids in falling order.
+        let stride = "with h and w those of the input, 64×32, divided by a stride of 4, 8, 16 …";
+        let stride = format!("float32 [2, h, w] {stride}");
+        #[rustfmt::skip]
+        check_refused(make(class), "", &[
+            (&good[..4], i64, 0, "float32 [2, h, w]"),
+            (&good[..3], f32, 3, "4 tensors (scores of each grid, then boxes of each grid) instead of 3"),
+            (&[&[2, 4, 8], &[2, 3, 4], &[4, 4, 8], &[4, 3, 4]], f32, 1, &stride),
+            (&[&[2, 2, 4], &[2, 4, 8], &[4, 2, 4], &[4, 4, 8]], f32, 1, &stride),
+        ]);
+        #[rustfmt::skip]
+        let cases: [(usize, &[usize], &str); 4] = [
+            (1, &[3, 2, 4], "float32 [2, h, w]"),
+            (2, &[4, 8, 4], "float32 [4, 4, 8]"),
+            (3, &[2, 2, 4], "float32 [4, 2, 4]"),
+            (4, &[2, 4, 8], "float32 [1, 4, 8]"),
         ];
         for (tensor, axes, expected) in cases {
-            let mut axes_of = good;
-            axes_of[tensor] = axes;
-            let found = refused(FcosScore::Centerness, &axes_of, DType::F32);
-            assert_eq!(found, expected_error(tensor, expected));
-        }
-        // A grid that no stride gives, and grids in falling order.
-        let no_stride = [[2, 4, 8], [2, 3, 4], [4, 4, 8], [4, 3, 4]];
-        let falling = [[2, 2, 4], [2, 4, 8], [4, 2, 4], [4, 4, 8]];
-        for axes in [no_stride, falling] {
-            let (_, expected) = refused(FcosScore::Class, &axes, DType::F32);
-            assert!(
-                expected.contains("64×32, divided by a stride"),
-                "{expected}"
-            );
+            let mut all = good;
+            all[tensor] = axes;
+            check_refused(make(center), "", &[(&all, f32, tensor, expected)]);
         }
     }
 }

@@ -271,8 +271,7 @@ fn expected(logits: &[f32]) -> f32 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ElementIndex;
-    use super::super::fixture::{DecoderFixture, candidate, names};
+    use super::super::fixture::{DecoderFixture, candidate, check_refused};
     use super::*;
 
     /// Grids of 8 × 4, 4 × 2, 2 × 1 and 1 × 1 cells: 43 cells.
@@ -281,27 +280,29 @@ mod tests {
     /// Two classes, `reg_max` 3: 16 numbers for the sides.
     const SIDES: usize = 16;
 
-    fn parameters(tensors: GflTensors, center: CellCenter) -> GflParameters {
-        GflParameters {
+    fn make(
+        tensors: GflTensors,
+        center: CellCenter,
+    ) -> impl Fn(&[TensorShape<'_>]) -> Result<Gfl, Mismatch> {
+        let parameters = GflParameters {
             tensors,
             reg_max: 3,
             center,
-        }
+        };
+        move |shapes| Gfl::new(&parameters, INPUT, 2, shapes)
     }
 
     fn separate_fixture() -> DecoderFixture<Gfl> {
-        let parameters = parameters(GflTensors::Separate { grids: 4 }, CellCenter::Middle);
         let axes = [2, SIDES]
             .map(|len| CELLS.map(|cells| vec![cells, len]))
             .concat();
-        DecoderFixture::new(axes, |shapes| Gfl::new(&parameters, INPUT, 2, shapes))
+        let separate = GflTensors::Separate { grids: 4 };
+        DecoderFixture::new(axes, make(separate, CellCenter::Middle))
     }
 
     fn joined_fixture() -> DecoderFixture<Gfl> {
-        let parameters = parameters(GflTensors::Joined, CellCenter::Corner);
-        DecoderFixture::new(vec![vec![43, 2 + SIDES]], |shapes| {
-            Gfl::new(&parameters, INPUT, 2, shapes)
-        })
+        let make = make(GflTensors::Joined, CellCenter::Corner);
+        DecoderFixture::new(vec![vec![43, 2 + SIDES]], make)
     }
 
     /// Distributions that are sure of their distances.
@@ -313,26 +314,22 @@ mod tests {
         sides
     }
 
-    /// Sets a cell of `fixture`.
-    fn set(
-        fixture: &mut DecoderFixture<Gfl>,
-        cell: usize,
-        scores: [f32; 2],
-        distances: [usize; 4],
-    ) {
-        let row = &mut fixture.floats[0][cell * (2 + SIDES)..][..2 + SIDES];
-        row[..2].copy_from_slice(&scores);
-        row[2..].copy_from_slice(&sides(distances));
+    impl DecoderFixture<Gfl> {
+        /// Sets a cell of the joined tensor.
+        fn set(&mut self, cell: usize, scores: [f32; 2], distances: [usize; 4]) {
+            let row = [&scores[..], &sides(distances)].concat();
+            self.put(0, cell * (2 + SIDES), 1, &row);
+        }
     }
 
     #[test]
     fn cells_of_separate_tensors_have_their_center_in_the_middle() {
         let mut fixture = separate_fixture();
         // Stride 8, column 3, row 1: center 28, 12.
-        fixture.floats[0][22..24].copy_from_slice(&[0.2, 0.3]);
-        fixture.floats[4][11 * SIDES..12 * SIDES].copy_from_slice(&sides([1, 0, 2, 3]));
+        fixture.put(0, 22, 1, &[0.2, 0.3]);
+        fixture.put(4, 11 * SIDES, 1, &sides([1, 0, 2, 3]));
         // Stride 64: center 32, 32; no distance is more probable than another, so each is 1½.
-        fixture.floats[3].copy_from_slice(&[1.03, 0.2]);
+        fixture.put(3, 0, 1, &[1.03, 0.2]);
         fixture.floats[1][0] = 0.299_999;
         let (candidates, decoded) = fixture.decode(0.3);
         let wanted = [
@@ -341,17 +338,17 @@ mod tests {
         ];
         assert_eq!(candidates, wanted, "the threshold is included");
         assert_eq!(decoded, DecodeDiagnostics::default());
-        let (candidates, _) = fixture.decode_with_labels(0.3, &names(&["a", "b"]), &names(&["a"]));
-        assert_eq!(candidates, wanted[1..]);
+        let of_a = fixture.decode_with_labels(0.3, &["a", "b"], &["a"]).0;
+        assert_eq!(of_a, wanted[1..]);
     }
 
     #[test]
     fn cells_of_one_tensor_have_their_center_in_the_corner() {
         let mut fixture = joined_fixture();
         // Stride 16, column 1, row 1: center 16, 16.
-        set(&mut fixture, 32 + 5, [0.1, 0.8], [1, 1, 2, 0]);
+        fixture.set(32 + 5, [0.1, 0.8], [1, 1, 2, 0]);
         // Stride 32, column 1, row 0: center 32, 0.
-        set(&mut fixture, 41, [0.9, 0.8], [0, 0, 1, 1]);
+        fixture.set(41, [0.9, 0.8], [0, 0, 1, 1]);
         let wanted = vec![
             candidate(37, 1, 0.8, [0.0, 0.0, 48.0, 16.0]),
             candidate(41, 0, 0.9, [32.0, 0.0, 64.0, 32.0]),
@@ -362,114 +359,48 @@ mod tests {
     #[test]
     fn invalid_numbers_are_reported_with_their_index() {
         let row = 2 + SIDES;
-        for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-            for place in 0..row {
-                let mut fixture = joined_fixture();
-                set(&mut fixture, 33, [0.9, 0.1], [1; 4]);
-                set(&mut fixture, 42, [0.9, 0.1], [1; 4]);
-                fixture.floats[0][33 * row + place] = bad;
-                let (candidates, decoded) = fixture.decode(0.3);
-                assert_eq!((candidates.len(), decoded.non_finite), (1, 1), "{bad}");
-                let index = 33 * row + place;
-                let expected_index = ElementIndex { tensor: 0, index };
-                assert_eq!(decoded.first_non_finite, Some(expected_index), "{bad}");
-
-                let (tensor, index) = match place {
-                    0 | 1 => (1, 2 + place),
-                    _ => (5, SIDES + place - 2),
-                };
-                let mut fixture = separate_fixture();
-                fixture.floats[1][2] = 0.9;
-                fixture.floats[tensor][index] = bad;
-                let (candidates, decoded) = fixture.decode(0.3);
-                assert_eq!(candidates, []);
-                assert_eq!(
-                    decoded.first_non_finite,
-                    Some(ElementIndex { tensor, index }),
-                    "{bad}"
-                );
-            }
-        }
-        for bad in [2.0, -2.0] {
-            let mut fixture = joined_fixture();
-            set(&mut fixture, 40, [0.1, bad], [1; 4]);
-            let (candidates, decoded) = fixture.decode(0.3);
-            let place = ElementIndex {
-                tensor: 0,
-                index: 40 * row + 1,
-            };
-            assert_eq!(
-                (candidates, decoded.first_beyond_one),
-                (Vec::new(), Some(place))
-            );
-        }
+        let mut joined = joined_fixture();
+        joined.set(33, [0.9, 0.1], [1; 4]);
+        joined.set(42, [0.9, 0.1], [1; 4]);
+        joined.check_non_finite(0.3, (0..row).map(|index| (0, 33 * row + index)));
+        joined.check_beyond_one(0.3, &[(0, 33 * row, 2.0), (0, 33 * row, -2.0)]);
+        let mut separate = separate_fixture();
+        separate.floats[1][2] = 0.9;
+        let sides = (0..SIDES).map(|side| (5, SIDES + side));
+        separate.check_non_finite(0.3, [(1, 2), (1, 3)].into_iter().chain(sides));
         // What does not pass is not looked at.
-        let mut fixture = separate_fixture();
-        fixture.floats[6].fill(f32::NAN);
-        assert_eq!(
-            fixture.decode(0.3),
-            (Vec::new(), DecodeDiagnostics::default())
-        );
+        separate.floats[6].fill(f32::NAN);
+        let (candidates, decoded) = separate.decode(0.3);
+        let fine = DecodeDiagnostics::default();
+        assert_eq!((candidates.len(), decoded), (1, fine));
     }
 
     #[test]
     fn other_tensors_are_rejected_with_expected_tensors() {
-        let decoder = |tensors, axes: &[[usize; 2]], element| {
-            let shapes: Vec<_> = axes
-                .iter()
-                .map(|axes| TensorShape { element, axes })
-                .collect();
-            let parameters = parameters(tensors, CellCenter::Middle);
-            Gfl::new(&parameters, INPUT, 2, &shapes).map(|decoder| decoder.grids.len())
+        let joined = make(GflTensors::Joined, CellCenter::Middle);
+        let grids = |rows| {
+            let fixture = DecoderFixture::new(vec![vec![rows, 18]], &joined);
+            fixture.decoder.grids.len()
         };
-        let (f32, joined) = (DType::F32, GflTensors::Joined);
-        assert_eq!(decoder(joined, &[[43, 18]], f32), Ok(4));
-        assert_eq!(
-            decoder(joined, &[[42, 18]], f32),
-            Ok(3),
-            "without a stride of 64"
-        );
-        let two = GflTensors::Separate { grids: 2 };
-        let good = [[32, 2], [8, 2], [32, 16], [8, 16]];
-        assert_eq!(decoder(two, &good, f32), Ok(2));
-        let refused = |tensors, axes: &[[usize; 2]], element| {
-            let mismatch = decoder(tensors, axes, element).expect_err("it does not fit");
-            (mismatch.tensor, mismatch.expected)
-        };
-        let expected_error = |tensor: usize, expected: &str| (tensor, expected.to_owned());
-        assert_eq!(
-            refused(joined, &[[41, 18]], f32),
-            expected_error(0, "float32 [43, 18]")
-        );
-        assert_eq!(
-            refused(joined, &[[42, 34]], f32),
-            expected_error(0, "float32 [42, 18]")
-        );
-        assert_eq!(
-            refused(joined, &[[43, 18]], DType::I64),
-            expected_error(0, "float32 [43, 18]")
-        );
-        for (tensor, axes, expected) in [
-            (1, [8, 3], "float32 [cells, 2]"),
-            (2, [32, 32], "float32 [32, 16]"),
-            (3, [4, 16], "float32 [8, 16]"),
-        ] {
-            let mut axes_of = good;
-            axes_of[tensor] = axes;
-            assert_eq!(
-                refused(two, &axes_of, f32),
-                expected_error(tensor, expected)
-            );
-        }
-        let (tensor, expected) = refused(two, &[[32, 2], [7, 2], [32, 16], [7, 16]], f32);
-        assert!(
-            tensor == 1 && expected.contains("as 64×32 has at a stride"),
-            "{expected}"
-        );
-        let (tensor, expected) = refused(two, &good[..3], f32);
-        assert!(
-            tensor == 3 && expected.starts_with("4 tensors ("),
-            "{expected}"
-        );
+        assert_eq!((grids(43), grids(42)), (4, 3), "without a stride of 64");
+        let (f32, i64) = (DType::F32, DType::I64);
+        #[rustfmt::skip]
+        check_refused(&joined, "", &[
+            (&[&[41, 18]], f32, 0, "float32 [43, 18]"),
+            (&[&[42, 34]], f32, 0, "float32 [42, 18]"),
+            (&[&[43, 18]], i64, 0, "float32 [43, 18]"),
+        ]);
+        let two = make(GflTensors::Separate { grids: 2 }, CellCenter::Middle);
+        let good: [&[usize]; 4] = [&[32, 2], &[8, 2], &[32, 16], &[8, 16]];
+        DecoderFixture::new(good.map(Vec::from).to_vec(), &two);
+        let stride = "with as many cells as 64×32 has at a stride of 8, 16, 32 or 64";
+        #[rustfmt::skip]
+        check_refused(&two, "", &[
+            (&[good[0], &[8, 3], good[2], good[3]], f32, 1, "float32 [cells, 2]"),
+            (&[good[0], good[1], &[32, 32], good[3]], f32, 2, "float32 [32, 16]"),
+            (&[good[0], good[1], good[2], &[4, 16]], f32, 3, "float32 [8, 16]"),
+            (&[good[0], &[7, 2], good[2], &[7, 16]], f32, 1, &format!("float32 [cells, 2] {stride}")),
+            (&good[..3], f32, 3, "4 tensors (scores of each grid, then boxes of each grid) instead of 3"),
+        ]);
     }
 }

@@ -169,8 +169,7 @@ impl OutputDecoder for SuppressedBoxes {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ElementIndex;
-    use super::super::fixture::{candidate, decode, names};
+    use super::super::fixture::{candidate, check_refused, decode, place};
     use super::*;
 
     const INPUT: Size = Size::new(64, 32);
@@ -179,31 +178,22 @@ mod tests {
 
     fn decoder(
         plugin: NmsPlugin,
-        boxes_are: BoxUnit,
+        box_unit: BoxUnit,
         elements: [DType; 4],
         boxes: [usize; 3],
     ) -> Result<SuppressedBoxes, Mismatch> {
         let axes = [&[1][..], &[boxes[0], 4], &[boxes[1]], &[boxes[2]]];
-        let shapes: Vec<_> = elements
-            .into_iter()
-            .zip(axes)
+        let tensors = elements.into_iter().zip(axes);
+        let shapes: Vec<_> = tensors
             .map(|(element, axes)| TensorShape { element, axes })
             .collect();
-        let parameters = NmsPluginParameters {
-            plugin,
-            box_unit: boxes_are,
-        };
+        let parameters = NmsPluginParameters { plugin, box_unit };
         SuppressedBoxes::new(&parameters, INPUT, 2, &shapes)
     }
 
     fn efficient() -> SuppressedBoxes {
-        decoder(
-            NmsPlugin::Efficient,
-            BoxUnit::Pixels,
-            [I32, F32, F32, I32],
-            [4; 3],
-        )
-        .expect("it fits")
+        let elements = [I32, F32, F32, I32];
+        decoder(NmsPlugin::Efficient, BoxUnit::Pixels, elements, [4; 3]).expect("it fits")
     }
 
     #[test]
@@ -220,24 +210,17 @@ mod tests {
         let xyxy = [1.0, 2.0, 3.0, 4.0];
         let wanted = [candidate(0, 1, 1.0, xyxy), candidate(1, 0, 0.3, xyxy)];
         let found = decode(&efficient(), &tensors, 0.3, &[], &[]);
-        assert_eq!(
-            found,
-            (wanted.to_vec(), DecodeDiagnostics::default()),
-            "the threshold is included"
-        );
-        let labels = names(&["a", "b"]);
-        let (candidates, _) = decode(&efficient(), &tensors, 0.3, &labels, &labels[..1]);
-        assert_eq!(candidates, wanted[1..]);
-
-        let place = Some(ElementIndex {
-            tensor: 0,
-            index: 0,
-        });
+        let fine = DecodeDiagnostics::default();
+        let what = "the threshold is included";
+        assert_eq!(found, (wanted.to_vec(), fine), "{what}");
+        let of_a = decode(&efficient(), &tensors, 0.3, &["a", "b"], &["a"]).0;
+        assert_eq!(of_a, wanted[1..]);
         for count in [5, -1] {
             let count = [count];
             let tensors = [TensorView::I32(&count), tensors[1], tensors[2], tensors[3]];
             let (candidates, decoded) = decode(&efficient(), &tensors, 0.3, &[], &[]);
-            assert_eq!((candidates.len(), decoded.first_non_finite), (0, place));
+            let found = (candidates.len(), decoded.first_non_finite);
+            assert_eq!(found, (0, place(0, 0)));
         }
     }
 
@@ -247,37 +230,25 @@ mod tests {
         let decoder =
             decoder(NmsPlugin::Batched, BoxUnit::Normalized, elements, [4; 3]).expect("it fits");
         let boxes = [[0.25_f32, 0.25, 0.5, 0.5]; 4].concat();
-        let scores = [0.9_f32; 4];
-        for (bad, expected_decoded) in [
-            (2.0, true),
-            (-1.0, true),
-            (0.5, true),
-            (f32::NAN, true),
-            (0.0, false),
+        for (class, is_known) in [
+            (2.0, false),
+            (-1.0, false),
+            (0.5, false),
+            (f32::NAN, false),
+            (0.0, true),
         ] {
-            let classes = [1.0, bad, 1.0, -1.0];
+            let classes = [1.0, class, 1.0, -1.0];
             let tensors = [
                 TensorView::I32(&[3]),
                 TensorView::F32(&boxes),
-                TensorView::F32(&scores),
+                TensorView::F32(&[0.9; 4]),
                 TensorView::F32(&classes),
             ];
             let (candidates, decoded) = decode(&decoder, &tensors, 0.3, &[], &[]);
-            assert_eq!(
-                candidates.len(),
-                if expected_decoded { 2 } else { 3 },
-                "{bad}"
-            );
+            assert_eq!(candidates.len(), 2 + usize::from(is_known), "{class}");
             assert_eq!(candidates[0], candidate(0, 1, 0.9, [16.0, 8.0, 32.0, 16.0]));
-            let place = ElementIndex {
-                tensor: 3,
-                index: 1,
-            };
-            assert_eq!(
-                decoded.first_unknown_class,
-                expected_decoded.then_some(place),
-                "{bad}"
-            );
+            let reported = place(3, 1).filter(|_| !is_known);
+            assert_eq!(decoded.first_unknown_class, reported, "{class}");
         }
     }
 
@@ -297,17 +268,12 @@ mod tests {
                     TensorView::I32(&[0; 4]),
                 ];
                 let (candidates, decoded) = decode(&efficient(), &tensors, 0.3, &[], &[]);
-                assert_eq!(candidates.len(), 1);
-                let expected_decoded = if bad == 7.0 {
-                    decoded.first_beyond_one
-                } else {
-                    decoded.first_non_finite
+                let reported = match bad {
+                    7.0 => decoded.first_beyond_one,
+                    _ => decoded.first_non_finite,
                 };
-                assert_eq!(
-                    expected_decoded,
-                    Some(ElementIndex { tensor, index }),
-                    "{bad}"
-                );
+                let expected = (1, place(tensor, index));
+                assert_eq!((candidates.len(), reported), expected, "{bad}");
             }
         }
     }
@@ -315,58 +281,22 @@ mod tests {
     #[test]
     fn other_tensors_are_rejected_with_expected_tensors() {
         let pixels = BoxUnit::Pixels;
+        let (efficient, batched) = (NmsPlugin::Efficient, NmsPlugin::Batched);
+        #[rustfmt::skip]
         let cases = [
-            (
-                NmsPlugin::Efficient,
-                [I32, F32, F32, F32],
-                [4, 4, 4],
-                3,
-                "int32 [4]",
-            ),
-            (
-                NmsPlugin::Batched,
-                [I32, F32, F32, I32],
-                [4, 4, 4],
-                3,
-                "float32 [4]",
-            ),
-            (
-                NmsPlugin::Efficient,
-                [F32, F32, F32, I32],
-                [4, 4, 4],
-                0,
-                "int32 [1]",
-            ),
-            (
-                NmsPlugin::Efficient,
-                [I32, I32, F32, I32],
-                [4, 4, 4],
-                1,
-                "float32 [boxes, 4]",
-            ),
-            (
-                NmsPlugin::Efficient,
-                [I32, F32, F32, I32],
-                [4, 3, 4],
-                2,
-                "float32 [4]",
-            ),
-            (
-                NmsPlugin::Batched,
-                [I32, F32, F32, F32],
-                [4, 4, 5],
-                3,
-                "float32 [4]",
-            ),
+            (efficient, [I32, F32, F32, F32], [4, 4, 4], 3, "int32 [4]"),
+            (batched, [I32, F32, F32, I32], [4, 4, 4], 3, "float32 [4]"),
+            (efficient, [F32, F32, F32, I32], [4, 4, 4], 0, "int32 [1]"),
+            (efficient, [I32, I32, F32, I32], [4, 4, 4], 1, "float32 [boxes, 4]"),
+            (efficient, [I32, F32, F32, I32], [4, 3, 4], 2, "float32 [4]"),
+            (batched, [I32, F32, F32, F32], [4, 4, 5], 3, "float32 [4]"),
         ];
         for (plugin, elements, boxes, tensor, expected) in cases {
-            let mismatch = decoder(plugin, pixels, elements, boxes).expect_err(expected);
-            assert_eq!(
-                (mismatch.tensor, mismatch.expected.as_str()),
-                (tensor, expected)
-            );
+            // The types differ from tensor to tensor: those of the case, not the one of the check.
+            let make = |_: &[TensorShape<'_>]| decoder(plugin, pixels, elements, boxes);
+            check_refused(make, "in this order", &[(&[], F32, tensor, expected)]);
         }
         let wide = [DType::I64, F32, F32, DType::I64];
-        assert!(decoder(NmsPlugin::Efficient, pixels, wide, [4; 3]).is_ok());
+        assert!(decoder(efficient, pixels, wide, [4; 3]).is_ok());
     }
 }

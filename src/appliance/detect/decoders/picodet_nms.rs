@@ -91,97 +91,67 @@ impl OutputDecoder for PicoDetNms {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ElementIndex;
-    use super::super::fixture::{candidate, decode, names};
+    use super::super::fixture::{DecoderFixture, candidate, check_refused, place};
     use super::*;
 
     const INPUT: Size = Size::new(64, 32);
 
-    fn decoder(element: DType, axes: &[usize]) -> Result<PicoDetNms, Mismatch> {
-        PicoDetNms::new(INPUT, 2, &[TensorShape { element, axes }])
+    fn make(shapes: &[TensorShape<'_>]) -> Result<PicoDetNms, Mismatch> {
+        PicoDetNms::new(INPUT, 2, shapes)
     }
 
-    fn found(rows: &[[f32; ROW]], kept: &[&str]) -> (Vec<Candidate>, DecodeDiagnostics) {
-        let decoder = decoder(DType::F32, &[100, ROW]).expect("it fits");
-        assert!(!decoder.needs_suppression());
-        let numbers = rows.concat();
-        let (labels, kept) = (names(&["a", "b"]), names(kept));
-        decode(&decoder, &[TensorView::F32(&numbers)], 0.3, &labels, &kept)
+    fn fixture(rows: &[[f32; ROW]]) -> DecoderFixture<PicoDetNms> {
+        let mut fixture = DecoderFixture::new(vec![vec![100, ROW]], make);
+        fixture.floats = vec![rows.concat()];
+        fixture
     }
 
     #[test]
     fn picodet_rows_end_at_padding() {
-        let rows = [
+        let fixture_of_four = fixture(&[
             [1.0, 1.02, 1.0, 2.0, 3.0, 4.0],
             [0.0, 0.3, 5.0, 6.0, 7.0, 80.0],
             [0.0, 0.299_999, 5.0, 6.0, 7.0, 8.0],
             [-1.0, 0.9, 5.0, 6.0, 7.0, 8.0],
-        ];
+        ]);
         let wanted = [
             candidate(0, 1, 1.0, [1.0, 2.0, 3.0, 4.0]),
             candidate(1, 0, 0.3, [5.0, 6.0, 7.0, 80.0]),
         ];
-        assert_eq!(
-            found(&rows, &[]),
-            (wanted.to_vec(), DecodeDiagnostics::default())
-        );
-        assert_eq!(found(&rows, &["a"]).0, wanted[1..]);
-        assert_eq!(found(&[], &[]), (Vec::new(), DecodeDiagnostics::default()));
+        let fine = DecodeDiagnostics::default();
+        assert_eq!(fixture_of_four.decode(0.3), (wanted.to_vec(), fine));
+        let of_a = fixture_of_four.decode_with_labels(0.3, &["a", "b"], &["a"]);
+        assert_eq!(of_a.0, wanted[1..]);
+        assert_eq!(fixture(&[]).decode(0.3), (Vec::new(), fine));
+        let shape = TensorShape {
+            element: DType::F32,
+            axes: &[100, ROW],
+        };
+        assert!(!make(&[shape]).expect("it fits").needs_suppression());
     }
 
     #[test]
     fn invalid_numbers_are_reported_with_their_index() {
         let good = [1.0, 0.9, 1.0, 2.0, 3.0, 4.0];
-        for (place, bad) in (0..ROW)
-            .flat_map(|place| [f32::NAN, f32::INFINITY, f32::NEG_INFINITY].map(|bad| (place, bad)))
-        {
-            let mut rows = [good; 2];
-            rows[1][place] = bad;
-            let (candidates, decoded) = found(&rows, &[]);
-            assert_eq!(candidates.len(), 1, "{bad} at {place}");
-            let expected_decoded = match place {
-                0 => decoded.first_unknown_class,
-                _ => decoded.first_non_finite,
-            };
-            let index = ROW + place;
-            assert_eq!(
-                expected_decoded,
-                Some(ElementIndex { tensor: 0, index }),
-                "{bad} at {place}"
-            );
-        }
-        for class in [2.0, 0.5] {
-            let mut rows = [good; 2];
-            rows[1][0] = class;
-            let place = ElementIndex {
-                tensor: 0,
-                index: ROW,
-            };
-            assert_eq!(found(&rows, &[]).1.first_unknown_class, Some(place));
-        }
-        for score in [1.2, -0.2] {
-            let mut rows = [good; 2];
-            rows[1][1] = score;
-            let place = ElementIndex {
-                tensor: 0,
-                index: ROW + 1,
-            };
-            assert_eq!(found(&rows, &[]).1.first_beyond_one, Some(place));
+        let mut rows = fixture(&[good; 2]);
+        rows.check_non_finite(0.3, (1..ROW).map(|index| (0, ROW + index)));
+        rows.check_beyond_one(0.3, &[(0, ROW + 1, 1.2), (0, ROW + 1, -0.2)]);
+        for class in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 2.0, 0.5] {
+            rows.floats[0][ROW] = class;
+            let (candidates, decoded) = rows.decode(0.3);
+            let found = (candidates.len(), decoded.first_unknown_class);
+            assert_eq!(found, (1, place(0, ROW)), "{class}");
         }
     }
 
     #[test]
     fn other_tensors_are_rejected_with_expected_tensors() {
-        for (element, axes) in [
-            (DType::I64, &[100, 6][..]),
-            (DType::F32, &[100, 7]),
-            (DType::F32, &[6]),
-        ] {
-            let mismatch = decoder(element, axes).expect_err("it does not fit");
-            assert_eq!(
-                (mismatch.tensor, mismatch.expected.as_str()),
-                (0, "float32 [boxes, 6]")
-            );
-        }
+        let (f32, i64, expected) = (DType::F32, DType::I64, "float32 [boxes, 6]");
+        #[rustfmt::skip]
+        check_refused(make, "", &[
+            (&[&[100, 6]], i64, 0, expected),
+            (&[&[100, 7]], f32, 0, expected),
+            (&[&[6]], f32, 0, expected),
+        ]);
     }
 }

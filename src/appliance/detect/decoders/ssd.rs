@@ -256,12 +256,13 @@ fn softmax(row: &[f32], max: f32) -> f32 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ElementIndex;
-    use super::super::fixture::{DecoderFixture, candidate, names};
+    use super::super::fixture::{DecoderFixture, candidate, check_near, check_refused, place};
     use super::*;
 
     const INPUT: Size = Size::new(100, 50);
     const ANCHOR: Anchor = [0.5, 0.5, 0.2, 0.4];
+    /// The box of the anchor.
+    const XYXY: Xyxy = [40.0, 15.0, 60.0, 35.0];
 
     fn deltas(rows: usize) -> SsdBoxes {
         SsdBoxes::Deltas {
@@ -290,94 +291,70 @@ mod tests {
         })
     }
 
-    fn near(found: &[Candidate], wanted: &[Candidate]) {
-        assert_eq!(found.len(), wanted.len(), "{found:?}");
-        for (found, wanted) in found.iter().zip(wanted) {
-            assert_eq!((found.cell, found.class), (wanted.cell, wanted.class));
-            assert!((found.score - wanted.score).abs() < 1e-6, "{found:?}");
-            let pairs = || found.xyxy.iter().zip(wanted.xyxy);
-            assert!(pairs().all(|(a, b)| (a - b).abs() < 1e-4), "{found:?}");
-        }
-    }
-
     #[test]
     fn deltas_move_and_stretch_the_anchor() {
         let mut fixture = fixture(deltas(3), SsdBackground::First, SsdActivation::None);
         let double = 2.0_f32.ln() / 0.2;
-        fixture.floats[0] = vec![
-            0.0, 0.0, 0.0, 0.0, //
-            5.0, -2.5, double, -double, //
-            0.0, 0.0, 0.0, 0.0,
-        ];
+        fixture.put(0, 4, 1, &[5.0, -2.5, double, -double]);
         fixture.floats[1] = vec![0.1, 0.3, 0.9, 0.9, 0.3, 0.2, 0.1, 0.299_999, 0.2];
         let (candidates, decoded) = fixture.decode(0.3);
         let wanted = [
-            candidate(0, 1, 0.9, [40.0, 15.0, 60.0, 35.0]),
+            candidate(0, 1, 0.9, XYXY),
             // Half of the width to the right, a quarter of the height up; twice as wide, half as high.
             candidate(1, 0, 0.3, [40.0, 15.0, 80.0, 25.0]),
         ];
-        near(&candidates, &wanted);
+        check_near(&candidates, &wanted);
         assert_eq!(decoded, DecodeDiagnostics::default());
-        let (candidates, _) = fixture.decode_with_labels(0.3, &names(&["a", "b"]), &names(&["a"]));
-        near(&candidates, &wanted[1..]);
+        let of_a = fixture.decode_with_labels(0.3, &["a", "b"], &["a"]).0;
+        check_near(&of_a, &wanted[1..]);
     }
 
     #[test]
     fn decoded_ssd_boxes_are_corners() {
-        for (unit, size) in [
+        for (unit, [w, h]) in [
             (BoxUnit::Normalized, [100.0, 50.0]),
             (BoxUnit::Pixels, [1.0, 1.0]),
         ] {
             let boxes = SsdBoxes::Decoded(unit);
             let mut fixture = fixture(boxes, SsdBackground::Last, SsdActivation::None);
-            fixture.floats[0][4..8].copy_from_slice(&[0.1, 0.2, 0.5, 0.4]);
-            fixture.floats[1][3..6].copy_from_slice(&[0.2, 0.7, 0.1]);
-            let xyxy = [0.1 * size[0], 0.2 * size[1], 0.5 * size[0], 0.4 * size[1]];
-            near(&fixture.decode(0.3).0, &[candidate(1, 1, 0.7, xyxy)]);
+            fixture.put(0, 4, 1, &[0.1, 0.2, 0.5, 0.4]);
+            fixture.put(1, 3, 1, &[0.2, 0.7, 0.1]);
+            let xyxy = [0.1 * w, 0.2 * h, 0.5 * w, 0.4 * h];
+            check_near(&fixture.decode(0.3).0, &[candidate(1, 1, 0.7, xyxy)]);
         }
     }
 
     #[test]
     fn logits_become_scores() {
         let rows = [1.0_f32, 3.0, 2.5, -1.0, 0.0, 2.0, 4.0, -1.0, 0.5];
-        let xyxy = [40.0, 15.0, 60.0, 35.0];
         let share = |row: &[f32], place: usize| {
             row[place].exp() / row.iter().map(|logit| logit.exp()).sum::<f32>()
         };
         for (background, place) in [(SsdBackground::First, 1), (SsdBackground::Last, 0)] {
             let mut fixture = fixture(deltas(3), background, SsdActivation::Softmax);
-            fixture.floats[1].copy_from_slice(&rows);
-            let wanted: Vec<_> = (0..3)
-                .map(|row| {
-                    let row_of = &rows[row * 3..row * 3 + 3];
-                    let class = usize::from(row_of[place + 1] > row_of[place]);
-                    candidate(row as u32, class as u16, share(row_of, place + class), xyxy)
-                })
-                .collect();
-            near(&fixture.decode(0.001).0, &wanted);
+            fixture.put(1, 0, 1, &rows);
+            let wanted = [0, 1, 2].map(|row| {
+                let row_of = &rows[row * 3..row * 3 + 3];
+                let class = usize::from(row_of[place + 1] > row_of[place]);
+                candidate(row as u32, class as u16, share(row_of, place + class), XYXY)
+            });
+            let found = fixture.decode(0.001).0;
+            check_near(&found, &wanted);
             // The threshold is included, and what it takes to pass it at least is never too much.
-            for wanted in &wanted {
-                let exact = fixture.decode(0.001).0[wanted.cell as usize].score;
-                let found = fixture.decode(exact).0;
-                assert!(
-                    found.iter().any(|found| found.cell == wanted.cell),
-                    "{exact}"
-                );
-                let above = fixture.decode(exact + 1e-6).0;
-                assert!(
-                    above.iter().all(|found| found.cell != wanted.cell),
-                    "{exact}"
-                );
+            for one in found {
+                let passes = |threshold: f32| {
+                    let found = fixture.decode(threshold).0;
+                    found.iter().any(|found| found.cell == one.cell)
+                };
+                let around = (passes(one.score), passes(one.score + 1e-6));
+                assert_eq!(around, (true, false), "{one:?}");
             }
         }
         let mut fixture = fixture(deltas(3), SsdBackground::None, SsdActivation::Softmax);
-        fixture.floats[1].copy_from_slice(&rows[..6]);
-        let wanted = share(&rows[..2], 1);
-        assert!((fixture.decode(0.001).0[0].score - wanted).abs() < 1e-6);
-        assert_eq!(
-            fixture.decode(fixture.decode(0.001).0[0].score).0[0].cell,
-            0
-        );
+        fixture.put(1, 0, 1, &rows[..6]);
+        let first = fixture.decode(0.001).0[0];
+        assert!((first.score - share(&rows[..2], 1)).abs() < 1e-6);
+        assert_eq!(fixture.decode(first.score).0[0].cell, 0);
         assert_eq!(fixture.decode(0.99).0, []);
         // Two equal logits: half of the whole for each.
         fixture.floats[1].fill(1.0);
@@ -387,44 +364,27 @@ mod tests {
     #[test]
     fn sigmoid_scores_have_no_background_class() {
         let mut fixture = fixture(deltas(3), SsdBackground::None, SsdActivation::Sigmoid);
-        fixture.floats[1].copy_from_slice(&[0.0, -1.0, -1.0, 2.0, -9.0, -9.0]);
+        fixture.put(1, 0, 1, &[0.0, -1.0, -1.0, 2.0, -9.0, -9.0]);
         let (candidates, decoded) = fixture.decode(0.5);
-        let xyxy = [40.0, 15.0, 60.0, 35.0];
-        near(
-            &candidates,
-            &[candidate(0, 0, 0.5, xyxy), candidate(1, 1, 0.880_797, xyxy)],
-        );
-        assert_eq!(
-            decoded,
-            DecodeDiagnostics::default(),
-            "logits have no limits"
-        );
+        let wanted = [candidate(0, 0, 0.5, XYXY), candidate(1, 1, 0.880_797, XYXY)];
+        check_near(&candidates, &wanted);
+        let fine = DecodeDiagnostics::default();
+        assert_eq!(decoded, fine, "logits have no limits");
     }
 
     #[test]
     fn invalid_numbers_are_reported_with_their_index() {
         for activation in [SsdActivation::None, SsdActivation::Softmax] {
-            for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-                let sides = [4, 5, 6, 7].map(|index| (0, index));
-                for (tensor, index) in [(1, 4), (1, 5)].into_iter().chain(sides) {
-                    let mut fixture = fixture(deltas(3), SsdBackground::First, activation);
-                    fixture.floats[1].copy_from_slice(&[-5.0, 0.9, 0.1].repeat(3));
-                    fixture.floats[1][6..].copy_from_slice(&[0.9, 0.0, 0.0]);
-                    fixture.floats[tensor][index] = bad;
-                    let (candidates, decoded) = fixture.decode(0.5);
-                    assert_eq!((candidates.len(), decoded.non_finite), (1, 1), "{bad}");
-                    assert_eq!(
-                        decoded.first_non_finite,
-                        Some(ElementIndex { tensor, index })
-                    );
-                }
-            }
+            let mut fixture = fixture(deltas(3), SsdBackground::First, activation);
+            fixture.floats[1] = vec![-5.0, 0.9, 0.1, -5.0, 0.9, 0.1, 0.9, 0.0, 0.0];
+            let sides = [4, 5, 6, 7].map(|index| (0, index));
+            fixture.check_non_finite(0.5, [(1, 4), (1, 5)].into_iter().chain(sides));
         }
         // The background matters to the softmax.
         let mut background = fixture(deltas(3), SsdBackground::First, SsdActivation::Softmax);
         background.floats[1][3] = f32::NAN;
-        let place = |tensor, index| Some(ElementIndex { tensor, index });
-        assert_eq!(background.decode(0.5).1.first_non_finite, place(1, 3));
+        let found = background.decode(0.5).1.first_non_finite;
+        assert_eq!(found, place(1, 3));
         let mut beyond = fixture(deltas(3), SsdBackground::First, SsdActivation::None);
         beyond.floats[1][5] = 3.0;
         beyond.floats[1][1] = 0.9;
@@ -432,58 +392,42 @@ mod tests {
         let (candidates, decoded) = beyond.decode(0.5);
         assert_eq!(candidates, []);
         assert_eq!(decoded.first_beyond_one, place(1, 5));
-        assert_eq!(
-            decoded.first_non_finite,
-            place(0, 2),
-            "a width beyond all bounds"
-        );
+        let found = decoded.first_non_finite;
+        assert_eq!(found, place(0, 2), "a width beyond all bounds");
         // What does not pass is not looked at.
         let mut below = fixture(deltas(3), SsdBackground::First, SsdActivation::None);
         below.floats[0].fill(f32::NAN);
-        assert_eq!(
-            below.decode(0.3),
-            (Vec::new(), DecodeDiagnostics::default())
-        );
+        let none = (Vec::new(), DecodeDiagnostics::default());
+        assert_eq!(below.decode(0.3), none);
     }
 
     #[test]
     fn other_tensors_are_rejected_with_expected_tensors() {
-        let refused = |boxes, axes: [[usize; 2]; 2], elements: [DType; 2]| {
-            let shapes = [0, 1].map(|tensor| TensorShape {
-                element: elements[tensor],
-                axes: &axes[tensor],
-            });
+        let make = |boxes: SsdBoxes| {
             let parameters = SsdParameters {
                 boxes,
                 background: SsdBackground::First,
                 activation: SsdActivation::None,
             };
-            let mismatch = Ssd::new(&parameters, INPUT, 2, &shapes).expect_err("it does not fit");
-            (mismatch.tensor, mismatch.expected)
+            move |shapes: &[TensorShape<'_>]| Ssd::new(&parameters, INPUT, 2, shapes)
         };
-        let expected_error = |tensor: usize, expected: &str| (tensor, expected.to_owned());
-        let floats = [DType::F32; 2];
-        let decoded = SsdBoxes::Decoded(BoxUnit::Normalized);
-        assert_eq!(
-            refused(deltas(7), [[9, 4], [9, 3]], floats),
-            expected_error(0, "float32 [7, 4]")
-        );
-        assert_eq!(
-            refused(decoded.clone(), [[9, 5], [9, 3]], floats),
-            expected_error(0, "float32 [boxes, 4]")
-        );
-        assert_eq!(
-            refused(decoded.clone(), [[9, 4], [9, 2]], floats),
-            expected_error(1, "float32 [9, 3]")
-        );
-        assert_eq!(
-            refused(decoded.clone(), [[9, 4], [8, 3]], floats),
-            expected_error(1, "float32 [9, 3]")
-        );
-        let elements = [DType::F32, DType::I64];
-        assert_eq!(
-            refused(decoded, [[9, 4], [9, 3]], elements),
-            expected_error(1, "float32 [9, 3]")
-        );
+        let f32 = DType::F32;
+        let decoded = make(SsdBoxes::Decoded(BoxUnit::Normalized));
+        #[rustfmt::skip]
+        check_refused(make(deltas(7)), "", &[(&[&[9, 4], &[9, 3]], f32, 0, "float32 [7, 4]")]);
+        #[rustfmt::skip]
+        check_refused(&decoded, "", &[
+            (&[&[9, 5], &[9, 3]], f32, 0, "float32 [boxes, 4]"),
+            (&[&[9, 4], &[9, 2]], f32, 1, "float32 [9, 3]"),
+            (&[&[9, 4], &[8, 3]], f32, 1, "float32 [9, 3]"),
+        ]);
+        // Boxes of floats with scores of whole numbers.
+        let shapes = [(f32, &[9, 4]), (DType::I64, &[9, 3])].map(|(element, axes)| TensorShape {
+            element,
+            axes: axes.as_slice(),
+        });
+        let mismatch = decoded(&shapes).expect_err("whole scores");
+        let found = (mismatch.tensor, mismatch.expected.as_str());
+        assert_eq!(found, (1, "float32 [9, 3]"));
     }
 }

@@ -192,12 +192,9 @@ mod tests {
         let text = "# x y width height\n0.5 0.5 1.2 0.25\n\n  1e-1\t0.2 0.3 0.4  \n";
         let wanted = vec![[0.5, 0.5, 1.2, 0.25], [0.1, 0.2, 0.3, 0.4]];
         assert_eq!(read(text), Ok(wanted));
+        #[rustfmt::skip]
         let cases = [
-            (
-                "0.5 0.5 0.1 0.1\n0.5 0.5 0.1",
-                2,
-                "has 3 numbers instead of 4",
-            ),
+            ("0.5 0.5 0.1 0.1\n0.5 0.5 0.1", 2, "has 3 numbers instead of 4"),
             ("0.5,0.5,0.1,0.1", 1, "`0.5,0.5,0.1,0.1` is not a number"),
             ("0.5 0.5 nan 0.1", 1, "`nan` is not a number"),
             ("\n0.5 0.5 0 0.1", 2, "must be above 0"),

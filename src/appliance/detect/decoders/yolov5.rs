@@ -62,98 +62,57 @@ impl OutputDecoder for Yolov5 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ElementIndex;
-    use super::super::fixture::{self, candidate, names};
+    use super::super::fixture::{DecoderFixture, candidate, check_refused};
     use super::*;
 
     const INPUT: Size = Size::new(64, 64);
     const ROW: usize = 7;
 
-    fn shaped(element: DType, axes: &[usize]) -> Result<Yolov5, Mismatch> {
-        Yolov5::new(INPUT, 2, &[TensorShape { element, axes }])
-    }
-
-    fn decode(
-        rows: &[[f32; ROW]],
-        threshold: f32,
-        kept: &[&str],
-    ) -> (Vec<Candidate>, DecodeDiagnostics) {
-        let decoder = shaped(DType::F32, &[rows.len(), ROW]).expect("the shape is right");
-        let output = rows.concat();
-        let labels = names(&["a", "b"]);
-        fixture::decode(
-            &decoder,
-            &[TensorView::F32(&output)],
-            threshold,
-            &labels,
-            &names(kept),
-        )
+    fn fixture(rows: &[[f32; ROW]]) -> DecoderFixture<Yolov5> {
+        let mut fixture = DecoderFixture::new(vec![vec![rows.len(), ROW]], |shapes| {
+            Yolov5::new(INPUT, 2, shapes)
+        });
+        fixture.floats = vec![rows.concat()];
+        fixture
     }
 
     #[test]
     fn a_row_is_a_box_around_its_center() {
-        let rows = [
+        let fixture = fixture(&[
             [0.0; ROW],
             [20.0, 30.0, 8.0, 4.0, 0.5, 0.25, 0.5],
             [20.0, 30.0, 8.0, 4.0, 0.5, 0.49, 0.1],
             [1.0, 2.0, 6.0, 8.0, 1.0, 1.0, 1.0],
-        ];
-        let (candidates, decoded) = decode(&rows, 0.25, &[]);
+        ]);
+        let (candidates, decoded) = fixture.decode(0.25);
         let wanted = [
             candidate(1, 1, 0.25, [16.0, 28.0, 24.0, 32.0]),
             candidate(3, 0, 1.0, [-2.0, -2.0, 4.0, 6.0]),
         ];
         assert_eq!(candidates, wanted, "the threshold is included");
         assert_eq!(decoded, DecodeDiagnostics::default());
-        let (candidates, _) = decode(&rows, 0.25, &["b"]);
-        assert_eq!(candidates, wanted[..1], "the other class is filtered");
+        let of_b = fixture.decode_with_labels(0.25, &["a", "b"], &["b"]).0;
+        assert_eq!(of_b, wanted[..1], "the other class is filtered");
     }
 
     #[test]
     fn invalid_numbers_are_reported_with_their_index() {
-        let good = [20.0, 30.0, 8.0, 4.0, 0.9, 0.8, 0.1];
-        for place in 0..ROW {
-            for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-                let mut rows = [good; 3];
-                rows[2][place] = bad;
-                let (candidates, decoded) = decode(&rows, 0.3, &[]);
-                assert_eq!(
-                    (candidates.len(), decoded.non_finite),
-                    (2, 1),
-                    "{bad} at {place}"
-                );
-                let wanted = ElementIndex {
-                    tensor: 0,
-                    index: 2 * ROW + place,
-                };
-                assert_eq!(decoded.first_non_finite, Some(wanted));
-            }
-        }
-        let mut rows = [good; 2];
-        rows[1][6] = 1.2;
-        let (candidates, decoded) = decode(&rows, 0.3, &[]);
-        let wanted = ElementIndex {
-            tensor: 0,
-            index: ROW + 6,
-        };
-        assert_eq!(
-            (candidates.len(), decoded.first_beyond_one),
-            (1, Some(wanted))
-        );
+        let mut fixture = fixture(&[[20.0, 30.0, 8.0, 4.0, 0.9, 0.8, 0.1]; 3]);
+        fixture.check_non_finite(0.3, (0..ROW).map(|index| (0, 2 * ROW + index)));
+        fixture.check_beyond_one(0.3, &[(0, ROW + 6, 1.2)]);
     }
 
     #[test]
     fn other_shapes_are_rejected_with_expected_shape() {
-        for axes in [&[100, 8][..], &[100, 6], &[7, 100], &[700], &[1, 100, 7]] {
-            let mismatch = shaped(DType::F32, axes).expect_err("another shape");
-            assert_eq!(mismatch.expected, "float32 [rows, 7]", "{axes:?}");
-            assert!(
-                mismatch.advice.contains("labels (2)"),
-                "{}",
-                mismatch.advice
-            );
-        }
-        let mismatch = shaped(DType::I64, &[100, 7]).expect_err("another type");
-        assert_eq!(mismatch.expected, "float32 [rows, 7]");
+        let (f32, i64, expected) = (DType::F32, DType::I64, "float32 [rows, 7]");
+        #[rustfmt::skip]
+        check_refused(|shapes| Yolov5::new(INPUT, 2, shapes), "labels (2)", &[
+            (&[&[100, 8]], f32, 0, expected),
+            (&[&[100, 6]], f32, 0, expected),
+            (&[&[7, 100]], f32, 0, expected),
+            (&[&[700]], f32, 0, expected),
+            (&[&[1, 100, 7]], f32, 0, expected),
+            (&[&[100, 7]], i64, 0, expected),
+        ]);
     }
 }

@@ -85,8 +85,7 @@ impl OutputDecoder for Yolov8 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ElementIndex;
-    use super::super::fixture::{self, candidate, names};
+    use super::super::fixture::{DecoderFixture, candidate, check_refused};
     use super::*;
 
     const INPUT: Size = Size::new(640, 640);
@@ -94,114 +93,58 @@ mod tests {
     const BOXES: usize = 2 * BLOCK + 9;
     const PLANES: usize = 4 + 3;
 
-    fn shaped(element: DType, axes: &[usize]) -> Result<Yolov8, Mismatch> {
-        Yolov8::new(INPUT, 3, &[TensorShape { element, axes }])
-    }
-
     /// Planes of which the given boxes have these numbers and all others zeros.
-    fn output(boxes: &[(usize, [f32; PLANES])]) -> Vec<f32> {
-        let mut output = vec![0.0; PLANES * BOXES];
+    fn fixture(boxes: &[(usize, [f32; PLANES])]) -> DecoderFixture<Yolov8> {
+        let mut fixture = DecoderFixture::new(vec![vec![PLANES, BOXES]], |shapes| {
+            Yolov8::new(INPUT, 3, shapes)
+        });
         for (place, numbers) in boxes {
-            for (plane, number) in numbers.iter().enumerate() {
-                output[plane * BOXES + place] = *number;
-            }
+            fixture.put(0, *place, BOXES, numbers);
         }
-        output
-    }
-
-    fn decode(
-        output: &[f32],
-        threshold: f32,
-        kept: &[&str],
-    ) -> (Vec<Candidate>, DecodeDiagnostics) {
-        let decoder = shaped(DType::F32, &[PLANES, BOXES]).expect("the shape is right");
-        let labels = names(&["a", "b", "c"]);
-        fixture::decode(
-            &decoder,
-            &[TensorView::F32(output)],
-            threshold,
-            &labels,
-            &names(kept),
-        )
+        fixture
     }
 
     #[test]
     fn boxes_of_every_block_come_in_their_order() {
         let last = BOXES - 1;
-        let output = output(&[
+        let fixture = fixture(&[
             (last, [300.0, 200.0, 20.0, 10.0, 0.1, 0.2, 0.9]),
             (0, [20.0, 30.0, 8.0, 4.0, 0.25, 0.2, 0.25]),
             (BLOCK, [20.0, 30.0, 8.0, 4.0, 0.2499, 0.1, 0.0]),
             (BLOCK + 1, [5.0, 5.0, 2.0, 2.0, 0.0, 1.02, 0.0]),
+            // Of boxes below the threshold only scores are read.
+            (3, [f32::NAN, 1.0, 1.0, 1.0, 0.1, 0.2, 0.1]),
         ]);
         let wanted = [
             candidate(0, 0, 0.25, [16.0, 28.0, 24.0, 32.0]),
             candidate(BLOCK as u32 + 1, 1, 1.0, [4.0, 4.0, 6.0, 6.0]),
             candidate(last as u32, 2, 0.9, [290.0, 195.0, 310.0, 205.0]),
         ];
-        let (candidates, decoded) = decode(&output, 0.25, &[]);
-        assert_eq!(
-            (candidates.as_slice(), decoded),
-            (&wanted[..], DecodeDiagnostics::default())
-        );
-        let (candidates, _) = decode(&output, 0.25, &["b", "c"]);
-        assert_eq!(candidates, wanted[1..], "the first class is filtered");
+        let found = fixture.decode(0.25);
+        assert_eq!(found, (wanted.to_vec(), DecodeDiagnostics::default()));
+        let others = fixture.decode_with_labels(0.25, &["a", "b", "c"], &["b", "c"]);
+        assert_eq!(others.0, wanted[1..], "the first class is filtered");
     }
 
     #[test]
     fn invalid_numbers_are_reported_with_their_index() {
         let good = [20.0, 30.0, 8.0, 4.0, 0.9, 0.8, 0.1];
-        for place in 0..PLANES {
-            for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-                let mut wrong = good;
-                wrong[place] = bad;
-                let output = output(&[(4, good), (BLOCK + 3, wrong)]);
-                let (candidates, decoded) = decode(&output, 0.3, &[]);
-                assert_eq!(
-                    (candidates.len(), decoded.non_finite),
-                    (1, 1),
-                    "{bad} at {place}"
-                );
-                let wanted = ElementIndex {
-                    tensor: 0,
-                    index: place * BOXES + BLOCK + 3,
-                };
-                assert_eq!(decoded.first_non_finite, Some(wanted));
-            }
-        }
-        let mut wrong = good;
-        wrong[5] = 3.5;
-        let (candidates, decoded) = decode(&output(&[(7, wrong), (9, good)]), 0.3, &[]);
-        let wanted = ElementIndex {
-            tensor: 0,
-            index: 5 * BOXES + 7,
-        };
-        assert_eq!(
-            (candidates.len(), decoded.first_beyond_one),
-            (1, Some(wanted))
-        );
-    }
-
-    #[test]
-    fn of_boxes_below_the_threshold_only_scores_are_read() {
-        let output = output(&[(3, [f32::NAN, 1.0, 1.0, 1.0, 0.1, 0.2, 0.1])]);
-        assert_eq!(
-            decode(&output, 0.3, &[]),
-            (Vec::new(), DecodeDiagnostics::default())
-        );
+        let mut fixture = fixture(&[(4, good), (BLOCK + 3, good)]);
+        let at = |plane: usize| plane * BOXES + BLOCK + 3;
+        fixture.check_non_finite(0.3, (0..PLANES).map(|plane| (0, at(plane))));
+        fixture.check_beyond_one(0.3, &[(0, at(5), 3.5)]);
     }
 
     #[test]
     fn other_shapes_are_rejected_with_expected_shape() {
-        for axes in [&[8, 100][..], &[100, 7], &[7], &[1, 7, 100]] {
-            let mismatch = shaped(DType::F32, axes).expect_err("another shape");
-            assert_eq!(mismatch.expected, "float32 [7, boxes]", "{axes:?}");
-            assert!(
-                mismatch.advice.contains("labels (3)"),
-                "{}",
-                mismatch.advice
-            );
-        }
-        assert!(shaped(DType::I32, &[7, 100]).is_err());
+        let (f32, i32, expected) = (DType::F32, DType::I32, "float32 [7, boxes]");
+        #[rustfmt::skip]
+        check_refused(|shapes| Yolov8::new(INPUT, 3, shapes), "labels (3)", &[
+            (&[&[8, 100]], f32, 0, expected),
+            (&[&[100, 7]], f32, 0, expected),
+            (&[&[7]], f32, 0, expected),
+            (&[&[1, 7, 100]], f32, 0, expected),
+            (&[&[7, 100]], i32, 0, expected),
+        ]);
     }
 }

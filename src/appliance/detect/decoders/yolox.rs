@@ -92,246 +92,93 @@ pub(super) fn decode_box([x, y, w, h]: [f32; 4], [column, line, stride]: [f32; 3
 
 #[cfg(test)]
 mod tests {
-    use super::super::ElementIndex;
+    use super::super::fixture::{DecoderFixture, candidate, check_near, check_refused, place};
     use super::*;
 
-    const INPUT: Size = Size::new(64, 32);
     /// 8·4 + 4·2 + 2·1 cells.
     const CELLS: usize = 42;
 
-    fn shaped(input: Size, classes: usize, axes: &[usize]) -> Result<Yolox, Mismatch> {
-        let element = DType::F32;
-        Yolox::new(input, classes, &[TensorShape { element, axes }])
+    fn make(
+        side: [u32; 2],
+        classes: usize,
+    ) -> impl Fn(&[TensorShape<'_>]) -> Result<Yolox, Mismatch> {
+        move |shapes| Yolox::new(Size::new(side[0], side[1]), classes, shapes)
     }
 
-    fn yolox() -> Yolox {
-        shaped(INPUT, 2, &[CELLS, 7]).expect("the shape is right")
-    }
-
-    fn at(index: usize) -> Option<ElementIndex> {
-        Some(ElementIndex { tensor: 0, index })
-    }
-
-    fn keep_all() -> ClassFilter {
-        ClassFilter::new(&[], &[]).expect("nothing to look up")
-    }
-
-    /// An output of which every number is 0.
-    fn blank(yolox: &Yolox) -> Vec<f32> {
-        vec![0.0; yolox.cells.len() * yolox.row_len()]
-    }
-
-    fn set(output: &mut [f32], yolox: &Yolox, cell: usize, row: &[f32]) {
-        let start = cell * yolox.row_len();
-        output[start..start + row.len()].copy_from_slice(row);
-    }
-
-    fn decode(
-        yolox: &Yolox,
-        output: &[f32],
-        threshold: f32,
-    ) -> (Vec<Candidate>, DecodeDiagnostics) {
-        let mut candidates = vec![Candidate {
-            cell: 99,
-            class: 9,
-            score: 9.0,
-            xyxy: [9.0; 4],
-        }];
-        let decoded = yolox.decode(
-            &[TensorView::F32(output)],
-            threshold,
-            &keep_all(),
-            &mut candidates,
-        );
-        (candidates, decoded)
+    /// An output of which these cells have these numbers and all others zeros.
+    fn fixture(cells: &[(usize, [f32; 7])]) -> DecoderFixture<Yolox> {
+        let mut fixture = DecoderFixture::new(vec![vec![CELLS, 7]], make([64, 32], 2));
+        for (cell, row) in cells {
+            fixture.put(0, 7 * cell, 1, row);
+        }
+        fixture
     }
 
     #[test]
     fn cells_are_the_sum_of_the_three_grids() {
-        for (side, classes, axes) in [
-            (416, 80, [3549, 85]),
-            (640, 80, [8400, 85]),
-            (64, 2, [84, 7]),
-        ] {
-            let made = shaped(Size::new(side, side), classes, &axes);
-            assert!(made.is_ok(), "{made:?}");
+        for (side, classes, rows) in [(416, 80, 3549), (640, 80, 8400), (64, 2, 84)] {
+            DecoderFixture::new(vec![vec![rows, 5 + classes]], make([side, side], classes));
         }
-        for axes in [
-            &[3549, 84][..],
-            &[3548, 85],
-            &[85, 3549],
-            &[3549 * 85],
-            &[1, 3549, 85],
-        ] {
-            let mismatch = shaped(Size::new(416, 416), 80, axes).expect_err("another shape");
-            assert_eq!(
-                (mismatch.tensor, mismatch.expected.as_str()),
-                (0, "float32 [3549, 85]")
-            );
-            assert!(
-                mismatch.advice.contains("labels (80)"),
-                "{}",
-                mismatch.advice
-            );
-        }
+        let (f32, expected) = (DType::F32, "float32 [3549, 85]");
+        #[rustfmt::skip]
+        check_refused(make([416, 416], 80), "labels (80)", &[
+            (&[&[3549, 84]], f32, 0, expected),
+            (&[&[3548, 85]], f32, 0, expected),
+            (&[&[85, 3549]], f32, 0, expected),
+            (&[&[3549 * 85]], f32, 0, expected),
+            (&[&[1, 3549, 85]], f32, 0, expected),
+        ]);
     }
 
     #[test]
     fn one_cell_per_grid_decodes_to_its_box() {
-        let yolox = yolox();
-        let mut output = blank(&yolox);
         let log2 = 2.0_f32.ln();
-        // Stride 8, column 3, row 1: center 28, 12; size 16 × 8.
-        set(
-            &mut output,
-            &yolox,
-            8 + 3,
-            &[0.5, 0.5, log2, 0.0, 0.5, 0.2, 0.8],
-        );
-        // Stride 16, column 1, row 1: center 8, 16; size 16 × 32.
-        set(
-            &mut output,
-            &yolox,
-            32 + 5,
-            &[-0.5, 0.0, 0.0, log2, 1.0, 0.75, 0.5],
-        );
-        // Stride 32, column 1, row 0: center 64, 32; size 32 × 32.
-        set(
-            &mut output,
-            &yolox,
-            41,
-            &[1.0, 1.0, 0.0, 0.0, 0.9, 1.0, 1.0],
-        );
-        let (candidates, decoded) = decode(&yolox, &output, 0.3);
+        let fixture = fixture(&[
+            // Stride 8, column 3, row 1: center 28, 12; size 16 × 8.
+            (8 + 3, [0.5, 0.5, log2, 0.0, 0.5, 0.2, 0.8]),
+            // Stride 16, column 1, row 1: center 8, 16; size 16 × 32.
+            (32 + 5, [-0.5, 0.0, 0.0, log2, 1.0, 0.75, 0.5]),
+            // Stride 32, column 1, row 0: center 64, 32; size 32 × 32.
+            (41, [1.0, 1.0, 0.0, 0.0, 0.9, 1.0, 1.0]),
+        ]);
+        let (candidates, decoded) = fixture.decode(0.3);
         let wanted = [
-            Candidate {
-                cell: 11,
-                class: 1,
-                score: 0.4,
-                xyxy: [20.0, 8.0, 36.0, 16.0],
-            },
-            Candidate {
-                cell: 37,
-                class: 0,
-                score: 0.75,
-                xyxy: [0.0, 0.0, 16.0, 32.0],
-            },
-            Candidate {
-                cell: 41,
-                class: 0,
-                score: 0.9,
-                xyxy: [48.0, 16.0, 80.0, 48.0],
-            },
+            candidate(11, 1, 0.4, [20.0, 8.0, 36.0, 16.0]),
+            candidate(37, 0, 0.75, [0.0, 0.0, 16.0, 32.0]),
+            candidate(41, 0, 0.9, [48.0, 16.0, 80.0, 48.0]),
         ];
-        assert_eq!(candidates.len(), wanted.len());
-        for (found, wanted) in candidates.iter().zip(wanted) {
-            assert_eq!((found.cell, found.class), (wanted.cell, wanted.class));
-            assert!((found.score - wanted.score).abs() < 1e-6, "{found:?}");
-            assert!(
-                found
-                    .xyxy
-                    .iter()
-                    .zip(wanted.xyxy)
-                    .all(|(a, b)| (a - b).abs() < 1e-4),
-                "{found:?}"
-            );
-        }
+        check_near(&candidates, &wanted);
         assert_eq!(decoded, DecodeDiagnostics::default());
+        let of_b = fixture.decode_with_labels(0.3, &["a", "b"], &["b"]).0;
+        check_near(&of_b, &wanted[..1]);
     }
 
     #[test]
     fn yolox_score_threshold_is_inclusive() {
-        let yolox = yolox();
-        let mut output = blank(&yolox);
-        set(&mut output, &yolox, 0, &[0.0, 0.0, 0.0, 0.0, 0.5, 0.5, 0.0]);
-        set(
-            &mut output,
-            &yolox,
-            1,
-            &[0.0, 0.0, 0.0, 0.0, 0.5, 0.499, 0.0],
-        );
-        set(&mut output, &yolox, 2, &[0.0, 0.0, 0.0, 0.0, 0.2, 1.0, 1.0]);
-        let (candidates, _) = decode(&yolox, &output, 0.25);
-        assert_eq!(
-            candidates
-                .iter()
-                .map(|candidate| candidate.cell)
-                .collect::<Vec<_>>(),
-            [0]
-        );
+        let scores = [[0.5, 0.5, 0.0], [0.5, 0.499, 0.0], [0.2, 1.0, 1.0]];
+        let row = |[o, a, b]: [f32; 3]| [0.0, 0.0, 0.0, 0.0, o, a, b];
+        let [a, b, c] = scores.map(row);
+        let (candidates, _) = fixture(&[(0, a), (1, b), (2, c)]).decode(0.25);
+        assert_eq!((candidates.len(), candidates[0].cell), (1, 0));
     }
 
     #[test]
-    fn only_selected_classes_become_candidates() {
-        let yolox = yolox();
-        let mut output = blank(&yolox);
-        set(&mut output, &yolox, 0, &[0.0, 0.0, 0.0, 0.0, 1.0, 0.9, 0.1]);
-        set(&mut output, &yolox, 1, &[0.0, 0.0, 0.0, 0.0, 1.0, 0.1, 0.8]);
-        let labels = ["a".to_owned(), "b".to_owned()];
-        let filter = ClassFilter::new(&labels, &labels[1..]).expect("it is known");
-        let mut candidates = Vec::new();
-        yolox.decode(&[TensorView::F32(&output)], 0.3, &filter, &mut candidates);
-        assert_eq!(
-            candidates
-                .iter()
-                .map(|candidate| candidate.class)
-                .collect::<Vec<_>>(),
-            [1]
-        );
-    }
-
-    #[test]
-    fn non_finite_values_are_dropped_and_counted() {
+    fn invalid_numbers_are_reported_with_their_index() {
         let row = [0.0, 0.0, 0.0, 0.0, 0.9, 0.8, 0.1];
-        for place in 0..row.len() {
-            for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-                let yolox = yolox();
-                let mut output = blank(&yolox);
-                set(&mut output, &yolox, 3, &row);
-                set(&mut output, &yolox, 20, &row);
-                output[20 * 7 + place] = bad;
-                let (candidates, decoded) = decode(&yolox, &output, 0.3);
-                assert_eq!(candidates.len(), 1, "{bad} at {place}");
-                assert_eq!(
-                    (decoded.non_finite, decoded.first_non_finite),
-                    (1, at(20 * 7 + place))
-                );
-            }
-        }
+        let mut fixture = fixture(&[(3, row), (20, row)]);
+        fixture.check_non_finite(0.3, (0..7).map(|index| (0, 20 * 7 + index)));
+        fixture.check_beyond_one(0.3, &[(0, 20 * 7 + 6, 3.5), (0, 20 * 7 + 4, 4.5)]);
+        // The exponential of a height overflows.
+        fixture.put(0, 2 * 7, 1, &[0.0, 0.0, 0.0, 200.0, 0.9, 0.8, 0.1]);
+        let (candidates, decoded) = fixture.decode(0.3);
+        let found = (candidates.len(), decoded.first_non_finite);
+        assert_eq!(found, (2, place(0, 2 * 7 + 3)));
     }
 
     #[test]
-    fn overflowing_width_counts_as_non_finite() {
-        let yolox = yolox();
-        let mut output = blank(&yolox);
-        set(
-            &mut output,
-            &yolox,
-            2,
-            &[0.0, 0.0, 0.0, 200.0, 0.9, 0.8, 0.1],
-        );
-        let (candidates, decoded) = decode(&yolox, &output, 0.3);
-        assert_eq!(
-            (candidates.len(), decoded.first_non_finite),
-            (0, at(2 * 7 + 3))
-        );
-    }
-
-    #[test]
-    fn missing_sigmoid_is_detected_and_rounding_tolerated() {
-        let yolox = yolox();
-        let mut output = blank(&yolox);
-        set(
-            &mut output,
-            &yolox,
-            0,
-            &[0.0, 0.0, 0.0, 0.0, 1.004, 1.004, 0.0],
-        );
-        let (candidates, decoded) = decode(&yolox, &output, 0.3);
+    fn rounding_above_one_is_tolerated() {
+        let fixture = fixture(&[(0, [0.0, 0.0, 0.0, 0.0, 1.004, 1.004, 0.0])]);
+        let (candidates, decoded) = fixture.decode(0.3);
         assert_eq!((candidates[0].score, decoded.first_beyond_one), (1.0, None));
-        set(&mut output, &yolox, 1, &[0.0, 0.0, 0.0, 0.0, 0.9, 0.0, 3.5]);
-        set(&mut output, &yolox, 2, &[0.0, 0.0, 0.0, 0.0, 4.5, 0.0, 0.5]);
-        let (candidates, decoded) = decode(&yolox, &output, 0.3);
-        assert_eq!((candidates.len(), decoded.first_beyond_one), (1, at(7 + 6)));
     }
 }

@@ -106,7 +106,7 @@ impl OutputDecoder for YoloxGrids {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ElementIndex;
+    use super::super::fixture::{DecoderFixture, check_refused};
     use super::super::yolox::Yolox;
     use super::*;
 
@@ -116,116 +116,59 @@ mod tests {
     const GRIDS: [[usize; 3]; 3] = [[PLANES, 8, 12], [PLANES, 4, 6], [PLANES, 2, 3]];
     const CELLS: usize = 126;
 
-    fn shaped(axes: &[[usize; 3]]) -> Result<YoloxGrids, Mismatch> {
-        let shape = |axes| TensorShape {
-            element: DType::F32,
-            axes,
-        };
-        let shapes: Vec<TensorShape<'_>> = axes.iter().map(|axes| shape(&axes[..])).collect();
-        YoloxGrids::new(INPUT, CLASSES, &shapes)
+    fn make(shapes: &[TensorShape<'_>]) -> Result<YoloxGrids, Mismatch> {
+        YoloxGrids::new(INPUT, CLASSES, shapes)
     }
 
-    /// The same numbers in rows and in planes, of which about a third pass.
-    fn outputs() -> (Vec<f32>, [Vec<f32>; 3]) {
-        let number = |index: usize| (index * 7919 % 1009) as f32 / 1009.0;
-        let rows: Vec<f32> = (0..CELLS * PLANES).map(number).collect();
-        let mut before = 0;
-        let grids = GRIDS.map(|[planes, h, w]| {
-            let part = &rows[before * PLANES..(before + h * w) * PLANES];
-            before += h * w;
-            let plane = |plane| part.iter().skip(plane).step_by(PLANES).copied();
-            (0..planes).flat_map(plane).collect()
-        });
-        (rows, grids)
-    }
-
-    fn decode(grids: &[Vec<f32>; 3], filter: &ClassFilter) -> (Vec<Candidate>, DecodeDiagnostics) {
-        let decoder = shaped(&GRIDS).expect("the shapes are right");
-        let tensors = grids.each_ref().map(|grid| TensorView::F32(grid));
-        let mut candidates = Vec::new();
-        let decoded = decoder.decode(&tensors, 0.3, filter, &mut candidates);
-        (candidates, decoded)
-    }
-
-    fn all() -> ClassFilter {
-        ClassFilter::new(&[], &[]).expect("nothing to look up")
+    fn fixture() -> DecoderFixture<YoloxGrids> {
+        DecoderFixture::new(GRIDS.map(Vec::from).to_vec(), make)
     }
 
     #[test]
     fn planes_decode_like_rows() {
-        let (rows, grids) = outputs();
-        let shape = TensorShape {
-            element: DType::F32,
-            axes: &[CELLS, PLANES],
-        };
-        let yolox = Yolox::new(INPUT, CLASSES, &[shape]).expect("the shape is right");
-        let labels = ["a", "b", "c"].map(str::to_owned);
-        let two = ClassFilter::new(&labels, &labels[1..]).expect("known");
-        for filter in [all(), two] {
-            let mut wanted = Vec::new();
-            let sound = yolox.decode(&[TensorView::F32(&rows)], 0.3, &filter, &mut wanted);
-            assert!(wanted.len() > 10, "{}", wanted.len());
-            assert_eq!(decode(&grids, &filter), (wanted, sound));
+        let mut rows = DecoderFixture::new(vec![vec![CELLS, PLANES]], |shapes| {
+            Yolox::new(INPUT, CLASSES, shapes)
+        });
+        // About a third passes.
+        let number = |index: usize| (index * 7919 % 1009) as f32 / 1009.0;
+        rows.floats[0] = (0..CELLS * PLANES).map(number).collect();
+        let mut grids = fixture();
+        let mut before = 0;
+        for (grid, [planes, h, w]) in GRIDS.into_iter().enumerate() {
+            let part = &rows.floats[0][before * PLANES..(before + h * w) * PLANES];
+            before += h * w;
+            let plane = |plane| part.iter().skip(plane).step_by(PLANES).copied();
+            grids.floats[grid] = (0..planes).flat_map(plane).collect();
+        }
+        for kept in [&[][..], &["b", "c"]] {
+            let wanted = rows.decode_with_labels(0.3, &["a", "b", "c"], kept);
+            assert!(wanted.0.len() > 10, "{}", wanted.0.len());
+            let found = grids.decode_with_labels(0.3, &["a", "b", "c"], kept);
+            assert_eq!(found, wanted);
         }
     }
 
     #[test]
     fn invalid_numbers_are_reported_with_their_index() {
-        let zeros = || GRIDS.map(|[planes, h, w]| vec![0.0; planes * h * w]);
+        let mut fixture = fixture();
         // The second grid has 24 cells; this one is its eighth.
-        let index = |plane: usize| plane * 24 + 7;
-        for plane in 0..PLANES {
-            for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-                let mut grids = zeros();
-                grids[1][index(4)] = 0.9;
-                grids[1][index(6)] = 0.9;
-                grids[1][index(plane)] = bad;
-                let (candidates, decoded) = decode(&grids, &all());
-                let wanted = ElementIndex {
-                    tensor: 1,
-                    index: index(plane),
-                };
-                assert_eq!(candidates, [], "{bad} in plane {plane}");
-                let found = (decoded.non_finite, decoded.first_non_finite);
-                assert_eq!(found, (1, Some(wanted)));
-            }
-        }
-        for plane in [4, 7] {
-            let mut grids = zeros();
-            grids[2][4 * 6] = 0.9;
-            grids[2][plane * 6] = 1.2;
-            let (candidates, decoded) = decode(&grids, &all());
-            let wanted = ElementIndex {
-                tensor: 2,
-                index: plane * 6,
-            };
-            assert_eq!(
-                (candidates.len(), decoded.first_beyond_one),
-                (0, Some(wanted))
-            );
-        }
+        let index = |plane: usize| (1, plane * 24 + 7);
+        fixture.put(1, index(4).1, 2 * 24, &[0.9, 0.9]);
+        fixture.check_non_finite(0.3, (0..PLANES).map(index));
+        fixture.put(2, 4 * 6, 6, &[0.9, 0.0, 0.9]);
+        fixture.check_beyond_one(0.3, &[(2, 4 * 6, 1.2), (2, 7 * 6, 1.2)]);
     }
 
     #[test]
     fn other_shapes_are_rejected_with_expected_shape() {
-        let cases = [
-            ([[PLANES, 8, 12], [PLANES, 4, 6], [PLANES + 1, 2, 3]], 2),
-            ([[PLANES, 12, 8], [PLANES, 4, 6], [PLANES, 2, 3]], 0),
-            ([[PLANES, 8, 12], [PLANES, 2, 3], [PLANES, 4, 6]], 2),
-        ];
-        for (axes, tensor) in cases {
-            let mismatch = shaped(&axes).expect_err("another shape");
-            assert_eq!(mismatch.tensor, tensor);
-            assert!(
-                mismatch.expected.starts_with("float32 [8, h, w]"),
-                "{}",
-                mismatch.expected
-            );
-            assert!(
-                mismatch.advice.contains("labels (3)"),
-                "{}",
-                mismatch.advice
-            );
-        }
+        let f32 = DType::F32;
+        let stride = "with h and w those of the input, 96×64, divided by a stride of 8, 16 or 32";
+        let (planes, stride) = ("float32 [8, h, w]", format!("float32 [8, h, w] {stride}"));
+        #[rustfmt::skip]
+        check_refused(make, "labels (3)", &[
+            (&[&[PLANES, 8, 12], &[PLANES, 4, 6], &[PLANES + 1, 2, 3]], f32, 2, planes),
+            (&[&[PLANES, 12, 8], &[PLANES, 4, 6], &[PLANES, 2, 3]], f32, 0, &stride),
+            (&[&[PLANES, 8, 12], &[PLANES, 2, 3], &[PLANES, 4, 6]], f32, 2, &stride),
+        ]);
     }
 }

@@ -187,43 +187,17 @@ mod tests {
     fn each_difference_is_reported_and_nothing_else() {
         let wanted = engine_spec().cache_key_fields();
         assert_eq!(differences(&wanted, &wanted), Vec::<String>::new());
+        #[rustfmt::skip]
         let cases: [(Change, &str); 9] = [
-            (
-                |of| of.builder_version = "8.6.1".to_owned(),
-                "it was built by TensorRT 8.6.1, and TensorRT 8.5.2 is here",
-            ),
-            (
-                |of| of.gpu = "Orin".to_owned(),
-                "it was built for the GPU Orin (compute capability 7.2), and Xavier (7.2) is wanted",
-            ),
-            (
-                |of| of.onnx_sha256 = "b".repeat(64),
-                "it was built of another network (SHA-256 bbbbbbbbbbbb…), and the model's is aaaaaaaaaaaa…",
-            ),
-            (
-                |of| of.weights_sha256 = vec!["c".repeat(64)],
-                "it was built with other weights of the network",
-            ),
-            (
-                |of| of.calibration_sha256 = Some("d".repeat(64)),
-                "it was calibrated, and no calibration is configured",
-            ),
-            (
-                |of| of.batch = 8,
-                "it was built for batches up to 8, and 4 is configured",
-            ),
-            (
-                |of| of.profiles = 1,
-                "it was built with detector.workers at 1, and 2 is configured",
-            ),
-            (
-                |of| of.dla = true,
-                "it was built for a DLA alone, and one for the GPU is wanted",
-            ),
-            (
-                |of| of.workspace_mib = Some(64),
-                "it was built with a workspace of 64 MiB, and a workspace of TensorRT's choice is configured",
-            ),
+            (|of| of.builder_version = "8.6.1".to_owned(), "it was built by TensorRT 8.6.1, and TensorRT 8.5.2 is here"),
+            (|of| of.gpu = "Orin".to_owned(), "it was built for the GPU Orin (compute capability 7.2), and Xavier (7.2) is wanted"),
+            (|of| of.onnx_sha256 = "b".repeat(64), "it was built of another network (SHA-256 bbbbbbbbbbbb…), and the model's is aaaaaaaaaaaa…"),
+            (|of| of.weights_sha256 = vec!["c".repeat(64)], "it was built with other weights of the network"),
+            (|of| of.calibration_sha256 = Some("d".repeat(64)), "it was calibrated, and no calibration is configured"),
+            (|of| of.batch = 8, "it was built for batches up to 8, and 4 is configured"),
+            (|of| of.profiles = 1, "it was built with detector.workers at 1, and 2 is configured"),
+            (|of| of.dla = true, "it was built for a DLA alone, and one for the GPU is wanted"),
+            (|of| of.workspace_mib = Some(64), "it was built with a workspace of 64 MiB, and a workspace of TensorRT's choice is configured"),
         ];
         for (change, text) in cases {
             let mut found = wanted.clone();

@@ -285,19 +285,14 @@ mod tests {
 
     #[test]
     fn malformed_bytes_are_reported_with_their_offset() {
+        #[rustfmt::skip]
         let cases: [(&[u8], usize, &str); 6] = [
             (&[0x08, 1, 0x12, 5, b'a'], 4, "a length beyond"),
             (&[0x12, 0xff, 0xff, 0xff, 0xff, 0x0f], 6, "a length beyond"),
             (&[0x08], 1, "a length beyond"),
             (&[0x08, 1, 0x0b], 2, "a kind of field"),
             (&[0x02, 0], 0, "a field without"),
-            (
-                &[
-                    0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1,
-                ],
-                1,
-                "a number of",
-            ),
+            (&[0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1], 1, "a number of"),
         ];
         for (bytes, at, what) in cases {
             let found = first_error(bytes).expect(what);

@@ -130,162 +130,41 @@ fn optional_model_keys_have_defaults() {
 
 #[test]
 fn invalid_model_values_are_reported_with_line_and_key() {
+    #[rustfmt::skip]
     let cases = [
-        (
-            "name: tiny",
-            "name: 5",
-            "model.yaml:1: name: found 5, expected the model's name",
-        ),
-        (
-            "name: tiny",
-            "nam: tiny",
-            "model.yaml:1: nam: unknown key; did you mean `name`?",
-        ),
-        (
-            "name: tiny",
-            "name: '  '",
-            "model.yaml:1: name: found \"  \", expected the model's name",
-        ),
-        (
-            "name: tiny",
-            "name: tiny\ncamera: 1",
-            "model.yaml:2: camera: unknown key; known here: name, input",
-        ),
-        (
-            "width: 96",
-            "width: 100",
-            "model.yaml:4: input.width: found 100, expected a multiple of 32 from 32 to 4096",
-        ),
-        (
-            "width: 96",
-            "width: 0",
-            "model.yaml:4: input.width: found 0, expected a whole number from 32 to 4096",
-        ),
-        (
-            "color: rgb",
-            "color: gbr",
-            "model.yaml:6: input.color: found \"gbr\", expected one of bgr, rgb",
-        ),
-        (
-            "  color: rgb\n",
-            "",
-            "input.color: missing, expected one of bgr, rgb",
-        ),
-        (
-            "nchw",
-            "nhwc",
-            "model.yaml:7: input.layout: found \"nhwc\", expected nchw",
-        ),
-        (
-            "float32",
-            "float16",
-            "model.yaml:8: input.type: found \"float16\", expected one of float32, uint8",
-        ),
-        (
-            "[123.7, 116.3, 103.5]",
-            "[1, 2]",
-            "model.yaml:9: input.mean: found a list, expected one number or a list of three",
-        ),
-        (
-            "[123.7, 116.3, 103.5]",
-            "[1, x, 3]",
-            "model.yaml:9: input.mean[1]: found \"x\", expected a number from -1000000 to 1000000",
-        ),
-        (
-            "scale: 0.017",
-            "scale: 0",
-            "model.yaml:10: input.scale: found 0, expected a number from 0.000000001",
-        ),
-        (
-            "value: 114",
-            "value: 256",
-            "model.yaml:11: input.letterbox.value: found 256",
-        ),
-        (
-            "placement: center",
-            "placement: middle",
-            "found \"middle\", expected one of top_left, center, stretch",
-        ),
-        (
-            "layout: yolox",
-            "layout: yolo",
-            "model.yaml:12: output.layout: found \"yolo\", expected one of yolox, yolov5, yolov8",
-        ),
-        (
-            "[person, car]",
-            "[]",
-            "labels: 0 names, expected 1 to 10000 names",
-        ),
-        (
-            "[person, car]",
-            "[person, person]",
-            "labels: `person` given twice, expected names that differ",
-        ),
-        (
-            "[person, car]",
-            "[person, 7]",
-            "model.yaml:13: labels[1]: found 7, expected a name; quote it",
-        ),
-        (
-            "labels: [person, car]\n",
-            "",
-            "labels: missing, expected labels (a list of names) or labels_file",
-        ),
-        (
-            "labels: [",
-            "labels_file: x\nlabels: [",
-            "labels_file: given together with labels, expected only one of them",
-        ),
-        (
-            "labels: [person, car]",
-            "labels_file: ../x",
-            "found \"../x\", expected a path inside the model's folder",
-        ),
-        (
-            "score_threshold: 0.25",
-            "score_threshold: 0.25\ncovers: {vehicle: [bus]}",
-            "covers.vehicle: `vehicle`, which is no label, expected a map such as `vehicle: [car, bus]`",
-        ),
-        (
-            "score_threshold: 0.25",
-            "score_threshold: 0.25\ncovers: {car: [bus, person]}",
-            "`person` given twice, expected a name that no other class has",
-        ),
-        (
-            "score_threshold: 0.25",
-            "score_threshold: 1.5",
-            "found 1.5, expected a number from 0 to 1",
-        ),
-        (
-            "max_detections: 50",
-            "max_detections: 0",
-            "expected a whole number from 1 to 10000",
-        ),
-        (
-            "{spdx: Apache-2.0,",
-            "{",
-            "license.spdx: missing, expected an SPDX identifier",
-        ),
-        (
-            "  fp32: {",
-            "  '': {",
-            "files: a precision without a name, expected a map of precisions such as",
-        ),
-        (
-            "sub/tiny.onnx",
-            "/etc/passwd",
-            "files.fp32.file: found \"/etc/passwd\", expected a path inside",
-        ),
-        (
-            "sub/tiny.onnx",
-            "sub/../../x",
-            "files.fp32.file: found \"sub/../../x\", expected a path inside",
-        ),
-        (
-            "bbbbbbb}",
-            "bbbbbbg}",
-            "expected 64 hexadecimal digits, as `sha256sum FILE` prints",
-        ),
+        ("name: tiny", "name: 5", "model.yaml:1: name: found 5, expected the model's name"),
+        ("name: tiny", "nam: tiny", "model.yaml:1: nam: unknown key; did you mean `name`?"),
+        ("name: tiny", "name: '  '", "model.yaml:1: name: found \"  \", expected the model's name"),
+        ("name: tiny", "name: tiny\ncamera: 1", "model.yaml:2: camera: unknown key; known here: name, input"),
+        ("width: 96", "width: 100", "model.yaml:4: input.width: found 100, expected a multiple of 32 from 32 to 4096"),
+        ("width: 96", "width: 0", "model.yaml:4: input.width: found 0, expected a whole number from 32 to 4096"),
+        ("color: rgb", "color: gbr", "model.yaml:6: input.color: found \"gbr\", expected one of bgr, rgb"),
+        ("  color: rgb\n", "", "input.color: missing, expected one of bgr, rgb"),
+        ("nchw", "nhwc", "model.yaml:7: input.layout: found \"nhwc\", expected nchw"),
+        ("float32", "float16", "model.yaml:8: input.type: found \"float16\", expected one of float32, uint8"),
+        ("[123.7, 116.3, 103.5]", "[1, 2]", "model.yaml:9: input.mean: found a list, expected one number or a list of three"),
+        ("[123.7, 116.3, 103.5]", "[1, x, 3]", "model.yaml:9: input.mean[1]: found \"x\", expected a number from -1000000 to 1000000"),
+        ("scale: 0.017", "scale: 0", "model.yaml:10: input.scale: found 0, expected a number from 0.000000001"),
+        ("value: 114", "value: 256", "model.yaml:11: input.letterbox.value: found 256"),
+        ("placement: center", "placement: middle", "found \"middle\", expected one of top_left, center, stretch"),
+        ("layout: yolox", "layout: yolo", "model.yaml:12: output.layout: found \"yolo\", expected one of yolox, yolov5, yolov8"),
+        ("[person, car]", "[]", "labels: 0 names, expected 1 to 10000 names"),
+        ("[person, car]", "[person, person]", "labels: `person` given twice, expected names that differ"),
+        ("[person, car]", "[person, 7]", "model.yaml:13: labels[1]: found 7, expected a name; quote it"),
+        ("labels: [person, car]\n", "", "labels: missing, expected labels (a list of names) or labels_file"),
+        ("labels: [", "labels_file: x\nlabels: [", "labels_file: given together with labels, expected only one of them"),
+        ("labels: [person, car]", "labels_file: ../x", "found \"../x\", expected a path inside the model's folder"),
+        ("score_threshold: 0.25", "score_threshold: 0.25\ncovers: {vehicle: [bus]}",
+         "covers.vehicle: `vehicle`, which is no label, expected a map such as `vehicle: [car, bus]`"),
+        ("score_threshold: 0.25", "score_threshold: 0.25\ncovers: {car: [bus, person]}",
+         "`person` given twice, expected a name that no other class has"),
+        ("score_threshold: 0.25", "score_threshold: 1.5", "found 1.5, expected a number from 0 to 1"),
+        ("max_detections: 50", "max_detections: 0", "expected a whole number from 1 to 10000"),
+        ("{spdx: Apache-2.0,", "{", "license.spdx: missing, expected an SPDX identifier"),
+        ("  fp32: {", "  '': {", "files: a precision without a name, expected a map of precisions such as"),
+        ("sub/tiny.onnx", "/etc/passwd", "files.fp32.file: found \"/etc/passwd\", expected a path inside"),
+        ("sub/tiny.onnx", "sub/../../x", "files.fp32.file: found \"sub/../../x\", expected a path inside"),
+        ("bbbbbbb}", "bbbbbbg}", "expected 64 hexadecimal digits, as `sha256sum FILE` prints"),
     ];
     for (from, to, wanted) in cases {
         assert!(FULL.contains(from), "{from} is in the full description");
@@ -301,14 +180,12 @@ fn invalid_model_values_are_reported_with_line_and_key() {
 
 #[test]
 fn model_yaml_must_be_one_map() {
+    #[rustfmt::skip]
     let cases = [
         ("- 1\n", "model.yaml:1: found a list, expected a map"),
         ("name: 1\n---\nname: 2\n", "model.yaml:3: a second document"),
         ("", "model.yaml: the file is empty"),
-        (
-            "name: 1\nname: 2\n",
-            "model.yaml:2: name: given twice, first on line 1",
-        ),
+        ("name: 1\nname: 2\n", "model.yaml:2: name: given twice, first on line 1"),
         ("name: [1\n", "not YAML"),
         ("name:\n\tx: 1\n", "not YAML"),
     ];
@@ -395,17 +272,12 @@ fn external_weight_files_have_hashes() {
         (weights.location.as_str(), weights.sha256.to_string()),
         (name, digits.to_lowercase())
     );
+    #[rustfmt::skip]
     let cases = [
-        (
-            format!("{{../a: {digits}}}"),
-            "the path `../a`, expected a path below the network's folder",
-        ),
+        (format!("{{../a: {digits}}}"), "the path `../a`, expected a path below the network's folder"),
         (format!("{{/a: {digits}}}"), "the path `/a`"),
         ("{a: 12}".to_owned(), "expected 64 hexadecimal digits"),
-        (
-            "a".to_owned(),
-            "expected a map such as `NAME.onnx.data: DIGITS`",
-        ),
+        ("a".to_owned(), "expected a map such as `NAME.onnx.data: DIGITS`"),
     ];
     for (weights, said) in cases {
         let error = with(&weights).expect_err(&weights).to_string();

@@ -133,6 +133,16 @@ fn a_second_input_is_for_the_image_sizes() {
     assert!(error.contains(wanted), "{error}");
     let error = checked(DType::I64, &[-1, 4]).expect_err("four numbers");
     assert!(error.contains("leave it out if this is another"), "{error}");
+    let text = text.replacen("sizes_name", "scales_name", 1);
+    let scaled = parse(&text).expect("it is right");
+    let sizes = TensorInfo {
+        name: "sizes".to_owned(),
+        tensor: Some((Element::Supported(DType::I64), vec![-1, 2])),
+    };
+    let inputs = [sizes, info("images", &[-1, 3, 64, 96])];
+    let error = check_signature(&scaled, Path::new("m/t.onnx"), &inputs, &[]).expect_err("whole");
+    let wanted = "input `sizes`: found int64 [N, 2], expected float32 [1 or N, 2]";
+    assert!(error.to_string().contains(wanted), "{error}");
     let (inputs, outputs) = ([info("images", &[1, 3, 64, 96])], [info("output", &[1])]);
     let error = check_signature(&spec, Path::new("m/t.onnx"), &inputs, &outputs)
         .expect_err("there is none");
@@ -166,24 +176,13 @@ fn runtime_shapes_take_precedence() {
         .map_err(|error| error.to_string())
     };
     assert_eq!(judged(DType::F32, &[2, 126, 7]), Ok(()));
+    #[rustfmt::skip]
     let cases = [
-        (
-            DType::F32,
-            &[2, 100, 7][..],
-            "m/t.onnx: output `output`: found float32 [100, 7] for each image, expected float32 [126, 7]; YOLOX has 126 rows \
-             for an input of 96×64",
-        ),
+        (DType::F32, &[2, 100, 7][..],
+         "m/t.onnx: output `output`: found float32 [100, 7] for each image, expected float32 [126, 7]; YOLOX has 126 rows for an input of 96×64"),
         (DType::F32, &[2, 126, 85], "labels (2) in model.yaml"),
-        (
-            DType::I32,
-            &[2, 126, 7],
-            "found int32 [126, 7] for each image, expected float32",
-        ),
-        (
-            DType::F32,
-            &[1, 126, 7],
-            "found [1, 126, 7] in a run, expected [2, …]; export the network for a batch of 1",
-        ),
+        (DType::I32, &[2, 126, 7], "found int32 [126, 7] for each image, expected float32"),
+        (DType::F32, &[1, 126, 7], "found [1, 126, 7] in a run, expected [2, …]; export the network for a batch of 1"),
         (DType::F32, &[], "found [] in a run, expected [2, …]"),
     ];
     for (element, axes, wanted) in cases {

@@ -343,15 +343,13 @@ mod tests {
         };
         assert_eq!(fitted(&engine(-1), &plan(8)), Ok(expected));
         assert_eq!(fitted(&engine(3), &plan(3)), Ok(Batch::Fixed(3)));
-        for (batch, requested, expected) in [
+        #[rustfmt::skip]
+        let cases = [
             (-1, 1, "the batch is 1, expected 2 to 8"),
             (-1, 9, "the batch is 9, expected 2 to 8"),
-            (
-                3,
-                2,
-                "the batch is 2, expected 3, which the engine was built for",
-            ),
-        ] {
+            (3, 2, "the batch is 2, expected 3, which the engine was built for"),
+        ];
+        for (batch, requested, expected) in cases {
             let error = fitted(&engine(batch), &plan(requested)).expect_err(expected);
             assert!(error.starts_with(expected), "{error}");
         }

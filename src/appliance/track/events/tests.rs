@@ -281,17 +281,12 @@ fn counts_follow_active_tracks_and_go_back_to_zero() {
     };
     use TrackState::{Active, Ended, Lost, Tentative};
     type Step<'a> = (&'a [Track], &'a [(u16, usize)]);
+    #[rustfmt::skip]
     let steps: [Step<'_>; 6] = [
         (&[of(0, 5, Tentative)], &[]),
         (&[of(1, 5, Active), of(2, 3, Active)], &[(3, 1), (5, 1)]),
-        (
-            &[of(1, 5, Active), of(2, 3, Active), of(3, 5, Active)],
-            &[(5, 2)],
-        ),
-        (
-            &[of(1, 5, Active), of(2, 3, Lost), of(3, 3, Active)],
-            &[(5, 1)],
-        ),
+        (&[of(1, 5, Active), of(2, 3, Active), of(3, 5, Active)], &[(5, 2)]),
+        (&[of(1, 5, Active), of(2, 3, Lost), of(3, 3, Active)], &[(5, 1)]),
         (&[of(1, 5, Active), of(2, 3, Ended), of(3, 3, Active)], &[]),
         (&[], &[(3, 0), (5, 0)]),
     ];

@@ -96,122 +96,35 @@ fn weights_of_another_length_are_refused() {
 
 #[test]
 fn wrong_configurations_are_refused_with_their_line() {
+    #[rustfmt::skip]
     let cases = [
         ("[net]", "[network", "line 1: found `[network`"),
-        (
-            "[net]\n",
-            "",
-            "line 1: found `width=32` before the first section",
-        ),
-        (
-            "[net]",
-            "[yolo]",
-            "line 1: found [yolo] as the first section",
-        ),
+        ("[net]\n", "", "line 1: found `width=32` before the first section"),
+        ("[net]", "[yolo]", "line 1: found [yolo] as the first section"),
         ("width=32", "width=3x", "line 2: width of [net]: found `3x`"),
         ("width=32", "width=0", "line 2: width of [net]: found 0"),
         ("width=32", "width=33", "line 22: [yolo] has 17×8 cells"),
         ("channels=3", "channels=1", "line 4: found channels=1"),
-        (
-            "[convolutional]\nfilters",
-            "[region]\nfilters",
-            "line 15: section [region] is not supported; known are [convolutional]",
-        ),
-        (
-            "activation=linear",
-            "activation=gelu",
-            "line 20: activation=gelu is not supported",
-        ),
-        (
-            "size=1",
-            "xnor=1",
-            "line 17: unknown key xnor in [convolutional]",
-        ),
-        (
-            "size=1",
-            "size",
-            "line 17: found `size`, expected key=value",
-        ),
-        (
-            "filters=18",
-            "filters=20",
-            "line 22: [yolo] with 3 anchors and 1 classes needs 18 channels",
-        ),
-        (
-            "size=3\nstride=2\npad=1",
-            "size=99\nstride=2\npad=0",
-            "line 7: [convolutional] with size=99 does not fit",
-        ),
-        (
-            "filters=4",
-            "filters=4\ngroups=2",
-            "line 10: found groups=2 with 4 filters on 3 channels",
-        ),
-        (
-            "mask=0,1,2",
-            "mask=0,1,3",
-            "line 23: mask of [yolo]: found [0, 1, 3]",
-        ),
-        (
-            "mask=0,1,2",
-            "mask=0,a,2",
-            "line 23: mask of [yolo]: found `a`",
-        ),
-        (
-            "anchors=1,2, 3,4, 5,6",
-            "anchors=1,2,3",
-            "line 24: anchors of [yolo]: found 3 numbers",
-        ),
-        (
-            "num=3",
-            "new_coords=1",
-            "line 26: new_coords=1 of [yolo] is not supported",
-        ),
-        (
-            "[yolo]",
-            "[route]\nlayers=-3\n[yolo]",
-            "line 23: layers of [route]: found -3 in layer 2",
-        ),
-        (
-            "[yolo]",
-            "[route]\n[yolo]",
-            "line 22: [route] has no layers",
-        ),
-        (
-            "[yolo]",
-            "[route]\nlayers=0,-1\n[yolo]",
-            "line 24: [yolo] with 3 anchors",
-        ),
-        (
-            "[yolo]",
-            "[upsample]\n[route]\nlayers=0,-1\n[yolo]",
-            "line 24: [route] joins results of 16×8 and 32×16 cells",
-        ),
-        (
-            "[yolo]",
-            "[shortcut]\nfrom=0\n[yolo]",
-            "line 23: [shortcut] adds 4 channels of 16×8 cells to 18 channels",
-        ),
-        (
-            "[yolo]",
-            "[route]\nlayers=-1\ngroups=4\n[yolo]",
-            "line 24: found groups=4 for 18 channels",
-        ),
-        (
-            "[yolo]",
-            "[route]\nlayers=-1\ngroup_id=1\n[yolo]",
-            "line 24: found group_id=1, expected 0 to 0",
-        ),
-        (
-            "[yolo]",
-            "[maxpool]\nsize=2\npadding=4\n[yolo]",
-            "line 24: found padding=4",
-        ),
-        (
-            "num=3",
-            "num=3\n[convolutional]",
-            "line 27: [convolutional] reads the result of the [yolo] layer 2",
-        ),
+        ("[convolutional]\nfilters", "[region]\nfilters", "line 15: section [region] is not supported; known are [convolutional]"),
+        ("activation=linear", "activation=gelu", "line 20: activation=gelu is not supported"),
+        ("size=1", "xnor=1", "line 17: unknown key xnor in [convolutional]"),
+        ("size=1", "size", "line 17: found `size`, expected key=value"),
+        ("filters=18", "filters=20", "line 22: [yolo] with 3 anchors and 1 classes needs 18 channels"),
+        ("size=3\nstride=2\npad=1", "size=99\nstride=2\npad=0", "line 7: [convolutional] with size=99 does not fit"),
+        ("filters=4", "filters=4\ngroups=2", "line 10: found groups=2 with 4 filters on 3 channels"),
+        ("mask=0,1,2", "mask=0,1,3", "line 23: mask of [yolo]: found [0, 1, 3]"),
+        ("mask=0,1,2", "mask=0,a,2", "line 23: mask of [yolo]: found `a`"),
+        ("anchors=1,2, 3,4, 5,6", "anchors=1,2,3", "line 24: anchors of [yolo]: found 3 numbers"),
+        ("num=3", "new_coords=1", "line 26: new_coords=1 of [yolo] is not supported"),
+        ("[yolo]", "[route]\nlayers=-3\n[yolo]", "line 23: layers of [route]: found -3 in layer 2"),
+        ("[yolo]", "[route]\n[yolo]", "line 22: [route] has no layers"),
+        ("[yolo]", "[route]\nlayers=0,-1\n[yolo]", "line 24: [yolo] with 3 anchors"),
+        ("[yolo]", "[upsample]\n[route]\nlayers=0,-1\n[yolo]", "line 24: [route] joins results of 16×8 and 32×16 cells"),
+        ("[yolo]", "[shortcut]\nfrom=0\n[yolo]", "line 23: [shortcut] adds 4 channels of 16×8 cells to 18 channels"),
+        ("[yolo]", "[route]\nlayers=-1\ngroups=4\n[yolo]", "line 24: found groups=4 for 18 channels"),
+        ("[yolo]", "[route]\nlayers=-1\ngroup_id=1\n[yolo]", "line 24: found group_id=1, expected 0 to 0"),
+        ("[yolo]", "[maxpool]\nsize=2\npadding=4\n[yolo]", "line 24: found padding=4"),
+        ("num=3", "num=3\n[convolutional]", "line 27: [convolutional] reads the result of the [yolo] layer 2"),
     ];
     for (from, to, expected) in cases {
         assert!(CONFIG.contains(from), "{from}");

@@ -197,25 +197,14 @@ mod tests {
             reason: "the server sent nothing for 30 s".to_owned(),
             part_bytes: 7,
         };
+        #[rustfmt::skip]
         let cases = [
-            (
-                write(io::ErrorKind::StorageFull),
-                "m/x.onnx.part: no storage space; free disk space",
-            ),
-            (
-                write(io::ErrorKind::PermissionDenied),
-                "writable folder with --into",
-            ),
-            (
-                status(404),
-                "returned 404, expected 200: the file no longer exists",
-            ),
+            (write(io::ErrorKind::StorageFull), "m/x.onnx.part: no storage space; free disk space"),
+            (write(io::ErrorKind::PermissionDenied), "writable folder with --into"),
+            (status(404), "returned 404, expected 200: the file no longer exists"),
             (status(503), "has an error; try again"),
             (status(407), "HTTPS_PROXY="),
-            (
-                given_up,
-                "after 6 attempts: the server sent nothing for 30 s; 7 bytes are kept",
-            ),
+            (given_up, "after 6 attempts: the server sent nothing for 30 s; 7 bytes are kept"),
         ];
         for (error, wanted) in cases {
             assert!(

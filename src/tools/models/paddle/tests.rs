@@ -279,58 +279,17 @@ fn shapes_beyond_any_network_are_refused() {
 
 #[test]
 fn unsupported_networks_are_refused_by_name() {
+    #[rustfmt::skip]
     let cases = [
-        (
-            operator("erf", ("X", "image"), None, ("Out", "y")),
-            "`erf` with the output `y`: it is not supported",
-        ),
-        (
-            operator("relu", ("X", "other"), None, ("Out", "y")),
-            "no variable `other`",
-        ),
-        (
-            operator("relu", ("X", "w"), None, ("Out", "y")),
-            "no variable `image`",
-        ),
-        (
-            operator("concat", ("X", "image"), None, ("Out", "y")),
-            "expected axis 1",
-        ),
-        (
-            operator("pool2d", ("X", "image"), None, ("Out", "y")),
-            "expected the mean of each channel",
-        ),
-        (
-            operator("nearest_interp_v2", ("X", "image"), None, ("Out", "y")),
-            "expected the factors",
-        ),
-        (
-            operator(
-                "elementwise_add",
-                ("X", "image"),
-                Some(("Y", "w")),
-                ("Out", "y"),
-            ),
-            "expected a convolution before it",
-        ),
-        (
-            operator(
-                "conv2d",
-                ("Input", "image"),
-                Some(("Filter", "image")),
-                ("Output", "y"),
-            ),
-            "expected a weight",
-        ),
-        (
-            operator(
-                "batch_norm",
-                ("X", "image"),
-                Some(("Scale", "w")),
-                ("Y", "y"),
-            ),
-            "found 0 variables as Bias",
-        ),
+        (operator("erf", ("X", "image"), None, ("Out", "y")), "`erf` with the output `y`: it is not supported"),
+        (operator("relu", ("X", "other"), None, ("Out", "y")), "no variable `other`"),
+        (operator("relu", ("X", "w"), None, ("Out", "y")), "no variable `image`"),
+        (operator("concat", ("X", "image"), None, ("Out", "y")), "expected axis 1"),
+        (operator("pool2d", ("X", "image"), None, ("Out", "y")), "expected the mean of each channel"),
+        (operator("nearest_interp_v2", ("X", "image"), None, ("Out", "y")), "expected the factors"),
+        (operator("elementwise_add", ("X", "image"), Some(("Y", "w")), ("Out", "y")), "expected a convolution before it"),
+        (operator("conv2d", ("Input", "image"), Some(("Filter", "image")), ("Output", "y")), "expected a weight"),
+        (operator("batch_norm", ("X", "image"), Some(("Scale", "w")), ("Y", "y")), "found 0 variables as Bias"),
     ];
     for (operator, wanted) in cases {
         let program = program(&["w"], &[operator]);

@@ -37,119 +37,38 @@ fn every_layout_has_its_tensors_in_its_own_order() {
     let detectnet =
         |box_norm, offset| OutputLayout::DetectNetV2(DetectNetParameters { box_norm, offset });
     let separate = |grids| GflTensors::Separate { grids };
+    #[rustfmt::skip]
     let cases: [(&str, OutputLayout, &str); 24] = [
         ("{layout: yolox, name: a}", OutputLayout::Yolox, "a"),
-        (
-            "{layout: yolox, tensors: {grids: [c, a, b]}}",
-            OutputLayout::YoloxGrids,
-            "c a b",
-        ),
+        ("{layout: yolox, tensors: {grids: [c, a, b]}}", OutputLayout::YoloxGrids, "c a b"),
         ("{layout: yolov5, name: a}", OutputLayout::Yolov5, "a"),
         ("{layout: yolov8, name: a}", OutputLayout::Yolov8, "a"),
-        (
-            "{layout: yolov3, tensors: {scores: s, boxes: b}}",
-            OutputLayout::Darknet,
-            "b s",
-        ),
-        (
-            "{layout: yolov4, tensors: {boxes: b, scores: s}}",
-            OutputLayout::Darknet,
-            "b s",
-        ),
-        (
-            "{layout: fcos, tensors: {boxes: [c, d], scores: [a, b]}}",
-            fcos(2, FcosScore::Class),
-            "a b c d",
-        ),
-        (
-            "{layout: fcos, tensors: {centerness: [e], scores: [a], boxes: [c]}}",
-            fcos(1, FcosScore::Centerness),
-            "a c e",
-        ),
-        (
-            "{layout: detr, name: a}",
-            OutputLayout::Detr(DetrParameters::Joined),
-            "a",
-        ),
-        (
-            "{layout: detr, tensors: {scores: s, labels: l, boxes: b}}",
-            OutputLayout::Detr(DetrParameters::Ranked),
-            "l b s",
-        ),
-        (
-            "{layout: detr, tensors: {boxes: b, scores: s}}",
-            queries(DetrActivation::Sigmoid),
-            "s b",
-        ),
-        (
-            "{layout: detr, tensors: {boxes: b, scores: s}, activation: none}",
-            queries(DetrActivation::None),
-            "s b",
-        ),
-        (
-            "{layout: efficient_nms, tensors: {count: n, boxes: b, scores: s, classes: c}}",
-            plugin(NmsPlugin::Efficient, BoxUnit::Pixels),
-            "n b s c",
-        ),
-        (
-            "{layout: efficient_nms, tensors: {count: n, boxes: b, scores: s, classes: c}, boxes_are: normalized}",
-            plugin(NmsPlugin::Efficient, BoxUnit::Normalized),
-            "n b s c",
-        ),
-        (
-            "{layout: batched_nms, tensors: {count: n, boxes: b, scores: s, classes: c}, boxes_are: normalized}",
-            plugin(NmsPlugin::Batched, BoxUnit::Normalized),
-            "n b s c",
-        ),
-        (
-            "{layout: nanodet, name: a}",
-            gfl(GflTensors::Joined, 7, CellCenter::Corner),
-            "a",
-        ),
-        (
-            "{layout: nanodet, tensors: {scores: [a, b], boxes: [c, d]}, reg_max: 10}",
-            gfl(separate(2), 10, CellCenter::Middle),
-            "a b c d",
-        ),
-        (
-            "{layout: picodet, tensors: {scores: [a, b], boxes: [c, d]}}",
-            gfl(separate(2), 7, CellCenter::Middle),
-            "a b c d",
-        ),
+        ("{layout: yolov3, tensors: {scores: s, boxes: b}}", OutputLayout::Darknet, "b s"),
+        ("{layout: yolov4, tensors: {boxes: b, scores: s}}", OutputLayout::Darknet, "b s"),
+        ("{layout: fcos, tensors: {boxes: [c, d], scores: [a, b]}}", fcos(2, FcosScore::Class), "a b c d"),
+        ("{layout: fcos, tensors: {centerness: [e], scores: [a], boxes: [c]}}", fcos(1, FcosScore::Centerness), "a c e"),
+        ("{layout: detr, name: a}", OutputLayout::Detr(DetrParameters::Joined), "a"),
+        ("{layout: detr, tensors: {scores: s, labels: l, boxes: b}}", OutputLayout::Detr(DetrParameters::Ranked), "l b s"),
+        ("{layout: detr, tensors: {boxes: b, scores: s}}", queries(DetrActivation::Sigmoid), "s b"),
+        ("{layout: detr, tensors: {boxes: b, scores: s}, activation: none}", queries(DetrActivation::None), "s b"),
+        ("{layout: efficient_nms, tensors: {count: n, boxes: b, scores: s, classes: c}}", plugin(NmsPlugin::Efficient, BoxUnit::Pixels), "n b s c"),
+        ("{layout: efficient_nms, tensors: {count: n, boxes: b, scores: s, classes: c}, boxes_are: normalized}",
+         plugin(NmsPlugin::Efficient, BoxUnit::Normalized), "n b s c"),
+        ("{layout: batched_nms, tensors: {count: n, boxes: b, scores: s, classes: c}, boxes_are: normalized}",
+         plugin(NmsPlugin::Batched, BoxUnit::Normalized), "n b s c"),
+        ("{layout: nanodet, name: a}", gfl(GflTensors::Joined, 7, CellCenter::Corner), "a"),
+        ("{layout: nanodet, tensors: {scores: [a, b], boxes: [c, d]}, reg_max: 10}", gfl(separate(2), 10, CellCenter::Middle), "a b c d"),
+        ("{layout: picodet, tensors: {scores: [a, b], boxes: [c, d]}}", gfl(separate(2), 7, CellCenter::Middle), "a b c d"),
         ("{layout: picodet, name: a}", OutputLayout::PicoDetNms, "a"),
-        (
-            "{layout: detectnet_v2, tensors: {boxes: b, scores: s}}",
-            detectnet(35.0, 0.5),
-            "s b",
-        ),
-        (
-            "{layout: detectnet_v2, tensors: {boxes: b, scores: s}, box_norm: 20, offset: 0}",
-            detectnet(20.0, 0.0),
-            "s b",
-        ),
-        (
-            "{layout: fastestdet, name: a}",
-            OutputLayout::FastestDet,
-            "a",
-        ),
-        (
-            "{layout: ssd, tensors: {boxes: b, scores: s}, activation: none, background: none, boxes_are: pixels}",
-            OutputLayout::Ssd(SsdParameters {
-                boxes: SsdBoxes::Decoded(BoxUnit::Pixels),
-                background: SsdBackground::None,
-                activation: SsdActivation::None,
-            }),
-            "b s",
-        ),
-        (
-            "{layout: ssd, tensors: {boxes: b, scores: s}, activation: softmax, background: last, boxes_are: normalized}",
-            OutputLayout::Ssd(SsdParameters {
-                boxes: SsdBoxes::Decoded(BoxUnit::Normalized),
-                background: SsdBackground::Last,
-                activation: SsdActivation::Softmax,
-            }),
-            "b s",
-        ),
+        ("{layout: detectnet_v2, tensors: {boxes: b, scores: s}}", detectnet(35.0, 0.5), "s b"),
+        ("{layout: detectnet_v2, tensors: {boxes: b, scores: s}, box_norm: 20, offset: 0}", detectnet(20.0, 0.0), "s b"),
+        ("{layout: fastestdet, name: a}", OutputLayout::FastestDet, "a"),
+        ("{layout: ssd, tensors: {boxes: b, scores: s}, activation: none, background: none, boxes_are: pixels}",
+         OutputLayout::Ssd(SsdParameters { boxes: SsdBoxes::Decoded(BoxUnit::Pixels), background: SsdBackground::None, activation: SsdActivation::None, }),
+         "b s"),
+        ("{layout: ssd, tensors: {boxes: b, scores: s}, activation: softmax, background: last, boxes_are: normalized}",
+         OutputLayout::Ssd(SsdParameters { boxes: SsdBoxes::Decoded(BoxUnit::Normalized), background: SsdBackground::Last, activation: SsdActivation::Softmax, }),
+         "b s"),
     ];
     for (text, layout, tensors) in cases {
         let spec = output(text).expect(text);
@@ -205,55 +124,20 @@ fn anchors_of_ssd_are_computed_or_read() {
     };
     assert_eq!(anchors, [[0.5, 0.5, 0.25, 1.0]]);
 
+    #[rustfmt::skip]
     let cases = [
-        (
-            "",
-            "output.feature_maps: missing, expected a list of the feature maps",
-        ),
-        (
-            "anchors_file: a.txt",
-            "output.anchors_file: line 1 of the file: `a.txt` is not a number, expected an anchor in",
-        ),
-        (
-            "anchors_file: ../a.txt",
-            "output.anchors_file: found \"../a.txt\", expected a path inside",
-        ),
-        (
-            "anchors_file: a.txt, scales: [1]",
-            "output.scales: given without use, expected only without anchors_file",
-        ),
-        (
-            "boxes_are: pixels, variances: [1, 1, 1, 1]",
-            "output.variances: given without use, expected only for boxes that are deltas",
-        ),
-        (
-            "boxes_are: corners",
-            "output.boxes_are: found \"corners\", expected one of deltas, pixels, normalized",
-        ),
-        (
-            "background: 0",
-            "output.background: found 0, expected one of first, last, none",
-        ),
-        (
-            "feature_maps: [2], scales: [0.5], aspect_ratios: [[2]]",
-            "output.scales: 1 numbers, expected a number for each feature map and one more",
-        ),
-        (
-            "feature_maps: [2], scales: [0.5, 1], aspect_ratios: [[2], [3]]",
-            "output.aspect_ratios: 2 lists, expected a list",
-        ),
-        (
-            "feature_maps: [2], scales: [0.5, 1], aspect_ratios: [[2]], steps: [0.5, 1]",
-            "output.steps: 2 numbers, expected",
-        ),
-        (
-            "feature_maps: [[2, 3, 4]], scales: [0.5, 1], aspect_ratios: [[2]]",
-            "output.feature_maps[0]: found a list",
-        ),
-        (
-            "feature_maps: [0], scales: [0.5, 1], aspect_ratios: [[2]]",
-            "output.feature_maps[0]: found 0, expected a whole",
-        ),
+        ("", "output.feature_maps: missing, expected a list of the feature maps"),
+        ("anchors_file: a.txt", "output.anchors_file: line 1 of the file: `a.txt` is not a number, expected an anchor in"),
+        ("anchors_file: ../a.txt", "output.anchors_file: found \"../a.txt\", expected a path inside"),
+        ("anchors_file: a.txt, scales: [1]", "output.scales: given without use, expected only without anchors_file"),
+        ("boxes_are: pixels, variances: [1, 1, 1, 1]", "output.variances: given without use, expected only for boxes that are deltas"),
+        ("boxes_are: corners", "output.boxes_are: found \"corners\", expected one of deltas, pixels, normalized"),
+        ("background: 0", "output.background: found 0, expected one of first, last, none"),
+        ("feature_maps: [2], scales: [0.5], aspect_ratios: [[2]]", "output.scales: 1 numbers, expected a number for each feature map and one more"),
+        ("feature_maps: [2], scales: [0.5, 1], aspect_ratios: [[2], [3]]", "output.aspect_ratios: 2 lists, expected a list"),
+        ("feature_maps: [2], scales: [0.5, 1], aspect_ratios: [[2]], steps: [0.5, 1]", "output.steps: 2 numbers, expected"),
+        ("feature_maps: [[2, 3, 4]], scales: [0.5, 1], aspect_ratios: [[2]]", "output.feature_maps[0]: found a list"),
+        ("feature_maps: [0], scales: [0.5, 1], aspect_ratios: [[2]]", "output.feature_maps[0]: found 0, expected a whole"),
     ];
     for (keys, wanted) in cases {
         let error = ssd(keys).expect_err(keys);
@@ -306,133 +190,45 @@ fn darknet_grids_have_the_tiny_anchors_unless_others_are_given() {
 
 #[test]
 fn every_mistake_is_reported_with_its_key() {
+    #[rustfmt::skip]
     let cases = [
         ("7", "output: found 7, expected a map"),
         ("", "output.layout: missing, expected one of yolox, yolov5"),
-        (
-            "{name: a}",
-            "output.layout: missing, expected one of yolox, yolov5",
-        ),
-        (
-            "{layout: yolo, nam: a}",
-            "output.layout: found \"yolo\", expected one of yolox, yolov5",
-        ),
-        (
-            "{layout: yolov5}",
-            "output.name: missing, expected the tensor's name in the network",
-        ),
-        (
-            "{layout: yolov5, name: ' '}",
-            "output.name: found \" \", expected the tensor's name",
-        ),
-        (
-            "{layout: yolov5, tensors: {grids: [a]}}",
-            "output.tensors: unknown key; known here: layout, name",
-        ),
-        (
-            "{layout: yolov5, name: a, anchors: [[1, 2]]}",
-            "output.anchors: unknown key",
-        ),
-        (
-            "{layout: yolov3, tensors: {boxes: a, scores: b}, scale_x_y: 1.1}",
-            "output.scale_x_y: unknown key",
-        ),
-        (
-            "{layout: yolox}",
-            "output.name: missing, expected name: TENSOR, or tensors: {grids: [TENSOR, …]}",
-        ),
-        (
-            "{layout: yolov3}",
-            "output.tensors: missing, expected tensors: {boxes: TENSOR, scores: TENSOR}, or tensors: {grids: [TENSOR, …]}",
-        ),
-        (
-            "{layout: yolov3, name: a}",
-            "output.name: unknown key; known here: layout, tensors, anchors",
-        ),
-        (
-            "{layout: yolox, name: a, tensors: {grids: [b]}}",
-            "output.tensors: given together with name, expected only one of them",
-        ),
-        (
-            "{layout: yolox, tensors: {grids: []}}",
-            "output.tensors.grids: found an empty list, expected a list of tensors",
-        ),
-        (
-            "{layout: yolox, tensors: {grids: [a, 5]}}",
-            "output.tensors.grids[1]: found 5, expected the tensor's name",
-        ),
-        (
-            "{layout: yolox, tensors: {grids: [a, b, a]}}",
-            "output.tensors: tensor `a` given twice, expected tensors that differ",
-        ),
-        (
-            "{layout: yolox, tensors: {grid: [a]}}",
-            "output.tensors.grid: unknown key; did you mean `grids`?",
-        ),
-        (
-            "{layout: yolov3, tensors: {boxes: a}}",
-            "output.tensors.scores: missing, expected the tensor's name",
-        ),
-        (
-            "{layout: yolov4, tensors: {grids: [a, b, c]}}",
-            "output.anchors: missing, expected 3 lists such as [81, 82, 135, 169], width and height",
-        ),
-        (
-            "{layout: yolov4, tensors: {grids: [a]}, anchors: [[1, 2], [3, 4]]}",
-            "output.anchors: 2 lists, expected 1 lists",
-        ),
-        (
-            "{layout: yolov4, tensors: {grids: [a]}, anchors: [[1, 2, 3]]}",
-            "output.anchors[0]: found a list, expected 1 lists",
-        ),
-        (
-            "{layout: yolov4, tensors: {grids: [a]}, anchors: [[0, 2]]}",
-            "output.anchors[0][0]: found 0, expected a number from 1",
-        ),
-        (
-            "{layout: yolov4, tensors: {grids: [a]}, anchors: [[1, 2]], scale_x_y: 0.5}",
-            "output.scale_x_y: found 0.5, expected a number from 1 to 2",
-        ),
-        (
-            "{layout: yolov4, tensors: {grids: [a]}, anchors: [[1, 2]], scale_x_y: [1, 1]}",
-            "output.scale_x_y: found a list, expected one number or a list of 1",
-        ),
-        (
-            "{layout: fcos, tensors: {scores: [a, b], boxes: [c]}}",
-            "output.tensors: lists that differ in length, expected one tensor of",
-        ),
-        (
-            "{layout: fcos, tensors: {scores: [a, b, c, d, e, f, g, h], boxes: [i, j, k, l, m, n, o, p]}}",
-            "output.tensors: 16 tensors, expected at most 15",
-        ),
-        (
-            "{layout: detr, name: a, activation: none}",
-            "output.activation: given for scores that the network has finished",
-        ),
-        (
-            "{layout: detr, tensors: {boxes: b, scores: s}, activation: softmax}",
-            "output.activation: found \"softmax\", expected one of sigmoid, none",
-        ),
-        (
-            "{layout: batched_nms, tensors: {count: n, boxes: b, scores: s, classes: c}}",
-            "output.boxes_are: missing, expected one of pixels, normalized",
-        ),
-        (
-            "{layout: picodet, name: a, reg_max: 7}",
-            "output.reg_max: given for finished boxes, expected only together with tensors",
-        ),
-        (
-            "{layout: nanodet, name: a, reg_max: 0}",
-            "output.reg_max: found 0, expected a whole number from 1 to 64",
-        ),
-        (
-            "{layout: ssd, tensors: {boxes: b, scores: s}, boxes_are: pixels}",
-            "output.activation: missing, expected softmax, sigmoid or none",
-        ),
-        (
-            "{layout: yolov4, tensors: {boxes: a, scores: b}, scale_x_y: 1.1}",
-            "output.scale_x_y: given for decoded boxes, expected only together with tensors.grids",
-        ),
+        ("{name: a}", "output.layout: missing, expected one of yolox, yolov5"),
+        ("{layout: yolo, nam: a}", "output.layout: found \"yolo\", expected one of yolox, yolov5"),
+        ("{layout: yolov5}", "output.name: missing, expected the tensor's name in the network"),
+        ("{layout: yolov5, name: ' '}", "output.name: found \" \", expected the tensor's name"),
+        ("{layout: yolov5, tensors: {grids: [a]}}", "output.tensors: unknown key; known here: layout, name"),
+        ("{layout: yolov5, name: a, anchors: [[1, 2]]}", "output.anchors: unknown key"),
+        ("{layout: yolov3, tensors: {boxes: a, scores: b}, scale_x_y: 1.1}", "output.scale_x_y: unknown key"),
+        ("{layout: yolox}", "output.name: missing, expected name: TENSOR, or tensors: {grids: [TENSOR, …]}"),
+        ("{layout: yolov3}", "output.tensors: missing, expected tensors: {boxes: TENSOR, scores: TENSOR}, or tensors: {grids: [TENSOR, …]}"),
+        ("{layout: yolov3, name: a}", "output.name: unknown key; known here: layout, tensors, anchors"),
+        ("{layout: yolox, name: a, tensors: {grids: [b]}}", "output.tensors: given together with name, expected only one of them"),
+        ("{layout: yolox, tensors: {grids: []}}", "output.tensors.grids: found an empty list, expected a list of tensors"),
+        ("{layout: yolox, tensors: {grids: [a, 5]}}", "output.tensors.grids[1]: found 5, expected the tensor's name"),
+        ("{layout: yolox, tensors: {grids: [a, b, a]}}", "output.tensors: tensor `a` given twice, expected tensors that differ"),
+        ("{layout: yolox, tensors: {grid: [a]}}", "output.tensors.grid: unknown key; did you mean `grids`?"),
+        ("{layout: yolov3, tensors: {boxes: a}}", "output.tensors.scores: missing, expected the tensor's name"),
+        ("{layout: yolov4, tensors: {grids: [a, b, c]}}", "output.anchors: missing, expected 3 lists such as [81, 82, 135, 169], width and height"),
+        ("{layout: yolov4, tensors: {grids: [a]}, anchors: [[1, 2], [3, 4]]}", "output.anchors: 2 lists, expected 1 lists"),
+        ("{layout: yolov4, tensors: {grids: [a]}, anchors: [[1, 2, 3]]}", "output.anchors[0]: found a list, expected 1 lists"),
+        ("{layout: yolov4, tensors: {grids: [a]}, anchors: [[0, 2]]}", "output.anchors[0][0]: found 0, expected a number from 1"),
+        ("{layout: yolov4, tensors: {grids: [a]}, anchors: [[1, 2]], scale_x_y: 0.5}", "output.scale_x_y: found 0.5, expected a number from 1 to 2"),
+        ("{layout: yolov4, tensors: {grids: [a]}, anchors: [[1, 2]], scale_x_y: [1, 1]}",
+         "output.scale_x_y: found a list, expected one number or a list of 1"),
+        ("{layout: fcos, tensors: {scores: [a, b], boxes: [c]}}", "output.tensors: lists that differ in length, expected one tensor of"),
+        ("{layout: fcos, tensors: {scores: [a, b, c, d, e, f, g, h], boxes: [i, j, k, l, m, n, o, p]}}",
+         "output.tensors: 16 tensors, expected at most 15"),
+        ("{layout: detr, name: a, activation: none}", "output.activation: given for scores that the network has finished"),
+        ("{layout: detr, tensors: {boxes: b, scores: s}, activation: softmax}", "output.activation: found \"softmax\", expected one of sigmoid, none"),
+        ("{layout: batched_nms, tensors: {count: n, boxes: b, scores: s, classes: c}}",
+         "output.boxes_are: missing, expected one of pixels, normalized"),
+        ("{layout: picodet, name: a, reg_max: 7}", "output.reg_max: given for finished boxes, expected only together with tensors"),
+        ("{layout: nanodet, name: a, reg_max: 0}", "output.reg_max: found 0, expected a whole number from 1 to 64"),
+        ("{layout: ssd, tensors: {boxes: b, scores: s}, boxes_are: pixels}", "output.activation: missing, expected softmax, sigmoid or none"),
+        ("{layout: yolov4, tensors: {boxes: a, scores: b}, scale_x_y: 1.1}",
+         "output.scale_x_y: given for decoded boxes, expected only together with tensors.grids"),
     ];
     for (text, wanted) in cases {
         let error = output(text).expect_err(text);

@@ -1,0 +1,68 @@
+//! Tests of networks with the real ONNX Runtime: whether it is there, model folders, and frames of one gray.
+
+use std::env;
+use std::fs;
+use std::path::Path;
+use std::time::{Instant, SystemTime};
+
+use jetwatch_config::{Config, DetectorConfig};
+use jetwatch_files::Sha256Digest;
+use jetwatch_types::{Frame, FrameMeta, Image, PIXEL_BYTES, Size, SourceId};
+
+/// Whether there is no library; prints a message then.
+pub fn library_is_missing() -> bool {
+    let missing = env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty());
+    if missing {
+        eprintln!("skipped: ORT_DYLIB_PATH is not set");
+    }
+    missing
+}
+
+/// Writes a network and its description. `input` and `output` are the keys below `input.name` and from `output` on; `file` goes
+/// into those of the file.
+pub fn write_model(folder: &Path, network: &[u8], input: &str, output: &str, file: &str) {
+    fs::write(folder.join("tiny.onnx"), network).expect("written");
+    let sha256 = Sha256Digest::of(network);
+    let yaml = format!(
+        "name: tiny\n\
+         input: {{name: images, {input}}}\n\
+         output: {output}\n\
+         license: {{spdx: Apache-2.0, source: made by the test}}\n\
+         files: {{fp32: {{file: tiny.onnx, sha256: '{sha256}'{file}}}}}\n"
+    );
+    fs::write(folder.join("model.yaml"), yaml).expect("written");
+}
+
+/// A detector of one worker for the model in `folder`.
+pub fn config(folder: &Path) -> DetectorConfig {
+    DetectorConfig {
+        workers: 1,
+        ..Config::for_source("synthetic://traffic", folder.to_str())
+            .expect("a folder of plain text")
+            .detector
+    }
+}
+
+/// A frame of a source of `source_size` with the image `pixels`, of `size` and without padding.
+pub fn frame(source: u16, seq: u64, source_size: Size, size: Size, pixels: Vec<u8>) -> Frame {
+    let stride = size.width as usize * PIXEL_BYTES;
+    Frame {
+        meta: FrameMeta {
+            source: SourceId(source),
+            seq,
+            pts: None,
+            captured_at: SystemTime::UNIX_EPOCH,
+            received_at: Instant::now(),
+            source_size,
+        },
+        crop: None,
+        image: Image::new(size, stride, Box::new(pixels)).expect("the memory is large enough"),
+        full_image: None,
+        truth: Vec::new(),
+    }
+}
+
+/// The bytes of an image of which every byte is `gray`.
+pub fn gray_pixels(size: Size, gray: u8) -> Vec<u8> {
+    vec![gray; (size.width * size.height) as usize * PIXEL_BYTES]
+}
