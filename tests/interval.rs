@@ -1,14 +1,11 @@
-//! Skipped frames, with the real binary: all of them are published, in order, with their tracks, and the tracks
-//! are where the ground truth is.
+//! Skipped frames, with the real binary: all of them are published, in order. Where their tracks are is tested in `camera_motion`, and
+//! for each tracker in `interval_trackers`.
 
 use crate::support;
 
 use std::fs;
 use std::process::{Command, Stdio};
 
-use jetwatch_config::{Pacing, SyntheticScene};
-use jetwatch_eval::{ClearMot, ClearMotCounter, GroundTruthObject, Hypothesis};
-use jetwatch_traffic::scene::Scene;
 use serde_json::Value;
 use support::daemon::{Setup, finish, json_lines, stderr, wait_for_output, wait_until_some};
 
@@ -48,46 +45,6 @@ publish:
         frames.collect(),
         serde_json::from_slice(&stats).expect("JSON"),
     )
-}
-
-/// The tracks of the messages against the ground truth of the scene.
-fn score(frames: &[Value]) -> ClearMot {
-    let mut scene = Scene::new(&SyntheticScene {
-        seed: 5,
-        objects: 6,
-        width: 320,
-        height: 180,
-        fps: 30,
-        frames: Some(FRAMES),
-        shake: 0,
-        pacing: Pacing::Unlimited,
-    });
-    let mut counter = ClearMotCounter::new(0.5);
-    for (index, frame) in (0..).zip(frames) {
-        let truth = scene.truth(index);
-        let objects: Vec<_> = truth
-            .iter()
-            .map(|object| GroundTruthObject {
-                id: object.id,
-                class: 0,
-                xyxy: object.xyxy,
-                ignored: object.visible < 0.3,
-            })
-            .collect();
-        let tracks = frame["tracks"].as_array().expect("a list");
-        let observed = tracks.iter().filter(|track| track["state"] == "active");
-        let tracks: Vec<_> = observed
-            .map(|track| Hypothesis {
-                id: track["track_id"].as_u64().expect("a number"),
-                class: 0,
-                xyxy: std::array::from_fn(|edge| {
-                    track["box"][edge].as_f64().expect("a number") as f32
-                }),
-            })
-            .collect();
-        counter.frame(&objects, &tracks);
-    }
-    counter.counts()
 }
 
 #[test]
@@ -181,11 +138,8 @@ fn source_values(stats: &Value, key: &str) -> Vec<u64> {
     numbers.collect()
 }
 
-/// Number of consecutive messages that show a settled interval.
-const STABLE_MESSAGES: usize = 8;
-
 #[test]
-fn adaptive_interval_converges_without_drops_and_is_reported() {
+fn adaptive_interval_rises_and_is_reported() {
     // Four sources of 25 frames/s, of which the detector can serve 50 frames/s: every second frame at most.
     let sources: String = (0..4)
         .map(|n| {
@@ -224,18 +178,10 @@ publish:
         lines.retain(|line| line["kind"] == "stats");
         lines
     };
-    let dropped = |stats: &Value| source_values(stats, "dropped_frames").iter().sum::<u64>();
-    // On a busy machine frames are late, and the interval rises once more: it must settle in the end.
-    let settled = wait_until_some("a stretch of one interval without drops", || {
-        let reported = reported();
-        let stretch = &reported[reported.len().checked_sub(STABLE_MESSAGES)?..];
-        let (first, last) = (stretch.first()?, stretch.last()?);
-        let interval = source_values(first, "interval");
-        let is_one = stretch
-            .iter()
-            .all(|stats| source_values(stats, "interval") == interval);
-        let is_raised = interval.iter().all(|of_one| *of_one > 0);
-        (is_one && is_raised && dropped(first) == dropped(last)).then(|| last.clone())
+    // What it settles at is tested in the pipeline's `batcher`.
+    let raised = wait_until_some("an interval of all sources", || {
+        let is_raised = |stats: &Value| source_values(stats, "interval").iter().all(|n| *n > 0);
+        reported().into_iter().find(is_raised)
     });
     let stopped = Command::new("kill")
         .args(["-TERM", &child.id().to_string()])
@@ -244,16 +190,11 @@ publish:
     let output = wait_for_output(child);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
 
-    let intervals = source_values(&settled, "interval");
-    assert_eq!(intervals.len(), 4, "{settled}");
-    // One for all of them. Where frames come in time it is 2: every second frame would take all of the network's time.
-    assert!(intervals.iter().all(|of_one| *of_one == intervals[0]));
-    assert!(intervals[0] <= 8, "{settled}");
-    assert!(
-        dropped(&settled) > 0,
-        "all frames are too many, which shows before the interval rises: {settled}"
-    );
-    // The report equals the last message, and in this period every frame came through, many of them skipped.
+    // One for all of them: all frames are too many.
+    let intervals = source_values(&raised, "interval");
+    assert_eq!(intervals, [intervals[0]; 4], "{raised}");
+    assert!(intervals[0] <= 8, "{raised}");
+    // The report equals the last message.
     let last = reported().pop().expect("one at the end");
     let report = fs::read(setup.path("stats.json")).expect("the report was written");
     let report: Value = serde_json::from_slice(&report).expect("JSON");
@@ -277,15 +218,4 @@ publish:
         "{report}"
     );
     assert!(skipped > 0 && skipped < frames, "{report}");
-}
-
-#[test]
-fn mota_with_skipped_frames_is_within_three_points() {
-    let [all, skipped] = ["0", "3"].map(|interval| score(&run(interval, "iou").0));
-    let [all, skipped] = [all, skipped].map(|counts| counts.mota().expect("objects"));
-    assert!(all > 0.85, "{all}");
-    assert!(
-        skipped >= all - 0.03,
-        "{skipped} with an interval of 3, {all} without"
-    );
 }
