@@ -5,11 +5,10 @@ use crate::support::publish;
 
 use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use publish::mosquitto::{Mosquitto, program};
 use serde_json::Value;
-use support::daemon::{Setup, finish, stderr, wait_for_output, wait_until_some};
+use support::daemon::{Setup, finish, json_lines, stderr, wait_for_output, wait_until_some};
 
 const BASE: &str = "jetwatch/box";
 
@@ -19,7 +18,7 @@ fn yaml(port: u16, objects: u32, others: &str, spool: &str) -> String {
     format!(
         "device: box\nsources:\n  - name: stays\n    uri: {scene}\n    zones: [{{name: all, coordinates: '0,0,1,0,1,1,0,1'}}]\n{others}\
          commands: {{enabled: true}}\nsource_templates: [{{name: t, source: {{uri: '{scene}'}}}}]\n\
-         detector: {{backend: scripted}}\npublish: {{update_interval_ms: 0, mqtt: {{broker: 'mqtt://127.0.0.1:{port}'{spool}}}}}\n"
+         detector: {{backend: scripted}}\npublish: {{update_interval_ms: 0, json_lines: {{path: events.jsonl}}, mqtt: {{broker: 'mqtt://127.0.0.1:{port}'{spool}}}}}\n"
     )
 }
 
@@ -119,7 +118,15 @@ fn correct_retained_values(spool: &str) {
     });
     // Events of the last seconds are not acknowledged: the next run sends them again, from the spool.
     broker.freeze();
-    std::thread::sleep(Duration::from_secs(2));
+    let events = || {
+        let lines = json_lines(&setup.path("events.jsonl"));
+        let events = lines.iter().filter(|line| line["kind"] == "event");
+        events.count()
+    };
+    let before = events();
+    wait_until_some("events that are not acknowledged", || {
+        (events() >= before + 20).then_some(())
+    });
     first.kill().expect("it runs");
     let _ = first.wait();
     broker.thaw();

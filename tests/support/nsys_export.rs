@@ -178,149 +178,58 @@ pub fn write_export(path: &Path, generation: Generation) -> Connection {
     for (id, text) in (1_i64..).zip(TEXTS) {
         insert(&db, "INSERT INTO StringIds VALUES (?1, ?2)", &[&id, &text]);
     }
-    let nvtx = "INSERT INTO NVTX_EVENTS (start, end, eventType, globalTid, endGlobalTid, text, textId, domainId, uint64Value) \
-                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
-    let none: Option<i64> = None;
     // Before 2022, zero stood where there was no other thread.
-    let same_thread = (generation == Generation::Year2021).then_some(0_i64);
-    insert(
-        &db,
-        nvtx,
-        &[
-            &0,
-            &none,
-            &75,
-            &DETECT,
-            &same_thread,
-            &"jetwatch",
-            &none,
-            &1,
-            &none,
-        ],
-    );
-    for (thread, name) in [
-        (DETECT, "detect-0"),
-        (SOURCE, "source-cam"),
-        (TRACK, "track"),
-    ] {
-        insert(
-            &db,
-            nvtx,
-            &[
-                &0,
-                &none,
-                &39,
-                &thread,
-                &same_thread,
-                &name,
-                &none,
-                &0,
-                &none,
-            ],
-        );
-    }
-    for (thread, name, start, end, payload) in RANGES {
-        let row: &[&dyn ToSql] = &[
-            &start,
-            &end,
-            &59,
-            &thread,
-            &same_thread,
-            &none,
-            &text(name),
-            &1,
-            &payload,
-        ];
-        insert(&db, nvtx, row);
-    }
-    // Around all of the detector's work, by a handle, with its own text; and one that ends on another thread.
-    insert(
-        &db,
-        nvtx,
-        &[
-            &100,
-            &430,
-            &60,
-            &DETECT,
-            &same_thread,
-            &"frame",
-            &none,
-            &0,
-            &none,
-        ],
-    );
-    insert(
-        &db,
-        nvtx,
-        &[&0, &470, &60, &DETECT, &TRACK, &"whole", &none, &0, &none],
-    );
-    // A mark, which is no range.
-    insert(
-        &db,
-        nvtx,
-        &[
-            &50,
-            &none,
-            &34,
-            &DETECT,
-            &same_thread,
-            &"mark",
-            &none,
-            &0,
-            &none,
-        ],
-    );
-
-    let call = "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME (start, end, eventClass, globalTid, correlationId, nameId, returnValue) \
-                VALUES (?1, ?2, 0, ?3, ?4, ?5, 0)";
-    for (thread, name, start, end, correlation) in [
-        (DETECT, "cudaLaunchKernel_v7000", 125, 130, 1),
-        (DETECT, "cudaMemcpyAsync_v3020", 140, 150, 2),
-        (DETECT, "cudaStreamSynchronize_v3020", 160, 215, 3),
-        (SOURCE, "cudaLaunchKernel_v7000", 205, 210, 5),
-        (DETECT, "cudaLaunchKernel_v7000", 330, 335, 4),
-    ] {
-        insert(
-            &db,
-            call,
-            &[&start, &end, &thread, &correlation, &text(name)],
-        );
-    }
-    let kernel = "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, contextId, streamId, correlationId, globalPid, demangledName, \
-                  shortName, registersPerThread, gridX, gridY, gridZ, blockX, blockY, blockZ, staticSharedMemory, dynamicSharedMemory, \
-                  localMemoryPerThread, localMemoryTotal, gridId) VALUES (?1, ?2, 0, 1, 7, ?3, ?4, ?5, ?6, 32, ?7, 1, 1, 128, 1, 1, 0, 0, 0, 0, ?3)";
-    for (name, short, start, end, correlation, grid) in [
-        ("void net<int>(float*)", "net", 150, 180, 1, 4),
-        ("resize", "resize", 250, 260, 5, 1),
-        ("void net<int>(float*)", "net", 340, 390, 4, 4),
-    ] {
-        let row: &[&dyn ToSql] = &[
-            &start,
-            &end,
-            &correlation,
-            &PROCESS,
-            &text(name),
-            &text(short),
-            &grid,
-        ];
-        insert(&db, kernel, row);
-    }
-    insert(
-        &db,
-        "INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY (start, end, deviceId, contextId, streamId, correlationId, globalPid, bytes, copyKind, srcKind, dstKind) \
-         VALUES (180, 200, 0, 1, 7, 2, ?1, 4096, 2, 2, 0)",
-        &[&PROCESS],
-    );
-    let wait = "INSERT INTO OSRT_API (start, end, eventClass, globalTid, nameId, returnValue, callchainId) VALUES (?1, ?2, ?3, ?4, ?5, 0, 0)";
-    for (thread, name, start, end, class) in [
-        (TRACK, "write", 241, 251, 27),
-        (TRACK, "write", 432, 462, 27),
-        (DETECT, "futex", 5, 105, 27),
-        // Of another class, which is no call.
-        (DETECT, "futex", 0, 470, 28),
-    ] {
-        insert(&db, wait, &[&start, &end, &class, &thread, &text(name)]);
-    }
+    let same = match generation {
+        Generation::Year2021 => "0",
+        _ => "NULL",
+    };
+    let ranges = RANGES.map(|(thread, name, start, end, payload)| {
+        let name = text(name);
+        format!(",({start}, {end}, 59, {thread}, {same}, NULL, {name}, 1, {payload})")
+    });
+    let ranges = ranges.concat();
+    let [launch, copy, sync, write, futex] = [
+        "cudaLaunchKernel_v7000",
+        "cudaMemcpyAsync_v3020",
+        "cudaStreamSynchronize_v3020",
+        "write",
+        "futex",
+    ]
+    .map(text);
+    let [net_whole, net, resize] = ["void net<int>(float*)", "net", "resize"].map(text);
+    // The domain; threads; pushed ranges; ranges by handles, one around all of the detector's work with its own text, and one that
+    // ends on another thread; a mark, which is no range. The last call of the operating system is of another class, which is none.
+    db.execute_batch(&format!(
+        "INSERT INTO NVTX_EVENTS (start, end, eventType, globalTid, endGlobalTid, text, textId, domainId, uint64Value) VALUES
+             (0, NULL, 75, {DETECT}, {same}, 'jetwatch', NULL, 1, NULL),
+             (0, NULL, 39, {DETECT}, {same}, 'detect-0', NULL, 0, NULL),
+             (0, NULL, 39, {SOURCE}, {same}, 'source-cam', NULL, 0, NULL),
+             (0, NULL, 39, {TRACK}, {same}, 'track', NULL, 0, NULL)
+             {ranges},
+             (100, 430, 60, {DETECT}, {same}, 'frame', NULL, 0, NULL),
+             (0, 470, 60, {DETECT}, {TRACK}, 'whole', NULL, 0, NULL),
+             (50, NULL, 34, {DETECT}, {same}, 'mark', NULL, 0, NULL);
+         INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME (start, end, eventClass, globalTid, correlationId, nameId, returnValue) VALUES
+             (125, 130, 0, {DETECT}, 1, {launch}, 0),
+             (140, 150, 0, {DETECT}, 2, {copy}, 0),
+             (160, 215, 0, {DETECT}, 3, {sync}, 0),
+             (205, 210, 0, {SOURCE}, 5, {launch}, 0),
+             (330, 335, 0, {DETECT}, 4, {launch}, 0);
+         INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, contextId, streamId, correlationId, globalPid, demangledName,
+             shortName, registersPerThread, gridX, gridY, gridZ, blockX, blockY, blockZ, staticSharedMemory, dynamicSharedMemory,
+             localMemoryPerThread, localMemoryTotal, gridId) VALUES
+             (150, 180, 0, 1, 7, 1, {PROCESS}, {net_whole}, {net}, 32, 4, 1, 1, 128, 1, 1, 0, 0, 0, 0, 1),
+             (250, 260, 0, 1, 7, 5, {PROCESS}, {resize}, {resize}, 32, 1, 1, 1, 128, 1, 1, 0, 0, 0, 0, 5),
+             (340, 390, 0, 1, 7, 4, {PROCESS}, {net_whole}, {net}, 32, 4, 1, 1, 128, 1, 1, 0, 0, 0, 0, 4);
+         INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY (start, end, deviceId, contextId, streamId, correlationId, globalPid, bytes, copyKind,
+             srcKind, dstKind) VALUES (180, 200, 0, 1, 7, 2, {PROCESS}, 4096, 2, 2, 0);
+         INSERT INTO OSRT_API (start, end, eventClass, globalTid, nameId, returnValue, callchainId) VALUES
+             (241, 251, 27, {TRACK}, {write}, 0, 0),
+             (432, 462, 27, {TRACK}, {write}, 0, 0),
+             (5, 105, 27, {DETECT}, {futex}, 0, 0),
+             (0, 470, 28, {DETECT}, {futex}, 0, 0);"
+    ))
+    .expect("rows");
     db
 }
 
@@ -394,6 +303,30 @@ pub fn add_low_level(db: &Connection) {
         "UPDATE NVTX_EVENTS SET category = 77 WHERE textId = ?1",
         &[&text("source")],
     );
+}
+
+/// Makes milliseconds of a capture's nanoseconds.
+pub fn slow_down(db: &Connection) {
+    for table in [
+        "NVTX_EVENTS",
+        "CUPTI_ACTIVITY_KIND_RUNTIME",
+        "CUPTI_ACTIVITY_KIND_KERNEL",
+        "CUPTI_ACTIVITY_KIND_MEMCPY",
+        "OSRT_API",
+    ] {
+        let change = format!("UPDATE {table} SET start = start * 1000000, end = end * 1000000");
+        db.execute_batch(&change).expect("changed");
+    }
+}
+
+/// The data of a page that `jetwatch report --html` wrote.
+pub fn page_data(page: &Path) -> serde_json::Value {
+    let text = std::fs::read_to_string(page).expect("a page");
+    let (_, rest) = text
+        .split_once("type=\"application/json\">")
+        .expect("the data");
+    let (data, _) = rest.split_once("</script>").expect("its end");
+    serde_json::from_str(data).expect("JSON")
 }
 
 fn insert(db: &Connection, query: &str, row: &[&dyn ToSql]) {

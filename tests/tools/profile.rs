@@ -156,45 +156,19 @@ fn each_batch_size_has_own_report() {
 #[test]
 fn profile_reports_missing_parts_before_start() {
     let bench = ProfileSetup::short();
-    let fails = |arguments: &[&str], variable: (&str, &str), status: i32, wanted: &str| {
-        let output = finish(bench.command_with(arguments).env(variable.0, variable.1));
-        let text = failure(&output, status);
+    for case in [
+        "--program nowhere => there is no `nowhere` on this machine",
+        "--trace nvtx,cudla => does not support the trace `cudla`",
+        "--target-folder /nowhere => choose another folder with --target-folder",
+        "--output nowhere/out => cannot write nowhere/out.stats.json",
+    ] {
+        let (option, wanted) = case.split_once(" => ").expect("an option and its error");
+        let words: Vec<&str> = option.split(' ').collect();
+        let text = failure(&finish(&mut bench.command_with(&words)), 1);
         assert!(text.contains(wanted), "{wanted}: {text}");
         assert!(bench.is_clean(), "{wanted}");
         assert!(!bench.setup.path("out.nsys-rep").exists(), "{wanted}");
-    };
-    let none = ("NOTHING", "");
-    fails(
-        &["--target-nsys", "nowhere"],
-        none,
-        1,
-        "there is no nsys on this machine: `nowhere` was not found",
-    );
-    fails(
-        &["--program", "nowhere"],
-        none,
-        1,
-        "there is no `nowhere` on this machine",
-    );
-    fails(
-        &["--trace", "nvtx,cudla"],
-        none,
-        1,
-        "does not support the trace `cudla`, expected one of cuda, nvtx, osrt",
-    );
-    fails(&[], ("NSYS_VERSION", "2020.5.3.1-double"), 1, "2020.5.3");
-    fails(
-        &["--target-folder", "/nowhere"],
-        none,
-        1,
-        "choose another folder with --target-folder",
-    );
-    fails(
-        &["--output", "nowhere/out"],
-        none,
-        1,
-        "cannot write nowhere/out.stats.json",
-    );
+    }
 
     // The one here exports what the one there wrote.
     let old = bench.setup.path("old");
@@ -407,8 +381,6 @@ fn a_service_is_recorded_through_its_session() {
         text.contains("session `box`") && text.contains("profiling.conf"),
         "{text}"
     );
-    let text = failure(&attach(" 1 00:04 Collection 1 box"), 1);
-    assert!(text.contains("is recording already"), "{text}");
     assert_success(&attach(" 1 00:04 Launched 1 box"));
     assert!(
         bench

@@ -1,14 +1,11 @@
-//! Advice of `jetwatch report` on stages beside the pipeline, the recording and secondary networks: captures and benchmarks
-//! that the tests write, with numbers that were calculated manually.
+//! Advice of `jetwatch report` on stages beside the pipeline, the recording and secondary networks: captures that the
+//! tests write, with numbers that were calculated manually.
 
 use crate::support;
 use crate::support::nsys_export;
 
-use std::fs;
-
-use nsys_export::{Generation, PROCESS, write_export};
+use nsys_export::{Generation, PROCESS, slow_down, write_export};
 use rusqlite::{Connection, params};
-use serde_json::json;
 use support::daemon::success;
 use support::report::{csv, report};
 
@@ -48,20 +45,6 @@ fn add_async_ranges(db: &Connection) {
     }
 }
 
-/// Makes milliseconds of a capture's nanoseconds.
-fn slow_pipeline(db: &Connection) {
-    for table in [
-        "NVTX_EVENTS",
-        "CUPTI_ACTIVITY_KIND_RUNTIME",
-        "CUPTI_ACTIVITY_KIND_KERNEL",
-        "CUPTI_ACTIVITY_KIND_MEMCPY",
-        "OSRT_API",
-    ] {
-        let change = format!("UPDATE {table} SET start = start * 1000000, end = end * 1000000");
-        db.execute(&change, []).expect("changed");
-    }
-}
-
 #[test]
 fn capture_advice_covers_slow_rendering_and_waiting_batches() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -69,7 +52,7 @@ fn capture_advice_covers_slow_rendering_and_waiting_batches() {
         let file = folder.path().join(format!("{generation:?}.sqlite"));
         let db = write_export(&file, generation);
         add_async_ranges(&db);
-        slow_pipeline(&db);
+        slow_down(&db);
         drop(db);
         let found = success(&report(&[], &[&file]));
         for line in [
@@ -110,39 +93,4 @@ fn async_stages_are_not_on_critical_path() {
     ];
     assert_eq!(added, wanted, "{beside}");
     assert_eq!(beside.lines().count(), alone.lines().count() + wanted.len());
-}
-
-#[test]
-fn benchmark_advice_equals_capture_advice() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("benchmark.json");
-    let mut document = json!({
-        "data": {}, "meta": {}, "mean_data": {"jetwatch": {"cpu_time": 5.5, "gpu_time": 0}},
-        "run": {
-            "duration_s": 1.0,
-            "stages": [
-                {"stage": "infer", "count": 100, "items": 100, "total_ms": 450.0},
-                {"stage": "render", "count": 50, "items": 50, "total_ms": 100.0},
-                {"stage": "encode", "count": 25, "items": 25, "total_ms": 300.0},
-            ],
-            "secondary": [{"name": "light", "batches": 30, "mean_batch": 2.0, "batch_size": 8, "suggested_batch_size": 3,
-                           "mean_wait_ms": 9.5, "mean_infer_ms": 0.5}],
-        },
-    });
-    fs::write(&file, document.to_string()).expect("written");
-    let found = success(&report(&[], &[&file]));
-    for line in [
-        // 100 and 300 ms for 50 frames, and 450 ms for 100.
-        "drawing a frame takes 8.0 ms, of which 6.0 ms wait for the encoder, and the network 4.5 ms; \
-         the recording was busy for 40 % of the time",
-        "a batch has 2.0 crops where 8 fit, waits 9.5 ms, and takes 0.5 ms; a batch_size of 3 would be full",
-    ] {
-        assert!(found.contains(line), "{line} is not in\n{found}");
-    }
-    // Fuller batches, and a network that takes longer than drawing.
-    document["run"]["secondary"][0]["mean_batch"] = json!(4.0);
-    document["run"]["stages"][0]["total_ms"] = json!(801.0);
-    fs::write(&file, document.to_string()).expect("written");
-    let found = success(&report(&[], &[&file]));
-    assert!(found.contains("nothing stands out"), "{found}");
 }

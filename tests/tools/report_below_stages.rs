@@ -3,10 +3,9 @@
 use crate::support;
 use crate::support::nsys_export;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use nsys_export::{Generation, add_low_level, write_export};
+use nsys_export::{Generation, add_low_level, page_data, write_export};
 use serde_json::Value;
 use support::daemon::{failure, success};
 use support::report::{csv, report};
@@ -160,24 +159,19 @@ fn events_out_of_order_give_the_same_cores() {
     assert_eq!(busy(&found), busy(&sorted));
 }
 
-/// The data of the page.
-fn page_data(folder: &Path, arguments: &[&str], file: &Path) -> Value {
+/// The data of the page of a file.
+fn data_of_page(folder: &Path, file: &Path) -> Value {
     let page = folder.join("page.html");
     let html = page.to_str().expect("a plain path");
-    success(&report(&[&["--html", html], arguments].concat(), &[file]));
-    let text = fs::read_to_string(&page).expect("a page");
-    let (_, rest) = text
-        .split_once("type=\"application/json\">")
-        .expect("the data");
-    let (data, _) = rest.split_once("</script>").expect("its end");
-    serde_json::from_str(data).expect("JSON")
+    success(&report(&["--html", html], &[file]));
+    page_data(&page)
 }
 
 #[test]
 fn timeline_has_calls_projected_ranges_and_cores() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = capture(folder.path());
-    let data = page_data(folder.path(), &[], &file);
+    let data = data_of_page(folder.path(), &file);
     let plot = &data["reports"][0]["plot"];
     let tracks = plot["tracks"].as_array().expect("rows");
     let found: Vec<(String, String)> = tracks
@@ -225,7 +219,7 @@ fn page_states_what_was_not_measured() {
     )
     .expect("changed");
     drop(db);
-    let data = page_data(folder.path(), &[], &file);
+    let data = data_of_page(folder.path(), &file);
     let missing = data["reports"][0]["not_measured"].to_string();
     for text in [
         "GPU: profile with --trace=cuda",

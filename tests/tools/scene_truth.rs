@@ -276,28 +276,6 @@ fn every_size_and_number_of_objects_is_drawn() {
 }
 
 #[test]
-fn a_large_target_is_drawn() {
-    let mut scene = Scene::new(&SyntheticScene {
-        width: 3840,
-        height: 2160,
-        ..parameters(1, 6)
-    });
-    let pixels = drawn(&mut scene, 10, Size::new(3840, 2160));
-    assert!(
-        pixels
-            .chunks_exact(PIXEL_BYTES)
-            .all(|pixel| pixel[3] == 255)
-    );
-    assert!(
-        scene
-            .truth(10)
-            .iter()
-            .any(|truth| truth.xyxy[3] - truth.xyxy[1] > 100.0),
-        "boxes are in source pixels"
-    );
-}
-
-#[test]
 fn an_empty_target_is_left_alone() {
     let mut scene = Scene::new(&parameters(1, 3));
     scene.draw(0, Size::new(0, 9), &mut [], 0);

@@ -1,7 +1,7 @@
 //! `jetwatch track` as a function: files in, files out, error texts.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::Parser;
 use jetwatch::track::{TrackArgs, run};
@@ -26,16 +26,19 @@ fn track(detections: &Path, out: &Path, options: &[&str]) -> Result<(), String> 
     run(&line.track).map_err(|error| format!("{error:#}"))
 }
 
+/// A folder, and in it the paths of the detections and of the tracks.
+fn files() -> (tempfile::TempDir, PathBuf, PathBuf) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let [detections, out] = ["det.txt", "tracks.txt"].map(|name| folder.path().join(name));
+    (folder, detections, out)
+}
+
 /// One object that moves to the right, with lines out of order and both line endings, and a false detection.
 const WALK: &str = "3,-1,12,5,40,80,0.7,2\r\n1,-1,10,5,40,80,0.9,2\n2,-1,11,5,40,80,0.8,2,-1,-1\n\n2,-1,300,5,40,80,0.2,2\n";
 
 #[test]
 fn tracks_are_written_with_probation_restored() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let (detections, out) = (
-        folder.path().join("det.txt"),
-        folder.path().join("tracks.txt"),
-    );
+    let (folder, detections, out) = files();
     fs::write(&detections, WALK).expect("the folder is writable");
     fs::write(
         &out,
@@ -55,63 +58,32 @@ fn tracks_are_written_with_probation_restored() {
 
 #[test]
 fn track_options_change_output() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let (detections, out) = (
-        folder.path().join("det.txt"),
-        folder.path().join("tracks.txt"),
-    );
+    let (_folder, detections, out) = files();
     fs::write(&detections, WALK).expect("the folder is writable");
-    let cases: [(&[&str], usize); 6] = [
-        (&["--tentative-frames", "omit"], 1),
-        (&["--probation-frames", "1"], 3),
+    for (options, lines) in [
+        ("--tentative-frames omit", 1),
+        ("--probation-frames 1", 3),
+        ("--probation-frames 1 --min-new-track-score 0", 4),
         (
-            &["--probation-frames", "1", "--min-new-track-score", "0"],
-            4,
-        ),
-        (
-            &[
-                "--probation-frames",
-                "1",
-                "--min-new-track-score",
-                "0",
-                "--min-score",
-                "0.5",
-            ],
+            "--probation-frames 1 --min-new-track-score 0 --min-score 0.5",
             3,
         ),
-        (&["--probation-frames", "1", "--interval", "1"], 3),
+        ("--probation-frames 1 --interval 1", 3),
         (
-            &[
-                "--probation-frames",
-                "1",
-                "--min-new-track-score",
-                "0.5",
-                "--association",
-                "optimal",
-            ],
+            "--probation-frames 1 --min-new-track-score 0.5 --association optimal",
             3,
         ),
-    ];
-    for (options, lines) in cases {
-        assert_eq!(track(&detections, &out, options), Ok(()), "{options:?}");
-        assert_eq!(
-            fs::read_to_string(&out)
-                .expect("it was written")
-                .lines()
-                .count(),
-            lines,
-            "{options:?}"
-        );
+    ] {
+        let words: Vec<&str> = options.split(' ').collect();
+        assert_eq!(track(&detections, &out, &words), Ok(()), "{options}");
+        let text = fs::read_to_string(&out).expect("it was written");
+        assert_eq!(text.lines().count(), lines, "{options}");
     }
 }
 
 #[test]
 fn track_io_errors_are_reported_and_keep_output() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let (detections, out) = (
-        folder.path().join("det.txt"),
-        folder.path().join("tracks.txt"),
-    );
+    let (folder, detections, out) = files();
     fs::write(&out, "before").expect("the folder is writable");
 
     let missing = track(&detections, &out, &[]).expect_err("there is no such file");

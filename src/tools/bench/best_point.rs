@@ -75,40 +75,21 @@ pub(super) fn describe(points: &[PointResult]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
-    use serde_json::Value;
-
     use super::*;
     use crate::Statistics;
 
     fn point(name: &str, speeds: &[f64], error: Option<f64>) -> PointResult {
-        let run = |fps: &f64| run_result(*fps, error, error.map(|_| 11));
+        let run = |fps: &f64| RunResult {
+            fps: Some(*fps),
+            fps_standard_error: error,
+            fps_blocks: error.map(|_| 11),
+            ..RunResult::default()
+        };
         PointResult {
-            secondary: Vec::new(),
             name: name.to_owned(),
-            settings: Vec::new(),
             runs: speeds.iter().map(run).collect(),
             fps: Statistics::from_values(speeds),
-            fps_interval_95: None,
-            inference_fps: None,
-            warnings: Vec::new(),
-        }
-    }
-
-    fn run_result(fps: f64, error: Option<f64>, blocks: Option<usize>) -> RunResult {
-        RunResult {
-            secondary: Vec::new(),
-            machine: Value::Null,
-            round: 1,
-            folder: PathBuf::new(),
-            fps: Some(fps),
-            inference_fps: None,
-            fps_standard_error: error,
-            fps_blocks: blocks,
-            gpu_ms_per_frame: None,
-            detector: None,
-            error: None,
+            ..PointResult::default()
         }
     }
 

@@ -35,7 +35,7 @@ pub struct RunPlan<'a> {
 }
 
 /// Results of one point.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 pub(super) struct PointResult {
     pub(super) name: String,
     pub(super) settings: Vec<String>,
@@ -51,7 +51,7 @@ pub(super) struct PointResult {
 }
 
 /// Result of one run of one point.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 pub(super) struct RunResult {
     pub(super) round: u32,
     pub(super) folder: PathBuf,

@@ -185,74 +185,100 @@ mod tests {
         counter.counts()
     }
 
+    /// Two boxes that overlap, of which a track in the middle overlaps the second more: best pair first would lose the first.
+    const CROWDED: (&[f32], &[f32]) = (&[0.0, 3.0], &[2.0, 6.0]);
+
     #[test]
-    fn misses_false_positives_and_switches_are_counted() {
-        let counts = counted(&[
-            (
-                &[object(1, 0.0), object(2, 50.0)],
-                &[track(7, 1.0), track(8, 200.0)],
-            ),
-            (
-                &[object(1, 2.0), object(2, 52.0)],
-                &[track(9, 2.0), track(8, 53.0)],
-            ),
-        ]);
-        let wanted = ClearMot {
-            frames: 2,
-            objects: 4,
-            matches: 3,
-            misses: 1,
-            false_positives: 1,
-            switches: 1,
+    fn each_case_has_its_counts() {
+        let still = [object(1, 0.0)];
+        let hidden = GroundTruthObject {
+            ignored: true,
+            ..object(3, 100.0)
         };
-        assert_eq!(counts, wanted);
+        let part = Hypothesis {
+            xyxy: [102.0, 2.0, 106.0, 6.0],
+            ..track(4, 0.0)
+        };
+        let other_class = Hypothesis {
+            class: 1,
+            ..track(7, 0.0)
+        };
+        type Frames<'a> = &'a [(&'a [GroundTruthObject], &'a [Hypothesis])];
+        // Expected: frames, objects, matches, misses, false positives, switches.
+        let cases: [(&str, Frames, [u64; 6]); 6] = [
+            (
+                "a miss, a false positive, a switch",
+                &[
+                    (
+                        &[object(1, 0.0), object(2, 50.0)],
+                        &[track(7, 1.0), track(8, 200.0)],
+                    ),
+                    (
+                        &[object(1, 2.0), object(2, 52.0)],
+                        &[track(9, 2.0), track(8, 53.0)],
+                    ),
+                ],
+                [2, 4, 3, 1, 1, 1],
+            ),
+            (
+                "an object keeps its track although another overlaps more",
+                &[
+                    (&still, &[track(7, 0.0)]),
+                    (&still, &[track(8, 0.0), track(7, 3.0)]),
+                ],
+                [2, 2, 2, 0, 1, 0],
+            ),
+            (
+                "a switch counts after a gap",
+                &[
+                    (&still, &[track(7, 0.0)]),
+                    (&still, &[]),
+                    (&still, &[track(8, 0.0)]),
+                    (&still, &[track(8, 0.0)]),
+                ],
+                [4, 4, 3, 1, 0, 1],
+            ),
+            (
+                "pairs have the greatest total overlap",
+                &[(
+                    &[object(1, 0.0), object(2, 3.0)],
+                    &[track(7, 2.0), track(8, 6.0)],
+                )],
+                [1, 2, 2, 0, 0, 0],
+            ),
+            (
+                "an ignored object is not required, and its track is not wrong",
+                &[(
+                    &[object(1, 0.0), hidden],
+                    &[track(7, 0.0), part, track(9, 300.0)],
+                )],
+                [1, 1, 1, 0, 1, 0],
+            ),
+            (
+                "other classes do not match",
+                &[(&still, &[other_class])],
+                [1, 1, 0, 1, 1, 0],
+            ),
+        ];
+        for (name, frames, expected) in cases {
+            let found = counted(frames);
+            let numbers = [
+                found.frames,
+                found.objects,
+                found.matches,
+                found.misses,
+                found.false_positives,
+                found.switches,
+            ];
+            assert_eq!(numbers, expected, "{name}");
+        }
+        let counts = counted(cases[0].1);
         assert_eq!(counts.mota(), Some(0.25));
         assert_eq!(
             (counts.recall(), counts.precision()),
             (Some(0.75), Some(0.75))
         );
         assert_eq!(ClearMot::default().mota(), None);
-    }
-
-    #[test]
-    fn an_object_keeps_its_track_although_another_overlaps_more() {
-        let counts = counted(&[
-            (&[object(1, 0.0)], &[track(7, 0.0)]),
-            (&[object(1, 0.0)], &[track(8, 0.0), track(7, 3.0)]),
-        ]);
-        assert_eq!(
-            (counts.switches, counts.false_positives, counts.matches),
-            (0, 1, 2)
-        );
-    }
-
-    #[test]
-    fn identity_switch_counts_after_gap() {
-        let counts = counted(&[
-            (&[object(1, 0.0)], &[track(7, 0.0)]),
-            (&[object(1, 0.0)], &[]),
-            (&[object(1, 0.0)], &[track(8, 0.0)]),
-            (&[object(1, 0.0)], &[track(8, 0.0)]),
-        ]);
-        assert_eq!((counts.switches, counts.misses), (1, 1));
-    }
-
-    /// Two boxes that overlap, of which a track in the middle overlaps the second more: best pair first would lose the first.
-    const CROWDED: (&[f32], &[f32]) = (&[0.0, 3.0], &[2.0, 6.0]);
-
-    #[test]
-    fn pairs_have_the_greatest_total_overlap() {
-        let (objects, tracks) = CROWDED;
-        let objects: Vec<_> = (1..)
-            .zip(objects)
-            .map(|(id, left)| object(id, *left))
-            .collect();
-        let tracks: Vec<_> = (7..)
-            .zip(tracks)
-            .map(|(id, left)| track(id, *left))
-            .collect();
-        let counts = counted(&[(&objects, &tracks)]);
-        assert_eq!((counts.matches, counts.false_positives), (2, 0));
     }
 
     #[test]
@@ -298,35 +324,5 @@ mod tests {
             )
         );
         assert!(counts.switches > 0 && counts.misses > 0, "{counts:?}");
-    }
-
-    #[test]
-    fn ignored_objects_are_not_required_and_their_tracks_are_not_false_positives() {
-        let hidden = GroundTruthObject {
-            ignored: true,
-            ..object(3, 100.0)
-        };
-        let part = Hypothesis {
-            xyxy: [102.0, 2.0, 106.0, 6.0],
-            ..track(4, 0.0)
-        };
-        let counts = counted(&[(
-            &[object(1, 0.0), hidden],
-            &[track(7, 0.0), part, track(9, 300.0)],
-        )]);
-        assert_eq!(
-            (counts.objects, counts.misses, counts.false_positives),
-            (1, 0, 1)
-        );
-    }
-
-    #[test]
-    fn other_classes_do_not_match() {
-        let other = Hypothesis {
-            class: 1,
-            ..track(7, 0.0)
-        };
-        let counts = counted(&[(&[object(1, 0.0)], &[other])]);
-        assert_eq!((counts.misses, counts.false_positives), (1, 1));
     }
 }

@@ -283,68 +283,24 @@ mod tests {
     #[test]
     fn errors_name_line_field_and_format() {
         let cases = [
-            (
-                "1,-1,1,1,1,1,1\n\nx,-1,1,1,1,1,1",
-                "line 3: frame is \"x\", expected a whole number from 1 to 16777216",
-            ),
-            (
-                "0,-1,1,1,1,1,1",
-                "line 1: frame is \"0\", expected a whole number from 1 to 16777216",
-            ),
-            (
-                "1.5,-1,1,1,1,1,1",
-                "line 1: frame is \"1.5\", expected a whole number from 1 to 16777216",
-            ),
-            (
-                "99999999999,-1,1,1,1,1,1",
-                "line 1: frame is \"99999999999\", expected a whole number from 1 to 16777216",
-            ),
-            (
-                "1,-1,nan,1,1,1,1",
-                "line 1: x is \"nan\", expected a number of pixels",
-            ),
-            (
-                "1,-1,1,,1,1,1",
-                "line 1: y is \"\", expected a number of pixels",
-            ),
-            (
-                "1,-1,1,1,0,1,1",
-                "line 1: width is \"0\", expected a number of pixels above 0",
-            ),
-            (
-                "1,-1,1,1,1,-4,1",
-                "line 1: height is \"-4\", expected a number of pixels above 0",
-            ),
-            (
-                "1,-1,1,1,1,inf,1",
-                "line 1: height is \"inf\", expected a number of pixels above 0",
-            ),
-            (
-                "1,-1,1,1,1,1,inf",
-                "line 1: score is \"inf\", expected a finite number",
-            ),
-            (
-                "1,-1,1,1,1,1,1,car",
-                "line 1: class is \"car\", expected a whole number from 0 to 65534, or -1 for none",
-            ),
-            (
-                "1,-1,1,1,1,1,1,65535",
-                "line 1: class is \"65535\", expected a whole number from 0 to 65534, or -1 for none",
-            ),
-            (
-                "1,-1,1,1",
-                "line 1: found 4 fields, expected 7 to 10: frame,-1,x,y,width,height,score[,class[,-1,-1]]",
-            ),
-            (
-                "1 -1 1 1 1 1 1",
-                "line 1: found 1 fields, expected 7 to 10: frame,-1,x,y,width,height,score[,class[,-1,-1]]",
-            ),
-            (
-                "1,2,3,4,5,6,7,8,9,10,11",
-                "line 1: found 11 fields, expected 7 to 10: frame,-1,x,y,width,height,score[,class[,-1,-1]]",
-            ),
+            "1,-1,1,1,1,1,1\n\nx,-1,1,1,1,1,1 => line 3: frame is \"x\", expected a whole number from 1 to 16777216",
+            r#"0,-1,1,1,1,1,1 => line 1: frame is "0", expected a whole number from 1 to 16777216"#,
+            r#"1.5,-1,1,1,1,1,1 => line 1: frame is "1.5", expected a whole number from 1 to 16777216"#,
+            r#"99999999999,-1,1,1,1,1,1 => line 1: frame is "99999999999", expected a whole number from 1 to 16777216"#,
+            r#"1,-1,nan,1,1,1,1 => line 1: x is "nan", expected a number of pixels"#,
+            r#"1,-1,1,,1,1,1 => line 1: y is "", expected a number of pixels"#,
+            r#"1,-1,1,1,0,1,1 => line 1: width is "0", expected a number of pixels above 0"#,
+            r#"1,-1,1,1,1,-4,1 => line 1: height is "-4", expected a number of pixels above 0"#,
+            r#"1,-1,1,1,1,inf,1 => line 1: height is "inf", expected a number of pixels above 0"#,
+            r#"1,-1,1,1,1,1,inf => line 1: score is "inf", expected a finite number"#,
+            r#"1,-1,1,1,1,1,1,car => line 1: class is "car", expected a whole number from 0 to 65534, or -1 for none"#,
+            r#"1,-1,1,1,1,1,1,65535 => line 1: class is "65535", expected a whole number from 0 to 65534, or -1 for none"#,
+            "1,-1,1,1 => line 1: found 4 fields, expected 7 to 10: frame,-1,x,y,width,height,score[,class[,-1,-1]]",
+            "1 -1 1 1 1 1 1 => line 1: found 1 fields, expected 7 to 10: frame,-1,x,y,width,height,score[,class[,-1,-1]]",
+            "1,2,3,4,5,6,7,8,9,10,11 => line 1: found 11 fields, expected 7 to 10: frame,-1,x,y,width,height,score[,class[,-1,-1]]",
         ];
-        for (text, wanted) in cases {
+        for case in cases {
+            let (text, wanted) = case.split_once(" => ").expect("a text and its error");
             assert_eq!(
                 parse_detections(text).map_err(|error| error.to_string()),
                 Err(wanted.to_owned()),

@@ -99,24 +99,13 @@ mod tests {
     #[test]
     fn errors_name_line_field_and_format() {
         let cases = [
-            (
-                "1,-1,1,1,1,1,1",
-                "line 1: id is \"-1\", expected a whole number from 0 to 16777216",
-            ),
-            (
-                "1,1,1,1,1,1,x",
-                "line 1: the seventh field is \"x\", expected 0 or above",
-            ),
-            (
-                "1,1,1,1,0,1,1",
-                "line 1: width is \"0\", expected a number of pixels above 0",
-            ),
-            (
-                "1,4,1,1,1,1,1\n2,4,1,1,1,1,1\n\n1,4,2,2,1,1,1",
-                "line 4: object 4 is in frame 1 a second time, expected every object once in a frame",
-            ),
+            r#"1,-1,1,1,1,1,1 => line 1: id is "-1", expected a whole number from 0 to 16777216"#,
+            r#"1,1,1,1,1,1,x => line 1: the seventh field is "x", expected 0 or above"#,
+            r#"1,1,1,1,0,1,1 => line 1: width is "0", expected a number of pixels above 0"#,
+            "1,4,1,1,1,1,1\n2,4,1,1,1,1,1\n\n1,4,2,2,1,1,1 => line 4: object 4 is in frame 1 a second time, expected every object once in a frame",
         ];
-        for (text, wanted) in cases {
+        for case in cases {
+            let (text, wanted) = case.split_once(" => ").expect("a text and its error");
             assert_eq!(
                 parse_truth(text).map_err(|error| error.to_string()),
                 Err(wanted.to_owned()),

@@ -165,25 +165,18 @@ mod tests {
     #[test]
     fn missing_frames_are_empty_frames() {
         let seen = [at(1, 0.0), at(2, 0.0), at(3, 0.0)];
-        let within = track(
-            &[&seen[..], &[at(6, 0.0)]].concat(),
-            TentativeFrames::Restored,
-        );
-        assert_eq!(
-            within.last(),
-            Some(&(6, 1, 0.0)),
-            "two empty frames are within max_lost_frames"
-        );
-        let beyond = track(
-            &[&seen[..], &[at(7, 0.0), at(8, 0.0), at(9, 0.0)]].concat(),
-            TentativeFrames::Restored,
-        );
-        assert_eq!(beyond[3], (7, 2, 0.0), "three are not");
-        let far = track(
-            &[&seen[..], &[at(16_000_000, 0.0)]].concat(),
-            TentativeFrames::Restored,
-        );
-        assert_eq!(far.len(), 3, "and millions take no time");
+        // Two empty frames are within `max_lost_frames`, three are not, and millions take no time.
+        for (more, expected) in [
+            (&[at(6, 0.0)][..], &[(6, 1, 0.0)][..]),
+            (
+                &[at(7, 0.0), at(8, 0.0), at(9, 0.0)],
+                &[(7, 2, 0.0), (8, 2, 0.0), (9, 2, 0.0)],
+            ),
+            (&[at(16_000_000, 0.0)], &[]),
+        ] {
+            let found = track(&[&seen, more].concat(), TentativeFrames::Restored);
+            assert_eq!(found[3..], *expected);
+        }
     }
 
     #[test]

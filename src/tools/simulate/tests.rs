@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::path::Path;
 
 use jetwatch_config::{Broker, Credentials, Durability, Secret, SpoolConfig, TlsConfig};
-use jetwatch_publish::{EmbeddedBroker, Subscriber};
+use jetwatch_publish::{EmbeddedBroker, Subscriber, round_trip};
 use serde_json::Value;
 
 use super::*;
@@ -102,8 +102,11 @@ fn subscriber_receives_each_event_of_the_list_through_outages_and_no_retained_va
         assert_eq!(sent.len() as u64, summary.events);
         receive(&subscriber, &sent);
         let late = Subscriber::start(&config, "jetwatch/#").expect("the broker runs");
-        let retained = late.recv_timeout(Duration::from_secs(1));
-        assert_eq!(retained, None, "a retained value stays");
+        // What is retained comes before what is published after the subscription.
+        let limit = Duration::from_secs(20);
+        round_trip(&config, "later", limit).expect("the broker runs");
+        let (topic, _) = late.recv_timeout(limit).expect("the later message");
+        assert!(topic.starts_with("jetwatch/later/"), "{topic} stays");
     }
 }
 

@@ -192,21 +192,21 @@ fn interruption_at_every_step_ends_with_a_whole_version_that_runs() {
         Fault::LosesSource,
     ] {
         let (_guard, counted) = folder();
-        let (_, mut updater) = install(Machine::new(fault), &counted);
-        let operations = updater.system().operations;
+        let (_, mut first) = install(Machine::new(fault), &counted);
+        let operations = first.system().operations;
         assert!(operations > 15, "{operations}");
         for kill_after in 0..operations {
             let (_guard, folder) = folder();
             let mut machine = Machine::new(fault);
             machine.kill_after = Some(kill_after);
-            let mut killed = updater_of(machine, &folder);
+            let mut killed = updater(machine, &folder);
             let result = catch_unwind(AssertUnwindSafe(|| {
                 killed.install(&InstallRequest::default()).map(drop)
             }));
             assert!(result.is_err(), "killed at {kill_after}");
             let machine = killed.system().clone();
             drop(killed);
-            let mut resumed = updater_of(machine, &folder);
+            let mut resumed = updater(machine, &folder);
             resumed.resume().expect("resumed");
             let machine = resumed.system();
             let version = machine.installed.version.clone();
@@ -224,11 +224,6 @@ fn interruption_at_every_step_ends_with_a_whole_version_that_runs() {
             assert!(!folder.join("updater").exists() && !folder.join("reserve").exists());
         }
     }
-}
-
-/// As [`updater`], by a name that a local variable does not hide.
-fn updater_of(machine: Machine, folder: &Path) -> Updater<Machine> {
-    updater(machine, folder)
 }
 
 #[test]

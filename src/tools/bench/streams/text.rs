@@ -194,17 +194,13 @@ mod tests {
             fps: 10.0,
             received: 100 + dropped,
             processed: 100,
-            skipped: 0,
             dropped,
-            late: 0,
-            latency_mean_ms: Some(12.0),
-            latency_max_ms: 31.0,
+            ..StreamResult::default()
         });
         let result = TrialResult {
             seconds: 10.0,
             sources: sources.collect(),
-            dropped_crops: 0,
-            loads: Vec::new(),
+            ..TrialResult::default()
         };
         Trial::new(count, "out".into(), result, Some(10.0))
     }

@@ -28,7 +28,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 const MIN_RATE: f64 = 0.95;
 
 /// Result of a trial.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct TrialResult {
     /// Measured time, in seconds.
     pub(crate) seconds: f64,
@@ -41,7 +41,7 @@ pub(crate) struct TrialResult {
 }
 
 /// One stream over the measured time.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct StreamResult {
     /// Its name.
     pub(crate) name: String,
@@ -238,17 +238,12 @@ mod tests {
             fps: 25.0,
             received: 250,
             processed: 250,
-            skipped: 0,
-            dropped: 0,
-            late: 0,
-            latency_mean_ms: Some(20.0),
-            latency_max_ms: 90.0,
+            ..StreamResult::default()
         };
         let mut result = TrialResult {
             seconds: 10.0,
             sources: vec![stream("a-1"), stream("a-2")],
-            dropped_crops: 0,
-            loads: Vec::new(),
+            ..TrialResult::default()
         };
         change(&mut result);
         result

@@ -152,58 +152,37 @@ mod tests {
 
     #[test]
     fn missing_host_tools_are_reported() {
-        let error = read(&WELL[..1]).expect_err("no nsys");
-        assert!(
-            error.starts_with("there is no nsys on this machine"),
-            "{error}"
-        );
-        let mut answers = WELL;
-        answers[0].1 = "2048";
-        let error = read(&answers).expect_err("too little disk space");
-        assert!(
-            error.contains("/var/x on this machine has 2 MiB free"),
-            "{error}"
-        );
-        answers[0].1 = "";
-        answers[2].1 = "NVIDIA Nsight Systems version 2020.5.3.17";
-        let error = read(&answers).expect_err("too old");
-        assert!(
-            error.contains("2020.5.3") && error.contains("2021.4.0"),
-            "{error}"
-        );
-        answers[2].1 = "Segmentation fault";
-        assert!(
-            read(&answers)
-                .expect_err("no version")
-                .contains("Segmentation fault")
-        );
+        // What is found in place of an answer of `WELL`.
+        for (answer, found, wanted) in [
+            (1, "", "there is no nsys on this machine"),
+            (0, "2048", "/var/x on this machine has 2 MiB free"),
+            (2, "NVIDIA Nsight Systems version 2020.5.3.17", "2020.5.3"),
+            (2, "NVIDIA Nsight Systems version 2020.5.3.17", "2021.4.0"),
+            (2, "Segmentation fault", "Segmentation fault"),
+        ] {
+            let mut answers = WELL;
+            answers[answer].1 = found;
+            let error = read(&answers).expect_err(wanted);
+            assert!(error.contains(wanted), "{wanted}: {error}");
+        }
     }
 
     #[test]
     fn attach_needs_idle_session() {
         let mut target = read(&WELL).expect("it is well");
         let place = Host::default();
-        let check = |target: &HostInfo| {
-            target
-                .check_session(&place, "jetwatch")
-                .map_err(|error| error.to_string())
+        let check = |target: &HostInfo, wanted: &str| {
+            let checked = target.check_session(&place, "jetwatch");
+            let error = checked.expect_err(wanted).to_string();
+            assert!(error.contains(wanted), "{wanted}: {error}");
         };
-        assert!(
-            check(&target)
-                .expect_err("none")
-                .contains("no daemon runs there")
-        );
+        check(&target, "no daemon runs there");
         target.daemons.push("jetwatch run".to_owned());
-        assert!(check(&target).expect_err("none").contains("did not start"));
-        target
-            .sessions
-            .push(("jetwatch".to_owned(), "Launched".to_owned()));
-        assert_eq!(check(&target), Ok(()));
+        check(&target, "did not start");
+        let session = ("jetwatch".to_owned(), "Launched".to_owned());
+        target.sessions.push(session);
+        assert!(target.check_session(&place, "jetwatch").is_ok());
         target.sessions[0].1 = "Collection".to_owned();
-        assert!(
-            check(&target)
-                .expect_err("busy")
-                .contains("nsys stop --session=jetwatch")
-        );
+        check(&target, "nsys stop --session=jetwatch");
     }
 }

@@ -409,27 +409,16 @@ mod tests {
 
     #[test]
     fn invalid_benchmark_is_reported() {
-        for (json, expected) in [
-            ("{\"data\": {", "not complete JSON"),
-            ("[]", "not a JSON object"),
-            (
-                "{}",
-                "found the keys none, expected data_stats_minus_warmup",
-            ),
-            ("{\"results\": 1}", "found the keys results"),
-            (
-                "{\"data\": [], \"meta\": {}}",
-                "data is a list, expected an object",
-            ),
-            (
-                "{\"data\": {\"a\": {\"cpu_time\": 1}}, \"mean_data\": {}}",
-                "no batch is left after the warm-up",
-            ),
-            (
-                "{\"mean_data\": {\"a\": {\"cpu_time\": \"fast\"}}}",
-                "mean_data.a.cpu_time is a text, expected a time in ms",
-            ),
+        for case in [
+            r#"{"data": { => not complete JSON"#,
+            "[] => not a JSON object",
+            "{} => found the keys none, expected data_stats_minus_warmup",
+            r#"{"results": 1} => found the keys results"#,
+            r#"{"data": [], "meta": {}} => data is a list, expected an object"#,
+            r#"{"data": {"a": {"cpu_time": 1}}, "mean_data": {}} => no batch is left after the warm-up"#,
+            r#"{"mean_data": {"a": {"cpu_time": "fast"}}} => mean_data.a.cpu_time is a text, expected a time in ms"#,
         ] {
+            let (json, expected) = case.split_once(" => ").expect("a file and its error");
             let error = digest(json).expect_err(json);
             assert!(error.contains(expected), "{json}: {error}");
         }

@@ -354,7 +354,15 @@ mod tests {
                 range("new", 1, 1.0, None),
             ],
         );
-        let rows = diff(&before, &after).rows;
+        let table = diff(&before, &after);
+        let text = table.to_csv();
+        for row in [
+            ",200.0,150.0,-50.0,100.0,50.0,100,100\n",
+            "\nold,gone,None,None,1.0,None,None,None,None,1,None\n",
+        ] {
+            assert!(text.contains(row), "{row} is not in\n{text}");
+        }
+        let rows = table.rows;
         let words: Vec<(Cell, Cell)> = rows
             .iter()
             .map(|row| (row[0].clone(), row[1].clone()))

@@ -212,33 +212,16 @@ mod tests {
             assert_eq!(check_entry(text), Ok(()), "{text}");
         }
         let bad = [
-            (
-                "deb https://a.example/apt stable main\n",
-                "signed-by is missing",
-            ),
-            (
-                "deb [trusted=yes signed-by=/k] https://a.example/apt stable main\n",
-                "the option trusted",
-            ),
-            (
-                "deb [signed-by=/k Check-Valid-Until=no] https://a.example/apt stable main\n",
-                "check-valid-until",
-            ),
-            (
-                "URIs: https://a.example/apt\nSigned-By: /k\nTrusted: yes\n",
-                "trusted",
-            ),
-            ("URIs: https://a.example/apt\n", "signed-by"),
-            (
-                "deb [signed-by=/k] https://a.example/a b c\ndeb https://a.example/b b c\n",
-                "signed-by",
-            ),
-            (
-                "# deb [signed-by=/k] https://a.example/apt stable main\n",
-                "no entry",
-            ),
+            "deb https://a.example/apt stable main\n => signed-by is missing",
+            "deb [trusted=yes signed-by=/k] https://a.example/apt stable main\n => the option trusted",
+            "deb [signed-by=/k Check-Valid-Until=no] https://a.example/apt stable main\n => check-valid-until",
+            "URIs: https://a.example/apt\nSigned-By: /k\nTrusted: yes\n => trusted",
+            "URIs: https://a.example/apt\n => signed-by",
+            "deb [signed-by=/k] https://a.example/a b c\ndeb https://a.example/b b c\n => signed-by",
+            "# deb [signed-by=/k] https://a.example/apt stable main\n => no entry",
         ];
-        for (text, problem) in bad {
+        for case in bad {
+            let (text, problem) = case.split_once(" => ").expect("an entry and its problem");
             let found = check_entry(text).expect_err(text);
             assert!(found.contains(problem), "{found}");
         }
