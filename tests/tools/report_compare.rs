@@ -9,7 +9,7 @@ use std::path::Path;
 
 use nsys_export::{Generation, slow_down, write_export};
 use serde_json::{Value, json};
-use support::daemon::{failure, stderr, success};
+use support::daemon::{stderr, success};
 use support::report::report;
 
 fn folder() -> tempfile::TempDir {
