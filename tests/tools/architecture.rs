@@ -34,8 +34,12 @@ const LAYERS: &[(&str, u8)] = &[
     ("types", 0),
 ];
 
-/// The FFI crate depends on no other crate of the workspace; only these may depend on it.
-const FFI: (&str, &[&str]) = ("nvidia", &["detect", "source", "record"]);
+/// The FFI crates, which have unsafe code. They depend on no other crate of the workspace; only these may depend on them. NVTX has
+/// a crate of its own, since telemetry is below all others and must not wait for GStreamer and ONNX Runtime, which `nvidia` needs.
+const FFI: &[(&str, &[&str])] = &[
+    ("nvidia", &["detect", "source", "record"]),
+    ("nvtx", &["telemetry"]),
+];
 
 /// Outside crates that are used in some crates only.
 const OUTSIDE: &[(&str, &[&str])] = &[
@@ -62,11 +66,10 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("indicatif", &["jetwatch"]),
     ("jpeg-encoder", &["record", "source"]),
     ("libc", &["nvidia"]),
-    ("libloading", &["nvidia"]),
+    ("libloading", &["nvidia", "nvtx"]),
     ("memmap2", &["media"]),
     ("minisign-verify", &["bundles"]),
     ("mqtt5", &["publish"]),
-    ("nvtx", &["telemetry"]),
     ("ort", &["detect", "nvidia"]),
     ("percent-encoding", &["config"]),
     ("png", &["source"]),
@@ -114,7 +117,8 @@ fn every_rule_violation_is_detected() {
         ("Cargo.toml", format!("[workspace.lints.rust]\nunsafe_code = \"deny\"\n[package]\nname = \"jetwatch\"\n{lints}[dependencies]\nmqtt5.workspace = true\n")),
         ("src/appliance/types/Cargo.toml", manifest("types", "jetwatch-config.workspace = true\n")),
         ("src/appliance/config/Cargo.toml", manifest("config", "anyhow = \"1\"\n[dev-dependencies]\njetwatch-detect.workspace = true\n")),
-        ("src/appliance/track/Cargo.toml", manifest("track", "jetwatch-detect = { workspace = true }\njetwatch-types.workspace = true\n")),
+        ("src/appliance/track/Cargo.toml", manifest("track", "jetwatch-detect = { workspace = true }\njetwatch-nvtx.workspace = true\njetwatch-types.workspace = true\n")),
+        ("src/appliance/nvtx/Cargo.toml", manifest("nvtx", "jetwatch-nvidia.workspace = true\nlibloading.workspace = true\n")),
         ("src/appliance/platform/Cargo.toml", manifest("platform", "jetwatch-nvidia.workspace = true\njetwatch-eval.workspace = true\n").replace(lints, "")),
         ("src/appliance/nvidia/Cargo.toml", manifest("nvidia", "jetwatch-types.workspace = true\ncudarc.workspace = true\n")),
         ("src/appliance/attic/Cargo.toml", manifest("attic", "")),
@@ -147,7 +151,9 @@ fn every_rule_violation_is_detected() {
         "src/appliance/platform/Cargo.toml: `platform` may not depend on `eval`".to_owned(),
         "src/appliance/platform/Cargo.toml: `platform` may not depend on `nvidia`".to_owned(),
         "src/appliance/platform/Cargo.toml: does not take the lints of the workspace".to_owned(),
+        "src/appliance/nvtx/Cargo.toml: `nvtx` may not depend on `nvidia`".to_owned(),
         "src/appliance/track/Cargo.toml: `track` may not depend on `detect`".to_owned(),
+        "src/appliance/track/Cargo.toml: `track` may not depend on `nvtx`".to_owned(),
         "src/appliance/track/broken.rs: is not Rust".to_owned(),
         "src/appliance/track/lib.rs: contains /tmp/socket".to_owned(),
         "src/appliance/track/lib.rs: has a test that is ignored".to_owned(),
@@ -327,10 +333,10 @@ enum Kind {
 /// What the crate `own` depends on; dependencies of its tests are free.
 fn check_manifest(own: &str, kind: Kind, text: &str) -> Vec<String> {
     let mut rules = Vec::new();
-    if own != FFI.0 && !text.contains("[lints]\nworkspace = true") {
+    if users_of_ffi(own).is_none() && !text.contains("[lints]\nworkspace = true") {
         rules.push("does not take the lints of the workspace".to_owned());
     }
-    if kind == Kind::Appliance && own != FFI.0 && layer(own).is_none() {
+    if kind == Kind::Appliance && users_of_ffi(own).is_none() && layer(own).is_none() {
         rules.push(format!("`{own}` has no layer"));
     }
     for dependency in dependencies(text) {
@@ -366,17 +372,24 @@ fn layer(name: &str) -> Option<u8> {
         .map(|(_, layer)| *layer)
 }
 
+/// The crates that may depend on the FFI crate `name`; `None`: it is another crate.
+fn users_of_ffi(name: &str) -> Option<&'static [&'static str]> {
+    FFI.iter()
+        .find(|(other, _)| *other == name)
+        .map(|(_, users)| *users)
+}
+
 fn may_depend(own: &str, kind: Kind, other: &str) -> bool {
     match kind {
-        // The program assembles everything but the FFI crate.
-        Kind::Program => other != FFI.0,
+        // The program assembles everything but the FFI crates.
+        Kind::Program => users_of_ffi(other).is_none(),
         // Tools use the appliance and each other; Cargo refuses circles.
-        Kind::Tool => other != FFI.0,
-        Kind::Appliance if own == FFI.0 => false,
-        Kind::Appliance if other == FFI.0 => FFI.1.contains(&own),
-        Kind::Appliance => {
-            matches!((layer(own), layer(other)), (Some(own), Some(other)) if other < own)
-        }
+        Kind::Tool => users_of_ffi(other).is_none(),
+        Kind::Appliance if users_of_ffi(own).is_some() => false,
+        Kind::Appliance => match users_of_ffi(other) {
+            Some(users) => users.contains(&own),
+            None => matches!((layer(own), layer(other)), (Some(own), Some(other)) if other < own),
+        },
     }
 }
 

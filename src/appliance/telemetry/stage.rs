@@ -11,12 +11,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use nvtx::domain::{LocalRange, Range as CrossRange};
+use jetwatch_nvtx::{LocalRange, Range as CrossRange};
 use parking_lot::Mutex;
 
 use self::buckets::Buckets;
 use super::process::thread_cpu_time;
-use super::timeline::{SourceCategory, batch_attributes, domain, stage_attributes};
+use super::timeline::{SourceCategory, batch_event, stage_event};
 use super::trace::{Level, Trace};
 
 pub use self::buckets::{STAGE_BUCKETS, StageHistogram};
@@ -99,7 +99,7 @@ impl Recorder {
             cpu_before: thread_cpu_time(),
         };
         BatchRange {
-            _nvtx: domain().local_range(batch_attributes(level, items as u64)),
+            _nvtx: batch_event(level, items as u64).push(),
             items: Some(items),
             open: self.trace.as_ref().map(open),
         }
@@ -115,8 +115,7 @@ impl Recorder {
     #[must_use = "the range ends when the guard is dropped"]
     pub fn range_with_payload(&self, stage: Stage, items: usize, payload: u64) -> Range<'_> {
         Range {
-            _nvtx: (!self.is_silent)
-                .then(|| domain().local_range(stage_attributes(stage, self.source, payload))),
+            _nvtx: (!self.is_silent).then(|| stage_event(stage, self.source, payload).push()),
             recorder: self,
             stage,
             items: Some(items),
@@ -130,7 +129,7 @@ impl Recorder {
     #[must_use = "the span ends with `end`"]
     pub fn span(&self, stage: Stage, payload: u64) -> Span {
         Span {
-            _nvtx: domain().range(stage_attributes(stage, self.source, payload)),
+            _nvtx: stage_event(stage, self.source, payload).start(),
             stage,
             started: Instant::now(),
         }
@@ -219,14 +218,14 @@ impl Recorder {
 
 /// An open span.
 pub struct Span {
-    _nvtx: CrossRange<'static>,
+    _nvtx: CrossRange,
     stage: Stage,
     started: Instant,
 }
 
 /// An open range.
 pub struct Range<'a> {
-    _nvtx: Option<LocalRange<'static>>,
+    _nvtx: Option<LocalRange>,
     recorder: &'a Recorder,
     stage: Stage,
     /// `None`: the range is not recorded.
@@ -258,7 +257,7 @@ impl Drop for Range<'_> {
 
 /// An open batch, on the timeline and in the trace if there is one.
 pub struct BatchRange<'a> {
-    _nvtx: LocalRange<'static>,
+    _nvtx: LocalRange,
     items: Option<usize>,
     open: Option<OpenBatch<'a>>,
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::ffi::CString;
 use std::sync::LazyLock;
 
-use nvtx::domain::{Category, EventAttributes, LocalRange, RegisteredString};
+use jetwatch_nvtx::{Category, Domain, Event, LocalRange, RegisteredString};
 use parking_lot::Mutex;
 
 use super::stage::Stage;
@@ -19,67 +19,47 @@ const MAX_THREAD_NAME: usize = 15;
 
 /// NVTX domain and strings, registered once, since registering takes a lock inside the profiler.
 struct NvtxNames {
-    domain: &'static nvtx::Domain,
-    stages: [(RegisteredString<'static>, Category<'static>); Stage::ALL.len()],
-    batches: [(RegisteredString<'static>, Category<'static>); Level::ALL.len()],
+    domain: Domain,
+    stages: [(RegisteredString, Category); Stage::ALL.len()],
+    batches: [(RegisteredString, Category); Level::ALL.len()],
     sources: Mutex<HashMap<String, SourceCategory>>,
 }
 
 static NVTX: LazyLock<NvtxNames> = LazyLock::new(|| {
-    let domain: &'static nvtx::Domain = Box::leak(Box::new(nvtx::Domain::new(c"jetwatch")));
-    let mark = |name| {
-        let name = nvtx::Str::from_str_lossy(name);
-        (
-            domain.register_string(name.clone()),
-            domain.register_category(name),
-        )
-    };
+    let domain = Domain::new(c"jetwatch");
+    let mark = |name| (domain.register_string(name), domain.register_category(name));
     NvtxNames {
-        domain,
         stages: Stage::ALL.map(|stage| mark(stage.name())),
         batches: Level::ALL.map(|level| mark(level.batch_name())),
+        domain,
         sources: Mutex::default(),
     }
 });
 
-/// The domain of the stages.
-pub(super) fn domain() -> &'static nvtx::Domain {
-    NVTX.domain
-}
-
-/// NVTX attributes of a stage: its name, the category of `source` or else of the stage, and `payload`.
-pub(super) fn stage_attributes(
-    stage: Stage,
-    source: Option<SourceCategory>,
-    payload: u64,
-) -> EventAttributes<'static> {
+/// The ranges of a stage: its name, the category of `source` or else of the stage, and `payload`.
+pub(super) fn stage_event(stage: Stage, source: Option<SourceCategory>, payload: u64) -> Event {
     let (message, category) = NVTX.stages[stage as usize];
-    attributes(message, source.map_or(category, |source| source.0), payload)
+    Event {
+        message,
+        category: Some(source.map_or(category, |source| source.0)),
+        payload: Some(payload),
+    }
 }
 
-/// NVTX attributes of a batch.
-pub(super) fn batch_attributes(level: Level, payload: u64) -> EventAttributes<'static> {
+/// The ranges of a batch.
+pub(super) fn batch_event(level: Level, payload: u64) -> Event {
     let (message, category) = NVTX.batches[level as usize];
-    attributes(message, category, payload)
-}
-
-fn attributes(
-    message: RegisteredString<'static>,
-    category: Category<'static>,
-    payload: u64,
-) -> EventAttributes<'static> {
-    NVTX.domain
-        .event_attributes_builder()
-        .message(message)
-        .category(category)
-        .payload(payload)
-        .build()
+    Event {
+        message,
+        category: Some(category),
+        payload: Some(payload),
+    }
 }
 
 /// The NVTX category of one source: ranges keep the names of their stages, so that sums by name remain sums over all sources, and
 /// carry the source besides.
 #[derive(Clone, Copy)]
-pub struct SourceCategory(Category<'static>);
+pub struct SourceCategory(Category);
 
 impl SourceCategory {
     /// The category `source:NAME`, registered at the first use of the name.
@@ -89,8 +69,8 @@ impl SourceCategory {
         if let Some(known) = sources.get(name) {
             return *known;
         }
-        let title = nvtx::Str::from_string_lossy(format!("{CATEGORY_OF_SOURCE}{name}"));
-        let category = Self(NVTX.domain.register_category(title));
+        let title = format!("{CATEGORY_OF_SOURCE}{name}");
+        let category = Self(NVTX.domain.register_category(&title));
         sources.insert(name.to_owned(), category);
         category
     }
@@ -99,7 +79,7 @@ impl SourceCategory {
 /// Names the calling thread on the timeline. The operating system's name is set where the thread is spawned.
 pub fn name_thread(name: &str) {
     let id = rustix::thread::gettid().as_raw_nonzero().get();
-    nvtx::name_thread(id.unsigned_abs(), nvtx::Str::from_str_lossy(name));
+    jetwatch_nvtx::name_thread(id.unsigned_abs(), name);
 }
 
 /// Names the calling thread, which another library started, on the timeline and for the operating system, which keeps the first
@@ -120,7 +100,7 @@ pub fn rename_thread(name: &str) {
 /// An open range of [`push_range`].
 #[must_use = "the range ends when the guard is dropped"]
 pub struct OwnRange {
-    _nvtx: LocalRange<'static>,
+    _nvtx: LocalRange,
 }
 
 /// Opens a range of one's own on the timeline of the calling thread: for a program that embeds the crates, or a sink of one's own.
@@ -149,27 +129,30 @@ pub fn push_range(name: &str) -> OwnRange {
     let message = match names.get(name) {
         Some(known) => *known,
         None => {
-            let text = nvtx::Str::from_str_lossy(name);
-            let registered = OWN.domain.register_string(text);
+            let registered = OWN.domain.register_string(name);
             names.insert(name.to_owned(), registered);
             registered
         }
     };
     drop(names);
-    let attributes = OWN.domain.event_attributes_builder().message(message);
+    let event = Event {
+        message,
+        category: None,
+        payload: None,
+    };
     OwnRange {
-        _nvtx: OWN.domain.local_range(attributes.build()),
+        _nvtx: event.push(),
     }
 }
 
 /// Domain and names of ranges of other code.
 struct OwnNames {
-    domain: &'static nvtx::Domain,
-    names: Mutex<HashMap<String, RegisteredString<'static>>>,
+    domain: Domain,
+    names: Mutex<HashMap<String, RegisteredString>>,
 }
 
 static OWN: LazyLock<OwnNames> = LazyLock::new(|| OwnNames {
-    domain: Box::leak(Box::new(nvtx::Domain::new(c"jetwatch.own"))),
+    domain: Domain::new(c"jetwatch.own"),
     names: Mutex::default(),
 });
 

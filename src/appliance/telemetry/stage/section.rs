@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use nvtx::domain::LocalRange;
+use jetwatch_nvtx::LocalRange;
 
 use super::{Recorder, Stage};
 use crate::process::thread_cpu_time;
-use crate::timeline::{SourceCategory, domain, stage_attributes};
+use crate::timeline::{SourceCategory, stage_event};
 
 /// One visit of a thread. It may be paused while the thread is elsewhere: each part between is a range on the timeline, and all
 /// of them together are one range of the statistics. Everything happens on one thread.
@@ -20,7 +20,7 @@ pub struct Section {
 }
 
 struct Running {
-    _nvtx: LocalRange<'static>,
+    _nvtx: LocalRange,
     started: Instant,
     cpu_before: Duration,
 }
@@ -52,7 +52,7 @@ impl Section {
     /// The thread has returned from that call.
     pub fn resume(&mut self) {
         self.running = Some(Running {
-            _nvtx: domain().local_range(stage_attributes(self.stage, self.source, self.payload)),
+            _nvtx: stage_event(self.stage, self.source, self.payload).push(),
             started: Instant::now(),
             cpu_before: thread_cpu_time(),
         });
