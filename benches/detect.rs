@@ -7,8 +7,8 @@ use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use jetwatch_detect::decoders::yolox::Yolox;
 use jetwatch_detect::decoders::{DType, OutputDecoder, TensorShape, TensorView};
 use jetwatch_detect::model::{ColorOrder, InputElement, InputSpec};
-use jetwatch_detect::tensor::TensorWriter;
 use jetwatch_detect::{ClassFilter, nms};
+use jetwatch_pixels::{Slot, TensorWriter};
 use jetwatch_types::{Image, Letterbox, PIXEL_BYTES, Placement, Size};
 
 const THRESHOLD: f32 = 0.3;
@@ -132,13 +132,13 @@ fn tensors(criterion: &mut Criterion) {
             .map(|index| index as u8)
             .collect();
         let picture = Image::new(letterbox.inner, stride, Box::new(bytes)).expect("large enough");
-        let mut writer = TensorWriter::new(&spec, 1);
+        let mut writer = TensorWriter::new(spec.format(), 1);
         let mut tensor = vec![0.0_f32; writer.slot_len()];
         criterion.bench_function(&format!("tensor, {name}"), |bench| {
             bench.iter(|| {
                 writer.write(
                     0,
-                    black_box(&mut tensor[..]),
+                    Slot::F32(black_box(&mut tensor)),
                     black_box(&picture),
                     &letterbox,
                 )

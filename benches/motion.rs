@@ -9,7 +9,7 @@ use std::time::{Instant, SystemTime};
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use jetwatch_config::{Pacing, SyntheticScene};
-use jetwatch_motion::{CameraMotion, GrayImage, GrayReducer};
+use jetwatch_pixels::motion::{CameraMotion, GrayImage, GrayReducer};
 use jetwatch_traffic::scene::Scene;
 use jetwatch_types::{Frame, FrameMeta, Image, PIXEL_BYTES, Size, SourceId, Xyxy};
 

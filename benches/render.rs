@@ -9,7 +9,8 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use jetwatch_record::{Canvas, Grid, Overlay, Viewport, copy_into};
+use jetwatch_pixels::{Canvas, Grid, copy_into};
+use jetwatch_record::{Overlay, Viewport};
 use jetwatch_types::{Image, Size, Track, TrackId, TrackState};
 
 const SIZE: Size = Size::new(1920, 1080);

@@ -7,7 +7,7 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use jetwatch_resize::{Filter, I420Scaler, JpegColors, Plane, Resizer, YuvColors};
+use jetwatch_pixels::{Filter, I420Scaler, JpegColors, Plane, Resizer, YuvColors};
 use jetwatch_types::{PIXEL_BYTES, Size};
 
 const CASES: [(Size, Size); 4] = [

@@ -27,9 +27,8 @@ use classifier::write_model;
 use criterion::{Criterion, criterion_group, criterion_main};
 use jetwatch_config::{Backend, Config, DetectorConfig};
 use jetwatch_detect::model::ModelSpec;
-use jetwatch_detect::tensor::TensorWriter;
 use jetwatch_detect::{DetectError, Detector, load};
-use jetwatch_resize::{Filter, Resizer};
+use jetwatch_pixels::{Filter, Resizer, Slot, TensorWriter};
 use jetwatch_telemetry::Recorder;
 use jetwatch_types::{
     Detection, Frame, FrameMeta, Image, Letterbox, PIXEL_BYTES, Placement, Size, SourceId,
@@ -123,7 +122,7 @@ struct ModeledGpu {
 impl ModeledGpu {
     fn new(folder: &Path, batch_size: usize) -> Self {
         let spec = ModelSpec::load(folder).expect("the model is right");
-        let writer = TensorWriter::new(&spec.input, batch_size);
+        let writer = TensorWriter::new(spec.input.format(), batch_size);
         let tensor = vec![0.0; writer.slot_len() * batch_size];
         Self { writer, tensor }
     }
@@ -139,7 +138,8 @@ impl Detector for ModeledGpu {
         let slots = self.tensor.chunks_exact_mut(slot_len);
         for (slot, (frame, tensor)) in batch.iter().zip(slots).enumerate() {
             let letterbox = Letterbox::new(frame.meta.source_size, INPUT, Placement::Stretch);
-            self.writer.write(slot, tensor, &frame.image, &letterbox);
+            self.writer
+                .write(slot, Slot::F32(tensor), &frame.image, &letterbox);
         }
         let end = Instant::now() + RUN + CROP * batch.len() as u32;
         results.resize_with(batch.len(), Vec::new);

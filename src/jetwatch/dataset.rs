@@ -10,7 +10,6 @@ use std::thread;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 
-use jetwatch_source::image_codec;
 use jetwatch_traffic::dataset::{self, DatasetGenerator, DatasetSettings, LABELS, LabelMerge};
 use jetwatch_types::Size;
 
@@ -78,8 +77,8 @@ pub(super) fn run(args: &DatasetArgs) -> Result<Exit> {
         min_visible: args.least_visible,
         min_side: args.least_side,
         format: match args.format {
-            ImageFormat::Jpeg => image_codec::ImageFormat::Jpeg,
-            ImageFormat::Png => image_codec::ImageFormat::Png,
+            ImageFormat::Jpeg => jetwatch_pixels::ImageFormat::Jpeg,
+            ImageFormat::Png => jetwatch_pixels::ImageFormat::Png,
         },
         threads: args.threads.map_or_else(
             || thread::available_parallelism().map_or(1, NonZero::get),

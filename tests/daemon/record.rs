@@ -12,7 +12,7 @@ use gstreamer::prelude::*;
 use gstreamer_app as gst_app;
 use gstreamer_video as gst_video;
 use gstreamer_video::prelude::*;
-use jetwatch_record::Color;
+use jetwatch_pixels::Color;
 use jetwatch_types::Size;
 use serde_json::Value;
 use support::clips::mp4;

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::Path;
 
-use jetwatch_record::Color;
+use jetwatch_pixels::Color;
 use jetwatch_types::Size;
 use serde_json::Value;
 

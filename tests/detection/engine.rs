@@ -12,7 +12,8 @@ use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::time::Instant;
 
-use jetwatch_source::image_codec::{ImageFormat, write_rgb};
+use jetwatch_pixels::ImageFormat;
+use jetwatch_source::image_file::write_rgb;
 use jetwatch_types::Size;
 use support::daemon::{TEST_TIMEOUT, finish, wait_for_output};
 

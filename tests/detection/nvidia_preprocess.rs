@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use cuda::{echo, noise, run_on_gpus, tensor};
 use jetwatch_detect::model::{ColorOrder, InputElement, InputSpec};
-use jetwatch_detect::tensor::TensorWriter;
 use jetwatch_nvidia::cuda::{ColorMatrix, Device, Element, PixelFormat, PlaneOrder, TensorFormat};
 use jetwatch_nvidia::session::LetterboxRect;
+use jetwatch_pixels::{Slot, TensorWriter};
 use jetwatch_types::{Image, Letterbox, Placement, Size};
 
 /// Mean and scale of each plane: none, and those of a well-known data set.
@@ -256,9 +256,9 @@ fn kernel_equals_tensor_writer_bit_for_bit() {
                         let stride = 4 * inner.width as usize;
                         let image = Image::new(inner, stride, Box::new(sample.rows.concat()))
                             .expect("all rows");
-                        let mut writer = TensorWriter::new(&spec, 1);
+                        let mut writer = TensorWriter::new(spec.format(), 1);
                         let mut wanted = vec![f32::NAN; writer.slot_len()];
-                        writer.write(0, &mut wanted[..], &image, &letterbox);
+                        writer.write(0, Slot::F32(&mut wanted), &image, &letterbox);
                         let wanted: Vec<u8> =
                             wanted.into_iter().flat_map(f32::to_ne_bytes).collect();
                         let found = run_kernel(&device, PixelFormat::Bgrx, format, &[sample]);

@@ -5,7 +5,8 @@ use crate::support;
 use std::fs;
 
 use jetwatch_config::{Config, SourceConfig, SourceUri};
-use jetwatch_record::{Canvas, Overlay, Viewport};
+use jetwatch_pixels::Canvas;
+use jetwatch_record::{Overlay, Viewport};
 use jetwatch_source::StepKind;
 use jetwatch_types::{Region, Size};
 use serde_json::Value;

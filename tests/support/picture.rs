@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use jetwatch_source::image_codec::{ImageFormat, write_rgb};
+use jetwatch_pixels::ImageFormat;
+use jetwatch_source::image_file::write_rgb;
 use jetwatch_types::Size;
 use zune_jpeg::JpegDecoder;
 use zune_jpeg::zune_core::bytestream::ZCursor;

@@ -2,8 +2,8 @@
 //!
 //! [`load`] turns the configuration into a [`DetectorFactory`] on the main thread: it reads the model folder ([`model`]),
 //! hashes its file and opens the runtime library ([`ort_library`]), each once. Each worker thread then creates its own
-//! [`Detector`], which stays on that thread. [`tensor`] writes the input (padding, layout, normalization). [`decoders`]
-//! and [`nms`] turn raw output into boxes and are pure. [`engines`] finds and builds TensorRT engines.
+//! [`Detector`], which stays on that thread. [`TensorWriter`](jetwatch_pixels::TensorWriter) writes the input (padding,
+//! layout, normalization). [`decoders`] and [`nms`] turn raw output into boxes and are pure. [`engines`] finds and builds TensorRT engines.
 //!
 //! ```text
 //!   DetectorConfig ── load ──► DetectorFactory ── create ──► Detector          (TensorRT, ONNX Runtime, or scripted)
@@ -18,6 +18,7 @@ pub mod engines;
 mod error;
 pub mod external_data;
 mod factory;
+mod frame_size;
 mod gpu_detector;
 mod gpu_plan;
 pub mod graph;
@@ -34,17 +35,16 @@ mod postprocess;
 pub mod scripted;
 mod shared_model;
 mod signature;
-pub mod tensor;
 pub mod tensorrt;
 
 pub use engine_availability::{EngineAvailability, check_engines};
 pub use error::DetectError;
 pub use factory::{DetectorFactory, classes, load, load_with_progress};
+pub use frame_size::check_size;
 pub use gpu_detector::GpuDetector;
 pub use jetwatch_nvidia::mapped_code::release as release_code;
 pub use labels::{ClassFilter, suggest_labels};
 pub use layer_profile::LayerProfile;
-pub use tensor::check_size;
 
 use std::sync::Arc;
 

@@ -12,6 +12,7 @@ use super::external_data::{self, WeightsError, WeightsFile};
 use super::model_yaml::{self, ModelKeys};
 use jetwatch_config::{ConfigError, Document, KeySpec, Section, Words, append_tables};
 use jetwatch_files::Sha256Digest;
+use jetwatch_pixels::TensorFormat;
 use jetwatch_types::{Placement, Size};
 
 /// Name of the description in a model folder.
@@ -72,6 +73,20 @@ pub struct InputSpec {
     pub placement: Placement,
     /// Value of the padding before mean and scale, 0 to 255.
     pub padding: u8,
+}
+
+impl InputSpec {
+    /// What writes images into the tensor.
+    #[must_use]
+    pub fn format(&self) -> TensorFormat {
+        TensorFormat {
+            size: self.size,
+            red_first: self.color == ColorOrder::Rgb,
+            mean: self.mean,
+            scale: self.scale,
+            padding: self.padding,
+        }
+    }
 }
 
 /// Type of the elements of the input.

@@ -21,10 +21,10 @@ use super::ort_session::{self, OrtSession, Provider};
 use super::postprocess::{Postprocessor, run_chunked};
 use super::shared_model::SharedModel;
 use super::signature::{self, BatchAxis, Element, TensorInfo};
-use super::tensor::TensorWriter;
 use super::{DetectError, Detector, LayerProfile, check_size, graph, layer_profile, ort_library};
 use jetwatch_config::OnnxProvider;
 use jetwatch_nvidia::cuda::Device;
+use jetwatch_pixels::TensorWriter;
 use jetwatch_telemetry::{Recorder, Stage};
 use jetwatch_types::{Detection, Frame, Letterbox};
 
@@ -207,7 +207,7 @@ impl OnnxModel {
         let slots = network.slots();
         Ok(OnnxDetector {
             session: network,
-            writer: TensorWriter::new(&self.spec.input, slots),
+            writer: TensorWriter::new(self.spec.input.format(), slots),
             postprocessor: Postprocessor::new(&self.spec, output_decoder, params),
             letterboxes: Vec::with_capacity(slots),
             input: self.spec.input.clone(),
@@ -238,7 +238,7 @@ impl OnnxModel {
             ));
         }
         let (mut network, _) = self.open(Some(&folder.join("profile")))?;
-        let mut writer = TensorWriter::new(&self.spec.input, network.slots());
+        let mut writer = TensorWriter::new(self.spec.input.format(), network.slots());
         for frame in frames.iter().cycle().take(LAYER_WARMUP + runs) {
             let letterbox = check_size(frame, self.spec.input.size, self.spec.input.placement)?;
             writer.write(0, network.slot(0), &frame.image, &letterbox);

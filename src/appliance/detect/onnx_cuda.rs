@@ -26,11 +26,11 @@ use super::onnx::SessionSettings;
 use super::ort_session::RunShape;
 use super::postprocess::Postprocessor;
 use super::signature::{self, BatchAxis};
-use super::tensor::CHANNELS;
 use super::{DetectError, gpu_plan};
 use jetwatch_nvidia::cuda::{CudaError, Device};
 use jetwatch_nvidia::onnx::{OnnxNetwork, OnnxTensor, ProviderOptions};
 use jetwatch_nvidia::session::{InferenceSession, LetterboxRect, Plan, SessionError};
+use jetwatch_pixels::CHANNELS;
 use jetwatch_telemetry::Recorder;
 use jetwatch_types::PIXEL_BYTES;
 

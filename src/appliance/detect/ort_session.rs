@@ -20,7 +20,7 @@ use super::decoders::spec::MAX_TENSORS;
 use super::decoders::{DType, TensorView};
 use super::model::{InputElement, ModelSpec};
 use super::shared_model::SharedModel;
-use super::tensor::{CHANNELS, Slot};
+use jetwatch_pixels::{CHANNELS, Slot};
 
 /// The session keeps the memory of its layers in a pool. Without the pool, memory that is allocated and freed in each run
 /// fragments the heap: two sessions of yolox_nano took 128 MiB without it, 79 MiB with it.
@@ -210,8 +210,8 @@ impl OrtSession {
     /// The part of the input for image `index` of a run.
     pub(super) fn slot(&mut self, index: usize) -> Slot<'_> {
         match &mut self.input {
-            ImageInput::Float32(tensor) => part(tensor, index, self.slots).into(),
-            ImageInput::Uint8(tensor) => part(tensor, index, self.slots).into(),
+            ImageInput::Float32(tensor) => Slot::F32(part(tensor, index, self.slots)),
+            ImageInput::Uint8(tensor) => Slot::U8(part(tensor, index, self.slots)),
         }
     }
 

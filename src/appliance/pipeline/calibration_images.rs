@@ -10,8 +10,8 @@ use super::PipelineError;
 use jetwatch_config::Config;
 use jetwatch_detect::engines::{CalibrationInput, EngineError};
 use jetwatch_detect::model::{InputElement, ModelSpec};
-use jetwatch_detect::tensor::TensorWriter;
 use jetwatch_detect::{DetectError, check_size};
+use jetwatch_pixels::{Slot, TensorWriter};
 use jetwatch_source::{self as source, Flow, FrameHandler, SourceContext, SourceHandle};
 use jetwatch_telemetry::StopToken;
 use jetwatch_types::Frame;
@@ -75,7 +75,7 @@ impl CalibrationImages {
             name: format!("source-{}", images.name),
             cause,
         })?;
-        let writer = TensorWriter::new(&spec.input, batch);
+        let writer = TensorWriter::new(spec.input.format(), batch);
         let tensor = vec![0.0; batch * writer.slot_len()];
         Ok(Self {
             spec: spec.clone(),
@@ -122,7 +122,8 @@ impl CalibrationInput for CalibrationImages {
                 .map_err(|error| error.to_string())?;
             let len = self.writer.slot_len();
             let slot = &mut self.tensor[written * len..(written + 1) * len];
-            self.writer.write(written, slot, &frame.image, &letterbox);
+            self.writer
+                .write(written, Slot::F32(slot), &frame.image, &letterbox);
             written += 1;
         }
         if written == self.batch {
@@ -155,7 +156,8 @@ impl Drop for CalibrationImages {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use jetwatch_source::image_codec::{ImageFormat, write_rgb};
+    use jetwatch_pixels::ImageFormat;
+    use jetwatch_source::image_file::write_rgb;
     use jetwatch_types::Size;
 
     fn street_nano() -> ModelSpec {

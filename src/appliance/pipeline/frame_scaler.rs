@@ -2,7 +2,7 @@
 //!
 //! Used for a second detector beside the first, and by benchmarks. The daemon's sources scale, on the scaler of the machine.
 
-use jetwatch_resize::{Filter, Resizer};
+use jetwatch_pixels::{Filter, Resizer};
 use jetwatch_types::{
     Crop, Frame, Image, Letterbox, PIXEL_BYTES, PixelPool, Placement, PooledPixels, Size,
 };

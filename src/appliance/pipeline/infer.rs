@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::Sender;
 
 use jetwatch_detect::{DetectError, Detector, DetectorFactory};
-use jetwatch_motion::GrayReducer;
+use jetwatch_pixels::motion::GrayReducer;
 use jetwatch_source::ImageSize;
 use jetwatch_telemetry::{Heartbeat, Level, Stage};
 use jetwatch_types::{BudgetedImage, Detection, Frame, FrameMeta};

@@ -14,7 +14,7 @@ use gstreamer::prelude::*;
 use gstreamer_app as gst_app;
 use rustix::process::{getpriority_process, setpriority_process};
 
-use jetwatch_resize::JpegColors;
+use jetwatch_pixels::JpegColors;
 use jetwatch_types::Size;
 
 /// An encoder.

@@ -1,33 +1,25 @@
 //! Annotated recording of images, without a GPU.
 //!
-//! [`Canvas`] is an image in NV12, I420, RGBA or BGRx in CPU memory; only drawn pixels are accessed.
-//! [`Painter`] draws boxes, lines and text on it; [`Overlay`] draws the results of a frame. [`Grid`] tiles the images of
-//! several sources. [`Snapshots`] keeps the best picture of each track as a JPEG file, made by a [`PictureEncoder`]. [`Recording`] runs all of that on its own thread and passes the images to the selected encoder.
+//! [`Overlay`] draws the results of a frame on a [`Canvas`](jetwatch_pixels::Canvas). [`Snapshots`] keeps the best picture of each
+//! track as a JPEG file, made by a [`PictureEncoder`]. [`Recording`] runs all of that on its own thread and passes the images to the
+//! selected encoder.
 //!
 //! ```text
 //!   track ── full image, tracks ──► queue ──► record: copy or tile, draw, encode ──► file
 //!                                   └─► when full: frames of live sources are dropped and counted, readers of files wait
 //! ```
 
-mod canvas;
-mod color;
-mod draw;
 mod encoders;
 mod error;
-mod font;
 mod jpeg_pipeline;
 mod overlay;
 mod picture_encoder;
 mod recorder_thread;
 mod recording;
 mod snapshots;
-mod tiler;
 mod tiles;
 mod video_writer;
 
-pub use canvas::{Canvas, Fill, PixelRun, Rectangle};
-pub use color::Color;
-pub use draw::{Colors, Painter};
 pub use encoders::{Container, Encoder, EncoderChoice};
 pub use error::RenderError;
 pub use overlay::{Overlay, Viewport};
@@ -36,4 +28,3 @@ pub use recording::{BesideView, Recording, RecordingEnd, RecordingReport};
 pub use snapshots::{
     EndingSnapshots, PictureObserver, SnapshotPicture, SnapshotReport, SnapshotSettings, Snapshots,
 };
-pub use tiler::{Grid, TileRect, copy_into};

@@ -4,11 +4,8 @@ use std::collections::VecDeque;
 use std::fmt::Write;
 
 use jetwatch_config::SceneRules;
+use jetwatch_pixels::{Canvas, Color, Colors, Painter, whole_pixels};
 use jetwatch_types::{Region, Size, Track, TrackId, TrackState, Xyxy};
-
-use super::canvas::Canvas;
-use super::color::Color;
-use super::draw::{Colors, Painter};
 
 /// Length of a trajectory, in frames.
 const TRAIL_FRAMES: usize = 32;
@@ -116,7 +113,7 @@ impl Overlay {
                 Some((to_canvas(track), fill))
             })
             .collect();
-        painter.draw_boxes(canvas, boxes.into_iter());
+        painter.draw_boxes(canvas, &boxes);
         for track in tracks {
             self.draw_label(canvas, painter, &to_canvas(track), track);
         }
@@ -130,7 +127,7 @@ impl Overlay {
         xyxy: &Xyxy,
         track: &Track,
     ) {
-        let (Some(outer), Some(alpha)) = (super::draw::pixels(xyxy), alpha_of(track)) else {
+        let (Some(outer), Some(alpha)) = (whole_pixels(xyxy), alpha_of(track)) else {
             return;
         };
         self.text.clear();

@@ -6,8 +6,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
-
+use jetwatch_pixels::encode_bgrx_jpeg;
 use jetwatch_types::Size;
 
 use crate::jpeg_pipeline::{JpegElement, JpegPipeline};
@@ -57,7 +56,7 @@ impl PictureEncoder {
                 }
             }
         }
-        encode_by_program(size, pixels, self.quality)
+        encode_bgrx_jpeg(size, pixels, self.quality).map(Bytes::from)
     }
 
     fn elements(&mut self) -> &mut VecDeque<JpegElement> {
@@ -93,19 +92,6 @@ impl PictureEncoder {
 pub fn picture_element() -> Option<&'static str> {
     let elements = JpegElement::available();
     elements.front().map(|element| element.name())
-}
-
-/// The same as [`PictureEncoder::encode`], in any quality, without an element.
-pub(crate) fn encode_by_program(size: Size, pixels: &[u8], quality: u8) -> Option<Bytes> {
-    let (width, height) = (size.width.try_into().ok()?, size.height.try_into().ok()?);
-    let mut file = Vec::with_capacity(pixels.len() / 16);
-    let mut encoder = Encoder::new(&mut file, quality);
-    encoder.set_sampling_factor(SamplingFactor::F_2_2);
-    encoder
-        .encode(pixels, width, height, ColorType::Bgra)
-        .ok()?;
-    file.shrink_to_fit();
-    Some(file.into())
 }
 
 #[cfg(test)]

@@ -8,17 +8,14 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
 
+use jetwatch_pixels::{Canvas, Color, Colors, Grid, Painter, TileRect, copy_into};
 use jetwatch_telemetry::{Level, Recorder, SourceCategory, Stage};
 use jetwatch_types::{BudgetedImage, FrameMeta, MediaClock, PIXEL_BYTES, Track};
 
 use super::RenderError;
-use super::canvas::Canvas;
-use super::color::Color;
-use super::draw::{Colors, Painter};
 use super::encoders::EncoderChoice;
 use super::overlay::{Overlay, Viewport};
 use super::recording::BesideView;
-use super::tiler::{Grid, TileRect, copy_into};
 use super::video_writer::VideoWriter;
 
 /// Minimum time between two tiled images.

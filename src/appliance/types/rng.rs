@@ -17,6 +17,7 @@ impl SplitMix64 {
     }
 
     /// The next number of the stream.
+    #[inline]
     pub const fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(INCREMENT);
         mix64(self.0)
@@ -24,12 +25,14 @@ impl SplitMix64 {
 }
 
 /// The first number of the stream of `value`: each bit of `value` influences every bit of the result.
+#[inline]
 #[must_use]
 pub const fn hash64(value: u64) -> u64 {
     SplitMix64::new(value).next_u64()
 }
 
 /// The mixing function: a bijection of 64 bits that maps 0 to 0.
+#[inline]
 #[must_use]
 pub const fn mix64(mut bits: u64) -> u64 {
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -11,7 +11,8 @@ use parking_lot::Mutex;
 
 use jetwatch_config::{SourceConfig, SourceUri};
 use jetwatch_pipeline::PipelineError;
-use jetwatch_source::image_codec::{ImageFormat, write_rgb};
+use jetwatch_pixels::ImageFormat;
+use jetwatch_source::image_file::write_rgb;
 use jetwatch_source::{
     self as source, Flow, FrameHandler, ImageSize, SourceContext, SourceError, SyntheticFactory,
 };

@@ -13,9 +13,9 @@ use parking_lot::Mutex;
 
 use jetwatch_config::Config;
 use jetwatch_detect::model::{InputElement, ModelSpec};
-use jetwatch_detect::tensor::TensorWriter;
 use jetwatch_detect::{DetectError, check_size};
 use jetwatch_pipeline::PipelineError;
+use jetwatch_pixels::{Slot, TensorWriter};
 use jetwatch_source::{self as source, Flow, FrameHandler, SourceContext};
 use jetwatch_telemetry::StopToken;
 use jetwatch_types::{Frame, Size};
@@ -104,25 +104,25 @@ struct Target {
     /// Bytes before the first tensor.
     header_len: u64,
     writer: TensorWriter,
-    slot: Slot,
+    tensor: Tensor,
     bytes: Vec<u8>,
     sizes: ImageSizes,
     failure: Option<anyhow::Error>,
 }
 
 /// The memory of one tensor, the same for all images: the writer remembers its padding.
-enum Slot {
+enum Tensor {
     F32(Vec<f32>),
     U8(Vec<u8>),
 }
 
 impl Target {
     fn new(file: File, spec: &ModelSpec, images: usize) -> io::Result<Self> {
-        let writer = TensorWriter::new(&spec.input, 1);
+        let writer = TensorWriter::new(spec.input.format(), 1);
         let len = writer.slot_len();
-        let (slot, element, width) = match spec.input.element {
-            InputElement::Float32 => (Slot::F32(vec![0.0; len]), "<f4", 4),
-            InputElement::Uint8 => (Slot::U8(vec![0; len]), "|u1", 1),
+        let (tensor, element, width) = match spec.input.element {
+            InputElement::Float32 => (Tensor::F32(vec![0.0; len]), "<f4", 4),
+            InputElement::Uint8 => (Tensor::U8(vec![0; len]), "|u1", 1),
         };
         let header = npy_header(element, images, spec.input.size);
         let header_len = header.len() as u64;
@@ -134,7 +134,7 @@ impl Target {
             file,
             header_len,
             writer,
-            slot,
+            tensor,
             bytes: Vec::new(),
             sizes: (0..images).map(|_| missing()).collect(),
             failure: None,
@@ -145,17 +145,17 @@ impl Target {
         let index = image_index(&frame.meta);
         let letterbox = check_size(frame, spec.input.size, spec.input.placement)?;
         self.bytes.clear();
-        match &mut self.slot {
-            Slot::F32(slot) => {
+        match &mut self.tensor {
+            Tensor::F32(tensor) => {
                 self.writer
-                    .write(0, &mut slot[..], &frame.image, &letterbox);
+                    .write(0, Slot::F32(tensor), &frame.image, &letterbox);
                 self.bytes
-                    .extend(slot.iter().flat_map(|number| number.to_le_bytes()));
+                    .extend(tensor.iter().flat_map(|number| number.to_le_bytes()));
             }
-            Slot::U8(slot) => {
+            Tensor::U8(tensor) => {
                 self.writer
-                    .write(0, &mut slot[..], &frame.image, &letterbox);
-                self.bytes.extend_from_slice(slot);
+                    .write(0, Slot::U8(tensor), &frame.image, &letterbox);
+                self.bytes.extend_from_slice(tensor);
             }
         }
         let start = self.header_len + (index * self.bytes.len()) as u64;
@@ -205,7 +205,8 @@ impl FrameHandler for TensorSink {
 
 #[cfg(test)]
 mod tests {
-    use jetwatch_source::image_codec::{ImageFormat, write_rgb};
+    use jetwatch_pixels::ImageFormat;
+    use jetwatch_source::image_file::write_rgb;
 
     use super::*;
 

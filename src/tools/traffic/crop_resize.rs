@@ -1,6 +1,6 @@
 //! Crops and scales a drawn image on the CPU, in place of the GStreamer elements of other sources.
 
-use jetwatch_resize::{Filter, Resizer};
+use jetwatch_pixels::{Filter, Resizer};
 use jetwatch_types::{Crop, Image, PIXEL_BYTES, PixelPool, Size};
 
 /// Scales the part `crop` of `whole`, in `BGRx`, to `size`. `None` where the CPU cannot read the pixels or the part is not inside.

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use jetwatch_config::{Pacing, SyntheticScene};
-use jetwatch_resize::Resizer;
+use jetwatch_pixels::Resizer;
 use jetwatch_source::gst::RawEncoder;
 use jetwatch_source::{
     Flow, FullImage, RateLimiter, SessionEnd, Source, SourceContext, SourceError, SyntheticOptions,

@@ -2,9 +2,9 @@
 //!
 //! Independent of the layout; reads no tensor. Decoders create one per image.
 
-use super::argmax::MIN_SCORE;
 use super::{DecodeDiagnostics, ElementIndex, MAX_SCORE};
 use crate::{Candidate, ClassFilter};
+use jetwatch_pixels::argmax::MIN_SCORE;
 use jetwatch_types::Xyxy;
 
 /// Collects the candidates of one image.

@@ -4,13 +4,13 @@
 //! `[boxes, classes]`, each already objectness times class. [`darknet_grids`](super::darknet_grids) decodes networks that
 //! end before that.
 
-use super::argmax::{Span, argmax};
 use super::candidates::CandidateCollector;
 use super::tensors::{check_axes, check_count, floats};
 use super::{
     Candidate, ClassFilter, DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape,
     TensorView,
 };
+use jetwatch_pixels::argmax::{Span, argmax};
 use jetwatch_types::Size;
 
 /// The tensors in their order.

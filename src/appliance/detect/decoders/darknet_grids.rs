@@ -12,7 +12,6 @@
 //! The sigmoid is computed only for what can reach the threshold: objectness is compared as a logit.
 
 use super::activation::{min_logit, sigmoid};
-use super::argmax::argmax;
 use super::candidates::CandidateCollector;
 use super::grids::Grid;
 use super::rows::{BEFORE_CLASSES, first_non_finite, from_center};
@@ -21,6 +20,7 @@ use super::{
     Candidate, ClassFilter, DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape,
     TensorView,
 };
+use jetwatch_pixels::argmax::argmax;
 use jetwatch_types::Size;
 
 /// Plane of the objectness among those of an anchor.

@@ -16,7 +16,6 @@
 //! The offset is half a pixel, not half a cell, as in training. A cell may have objects of several classes, each a separate
 //! candidate. Candidates come class by class, in the order of the tensor.
 
-use super::argmax::Span;
 use super::boxes::first_unbounded;
 use super::candidates::{CandidateCollector, is_valid};
 use super::grids::Grid;
@@ -24,6 +23,7 @@ use super::tensors::{check_axes, check_count, floats};
 use super::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
 use crate::{Candidate, ClassFilter};
 use jetwatch_config::Section;
+use jetwatch_pixels::argmax::Span;
 use jetwatch_types::Size;
 
 /// Scores that are compared with the threshold at once.

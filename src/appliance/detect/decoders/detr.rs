@@ -12,12 +12,12 @@
 //! query is one object, of its best class: two tracks on one object are worse than a rare second class that is dropped.
 
 use super::activation::{min_logit, sigmoid};
-use super::argmax::{Span, argmax};
 use super::boxes::{BoxUnit, first_unbounded, from_center, from_corners};
 use super::candidates::{CandidateCollector, is_valid};
 use super::tensors::{check_axes, check_count, floats};
 use super::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
 use crate::{Candidate, ClassFilter};
+use jetwatch_pixels::argmax::{Span, argmax};
 use jetwatch_types::Size;
 
 /// Numbers of a box, which stand before the classes in one tensor.

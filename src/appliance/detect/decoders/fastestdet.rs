@@ -11,12 +11,12 @@
 //! Center and size are fractions of the input. The exponents are those of the author's inference programs.
 
 use super::activation::sigmoid;
-use super::argmax::{BLOCK, Block, argmax};
 use super::boxes::{BoxUnit, first_unbounded, from_center};
 use super::candidates::{CandidateCollector, is_valid};
 use super::tensors::{check_axes, check_count, floats};
 use super::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
 use crate::{Candidate, ClassFilter};
+use jetwatch_pixels::argmax::{BLOCK, Block, argmax};
 use jetwatch_types::Size;
 
 /// Planes before the classes: objectness, x, y, width, height.

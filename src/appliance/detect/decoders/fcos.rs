@@ -19,12 +19,12 @@
 //! The layout is that of Tian et al., "FCOS: Fully Convolutional One-Stage Object Detection" (2019), with the root over the
 //! product that later versions of the authors' code take.
 
-use super::argmax::{BLOCK, Block, argmax};
 use super::candidates::{CandidateCollector, is_valid};
 use super::grids::Grid;
 use super::tensors::{check_axes, check_count, floats};
 use super::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
 use crate::{Candidate, ClassFilter};
+use jetwatch_pixels::argmax::{BLOCK, Block, argmax};
 use jetwatch_types::Size;
 
 /// The tensors as `model.yaml` specifies them.

@@ -19,12 +19,12 @@
 //!
 //! The distributions are those of Li et al., "Generalized Focal Loss" (2020).
 
-use super::argmax::{Span, argmax};
 use super::candidates::CandidateCollector;
 use super::grids::Grid;
 use super::tensors::{check_axes, check_count, floats};
 use super::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
 use crate::{Candidate, ClassFilter};
+use jetwatch_pixels::argmax::{Span, argmax};
 use jetwatch_types::Size;
 
 /// Strides of the grids in one tensor; exports may lack the last.

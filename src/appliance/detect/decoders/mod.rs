@@ -5,7 +5,6 @@
 //! maps to source pixels; [`decode`](super::decode) does that for all layouts.
 
 mod activation;
-mod argmax;
 pub mod boxes;
 mod candidates;
 pub mod classifier;
@@ -35,10 +34,9 @@ pub mod yolox_grids;
 
 use std::fmt::Debug;
 
-use super::{Candidate, ClassFilter};
+pub use jetwatch_pixels::argmax::MAX_SCORE;
 
-/// Maximum score: 1, plus a tolerance for rounding in 8-bit networks.
-pub const MAX_SCORE: f32 = 1.05;
+use super::{Candidate, ClassFilter};
 
 /// The elements of one image in one output tensor, in memory order, without the batch axis.
 #[derive(Debug, Clone, Copy)]

@@ -1,8 +1,8 @@
 //! Rows of box, objectness and classes, as YOLOX and YOLOv5 write them. Pure; they differ only in the box format.
 
 use super::MAX_SCORE;
-use super::argmax::{Span, argmax};
 use super::candidates::CandidateCollector;
+use jetwatch_pixels::argmax::{Span, argmax};
 use jetwatch_types::Xyxy;
 
 /// Numbers of a row before the classes: four of the box, and the objectness.

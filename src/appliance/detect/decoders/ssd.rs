@@ -16,7 +16,6 @@
 //! The layout is that of Liu et al., "SSD: Single Shot MultiBox Detector" (2016). See [`ssd_anchors`](super::ssd_anchors).
 
 use super::activation::{min_logit, sigmoid};
-use super::argmax::{Span, argmax};
 use super::boxes::{BoxUnit, first_unbounded, from_center, from_corners};
 use super::candidates::CandidateCollector;
 use super::ssd_anchors::Anchor;
@@ -24,6 +23,7 @@ use super::tensors::{check_axes, check_count, floats};
 use super::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
 use crate::{Candidate, ClassFilter};
 use jetwatch_config::Words;
+use jetwatch_pixels::argmax::{Span, argmax};
 use jetwatch_types::{Size, Xyxy};
 
 const BOXES: usize = 0;

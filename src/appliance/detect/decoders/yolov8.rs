@@ -3,7 +3,6 @@
 //! `[4 + classes, boxes]`: four planes with center x and y, width and height in input pixels, then one plane for each class
 //! with its scores after the sigmoid. The numbers of one box are far apart, so the planes are searched in parallel.
 
-use super::argmax::{BLOCK, Block, argmax};
 use super::candidates::CandidateCollector;
 use super::rows::{first_non_finite, from_center};
 use super::tensors::{check_axes, check_count, floats};
@@ -11,6 +10,7 @@ use super::{
     Candidate, ClassFilter, DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape,
     TensorView,
 };
+use jetwatch_pixels::argmax::{BLOCK, Block, argmax};
 use jetwatch_types::Size;
 
 /// Planes before the classes.

@@ -3,7 +3,6 @@
 //! The numbers are those of [`yolox`](super::yolox) before their concatenation: `[5 + classes, h, w]` for each
 //! stride, a plane each for x, y, w, h, objectness and every class, the last two after their sigmoid.
 
-use super::argmax::argmax;
 use super::candidates::{CandidateCollector, is_valid};
 use super::grids::Grid;
 use super::rows::{BEFORE_CLASSES, first_non_finite};
@@ -13,6 +12,7 @@ use super::{
     Candidate, ClassFilter, DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape,
     TensorView,
 };
+use jetwatch_pixels::argmax::argmax;
 use jetwatch_types::Size;
 
 /// Plane of the objectness.

@@ -13,10 +13,10 @@ use crate::decoders::DType;
 use crate::graph;
 use crate::model::{InputElement, ModelSpec};
 use crate::ort_session::RunShape;
-use crate::tensor::CHANNELS;
 use crate::{onnx, signature};
 use jetwatch_nvidia::cuda::Device;
 use jetwatch_nvidia::onnx::{OnnxNetwork, OnnxOutput, ProviderOptions};
+use jetwatch_pixels::CHANNELS;
 
 /// Ratio of two numbers of images for which there are sessions: a run wastes less than three quarters of its work, and only
 /// when the batches are not full.

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender};
 
 use jetwatch_detect::{DetectError, Detector};
-use jetwatch_resize::Resizer;
+use jetwatch_pixels::Resizer;
 use jetwatch_telemetry::{Heartbeat, Level, Recorder, Stage};
 use jetwatch_types::{Frame, FrameMeta, Image, PixelPool};
 

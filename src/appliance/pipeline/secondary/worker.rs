@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use crossbeam_channel::{Receiver, Sender};
 
 use jetwatch_detect::{DetectError, Detector};
-use jetwatch_resize::{Filter, Resizer};
+use jetwatch_pixels::{Filter, Resizer};
 use jetwatch_telemetry::{Heartbeat, Level, Recorder, Stage};
 use jetwatch_types::{Detection, Frame, FrameMeta, Image, Letterbox, PIXEL_BYTES, PixelPool};
 

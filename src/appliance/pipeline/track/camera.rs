@@ -1,6 +1,6 @@
 //! The motion of the camera of one source, which its tracks follow.
 
-use jetwatch_motion::{CameraMotion, GrayImage};
+use jetwatch_pixels::motion::{CameraMotion, GrayImage};
 use jetwatch_types::{Detection, Similarity, Track, TrackState, Xyxy};
 
 /// The estimate of one source and the boxes of its objects, which do not count.

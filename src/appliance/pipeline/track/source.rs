@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crossbeam_channel::Sender;
 
-use jetwatch_motion::GrayImage;
+use jetwatch_pixels::motion::GrayImage;
 use jetwatch_publish::SourceInfo;
 use jetwatch_schedule::Status;
 use jetwatch_telemetry::SourceCategory;

@@ -15,7 +15,8 @@ use rustix::process::setpriority_process;
 
 use jetwatch_config::PreviewConfig;
 use jetwatch_media::SourceStream;
-use jetwatch_record::{Canvas, Overlay, PictureEncoder, TileRect, Viewport, copy_into};
+use jetwatch_pixels::{Canvas, TileRect, copy_into};
+use jetwatch_record::{Overlay, PictureEncoder, Viewport};
 use jetwatch_telemetry::{self as telemetry, thread_names};
 use jetwatch_types::{BudgetedImage, FrameMeta, PIXEL_BYTES, Size, SourceId, Track};
 use jetwatch_web::{CameraSlot, Picture, PictureBoard};

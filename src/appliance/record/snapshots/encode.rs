@@ -2,13 +2,10 @@
 
 use bytes::Bytes;
 
-use jetwatch_resize::{Filter, Resizer};
+use jetwatch_pixels::{Canvas, Color, Colors, Filter, Painter, Resizer, encode_bgrx_jpeg, halve};
 use jetwatch_types::{Crop, Image, PIXEL_BYTES, Size, Xyxy};
 
-use crate::canvas::Canvas;
-use crate::color::Color;
-use crate::draw::{Colors, Painter};
-use crate::picture_encoder::{PictureEncoder, encode_by_program};
+use crate::picture_encoder::PictureEncoder;
 
 /// Opacity of a label's background.
 const LABEL_ALPHA: u8 = 200;
@@ -87,7 +84,7 @@ impl SnapshotEncoder {
             .iter()
             .map(|mark| (to_canvas(mark.xyxy), fill(mark)))
             .collect();
-        painter.draw_boxes(&mut canvas, boxes.into_iter());
+        painter.draw_boxes(&mut canvas, &boxes);
         for mark in marks {
             let [left, top, ..] = to_canvas(mark.xyxy);
             let colors = Colors {
@@ -104,22 +101,7 @@ impl SnapshotEncoder {
         if half.width < MIN_SIDE || half.height < MIN_SIDE {
             return None;
         }
-        let row_bytes = size.width as usize * PIXEL_BYTES;
-        let mut written = 0;
-        for y in 0..half.height as usize {
-            for x in 0..half.width as usize {
-                let first = 2 * y * row_bytes + 2 * x * PIXEL_BYTES;
-                for byte in first..first + PIXEL_BYTES {
-                    let below = byte + row_bytes;
-                    let four = [byte, byte + PIXEL_BYTES, below, below + PIXEL_BYTES];
-                    let sum: u16 = four.iter().map(|at| u16::from(self.pixels[*at])).sum();
-                    // Never ahead of what is still to be read.
-                    self.pixels[written] = u8::try_from(sum / 4).unwrap_or(u8::MAX);
-                    written += 1;
-                }
-            }
-        }
-        self.pixels.truncate(written);
+        halve(&mut self.pixels, size);
         Some(half)
     }
 
@@ -127,7 +109,7 @@ impl SnapshotEncoder {
     pub(super) fn encode(&mut self, size: Size, quality: u8) -> Option<Bytes> {
         match quality == self.quality {
             true => self.pictures.encode(size, &self.pixels),
-            false => encode_by_program(size, &self.pixels, quality),
+            false => encode_bgrx_jpeg(size, &self.pixels, quality).map(Bytes::from),
         }
     }
 }

@@ -11,10 +11,11 @@ use gstreamer::prelude::*;
 use gstreamer_app as gst_app;
 
 use crate::elements::make;
-use crate::image_codec::{self, BgrxImage};
+use crate::image_file;
 use crate::image_folder::UnreadableHandler;
 use crate::{SourceContext, SourceError};
 use jetwatch_config::SourceConfig;
+use jetwatch_pixels::BgrxImage;
 use jetwatch_telemetry::StopToken;
 
 use super::build::BuiltPipeline;
@@ -108,7 +109,7 @@ impl Feeder {
             }
             let index = self.next;
             self.next += 1;
-            match image_codec::read(&self.files[index]) {
+            match image_file::read(&self.files[index]) {
                 Ok(image) => {
                     self.any_readable = true;
                     return Some((self.index_offset + index, image));

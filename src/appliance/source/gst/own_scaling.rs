@@ -12,8 +12,8 @@ use gstreamer_video::{
 
 use crate::convert_plan::{ConvertStep, Memory};
 use crate::plan::{PlanStep, StepKind};
+use jetwatch_pixels::{I420Scaler, Plane, YuvColors};
 use jetwatch_platform::VideoUnit;
-use jetwatch_resize::{I420Scaler, Plane, YuvColors};
 use jetwatch_types::{Image, PIXEL_BYTES, PixelPool, Size};
 
 use super::scaler_elements::NVMM;

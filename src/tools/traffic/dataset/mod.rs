@@ -15,7 +15,8 @@ use std::thread;
 
 use parking_lot::Mutex;
 
-use jetwatch_source::image_codec::{self, ImageFormat};
+use jetwatch_pixels::ImageFormat;
+use jetwatch_source::image_file;
 use jetwatch_types::Size;
 
 use annotations::{Categories, describe};
@@ -175,7 +176,7 @@ fn write_image(
     };
     let name = format!("{:08}_{:06}.{extension}", image.seed, image.frame);
     let path = folder.join(&name);
-    match image_codec::write_rgb(&path, format, size, &image.rgb) {
+    match image_file::write_rgb(&path, format, size, &image.rgb) {
         Ok(()) => Ok(name),
         Err(cause) => Err(DatasetError::Write {
             path,

@@ -3,7 +3,7 @@
 //! The result equals that of GStreamer's `videoscale` (bilinear) followed by `videoconvert`, byte for byte; a test of the source
 //! crate compares them. It takes less than half of their time: no scaled `I420` image is written, two rows are scaled
 //! horizontally at a time, chroma is converted once for two rows, and all loops but the horizontal one compile to vector
-//! instructions, of the widest kind that the CPU has.
+//! instructions, of AVX2 where the CPU has it.
 //!
 //! Vertically a row lies between the two source rows around its center, with weights of 8 bits, rounded. Horizontally the first
 //! and the last column of the image stay the first and the last; the position has 16 fractional bits, of which 8 are weights.
@@ -12,8 +12,8 @@
 
 use std::ops::Range;
 
-use fearless_simd::{Level, dispatch};
 use jetwatch_types::{PIXEL_BYTES, Size};
+use multiversion::multiversion;
 
 /// Columns that are computed together.
 const GROUP: usize = 8;
@@ -58,8 +58,6 @@ pub struct I420Scaler {
     added: [Vec<i16>; 3],
     /// Blue and green, and red and 255, of a row of the result.
     halves: [Vec<u16>; 2],
-    /// The vector instructions of this CPU.
-    instructions: Level,
 }
 
 impl I420Scaler {
@@ -83,7 +81,6 @@ impl I420Scaler {
             luma,
             chroma,
             size: to,
-            instructions: Level::new(),
         })
     }
 
@@ -92,13 +89,12 @@ impl I420Scaler {
     /// # Panics
     /// A plane has too few bytes, or `result` is not as large as the image.
     pub fn scale(&mut self, planes: [Plane<'_>; 3], result: &mut [u8]) {
-        let instructions = self.instructions;
-        dispatch!(instructions, _ => self.scale_planes(planes, result));
+        scale_on_this_cpu(self, &planes, result);
     }
 
     /// Inlined, like all that it calls but [`scale_groups`], into a copy for each set of vector instructions.
     #[inline(always)]
-    fn scale_planes(&mut self, [luma, blue, red]: [Plane<'_>; 3], result: &mut [u8]) {
+    fn scale_planes(&mut self, &[luma, blue, red]: &[Plane<'_>; 3], result: &mut [u8]) {
         let (width, height) = (self.size.width as usize, self.size.height as usize);
         assert_eq!(
             result.len(),
@@ -133,6 +129,13 @@ impl I420Scaler {
             );
         }
     }
+}
+
+/// [`I420Scaler::scale_planes`] with the vector instructions of this CPU. The instructions that every CPU of the architecture has take
+/// twice as long on x86-64, where they are SSE2.
+#[multiversion(targets("x86_64+avx2"))]
+fn scale_on_this_cpu(scaler: &mut I420Scaler, planes: &[Plane; 3], result: &mut [u8]) {
+    scaler.scale_planes(planes, result);
 }
 
 /// Size of the chroma planes of an image.

@@ -1,14 +1,7 @@
-//! Scaling of images on the CPU to `BGRx`, with vector instructions where the CPU has them (AVX2, NEON).
+//! Scaling of `BGRx` images to any size, with vector instructions where the CPU has them (AVX2, NEON).
 //!
 //! For what the hardware scalers of a platform do not serve: crops for secondary networks, which are small, many and all of
-//! different size, and sources without a GStreamer pipeline. [`I420Scaler`] scales what video decoders on the CPU deliver;
-//! [`JpegColors`] converts images for JPEG encoders.
-
-mod i420;
-mod jpeg_colors;
-
-pub use i420::{I420Scaler, Plane, YuvColors};
-pub use jpeg_colors::JpegColors;
+//! different size, and sources without a GStreamer pipeline.
 
 use fast_image_resize::images::TypedImage;
 use fast_image_resize::pixels::U8x4;
@@ -99,6 +92,26 @@ impl Resizer {
             .resize_typed(&source, &mut target, &options)
             .expect("the whole image is scaled");
     }
+}
+
+/// Halves the sides of `BGRx` rows without padding, of an image of this size; each pixel becomes the mean of four.
+pub fn halve(pixels: &mut Vec<u8>, size: Size) {
+    let row_bytes = size.width as usize * PIXEL_BYTES;
+    let mut written = 0;
+    for y in 0..size.height as usize / 2 {
+        for x in 0..size.width as usize / 2 {
+            let first = 2 * y * row_bytes + 2 * x * PIXEL_BYTES;
+            for byte in first..first + PIXEL_BYTES {
+                let below = byte + row_bytes;
+                let four = [byte, byte + PIXEL_BYTES, below, below + PIXEL_BYTES];
+                let sum: u16 = four.iter().map(|at| u16::from(pixels[*at])).sum();
+                // Never ahead of what is still to be read.
+                pixels[written] = u8::try_from(sum / 4).unwrap_or(u8::MAX);
+                written += 1;
+            }
+        }
+    }
+    pixels.truncate(written);
 }
 
 fn byte_len(size: Size) -> usize {

@@ -2,7 +2,7 @@
 //!
 //! Patches are compared at equal mean and equal contrast, so that a change of exposure is no motion.
 
-use crate::pyramid::Pyramid;
+use super::pyramid::Pyramid;
 
 /// Side of the patch around a point. Sums are taken by columns, which the compiler turns into vector instructions.
 const SIDE: usize = 8;
@@ -158,7 +158,7 @@ fn product(a: &[f32; SIDE * SIDE], b: &[f32; SIDE * SIDE]) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenes::texture;
+    use crate::motion::scenes::texture;
 
     /// The texture moved by `shift`, with its brightness times `gain`.
     fn image(shift: [f32; 2], gain: f32, brighter: f32) -> Pyramid {

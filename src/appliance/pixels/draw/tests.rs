@@ -79,7 +79,7 @@ fn a_frame_lies_inside_of_its_box_and_ends_at_the_image() {
     ];
     for (xyxy, expected) in cases {
         let changed = drawn(size, |canvas, fill| {
-            THIN.draw_boxes(canvas, [(xyxy, *fill)].into_iter())
+            THIN.draw_boxes(canvas, &[(xyxy, *fill)])
         });
         assert_eq!(text(size, &changed), expected, "{xyxy:?}");
     }
@@ -91,7 +91,7 @@ fn a_frame_lies_inside_of_its_box_and_ends_at_the_image() {
         [nan; 4],
     ] {
         let changed = drawn(size, |canvas, fill| {
-            THIN.draw_boxes(canvas, [(none, *fill)].into_iter())
+            THIN.draw_boxes(canvas, &[(none, *fill)])
         });
         assert!(changed.iter().all(|is| !is), "{none:?}");
     }
@@ -112,11 +112,11 @@ fn outlines_drawn_together_equal_single_drawing() {
         scale: 1,
     };
     let together = drawn(size, |canvas, fill| {
-        painter.draw_boxes(canvas, boxes.iter().map(|xyxy| (*xyxy, *fill)));
+        painter.draw_boxes(canvas, &boxes.map(|xyxy| (xyxy, *fill)));
     });
     let single = drawn(size, |canvas, fill| {
         for xyxy in boxes {
-            painter.draw_boxes(canvas, [(xyxy, *fill)].into_iter());
+            painter.draw_boxes(canvas, &[(xyxy, *fill)]);
         }
     });
     assert_eq!(text(size, &together), text(size, &single));
@@ -219,7 +219,7 @@ proptest! {
     ) {
         let size = Size::new(width, height);
         let painter = Painter { stroke, scale: 1 };
-        let changed = drawn(size, |canvas, fill| painter.draw_boxes(canvas, [(xyxy, *fill)].into_iter()));
+        let changed = drawn(size, |canvas, fill| painter.draw_boxes(canvas, &[(xyxy, *fill)]));
         for (index, is) in changed.iter().enumerate() {
             if !is {
                 continue;

@@ -2,12 +2,12 @@
 
 use jetwatch_types::{Similarity, Xyxy};
 
-use crate::coarse_shift::CoarseShift;
-use crate::corners::CornerDetector;
-use crate::fit::{Pair, RobustFit};
-use crate::flow::follow;
-use crate::gray::{Geometry, GrayImage};
-use crate::pyramid::Pyramid;
+use super::coarse_shift::CoarseShift;
+use super::corners::CornerDetector;
+use super::fit::{Pair, RobustFit};
+use super::flow::follow;
+use super::gray::{Geometry, GrayImage};
+use super::pyramid::Pyramid;
 
 /// Distance at which a point agrees with a motion, in gray pixels.
 const TOLERANCE: f64 = 0.6;

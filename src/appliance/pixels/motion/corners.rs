@@ -2,7 +2,7 @@
 
 use jetwatch_types::Xyxy;
 
-use crate::pyramid::Plane;
+use super::pyramid::Plane;
 
 /// One corner at most is taken in each square of this side, in pixels: they cover the whole image.
 const BUCKET_SIDE: usize = 10;
@@ -167,7 +167,7 @@ fn weaker_eigenvalue(xx: f32, xy: f32, yy: f32) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pyramid::Pyramid;
+    use crate::motion::pyramid::Pyramid;
 
     /// Corners of an image of 80×60 that a function gives, outside of `boxes`.
     fn corners(brightness: impl Fn(usize, usize) -> u8, boxes: &[Xyxy]) -> Vec<[f32; 2]> {

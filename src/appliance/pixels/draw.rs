@@ -30,11 +30,13 @@ impl Painter {
 
     /// Draws the frames of boxes, inside their edges. Edges outside of the image are not drawn; inverted boxes and boxes with
     /// NaN are skipped.
-    pub fn draw_boxes(self, canvas: &mut Canvas<'_>, boxes: impl Iterator<Item = (Xyxy, Fill)>) {
+    pub fn draw_boxes(self, canvas: &mut Canvas<'_>, boxes: &[(Xyxy, Fill)]) {
         let stroke = self.stroke;
         let mut sides = Vec::new();
         for (xyxy, fill) in boxes {
-            let Some(outer) = pixels(&xyxy) else { continue };
+            let Some(outer) = whole_pixels(xyxy) else {
+                continue;
+            };
             let Rectangle {
                 left,
                 top,
@@ -42,14 +44,17 @@ impl Painter {
                 bottom,
             } = outer;
             if right - left <= 2 * stroke || bottom - top <= 2 * stroke {
-                canvas.fill(outer, &fill);
+                canvas.fill(outer, fill);
                 continue;
             }
             let rows = [top + stroke, bottom - stroke];
-            canvas.fill(Rectangle::new(left, top, right, rows[0]), &fill);
-            canvas.fill(Rectangle::new(left, rows[1], right, bottom), &fill);
+            canvas.fill(Rectangle::new(left, top, right, rows[0]), fill);
+            canvas.fill(Rectangle::new(left, rows[1], right, bottom), fill);
             let columns = [[left, left + stroke], [right - stroke, right]];
-            let runs = columns.map(|columns| PixelRun { columns, fill });
+            let runs = columns.map(|columns| PixelRun {
+                columns,
+                fill: *fill,
+            });
             sides.push(Sides { rows, runs });
         }
         draw_sides(canvas, &sides);
@@ -195,7 +200,8 @@ fn draw_sides(canvas: &mut Canvas<'_>, sides: &[Sides]) {
 }
 
 /// A box in whole pixels, at least one wide and high; `None` when it is inverted or has NaN.
-pub(super) fn pixels(xyxy: &Xyxy) -> Option<Rectangle> {
+#[must_use]
+pub fn whole_pixels(xyxy: &Xyxy) -> Option<Rectangle> {
     let [left, top, right, bottom] = *xyxy;
     // False for NaN.
     let is_box = left <= right && top <= bottom;

@@ -4,7 +4,7 @@ use jetwatch_types::{
     Frame, Image, PIXEL_BYTES, PixelPool, Similarity, Size, SplitMix64, Xyxy, hash64,
 };
 
-use crate::{GrayImage, GrayReducer};
+use super::{GrayImage, GrayReducer};
 
 /// Brightness of the scene at a point, 0 to 255: smooth random values with detail of 6 to 20 units.
 pub(crate) fn texture([x, y]: [f32; 2]) -> f32 {

@@ -1,7 +1,7 @@
 //! Known motions of a camera, with noise, moving objects, and images without detail.
 
 use super::*;
-use crate::scenes::View;
+use crate::motion::scenes::View;
 use jetwatch_types::Size;
 
 /// Largest error of a corner of the image, in pixels of the source.
@@ -181,7 +181,7 @@ fn motion_is_in_pixels_of_the_source_whatever_the_image() {
         }
         frame.image = jetwatch_types::Image::new(Size::new(320, 180), 1280, Box::new(bytes))
             .expect("whole rows");
-        crate::GrayReducer::default()
+        crate::motion::GrayReducer::default()
             .reduce(&frame)
             .expect("large enough")
     };

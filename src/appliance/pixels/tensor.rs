@@ -3,12 +3,25 @@
 //! The image comes scaled to the letterbox's inner size. Only this module handles padding and the value range of the
 //! network. Pure, except that it remembers the padding of each slot. Called by the detectors.
 
-use super::DetectError;
-use super::model::{ColorOrder, InputSpec};
-use jetwatch_types::{Frame, Image, Letterbox, PIXEL_BYTES, Placement, Size};
+use jetwatch_types::{Image, Letterbox, PIXEL_BYTES, Size};
 
 /// Planes of the tensor.
 pub const CHANNELS: usize = 3;
+
+/// How the pixels of an image become numbers of a tensor.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TensorFormat {
+    /// Width and height in pixels.
+    pub size: Size,
+    /// Whether the planes are red, green, blue; otherwise blue, green, red.
+    pub red_first: bool,
+    /// Subtracted from each value (0 to 255), in the order of the planes. Not from bytes.
+    pub mean: [f32; CHANNELS],
+    /// Multiplied after that, in the order of the planes. Not with bytes.
+    pub scale: [f32; CHANNELS],
+    /// Value of the padding before mean and scale, 0 to 255.
+    pub padding: u8,
+}
 
 /// Writes frames into the slots of one batch tensor, `[batch, 3, height, width]`, of 32-bit floats or of bytes.
 ///
@@ -16,7 +29,7 @@ pub const CHANNELS: usize = 3;
 #[derive(Debug)]
 pub struct TensorWriter {
     size: Size,
-    color: ColorOrder,
+    red_first: bool,
     /// `None` when values stay unchanged, 0 to 255, which saves the multiplication by one.
     normalize: Option<Normalize>,
     /// Padding of each plane, normalized.
@@ -43,31 +56,19 @@ pub enum Slot<'a> {
     U8(&'a mut [u8]),
 }
 
-impl<'a> From<&'a mut [f32]> for Slot<'a> {
-    fn from(numbers: &'a mut [f32]) -> Self {
-        Self::F32(numbers)
-    }
-}
-
-impl<'a> From<&'a mut [u8]> for Slot<'a> {
-    fn from(bytes: &'a mut [u8]) -> Self {
-        Self::U8(bytes)
-    }
-}
-
 impl TensorWriter {
-    /// A writer for batches of at most `slots` images in the format of `input`.
+    /// A writer for batches of at most `slots` images.
     #[must_use]
-    pub fn new(input: &InputSpec, slots: usize) -> Self {
-        let (mean, scale) = (input.mean, input.scale);
+    pub fn new(format: TensorFormat, slots: usize) -> Self {
+        let TensorFormat { mean, scale, .. } = format;
         let as_is = mean == [0.0; CHANNELS] && scale == [1.0; CHANNELS];
-        let value = f32::from(input.padding);
+        let value = f32::from(format.padding);
         Self {
-            size: input.size,
-            color: input.color,
+            size: format.size,
+            red_first: format.red_first,
             normalize: (!as_is).then_some(Normalize { mean, scale }),
             padding: std::array::from_fn(|channel| (value - mean[channel]) * scale[channel]),
-            padding_byte: input.padding,
+            padding_byte: format.padding,
             letterboxes: vec![None; slots],
         }
     }
@@ -82,18 +83,12 @@ impl TensorWriter {
     ///
     /// # Panics
     /// `slot` does not have [`slot_len`](Self::slot_len) elements, there is no slot `index`, or the image does not have
-    /// the letterbox's inner size; [`check_size`] checks that.
-    pub fn write<'s>(
-        &mut self,
-        index: usize,
-        slot: impl Into<Slot<'s>>,
-        image: &Image,
-        letterbox: &Letterbox,
-    ) {
+    /// the letterbox's inner size.
+    pub fn write(&mut self, index: usize, slot: Slot<'_>, image: &Image, letterbox: &Letterbox) {
         assert_eq!(image.size, letterbox.inner, "size of the image");
         assert_eq!(letterbox.input, self.size, "size of the input");
         let is_padded = self.letterboxes[index] == Some(*letterbox);
-        match slot.into() {
+        match slot {
             Slot::F32(slot) => {
                 let mut planes = self.planes(slot);
                 if !is_padded {
@@ -153,9 +148,9 @@ impl TensorWriter {
         &self,
         [first, second, third]: [&'p mut [T]; CHANNELS],
     ) -> ([&'p mut [T]; CHANNELS], [usize; CHANNELS]) {
-        match self.color {
-            ColorOrder::Bgr => ([first, second, third], [0, 1, 2]),
-            ColorOrder::Rgb => ([third, second, first], [2, 1, 0]),
+        match self.red_first {
+            false => ([first, second, third], [0, 1, 2]),
+            true => ([third, second, first], [2, 1, 0]),
         }
     }
 
@@ -201,45 +196,17 @@ fn split<T>(
     }
 }
 
-/// The letterbox of `frame` in the input.
-///
-/// # Errors
-/// The image does not have the letterbox's inner size.
-pub fn check_size(
-    frame: &Frame,
-    input: Size,
-    placement: Placement,
-) -> Result<Letterbox, DetectError> {
-    let letterbox = Letterbox::with_crop(frame.meta.source_size, frame.crop, input, placement);
-    if frame.image.size == letterbox.inner {
-        return Ok(letterbox);
-    }
-    Err(DetectError::ImageSize {
-        source_id: frame.meta.source,
-        seq: frame.meta.seq,
-        found: frame.image.size,
-        expected: letterbox.inner,
-        source_size: letterbox.source,
-        input,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::InputElement;
+    use jetwatch_types::Placement;
 
-    fn spec(size: Size, color: ColorOrder, mean: [f32; 3], scale: [f32; 3]) -> InputSpec {
-        InputSpec {
-            name: "images".to_owned(),
-            element: InputElement::Float32,
-            sizes_name: None,
-            scales_name: None,
+    fn format(size: Size, red_first: bool, mean: [f32; 3], scale: [f32; 3]) -> TensorFormat {
+        TensorFormat {
             size,
-            color,
+            red_first,
             mean,
             scale,
-            placement: Placement::TopLeft,
             padding: 114,
         }
     }
@@ -254,16 +221,16 @@ mod tests {
     }
 
     /// What the tensor should be, number by number.
-    fn reference(spec: &InputSpec, image: &Image, letterbox: &Letterbox) -> Vec<f32> {
+    fn reference(format: &TensorFormat, image: &Image, letterbox: &Letterbox) -> Vec<f32> {
         let mut tensor = Vec::new();
         for channel in 0..CHANNELS {
-            let byte = if spec.color == ColorOrder::Bgr {
-                channel
-            } else {
+            let byte = if format.red_first {
                 2 - channel
+            } else {
+                channel
             };
-            for y in 0..spec.size.height {
-                for x in 0..spec.size.width {
+            for y in 0..format.size.height {
+                for x in 0..format.size.width {
                     let inside = (letterbox.left..letterbox.left + letterbox.inner.width)
                         .contains(&x)
                         && (letterbox.top..letterbox.top + letterbox.inner.height).contains(&y);
@@ -271,9 +238,9 @@ mod tests {
                         image.row(y - letterbox.top)
                             [(x - letterbox.left) as usize * PIXEL_BYTES + byte]
                     } else {
-                        spec.padding
+                        format.padding
                     };
-                    tensor.push((f32::from(value) - spec.mean[channel]) * spec.scale[channel]);
+                    tensor.push((f32::from(value) - format.mean[channel]) * format.scale[channel]);
                 }
             }
         }
@@ -287,21 +254,21 @@ mod tests {
             ([123.7, 116.3, 103.5], [0.017, 0.018, 0.016]),
         ];
         let sources = [(480, 360), (7, 13), (1, 1), (333, 31), (64, 96), (97, 1)];
-        for color in [ColorOrder::Bgr, ColorOrder::Rgb] {
+        for red_first in [false, true] {
             for (mean, scale) in normalizations {
                 for placement in [Placement::TopLeft, Placement::Center, Placement::Stretch] {
                     for (seed, (w, h)) in sources.into_iter().enumerate() {
-                        let spec = spec(Size::new(96, 64), color, mean, scale);
-                        let letterbox = Letterbox::new(Size::new(w, h), spec.size, placement);
-                        let mut writer = TensorWriter::new(&spec, 1);
+                        let format = format(Size::new(96, 64), red_first, mean, scale);
+                        let letterbox = Letterbox::new(Size::new(w, h), format.size, placement);
+                        let mut writer = TensorWriter::new(format, 1);
                         let mut tensor = vec![f32::NAN; writer.slot_len()];
                         // The second image goes over the first without new padding.
                         for seed in [seed as u32, seed as u32 + 77] {
                             let image =
                                 test_image(letterbox.inner, (seed % 3) as usize * 4 + 3, seed);
-                            writer.write(0, &mut tensor[..], &image, &letterbox);
-                            let same = tensor == reference(&spec, &image, &letterbox);
-                            assert!(same, "{color:?} {mean:?} {placement:?} {w}×{h}");
+                            writer.write(0, Slot::F32(&mut tensor), &image, &letterbox);
+                            let same = tensor == reference(&format, &image, &letterbox);
+                            assert!(same, "{red_first} {mean:?} {placement:?} {w}×{h}");
                         }
                     }
                 }
@@ -311,36 +278,36 @@ mod tests {
 
     #[test]
     fn byte_tensor_equals_pixels() {
-        for color in [ColorOrder::Bgr, ColorOrder::Rgb] {
-            let spec = spec(Size::new(96, 64), color, [0.0; 3], [1.0; 3]);
-            let mut writer = TensorWriter::new(&spec, 1);
+        for red_first in [false, true] {
+            let format = format(Size::new(96, 64), red_first, [0.0; 3], [1.0; 3]);
+            let mut writer = TensorWriter::new(format, 1);
             let mut bytes = vec![7; writer.slot_len()];
             for (seed, (w, h)) in [(480, 360), (97, 1), (64, 96)].into_iter().enumerate() {
-                let letterbox = Letterbox::new(Size::new(w, h), spec.size, Placement::Center);
+                let letterbox = Letterbox::new(Size::new(w, h), format.size, Placement::Center);
                 let image = test_image(letterbox.inner, 3, seed as u32);
-                writer.write(0, &mut bytes[..], &image, &letterbox);
+                writer.write(0, Slot::U8(&mut bytes), &image, &letterbox);
                 let floats: Vec<f32> = bytes.iter().map(|byte| f32::from(*byte)).collect();
-                let same = floats == reference(&spec, &image, &letterbox);
-                assert!(same, "{color:?} {w}×{h}");
+                let same = floats == reference(&format, &image, &letterbox);
+                assert!(same, "{red_first} {w}×{h}");
             }
         }
     }
 
     #[test]
     fn padding_is_rewritten_when_the_letterbox_changes_and_per_slot() {
-        let spec = spec(Size::new(64, 64), ColorOrder::Bgr, [0.0; 3], [1.0; 3]);
-        let wide = Letterbox::new(Size::new(640, 360), spec.size, Placement::TopLeft);
-        let tall = Letterbox::new(Size::new(360, 640), spec.size, Placement::TopLeft);
-        let mut writer = TensorWriter::new(&spec, 2);
+        let format = format(Size::new(64, 64), false, [0.0; 3], [1.0; 3]);
+        let wide = Letterbox::new(Size::new(640, 360), format.size, Placement::TopLeft);
+        let tall = Letterbox::new(Size::new(360, 640), format.size, Placement::TopLeft);
+        let mut writer = TensorWriter::new(format, 2);
         let mut tensor = vec![f32::NAN; 2 * writer.slot_len()];
         for order in [[wide, tall], [tall, wide], [tall, tall]] {
             for (index, (slot, letterbox)) in
                 tensor.chunks_exact_mut(3 * 64 * 64).zip(order).enumerate()
             {
                 let image = test_image(letterbox.inner, 0, index as u32);
-                writer.write(index, &mut *slot, &image, &letterbox);
+                writer.write(index, Slot::F32(slot), &image, &letterbox);
                 assert!(
-                    slot == reference(&spec, &image, &letterbox),
+                    slot == reference(&format, &image, &letterbox),
                     "slot {index} of {order:?}"
                 );
             }

@@ -4,20 +4,21 @@
 //! into vector instructions, and process only the few that pass. [`Block`] does so where each class has a plane,
 //! [`Span::from_row`] where each box has a row. Independent of boxes and thresholds of a layout.
 
-use super::MAX_SCORE;
+/// Maximum score: 1, plus a tolerance for rounding in 8-bit networks.
+pub const MAX_SCORE: f32 = 1.05;
 
 /// Scores are at least 0, with the tolerance of [`MAX_SCORE`] for 8-bit networks.
-pub(super) const MIN_SCORE: f32 = -0.05;
+pub const MIN_SCORE: f32 = -0.05;
 
 /// Boxes per block where classes lie in planes: their working memory fits into the L1 cache.
-pub(super) const BLOCK: usize = 128;
+pub const BLOCK: usize = 128;
 
 /// Classes that are compared in parallel where they lie in rows.
 const LANES: usize = 8;
 
 /// The scores of all classes of one box.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Span {
+pub struct Span {
     /// The highest score.
     pub max: f32,
     /// The lowest score.
@@ -46,7 +47,7 @@ impl Span {
 
 /// The spans of up to [`BLOCK`] neighboring boxes whose classes lie in consecutive planes.
 #[derive(Debug)]
-pub(super) struct Block {
+pub struct Block {
     max: [f32; BLOCK],
     min: [f32; BLOCK],
     sum: [f32; BLOCK],
@@ -54,6 +55,11 @@ pub(super) struct Block {
 
 impl Block {
     /// An empty block.
+    #[must_use]
+    #[expect(
+        clippy::new_without_default,
+        reason = "an empty block is working memory"
+    )]
     pub fn new() -> Self {
         Self {
             max: [f32::NEG_INFINITY; BLOCK],
@@ -133,7 +139,7 @@ fn lesser(a: f32, b: f32) -> f32 {
 }
 
 /// Index of the first of `scores` that equals `max`, their maximum.
-pub(super) fn argmax(scores: impl IntoIterator<Item = f32>, max: f32) -> u16 {
+pub fn argmax(scores: impl IntoIterator<Item = f32>, max: f32) -> u16 {
     let found = scores.into_iter().position(|score| score == max);
     // Not found only if all scores are NaN, which is reported before. There are at most 10 000 labels.
     found.unwrap_or(0) as u16

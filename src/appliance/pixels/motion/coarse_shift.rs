@@ -3,7 +3,7 @@
 //! Lucas and Kanade's method follows a corner over a few pixels only. A camera that is hit moves farther between two frames, and
 //! more so when frames are skipped.
 
-use crate::pyramid::Plane;
+use super::pyramid::Plane;
 
 /// Largest shift as a share of each side.
 const MAX_SHARE: f32 = 0.25;
@@ -113,7 +113,7 @@ fn as_bytes(plane: &Plane, bytes: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenes::texture;
+    use crate::motion::scenes::texture;
 
     fn plane(shift: [f32; 2], brighter: f32) -> Plane {
         let at = |index: usize| {
