@@ -47,7 +47,8 @@ prepare-metrics: setup
 	$(optional) .ci/setup metrics
 prepare-quantizer: setup
 	$(part) make quantizer
-prepare-audit: setup
+# It is compiled for minutes, so not beside the tests.
+prepare-audit: test
 	$(part) .ci/setup audit
 prepare-nsys: setup
 	$(optional) .ci/setup run nsys
