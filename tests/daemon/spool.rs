@@ -228,7 +228,7 @@ fn outage_longer_than_the_memory_queue_loses_no_event() {
     for replay in ["ordered", "newest_first"] {
         let mut site = Site::new(
             "queue_messages: 50",
-            &format!(", sync_ms: 100, max_per_s: 60, replay: {replay}"),
+            &format!(", sync_ms: 100, max_per_s: 200, replay: {replay}"),
         );
         site.proxy.block();
         let child = site.start();
