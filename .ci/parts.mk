@@ -4,17 +4,14 @@
 # Nothing is left out because of the time that it takes. What is not worth its minutes in each run is in `make nightly`, with the reason.
 
 export CARGO_INCREMENTAL := 0
-TARGET := $(or $(CARGO_TARGET_DIR),target)
-ONNXRUNTIME = $$(ls -d .cache/onnxruntime/libonnxruntime.so.* | tail -n 1)
-package = $$(ls -t $(TARGET)/debian/$(1)_*_amd64.deb | head -n 1)
 part = @.ci/part $@
 optional = @.ci/part $@ --optional
 after = @.ci/part $@ --after $<
 
 # In the order in which they start: compilation and its preparations, then the long ones.
-PARTS := lint prepare-sysroot prepare-containers prepare-tensorrt test prepare-homeassistant prepare-browser prepare-fleet \
-    prepare-metrics prepare-quantizer prepare-audit prepare-nsys demo package update-test tensorrt-test faults appliance \
-    homeassistant-test v4l2 fleet-ansible-test bundle-test web-test quantize-test fleet-test metrics-test audit
+PARTS := lint prepare-containers prepare-tensorrt test prepare-homeassistant prepare-browser prepare-fleet \
+    prepare-metrics prepare-quantizer prepare-audit prepare-nsys demo v4l2 update-test tensorrt-test faults \
+    homeassistant-test fleet-ansible-test bundle-test web-test quantize-test fleet-test metrics-test audit
 
 .PHONY: all setup nsys-test $(PARTS)
 all: nsys-test
@@ -31,8 +28,6 @@ demo: test
 	$(part) make demo DURATION=6s
 
 # What tests need besides: what is optional here may be missing on a machine (root, a registry).
-prepare-sysroot: setup
-	$(part) cross/sysroot amd64
 prepare-containers: setup
 	$(optional) sh -c 'tests/appliance/run possible && tests/fleet/install container'
 prepare-tensorrt: setup
@@ -53,15 +48,9 @@ prepare-audit: test
 prepare-nsys: setup
 	$(optional) .ci/setup run nsys
 
-# A package with less optimization for the machines that are booted.
-package: prepare-sysroot test
-	$(part) env QUICK=1 make deb
-appliance: prepare-containers package
-	$(after) sh -c "exec tests/appliance/run amd64 $(call package,jetwatch) $(call package,jetwatch-onnxruntime)"
-v4l2: package
-	$(part) sh -c "exec tests/v4l2/run $(TARGET)/cross/amd64/x86_64-unknown-linux-gnu/quick/jetwatch $(ONNXRUNTIME)"
-
-update-test fleet-ansible-test: prepare-containers demo
+v4l2: demo
+	$(part) make $@
+fleet-ansible-test: prepare-containers demo
 	$(after) make $@
 homeassistant-test: prepare-homeassistant demo
 	$(after) make $@
@@ -81,6 +70,8 @@ faults bundle-test: demo
 audit: prepare-audit
 	$(part) make audit
 
-# Last and alone: it finds the slowest stage of real runs.
-nsys-test: prepare-nsys $(filter-out prepare-nsys,$(PARTS))
+# Last and alone. The updater kills installations that take longer than the test sets, and the other one finds the slowest stage of real runs.
+update-test: prepare-containers $(filter-out prepare-% update-test,$(PARTS))
+	$(after) make $@
+nsys-test: prepare-nsys update-test
 	$(after) make $@
