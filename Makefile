@@ -21,7 +21,7 @@ BINARY := $(TARGET)/release/jetwatch
 PROGRAM := $(TARGET)/debug/jetwatch
 # A first build is a tenth faster without incremental compilation. A folder that has been built in with it, by `cargo build` say, keeps it.
 ifeq ($(wildcard $(TARGET)/debug/incremental/*),)
-demo program test tensorrt-test nsys-test metrics-test homeassistant-test homeassistant-test-2025 fleet-test fleet-test-nats web-test web-numbers fleet-ansible-test update-test: export CARGO_INCREMENTAL ?= 0
+demo program test test-programs tensorrt-test nsys-test metrics-test homeassistant-test homeassistant-test-2025 fleet-test fleet-test-nats web-test web-numbers fleet-ansible-test update-test: export CARGO_INCREMENTAL ?= 0
 endif
 # Expanded by the shell when a line runs: make would expand it before the set-up in the line above has fetched it.
 ONNXRUNTIME = $$(ls -d "$(CURDIR)"/.cache/onnxruntime/libonnxruntime.so.* 2>/dev/null | tail -n 1)
@@ -30,7 +30,7 @@ tested = --workspace --exclude jetwatch-benches --locked
 # The newest packages of an architecture: jetwatch, and ONNX Runtime for it.
 packages = "$$(ls -t $(TARGET)/debian/jetwatch_*_$(1).deb | head -n1)" "$$(ls -t $(TARGET)/debian/jetwatch-onnxruntime_*_$(1).deb | head -n1)"
 
-.PHONY: help demo program build test nightly quantizer quantize-test darknet-test tensorrt-test sanitize gpu-test \
+.PHONY: help demo program build test test-programs nightly quantizer quantize-test darknet-test tensorrt-test sanitize gpu-test \
     nsys-test metrics-test homeassistant-test homeassistant-test-2025 fleet-test fleet-test-nats \
     fleet-bench fleet-sizing web-test web-numbers v4l2 journald bundle-test faults week gst118 deb deb-arm64 \
     appliance appliance-arm64 appliance-limits instructions sources media-numbers lint audit docs bench fuzz \
@@ -56,7 +56,7 @@ test: ## Set up and pass all tests.
 	@.ci/setup build run onnxruntime test
 	@export ORT_DYLIB_PATH="$${ORT_DYLIB_PATH:-$(ONNXRUNTIME)}"; \
 	if cargo nextest --version >/dev/null 2>&1; then \
-		cargo nextest run $(TIMINGS) $(tested) --config-file .ci/nextest.toml --test-threads $$((2 * $$(nproc))) && cargo test --doc $(tested) --quiet; \
+		cargo nextest run $(tested) --config-file .ci/nextest.toml --test-threads $$((2 * $$(nproc))) && cargo test --doc $(tested) --quiet; \
 	else cargo test $(tested); fi
 
 # Not in .ci/run: what takes long (repetitions, emulated machines, sanitizers, the release build), needs more releases of Debian, or proves
@@ -77,6 +77,10 @@ nightly: ## Run the tests that take too long for each change (needs root; hours)
 	$(MAKE) appliance-arm64
 	$(MAKE) week
 	$(MAKE) fuzz FUZZ_SECONDS=60
+
+test-programs: ## Set up and build what `make test` runs, with cargo's report of its times.
+	@.ci/setup build
+	cargo nextest run $(tested) --no-run --timings
 
 v4l2: build ## Prove the V4L2 source with a kernel's virtual camera, in QEMU (Debian, x86-64; a few minutes).
 	@.ci/setup run onnxruntime

@@ -9,8 +9,8 @@ optional = @.ci/part $@ --optional
 after = @.ci/part $@ --after $<
 
 # In the order in which they start: compilation and its preparations, then the long ones.
-PARTS := lint prepare-containers prepare-tensorrt test prepare-homeassistant prepare-browser prepare-fleet \
-    prepare-metrics prepare-quantizer prepare-audit prepare-nsys demo v4l2 update-test tensorrt-test faults \
+PARTS := lint prepare-containers prepare-tensorrt build prepare-homeassistant prepare-browser prepare-fleet \
+    prepare-metrics prepare-quantizer prepare-nsys test prepare-audit demo v4l2 update-test tensorrt-test faults \
     homeassistant-test fleet-ansible-test bundle-test web-test quantize-test fleet-test metrics-test audit
 
 .PHONY: all setup nsys-test $(PARTS)
@@ -22,8 +22,11 @@ setup:
 # Formatting, which takes a second, before compilation.
 lint: setup
 	$(part) make lint
-test: lint
-	$(part) make test TIMINGS=--timings
+build: lint
+	$(part) make test-programs
+# Nothing is prepared beside them.
+test: build prepare-containers prepare-tensorrt prepare-homeassistant prepare-browser prepare-fleet prepare-metrics prepare-quantizer prepare-nsys
+	$(part) make test
 demo: test
 	$(part) make demo DURATION=6s
 
