@@ -6,13 +6,13 @@ use crate::support::publish;
 use std::path::Path;
 use std::process::Command;
 
+use jetwatch_pixels::{BgrxImage, decode};
 use jetwatch_publish::Subscriber;
-use jetwatch_types::Size;
+use jetwatch_types::{PIXEL_BYTES, Size};
 use publish::mosquitto::{Mosquitto, client};
 use serde_json::Value;
 use support::daemon::{Setup, finish, start, stderr, wait_for_output};
 use support::jetson_elements::JetsonElements;
-use support::picture::Picture;
 
 const SCENE: &str = "synthetic://traffic?seed=3&objects=6&width=640&height=360&fps=30";
 
@@ -51,14 +51,15 @@ fn media(setup: &Setup, arguments: &[&str]) -> String {
 }
 
 /// Mean color of the part of `image` between these shares of its sides.
-fn mean_color(image: &Picture, [left, top, right, bottom]: [f64; 4]) -> [f64; 3] {
+fn mean_color(image: &BgrxImage, [left, top, right, bottom]: [f64; 4]) -> [f64; 3] {
     let at = |share: f64, side: u32| ((share.clamp(0.0, 1.0) * f64::from(side)) as u32).min(side);
     let Size { width, height } = image.size;
     let (mut sum, mut count) = ([0.0; 3], 0.0);
     for y in at(top, height)..at(bottom, height) {
         for x in at(left, width)..at(right, width) {
-            for (sum, value) in sum.iter_mut().zip(image.pixel(x, y)) {
-                *sum += f64::from(value);
+            let pixel = &image.pixels[(y * width + x) as usize * PIXEL_BYTES..];
+            for (sum, value) in sum.iter_mut().zip(pixel) {
+                *sum += f64::from(*value);
             }
             count += 1.0;
         }
@@ -67,7 +68,7 @@ fn mean_color(image: &Picture, [left, top, right, bottom]: [f64; 4]) -> [f64; 3]
 }
 
 /// How much the middle of the box differs from what is left and right of it.
-fn contrast(image: &Picture, region: &Value) -> f64 {
+fn contrast(image: &BgrxImage, region: &Value) -> f64 {
     let edge = |index: usize| region[index].as_f64().expect("a number");
     let [left, top, right, bottom] = [edge(0), edge(1), edge(2), edge(3)];
     let (width, height) = (right - left, bottom - top);
@@ -127,7 +128,7 @@ fn snapshots_are_files_that_show_their_object_and_messages_name_them() {
         let path = message["path"].as_str().expect("a path");
         let bytes = std::fs::read(setup.path("media").join(path)).expect("the file");
         assert_eq!(message["bytes"], bytes.len());
-        let image = Picture::from_jpeg(&bytes);
+        let image = decode(bytes).expect("a JPEG file");
         assert_eq!(image.size, Size::new(480, 270), "{path}");
         let contrast = contrast(&image, &message["box_normalized"]);
         shown += usize::from(contrast > 30.0);
@@ -179,14 +180,14 @@ fn pictures_are_encoded_by_nvjpegenc_where_there_is_one() {
         "{report}"
     );
     let log = stderr(&run(&elements, "run"));
-    let pictures = |setup: &Setup| -> Vec<Picture> {
+    let pictures = |setup: &Setup| -> Vec<BgrxImage> {
         let lines = lines_of(&setup.path("events.jsonl"));
         let ready = of_kind(&lines, "media");
         assert!(ready.len() > 3, "{} messages", ready.len());
         let image = |message: &&Value| {
             let path = message["path"].as_str().expect("a path");
             let bytes = std::fs::read(setup.path("media").join(path)).expect("the file");
-            Picture::from_jpeg(&bytes)
+            decode(bytes).expect("a JPEG file")
         };
         ready.iter().map(image).collect()
     };
@@ -209,9 +210,11 @@ fn pictures_are_encoded_by_nvjpegenc_where_there_is_one() {
     let note = "pictures are encoded by jpegenc from now on: nvjpegenc: NvJpegEncoder failed";
     assert_eq!(log.matches(note).count(), 1, "{log}");
     // The street looks the same at any time: its colors are those of the other encoder, whose image has 219 values for 255.
-    let mean = |images: &[Picture], channel: usize| -> f64 {
-        let samples = images.iter().flat_map(|image| &image.pixels);
-        let sum: f64 = samples.map(|pixel| f64::from(pixel[channel])).sum();
+    let mean = |images: &[BgrxImage], channel: usize| -> f64 {
+        let pixels = images
+            .iter()
+            .flat_map(|image| image.pixels.as_chunks::<PIXEL_BYTES>().0);
+        let sum: f64 = pixels.map(|pixel| f64::from(pixel[channel])).sum();
         sum / (images.len() * 640 * 360) as f64
     };
     let by_jpegenc = pictures(&setup);
@@ -250,7 +253,7 @@ fn newest_picture_of_a_label_is_retained() {
     }
     for (label, payload) in &pictures {
         assert_eq!(
-            Picture::from_jpeg(payload).size,
+            decode(payload.to_vec()).expect("a JPEG file").size,
             Size::new(640, 360),
             "{label}"
         );
@@ -288,7 +291,7 @@ fn pictures_are_as_small_as_the_broker_wants_them() {
             .recv_timeout(support::daemon::TEST_TIMEOUT)
             .expect("messages up to the last state of the source");
         if topic.ends_with("/snapshot") || topic.contains("/snapshots/") {
-            let Size { width, .. } = Picture::from_jpeg(&payload).size;
+            let Size { width, .. } = decode(payload.to_vec()).expect("a JPEG file").size;
             assert!(width >= 320, "{topic}: {width} pixels");
             assert!(payload.len() < MAX_PACKET, "{topic}: {}", payload.len());
             pictures += 1;

@@ -8,7 +8,6 @@ use crate::support::page::{
     Daemon, Double, PASSWORD, Page, body, change, connect, exchange, get, header, login, post,
     status, web_config,
 };
-use crate::support::picture::Picture;
 
 use std::fs;
 use std::io::{Read, Write};
@@ -18,6 +17,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use jetwatch_config::WebRole;
+use jetwatch_pixels::decode;
 use jetwatch_types::Size;
 use jetwatch_web::{Backend, TrackStep, Users, WebError, WebServer};
 use serde_json::{Value, json};
@@ -393,7 +393,10 @@ fn pictures_are_made_only_while_someone_looks() {
         let head = get(daemon.address, "/api/sources/gate/picture.jpg", "");
         (status(&head) == "200").then(picture)
     });
-    assert_eq!(Picture::from_jpeg(&jpeg).size, Size::new(320, 180));
+    assert_eq!(
+        decode(jpeg).expect("a JPEG image").size,
+        Size::new(320, 180)
+    );
     let (second, _) = picture();
     assert!(second > first, "{second} after {first}");
     daemon.stop();
