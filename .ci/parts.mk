@@ -1,12 +1,12 @@
 # Parts of .ci/run, as targets of make, which runs --jobs of them at a time: the cheapest check first, downloads and Debians for tests
-# beside compilation, tests that mostly wait beside those that compute. Each is a command that people run by hand, too.
+# beside compilation. Each is a command that people run by hand, too.
 #
-# Nothing is left out because of the time that it takes. What is not worth its minutes in each run is in `make nightly`, with the reason.
+# No part is left out because of the time that it takes. What is not worth its minutes in each run is in `make nightly`, with the reason.
 
 export CARGO_INCREMENTAL := 0
-part = @.ci/part $@
+# A part is left out with its preparations, which stand among its prerequisites.
+part = @.ci/part $@ $(addprefix --after ,$(filter prepare-%,$^))
 optional = @.ci/part $@ --optional
-after = @.ci/part $@ --after $<
 
 # In the order in which they start: compilation and its preparations, then the long ones.
 PARTS := lint prepare-containers prepare-tensorrt build prepare-homeassistant prepare-browser prepare-fleet \
@@ -25,7 +25,7 @@ lint: setup
 build: lint
 	$(part) make test-programs
 # Nothing is prepared beside them.
-test: build prepare-containers prepare-tensorrt prepare-homeassistant prepare-browser prepare-fleet prepare-metrics prepare-quantizer prepare-nsys
+test: build | prepare-containers prepare-tensorrt prepare-homeassistant prepare-browser prepare-fleet prepare-metrics prepare-quantizer prepare-nsys
 	$(part) make test
 demo: test
 	$(part) make demo DURATION=6s
@@ -51,30 +51,20 @@ prepare-audit: test
 prepare-nsys: setup
 	$(optional) .ci/setup run nsys
 
-v4l2: demo
-	$(part) make $@
-fleet-ansible-test: prepare-containers demo
-	$(after) make $@
-homeassistant-test: prepare-homeassistant demo
-	$(after) make $@
-web-test: prepare-browser demo
-	$(after) make $@
-fleet-test: prepare-fleet demo
-	$(after) make $@ MINUTES=1
-fleet-ansible-test: prepare-fleet
-metrics-test: prepare-metrics demo
-	$(after) make $@
-tensorrt-test: prepare-tensorrt demo
-	$(part) make $@
-quantize-test: prepare-quantizer demo
-	$(part) make $@
-faults bundle-test: demo
-	$(part) make $@
+fleet-ansible-test: prepare-containers prepare-fleet
+homeassistant-test: prepare-homeassistant
+web-test: prepare-browser
+metrics-test: prepare-metrics
+tensorrt-test: prepare-tensorrt
+quantize-test: prepare-quantizer
 audit: prepare-audit
-	$(part) make audit
+v4l2 fleet-ansible-test homeassistant-test web-test metrics-test tensorrt-test quantize-test faults bundle-test audit: demo
+	$(part) make $@
+fleet-test: prepare-fleet demo
+	$(part) make $@ MINUTES=1
 
 # Last and alone. The updater kills installations that take longer than the test sets, and the other one finds the slowest stage of real runs.
 update-test: prepare-containers $(filter-out prepare-% update-test,$(PARTS))
-	$(after) make $@
+	$(part) make $@
 nsys-test: prepare-nsys update-test
-	$(after) make $@
+	$(part) make $@
