@@ -1,4 +1,4 @@
-/* A tool for the tests of this crate: it checks the tables that it is given, and writes a line for each call to NVTX_DOUBLE_LOG.
+/* A tool for the tests of src/appliance/nvtx: it checks the tables that it is given, and writes a line for each call to NVTX_DOUBLE_LOG.
  *
  * NVTX_DOUBLE_MODE: `all` takes the functions of both modules, `core` those of CORE alone, `refuse` those of both, and then fails.
  * NVTX_DOUBLE_CALL names a file with the address of a function, which is called before the tool writes its own functions.

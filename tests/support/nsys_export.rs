@@ -198,7 +198,7 @@ pub fn write_export(path: &Path, generation: Generation) -> Connection {
     .map(text);
     let [net_whole, net, resize] = ["void net<int>(float*)", "net", "resize"].map(text);
     // The domain; threads; pushed ranges; ranges by handles, one around all of the detector's work with its own text, and one that
-    // ends on another thread; a mark, which is no range. The last call of the operating system is of another class, which is none.
+    // ends on another thread; a mark, which is not a range. The last call of the operating system is of another class, which is not one either.
     db.execute_batch(&format!(
         "INSERT INTO NVTX_EVENTS (start, end, eventType, globalTid, endGlobalTid, text, textId, domainId, uint64Value) VALUES
              (0, NULL, 75, {DETECT}, {same}, 'jetwatch', NULL, 1, NULL),

@@ -33,7 +33,7 @@ impl Schema {
         self.cases.push((false, value.clone()));
     }
 
-    /// Fails with the values of which the schema says something else, or that it is no schema.
+    /// Fails with the values that the schema judges otherwise, or says that it is not a schema.
     pub fn check(&self) {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/check_schema.py");
         let mut child = Command::new("/usr/bin/python3")

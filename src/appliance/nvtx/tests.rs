@@ -1,4 +1,4 @@
-//! The interface with a tool that writes down each call (`double.c`). NVTX looks for a tool once in a process, so that each test
+//! The interface with a tool that writes down each call (`tests/nvtx/double.c`). NVTX looks for a tool once in a process, so that each test
 //! starts itself again as the program that the tool comes to.
 
 use std::fs;
@@ -61,7 +61,7 @@ impl Run {
 }
 
 fn build(library: &Path) {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("double.c");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../tests/nvtx/double.c");
     let built = Command::new("cc")
         .args([
             "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-pthread", "-o",
@@ -181,7 +181,7 @@ fn without_a_tool_all_calls_do_nothing() {
         return;
     }
     assert_eq!(Run::new(NAME).log(), "");
-    // No such file; no path; a library that is no tool.
+    // A missing file, an empty path, a library that is not a tool.
     for path in ["/no/such/library.so", "", "libc.so.6"] {
         let run = Run::new(NAME).with_library(PathBuf::from(path));
         assert_eq!(run.log(), "", "{path}");
