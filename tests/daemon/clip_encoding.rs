@@ -13,9 +13,11 @@ use jetwatch_config::{Config, EncodingConfig, SourceUri};
 use jetwatch_media::{ClipFile, RingUnit};
 use jetwatch_types::{Size, VideoCodec};
 
-use crate::clips::{files, terminate};
+use crate::clips::files;
 use support::clips::theora;
-use support::daemon::{Setup, finish, start, stderr, wait_for_output, wait_until_some};
+use support::daemon::{
+    Setup, Signal, finish, signal, start, stderr, wait_for_output, wait_until_some,
+};
 use support::ffprobe::{decode, probe};
 use support::jetson_elements;
 use support::stream_capture::{capture, capture_within, units};
@@ -165,7 +167,7 @@ fn h264_of_a_usb_camera_is_kept_as_it_comes() {
         let found = files(&setup.path("media"), ".mp4").pop()?;
         (probe(&found).ok()?.pts.len() >= 60).then_some(found)
     });
-    terminate(&daemon);
+    signal(&daemon, Signal::TERM);
     let output = wait_for_output(daemon);
     let log = stderr(&output);
     assert!(output.status.success(), "{log}");

@@ -4,11 +4,13 @@ use crate::support;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::Command;
 
 use serde_json::Value;
 
-use support::daemon::{Setup, finish, json_lines, start, stderr, wait_for_output, wait_until_some};
+use support::daemon::{
+    Setup, Signal, finish, json_lines, signal, start, stderr, wait_for_output, wait_until_some,
+};
 use support::ffprobe::{decode, probe};
 
 const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/models/street-nano");
@@ -73,11 +75,6 @@ fn ready(lines: &[Value]) -> Vec<&Value> {
     media
 }
 
-pub fn terminate(daemon: &Child) {
-    let sent = Command::new("kill").arg(daemon.id().to_string()).status();
-    assert!(sent.expect("kill starts").success());
-}
-
 /// The files below `folder` with this end of their names.
 pub fn files(folder: &Path, end: &str) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder) else {
@@ -104,7 +101,7 @@ fn clip_holds_what_was_before_its_event() {
     wait_until_some("a clip is complete", || {
         (!ready(&json_lines(&events)).is_empty()).then_some(())
     });
-    terminate(&daemon);
+    signal(&daemon, Signal::TERM);
     let output = wait_for_output(daemon);
     assert!(output.status.success(), "{}", stderr(&output));
 
@@ -179,7 +176,7 @@ fn file_of_a_killed_daemon_plays_to_its_last_fragment() {
     let before = online();
     let daemon = start(&mut setup.command("run"));
     wait_until_some("it runs again", || (online() > before).then_some(()));
-    terminate(&daemon);
+    signal(&daemon, Signal::TERM);
     let output = wait_for_output(daemon);
     assert!(output.status.success(), "{}", stderr(&output));
     let repaired = probe(&path).expect("it is read");

@@ -2,14 +2,14 @@
 //! `tests/homeassistant`.
 
 use crate::support;
-use crate::support::publish;
 
 use std::collections::BTreeMap;
-use std::process::{Child, Command};
+use std::process::Command;
 
-use publish::mosquitto::{Mosquitto, program};
 use serde_json::{Value, json};
-use support::daemon::{Setup, start, stderr, wait_for_output, wait_until_some};
+use support::daemon::{Setup, start, terminate, wait_until_some};
+use support::publish::clients::{publish, retained};
+use support::publish::mosquitto::{Mosquitto, program};
 
 const BOX: &str = "homeassistant/device/jetwatch--box/box/config";
 const YARD: &str = "homeassistant/device/jetwatch--box/source--yard/config";
@@ -32,38 +32,14 @@ fn yaml(port: u16, lines: &[&str], more: &str) -> String {
 
 const ENABLED: &str = "homeassistant: {enabled: true}\n";
 
-/// Retained messages that match `filter`, by topic.
-fn retained(port: u16, filter: &str) -> BTreeMap<String, String> {
-    let output = Command::new(program("mosquitto_sub"))
-        .args(["-h", "127.0.0.1", "-p", &port.to_string(), "-t", filter])
-        .args(["--retained-only", "-W", "1", "-F", "%t %p"])
-        .output()
-        .expect("mosquitto_sub starts");
-    let text = String::from_utf8(output.stdout).expect("text");
-    let pairs = text.lines().filter_map(|line| line.split_once(' '));
-    pairs
-        .map(|(topic, value)| (topic.to_owned(), value.to_owned()))
-        .collect()
-}
-
 /// The discovery messages below the default prefix.
 fn announced(port: u16) -> BTreeMap<String, Value> {
-    let found = retained(port, "homeassistant/#");
-    let read = |(topic, text): (String, String)| {
+    let found = retained(port, "homeassistant");
+    let read = |(below, text): (String, String)| {
         let body = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
-        (topic, body)
+        (format!("homeassistant/{below}"), body)
     };
     found.into_iter().map(read).collect()
-}
-
-fn publish(port: u16, topic: &str, more: &[&str]) {
-    let sent = Command::new(program("mosquitto_pub"))
-        .args(["-h", "127.0.0.1", "-p", &port.to_string(), "-q", "1"])
-        .args(["-t", topic])
-        .args(more)
-        .status()
-        .expect("mosquitto_pub starts");
-    assert!(sent.success());
 }
 
 /// Waits until both messages are there.
@@ -72,19 +48,6 @@ fn wait_for_both(port: u16) -> BTreeMap<String, Value> {
         let found = announced(port);
         (found.contains_key(BOX) && found.contains_key(YARD)).then_some(found)
     })
-}
-
-/// Ends the daemon; its log.
-fn terminate(child: Child) -> String {
-    let sent = Command::new("kill")
-        .args(["-TERM", &child.id().to_string()])
-        .status()
-        .expect("kill starts");
-    assert!(sent.success());
-    let output = wait_for_output(child);
-    let log = stderr(&output);
-    assert_eq!(output.status.code(), Some(0), "{log}");
-    log
 }
 
 #[test]
@@ -114,12 +77,12 @@ fn announcements_and_states_come_again_to_a_broker_that_lost_them() {
 
     // A program that starts may have missed a state.
     let topic = "jetwatch/box/detector";
-    let state = || retained(port, topic).remove(topic);
+    let state = || retained(port, topic).remove("");
     let lost = wait_until_some("the detector's state", state);
-    publish(port, topic, &["-r", "-n"]);
+    assert!(publish(port, topic, "", &["-r"]));
     wait_until_some("it is lost", || state().is_none().then_some(()));
-    publish(port, "homeassistant/status", &["-m", "offline"]);
-    publish(port, "homeassistant/status", &["-m", "online"]);
+    assert!(publish(port, "homeassistant/status", "offline", &[]));
+    assert!(publish(port, "homeassistant/status", "online", &[]));
     assert_eq!(wait_until_some("it is back", state), lost);
     let log = terminate(second);
     assert_eq!(
@@ -145,7 +108,7 @@ fn chosen_labels_have_a_count_before_they_are_seen() {
             components[&format!("label--{label}--count")]["stat_t"],
             topic.as_str()
         );
-        assert_eq!(retained(port, &topic)[&topic], "0");
+        assert_eq!(retained(port, &topic)[""], "0");
     }
     assert!(!components.contains_key("label--bus--count"));
     terminate(child);
@@ -197,7 +160,12 @@ fn switched_off_withdraws_its_own_messages_alone() {
         "homeassistant/device/jetwatch--box/theirs/config",
     ];
     for topic in others {
-        publish(port, topic, &["-r", "-m", r#"{"o": {"name": "another"}}"#]);
+        assert!(publish(
+            port,
+            topic,
+            r#"{"o": {"name": "another"}}"#,
+            &["-r"]
+        ));
     }
     std::fs::write(&setup.config, yaml(port, &[], "")).expect("writable");
     let second = start(&mut setup.command("run"));
@@ -223,11 +191,12 @@ fn messages_stay_below_the_largest_packet_of_the_broker() {
     let setup = Setup::new(&yaml(port, &["gate", "exit"], ENABLED));
     let child = start(&mut setup.command("run"));
     wait_for_both(port);
-    let texts = retained(port, "homeassistant/#");
-    for (topic, text) in &texts {
+    let texts = retained(port, "homeassistant");
+    for (below, text) in &texts {
+        let topic = format!("homeassistant/{below}");
         assert!(text.len() + topic.len() < limit, "{topic}: {}", text.len());
     }
-    let components = serde_json::from_str::<Value>(&texts[YARD]).expect("JSON")["cmps"].clone();
+    let components = announced(port)[YARD]["cmps"].clone();
     assert!(components.get("line--exit--left").is_some(), "{components}");
     let is_of_zone_label = |id: &String| id.starts_with("zone--all--label--truck");
     let components = components.as_object().expect("an object");
@@ -258,7 +227,7 @@ fn states_of_updates_are_published_and_announced() {
     };
     let topic = "jetwatch/box/update";
     let state = || -> Option<Value> {
-        let text = retained(port, topic).remove(topic)?;
+        let text = retained(port, topic).remove("")?;
         Some(serde_json::from_str(&text).expect("JSON"))
     };
     let child = start(setup.command("run").arg("--root").arg(&root));

@@ -29,6 +29,7 @@ use sha2::{Digest, Sha256};
 use support::clips;
 use support::collector::{Collector, INPUT, config};
 use support::daemon::{Setup, finish, start, stderr, stdout, terminate, wait_until_some};
+use support::onnx_runtime::library_is_missing;
 use support::rtsp::RtspServer;
 use virtual_jetson::VirtualJetson;
 
@@ -587,15 +588,6 @@ fn the_plan_is_known_before_anything_is_opened() {
     };
     let error = plan(&hardware).expect_err("no NVDEC").to_string();
     assert!(error.contains("decoder is hardware"), "{error}");
-}
-
-/// Whether there is a library to run the network of the daemon's tests; prints a message if not.
-fn library_is_missing() -> bool {
-    let missing = std::env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty());
-    if missing {
-        eprintln!("skipped: ORT_DYLIB_PATH is not set");
-    }
-    missing
 }
 
 /// A configuration of these sources, with a network of 96×64 pixels that detects nothing.

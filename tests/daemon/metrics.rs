@@ -2,9 +2,11 @@
 
 use crate::publish_access::authority;
 use crate::support::daemon::{
-    Setup, TEST_TIMEOUT, finish, json_lines, start, stderr, wait_for_output, wait_until_some,
+    Setup, Signal, TEST_TIMEOUT, finish, json_lines, signal, start, stderr, wait_for_output,
+    wait_until_some,
 };
 use crate::support::generated::check_generated;
+use crate::support::onnx_runtime::library_is_missing;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -449,17 +451,9 @@ impl Daemon {
         })
     }
 
-    fn signal(&self, signal: &str) {
-        let sent = Command::new("kill")
-            .args([signal, &self.child.id().to_string()])
-            .status()
-            .expect("kill starts");
-        assert!(sent.success());
-    }
-
     /// Ends the daemon; returns its log and its folder.
     fn stop(self) -> (Setup, String) {
-        self.signal("-TERM");
+        signal(&self.child, Signal::TERM);
         let output = wait_for_output(self.child);
         let log = stderr(&output);
         assert_eq!(output.status.code(), Some(0), "{log}");
@@ -557,7 +551,7 @@ fn the_daemon_counts_what_it_does_and_forgets_removed_sources() {
         yaml(std::slice::from_ref(&gate), &listen, "off"),
     )
     .expect("written");
-    daemon.signal("-HUP");
+    signal(&daemon.child, Signal::HUP);
     let without = daemon.samples("no series of the removed source", |samples| {
         !samples.keys().any(|name| name.contains("yard"))
     });
@@ -565,7 +559,7 @@ fn the_daemon_counts_what_it_does_and_forgets_removed_sources() {
 
     // Where metrics are read is decided at the start.
     fs::write(&daemon.setup.config, yaml(&[gate], "", "off")).expect("written");
-    daemon.signal("-HUP");
+    signal(&daemon.child, Signal::HUP);
     let refused = wait_until_some("the refusal", || {
         let lines = json_lines(&daemon.setup.path("events.jsonl"));
         let is_it =
@@ -584,8 +578,7 @@ fn the_daemon_counts_what_it_does_and_forgets_removed_sources() {
 
 #[test]
 fn frames_above_max_fps_are_skipped_and_the_network_is_named() {
-    if std::env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty()) {
-        eprintln!("skipped: ORT_DYLIB_PATH is not set");
+    if library_is_missing() {
         return;
     }
     let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/street-nano");

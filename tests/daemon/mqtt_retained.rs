@@ -1,14 +1,13 @@
 //! Retained messages of a killed daemon: the next run cleans them up. The real binary and a real mosquitto.
 
 use crate::support;
-use crate::support::publish;
 
 use std::collections::BTreeMap;
-use std::process::{Child, Command, Stdio};
 
-use publish::mosquitto::{Mosquitto, program};
 use serde_json::Value;
-use support::daemon::{Setup, finish, json_lines, stderr, wait_for_output, wait_until_some};
+use support::daemon::{Setup, finish, json_lines, start, stderr, terminate, wait_until_some};
+use support::publish::clients::{publish, retained};
+use support::publish::mosquitto::Mosquitto;
 
 const BASE: &str = "jetwatch/box";
 
@@ -20,43 +19,6 @@ fn yaml(port: u16, objects: u32, others: &str, spool: &str) -> String {
          commands: {{enabled: true}}\nsource_templates: [{{name: t, source: {{uri: '{scene}'}}}}]\n\
          detector: {{backend: scripted}}\npublish: {{update_interval_ms: 0, json_lines: {{path: events.jsonl}}, mqtt: {{broker: 'mqtt://127.0.0.1:{port}'{spool}}}}}\n"
     )
-}
-
-fn start(setup: &Setup) -> Child {
-    setup
-        .command("run")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary starts")
-}
-
-fn publish(port: u16, topic: &str, payload: &str, more: &[&str]) {
-    let sent = Command::new(program("mosquitto_pub"))
-        .args(["-h", "127.0.0.1", "-p", &port.to_string(), "-q", "1"])
-        .args(["-t", &format!("{BASE}/{topic}"), "-m", payload])
-        .args(more)
-        .status()
-        .expect("mosquitto_pub starts");
-    assert!(sent.success());
-}
-
-/// Retained messages below the device's topic.
-fn retained(port: u16) -> BTreeMap<String, String> {
-    let output = Command::new(program("mosquitto_sub"))
-        .args(["-h", "127.0.0.1", "-p", &port.to_string()])
-        .args(["-t", &format!("{BASE}/#"), "--retained-only"])
-        .args(["-W", "1", "-F", "%t %p"])
-        .output()
-        .expect("mosquitto_sub starts");
-    let text = String::from_utf8(output.stdout).expect("text");
-    let pair = |line: &str| {
-        let (topic, value) = line.split_once(' ')?;
-        let below = topic.strip_prefix(BASE)?.strip_prefix('/')?;
-        Some((below.to_owned(), value.to_owned()))
-    };
-    text.lines().filter_map(pair).collect()
 }
 
 fn state(kept: &BTreeMap<String, String>, source: &str) -> Option<String> {
@@ -101,15 +63,11 @@ fn correct_retained_values(spool: &str) {
     let goes = "  - name: goes\n    uri: synthetic://traffic?seed=1&objects=4&width=320&height=180&fps=10\n    \
                 lines: [{name: gate, coordinates: '0.5,0,0.5,1'}]\n";
     let setup = Setup::new(&yaml(port, 4, goes, spool));
-    let mut first = start(&setup);
+    let mut first = start(&mut setup.command("run"));
     wait_until_some("all sources at work", || {
-        publish(
-            port,
-            "command",
-            r#"{"command": "add_source", "template": "t", "name": "extra"}"#,
-            &[],
-        );
-        let kept = retained(port);
+        let add = r#"{"command": "add_source", "template": "t", "name": "extra"}"#;
+        assert!(publish(port, &format!("{BASE}/command"), add, &[]));
+        let kept = retained(port, BASE);
         let works = |source: &str| !nonzero_counts(&kept, source).is_empty();
         ["stays", "goes", "extra"]
             .into_iter()
@@ -138,15 +96,15 @@ fn correct_retained_values(spool: &str) {
         ("goes/note", "hello"),
     ];
     for (topic, value) in others {
-        publish(port, topic, value, &["-r"]);
+        assert!(publish(port, &format!("{BASE}/{topic}"), value, &["-r"]));
     }
-    let before = retained(port);
+    let before = retained(port, BASE);
     assert!(before.contains_key("goes/lines/gate"), "{before:?}");
 
     std::fs::write(&setup.config, yaml(port, 0, "", spool)).expect("writable");
-    let second = start(&setup);
+    let second = start(&mut setup.command("run"));
     let after = wait_until_some("the values put right", || {
-        let kept = retained(port);
+        let kept = retained(port, BASE);
         let is_over = |source: &str| state(&kept, source).as_deref() == Some("ended");
         let is_right =
             is_over("goes") && is_over("extra") && nonzero_counts(&kept, "stays").is_empty();
@@ -184,14 +142,4 @@ fn daemon_publishes_to_broker_that_forbids_reading() {
     // Not every mosquitto refuses the subscription itself; then there is nothing to see.
     assert!(reported.count() <= 1, "{text}");
     assert!(!text.contains("messages were lost"), "{text}");
-}
-
-fn terminate(child: Child) {
-    let sent = Command::new("kill")
-        .args(["-TERM", &child.id().to_string()])
-        .status()
-        .expect("kill starts");
-    assert!(sent.success());
-    let output = wait_for_output(child);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
 }

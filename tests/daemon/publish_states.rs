@@ -1,16 +1,15 @@
 //! Events and states with a broker each (`publish.mqtt.states`): the real daemon and two real mosquittos.
 
 use crate::support;
-use crate::support::publish;
 
 use std::collections::BTreeMap;
-use std::process::Command;
 use std::time::Duration;
 
 use jetwatch_publish::Subscriber;
-use publish::mosquitto::{Mosquitto, program};
 use serde_json::Value;
-use support::daemon::{Setup, finish, start, wait_for_output, wait_until_some};
+use support::daemon::{Setup, finish, start, terminate, wait_until_some};
+use support::publish::clients::publish;
+use support::publish::mosquitto::Mosquitto;
 
 const SCENE: &str = "synthetic://traffic?seed=3&objects=8&width=320&height=180&fps=60";
 
@@ -73,14 +72,6 @@ impl Seen {
     }
 }
 
-fn publish(broker: &Mosquitto, topic: &str, payload: &str) {
-    let sent = Command::new(program("mosquitto_pub"))
-        .args(["-h", "127.0.0.1", "-p", &broker.port().to_string()])
-        .args(["-q", "1", "-t", topic, "-m", payload])
-        .status();
-    assert!(sent.expect("mosquitto_pub starts").success());
-}
-
 #[test]
 fn each_kind_of_message_goes_to_its_broker() {
     let (events, states) = (Mosquitto::start(), Mosquitto::start());
@@ -101,11 +92,8 @@ fn each_kind_of_message_goes_to_its_broker() {
     ]);
     // Before the subscription of the daemon, commands are lost.
     wait_until_some("a reply", || {
-        publish(
-            &states,
-            "jetwatch/box/command",
-            r#"{"command": "remove_source", "name": "missing"}"#,
-        );
+        let remove = r#"{"command": "remove_source", "name": "missing"}"#;
+        assert!(publish(states.port(), "jetwatch/box/command", remove, &[]));
         at_states.update();
         at_states.has("command/reply").then_some(())
     });
@@ -158,17 +146,9 @@ fn each_kind_of_message_goes_to_its_broker() {
     at_states.wait_for_status("online");
     // Until the pipeline runs, SIGTERM ends the process at once.
     at_events.wait_for(&["cam/events"]);
-    terminate(&child);
-    let output = wait_for_output(child);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{}: {errors}", output.status);
+    terminate(child);
     at_events.wait_for_status("offline");
     at_states.wait_for_status("offline");
-}
-
-fn terminate(child: &std::process::Child) {
-    let sent = Command::new("kill").arg(child.id().to_string()).status();
-    assert!(sent.expect("kill starts").success());
 }
 
 #[test]
@@ -188,10 +168,7 @@ fn one_broker_away_does_not_delay_the_other() {
     states.restart();
     let mut at_states = Seen::at(&states);
     at_states.wait_for(&["box/status", "cam/status", "cam/counts/car", "/config"]);
-    terminate(&child);
-    let output = wait_for_output(child);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{errors}");
+    let errors = terminate(child);
     // Each client names itself in what it logs.
     assert!(errors.contains("jetwatch-box-states"), "{errors}");
 }

@@ -5,7 +5,7 @@ use crate::support;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use gstreamer as gst;
 use gstreamer::prelude::*;
@@ -17,8 +17,10 @@ use jetwatch_types::Size;
 use serde_json::Value;
 use support::clips::mp4;
 use support::daemon::{
-    Setup, finish, json_lines, json_lines_config, start, stderr, wait_for_output, wait_until_some,
+    Setup, Signal, finish, json_lines, json_lines_config, signal, start, stderr, wait_for_output,
+    wait_until_some,
 };
+use support::onnx_runtime::library_is_missing;
 
 /// A network, for sources other than drawn scenes.
 const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/models/street-nano");
@@ -326,8 +328,7 @@ fn seconds_of_day(time: &str) -> f64 {
 
 #[test]
 fn offline_or_removed_source_has_black_tile() {
-    if std::env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty()) {
-        eprintln!("skipped: ORT_DYLIB_PATH is not set");
+    if library_is_missing() {
         return;
     }
     let lasting = |name: &str| {
@@ -347,12 +348,6 @@ publish: {{mqtt: off, detections: true, json_lines: {{path: events.jsonl}}}}
     let mut command = setup.command("run");
     command.arg("--record").arg(setup.path("tiles.mkv"));
     let child = start(&mut command);
-    let signal = |signal: &str| {
-        let sent = Command::new("kill")
-            .args([signal, &child.id().to_string()])
-            .status();
-        assert!(sent.expect("kill starts").success());
-    };
     let reported = |what: &str, is_it: &dyn Fn(&Value) -> bool, times: usize| {
         wait_until_some(what, || {
             let lines = json_lines(&setup.path("events.jsonl"));
@@ -370,12 +365,12 @@ publish: {{mqtt: off, detections: true, json_lines: {{path: events.jsonl}}}}
     reported("frames of all", &frame_of("gone"), 20);
     let fewer = format!("device: test\nsources:\n{cam}{lost}{rest}");
     fs::write(&setup.config, fewer).expect("the folder is writable");
-    signal("-HUP");
+    signal(&child, Signal::HUP);
     reported("the reload's message", &|line| line["kind"] == "reload", 1);
     let lines = json_lines(&setup.path("events.jsonl"));
     let observed = lines.iter().filter(|line| frame_of("cam")(line)).count();
     reported("some more frames", &frame_of("cam"), observed + 10);
-    signal("-TERM");
+    signal(&child, Signal::TERM);
     let output = wait_for_output(child);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
 

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::record::{RecordedImage, decode_recording};
 use crate::support::daemon::{Setup, finish, json_lines, stderr};
+use crate::support::onnx_runtime::library_is_missing;
 
 const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/models/street-nano");
 
@@ -97,8 +98,7 @@ fn share_on_edges(
 
 #[test]
 fn each_half_of_a_recording_shows_the_boxes_of_its_own_model() {
-    if std::env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty()) {
-        eprintln!("skipped: ORT_DYLIB_PATH is not set");
+    if library_is_missing() {
         return;
     }
     // The second one sees people only.

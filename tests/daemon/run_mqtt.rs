@@ -12,7 +12,10 @@ use std::time::Duration;
 
 use jetwatch_publish::Subscriber;
 use publish::mosquitto::{Mosquitto, client, program};
-use support::daemon::{Setup, finish, json_lines, start, stderr, wait_for_output, wait_until_some};
+use support::daemon::{
+    Setup, Signal, finish, json_lines, signal, start, stderr, terminate, wait_for_output,
+    wait_until_some,
+};
 
 const SCENE: &str = "synthetic://traffic?seed=3&objects=8&width=320&height=180&fps=60";
 
@@ -109,15 +112,7 @@ fn the_embedded_broker_serves_a_foreign_subscriber() {
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(text.contains(expected), "{topic}: {text}");
     }
-    assert!(
-        Command::new("kill")
-            .args(["-TERM", &child.id().to_string()])
-            .status()
-            .unwrap()
-            .success()
-    );
-    let output = wait_for_output(child);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    terminate(child);
     let stats = stats(&setup);
     assert_eq!(
         (
@@ -179,13 +174,7 @@ fn offline_then_killed_broker_loses_no_message() {
     let subscriber = Subscriber::start(&client(broker.port()), "jetwatch/box/cam/events")
         .expect("the broker runs");
     receive(&subscriber, 5);
-    assert!(
-        Command::new("kill")
-            .args(["-INT", &child.id().to_string()])
-            .status()
-            .unwrap()
-            .success()
-    );
+    signal(&child, Signal::INT);
     let output = wait_for_output(child);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     wait_until_some("the last messages", || {
@@ -239,8 +228,7 @@ fn stop_waits_for_a_broker_that_comes_back_before_the_deadline() {
         let events = lines.iter().filter(|line| line["kind"] == "event");
         (events.count() >= 20).then_some(())
     });
-    let stop = ["-TERM", &child.id().to_string()];
-    assert!(Command::new("kill").args(stop).status().unwrap().success());
+    signal(&child, Signal::TERM);
     broker.restart();
     let output = wait_for_output(child);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
@@ -284,8 +272,7 @@ fn full_queue_is_logged_and_drops_updates_only_while_there_are_some() {
         let has_all = new.is_subset(&ids(received.iter(), "new"));
         (has_all && received.len() >= 80).then_some(())
     });
-    let stop = ["-TERM", &child.id().to_string()];
-    assert!(Command::new("kill").args(stop).status().unwrap().success());
+    signal(&child, Signal::TERM);
     let output = wait_for_output(child);
     let text = stderr(&output);
     assert!(text.contains("queue of MQTT messages is full"), "{text}");
@@ -478,8 +465,7 @@ fn broker_that_ends_each_connection_does_not_fill_the_log() {
         let _ = stream.shutdown(std::net::Shutdown::Write);
         let _ = stream.read_to_end(&mut Vec::new());
     }
-    let status = Command::new("kill").arg(child.id().to_string()).status();
-    assert!(status.expect("kill starts").success());
+    signal(&child, Signal::TERM);
     let log = stderr(&wait_for_output(child));
     let count = |part: &str| log.lines().filter(|line| line.contains(part)).count();
     // First, after the first loss, and after the one that names the likely cause.

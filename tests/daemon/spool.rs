@@ -7,14 +7,16 @@ use crate::support::publish;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use jetwatch_publish::Subscriber;
 use publish::mosquitto::{Mosquitto, client};
 use publish::proxy::Proxy;
 use serde_json::Value;
-use support::daemon::{Setup, finish, stderr, wait_for_output, wait_until_some};
+use support::daemon::{
+    Setup, Signal, finish, signal, start, stderr, wait_for_output, wait_until_some,
+};
 
 const SCENE: &str = "synthetic://traffic?seed=3&objects=8&width=320&height=180&fps=60";
 
@@ -66,13 +68,7 @@ impl Site {
     }
 
     fn start(&self) -> Child {
-        self.setup
-            .command("run")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the binary starts")
+        start(&mut self.setup.command("run"))
     }
 
     /// What the daemon has published, by its JSON lines. A line that a kill has cut is skipped.
@@ -175,13 +171,6 @@ fn key(message: &Value) -> Option<Key> {
     })
 }
 
-fn signal(child: &Child, name: &str) {
-    let sent = Command::new("kill")
-        .args([name, &child.id().to_string()])
-        .status();
-    assert!(sent.expect("kill runs").success());
-}
-
 #[test]
 fn kills_of_the_daemon_lose_no_event() {
     let mut site = Site::new("", "");
@@ -194,7 +183,14 @@ fn kills_of_the_daemon_lose_no_event() {
             _ => site.proxy.open(),
         }
         site.wait_for_truth(round * 150 + 100);
-        signal(&child, if round == 4 { "-TERM" } else { "-KILL" });
+        signal(
+            &child,
+            if round == 4 {
+                Signal::TERM
+            } else {
+                Signal::KILL
+            },
+        );
         let output = wait_for_output(child);
         assert_eq!(
             output.status.code(),
@@ -239,7 +235,7 @@ fn outage_longer_than_the_memory_queue_loses_no_event() {
             (site.received.len() > 200).then_some(())
         });
         site.receive_all();
-        signal(&child, "-TERM");
+        signal(&child, Signal::TERM);
         let output = wait_for_output(child);
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         site.receive_all();
@@ -278,7 +274,7 @@ fn a_stop_and_a_power_cut_while_the_broker_is_away_lose_no_event() {
     let (code, text) = site.spool(&["drop", "--yes"]);
     assert_eq!(code, Some(1), "{text}");
     assert!(text.contains("a daemon uses"), "{text}");
-    signal(&child, "-TERM");
+    signal(&child, Signal::TERM);
     let output = wait_for_output(child);
     let log = stderr(&output);
     assert_eq!(output.status.code(), Some(0), "{log}");
@@ -317,7 +313,7 @@ fn a_stop_and_a_power_cut_while_the_broker_is_away_lose_no_event() {
         let received: BTreeSet<Key> = site.received.iter().filter_map(key).collect();
         truth.is_subset(&received).then_some(())
     });
-    signal(&child, "-TERM");
+    signal(&child, Signal::TERM);
     let output = wait_for_output(child);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     site.receive_all();
@@ -360,7 +356,7 @@ fn full_spool_drops_updates_and_announces_it() {
         let received: BTreeSet<Key> = site.received.iter().filter_map(key).collect();
         truth.is_subset(&received).then_some(())
     });
-    signal(&child, "-TERM");
+    signal(&child, Signal::TERM);
     let output = wait_for_output(child);
     let log = stderr(&output);
     assert_eq!(output.status.code(), Some(0), "{log}");
@@ -414,7 +410,7 @@ fn nothing_is_written_to_the_device_while_the_broker_is_there() {
     files.sort();
     assert_eq!(files, ["cursor", "lock", "reserve"]);
     assert_eq!(fs::read(state.join("cursor")).expect("readable"), [0; 8192]);
-    signal(&child, "-TERM");
+    signal(&child, Signal::TERM);
     let output = wait_for_output(child);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     site.receive_all();
@@ -434,7 +430,7 @@ fn a_spool_that_cannot_be_used_does_not_keep_the_daemon_from_starting() {
     assert!(printed.contains("wrong  spool: "), "{printed}");
     let child = site.start();
     site.wait_for_truth(50);
-    signal(&child, "-TERM");
+    signal(&child, Signal::TERM);
     let output = wait_for_output(child);
     let log = stderr(&output);
     assert_eq!(output.status.code(), Some(0), "{log}");

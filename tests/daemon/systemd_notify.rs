@@ -8,6 +8,7 @@ use std::process::Child;
 use std::time::{Duration, Instant};
 
 use support::daemon::{Setup, Signal, TEST_TIMEOUT, signal, start, wait_for_output};
+use support::onnx_runtime::library_is_missing;
 
 const STREET: &str = "synthetic://traffic?seed=1&objects=4&width=320&height=180&fps=20";
 
@@ -132,8 +133,7 @@ fn offline_camera_delays_readiness_until_timeout_without_stall() {
         "  - name: street\n    uri: {STREET}\n  - name: gate\n    uri: rtsp://127.0.0.1:9/gate\n    stall_timeout_ms: 1500\n    reconnect_wait_ms: 100\n"
     );
     // A camera has no ground truth: this needs a network.
-    if std::env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty()) {
-        eprintln!("skipped: ORT_DYLIB_PATH is not set");
+    if library_is_missing() {
         return;
     }
     let model = concat!(env!("CARGO_MANIFEST_DIR"), "/models/street-nano");

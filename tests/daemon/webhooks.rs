@@ -11,9 +11,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::support::daemon::{
-    Setup, finish, json_lines, start, stderr, wait_for_output, wait_until_some,
-};
+use crate::support::daemon::{Setup, finish, json_lines, start, terminate, wait_until_some};
 use crate::support::http_endpoint::{Answer, Endpoint, Request};
 use jetwatch_config::{Config, WebhookConfig};
 use jetwatch_publish::{Publication, Sink, SinkCounts, WebhookSink};
@@ -363,10 +361,7 @@ fn killed_daemon_loses_no_event_for_a_webhook_that_was_away() {
     wait_until_some("an event of the second process", || {
         (posted().len() > before.len() + 2).then_some(())
     });
-    let stop = ["-TERM", &second.id().to_string()];
-    assert!(Command::new("kill").args(stop).status().unwrap().success());
-    let output = wait_for_output(second);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    terminate(second);
     let online = endpoint
         .accepted()
         .iter()

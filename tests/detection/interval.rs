@@ -7,6 +7,7 @@ use std::fs;
 
 use serde_json::Value;
 use support::daemon::{Setup, finish, json_lines, start, stderr, terminate, wait_until_some};
+use support::onnx_runtime::library_is_missing;
 
 const FRAMES: u64 = 300;
 
@@ -73,8 +74,7 @@ fn all_frames_are_output_in_order_and_quarter_is_inferred() {
 
 #[test]
 fn skipped_frames_are_not_scaled_but_recorded() {
-    if std::env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty()) {
-        eprintln!("skipped: ORT_DYLIB_PATH is not set");
+    if library_is_missing() {
         return;
     }
     let setup = Setup::new(&format!(

@@ -14,20 +14,12 @@ use support::clips;
 use support::daemon::{
     Setup, Signal, finish, json_lines, signal, start, stderr, terminate, wait_until_some,
 };
+use support::onnx_runtime::library_is_missing;
 use support::ports::free_port;
 use support::rtsp::RtspServer;
 
 const CELLS: usize = 126;
 const ROW: usize = 7;
-
-/// Whether there is a library; prints a message if not.
-fn library_is_missing() -> bool {
-    let missing = std::env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty());
-    if missing {
-        eprintln!("skipped: ORT_DYLIB_PATH is not set");
-    }
-    missing
-}
 
 /// A network for 96×64 pixels that sees one box of class `car`, whatever the image shows.
 fn network(score: f32) -> TinyNetwork {

@@ -3,11 +3,10 @@
 use std::env;
 use std::fs;
 use std::path::Path;
-use std::time::{Instant, SystemTime};
 
 use jetwatch_config::{Config, DetectorConfig};
 use jetwatch_files::Sha256Digest;
-use jetwatch_types::{Frame, FrameMeta, Image, PIXEL_BYTES, Size, SourceId};
+use jetwatch_types::{Frame, FrameMeta, Image, PIXEL_BYTES, Size};
 
 /// Whether there is no library; prints a message then.
 pub fn library_is_missing() -> bool {
@@ -47,14 +46,7 @@ pub fn config(folder: &Path) -> DetectorConfig {
 pub fn frame(source: u16, seq: u64, source_size: Size, size: Size, pixels: Vec<u8>) -> Frame {
     let stride = size.width as usize * PIXEL_BYTES;
     Frame {
-        meta: FrameMeta {
-            source: SourceId(source),
-            seq,
-            pts: None,
-            captured_at: SystemTime::UNIX_EPOCH,
-            received_at: Instant::now(),
-            source_size,
-        },
+        meta: FrameMeta::for_test(source, seq, source_size),
         crop: None,
         image: Image::new(size, stride, Box::new(pixels)).expect("the memory is large enough"),
         full_image: None,

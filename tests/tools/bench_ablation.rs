@@ -8,6 +8,7 @@ use classifier::{keys, network, write_model};
 use serde_json::Value;
 use support::bench::{bench, json};
 use support::daemon::{Setup, finish, stderr, success};
+use support::onnx_runtime::library_is_missing;
 
 /// Frames of each step, over all sources.
 const FRAMES: u64 = 24;
@@ -149,8 +150,7 @@ fn every_ablation_step_processes_every_frame_as_named() {
 
 #[test]
 fn every_crop_is_inferred_and_batch_one_network_gets_single_crops() {
-    if std::env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty()) {
-        eprintln!("skipped: ORT_DYLIB_PATH is not set");
+    if library_is_missing() {
         return;
     }
     let setup = setup(
@@ -198,8 +198,7 @@ fn configurations_of_the_steps_pass_check() {
         2,
         "secondary: [{name: light, model: bright, min_object: 2x2}]\n",
     );
-    if std::env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty()) {
-        eprintln!("skipped: ORT_DYLIB_PATH is not set");
+    if library_is_missing() {
         return;
     }
     let folder = setup.path("steps");

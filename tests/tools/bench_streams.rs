@@ -9,6 +9,7 @@ use std::fs;
 use classifier::{keys, network, write_model};
 use support::bench::{bench, json};
 use support::daemon::{Setup, finish, json_lines_config, stderr, stdout, success};
+use support::onnx_runtime::library_is_missing;
 use support::picture::write_flat;
 use support::report::report;
 
@@ -88,8 +89,7 @@ fn a_source_that_is_slower_than_its_rate_does_not_fit_even_once() {
             concat!(env!("CARGO_MANIFEST_DIR"), "/models/street-nano")
         ),
     );
-    if std::env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty()) {
-        eprintln!("skipped: ORT_DYLIB_PATH is not set");
+    if library_is_missing() {
         return;
     }
     let setup = Setup::new(&config);
@@ -118,8 +118,7 @@ fn a_number_of_copies_of_a_file_runs_at_its_pace() {
         write_flat(&setup.path("frames").join(name), 64, 36, [90, 120, 60]);
     }
     let model = concat!(env!("CARGO_MANIFEST_DIR"), "/models/street-nano");
-    if std::env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty()) {
-        eprintln!("skipped: ORT_DYLIB_PATH is not set");
+    if library_is_missing() {
         return;
     }
     let model = format!("detector.model={model}");
@@ -165,8 +164,7 @@ fn mistakes_are_reported_before_a_trial() {
 
 #[test]
 fn a_sweep_of_a_secondary_network_shows_crops_and_fill_up_to_256() {
-    if std::env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty()) {
-        eprintln!("skipped: ORT_DYLIB_PATH is not set");
+    if library_is_missing() {
         return;
     }
     let scene = "uri: synthetic://traffic?seed=3&objects=8&width=192&height=108&realtime=false";

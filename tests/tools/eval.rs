@@ -14,18 +14,11 @@ use onnx_file::TinyNetwork;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use support::daemon::{finish, stderr, stdout};
+use support::onnx_runtime::library_is_missing;
 use support::picture::write_flat;
 
 const CELLS: usize = 126;
 const ROW: usize = 7;
-
-fn library_is_missing() -> bool {
-    let missing = std::env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty());
-    if missing {
-        eprintln!("skipped: ORT_DYLIB_PATH is not set");
-    }
-    missing
-}
 
 /// A network for 96×64 pixels that sees one car around 12,12 of `width`×16 pixels, whatever the image shows.
 fn network(width: f32) -> Vec<u8> {

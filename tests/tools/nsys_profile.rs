@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use rusqlite::Connection;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use support::daemon::{Setup, finish, stderr, wait_for_output, wait_until_some};
 
@@ -235,13 +236,6 @@ fn processes(matches: impl Fn(&str) -> bool) -> Vec<u32> {
     .collect()
 }
 
-fn kill(signal: &str, id: u32) {
-    let killed = Command::new("kill")
-        .args([signal, &id.to_string()])
-        .status();
-    assert!(killed.expect("kill starts").success());
-}
-
 #[test]
 fn ranges_of_a_profile_over_ssh_equal_frames_and_batches() {
     if is_missing() {
@@ -458,7 +452,8 @@ fn lost_connection_leaves_no_remote_files() {
     let port = format!("Port={}", server.port);
     let clients = processes(|line| line.starts_with("ssh ") && line.contains(&port));
     assert_eq!(clients.len(), 1);
-    kill("-KILL", clients[0]);
+    let client = i32::try_from(clients[0]).ok().and_then(Pid::from_raw);
+    kill_process(client.expect("a process"), Signal::KILL).expect("it runs");
     let output = wait_for_output(child);
     let text = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");

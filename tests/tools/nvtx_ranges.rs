@@ -16,6 +16,7 @@ use serde_json::Value;
 use support::clips;
 use support::collector::{Collector, config};
 use support::daemon::{Setup, finish, stderr};
+use support::onnx_runtime::library_is_missing;
 
 /// Frames of each of the two sources.
 const FRAMES: u64 = 25;
@@ -288,8 +289,7 @@ fn drawn_frames_have_nvtx_ranges() {
 
 #[test]
 fn crop_batches_have_nvtx_ranges() {
-    if std::env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty()) {
-        eprintln!("skipped: ORT_DYLIB_PATH is not set");
+    if library_is_missing() {
         return;
     }
     let setup = Setup::new(&format!(

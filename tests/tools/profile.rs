@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use support::daemon::{Setup, finish, stderr, wait_for_output, wait_until_some};
+use support::daemon::{Setup, Signal, finish, signal, stderr, wait_for_output, wait_until_some};
 
 const ENDLESS: &str = "synthetic://traffic?seed=3&objects=3&width=160&height=120&fps=50";
 
@@ -272,7 +272,7 @@ fn nsys_bug_is_retried_then_reported() {
 
 #[test]
 fn signal_and_sudden_kill_stop_everything() {
-    for signal in ["-TERM", "-INT", "-KILL"] {
+    for by in [Signal::TERM, Signal::INT, Signal::KILL] {
         let bench = ProfileSetup::new(ENDLESS);
         let child = bench
             .command()
@@ -287,15 +287,11 @@ fn signal_and_sudden_kill_stop_everything() {
                 .is_ok_and(|file| file.len() > 0)
                 .then_some(())
         });
-        let killed = Command::new("kill")
-            .args([signal, &child.id().to_string()])
-            .status()
-            .expect("kill starts");
-        assert!(killed.success());
+        signal(&child, by);
         let output = wait_for_output(child);
-        if signal != "-KILL" {
+        if by != Signal::KILL {
             assert!(failure(&output, 1).contains("stopped by a signal"));
-            assert!(bench.is_clean(), "{signal}: {:?}", bench.processes());
+            assert!(bench.is_clean(), "{by:?}: {:?}", bench.processes());
         }
         // Nothing waits for actions after a kill.
         wait_until_some("a clean target", || bench.is_clean().then_some(()));

@@ -8,6 +8,7 @@ use std::path::Path;
 use serde_json::Value;
 use support::classifier::{keys, network, write_model};
 use support::daemon::{finish, jetwatch, success};
+use support::onnx_runtime::library_is_missing;
 
 /// Standard output of the program in `folder`.
 fn run(folder: &Path, arguments: &[&str]) -> String {
@@ -33,8 +34,7 @@ const BENCH: [&str; 13] = [
 
 #[test]
 fn layers_of_onnx_runtime_are_written_and_reported() {
-    if std::env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty()) {
-        eprintln!("skipped: ORT_DYLIB_PATH is not set");
+    if library_is_missing() {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");

@@ -22,7 +22,7 @@ pub fn publish(port: u16, topic: &str, payload: &str, options: &[&str]) -> bool 
         .success()
 }
 
-/// Retained messages below `base`, by the rest of their topics.
+/// Retained messages at `base` and below, by the rest of their topics: that of `base` itself is empty.
 pub fn retained(port: u16, base: &str) -> BTreeMap<String, String> {
     assert!(publish(port, END, "end", &["-r"]), "the broker is there");
     let mut client = Command::new(program("mosquitto_sub"))
@@ -47,7 +47,7 @@ pub fn retained(port: u16, base: &str) -> BTreeMap<String, String> {
             break;
         }
         if let Some(below) = topic.strip_prefix(base) {
-            kept.insert(below[1..].to_owned(), value.to_owned());
+            kept.insert(below.trim_start_matches('/').to_owned(), value.to_owned());
         }
     }
     let _ = client.kill();
