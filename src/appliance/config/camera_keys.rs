@@ -9,9 +9,16 @@ use super::uri::parse;
 use super::yaml::map::Map;
 use super::{RtspTransport, SourceUri, V4l2Format};
 
+/// Keys of an HTTP camera.
+#[derive(Section)]
+pub(super) struct HttpKeys {
+    /// HTTP only: from one fetch of a still image to the next. Streams have a rate of their own.
+    #[key(name = "poll_ms", range = 100..=3_600_000, default = 1000)]
+    poll: Duration,
+}
+
 /// Keys of an RTSP camera.
 #[derive(Section)]
-#[section(also = LoginKeys)]
 pub(super) struct RtspKeys {
     /// RTSP only: transport of the media.
     #[key(default = "tcp")]
@@ -52,8 +59,10 @@ pub(super) struct CsiKeys {
 }
 
 /// Groups of keys with the kinds of addresses that have them, and the name of those kinds.
-const GROUPS: [(&[KeySpec], &[&str], &str); 4] = [
+const GROUPS: [(&[KeySpec], &[&str], &str); 6] = [
+    (LoginKeys::KEYS, &["rtsp", "http"], "RTSP and HTTP"),
     (RtspKeys::KEYS, &["rtsp"], "RTSP"),
+    (HttpKeys::KEYS, &["http"], "HTTP"),
     (V4l2Keys::KEYS, &["v4l2"], "V4L2"),
     (CsiKeys::KEYS, &["csi"], "CSI"),
     (LocalCameraKeys::KEYS, &["v4l2", "csi"], "V4L2 and CSI"),
@@ -80,6 +89,16 @@ pub(super) fn uri(map: &Map<'_>) -> Option<SourceUri> {
         }
     };
     check_kind(map, &uri);
+    if let SourceUri::Rtsp { user, .. } | SourceUri::Http { user, .. } = &uri
+        && user.is_some()
+        && LoginKeys::KEYS.iter().any(|key| map.has(key.name))
+    {
+        map.invalid(
+            "uri",
+            "credentials are both in the uri and in keys",
+            Some("keep the keys and take USER:PASSWORD@ out of the uri"),
+        );
+    }
     if matches!(uri, SourceUri::V4l2 { .. } | SourceUri::Csi { .. }) {
         check_size(map);
     }
@@ -90,13 +109,6 @@ pub(super) fn uri(map: &Map<'_>) -> Option<SourceUri> {
             password: uri_password,
             ..
         } => {
-            if uri_user.is_some() && LoginKeys::KEYS.iter().any(|key| map.has(key.name)) {
-                map.invalid(
-                    "uri",
-                    "credentials are both in the uri and in keys",
-                    Some("keep the keys and take USER:PASSWORD@ out of the uri"),
-                );
-            }
             let keys = RtspKeys::from_map(map)?;
             SourceUri::Rtsp {
                 location,
@@ -106,6 +118,17 @@ pub(super) fn uri(map: &Map<'_>) -> Option<SourceUri> {
                 latency: keys.latency,
             }
         }
+        SourceUri::Http {
+            location,
+            user: uri_user,
+            password: uri_password,
+            ..
+        } => SourceUri::Http {
+            location,
+            user: uri_user.or(user),
+            password: uri_password.or(password),
+            poll: HttpKeys::from_map(map)?.poll,
+        },
         SourceUri::V4l2 { device, .. } => {
             let keys = LocalCameraKeys::from_map(map)?;
             SourceUri::V4l2 {
@@ -163,6 +186,8 @@ pub(super) fn describe(uri: &SourceUri) -> &'static str {
     match uri {
         SourceUri::File(_) => "a file",
         SourceUri::Rtsp { .. } => "an RTSP camera",
+        SourceUri::Http { .. } => "an HTTP camera",
+        SourceUri::Stream(_) => "a stream",
         SourceUri::V4l2 { .. } => "a V4L2 camera",
         SourceUri::Csi { .. } => "a CSI camera",
         SourceUri::Launch(_) => "a launch fragment",

@@ -6,7 +6,8 @@ use jetwatch_schedule::Schedule;
 use jetwatch_types::Region;
 
 use super::analytics::SceneRules;
-use super::camera_keys::{self, CsiKeys, LocalCameraKeys, RtspKeys, V4l2Keys};
+use super::camera_keys::{self, CsiKeys, HttpKeys, LocalCameraKeys, RtspKeys, V4l2Keys};
+use super::credentials::LoginKeys;
 use super::detector::Interval;
 use super::groups::KeptLabels;
 use super::names::{self, NAME, is_name};
@@ -23,12 +24,12 @@ pub const MAX_SOURCES: usize = 64;
 /// One camera, file or pattern.
 #[derive(Debug, Clone, PartialEq, Section)]
 #[section(check = check_source)]
-#[section(also = RtspKeys, also = V4l2Keys, also = LocalCameraKeys, also = CsiKeys)]
+#[section(also = LoginKeys, also = RtspKeys, also = HttpKeys, also = V4l2Keys, also = LocalCameraKeys, also = CsiKeys)]
 pub struct SourceConfig {
     /// Name of the source in topics and messages; unique, also when case is ignored.
     #[key(text = NAME, check = is_name)]
     pub name: String,
-    /// What to open: a path or file://, rtsp:// or rtsps://, v4l2:///dev/video0, csi://0, launch:ELEMENTS, images:FOLDER (its JPEG and PNG files), or synthetic://traffic with the parameters seed, objects, width, height, fps, frames, shake, realtime.
+    /// What to open: a path or file://, rtsp:// or rtsps://, http:// or https:// (Motion JPEG, a still image that is fetched again, HLS, MPEG-TS, FLV), udp:// or srt:// (MPEG-TS), rtmp://, v4l2:///dev/video0, csi://0, launch:ELEMENTS, images:FOLDER (its JPEG and PNG files), or synthetic://traffic with the parameters seed, objects, width, height, fps, frames, shake, realtime.
     #[key(text = URI_FORMS, read = camera_keys::uri)]
     pub uri: SourceUri,
     /// Start over at the end. Files, and synthetic scenes with `frames`.

@@ -32,6 +32,19 @@ pub enum SourceUri {
         /// Jitter buffer. Default 200 ms.
         latency: Duration,
     },
+    /// `http://` or `https://`: Motion JPEG, a still image that is fetched again and again, HLS, MPEG-TS or FLV.
+    Http {
+        /// The address without credentials, otherwise as it was written.
+        location: String,
+        /// User name, from the URI or from the `user` key.
+        user: Option<String>,
+        /// Password, from the URI or from `password`, `password_file`, `password_env`.
+        password: Option<Secret>,
+        /// From one fetch of a still image to the next. Default 1 s.
+        poll: Duration,
+    },
+    /// `udp://` or `srt://` with MPEG-TS, or `rtmp://`, as GStreamer's element for it reads it.
+    Stream(String),
     /// `v4l2:///dev/video0`: a camera of the kernel.
     V4l2 {
         /// The device node.
@@ -136,19 +149,26 @@ impl SourceUri {
     #[must_use]
     pub fn is_live(&self) -> bool {
         match self {
-            Self::Rtsp { .. } | Self::V4l2 { .. } | Self::Csi { .. } | Self::Launch(_) => true,
+            Self::Rtsp { .. }
+            | Self::Http { .. }
+            | Self::Stream(_)
+            | Self::V4l2 { .. }
+            | Self::Csi { .. }
+            | Self::Launch(_) => true,
             Self::Synthetic(scene) => scene.pacing == Pacing::Realtime,
             Self::File(_) | Self::Images(_) => false,
         }
     }
 
-    /// What kind of source this is, in a word for logs and messages: `file`, `rtsp`, `v4l2`, `csi`, `launch`,
+    /// What kind of source this is, in a word for logs and messages: `file`, `rtsp`, `http`, `stream`, `v4l2`, `csi`, `launch`,
     /// `images` or `synthetic`.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
             Self::File(_) => "file",
             Self::Rtsp { .. } => "rtsp",
+            Self::Http { .. } => "http",
+            Self::Stream(_) => "stream",
             Self::V4l2 { .. } => "v4l2",
             Self::Csi { .. } => "csi",
             Self::Launch(_) => "launch",
@@ -162,7 +182,9 @@ impl fmt::Display for SourceUri {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(path) => write!(f, "{}", path.display()),
-            Self::Rtsp { location, .. } => f.write_str(&redact(location)),
+            Self::Rtsp { location, .. } | Self::Http { location, .. } | Self::Stream(location) => {
+                f.write_str(&redact(location))
+            }
             Self::V4l2 { device, .. } => write!(f, "v4l2://{}", device.display()),
             Self::Csi { sensor, .. } => write!(f, "csi://{sensor}"),
             Self::Launch(text) => write!(f, "launch:{}", redact(text)),
@@ -220,6 +242,19 @@ impl fmt::Debug for SourceUri {
                 .field("transport", transport)
                 .field("latency", latency)
                 .finish(),
+            Self::Http {
+                location,
+                user,
+                password,
+                poll,
+            } => f
+                .debug_struct("Http")
+                .field("location", &redact(location))
+                .field("user", user)
+                .field("password", password)
+                .field("poll", poll)
+                .finish(),
+            Self::Stream(location) => f.debug_tuple("Stream").field(&redact(location)).finish(),
             Self::V4l2 {
                 device,
                 format,

@@ -73,7 +73,7 @@ const FIRST_QUIET: Duration = Duration::from_secs(60);
 const MAX_QUIET: Duration = Duration::from_secs(3600);
 
 /// Kinds of failures that are remembered; with more, all are forgotten, so that they are logged again.
-const MAX_KINDS: usize = 64;
+const MAX_KINDS: usize = 1024;
 
 /// Logs failures that repeat, such as attempts to connect: the first of a kind at once, further ones after a minute, two
 /// minutes, and so on up to an hour. Texts that differ in digits only are of one kind.
@@ -94,7 +94,11 @@ struct Repeated {
 impl FailureLog {
     /// `Some(failures of this kind since its last line)` when `text` is to be logged now.
     pub fn admit(&mut self, text: &str, now: Instant) -> Option<u64> {
-        let kind: String = text.chars().filter(|c| !c.is_ascii_digit()).collect();
+        self.admit_kind(text.chars().filter(|c| !c.is_ascii_digit()).collect(), now)
+    }
+
+    /// As [`admit`](Self::admit) for a failure of `kind`, which is compared as it is.
+    pub fn admit_kind(&mut self, kind: String, now: Instant) -> Option<u64> {
         if let Some(known) = self.kinds.get_mut(&kind) {
             if now.saturating_duration_since(known.logged) < known.quiet {
                 known.repeats += 1;

@@ -17,7 +17,7 @@ pub(crate) use rtsp::split_host_port;
 use crate::{SourceUri, V4l2Format};
 
 /// Accepted forms of `uri`.
-pub(crate) const URI_FORMS: &str = "a path, file://, rtsp://, rtsps://, v4l2:///dev/video0, csi://0, launch:…, images:FOLDER or synthetic://traffic";
+pub(crate) const URI_FORMS: &str = "a path, file://, rtsp://, rtsps://, http://, https://, udp://, srt://, rtmp://, v4l2:///dev/video0, csi://0, launch:…, images:FOLDER or synthetic://traffic";
 
 /// Why a `uri` is not accepted. Nothing in it repeats a secret.
 #[derive(Debug, PartialEq)]
@@ -60,7 +60,12 @@ pub(crate) fn parse(text: &str, folder: &Path) -> Result<SourceUri, Vec<UriError
     };
     match scheme.to_ascii_lowercase().as_str() {
         "file" => file(rest).map_err(one),
-        "rtsp" | "rtsps" => rtsp::parse(scheme, rest).map_err(one),
+        "rtsp" | "rtsps" | "http" | "https" => rtsp::parse(scheme, rest).map_err(one),
+        "udp" | "srt" | "rtmp" | "rtmps" => rtsp::stream(scheme, rest).map_err(one),
+        "rtspx" => Err(one(UriError::with_hint(
+            URI_FORMS,
+            "write rtsps:// and take `?enableSrtp` out; or take the camera's rtsp:// address without encryption",
+        ))),
         "v4l2" => v4l2(rest).map_err(one),
         "csi" => csi(rest).map_err(one),
         "synthetic" => synthetic::parse(rest),
@@ -68,10 +73,6 @@ pub(crate) fn parse(text: &str, folder: &Path) -> Result<SourceUri, Vec<UriError
             URI_FORMS,
             "write launch: without slashes",
         ))),
-        "rtmp" | "srt" | "udp" | "http" | "https" => {
-            let hint = "other network sources can be read by elements: launch:urisourcebin …";
-            Err(one(UriError::with_hint(URI_FORMS, hint)))
-        }
         _ => Err(one(UriError::new(URI_FORMS))),
     }
 }
@@ -213,7 +214,11 @@ pub(crate) mod tests {
             ("file:///v/100%.mp4", "write `%` as %25"),
             ("file:///v/%00", "zero byte"),
             ("file:///v/a?b", "write `?` as %3F"),
-            ("https://h/a.mp4", "launch:urisourcebin"),
+            ("udp://239.1.1.1", "the port is missing"),
+            ("srt://h:99999", "a port is"),
+            ("rtmp:///live", "the host is missing"),
+            // go2rtc#81: addresses of UniFi Protect.
+            ("rtspx://h:7441/k", "write rtsps://"),
             ("smb://h/a.mp4", "expected"),
         ] {
             let found = refused(text);

@@ -24,8 +24,10 @@ use super::diagnostics::SessionDiagnostics;
 use super::encode::RawEncoder;
 use super::encoded::EncodedCapture;
 use super::hardware::VideoHardware;
+use super::http::HttpSource;
 use super::launch::{self, LaunchBin};
 use super::scaler::{self, StallMonitor};
+use super::sync_gate::SyncGate;
 
 /// Name of the element that receives RTSP in its pipeline.
 pub(super) const RTSP: &str = "rtsp";
@@ -37,6 +39,10 @@ pub(super) struct BuiltPipeline {
     pub(super) diagnostics: Arc<SessionDiagnostics>,
     /// What was made of a `launch:` fragment.
     pub(super) launch_bin: Option<Arc<LaunchBin>>,
+    /// Holds back what cannot be decoded; `None`: the source begins at its begin.
+    pub(super) gate: Option<Arc<SyncGate>>,
+    /// Receives over HTTP.
+    pub(super) http: Option<Arc<HttpSource>>,
     /// Encodes what has no stream of its own; `None`: none is requested.
     pub(super) encoder: Option<Arc<RawEncoder>>,
 }
@@ -70,6 +76,7 @@ pub(super) fn build(
         choice: config.decoder,
         threads: config.decoder_threads,
     };
+    let gate = uri.is_live().then(|| SyncGate::new(&scaler.stall_monitor));
     let decode = || {
         decode::add(
             &pipeline,
@@ -78,10 +85,11 @@ pub(super) fn build(
             options,
             &diagnostics,
             capture.clone(),
+            gate.clone(),
         )
     };
 
-    let mut launch_bin = None;
+    let (mut launch_bin, mut http) = (None, None);
     match uri {
         SourceUri::File(path) => {
             let source = make("filesrc", "file")?;
@@ -123,6 +131,23 @@ pub(super) fn build(
             refuse_untrusted_certificates(&source, &diagnostics);
             pipeline.add(&source).map_err(build_error)?;
             link_streams_of_rtsp(&source, &decode()?, &pipeline, audio);
+        }
+        SourceUri::Http {
+            location,
+            user,
+            password,
+            poll,
+        } => {
+            let (login, timeout) = ((user.as_deref(), password.as_ref()), config.stall_timeout);
+            let decode = decode()?;
+            http = Some(HttpSource::add(
+                &pipeline, location, login, *poll, timeout, &decode,
+            )?);
+        }
+        SourceUri::Stream(location) => {
+            let source = stream_element(location)?;
+            pipeline.add(&source).map_err(build_error)?;
+            source.link(&decode()?).map_err(build_error)?;
         }
         SourceUri::V4l2 {
             device,
@@ -173,7 +198,23 @@ pub(super) fn build(
         stall_monitor: scaler.stall_monitor,
         diagnostics,
         launch_bin,
+        gate,
+        http,
         encoder,
+    })
+}
+
+/// GStreamer's element for a `udp://`, `srt://` or `rtmp://` address.
+fn stream_element(location: &str) -> Result<gst::Element, SourceError> {
+    gst::Element::make_from_uri(gst::URIType::Src, location, Some("stream")).map_err(|error| {
+        let reason = match error.matches(gst::URIError::UnsupportedProtocol) {
+            true => "GStreamer has no element for it; install it with: apt-get install gstreamer1.0-plugins-bad".to_owned(),
+            false => error.message().to_owned(),
+        };
+        SourceError::Unsupported {
+            uri: jetwatch_config::redact(location),
+            reason,
+        }
     })
 }
 
@@ -300,15 +341,19 @@ fn link_streams_of_rtsp(
         }
         let media = caps.structure(0);
         let media = media.and_then(|media| media.get::<String>("media").ok());
-        if media.as_deref() == Some("video")
-            && !input.is_linked()
-            && let Err(error) = pad.link(&input)
-        {
+        if media.as_deref() != Some("video") {
+            return;
+        }
+        // A camera that restarts its stream within the session sends with another SSRC, for which `rtspsrc` makes another pad.
+        if let Some(former) = input.peer() {
+            let _ = former.unlink(&input);
+        }
+        if let Err(error) = pad.link(&input) {
             log::warn!("cannot link the RTSP stream to the decoder: {error}");
         }
     });
 }
 
-fn build_error(error: impl std::fmt::Display) -> SourceError {
+pub(super) fn build_error(error: impl std::fmt::Display) -> SourceError {
     SourceError::Build(error.to_string())
 }

@@ -23,6 +23,7 @@ use super::codec_threads::CodecThreads;
 use super::diagnostics::SessionDiagnostics;
 use super::encoded::EncodedCapture;
 use super::hardware::{VideoHardware, nvdec_supports};
+use super::sync_gate::SyncGate;
 
 /// Codecs that a Jetson's units can decode.
 const CODECS: [&str; 3] = ["video/x-h264", "video/x-h265", "image/jpeg"];
@@ -34,7 +35,7 @@ static FIRST_DECODER: Once = Once::new();
 const KEPT_CODECS: [&str; 2] = ["video/x-h264", "video/x-h265"];
 
 /// Adds a `decodebin` to `pipeline` whose video is linked to `entry`. Returns it; media is linked to its sink pad.
-/// `capture` receives the encoded stream before it is decoded.
+/// `capture` receives the encoded stream before it is decoded, also what `gate` holds back.
 pub(super) fn add(
     pipeline: &gst::Pipeline,
     entry: gst::Pad,
@@ -42,6 +43,7 @@ pub(super) fn add(
     options: DecodeOptions,
     diagnostics: &Arc<SessionDiagnostics>,
     capture: Option<EncodedCapture>,
+    gate: Option<Arc<SyncGate>>,
 ) -> Result<gst::Element, SourceError> {
     let is_kept = |codec: &str| capture.is_some() && KEPT_CODECS.contains(&codec);
     let codecs: Vec<&str> = CODECS
@@ -55,13 +57,14 @@ pub(super) fn add(
         hardware: hardware.clone(),
         options,
         diagnostics: Arc::clone(diagnostics),
+        gate: gate.clone(),
         capture,
         is_taken: AtomicBool::new(false),
         is_sound_taken: AtomicBool::new(false),
     });
     let codecs = codecs.into_iter().map(gst::Structure::new_empty);
     let sound = wants_audio.then(audio::aac_caps);
-    let decode = decodebin("decode", codecs.chain(sound), options, diagnostics)?;
+    let decode = decodebin("decode", codecs.chain(sound), options, diagnostics, gate)?;
     if wants_audio {
         note_other_sound(&decode, diagnostics);
     }
@@ -101,6 +104,7 @@ fn decodebin(
     codecs: impl Iterator<Item = gst::Structure>,
     options: DecodeOptions,
     diagnostics: &SessionDiagnostics,
+    gate: Option<Arc<SyncGate>>,
 ) -> Result<gst::Element, SourceError> {
     let decode = make("decodebin", name)?;
     // Only video is decoded; subtitles, and sound that is not kept, are ignored.
@@ -111,19 +115,31 @@ fn decodebin(
     }
     decode.set_property("caps", caps.build());
     decode.set_property("expose-all-streams", false);
-    limit_threads(&decode, options.threads, &diagnostics.codec_threads);
+    on_elements(&decode, options.threads, &diagnostics.codec_threads, gate);
     exclude_factories(&decode, options.choice);
     Ok(decode)
 }
 
-/// Sets the number of threads of the software decoder that decodebin creates, and lets `codec_threads` find them.
-fn limit_threads(decode: &gst::Element, threads: u32, codec_threads: &Arc<CodecThreads>) {
+/// Sets the number of threads of the software decoder that decodebin creates, lets `codec_threads` find them, and attaches `gate` to
+/// its parser of video.
+fn on_elements(
+    decode: &gst::Element,
+    threads: u32,
+    codec_threads: &Arc<CodecThreads>,
+    gate: Option<Arc<SyncGate>>,
+) {
     let Some(bin) = decode.downcast_ref::<gst::Bin>() else {
         return;
     };
     let threads = i32::try_from(threads).unwrap_or(i32::MAX);
     let codec_threads = Arc::clone(codec_threads);
     bin.connect_element_added(move |_, element| {
+        if let Some(gate) = &gate
+            && is_class(element, &["Parser", "Video"])
+            && let Some(parsed) = element.static_pad("src")
+        {
+            gate.attach(&parsed);
+        }
         if is_video_decoder(element) {
             // Its plug-in may have loaded a hundred libraries, most of whose code is not needed again.
             FIRST_DECODER.call_once(|| _ = mapped_code::release());
@@ -136,11 +152,12 @@ fn limit_threads(decode: &gst::Element, threads: u32, codec_threads: &Arc<CodecT
 }
 
 fn is_video_decoder(element: &gst::Element) -> bool {
+    is_class(element, &["Decoder"]) && !is_class(element, &["Audio"])
+}
+
+fn is_class(element: &gst::Element, words: &[&str]) -> bool {
     let factory = element.factory();
-    factory.is_some_and(|factory| {
-        let class = factory.klass();
-        class.contains("Decoder") && !class.contains("Audio")
-    })
+    factory.is_some_and(|factory| words.iter().all(|word| factory.klass().contains(word)))
 }
 
 /// Handles decodebin's `autoplug-select` signal: which decoders it may use.
@@ -167,6 +184,8 @@ struct PadAddedHandler {
     diagnostics: Arc<SessionDiagnostics>,
     /// Receives the encoded stream.
     capture: Option<EncodedCapture>,
+    /// Holds back what cannot be decoded.
+    gate: Option<Arc<SyncGate>>,
     /// The first video stream is used, and no other.
     is_taken: AtomicBool,
     /// So is the first stream of sound.
@@ -217,6 +236,9 @@ impl PadAddedHandler {
             Some(filter) => static_pad(filter, "src")?,
             None => parsed,
         };
+        if let Some(gate) = &self.gate {
+            gate.attach(&src);
+        }
         let handler = Arc::downgrade(self);
         let is_decided = AtomicBool::new(false);
         src.add_probe(gst::PadProbeType::EVENT_DOWNSTREAM, move |src, info| {
@@ -333,6 +355,7 @@ impl PadAddedHandler {
             std::iter::empty(),
             self.options,
             &self.diagnostics,
+            self.gate.clone(),
         )
         .map_err(|error| error.to_string())?;
         self.add(&decode)?;

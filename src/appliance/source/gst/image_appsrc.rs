@@ -78,6 +78,8 @@ pub(super) fn build(
         .ok_or_else(|| SourceError::Build("appsrc has no source pad".to_owned()))?;
     output.link(&scaler.input).map_err(build_error)?;
     Ok(BuiltPipeline {
+        gate: None,
+        http: None,
         pipeline,
         stall_monitor: scaler.stall_monitor,
         diagnostics,

@@ -131,7 +131,9 @@ fn steps(element: &gst::Element) -> Vec<PlanStep> {
             VideoUnit::Cpu,
             describe_caps(to.as_ref()),
         )],
-        "rtspsrc" => one(StepKind::Receive, VideoUnit::Cpu),
+        "rtspsrc" | "souphttpsrc" | "udpsrc" | "srtsrc" | "rtmpsrc" | "rtmp2src" => {
+            one(StepKind::Receive, VideoUnit::Cpu)
+        }
         "appsrc" => vec![PlanStep {
             kind: StepKind::Decode,
             unit: VideoUnit::Cpu,

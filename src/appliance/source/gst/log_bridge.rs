@@ -3,25 +3,20 @@
 //! Where `GST_DEBUG` or `GST_DEBUG_FILE` is set, someone debugs GStreamer itself: it then writes its log on its own, as in every
 //! other program, with its format, its colours and all lines.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use gstreamer as gst;
 use gstreamer::glib;
 use log::kv::Value;
 use parking_lot::Mutex;
 
-use jetwatch_telemetry::LogRateLimit;
+use jetwatch_telemetry::FailureLog;
 
 use super::flush_guard::is_flushing;
+use super::thread_names;
 
 /// Target of the records.
 const TARGET: &str = "gstreamer";
-
-/// Interval in which a location logs at most once; further messages are counted.
-const REPEAT_INTERVAL: Duration = Duration::from_secs(10);
-
-/// Maximum number of stored locations; other locations are always logged.
-const MAX_LOCATIONS: usize = 1024;
 
 /// Replaces GStreamer's log output, unless its own variables are set. `threshold` is used unless `GST_DEBUG` is set.
 pub(super) fn install(threshold: &str) {
@@ -34,7 +29,7 @@ pub(super) fn install(threshold: &str) {
         return;
     }
     gst::log::remove_default_log_function();
-    let repeats = Mutex::new(LogRateLimit::new(REPEAT_INTERVAL, MAX_LOCATIONS));
+    let repeats = Mutex::new(FailureLog::default());
     gst::log::add_log_function(
         move |category, level, file, function, line, object, message| {
             let level = log_level(level);
@@ -55,14 +50,24 @@ pub(super) fn install(threshold: &str) {
             if logged != level && logged > log::max_level() {
                 return;
             }
-            let location = (category.name().to_owned(), function.to_string(), line);
-            let Some(suppressed) = repeats.lock().admit(location, Instant::now()) else {
+            // A place in the code and a source; libraries behind GStreamer give no place, but a text.
+            let source = thread_names::source();
+            let name = source.as_deref().unwrap_or_default();
+            let place = match file.is_empty() {
+                true => text.chars().filter(|c| !c.is_ascii_digit()).collect(),
+                false => format!("{function}:{line}"),
+            };
+            let kind = format!("{name}:{}:{place}", category.name());
+            let Some(suppressed) = repeats.lock().admit_kind(kind, Instant::now()) else {
                 return;
             };
             let object = object.map(ToString::to_string);
             // Libraries behind GStreamer, such as libav, give neither an object nor a place in their code.
             let is_placed = !file.is_empty();
             let fields = [
+                source
+                    .as_deref()
+                    .map(|source| ("source", Value::from(source))),
                 Some(("category", Value::from(category.name()))),
                 object
                     .as_deref()
@@ -115,7 +120,7 @@ fn level_in_flush(level: log::Level, category: &str, text: &str) -> log::Level {
 
 /// Replaces GLib's log output. Libraries report there what should never happen, such as failed assertions.
 fn install_glib_handler() {
-    let repeats = Mutex::new(LogRateLimit::new(REPEAT_INTERVAL, MAX_LOCATIONS));
+    let repeats = Mutex::new(FailureLog::default());
     glib::log_set_default_handler(move |domain, level, message| {
         let level = match level {
             glib::LogLevel::Error | glib::LogLevel::Critical => log::Level::Error,
@@ -124,8 +129,8 @@ fn install_glib_handler() {
             glib::LogLevel::Debug => log::Level::Debug,
         };
         let domain = domain.unwrap_or("-");
-        let location = (domain.to_owned(), message.to_owned());
-        let admitted = repeats.lock().admit(location, Instant::now());
+        let text = format!("{domain}: {message}");
+        let admitted = repeats.lock().admit(&text, Instant::now());
         if let Some(suppressed) = admitted {
             log::log!(target: TARGET, level, category = domain, repeats = suppressed; "{message}");
         }

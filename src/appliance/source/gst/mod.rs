@@ -15,8 +15,10 @@ mod encode;
 mod encoded;
 mod flush_guard;
 mod hardware;
+mod http;
 mod image_appsrc;
 mod introspect;
+mod keep_alive;
 mod launch;
 mod launch_line;
 mod log_bridge;
@@ -31,6 +33,7 @@ mod scaler;
 mod scaler_elements;
 mod session;
 mod skip_probe;
+mod sync_gate;
 mod tee;
 mod thread_names;
 mod timing;
@@ -100,6 +103,7 @@ pub fn h264_encoders() -> Vec<&'static str> {
 pub struct GstSource {
     config: SourceConfig,
     late: LateCalls,
+    kept: session::Kept,
 }
 
 impl GstSource {
@@ -109,6 +113,7 @@ impl GstSource {
         Self {
             config: config.clone(),
             late: LateCalls::default(),
+            kept: session::Kept::default(),
         }
     }
 }
@@ -124,7 +129,8 @@ impl Source for GstSource {
         self.late.wait(context)?;
         build::check_source(&self.config.uri, context, &self.late)?;
         let built = build::build(&self.config, context)?;
-        let result = session::run(&self.config, &built, context, &self.late, first_frame);
+        let (late, kept) = (&self.late, &mut self.kept);
+        let result = session::run(&self.config, &built, context, late, kept, first_frame);
         if let Some(encoder) = &built.encoder {
             encoder.finish();
         }
@@ -144,5 +150,6 @@ pub(super) fn play_images(
     init("*:1")?;
     late.wait(context)?;
     let launch = image_appsrc::build(files, on_unreadable, config, context)?;
-    session::run(config, &launch, context, late, first_frame)
+    let kept = &mut session::Kept::default();
+    session::run(config, &launch, context, late, kept, first_frame)
 }

@@ -77,6 +77,15 @@ fn predict_with(
         }
         SourceUri::V4l2 { .. } => add(StepKind::Capture, VideoUnit::Cpu, "v4l2src", ""),
         SourceUri::Rtsp { .. } => add(StepKind::Receive, VideoUnit::Cpu, "rtspsrc", ""),
+        SourceUri::Http { .. } => add(StepKind::Receive, VideoUnit::Cpu, "souphttpsrc", ""),
+        SourceUri::Stream(location) => {
+            let element = match location.split(':').next() {
+                Some("udp") => "udpsrc",
+                Some("srt") => "srtsrc",
+                _ => "rtmpsrc",
+            };
+            add(StepKind::Receive, VideoUnit::Cpu, element, "");
+        }
         SourceUri::File(_) => add(StepKind::Read, VideoUnit::Cpu, "filesrc", ""),
         SourceUri::Launch(_) => add(StepKind::Read, VideoUnit::Cpu, "launch", ""),
         SourceUri::Images(_) => add(StepKind::Decode, VideoUnit::Cpu, "jetwatch", "JPEG and PNG"),

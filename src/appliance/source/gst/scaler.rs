@@ -41,6 +41,9 @@ pub(super) const ENTRY: &str = "entry";
 /// Name of the sink in its pipeline.
 pub(super) const SINK: &str = "sink";
 
+/// Maximum time in which data without a frame counts as progress of a session that begins.
+const MAX_DECODING_WAIT: Duration = Duration::from_secs(30);
+
 /// Progress of the streaming thread, shared with the supervisor.
 pub(super) struct StallMonitor {
     started: Instant,
@@ -95,6 +98,13 @@ impl StallMonitor {
         self.mark_alive();
         self.delivering.store(false, Ordering::Release);
         result
+    }
+
+    /// An encoded image has come. A frame may follow late, where it is held back (`is_held`) or where a decoder waits for more.
+    pub(super) fn mark_data(&self, is_held: bool) {
+        if is_held || self.frames() == 0 && self.started.elapsed() < MAX_DECODING_WAIT {
+            self.mark_alive();
+        }
     }
 
     /// The source is alive, although no frame has come.

@@ -7,13 +7,16 @@ use gstreamer as gst;
 use gstreamer::prelude::*;
 
 use crate::{POLL_INTERVAL, SessionEnd, SourceContext, SourceError};
-use jetwatch_config::{SourceConfig, SourceUri};
+use jetwatch_config::{RtspTransport, SourceConfig, SourceUri};
+use jetwatch_telemetry::FailureLog;
+use jetwatch_types::SourceState;
 
 use super::bounded::{LateCalls, OPEN_TIMEOUT, StateNullGuard};
 use super::build::{BuiltPipeline, RTSP};
 use super::camera;
 use super::dot;
 use super::flush_guard::FlushGuard;
+use super::keep_alive::KeepAlive;
 use super::messages::{MissingPlugin, element_error, missing_plugin};
 use super::push_tracer::WatchGuard;
 use super::scaler::ENTRY;
@@ -25,11 +28,23 @@ const BUS_DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 /// Longest wait of a source that is stopped for `rtspsrc` to end its attempt to connect.
 const STOP_CONNECTING_TIMEOUT: Duration = Duration::from_millis(300);
 
+/// Time without a frame, while data comes, after which the source says so.
+const KEYFRAME_NOTICE: Duration = Duration::from_secs(1);
+
+/// What a source keeps from one session to the next.
+#[derive(Default)]
+pub(super) struct Kept {
+    keep_alive: KeepAlive,
+    /// Warnings of elements, and what is said of a session.
+    log: FailureLog,
+}
+
 pub(super) fn run(
     config: &SourceConfig,
     built: &BuiltPipeline,
     context: &SourceContext,
     late: &LateCalls,
+    kept: &mut Kept,
     first_frame: &dyn Fn(),
 ) -> Result<SessionEnd, SourceError> {
     let bus = built
@@ -42,10 +57,13 @@ pub(super) fn run(
         context,
         late,
     };
+    kept.keep_alive.begin();
     let mut session = Session {
         config,
         context,
         built,
+        kept,
+        is_waiting_told: false,
         missing: None,
         dots_done: context.dot.requests.load(Ordering::Relaxed),
         watched: Vec::new(),
@@ -80,6 +98,9 @@ struct Session<'a> {
     config: &'a SourceConfig,
     context: &'a SourceContext,
     built: &'a BuiltPipeline,
+    kept: &'a mut Kept,
+    /// It was said that a keyframe is awaited.
+    is_waiting_told: bool,
     missing: Option<MissingPlugin>,
     dots_done: u64,
     /// Elements whose times are recorded.
@@ -159,7 +180,56 @@ impl Session<'_> {
                     false => SourceError::NoStart { waited: idle },
                 });
             }
+            if let Some(http) = &self.built.http {
+                http.poll(&self.built.stall_monitor);
+            }
+            match announced {
+                true => self.keep_session(),
+                false => self.note_wait_for_keyframe(),
+            }
             self.dump_if_requested();
+        }
+    }
+
+    /// Sends a keep-alive where one is due.
+    fn keep_session(&mut self) {
+        let SourceUri::Rtsp { transport, .. } = &self.config.uri else {
+            return;
+        };
+        if let Some(source) = self.built.pipeline.by_name(RTSP) {
+            self.kept.keep_alive.send(&source);
+        }
+        if *transport == RtspTransport::Tcp && self.kept.keep_alive.is_not_offered() {
+            let text = "the server does not offer GET_PARAMETER, so no keep-alive can be sent over TCP; if it ends the session at each \
+                        timeout, set transport: udp";
+            self.note(text, log::Level::Info);
+        }
+    }
+
+    /// Says that data comes, but no image that can be decoded.
+    fn note_wait_for_keyframe(&mut self) {
+        let gate = self.built.gate.as_ref();
+        let is_waiting = gate.is_some_and(|gate| gate.is_waiting());
+        if self.is_waiting_told
+            || !is_waiting
+            || self.built.stall_monitor.elapsed() < KEYFRAME_NOTICE
+        {
+            return;
+        }
+        self.is_waiting_told = true;
+        let text = "receives data, waits for a keyframe";
+        self.note(text, log::Level::Info);
+        let (id, handler) = (self.context.id, &self.context.handler);
+        handler.state_changed(id, SourceState::Connecting, Some(text.to_owned()));
+    }
+
+    /// Logs `text`, and less often where it repeats.
+    fn note(&mut self, text: &str, level: log::Level) {
+        let source = self.context.name.as_str();
+        match self.kept.log.admit(text, Instant::now()) {
+            Some(0) => log::log!(level, source; "{text}"),
+            Some(repeats) => log::log!(level, source, repeats; "{text}"),
+            None => {}
         }
     }
 
@@ -244,7 +314,13 @@ impl Session<'_> {
                 )
             }
             gst::MessageView::Warning(warning) => {
-                log::warn!(source = self.context.name.as_str(); "{}", warning.error().message());
+                let element = warning.src().map(|src| src.name().to_string());
+                let text = format!(
+                    "{}: {}",
+                    element.unwrap_or_default(),
+                    warning.error().message()
+                );
+                self.note(&text, log::Level::Warn);
                 Ok(None)
             }
             gst::MessageView::Progress(_) => {

@@ -3,7 +3,8 @@
 //! A thread starts with the element that owns it; GStreamer reports that on the thread itself. Once an image passes the decoder
 //! or the scaler on it, it is named after that stage; one that does both is named after the decoder.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
 
 use gstreamer as gst;
 use gstreamer::prelude::*;
@@ -13,16 +14,24 @@ use jetwatch_telemetry::{self as telemetry, Stage};
 thread_local! {
     /// The stage that the thread is named after.
     static NAMED_AFTER: Cell<Option<Stage>> = const { Cell::new(None) };
+    /// The source that the thread works for.
+    static SOURCE: RefCell<Option<Arc<str>>> = const { RefCell::new(None) };
+}
+
+/// The source that the calling thread works for; `None`: it is no streaming thread.
+pub(super) fn source() -> Option<Arc<str>> {
+    SOURCE.with_borrow(Clone::clone)
 }
 
 /// Names every streaming thread of the pipeline of `bus` when it starts. A bus takes one such handler.
 pub(super) fn attach(bus: &gst::Bus, source: &str) {
-    let source = source.to_owned();
+    let source: Arc<str> = source.into();
     bus.set_sync_handler(move |_, message| {
         if let gst::MessageView::StreamStatus(status) = message.view()
             && status.type_() == gst::StreamStatusType::Enter
         {
             NAMED_AFTER.set(None);
+            SOURCE.set(Some(Arc::clone(&source)));
             let owner = status.owner();
             let element = owner.factory().map_or_else(
                 || owner.name().to_string(),

@@ -59,7 +59,7 @@ fn set_pace(source: &mut SourceConfig, fps: Option<u32>) -> anyhow::Result<()> {
         }
         // Its elements set the pace.
         (SourceUri::Launch(_), None) => {}
-        (SourceUri::Rtsp { .. } | SourceUri::V4l2 { .. } | SourceUri::Csi { .. }, None) => {}
+        (_, None) => {}
         (_, Some(_)) => bail!("{name}: a camera sets its own rate; leave --fps out"),
     }
     if matches!(source.uri, SourceUri::File(_) | SourceUri::Images(_)) {

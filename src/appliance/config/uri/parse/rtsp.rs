@@ -1,4 +1,4 @@
-//! `rtsp://USER:PASSWORD@HOST:PORT/PATH`.
+//! `rtsp://USER:PASSWORD@HOST:PORT/PATH`, and the same of HTTP.
 //!
 //! The address is cut apart by hand and not by a URL crate, because cameras compare paths byte by byte and a URL crate
 //! normalizes them.
@@ -11,12 +11,36 @@ use percent_encoding::percent_decode_str;
 use super::{UriError, check_escapes};
 use crate::{RtspTransport, Secret, SourceUri};
 
-/// Reads what stands behind `scheme://`. The location keeps all of it but the credentials.
+/// Reads what stands behind `scheme://`.
 ///
 /// # Errors
 /// The accepted form, with a hint.
 pub(crate) fn parse(scheme: &str, rest: &str) -> Result<SourceUri, UriError> {
-    let form = "rtsp://USER:PASSWORD@HOST:PORT/PATH, where only HOST is needed";
+    let (location, user, password) = address(scheme, rest)?;
+    Ok(match scheme.starts_with(['r', 'R']) {
+        true => SourceUri::Rtsp {
+            location,
+            user,
+            password,
+            transport: RtspTransport::Tcp,
+            latency: Duration::from_millis(200),
+        },
+        false => SourceUri::Http {
+            location,
+            user,
+            password,
+            poll: Duration::from_secs(1),
+        },
+    })
+}
+
+/// The address without credentials, and these.
+type Address = (String, Option<String>, Option<Secret>);
+
+fn address(scheme: &str, rest: &str) -> Result<Address, UriError> {
+    let scheme = scheme.to_ascii_lowercase();
+    let form = format!("{scheme}://USER:PASSWORD@HOST:PORT/PATH, where only HOST is needed");
+    let form = form.as_str();
     let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     let (userinfo, host_port) = match authority.rsplit_once('@') {
         Some((userinfo, host_port)) => (Some(userinfo), host_port),
@@ -49,13 +73,42 @@ pub(crate) fn parse(scheme: &str, rest: &str) -> Result<SourceUri, UriError> {
             (Some(user), Some(Secret::Inline(password)))
         }
     };
-    Ok(SourceUri::Rtsp {
-        location: format!("{}://{host_port}{path}", scheme.to_ascii_lowercase()),
-        user,
-        password,
-        transport: RtspTransport::Tcp,
-        latency: Duration::from_millis(200),
-    })
+    Ok((format!("{scheme}://{host_port}{path}"), user, password))
+}
+
+/// `udp://ADDRESS:PORT`, `srt://HOST:PORT` or `rtmp://HOST/PATH`, with what GStreamer's element of that scheme reads behind it.
+///
+/// # Errors
+/// The accepted form, with a hint.
+pub(crate) fn stream(scheme: &str, rest: &str) -> Result<SourceUri, UriError> {
+    let scheme = scheme.to_ascii_lowercase();
+    let form = format!(
+        "{scheme}://HOST:PORT, as in {scheme}://{}",
+        match scheme.as_str() {
+            "udp" => "239.1.1.1:5000, or udp://0.0.0.0:5000 for this machine's own address",
+            "srt" => "192.0.2.7:7001?mode=caller",
+            _ => "192.0.2.7/live/stream",
+        }
+    );
+    let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
+    let host_port = authority
+        .rsplit_once('@')
+        .map_or(authority, |(_, host)| host);
+    let is_listener = scheme == "srt" && host_port.starts_with(':');
+    let port = match is_listener {
+        true => Ok(Some(0)),
+        false => split_host_port(host_port).map(|(_, port)| port.map(|_| 0)),
+    };
+    match port {
+        Err(hint) => Err(UriError::with_hint(form, hint)),
+        Ok(None) if scheme != "rtmp" && scheme != "rtmps" => {
+            Err(UriError::with_hint(form, "the port is missing"))
+        }
+        Ok(_) if rest.contains(|c: char| c.is_whitespace()) => {
+            Err(UriError::with_hint(form, "write a space as %20"))
+        }
+        Ok(_) => Ok(SourceUri::Stream(format!("{scheme}://{rest}"))),
+    }
 }
 
 /// `HOST` or `HOST:PORT` of any URL; an IPv6 address stands in brackets, which the host given back no longer has.

@@ -25,10 +25,11 @@ pub(super) fn needed_elements(config: &Config) -> Vec<&'static ElementSpec> {
         let own: &[&str] = match &source.uri {
             SourceUri::Synthetic(_) | SourceUri::Images(_) => continue,
             SourceUri::Rtsp { .. } => &["rtspsrc"],
+            SourceUri::Http { .. } => &["souphttpsrc"],
             SourceUri::V4l2 { .. } => &["v4l2src"],
             SourceUri::File(_) => &["filesrc"],
             // The plan has the camera's element.
-            SourceUri::Csi { .. } | SourceUri::Launch(_) => &[],
+            SourceUri::Csi { .. } | SourceUri::Launch(_) | SourceUri::Stream(_) => &[],
         };
         names.extend(own.iter().chain(&COMMON));
         if source.decoder == DecoderChoice::Software {
@@ -56,7 +57,10 @@ pub(super) fn check(
             report.unknown(&what, &text);
             None
         }
-        SourceUri::Rtsp { .. } | SourceUri::Launch(_) => {
+        SourceUri::Rtsp { .. }
+        | SourceUri::Http { .. }
+        | SourceUri::Stream(_)
+        | SourceUri::Launch(_) => {
             report.unknown(&what, "not opened: jetwatch check on the box does");
             None
         }

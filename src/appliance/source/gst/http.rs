@@ -1,0 +1,266 @@
+//! Sources over HTTP. The first bytes of an answer decide what it is: JPEG images, in a stream or one at a time, are cut out by
+//! [`JpegStream`]; all else (HLS, MPEG-TS, FLV) is left to `decodebin`. Called by [`build`](super::build); [`session`](super::session)
+//! fetches still images again.
+//!
+//! `multipartdemux` is not used: it needs boundaries and lengths to be right, and few cameras' are.
+//!
+//! ```text
+//!   souphttpsrc ─ (probe: images) ─► appsrc ─► decodebin
+//!               └─ all else ─────────────────► decodebin
+//! ```
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use gstreamer as gst;
+use gstreamer::prelude::*;
+use gstreamer_app as gst_app;
+use parking_lot::Mutex;
+
+use crate::SourceError;
+use crate::elements::make;
+use jetwatch_config::Secret;
+use jetwatch_pixels::JpegStream;
+
+use super::build::build_error;
+use super::scaler::StallMonitor;
+
+/// Bytes without an image after which a stream of parts is given up.
+const MAX_WITHOUT_IMAGE: u64 = 4 << 20;
+/// Bytes of images that wait for the decoder; further images are left out.
+const MAX_WAITING: u64 = 8 << 20;
+
+/// How one answer goes on.
+#[derive(Default)]
+enum Body {
+    /// Its first bytes have not come.
+    #[default]
+    Begins,
+    Images(JpegStream),
+    /// It has ended after one image.
+    Still,
+}
+
+/// The receiving side of a source over HTTP.
+pub(super) struct HttpSource {
+    element: gst::Element,
+    body: Arc<Mutex<Body>>,
+    poll: Duration,
+    fetched_at: Mutex<Instant>,
+}
+
+impl HttpSource {
+    /// Adds it to `pipeline` in front of `decode`. A connection without data is given up after `timeout`.
+    pub(super) fn add(
+        pipeline: &gst::Pipeline,
+        location: &str,
+        login: (Option<&str>, Option<&Secret>),
+        poll: Duration,
+        timeout: Duration,
+        decode: &gst::Element,
+    ) -> Result<Arc<Self>, SourceError> {
+        let element = make("souphttpsrc", "http")?;
+        element.set_property("location", location);
+        element.set_property("is-live", true);
+        element.set_property("do-timestamp", true);
+        element.set_property("blocksize", 32_768_u32);
+        // The supervisor of the source tries again.
+        element.set_property("retries", 0);
+        element.set_property(
+            "timeout",
+            u32::try_from(timeout.as_secs().max(1)).unwrap_or(60),
+        );
+        if let Some(user) = login.0 {
+            element.set_property("user-id", user);
+        }
+        if let Some(password) = login.1 {
+            element.set_property("user-pw", password.read().map_err(SourceError::Password)?);
+        }
+        pipeline.add(&element).map_err(build_error)?;
+        let output = element
+            .static_pad("src")
+            .ok_or_else(|| build_error("souphttpsrc has no source pad"))?;
+        let body = Arc::new(Mutex::new(Body::default()));
+        let receiver = Receiver {
+            pipeline: pipeline.downgrade(),
+            decode: decode.downgrade(),
+            body: Arc::clone(&body),
+            images: Mutex::new(None),
+        };
+        let mask = gst::PadProbeType::BUFFER | gst::PadProbeType::EVENT_DOWNSTREAM;
+        output.add_probe(mask, move |pad, info| match &info.data {
+            Some(gst::PadProbeData::Buffer(buffer)) => receiver.receive(pad, buffer),
+            Some(gst::PadProbeData::Event(event)) if event.type_() == gst::EventType::Eos => {
+                receiver.end()
+            }
+            // Kept by the pad for what is linked to it later.
+            _ => gst::PadProbeReturn::Ok,
+        });
+        Ok(Arc::new(Self {
+            element,
+            body,
+            poll,
+            fetched_at: Mutex::new(Instant::now()),
+        }))
+    }
+
+    /// Fetches a still image again where that is due; until then the source is alive.
+    pub(super) fn poll(&self, stall_monitor: &StallMonitor) {
+        let mut fetched_at = self.fetched_at.lock();
+        if !matches!(*self.body.lock(), Body::Still) {
+            return;
+        }
+        stall_monitor.mark_alive();
+        if fetched_at.elapsed() < self.poll {
+            return;
+        }
+        *fetched_at = Instant::now();
+        // Its thread has ended with the image. A failure is reported on the bus.
+        let _ = self.element.set_state(gst::State::Ready);
+        *self.body.lock() = Body::Begins;
+        let _ = self.element.sync_state_with_parent();
+    }
+}
+
+/// What a probe on the streaming thread needs.
+struct Receiver {
+    pipeline: gst::glib::WeakRef<gst::Pipeline>,
+    decode: gst::glib::WeakRef<gst::Element>,
+    body: Arc<Mutex<Body>>,
+    /// Where images go, from the first one on.
+    images: Mutex<Option<gst_app::AppSrc>>,
+}
+
+impl Receiver {
+    fn receive(&self, pad: &gst::Pad, buffer: &gst::Buffer) -> gst::PadProbeReturn {
+        let Ok(mapped) = buffer.map_readable() else {
+            return gst::PadProbeReturn::Ok;
+        };
+        let mut body = self.body.lock();
+        if matches!(*body, Body::Begins) {
+            if self.images.lock().is_none() {
+                let has_images = has_images(&mapped);
+                let linked = match has_images {
+                    true => self.add_images(),
+                    false => self.link(pad),
+                };
+                if let Err(reason) = linked {
+                    self.fail(pad, &reason);
+                    return gst::PadProbeReturn::Drop;
+                }
+                if !has_images {
+                    return gst::PadProbeReturn::Remove;
+                }
+            }
+            *body = Body::Images(JpegStream::default());
+        }
+        let Body::Images(stream) = &mut *body else {
+            return gst::PadProbeReturn::Drop;
+        };
+        let images = self.images.lock();
+        stream.push(&mapped, |image| {
+            if let Some(images) = images.as_ref()
+                && images.current_level_bytes() < MAX_WAITING
+            {
+                // An error means that the pipeline is being stopped.
+                let _ = images.push_buffer(gst::Buffer::from_slice(image));
+            }
+        });
+        if stream.images() == 0 && stream.skipped() > MAX_WITHOUT_IMAGE {
+            let reason = "the server sends no JPEG image, nor another kind of video; use the camera's RTSP address";
+            self.fail(pad, reason);
+        }
+        gst::PadProbeReturn::Handled
+    }
+
+    /// The answer has ended.
+    fn end(&self) -> gst::PadProbeReturn {
+        let mut body = self.body.lock();
+        let images = self.images.lock();
+        match (&*body, images.as_ref()) {
+            (Body::Images(stream), _) if stream.images() == 1 => *body = Body::Still,
+            (_, Some(images)) => _ = images.end_of_stream(),
+            // Nothing came at all.
+            (_, None) => return gst::PadProbeReturn::Ok,
+        }
+        gst::PadProbeReturn::Handled
+    }
+
+    fn link(&self, pad: &gst::Pad) -> Result<(), String> {
+        let decode = self
+            .decode
+            .upgrade()
+            .and_then(|decode| decode.static_pad("sink"));
+        let input = decode.ok_or("the pipeline is being stopped")?;
+        pad.link(&input)
+            .map(drop)
+            .map_err(|error| error.to_string())
+    }
+
+    fn add_images(&self) -> Result<(), String> {
+        let gone = "the pipeline is being stopped";
+        let pipeline = self.pipeline.upgrade().ok_or(gone)?;
+        let decode = self.decode.upgrade().ok_or(gone)?;
+        let source = make("appsrc", "jpeg").map_err(|error| error.to_string())?;
+        let source = source
+            .downcast::<gst_app::AppSrc>()
+            .map_err(|_| "appsrc is another element")?;
+        source.set_caps(Some(&gst::Caps::new_empty_simple("image/jpeg")));
+        source.set_format(gst::Format::Time);
+        source.set_is_live(true);
+        source.set_do_timestamp(true);
+        let failed = |error: gst::glib::BoolError| error.to_string();
+        pipeline.add(&source).map_err(failed)?;
+        source.link(&decode).map_err(failed)?;
+        source.sync_state_with_parent().map_err(failed)?;
+        *self.images.lock() = Some(source);
+        Ok(())
+    }
+
+    fn fail(&self, pad: &gst::Pad, reason: &str) {
+        if let Some(element) = pad.parent_element() {
+            gst::element_error!(element, gst::StreamError::WrongType, ("{reason}"));
+        }
+    }
+}
+
+/// Whether an answer that begins with `bytes` has JPEG images: one, many, or parts with a boundary or a header before each.
+fn has_images(bytes: &[u8]) -> bool {
+    let text = bytes.trim_ascii_start();
+    let name = text.split(|byte| *byte == b':').next().unwrap_or_default();
+    let is_header = name.len() < text.len()
+        && !name.is_empty()
+        && name
+            .iter()
+            .all(|byte| byte.is_ascii_alphabetic() || *byte == b'-');
+    bytes.starts_with(&[0xff, 0xd8]) || text.starts_with(b"--") || is_header
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_bytes_tell_images_from_other_media() {
+        let images: [&[u8]; 5] = [
+            &[0xff, 0xd8, 0xff, 0xe0],
+            b"--myboundary\r\nContent-Type: image/jpeg\r\n",
+            b"\r\n--x",
+            b"Content-Type: image/jpeg\r\nContent-Length: 3\r\n\r\n",
+            b"X-Timestamp: 1.2\r\n",
+        ];
+        for bytes in images {
+            assert!(has_images(bytes), "{bytes:?}");
+        }
+        let others: [&[u8]; 5] = [
+            b"#EXTM3U\n#EXT-X-VERSION:3\n",
+            &[0x47, 0x40, 0x00, 0x10],
+            b"FLV\x01\x05\x00",
+            b"<?xml version=\"1.0\"?><MPD>",
+            b"\x00\x00\x00\x20ftypisom",
+        ];
+        for bytes in others {
+            assert!(!has_images(bytes), "{bytes:?}");
+        }
+    }
+}
