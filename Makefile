@@ -82,9 +82,9 @@ test-programs: ## Set up and build what `make test` runs, with cargo's report of
 	@.ci/setup build
 	cargo nextest run $(tested) --no-run --timings
 
-v4l2: build ## Prove the V4L2 source with a kernel's virtual camera, in QEMU (Debian, x86-64; a few minutes).
+v4l2: program ## Prove the V4L2 source with a kernel's virtual camera, in QEMU (Debian, x86-64; a few minutes).
 	@.ci/setup run onnxruntime
-	@tests/v4l2/run $(BINARY) $(ONNXRUNTIME)
+	@tests/v4l2/run $(PROGRAM) $(ONNXRUNTIME)
 
 quantizer: ## Make the Python environment of the quantizer's tests in .cache (200 MB of packages).
 	@cmp -s models/requirements-test.txt .cache/quantize/made || { python3 -m venv --clear .cache/quantize && \
