@@ -13,8 +13,9 @@ use parking_lot::Mutex;
 use rustix::fs::{Mode, OFlags};
 
 use crate::elements::make;
+use crate::pacer::Pacer;
 use crate::{SourceContext, SourceError};
-use jetwatch_config::{RtspTransport, SourceConfig, SourceUri};
+use jetwatch_config::{Playback, RtspTransport, SourceConfig, SourceUri};
 
 use super::audio;
 use super::bounded::{LateCalls, OPEN_TIMEOUT};
@@ -26,6 +27,7 @@ use super::encoded::EncodedCapture;
 use super::hardware::VideoHardware;
 use super::http::HttpSource;
 use super::launch::{self, LaunchBin};
+use super::rate_probes::pace;
 use super::scaler::{self, StallMonitor};
 use super::sync_gate::SyncGate;
 
@@ -140,8 +142,15 @@ pub(super) fn build(
         } => {
             let (login, timeout) = ((user.as_deref(), password.as_ref()), config.stall_timeout);
             let decode = decode()?;
+            let (input, monitor) = (scaler.input.clone(), Arc::clone(&scaler.stall_monitor));
+            let context = context.clone();
+            let pace = move || {
+                if let Some(pacer) = Pacer::new(Playback::Realtime) {
+                    pace(&input, pacer, &context, &monitor);
+                }
+            };
             http = Some(HttpSource::add(
-                &pipeline, location, login, *poll, timeout, &decode,
+                &pipeline, location, login, *poll, timeout, &decode, pace,
             )?);
         }
         SourceUri::Stream(location) => {

@@ -50,7 +50,8 @@ pub(super) struct HttpSource {
 }
 
 impl HttpSource {
-    /// Adds it to `pipeline` in front of `decode`. A connection without data is given up after `timeout`.
+    /// Adds it to `pipeline` in front of `decode`. A connection without data is given up after `timeout`. `on_playlist` is called where
+    /// the media comes in files of some seconds each, as fast as the network is.
     pub(super) fn add(
         pipeline: &gst::Pipeline,
         location: &str,
@@ -58,6 +59,7 @@ impl HttpSource {
         poll: Duration,
         timeout: Duration,
         decode: &gst::Element,
+        on_playlist: impl Fn() + Send + Sync + 'static,
     ) -> Result<Arc<Self>, SourceError> {
         let element = make("souphttpsrc", "http")?;
         element.set_property("location", location);
@@ -86,6 +88,7 @@ impl HttpSource {
             decode: decode.downgrade(),
             body: Arc::clone(&body),
             images: Mutex::new(None),
+            on_playlist: Box::new(on_playlist),
         };
         let mask = gst::PadProbeType::BUFFER | gst::PadProbeType::EVENT_DOWNSTREAM;
         output.add_probe(mask, move |pad, info| match &info.data {
@@ -129,6 +132,7 @@ struct Receiver {
     body: Arc<Mutex<Body>>,
     /// Where images go, from the first one on.
     images: Mutex<Option<gst_app::AppSrc>>,
+    on_playlist: Box<dyn Fn() + Send + Sync>,
 }
 
 impl Receiver {
@@ -147,6 +151,9 @@ impl Receiver {
                 if let Err(reason) = linked {
                     self.fail(pad, &reason);
                     return gst::PadProbeReturn::Drop;
+                }
+                if mapped.starts_with(b"#EXTM3U") {
+                    (self.on_playlist)();
                 }
                 if !has_images {
                     return gst::PadProbeReturn::Remove;

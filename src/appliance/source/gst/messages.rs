@@ -90,20 +90,40 @@ pub(super) fn element_error(
     }
     SourceError::Element {
         element,
-        hint: hint_for(&error),
+        hint: rtsp_hint(message, &text).or_else(|| hint_for(&error)),
         message: text,
     }
 }
 
+/// Status of RTSP or HTTP in an error.
+fn status(message: &gst::message::Error) -> Option<u32> {
+    let details = message.details()?;
+    let fields = ["rtsp-status-code", "http-status-code"];
+    fields
+        .iter()
+        .find_map(|field| details.get::<u32>(*field).ok())
+}
+
 /// Whether a server refuses this user: RTSP and HTTP status 401 or 403. `rtspsrc` has no error code for 403, but gives the status.
 fn is_access_refused(message: &gst::message::Error) -> bool {
-    let status = |details: &gst::StructureRef| {
-        ["rtsp-status-code", "http-status-code"]
-            .iter()
-            .find_map(|field| details.get::<u32>(*field).ok())
-    };
     message.error().matches(gst::ResourceError::NotAuthorized)
-        || matches!(message.details().and_then(status), Some(401 | 403))
+        || matches!(status(message), Some(401 | 403))
+}
+
+/// The remedy for what an RTSP server refuses, which `rtspsrc` reports as a failure to read.
+fn rtsp_hint(message: &gst::message::Error, text: &str) -> Option<&'static str> {
+    if text.contains("no protocols left") {
+        return Some(
+            "the camera does not offer this transport; set transport: udp, or tcp where it is udp now",
+        );
+    }
+    let is_busy = matches!(status(message), Some(453 | 503))
+        || text.contains("(453)")
+        || text.contains("(503)");
+    is_busy.then_some(
+        "the camera serves no further client; close another program that uses it, or wait until the session of an earlier one has \
+         timed out",
+    )
 }
 
 /// The missing decoders in the debug text of decodebin's error, one per line: `Missing decoder: WHAT (CAPS)`. decodebin reports

@@ -12,10 +12,20 @@ use crate::{SourceContext, SourceCounters};
 
 use super::scaler::StallMonitor;
 
+/// What [`limit_rate`] reads the time of a frame from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum FrameTime {
+    /// Its timestamp, so that a file gives the same frames each time.
+    Timestamp,
+    /// Its arrival: timestamps of cameras stand still, jump and run at rates of their own.
+    Arrival,
+}
+
 /// Drops frames above the maximum rate before they are scaled. Dropped frames still count as progress.
 pub(super) fn limit_rate(
     input: &gst::Pad,
     limiter: RateLimiter,
+    frame_time: FrameTime,
     counters: &Arc<SourceCounters>,
     progress: &Arc<StallMonitor>,
 ) {
@@ -24,6 +34,7 @@ pub(super) fn limit_rate(
     input.add_probe(gst::PadProbeType::BUFFER, move |_, info| {
         // Media without timestamps are timed by arrival.
         let time = info.buffer().and_then(|buffer| buffer.pts());
+        let time = time.filter(|_| frame_time == FrameTime::Timestamp);
         let time = time.map_or_else(|| progress.elapsed(), Into::into);
         if limiter.lock().admit(time) {
             return gst::PadProbeReturn::Ok;

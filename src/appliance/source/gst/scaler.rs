@@ -19,7 +19,7 @@ use crate::elements::make;
 use crate::pacer::Pacer;
 use crate::rate_limit::RateLimiter;
 use crate::{Flow, FullImage, SourceContext, SourceError};
-use jetwatch_config::SourceConfig;
+use jetwatch_config::{Playback, SourceConfig};
 use jetwatch_telemetry::{Level, Recorder, Stage, name_thread, thread_names};
 use jetwatch_types::{Frame, FrameMeta, Image};
 
@@ -29,7 +29,7 @@ use super::encode::RawEncoder;
 use super::flush_guard::FlushGuard;
 use super::hardware::VideoHardware;
 use super::own_scaling::{self, OwnScaling, ScalingReader};
-use super::rate_probes::{limit_rate, pace};
+use super::rate_probes::{FrameTime, limit_rate, pace};
 use super::sample::SampleReader;
 use super::scaler_elements::AttachPoints;
 use super::skip_probe::{CapsInfo, SkipProbe};
@@ -197,12 +197,28 @@ pub(super) fn add(
     if let Some(encoder) = encoder {
         encoder.watch(&input);
     }
-    if let Some(max_fps) = config.max_fps {
-        let limiter = RateLimiter::new(max_fps);
-        limit_rate(&input, limiter, &context.counters, &stall_monitor);
+    let limit = |frame_time| {
+        if let Some(max_fps) = config.max_fps {
+            let limiter = RateLimiter::new(max_fps);
+            limit_rate(
+                &input,
+                limiter,
+                frame_time,
+                &context.counters,
+                &stall_monitor,
+            );
+        }
+    };
+    // A frame that is played at another rate than that of its timestamps arrives when the pacer lets it go.
+    let is_by_clock = config.uri.is_live() || matches!(config.playback_fps, Playback::Fps(_));
+    if !is_by_clock {
+        limit(FrameTime::Timestamp);
     }
     if let Some(pacer) = Pacer::new(config.playback_fps) {
         pace(&input, pacer, context, &stall_monitor);
+    }
+    if is_by_clock {
+        limit(FrameTime::Arrival);
     }
     let skip_probe = SkipProbe::from_context(context);
     if let Some(probe) = &skip_probe {

@@ -175,6 +175,20 @@ impl Session<'_> {
                 if let Some(error) = self.launch_error() {
                     return Err(error);
                 }
+                if let (
+                    false,
+                    SourceUri::Rtsp {
+                        transport: RtspTransport::Udp,
+                        ..
+                    },
+                ) = (announced, &self.config.uri)
+                {
+                    return Err(SourceError::Element {
+                        element: RTSP.to_owned(),
+                        message: format!("no media came over UDP for {} ms", idle.as_millis()),
+                        hint: Some("a firewall may keep it out; try transport: tcp"),
+                    });
+                }
                 return Err(match announced || self.config.uri.is_live() {
                     true => SourceError::Stalled { waited: idle },
                     false => SourceError::NoStart { waited: idle },
