@@ -8,6 +8,7 @@ mod clip_files;
 mod clip_sound;
 mod clips;
 mod commands;
+mod field;
 mod formats;
 mod groups;
 mod gstreamer_log;

@@ -29,6 +29,7 @@ pub mod project;
 pub mod publish;
 pub mod report;
 pub mod rtsp;
+pub mod rtsp_camera;
 pub mod schema;
 pub mod stream_capture;
 pub mod tensorrt;

@@ -112,7 +112,7 @@ fn is_access_refused(message: &gst::message::Error) -> bool {
 
 /// The remedy for what an RTSP server refuses, which `rtspsrc` reports as a failure to read.
 fn rtsp_hint(message: &gst::message::Error, text: &str) -> Option<&'static str> {
-    if text.contains("no protocols left") {
+    if text.contains("no protocols left") || text.contains("allow more transport protocols") {
         return Some(
             "the camera does not offer this transport; set transport: udp, or tcp where it is udp now",
         );

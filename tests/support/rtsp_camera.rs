@@ -1,0 +1,431 @@
+//! An RTSP camera that sends an H.264 stream over the control connection, with the faults of real ones.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Images per second.
+pub const FPS: u32 = 25;
+
+/// What a camera does wrong.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Fault {
+    /// The session ends after this long without a request; RTCP does not count. Its timeout is two thirds of it, in whole seconds.
+    CountsRequests(Duration),
+    /// Status of the answer to GET_PARAMETER.
+    Parameter(u16),
+    /// GET_PARAMETER is not answered.
+    ParameterSilent,
+    /// GET_PARAMETER closes the connection.
+    ParameterCloses,
+    /// GET_PARAMETER is not among the methods that it names.
+    NoParameter,
+    /// A client joins where the stream is by the clock.
+    Live,
+    /// The SSRC changes with each keyframe.
+    NewSource,
+    /// The payload type changes after two seconds.
+    NewPayloadType,
+    /// Sequence numbers and SSRC start over after two seconds.
+    Restarts,
+    /// Timestamps jump by this many seconds after two seconds.
+    Jump(i32),
+    /// All timestamps are the same.
+    StandingTime,
+    /// The second packet of each image of this number in its group is lost.
+    Lost(usize),
+    /// Every seventh packet is followed by an empty one.
+    EmptyPackets,
+    /// The first image comes after this long.
+    Late(Duration),
+    /// No parameter sets in the description.
+    NoParameterSets,
+    /// The answer to DESCRIBE.
+    Describe(u16),
+    /// It sends over UDP only.
+    UdpOnly,
+}
+
+/// A camera that runs until the process ends.
+pub struct RtspCamera {
+    port: u16,
+    requests: Arc<Mutex<Vec<String>>>,
+}
+
+struct Stream {
+    faults: Vec<Fault>,
+    /// NAL units of each image.
+    images: Vec<Vec<Vec<u8>>>,
+    started: Instant,
+}
+
+impl RtspCamera {
+    /// Starts it with `stream`, a file in H.264's byte stream format.
+    pub fn start(stream: &Path, faults: &[Fault]) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = listener.local_addr().expect("an address").port();
+        let bytes = std::fs::read(stream).expect("the stream can be read");
+        let stream = Arc::new(Stream {
+            faults: faults.to_vec(),
+            images: images_of(&bytes),
+            started: Instant::now(),
+        });
+        let requests: Arc<Mutex<Vec<String>>> = Arc::default();
+        let log = Arc::clone(&requests);
+        thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                let (stream, log) = (Arc::clone(&stream), Arc::clone(&log));
+                thread::spawn(move || {
+                    // Fails when the client has left.
+                    let _ = serve(&client, port, &stream, &log);
+                    let _ = client.shutdown(std::net::Shutdown::Both);
+                });
+            }
+        });
+        Self { port, requests }
+    }
+
+    /// Its address.
+    pub fn uri(&self) -> String {
+        format!("rtsp://127.0.0.1:{}/live", self.port)
+    }
+
+    /// How many requests of this method have come.
+    pub fn requests(&self, method: &str) -> usize {
+        let requests = self.requests.lock().unwrap();
+        requests.iter().filter(|it| *it == method).count()
+    }
+}
+
+/// Makes a bright video with a box that moves, a keyframe every `group` images, and no B-frames.
+pub fn bright_stream(folder: &Path, seconds: u32, group: u32) -> std::path::PathBuf {
+    let path = folder.join(format!("bright-{group}.h264"));
+    let source = format!("color=white:s=320x240:r={FPS}:d={seconds}");
+    let status = Command::new("ffmpeg")
+        .args(["-v", "error", "-y", "-f", "lavfi", "-i", &source])
+        .args([
+            "-vf",
+            "noise=alls=12:allf=t,drawbox=x=mod(t*80\\,280):y=90:w=40:h=40:c=yellow:t=fill",
+        ])
+        .args([
+            "-c:v",
+            "libx264",
+            "-preset",
+            "ultrafast",
+            "-tune",
+            "zerolatency",
+            "-bf",
+            "0",
+        ])
+        .args([
+            "-g",
+            &group.to_string(),
+            "-keyint_min",
+            &group.to_string(),
+            "-sc_threshold",
+            "0",
+        ])
+        .args(["-f", "h264"])
+        .arg(&path)
+        .status();
+    assert!(status.expect("ffmpeg starts").success());
+    path
+}
+
+fn kind(unit: &[u8]) -> u8 {
+    unit.first().map_or(0, |byte| byte & 31)
+}
+
+fn is_keyframe(image: &[Vec<u8>]) -> bool {
+    image.iter().any(|unit| kind(unit) == 5)
+}
+
+/// NAL units by image.
+fn images_of(bytes: &[u8]) -> Vec<Vec<Vec<u8>>> {
+    let mut starts: Vec<usize> = Vec::new();
+    for at in 0..bytes.len().saturating_sub(3) {
+        if bytes[at..at + 3] == [0, 0, 1] {
+            starts.push(at + 3);
+        }
+    }
+    let mut images: Vec<Vec<Vec<u8>>> = vec![Vec::new()];
+    for (index, &start) in starts.iter().enumerate() {
+        let end = starts.get(index + 1).map_or(bytes.len(), |next| next - 3);
+        let mut unit = bytes[start..end].to_vec();
+        while unit.last() == Some(&0) {
+            unit.pop();
+        }
+        let is_slice = |unit: &[u8]| matches!(kind(unit), 1 | 5);
+        let begins = match kind(&unit) {
+            1 | 5 => unit.get(1).is_some_and(|byte| byte & 0x80 != 0),
+            6..=9 => true,
+            _ => false,
+        };
+        let image = images.last_mut().expect("one is there");
+        if begins && image.iter().any(|unit| is_slice(unit)) {
+            images.push(vec![unit]);
+        } else {
+            image.push(unit);
+        }
+    }
+    images
+}
+
+fn serve(
+    client: &TcpStream,
+    port: u16,
+    stream: &Arc<Stream>,
+    log: &Mutex<Vec<String>>,
+) -> std::io::Result<()> {
+    let has = |fault: Fault| stream.faults.contains(&fault);
+    let writer = Arc::new(Mutex::new(client.try_clone()?));
+    let patience = stream.faults.iter().find_map(|fault| match fault {
+        Fault::CountsRequests(limit) => Some(*limit),
+        _ => None,
+    });
+    let last_request = Arc::new(Mutex::new(Instant::now()));
+    if let Some(limit) = patience {
+        let (last, client) = (Arc::clone(&last_request), client.try_clone()?);
+        thread::spawn(move || {
+            while last.lock().unwrap().elapsed() < limit {
+                thread::sleep(Duration::from_millis(20));
+            }
+            let _ = client.shutdown(std::net::Shutdown::Both);
+        });
+    }
+    let timeout = patience.map_or(60, |limit| (limit.as_secs() * 2 / 3).max(1));
+    let session = format!("Session: 12345678;timeout={timeout}\r\n");
+    let mut reader = BufReader::new(client);
+    loop {
+        let mut first = [0];
+        reader.read_exact(&mut first)?;
+        if first == *b"$" {
+            let mut head = [0; 3];
+            reader.read_exact(&mut head)?;
+            let length = u16::from_be_bytes([head[1], head[2]]);
+            std::io::copy(
+                &mut (&mut reader).take(u64::from(length)),
+                &mut std::io::sink(),
+            )?;
+            continue;
+        }
+        let mut request = String::from_utf8_lossy(&first).into_owned();
+        while !request.ends_with("\r\n\r\n") {
+            if reader.read_line(&mut request)? == 0 {
+                return Ok(());
+            }
+        }
+        let header = |name: &str| {
+            let lines = request.lines();
+            let mut values = lines.filter_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+            values.next().unwrap_or_default().to_owned()
+        };
+        let length: u64 = header("Content-Length").parse().unwrap_or(0);
+        std::io::copy(&mut (&mut reader).take(length), &mut std::io::sink())?;
+        *last_request.lock().unwrap() = Instant::now();
+        let method = request.split(' ').next().unwrap_or_default().to_owned();
+        log.lock().unwrap().push(method.clone());
+        let reply = |status: &str, headers: &str, body: &str| {
+            let length = match body.len() {
+                0 => String::new(),
+                length => format!("Content-Length: {length}\r\n"),
+            };
+            let text = format!(
+                "RTSP/1.0 {status}\r\nCSeq: {}\r\n{headers}{length}\r\n{body}",
+                header("CSeq")
+            );
+            writer.lock().unwrap().write_all(text.as_bytes())
+        };
+        match method.as_str() {
+            "OPTIONS" => {
+                let parameter = if has(Fault::NoParameter) {
+                    ""
+                } else {
+                    ", GET_PARAMETER"
+                };
+                reply(
+                    "200 OK",
+                    &format!("Public: OPTIONS, DESCRIBE, SETUP, PLAY, TEARDOWN{parameter}\r\n"),
+                    "",
+                )?;
+            }
+            "DESCRIBE" => {
+                let refused = stream.faults.iter().find_map(|fault| match fault {
+                    Fault::Describe(status) => Some(*status),
+                    _ => None,
+                });
+                match refused {
+                    Some(status) => reply(&format!("{status} No"), "", "")?,
+                    None => {
+                        let base = format!(
+                            "Content-Base: rtsp://127.0.0.1:{port}/live/\r\nContent-Type: application/sdp\r\n"
+                        );
+                        reply("200 OK", &base, &stream.description())?;
+                    }
+                }
+            }
+            "SETUP" if has(Fault::UdpOnly) || !header("Transport").contains("RTP/AVP/TCP") => {
+                reply("461 Unsupported Transport", "", "")?;
+            }
+            "SETUP" => {
+                let transport = "Transport: RTP/AVP/TCP;unicast;interleaved=0-1\r\n";
+                reply("200 OK", &format!("{transport}{session}"), "")?;
+            }
+            "PLAY" => {
+                reply("200 OK", &session, "")?;
+                let (stream, writer) = (Arc::clone(stream), Arc::clone(&writer));
+                thread::spawn(move || {
+                    // Fails when the client has left.
+                    let _ = stream.play(&writer);
+                });
+            }
+            "GET_PARAMETER" => {
+                let status = stream.faults.iter().find_map(|fault| match fault {
+                    Fault::Parameter(status) => Some(*status),
+                    _ => None,
+                });
+                match status {
+                    _ if has(Fault::ParameterCloses) => return Ok(()),
+                    _ if has(Fault::ParameterSilent) => {}
+                    Some(status) => reply(&format!("{status} No"), "", "")?,
+                    None => reply("200 OK", &session, "")?,
+                }
+            }
+            "TEARDOWN" => return reply("200 OK", "", ""),
+            _ => reply("501 Not Implemented", "", "")?,
+        }
+    }
+}
+
+impl Stream {
+    fn has(&self, fault: Fault) -> bool {
+        self.faults.contains(&fault)
+    }
+
+    fn description(&self) -> String {
+        let units: Vec<&Vec<u8>> = self.images[0].iter().collect();
+        let sets = units.iter().filter(|unit| matches!(kind(unit), 7 | 8));
+        let sets: Vec<String> = sets.map(|unit| base64(unit)).collect();
+        let sets = match self.has(Fault::NoParameterSets) {
+            true => String::new(),
+            false => format!(";sprop-parameter-sets={}", sets.join(",")),
+        };
+        let (types, second) = match self.has(Fault::NewPayloadType) {
+            true => (
+                "96 98",
+                "a=rtpmap:98 H264/90000\r\na=fmtp:98 packetization-mode=1\r\n",
+            ),
+            false => ("96", ""),
+        };
+        format!(
+            "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=camera\r\nt=0 0\r\na=control:*\r\nm=video 0 RTP/AVP {types}\r\n\
+             a=rtpmap:96 H264/90000\r\na=fmtp:96 packetization-mode=1{sets}\r\n{second}a=control:track1\r\n"
+        )
+    }
+
+    fn play(&self, writer: &Mutex<TcpStream>) -> std::io::Result<()> {
+        let late = self.faults.iter().find_map(|fault| match fault {
+            Fault::Late(wait) => Some(*wait),
+            _ => None,
+        });
+        thread::sleep(late.unwrap_or_default());
+        let period = Duration::from_secs(1) / FPS;
+        let begun = Instant::now();
+        let first = match self.has(Fault::Live) {
+            true => (self.started.elapsed().as_nanos() / period.as_nanos()) as usize,
+            false => 0,
+        };
+        let (mut sequence, mut source, mut group, mut sent) = (1000_u16, 1_u32, 0, 0_usize);
+        for count in 0.. {
+            let image = &self.images[(first + count) % self.images.len()];
+            let after = count >= 2 * FPS as usize;
+            if is_keyframe(image) {
+                group = 0;
+                source += u32::from(self.has(Fault::NewSource));
+            }
+            if self.has(Fault::Restarts) && count == 2 * FPS as usize {
+                (sequence, source) = (1, 77);
+            }
+            let mut time = (count as u32).wrapping_mul(90_000 / FPS).wrapping_add(5000);
+            for fault in &self.faults {
+                match fault {
+                    Fault::Jump(seconds) if after => {
+                        time = time.wrapping_add_signed(seconds * 90_000)
+                    }
+                    Fault::StandingTime => time = 5000,
+                    _ => {}
+                }
+            }
+            let kind = if self.has(Fault::NewPayloadType) && after {
+                98
+            } else {
+                96
+            };
+            let packets: Vec<Vec<u8>> = image.iter().flat_map(|unit| packets_of(unit)).collect();
+            let last = packets.len() - 1;
+            for (place, payload) in packets.iter().enumerate() {
+                sequence = sequence.wrapping_add(1);
+                if place == 1.min(last) && self.has(Fault::Lost(group)) {
+                    continue;
+                }
+                let mut packet = vec![0x80, kind | if place == last { 0x80 } else { 0 }];
+                packet.extend(sequence.to_be_bytes());
+                packet.extend(time.to_be_bytes());
+                packet.extend(source.to_be_bytes());
+                packet.extend(payload);
+                write_packet(writer, &packet)?;
+                sent += 1;
+                if self.has(Fault::EmptyPackets) && sent.is_multiple_of(7) {
+                    write_packet(writer, &[])?;
+                }
+            }
+            group += 1;
+            let due = period * (count as u32 + 1);
+            thread::sleep(due.saturating_sub(begun.elapsed()));
+        }
+        Ok(())
+    }
+}
+
+fn write_packet(writer: &Mutex<TcpStream>, packet: &[u8]) -> std::io::Result<()> {
+    let length = u16::try_from(packet.len()).expect("packets are short");
+    let mut framed = vec![b'$', 0];
+    framed.extend(length.to_be_bytes());
+    framed.extend(packet);
+    writer.lock().unwrap().write_all(&framed)
+}
+
+/// Payloads of RTP for a NAL unit, by RFC 6184: itself, or fragments of it.
+fn packets_of(unit: &[u8]) -> Vec<Vec<u8>> {
+    const MAX: usize = 1300;
+    if unit.len() <= MAX {
+        return vec![unit.to_vec()];
+    }
+    let pieces = unit[1..].chunks(MAX);
+    let last = pieces.len() - 1;
+    let fragment = |(index, piece): (usize, &[u8])| {
+        let ends = if index == 0 { 0x80 } else { 0 } | if index == last { 0x40 } else { 0 };
+        [&[unit[0] & 0xe0 | 28, kind(unit) | ends], piece].concat()
+    };
+    pieces.enumerate().map(fragment).collect()
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let group = |three: &[u8]| {
+        let number = three
+            .iter()
+            .fold(0, |sum, byte| sum << 8 | u32::from(*byte))
+            << (8 * (3 - three.len()));
+        let digit = |place: usize| match place <= three.len() {
+            true => char::from(DIGITS[(number >> (18 - 6 * place)) as usize & 63]),
+            false => '=',
+        };
+        [digit(0), digit(1), digit(2), digit(3)]
+    };
+    bytes.chunks(3).flat_map(group).collect()
+}
