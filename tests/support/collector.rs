@@ -48,21 +48,27 @@ pub struct CollectedFrame {
     pub image: Size,
     /// Mean of the blue, green and red values.
     pub mean: f32,
+    /// Means of the blue, green and red values.
+    pub color: [f32; 3],
     /// Size and mean of the full image, if there is one.
     pub full_image: Option<(Size, f32)>,
 }
 
+/// Means of an image's blue, green and red values.
+fn color(image: &Image) -> [f32; 3] {
+    let size = image.size;
+    let mut sums = [0_u64; 3];
+    for pixel in (0..size.height).flat_map(|y| image.row(y).chunks_exact(4)) {
+        for (sum, value) in sums.iter_mut().zip(pixel) {
+            *sum += u64::from(*value);
+        }
+    }
+    sums.map(|sum| sum as f32 / (size.width * size.height) as f32)
+}
+
 /// Mean of an image's blue, green and red values.
 fn mean(image: &Image) -> f32 {
-    let size = image.size;
-    let sum: u64 = (0..size.height)
-        .map(|y| {
-            let pixels = image.row(y).chunks_exact(4);
-            let sums = pixels.map(|p| u64::from(p[0]) + u64::from(p[1]) + u64::from(p[2]));
-            sums.sum::<u64>()
-        })
-        .sum();
-    sum as f32 / (size.width * size.height * 3) as f32
+    color(image).iter().sum::<f32>() / 3.0
 }
 
 /// A state and the reason given for it.
@@ -84,6 +90,7 @@ impl FrameHandler for CollectingHandler {
             meta: frame.meta,
             image: frame.image.size,
             mean: mean(&frame.image),
+            color: color(&frame.image),
             full_image: frame
                 .full_image
                 .as_ref()

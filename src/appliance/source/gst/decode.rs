@@ -134,11 +134,11 @@ fn on_elements(
     let threads = i32::try_from(threads).unwrap_or(i32::MAX);
     let codec_threads = Arc::clone(codec_threads);
     bin.connect_element_added(move |_, element| {
-        if let Some(gate) = &gate
-            && is_class(element, &["Parser", "Video"])
-            && let Some(parsed) = element.static_pad("src")
-        {
-            gate.attach(&parsed);
+        if is_class(element, &["Parser", "Video"]) {
+            take_colors_of_bitstream(element);
+            if let (Some(gate), Some(parsed)) = (&gate, element.static_pad("src")) {
+                gate.attach(&parsed);
+            }
         }
         if is_video_decoder(element) {
             // Its plug-in may have loaded a hundred libraries, most of whose code is not needed again.
@@ -148,6 +148,29 @@ fn on_elements(
         if element.has_property_with_type("max-threads", i32::static_type()) {
             element.set_property("max-threads", threads);
         }
+    });
+}
+
+/// Takes the colors that a container describes out of the caps before `parser`, which then names those of the bitstream. A demuxer for
+/// MP4 tells the matrix and not the range, and parser and decoder believe it.
+fn take_colors_of_bitstream(parser: &gst::Element) {
+    let Some(input) = parser.static_pad("sink") else {
+        return;
+    };
+    input.add_probe(gst::PadProbeType::EVENT_DOWNSTREAM, |_, info| {
+        if let Some(gst::EventView::Caps(event)) = info.event().map(|event| event.view()) {
+            let mut caps = event.caps_owned();
+            let has_colors = caps
+                .structure(0)
+                .is_some_and(|stream| stream.has_field("colorimetry"));
+            if has_colors {
+                for stream in caps.make_mut().iter_mut() {
+                    stream.remove_field("colorimetry");
+                }
+                info.data = Some(gst::PadProbeData::Event(gst::event::Caps::new(&caps)));
+            }
+        }
+        gst::PadProbeReturn::Ok
     });
 }
 
@@ -229,6 +252,7 @@ impl PadAddedHandler {
         media: &'static str,
     ) -> Result<(), String> {
         let parser = parser.map_err(|error| error.to_string())?;
+        take_colors_of_bitstream(&parser);
         let (sink, parsed) = (static_pad(&parser, "sink")?, static_pad(&parser, "src")?);
         self.add(&parser)?;
         let filter = self.capture_filter(&parser, media)?;
