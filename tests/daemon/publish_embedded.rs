@@ -3,8 +3,9 @@
 #[allow(dead_code)] // Each test file uses its part of the shared code.
 use crate::support::publish as support;
 
+use std::io::Read;
 use std::net::SocketAddr;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use jetwatch_config::{Broker, Credentials, MqttConfig, Secret};
@@ -251,4 +252,84 @@ fn sessions_of_clients_that_are_away_are_limited() {
         status, "",
         "a clean session is let in, and nothing was published"
     );
+}
+
+/// A client of mosquitto at the broker, with `arguments` between blanks.
+fn mosquitto(name: &str, broker: &EmbeddedBroker, arguments: &str) -> Command {
+    let port = broker.local_addr().port().to_string();
+    let mut command = Command::new(program(name));
+    command.args(["-h", "127.0.0.1", "-p", &port]);
+    command.args(arguments.split_whitespace());
+    command
+}
+
+/// Its standard output, in lines; `None`: it failed.
+fn lines(mut command: Command) -> Option<Vec<String>> {
+    let output = command.output().expect("the client runs");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let lines = text.lines().map(str::to_owned).collect();
+    output.status.success().then_some(lines)
+}
+
+#[test]
+fn clients_of_mosquitto_get_each_qos_wildcards_and_what_they_missed() {
+    let (broker, _config) = start();
+    let publish = |arguments: &str| {
+        let output = mosquitto("mosquitto_pub", &broker, arguments);
+        lines(output).unwrap_or_else(|| panic!("mosquitto_pub {arguments}"));
+    };
+    for version in ["311", "5"] {
+        let expiry = if version == "5" { "-x 600" } else { "" };
+        let subscriber = |arguments: &str| {
+            let arguments = format!("-V {version} -W 30 {arguments}");
+            mosquitto("mosquitto_sub", &broker, &arguments)
+        };
+        // A session, and what comes while its client is away.
+        let session =
+            format!("-i away-{version} -c {expiry} -q 2 -t {version}/+/events -t {version}/deep/#");
+        lines(subscriber(&format!("{session} -E"))).expect("subscribed");
+        for (qos, topic) in [
+            (0, "a/events"),
+            (1, "a/events"),
+            (2, "deep"),
+            (2, "deep/er/still"),
+            (1, "a/b/events"),
+        ] {
+            publish(&format!(
+                "-V {version} -q {qos} -t {version}/{topic} -m {qos}"
+            ));
+        }
+        let missed = lines(subscriber(&format!("{session} -C 3 -F %q:%t:%p")));
+        let expected = [("1", "a/events"), ("2", "deep"), ("2", "deep/er/still")]
+            .map(|(qos, topic)| format!("{qos}:{version}/{topic}:{qos}"));
+        assert_eq!(missed.as_deref(), Some(&expected[..]));
+        // Retained messages, with the QoS of the subscription.
+        for qos in 0..=2 {
+            publish(&format!(
+                "-V {version} -r -q {qos} -t kept/{version} -m {qos}"
+            ));
+            for granted in 0..=2 {
+                let kept = lines(subscriber(&format!(
+                    "-q {granted} -t kept/{version} -C 1 -F %r:%q:%p"
+                )));
+                let expected = format!("1:{}:{qos}", granted.min(qos));
+                assert_eq!(kept, Some(vec![expected]));
+            }
+        }
+        // The will of a client that is connected, as its first message shows, and is killed.
+        let will = format!(
+            "-t kept/{version} --will-topic will/{version} --will-payload gone --will-retain"
+        );
+        let mut dies = subscriber(&will)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let mut first = [0];
+        let output = dies.stdout.as_mut().expect("it is piped");
+        output.read_exact(&mut first).expect("a message");
+        dies.kill().expect("it runs");
+        dies.wait().expect("it is our child");
+        let seen = lines(subscriber(&format!("-t will/{version} -C 1")));
+        assert_eq!(seen, Some(vec!["gone".to_owned()]));
+    }
 }

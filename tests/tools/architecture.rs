@@ -29,6 +29,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("telemetry", 1),
     ("config-derive", 0),
     ("files", 0),
+    ("mqtt", 0),
     ("schedule", 0),
     ("types", 0),
 ];
@@ -67,7 +68,6 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("libloading", &["nvidia", "nvtx"]),
     ("memmap2", &["media"]),
     ("minisign-verify", &["bundles"]),
-    ("mqtt5", &["publish"]),
     ("multiversion", &["pixels"]),
     ("ort", &["detect", "nvidia"]),
     ("percent-encoding", &["config"]),
@@ -83,8 +83,8 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("syn", &["config-derive"]),
     ("systemd-journal-logger", &["telemetry"]),
     ("tar", &["bundles"]),
-    ("tokio", &["metrics", "publish", "simulate", "web"]),
-    ("tokio-rustls", &["metrics", "web"]),
+    ("tokio", &["metrics", "mqtt", "publish", "simulate", "web"]),
+    ("tokio-rustls", &["metrics", "mqtt", "publish", "web"]),
     ("ureq", &["models", "publish"]),
     ("zune-jpeg", &["pixels"]),
 ];
@@ -113,7 +113,7 @@ fn every_rule_violation_is_detected() {
         format!("[package]\nname = \"jetwatch-{name}\"\n{lints}[dependencies]\n{dependencies}")
     };
     let files = [
-        ("Cargo.toml", format!("[workspace.lints.rust]\nunsafe_code = \"deny\"\n[package]\nname = \"jetwatch\"\n{lints}[dependencies]\nmqtt5.workspace = true\n")),
+        ("Cargo.toml", format!("[workspace.lints.rust]\nunsafe_code = \"deny\"\n[package]\nname = \"jetwatch\"\n{lints}[dependencies]\nhmac.workspace = true\n")),
         ("src/appliance/types/Cargo.toml", manifest("types", "jetwatch-config.workspace = true\n")),
         ("src/appliance/config/Cargo.toml", manifest("config", "anyhow = \"1\"\n[dev-dependencies]\njetwatch-detect.workspace = true\n")),
         ("src/appliance/track/Cargo.toml", manifest("track", "jetwatch-detect = { workspace = true }\njetwatch-nvtx.workspace = true\njetwatch-types.workspace = true\n")),
@@ -140,7 +140,7 @@ fn every_rule_violation_is_detected() {
     }
     fs::write(folder.path().join("image.png"), [0xff, 0xd8, 0xff]).expect("written");
     let mut expected = vec![
-        "Cargo.toml: `mqtt5` belongs in publish".to_owned(),
+        "Cargo.toml: `hmac` belongs in publish".to_owned(),
         "Cargo.toml: unsafe code is not forbidden".to_owned(),
         format!("README.md: contains {later}"),
         format!("README.md: contains {workplace}"),

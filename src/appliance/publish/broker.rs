@@ -3,51 +3,34 @@
 //! All state is in memory: retained values are lost when the process ends, and the sink sends them again at the next
 //! start. Use an external broker (`publish.mqtt.broker: mqtt://…`) for many clients or for other publishers.
 
-use std::future::Future;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
-use std::pin::Pin;
-use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, bounded};
-use mqtt5::broker::auth::{AuthProvider, AuthResult};
-use mqtt5::broker::config::{StorageBackend, StorageConfig};
-use mqtt5::broker::events::BrokerEventHandler;
-use mqtt5::broker::{BrokerConfig, BrokerShutdownHandle, MqttBroker};
-use mqtt5::packet::connect::ConnectPacket;
-use mqtt5::protocol::v5::reason_codes::ReasonCode;
+use jetwatch_mqtt::{Broker, Limits, Listener, Login, Refusal};
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
 
 use super::PublishError;
-use super::broker_sessions::{SESSION_EXPIRY, SessionLimit};
 use super::error::read_password;
-use super::mqtt::check_server_files;
+use super::mqtt::acceptor;
 use jetwatch_config::{Credentials, MqttConfig, TlsConfig};
-use jetwatch_telemetry::{self as telemetry, thread_names};
+use jetwatch_telemetry::{self as telemetry, LogRateLimit, thread_names};
 
-/// Most clients at a time.
-const MAX_CLIENTS: usize = 256;
-/// Most retained topics.
-const MAX_RETAINED: usize = 20_000;
-/// Longest retained message; those of the daemon are shorter.
-const MAX_RETAINED_BYTES: usize = 256 << 10;
-/// Most subscriptions of one client.
-const MAX_SUBSCRIPTIONS: usize = 1000;
-/// Messages queued for one client that is slow or away before its oldest are dropped.
-const CLIENT_QUEUE: usize = 10_000;
-/// Most bytes of these messages. With the limit of sessions, all queues of clients that are away stay below 128 MiB.
-const CLIENT_QUEUE_BYTES: usize = 4 << 20;
-/// Interval at which expired sessions are removed.
-const CLEANUP_INTERVAL: Duration = Duration::from_secs(60);
 /// Longest wait for the thread to stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Clients that are refused are logged once in this time.
+const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 /// A broker that listens until it is stopped or dropped.
 pub struct EmbeddedBroker {
     address: SocketAddr,
     tls_address: Option<SocketAddr>,
-    shutdown: BrokerShutdownHandle,
+    /// Dropped to stop it.
+    stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
     ended: Receiver<()>,
 }
@@ -106,16 +89,11 @@ impl EmbeddedBroker {
         credentials: Option<&Credentials>,
         tls: Option<TlsListener>,
     ) -> Result<Self, PublishError> {
-        let addresses: Vec<SocketAddr> = std::iter::once(listen)
-            .chain(tls.as_ref().map(|tls| tls.listen))
-            .collect();
+        let all = std::iter::once(listen).chain(tls.as_ref().map(|tls| tls.listen));
         if credentials.is_none()
-            && let Some(&address) = addresses.iter().find(|address| !address.ip().is_loopback())
+            && let Some(address) = all.clone().find(|address| !address.ip().is_loopback())
         {
             return Err(PublishError::OpenToNetwork { address });
-        }
-        if let Some(tls) = &tls {
-            check_server_files(&tls.cert_file, &tls.key_file)?;
         }
         let login = match credentials {
             Some(credentials) => Some(Login {
@@ -124,17 +102,32 @@ impl EmbeddedBroker {
             }),
             None => None,
         };
-        for &address in &addresses {
-            check_free(address)?;
+        let mut listeners = vec![bind(listen)?];
+        if let Some(tls) = &tls {
+            listeners.push(Listener {
+                tls: Some(acceptor(&tls.cert_file, &tls.key_file)?),
+                ..bind(tls.listen)?
+            });
         }
+        let mut bound = listeners
+            .iter()
+            .map(|listener| listener.socket.local_addr().ok());
+        let address = bound.next().flatten().unwrap_or(listen);
+        let tls_address = bound.next().flatten();
+        let broker = Broker {
+            limits: Limits::default(),
+            login,
+            on_refusal: refusal_log(),
+        };
         let runtime = super::mqtt::runtime("broker")?;
-        let (ready, started) = bounded(1);
+        let (stop, stopped) = oneshot::channel::<()>();
         let (end, ended) = bounded::<()>(1);
         let thread = std::thread::Builder::new()
             .name(thread_names::BROKER.to_owned())
             .spawn(move || {
                 telemetry::name_thread(thread_names::BROKER);
-                runtime.block_on(serve(listen, tls, login, &ready));
+                // An error: the handle was dropped, which stops it, too.
+                runtime.block_on(broker.run(listeners, async { drop(stopped.await) }));
                 runtime.shutdown_background();
                 drop(end);
             })
@@ -142,15 +135,6 @@ impl EmbeddedBroker {
                 name: thread_names::BROKER,
                 source,
             })?;
-        let gone = || Err("its thread ended".to_owned());
-        let (address, tls_address, shutdown) =
-            started
-                .recv()
-                .unwrap_or_else(|_| gone())
-                .map_err(|reason| PublishError::Listen {
-                    address: listen,
-                    reason,
-                })?;
         match tls_address {
             Some(tls) => {
                 log::info!(address:% = address, tls:% = tls; "embedded MQTT broker listens");
@@ -160,7 +144,7 @@ impl EmbeddedBroker {
         Ok(Self {
             address,
             tls_address,
-            shutdown,
+            stop: Some(stop),
             thread: Some(thread),
             ended,
         })
@@ -187,7 +171,7 @@ impl EmbeddedBroker {
         let Some(thread) = self.thread.take() else {
             return;
         };
-        self.shutdown.shutdown();
+        self.stop = None;
         // The thread never sends: the channel disconnects when the thread ends.
         if self.ended.recv_timeout(STOP_TIMEOUT)
             == Err(crossbeam_channel::RecvTimeoutError::Timeout)
@@ -217,13 +201,9 @@ pub struct TlsListener {
     pub key_file: PathBuf,
 }
 
-/// The broker crate reports a failed bind as text only: bound here first, so that the error can name the cause.
-fn check_free(address: SocketAddr) -> Result<(), PublishError> {
-    match std::net::TcpListener::bind(address) {
-        Ok(free) => {
-            drop(free);
-            Ok(())
-        }
+fn bind(address: SocketAddr) -> Result<Listener, PublishError> {
+    match TcpListener::bind(address) {
+        Ok(socket) => Ok(Listener { socket, tls: None }),
         Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
             Err(PublishError::PortInUse { address })
         }
@@ -234,142 +214,21 @@ fn check_free(address: SocketAddr) -> Result<(), PublishError> {
     }
 }
 
-/// The address, the one with TLS, and what ends the broker.
-type Started = Result<(SocketAddr, Option<SocketAddr>, BrokerShutdownHandle), String>;
-
-async fn serve(
-    listen: SocketAddr,
-    tls: Option<TlsListener>,
-    login: Option<Login>,
-    ready: &crossbeam_channel::Sender<Started>,
-) {
-    let storage = StorageConfig::new()
-        .with_backend(StorageBackend::Memory)
-        .with_cleanup_interval(CLEANUP_INTERVAL)
-        .with_max_queued_messages_per_client(CLIENT_QUEUE)
-        .with_max_queued_bytes_per_client(CLIENT_QUEUE_BYTES);
-    let sessions = Arc::new(SessionLimit::default());
-    let mut config = BrokerConfig::new()
-        .with_bind_address(listen)
-        .with_max_clients(MAX_CLIENTS)
-        .with_session_expiry(SESSION_EXPIRY)
-        .with_event_handler(Arc::clone(&sessions) as Arc<dyn BrokerEventHandler>)
-        .with_max_retained_messages(MAX_RETAINED)
-        .with_max_packet_size(super::mqtt::connection::MAX_PACKET_BYTES);
-    config.storage_config = storage;
-    config.sys_topics_enabled = false;
-    config.max_subscriptions_per_client = MAX_SUBSCRIPTIONS;
-    config.max_retained_message_size = MAX_RETAINED_BYTES;
-    config.tls_config = tls.map(|tls| {
-        mqtt5::broker::config::TlsConfig::new(tls.cert_file, tls.key_file)
-            .with_bind_address(tls.listen)
-    });
-    let mut broker = match MqttBroker::with_config(config).await {
-        Ok(broker) => broker.with_auth_provider(Arc::new(Gate { login, sessions })),
-        Err(error) => return drop(ready.send(Err(error.to_string()))),
-    };
-    let Some(address) = broker.local_addr() else {
-        return drop(ready.send(Err("no listener".to_owned())));
-    };
-    let tls_address = broker.tls_local_addr();
-    let shutdown = broker.shutdown_handle();
-    let mut accepting = broker.ready_receiver();
-    let report_ready = async {
-        // An error means that the broker ended before it was ready; the other branch reports that.
-        if accepting.wait_for(|&ready| ready).await.is_ok() {
-            let _ = ready.send(Ok((address, tls_address, shutdown)));
-        }
-        std::future::pending::<()>().await;
-    };
-    tokio::select! {
-        result = broker.run() => {
-            if let Err(error) = result {
-                // `try_send` fails when the start was already reported: the log is then the only output.
-                if ready.try_send(Err(error.to_string())).is_err() {
-                    log::error!("the embedded MQTT broker ended: {error}");
-                }
-            }
-        }
-        () = report_ready => {}
-    }
-}
-
-/// The only user.
-struct Login {
-    user: String,
-    password: String,
-}
-
-impl Login {
-    fn admits(&self, connect: &ConnectPacket) -> bool {
-        let user = connect.username.as_deref().unwrap_or_default();
-        let password = connect.password.as_deref().unwrap_or_default();
-        constant_time_eq(user.as_bytes(), self.user.as_bytes())
-            & constant_time_eq(password, self.password.as_bytes())
-    }
-}
-
-/// Decides which clients may connect.
-struct Gate {
-    /// `None`: any client, which the loopback address limits to this machine.
-    login: Option<Login>,
-    sessions: Arc<SessionLimit>,
-}
-
-type AuthFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
-
-impl AuthProvider for Gate {
-    fn authenticate<'a>(
-        &'a self,
-        connect: &'a ConnectPacket,
-        client: SocketAddr,
-    ) -> AuthFuture<'a, mqtt5::Result<AuthResult>> {
-        let result = if self
-            .login
-            .as_ref()
-            .is_some_and(|login| !login.admits(connect))
-        {
-            AuthResult::fail(ReasonCode::BadUsernameOrPassword)
-        } else if !self.sessions.admits(connect) {
-            log::warn!(
-                client:%, id = connect.client_id.as_str();
-                "refused a client of the embedded broker: too many sessions of clients that are away; \
-                 connect with one client id, or with a clean session"
-            );
-            AuthResult::fail(ReasonCode::QuotaExceeded)
-        } else {
-            match (&self.login, connect.username.as_deref()) {
-                (Some(_), Some(user)) => AuthResult::success_with_user(user),
-                _ => AuthResult::success(),
+/// Logs clients that are refused, each reason once a minute: such a client tries again without end.
+fn refusal_log() -> jetwatch_mqtt::OnRefusal {
+    let logged = Mutex::new(LogRateLimit::new(LOG_INTERVAL, 2));
+    Box::new(move |refusal, client, id| {
+        let Some(repeats) = logged.lock().admit(refusal, Instant::now()) else {
+            return;
+        };
+        let why = match refusal {
+            Refusal::TooManyClients => "too many clients at a time",
+            Refusal::TooManySessions => {
+                "too many sessions of clients that are away; connect with one client id, or with a clean session"
             }
         };
-        Box::pin(async move { Ok(result) })
-    }
-
-    fn authorize_publish<'a>(
-        &'a self,
-        _client: &str,
-        _user: Option<&'a str>,
-        _topic: &'a str,
-    ) -> AuthFuture<'a, bool> {
-        Box::pin(async { true })
-    }
-
-    fn authorize_subscribe<'a>(
-        &'a self,
-        _client: &str,
-        _user: Option<&'a str>,
-        _filter: &'a str,
-    ) -> AuthFuture<'a, bool> {
-        Box::pin(async { true })
-    }
-}
-
-/// Compares two secrets in constant time.
-fn constant_time_eq(given: &[u8], wanted: &[u8]) -> bool {
-    use sha2::{Digest, Sha256};
-    // Digests have equal lengths, and the position of their first difference cannot be controlled by the client.
-    Sha256::digest(given) == Sha256::digest(wanted)
+        log::warn!(client:%, id, repeats; "refused a client of the embedded broker: {why}");
+    })
 }
 
 #[cfg(test)]

@@ -153,7 +153,7 @@ pub enum PublishError {
     Listen {
         /// The address.
         address: SocketAddr,
-        /// The message of the operating system or the broker.
+        /// The operating system's message.
         reason: String,
     },
     /// The embedded broker would be open to the network.

@@ -13,7 +13,6 @@
 
 mod activity;
 mod broker;
-mod broker_sessions;
 mod command;
 mod command_listener;
 mod error;
@@ -44,10 +43,11 @@ pub use formats::{
     DeepStreamFormat, Format, FormatDelivery, FormatMessage, FrigateFormat, format_of,
 };
 pub use home_assistant::HomeAssistantOptions;
+pub use jetwatch_mqtt::Protocol;
 pub use json_lines::{JsonLinesSink, check_json_lines};
 pub use mqtt::{
     BrokerInfo, ConnectionState, DeliveryObserver, FormatSink, HostedClient, HostedLink,
-    HostedOptions, MqttMonitor, MqttSink, Part, Protocol, SentMessage, probe, spool_folders,
+    HostedOptions, MqttMonitor, MqttSink, Part, SentMessage, probe, spool_folders,
 };
 pub use reload::{ReloadProblem, ReloadState, ReloadStatus};
 pub use round_trip::round_trip;

@@ -43,7 +43,6 @@ use tokio::sync::mpsc::unbounded_channel;
 
 use self::announcer::Announcer;
 use self::client::Client;
-pub use self::connection::Protocol;
 pub use self::format_sink::FormatSink;
 pub use self::hosted::{DeliveryObserver, HostedClient, HostedLink, HostedOptions, SentMessage};
 pub use self::monitor::MqttMonitor;
@@ -56,7 +55,7 @@ use self::session::{Availability, OFFLINE, ONLINE};
 use self::shared::Shared;
 use self::spooler::Spooler;
 pub use self::spooler::spool_folders;
-pub(crate) use self::tls::check_server_files;
+pub(crate) use self::tls::acceptor;
 use self::worker::{Discovery, Worker};
 use super::home_assistant::{HomeAssistant, HomeAssistantOptions, Observer};
 use super::wire::bare_payload;

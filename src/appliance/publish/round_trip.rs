@@ -2,15 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use bytes::{Bytes, BytesMut};
-use mqtt5::QoS;
-use mqtt5::packet::Packet;
-use mqtt5::packet::publish::PublishPacket;
-use mqtt5::transport::packet_io::encode_packet_to_buffer;
+use bytes::Bytes;
+use jetwatch_mqtt::{Packet, Publish, QoS};
 use tokio::time::timeout;
 
 use super::mqtt::connect::{ClientIdentity, connect};
-use super::mqtt::connection::{Connection, lost};
+use super::mqtt::connection::Connection;
 use super::subscribe::subscribe;
 use super::{PublishError, mqtt};
 use jetwatch_config::MqttConfig;
@@ -46,8 +43,7 @@ pub fn round_trip(
             waited: limit,
         })??;
         let elapsed = started.elapsed();
-        // A failed DISCONNECT is harmless.
-        let _ = link.write(&[0xe0, 0], limit).await;
+        link.disconnect(limit).await;
         Ok(elapsed)
     });
     // A blocked DNS lookup must not block the caller.
@@ -56,26 +52,22 @@ pub fn round_trip(
 }
 
 async fn publish(link: &mut Connection, topic: &str, limit: Duration) -> Result<(), PublishError> {
-    let packet = Packet::Publish(PublishPacket {
-        topic_name: topic.to_owned(),
-        packet_id: None,
+    let packet = Packet::Publish(Publish {
+        topic: topic.into(),
         payload: Bytes::from_static(b"jetwatch doctor"),
         qos: QoS::AtMostOnce,
+        id: 0,
         retain: false,
         dup: false,
-        properties: mqtt5::Properties::default(),
-        protocol_version: link.protocol.level(),
-        stream_id: None,
+        properties: Default::default(),
     });
-    let mut buffer = BytesMut::new();
-    encode_packet_to_buffer(&packet, &mut buffer).map_err(|error| lost(&link.address, &error))?;
-    link.write(&buffer, limit).await
+    link.send(&packet, limit).await
 }
 
 async fn wait_for(link: &mut Connection, topic: &str) -> Result<(), PublishError> {
     loop {
         if let Packet::Publish(publish) = link.read().await?
-            && publish.topic_name == topic
+            && *publish.topic == *topic
         {
             return Ok(());
         }

@@ -5,21 +5,14 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use bytes::BytesMut;
 use crossbeam_channel::{Receiver, Sender, bounded};
-use mqtt5::QoS;
-use mqtt5::packet::Packet;
-use mqtt5::packet::puback::PubAckPacket;
-use mqtt5::packet::publish::PublishPacket;
-use mqtt5::packet::subscribe::SubscribePacket;
-use mqtt5::protocol::v5::properties::{PropertyId, PropertyValue};
-use mqtt5::transport::packet_io::encode_packet_to_buffer;
+use jetwatch_mqtt::{Ack, Packet, Property, Publish, QoS, ReasonCode};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::mqtt::connect::{ClientIdentity, connect_in_turn};
-use super::mqtt::connection::{Connection, Protocol, lost};
+use super::mqtt::connection::Connection;
 use super::{PublishError, ReplyTo, mqtt};
 use jetwatch_config::MqttConfig;
 
@@ -44,20 +37,17 @@ pub(crate) struct Received {
     pub reply_to: Option<ReplyTo>,
 }
 
-impl From<PublishPacket> for Received {
-    fn from(packet: PublishPacket) -> Self {
-        let topic = match packet.properties.get(PropertyId::ResponseTopic) {
-            Some(PropertyValue::Utf8String(topic)) => Some(topic.clone()),
-            _ => None,
-        };
-        let correlation = match packet.properties.get(PropertyId::CorrelationData) {
-            Some(PropertyValue::BinaryData(data)) => Some(data.to_vec().into_boxed_slice()),
-            _ => None,
-        };
+impl From<Publish> for Received {
+    fn from(packet: Publish) -> Self {
+        let correlation = packet.properties.binary(Property::CORRELATION_DATA);
+        let response = packet.properties.text(Property::RESPONSE_TOPIC);
         Self {
-            topic: packet.topic_name,
+            topic: packet.topic.as_ref().to_owned(),
             payload: packet.payload.to_vec(),
-            reply_to: topic.map(|topic| ReplyTo { topic, correlation }),
+            reply_to: response.map(|topic| ReplyTo {
+                topic: topic.to_owned(),
+                correlation: correlation.map(Box::from),
+            }),
         }
     }
 }
@@ -137,8 +127,7 @@ impl Subscriber {
                     tokio::select! {
                         result = receive(&mut link, &sender, retained) => result,
                         () = stop_here.notified() => {
-                            // A failed DISCONNECT is harmless.
-                            let _ = link.write(&[0xe0, 0], Duration::from_secs(1)).await;
+                            link.disconnect(Duration::from_secs(1)).await;
                             Ok(())
                         }
                     }
@@ -201,15 +190,9 @@ async fn subscribe_to_all<'f>(
     filter: &str,
     others: &'f [String],
 ) -> Result<Vec<&'f str>, PublishError> {
-    let mut packet = match link.protocol {
-        Protocol::V5 => SubscribePacket::new(1),
-        Protocol::V311 => SubscribePacket::new_v311(1),
-    };
-    packet = packet.add_filter(filter, QoS::AtLeastOnce);
-    for other in others {
-        packet = packet.add_filter(other, QoS::AtLeastOnce);
-    }
-    send(link, &Packet::Subscribe(packet)).await?;
+    let filters = std::iter::once(filter).chain(others.iter().map(String::as_str));
+    link.subscribe(filters, QoS::AtLeastOnce, CONNECT_TIMEOUT)
+        .await?;
     let timed_out = PublishError::Timeout {
         address: link.address.clone(),
         step: "subscribing",
@@ -220,27 +203,16 @@ async fn subscribe_to_all<'f>(
         .await
         .map_err(|_| timed_out)??
     {
-        Packet::SubAck(answer)
-            if answer
-                .reason_codes
-                .first()
-                .is_some_and(|code| code.is_success()) =>
-        {
-            let answers = others.iter().zip(answer.reason_codes.iter().skip(1));
-            let refused = answers.filter(|(_, code)| !code.is_success());
+        Packet::SubAck(answer) if answer.codes().next().is_some_and(|code| !code.is_error()) => {
+            let answers = others.iter().zip(answer.codes().skip(1));
+            let refused = answers.filter(|(_, code)| code.is_error());
             Ok(refused.map(|(filter, _)| filter.as_str()).collect())
         }
         Packet::SubAck(_) => Err(PublishError::SubscriptionRefused {
             address: link.address.clone(),
             filter: filter.to_owned(),
         }),
-        other => {
-            let reason = format!("it answered SUBSCRIBE with {}", other.packet_type_name());
-            Err(PublishError::Lost {
-                address: link.address.clone(),
-                reason,
-            })
-        }
+        other => Err(link.lost(format!("it answered SUBSCRIBE with {}", other.name()))),
     }
 }
 
@@ -257,23 +229,21 @@ async fn receive(
                 answered = true;
                 match packet? {
                     Packet::Publish(publish) => {
-                        let id = publish.packet_id;
+                        let id = publish.id;
                         // Blocks only this thread while the caller is slow: that is the back-pressure. An error: the caller is gone.
                         if (retained == RetainedPolicy::Deliver || !publish.retain)
                             && sender.send(publish.into()).is_err()
                         {
                             return Ok(());
                         }
-                        if let Some(id) = id {
+                        if id > 0 {
+                            let ack = Packet::PubAck(Ack::new(id, ReasonCode::SUCCESS));
                             // A closed connection may have data left to read: read to its end.
-                            let _ = send(link, &Packet::PubAck(PubAckPacket::new(id))).await;
+                            let _ = link.send(&ack, CONNECT_TIMEOUT).await;
                         }
                     }
                     Packet::PingResp => {}
-                    other => {
-                        let reason = format!("the broker sent {}", other.packet_type_name());
-                        return Err(PublishError::Lost { address: link.address.clone(), reason });
-                    }
+                    other => return Err(link.lost(format!("the broker sent {}", other.name()))),
                 }
             }
             () = sleep_until(ping) => {
@@ -281,16 +251,10 @@ async fn receive(
                     let (address, waited) = (link.address.clone(), link.keep_alive);
                     return Err(PublishError::Timeout { address, step: "answering a ping", waited });
                 }
-                send(link, &Packet::PingReq).await?;
+                link.send(&Packet::PingReq, CONNECT_TIMEOUT).await?;
                 answered = false;
                 ping = Instant::now() + link.keep_alive;
             }
         }
     }
-}
-
-async fn send(link: &mut Connection, packet: &Packet) -> Result<(), PublishError> {
-    let mut buffer = BytesMut::new();
-    encode_packet_to_buffer(packet, &mut buffer).map_err(|error| lost(&link.address, &error))?;
-    link.write(&buffer, CONNECT_TIMEOUT).await
 }

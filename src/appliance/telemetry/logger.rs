@@ -293,8 +293,8 @@ mod tests {
             "12:00:00 WARN  at=base.c:7 code_func=push late\n"
         );
         assert_eq!(
-            line("mqtt5::client", &[], "gone"),
-            "12:00:00 WARN  [mqtt5::client] gone\n"
+            line("rustls::client", &[], "gone"),
+            "12:00:00 WARN  [rustls::client] gone\n"
         );
     }
 
@@ -321,9 +321,9 @@ mod tests {
             ("gstreamer", Level::Info, LevelFilter::Warn, false),
             ("gstreamer", Level::Warn, LevelFilter::Off, false),
             ("jetwatcher", Level::Info, LevelFilter::Trace, false),
-            ("mqtt5::client", Level::Info, LevelFilter::Trace, false),
-            ("mqtt5::client", Level::Warn, LevelFilter::Info, true),
-            ("mqtt5::client", Level::Warn, LevelFilter::Error, false),
+            ("rustls::client", Level::Info, LevelFilter::Trace, false),
+            ("rustls::client", Level::Warn, LevelFilter::Info, true),
+            ("rustls::client", Level::Warn, LevelFilter::Error, false),
         ];
         for (target, level, most, expected) in cases {
             assert_eq!(
@@ -340,7 +340,7 @@ mod tests {
         if home == LogTarget::Terminal {
             log::info!(source = "street"; "first");
             log::debug!("hidden");
-            log::info!(target: "mqtt5", "chatter");
+            log::info!(target: "rustls", "chatter");
             start(LevelFilter::Debug);
             log::debug!("second");
         }
@@ -410,9 +410,9 @@ mod tests {
         let text = standard_error(
             test,
             folder.path(),
-            &[("RUST_LOG", "jetwatch=debug,mqtt5=info")],
+            &[("RUST_LOG", "jetwatch=debug,rustls=info")],
         );
-        for expected in ["first", "hidden", "[mqtt5] chatter", "second"] {
+        for expected in ["first", "hidden", "[rustls] chatter", "second"] {
             assert!(text.contains(expected), "{text}");
         }
         let text = standard_error(test, folder.path(), &[("RUST_LOG", "jetwatch=loud")]);

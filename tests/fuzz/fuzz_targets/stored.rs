@@ -5,15 +5,14 @@
 
 #![no_main]
 
-use std::cell::OnceCell;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use bytes::BytesMut;
+use jetwatch_mqtt::{Packet, Protocol, decode};
 use jetwatch_publish::Command;
 use jetwatch_spool::{Batch, Class, Disk, Log, LogOptions, SpoolError, read_folder};
 use libfuzzer_sys::{Corpus, fuzz_target};
-use mqtt5::transport::packet_io::read_packet_from_stream;
 
 fuzz_target!(|bytes: &[u8]| -> Corpus {
     let Some((choice, bytes)) = bytes.split_first() else {
@@ -41,41 +40,39 @@ fn command(bytes: &[u8]) {
     }
 }
 
-/// The bytes of a connection: packets of a broker, by the protocol level in the first byte.
+/// The bytes of a connection: packets of a broker or a client, by the protocol level in the first byte. What was read is written, and read
+/// again as the same.
 fn packets(bytes: &[u8]) {
     const MAX_PACKET_BYTES: usize = 1 << 20;
-    let Some((level, mut bytes)) = bytes.split_first() else {
+    let Some((level, bytes)) = bytes.split_first() else {
         return;
     };
-    let level = if level % 2 == 0 { 5 } else { 4 };
-    let mut pending = BytesMut::new();
-    runtime(|runtime| {
-        runtime.block_on(async {
-            loop {
-                match read_packet_from_stream(&mut bytes, level, &mut pending, MAX_PACKET_BYTES)
-                    .await
-                {
-                    Ok(packet) => assert!(!format!("{packet:?}").is_empty()),
-                    Err(error) => {
-                        assert!(!error.to_string().is_empty());
-                        return;
-                    }
-                }
-            }
-        });
-    });
-}
-
-fn runtime(run: impl FnOnce(&tokio::runtime::Runtime)) {
-    thread_local! {
-        static RUNTIME: OnceCell<tokio::runtime::Runtime> = const { OnceCell::new() };
+    let protocol = match level % 2 {
+        0 => Protocol::V5,
+        _ => Protocol::V311,
+    };
+    let mut pending = BytesMut::from(bytes);
+    loop {
+        let packet = match decode(&mut pending, protocol, MAX_PACKET_BYTES) {
+            Ok(Some(packet)) => packet,
+            Ok(None) => return,
+            Err(error) => return assert!(!error.to_string().is_empty()),
+        };
+        assert!(!format!("{packet:?}").is_empty());
+        // A CONNECT names its own version.
+        let protocol = match &packet {
+            Packet::Connect(connect) => connect.protocol,
+            _ => protocol,
+        };
+        let mut written = BytesMut::new();
+        packet
+            .encode(protocol, &mut written)
+            .expect("what was read can be written");
+        let again = decode(&mut written, protocol, 2 * MAX_PACKET_BYTES);
+        let again = again.expect("it is a packet").expect("it is complete");
+        assert_eq!(again.name(), packet.name());
+        assert!(written.is_empty());
     }
-    RUNTIME.with(|cell| {
-        run(cell.get_or_init(|| {
-            let builder = &mut tokio::runtime::Builder::new_current_thread();
-            builder.build().expect("a runtime")
-        }));
-    });
 }
 
 /// A folder of the spool: flags, the file with the cursor, and two segments, the first two with their lengths in two bytes.

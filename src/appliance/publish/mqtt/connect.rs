@@ -4,18 +4,18 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use bytes::BytesMut;
-use mqtt5::packet::Packet;
-use mqtt5::packet::connect::ConnectPacket;
-use mqtt5::protocol::v5::reason_codes::ReasonCode;
-use mqtt5::transport::packet_io::encode_packet_to_buffer;
-use mqtt5::transport::{TcpConfig, TcpTransport, TlsTransport};
-use mqtt5::{ConnectOptions, MqttError, QoS, Transport, WillMessage};
+use bytes::{Bytes, BytesMut};
+use jetwatch_mqtt::{
+    Connect, Packet, Properties, Property, Protocol, QoS, ReasonCode, Value, Will,
+};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
 use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::ServerName;
 
-use super::connection::{Connection, MAX_PACKET_BYTES, Protocol, reason_text};
-use super::tls::tls_config;
+use super::connection::{Connection, MAX_PACKET_BYTES};
+use super::tls::client_config;
 use crate::error::{PublishError, read_password};
 use jetwatch_config::{Broker, MqttConfig};
 
@@ -122,32 +122,30 @@ async fn connect_as(
         max_packet_bytes: usize::MAX,
         address,
     };
-    let mut options = ConnectOptions::new(identity.client_id.clone())
-        .with_clean_start(true)
-        .with_keep_alive(link.keep_alive);
-    if let Some((user, password)) = &login {
-        options = options.with_credentials(user.clone(), password.as_bytes());
-    }
-    if let Some((topic, payload)) = &identity.will {
-        let will = WillMessage::new(topic.clone(), payload.as_bytes())
-            .with_qos(QoS::AtLeastOnce)
-            .with_retain(true);
-        options = options.with_will(will);
-    }
+    let will = identity.will.as_ref().map(|(topic, payload)| Will {
+        topic: topic.clone(),
+        payload: Bytes::copy_from_slice(payload.as_bytes()),
+        qos: QoS::AtLeastOnce,
+        retain: true,
+        properties: Properties::default(),
+    });
+    let (user, password) = login.clone().unzip();
     // A broker does not send what this client would end the connection for.
-    options.protocol_options.properties.maximum_packet_size = u32::try_from(MAX_PACKET_BYTES).ok();
-    let connect = match protocol {
-        Protocol::V5 => ConnectPacket::new(options.protocol_options),
-        Protocol::V311 => ConnectPacket::new_v311(options.protocol_options),
-    };
-    let mut buffer = BytesMut::new();
-    encode_packet_to_buffer(&Packet::Connect(Box::new(connect)), &mut buffer).map_err(|error| {
-        PublishError::Rejected {
-            address: link.address.clone(),
-            reason: error.to_string(),
-        }
-    })?;
-    link.write(&buffer, limit).await?;
+    let properties = [(
+        Property::MAXIMUM_PACKET_SIZE,
+        Value::Number(MAX_PACKET_BYTES as u32),
+    )];
+    let connect = Packet::Connect(Box::new(Connect {
+        protocol,
+        clean_start: true,
+        keep_alive: u16::try_from(link.keep_alive.as_secs()).unwrap_or(u16::MAX),
+        client_id: identity.client_id.clone(),
+        will,
+        user,
+        password: password.map(|password| Bytes::from(password.into_bytes())),
+        properties: properties.into_iter().collect(),
+    }));
+    link.send(&connect, limit).await?;
     let answer = match timeout(limit, link.read()).await {
         Ok(answer) => answer.map_err(|error| client_certificate_error(config, error))?,
         Err(_) => {
@@ -161,26 +159,22 @@ async fn connect_as(
         }
     };
     let Packet::ConnAck(answer) = answer else {
-        let reason = format!("it answered CONNECT with {}", answer.packet_type_name());
-        return Err(PublishError::Lost {
-            address: link.address,
-            reason,
-        }
-        .into());
+        let reason = format!("it answered CONNECT with {}", answer.name());
+        return Err(link.lost(reason).into());
     };
     let user = || {
         login
             .as_ref()
             .map_or_else(|| "(none)".to_owned(), |(user, _)| user.clone())
     };
-    match answer.reason_code {
-        ReasonCode::Success => {}
-        ReasonCode::UnsupportedProtocolVersion => return Err(ConnectRefused::Protocol),
-        ReasonCode::BadUsernameOrPassword => {
+    match answer.code {
+        ReasonCode::SUCCESS => {}
+        ReasonCode::UNSUPPORTED_PROTOCOL_VERSION => return Err(ConnectRefused::Protocol),
+        ReasonCode::BAD_USER_NAME_OR_PASSWORD => {
             return Err(PublishError::BadPassword { user: user() }.into());
         }
         // Brokers use this code both for a wrong password and for a user who may not connect; MQTT 3.1.1 has no finer one.
-        ReasonCode::NotAuthorized | ReasonCode::Banned => {
+        ReasonCode::NOT_AUTHORIZED | ReasonCode::BANNED => {
             let client_id = identity.client_id.clone();
             return Err(PublishError::NotAuthorized {
                 user: user(),
@@ -188,22 +182,23 @@ async fn connect_as(
             }
             .into());
         }
-        code => {
+        _ => {
             return Err(PublishError::Rejected {
                 address: link.address,
-                reason: reason_text(code),
+                reason: answer.explained(),
             }
             .into());
         }
     }
-    if let Some(seconds) = answer.properties.get_server_keep_alive() {
+    let number = |property| answer.properties.number(property);
+    if let Some(seconds) = number(Property::SERVER_KEEP_ALIVE) {
         link.keep_alive = Duration::from_secs(u64::from(seconds.max(1)));
     }
-    if let Some(maximum) = answer.receive_maximum() {
-        link.receive_maximum = usize::from(maximum.max(1));
+    if let Some(maximum) = number(Property::RECEIVE_MAXIMUM) {
+        link.receive_maximum = maximum.max(1) as usize;
     }
-    if let Some(bytes) = answer.maximum_packet_size() {
-        link.max_packet_bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    if let Some(bytes) = number(Property::MAXIMUM_PACKET_SIZE) {
+        link.max_packet_bytes = bytes as usize;
     }
     Ok(link)
 }
@@ -221,35 +216,59 @@ async fn open(
 ) -> Result<IoHalves, PublishError> {
     let (host, port, tls) = endpoint(&config.broker);
     let addresses = resolve(&host, port, limit).await?;
-    let mut failure = None;
+    let connector = match tls {
+        true => Some(TlsConnector::from(client_config(config)?)),
+        false => None,
+    };
+    let mut failure = PublishError::Resolve {
+        host: host.clone(),
+        reason: "the list is empty".to_owned(),
+    };
     for socket in addresses {
-        let opened = if tls {
-            let mut transport = TlsTransport::new(tls_config(config, &host, socket, limit)?);
-            match transport.connect().await {
-                Ok(()) => transport
-                    .into_split()
-                    .map(|(r, w)| -> IoHalves { (Box::new(r), Box::new(w)) }),
-                Err(error) => Err(error),
-            }
-        } else {
-            let mut transport =
-                TcpTransport::new(TcpConfig::new(socket).with_connect_timeout(limit));
-            match transport.connect().await {
-                Ok(()) => transport
-                    .into_split()
-                    .map(|(r, w)| -> IoHalves { (Box::new(r), Box::new(w)) }),
-                Err(error) => Err(error),
-            }
-        };
-        match opened {
+        match open_at(socket, connector.as_ref(), address, &host, limit).await {
             Ok(halves) => return Ok(halves),
-            Err(error) => failure = Some(not_opened(address, &host, limit, error)),
+            Err(error) => failure = error,
         }
     }
-    Err(failure.unwrap_or_else(|| PublishError::Resolve {
-        host,
-        reason: "the list is empty".to_owned(),
-    }))
+    Err(failure)
+}
+
+async fn open_at(
+    socket: SocketAddr,
+    connector: Option<&TlsConnector>,
+    address: &str,
+    host: &str,
+    limit: Duration,
+) -> Result<IoHalves, PublishError> {
+    let timed_out = |_| PublishError::Timeout {
+        address: address.to_owned(),
+        step: "connecting",
+        waited: limit,
+    };
+    let unreachable = |error: std::io::Error| PublishError::Unreachable {
+        address: address.to_owned(),
+        reason: error.to_string(),
+    };
+    let connecting = timeout(limit, TcpStream::connect(socket)).await;
+    let stream = connecting.map_err(timed_out)?.map_err(unreachable)?;
+    // Else a small packet waits for the acknowledgement of the one before.
+    stream.set_nodelay(true).map_err(unreachable)?;
+    let Some(connector) = connector else {
+        let (reader, writer) = stream.into_split();
+        return Ok((Box::new(reader), Box::new(writer)));
+    };
+    let failed = |reason: String| PublishError::Tls {
+        address: address.to_owned(),
+        host: host.to_owned(),
+        reason: tls_reason(&reason),
+    };
+    let name = ServerName::try_from(host.to_owned()).map_err(|error| failed(error.to_string()))?;
+    let handshake = timeout(limit, connector.connect(name, stream)).await;
+    let stream = handshake
+        .map_err(timed_out)?
+        .map_err(|error| failed(error.to_string()))?;
+    let (reader, writer) = tokio::io::split(stream);
+    Ok((Box::new(reader), Box::new(writer)))
 }
 
 async fn resolve(host: &str, port: u16, limit: Duration) -> Result<Vec<SocketAddr>, PublishError> {
@@ -284,31 +303,6 @@ fn endpoint(broker: &Broker) -> (String, u16, bool) {
             (host.to_string(), listen.port(), false)
         }
         Broker::Url { host, port, tls } => (host.trim_matches(['[', ']']).to_owned(), *port, *tls),
-    }
-}
-
-fn not_opened(address: &str, host: &str, limit: Duration, error: MqttError) -> PublishError {
-    let address = address.to_owned();
-    match error {
-        MqttError::Io(reason) => PublishError::Unreachable { address, reason },
-        MqttError::Timeout => PublishError::Timeout {
-            address,
-            step: "connecting",
-            waited: limit,
-        },
-        // TCP is connected: only TLS can fail from here on.
-        MqttError::ConnectionError(reason) | MqttError::ProtocolError(reason) => {
-            let reason = tls_reason(reason.trim_start_matches("TLS handshake failed: "));
-            PublishError::Tls {
-                address,
-                host: host.to_owned(),
-                reason,
-            }
-        }
-        error => PublishError::Unreachable {
-            address,
-            reason: error.to_string(),
-        },
     }
 }
 

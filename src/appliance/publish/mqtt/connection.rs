@@ -3,45 +3,18 @@
 use std::time::Duration;
 
 use bytes::BytesMut;
-use mqtt5::MqttError;
-use mqtt5::packet::Packet;
-use mqtt5::protocol::v5::reason_codes::ReasonCode;
-use mqtt5::transport::packet_io::read_packet_from_stream;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use jetwatch_mqtt::{Filters, Packet, Protocol, QoS, Subscribe, SubscribeOptions, decode};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 
+use super::outbox::SUBSCRIBE_ID;
 use crate::PublishError;
 
 /// Largest packet accepted from a broker; a publisher receives only short replies, a subscriber whole messages.
 pub(crate) const MAX_PACKET_BYTES: usize = 1 << 20;
 
-/// Protocol version.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Protocol {
-    /// 5.0: reports why it refuses a message, its receive maximum and its largest packet.
-    V5,
-    /// 3.1.1, for brokers that refuse 5.0 as unsupported.
-    V311,
-}
-
-impl Protocol {
-    /// The version as text.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::V5 => "5.0",
-            Self::V311 => "3.1.1",
-        }
-    }
-
-    /// The protocol level on the wire.
-    pub(crate) fn level(self) -> u8 {
-        match self {
-            Self::V5 => 5,
-            Self::V311 => 4,
-        }
-    }
-}
+/// Least room for one read.
+const READ_BYTES: usize = 4096;
 
 /// An open connection, accepted by the broker.
 pub(crate) struct Connection {
@@ -63,10 +36,48 @@ pub(crate) struct Connection {
 impl Connection {
     /// Reads one packet. Cancel-safe: no byte is lost.
     pub async fn read(&mut self) -> Result<Packet, PublishError> {
-        let level = self.protocol.level();
-        read_packet_from_stream(&mut self.reader, level, &mut self.pending, MAX_PACKET_BYTES)
-            .await
-            .map_err(|error| lost(&self.address, &error))
+        loop {
+            if let Some(packet) = self.buffered()? {
+                return Ok(packet);
+            }
+            self.pending.reserve(READ_BYTES);
+            match self.reader.read_buf(&mut self.pending).await {
+                Ok(0) => return Err(self.lost("the broker closed it")),
+                Ok(_) => {}
+                Err(error) => return Err(self.lost(error)),
+            }
+        }
+    }
+
+    /// The next packet of what was read already.
+    pub fn buffered(&mut self) -> Result<Option<Packet>, PublishError> {
+        decode(&mut self.pending, self.protocol, MAX_PACKET_BYTES)
+            .map_err(|error| self.lost(format!("{error}; does an MQTT broker listen there?")))
+    }
+
+    /// Writes one packet, within `limit`.
+    pub async fn send(&mut self, packet: &Packet, limit: Duration) -> Result<(), PublishError> {
+        let mut buffer = BytesMut::new();
+        packet
+            .encode(self.protocol, &mut buffer)
+            .map_err(|error| self.lost(error))?;
+        self.write(&buffer, limit).await
+    }
+
+    /// Asks for what matches `filters`, within `limit`; the answer is to be read.
+    pub async fn subscribe<'a>(
+        &mut self,
+        filters: impl Iterator<Item = &'a str>,
+        qos: QoS,
+        limit: Duration,
+    ) -> Result<(), PublishError> {
+        let filters = filters.map(|filter| (filter, SubscribeOptions::new(qos)));
+        let subscribe = Packet::Subscribe(Subscribe {
+            id: SUBSCRIBE_ID,
+            filters: Filters::new(filters).map_err(|error| self.lost(error))?,
+            properties: Default::default(),
+        });
+        self.send(&subscribe, limit).await
     }
 
     /// Writes whole packets, within `limit`.
@@ -77,10 +88,7 @@ impl Connection {
         };
         match timeout(limit, write).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(PublishError::Lost {
-                address: self.address.clone(),
-                reason: error.to_string(),
-            }),
+            Ok(Err(error)) => Err(self.lost(error)),
             Err(_) => Err(PublishError::Timeout {
                 address: self.address.clone(),
                 step: "taking data",
@@ -88,45 +96,19 @@ impl Connection {
             }),
         }
     }
-}
 
-/// How a connection ended, as text.
-pub(crate) fn lost(address: &str, error: &MqttError) -> PublishError {
-    let reason = match error {
-        MqttError::ClientClosed | MqttError::ConnectionClosedByPeer => {
-            "the broker closed it".to_owned()
-        }
-        MqttError::Io(reason) => reason.clone(),
-        error => format!("{error}; does an MQTT broker listen there?"),
-    };
-    PublishError::Lost {
-        address: address.to_owned(),
-        reason,
+    /// Ends the connection. What was to be done is done: a failure is harmless.
+    pub async fn disconnect(&mut self, limit: Duration) {
+        let _ = self
+            .send(&Packet::Disconnect(Default::default()), limit)
+            .await;
     }
-}
 
-/// MQTT's reason code as text: `ServerBusy` as `server busy (0x89)`.
-pub(crate) fn reason_text(code: ReasonCode) -> String {
-    let mut text = String::new();
-    for c in format!("{code:?}").chars() {
-        if c.is_ascii_uppercase() && !text.is_empty() {
-            text.push(' ');
+    /// How the connection ended, as an error.
+    pub fn lost(&self, reason: impl ToString) -> PublishError {
+        PublishError::Lost {
+            address: self.address.clone(),
+            reason: reason.to_string(),
         }
-        text.push(c.to_ascii_lowercase());
-    }
-    format!("{text} (0x{:02x})", u8::from(code))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn reason_codes_are_readable() {
-        assert_eq!(reason_text(ReasonCode::ServerBusy), "server busy (0x89)");
-        assert_eq!(
-            reason_text(ReasonCode::NotAuthorized),
-            "not authorized (0x87)"
-        );
     }
 }

@@ -5,11 +5,11 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jetwatch_mqtt::Protocol;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::backoff::JitteredBackoff;
-use super::connection::Protocol;
 use super::shared::Shared;
 use super::spooler::{SpoolWorker, Spooler, spool_folders};
 use super::worker::Worker;

@@ -40,8 +40,7 @@ pub fn probe(config: &MqttConfig, limit: Duration) -> Result<BrokerInfo, Publish
         )
         .await?;
         let connect_time = started.elapsed();
-        // DISCONNECT has this one form in both versions. The login succeeded: an error here is harmless.
-        let _ = link.write(&[0xe0, 0], limit).await;
+        link.disconnect(limit).await;
         Ok(BrokerInfo {
             protocol: link.protocol.name(),
             address: link.address,

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use mqtt5::protocol::v5::reason_codes::ReasonCode;
+use jetwatch_mqtt::{Ack, ReasonCode};
 use tokio::time::Instant;
 
 use super::backoff::JitteredBackoff;
-use super::connection::reason_text;
 use super::outbox::{HeldKind, Outbox};
 use jetwatch_telemetry::LogRateLimit;
 
@@ -25,25 +24,25 @@ const MAX_REASONS: usize = 16;
 
 /// Whether the broker may take the same message later.
 ///
-/// Not [`ReasonCode::NotAuthorized`]: it is a rule of the broker about this topic, which waiting does not change, and all other topics
+/// Not [`ReasonCode::NOT_AUTHORIZED`]: it is a rule of the broker about this topic, which waiting does not change, and all other topics
 /// would wait behind it. It is for the operator; the log and a gap say what was dropped. Not what is wrong with the message
 /// itself either: its topic, its payload, its size.
 pub(super) fn is_temporary(code: ReasonCode) -> bool {
     matches!(
         code,
         // What brokers use where MQTT has no code: a full disk, a queue that is not there for the moment, a plug-in that failed.
-        ReasonCode::UnspecifiedError
-            | ReasonCode::ImplementationSpecificError
+        ReasonCode::UNSPECIFIED_ERROR
+            | ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR
             // A queue with a limit that is full.
-            | ReasonCode::QuotaExceeded
+            | ReasonCode::QUOTA_EXCEEDED
             // These are not for PUBACK, but their sense is clear where a broker uses them there.
-            | ReasonCode::ServerUnavailable
-            | ReasonCode::ServerBusy
-            | ReasonCode::ServerShuttingDown
-            | ReasonCode::ReceiveMaximumExceeded
-            | ReasonCode::MessageRateTooHigh
+            | ReasonCode::SERVER_UNAVAILABLE
+            | ReasonCode::SERVER_BUSY
+            | ReasonCode::SERVER_SHUTTING_DOWN
+            | ReasonCode::RECEIVE_MAXIMUM_EXCEEDED
+            | ReasonCode::MESSAGE_RATE_TOO_HIGH
             // The broker still has a message with this identifier: the next attempt has another one.
-            | ReasonCode::PacketIdentifierInUse
+            | ReasonCode::PACKET_IDENTIFIER_IN_USE
     )
 }
 
@@ -102,9 +101,9 @@ impl Default for Refusals {
 
 impl Refusals {
     /// The broker has refused something for now; logged.
-    pub fn refused(&mut self, kind: HeldKind, code: ReasonCode, now: Instant) {
-        if let Some(repeats) = self.logged.admit(u8::from(code), now.into_std()) {
-            let reason = reason_text(code);
+    pub fn refused(&mut self, kind: HeldKind, ack: &Ack, now: Instant) {
+        if let Some(repeats) = self.logged.admit(ack.code.0, now.into_std()) {
+            let reason = ack.explained();
             log::warn!(repeats; "the MQTT broker refuses messages for now: {reason}; they wait and are sent again, check the limits of its queues");
         }
         match kind {
@@ -163,13 +162,14 @@ mod tests {
     #[test]
     fn waits_grow_and_the_window_opens_slowly() {
         let mut refusals = Refusals::default();
+        let full = Ack::new(1, ReasonCode::QUOTA_EXCEEDED);
         assert_eq!(refusals.window(64), 64);
         let mut now = Instant::now();
         let mut waits = Vec::new();
         for _ in 0..4 {
             // Two on their way at once are one refusal.
-            refusals.refused(HeldKind::Message, ReasonCode::QuotaExceeded, now);
-            refusals.refused(HeldKind::Message, ReasonCode::QuotaExceeded, now);
+            refusals.refused(HeldKind::Message, &full, now);
+            refusals.refused(HeldKind::Message, &full, now);
             let next = refusals.next().expect("something waits");
             waits.push(next - now);
             now = next;
@@ -185,7 +185,7 @@ mod tests {
             refusals.acknowledged();
         }
         assert_eq!(refusals.window(64), 2);
-        refusals.refused(HeldKind::Message, ReasonCode::QuotaExceeded, now);
+        refusals.refused(HeldKind::Message, &full, now);
         let wait = refusals.next().map(|next| next - now);
         assert!(wait <= Some(Duration::from_millis(500)), "{wait:?}");
         refusals.acknowledged();
@@ -204,17 +204,17 @@ mod tests {
     #[test]
     fn codes_about_the_message_itself_and_about_rights_are_final() {
         for code in [
-            ReasonCode::NotAuthorized,
-            ReasonCode::TopicNameInvalid,
-            ReasonCode::PayloadFormatInvalid,
-            ReasonCode::PacketTooLarge,
+            ReasonCode::NOT_AUTHORIZED,
+            ReasonCode::TOPIC_NAME_INVALID,
+            ReasonCode::PAYLOAD_FORMAT_INVALID,
+            ReasonCode::PACKET_TOO_LARGE,
         ] {
             assert!(!is_temporary(code), "{code:?}");
         }
         for code in [
-            ReasonCode::UnspecifiedError,
-            ReasonCode::ImplementationSpecificError,
-            ReasonCode::QuotaExceeded,
+            ReasonCode::UNSPECIFIED_ERROR,
+            ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR,
+            ReasonCode::QUOTA_EXCEEDED,
         ] {
             assert!(is_temporary(code), "{code:?}");
         }

@@ -4,16 +4,11 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use bytes::BytesMut;
-use mqtt5::QoS;
-use mqtt5::packet::Packet;
-use mqtt5::packet::publish::PublishPacket;
-use mqtt5::packet::subscribe::SubscribePacket;
-use mqtt5::transport::packet_io::encode_packet_to_buffer;
+use jetwatch_mqtt::{Packet, Publish, QoS};
 use tokio::time::{Instant, timeout_at};
 
 use super::connect::{ClientIdentity, connect};
-use super::connection::{Connection, Protocol, lost};
+use super::connection::Connection;
 use crate::PublishError;
 use jetwatch_config::MqttConfig;
 
@@ -60,8 +55,7 @@ pub(super) async fn read(
     let mut found = RetainedSnapshot::default();
     subscribe(&mut link, filters, &mut found).await?;
     let received = receive(&mut link, &mut found).await;
-    // A failed DISCONNECT is harmless.
-    let _ = link.write(&[0xe0, 0], IDLE_TIMEOUT).await;
+    link.disconnect(IDLE_TIMEOUT).await;
     received.map(|()| found)
 }
 
@@ -77,16 +71,17 @@ impl RetainedSnapshot {
     }
 
     /// Takes in a message; returns whether it is a retained value.
-    fn add(&mut self, publish: &PublishPacket) -> bool {
+    fn add(&mut self, publish: &Publish) -> bool {
         match publish.retain {
             true if publish.payload.len() <= MAX_VALUE_BYTES => {
                 self.messages.push(RetainedMessage {
-                    topic: publish.topic_name.clone(),
+                    topic: publish.topic.as_ref().to_owned(),
                     value: publish.payload.to_vec(),
                 })
             }
             false if self.published_meanwhile.len() < MAX_MESSAGES => {
-                self.published_meanwhile.insert(publish.topic_name.clone());
+                let topic = publish.topic.as_ref().to_owned();
+                self.published_meanwhile.insert(topic);
             }
             _ => {}
         }
@@ -99,18 +94,10 @@ async fn subscribe(
     filters: &[String],
     found: &mut RetainedSnapshot,
 ) -> Result<(), PublishError> {
-    let mut packet = match link.protocol {
-        Protocol::V5 => SubscribePacket::new(1),
-        Protocol::V311 => SubscribePacket::new_v311(1),
-    };
-    for filter in filters {
-        // QoS 0: all values arrive at once, without acknowledgement.
-        packet = packet.add_filter(filter, QoS::AtMostOnce);
-    }
-    let mut buffer = BytesMut::new();
-    encode_packet_to_buffer(&Packet::Subscribe(packet), &mut buffer)
-        .map_err(|error| lost(&link.address, &error))?;
-    link.write(&buffer, CONNECT_TIMEOUT).await?;
+    // QoS 0: all values arrive at once, without acknowledgement.
+    let filters = filters.iter().map(String::as_str);
+    link.subscribe(filters.clone(), QoS::AtMostOnce, CONNECT_TIMEOUT)
+        .await?;
     let address = link.address.clone();
     let latest = Instant::now() + CONNECT_TIMEOUT;
     let mut answer = timeout_at(latest, link.read()).await;
@@ -125,18 +112,15 @@ async fn subscribe(
     match answer {
         Ok(Ok(Packet::SubAck(answer))) => {
             // Some of the filters are better than none.
-            match answer.reason_codes.iter().any(|code| code.is_success()) {
+            match answer.codes().any(|code| !code.is_error()) {
                 true => Ok(()),
                 false => Err(PublishError::SubscriptionRefused {
                     address,
-                    filter: filters.join("', '"),
+                    filter: filters.collect::<Vec<_>>().join("', '"),
                 }),
             }
         }
-        Ok(Ok(other)) => Err(PublishError::Lost {
-            address,
-            reason: format!("it answered SUBSCRIBE with {}", other.packet_type_name()),
-        }),
+        Ok(Ok(other)) => Err(link.lost(format!("it answered SUBSCRIBE with {}", other.name()))),
         Ok(Err(error)) => Err(error),
         Err(_) => Err(PublishError::Timeout {
             address,
@@ -162,12 +146,7 @@ async fn receive(link: &mut Connection, found: &mut RetainedSnapshot) -> Result<
                 }
             }
             Packet::PingResp => {}
-            other => {
-                return Err(PublishError::Lost {
-                    address: link.address.clone(),
-                    reason: format!("the broker sent {}", other.packet_type_name()),
-                });
-            }
+            other => return Err(link.lost(format!("the broker sent {}", other.name()))),
         }
     }
     Ok(())

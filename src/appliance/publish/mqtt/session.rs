@@ -1,27 +1,19 @@
 //! One MQTT connection from CONNACK to its end: writes messages from the outbox, settles acknowledged ones.
 //! It never reconnects: the worker does.
 //!
-//! The client type of the MQTT crate is not used, only its packets and transports: that client waits for each
-//! acknowledgement in a separate task and keeps unacknowledged messages in its own session. With one list, in the
-//! outbox, messages are sent again after a broken connection exactly once and in order, and many messages are sent in
-//! one write.
+//! Unacknowledged messages are in one list, in the outbox: they are sent again after a broken connection exactly once and in order, and
+//! many messages are sent in one write.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use mqtt5::QoS;
-use mqtt5::packet::Packet;
-use mqtt5::packet::disconnect::DisconnectPacket;
-use mqtt5::packet::publish::PublishPacket;
-use mqtt5::packet::subscribe::SubscribePacket;
-use mqtt5::protocol::v5::reason_codes::ReasonCode;
-use mqtt5::transport::packet_io::{decode_buffered_packet, encode_packet_to_buffer};
+use jetwatch_mqtt::{Packet, Property, Protocol, Publish, QoS, Reason, ReasonCode, Value};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::connection::{Connection, MAX_PACKET_BYTES, Protocol, lost, reason_text};
+use super::connection::Connection;
 use super::hosted::SentMessage;
-use super::outbox::{Message, Outgoing, SUBSCRIBE_ID};
+use super::outbox::{Message, Outgoing};
 use super::refusal::{Refusals, is_temporary};
 use super::replay_pace::ReplayPace;
 use super::shared::{Closing, Shared};
@@ -145,20 +137,16 @@ impl<'a> Session<'a> {
         let Some(topic) = self.birth_topic else {
             return Ok(());
         };
-        let packet = match self.connection.protocol {
-            Protocol::V5 => SubscribePacket::new(SUBSCRIBE_ID),
-            Protocol::V311 => SubscribePacket::new_v311(SUBSCRIBE_ID),
-        };
-        self.send(&Packet::Subscribe(
-            packet.add_filter(topic, QoS::AtMostOnce),
-        ))
-        .await
+        let (limit, topic) = (self.response_timeout(), std::iter::once(topic));
+        self.connection
+            .subscribe(topic, QoS::AtMostOnce, limit)
+            .await
     }
 
     /// A message of the subscription. A retained one is no start that happens now, and a new connection sends all states anyway.
-    fn on_message(&mut self, message: &PublishPacket) {
+    fn on_message(&mut self, message: &Publish) {
         if !message.retain && message.payload.as_ref() == ONLINE.as_bytes() {
-            log::info!(topic = message.topic_name.as_str(); "Home Assistant has started; publishing all states again");
+            log::info!(topic = &*message.topic; "Home Assistant has started; publishing all states again");
             self.shared.outbox().resend_states();
         }
     }
@@ -168,7 +156,7 @@ impl<'a> Session<'a> {
         if Instant::now() >= closing.deadline {
             // MQTT 5 can request the last will; with 3.1.1 the broker publishes it because no DISCONNECT was sent.
             if self.connection.protocol == Protocol::V5 {
-                let with_will = DisconnectPacket::new(ReasonCode::DisconnectWithWillMessage);
+                let with_will = Reason::new(ReasonCode::DISCONNECT_WITH_WILL);
                 self.send(&Packet::Disconnect(with_will)).await?;
             }
             return Ok(Some(SessionEnd::DeadlineExceeded));
@@ -178,8 +166,7 @@ impl<'a> Session<'a> {
             outbox.is_empty() || outbox.may_end()
         };
         if idle && (self.sent_stopped || self.availability.is_none()) {
-            self.send(&Packet::Disconnect(DisconnectPacket::normal()))
-                .await?;
+            self.send(&Packet::Disconnect(Reason::default())).await?;
             return Ok(Some(SessionEnd::Complete));
         }
         if idle && let Some(known) = self.availability {
@@ -265,11 +252,7 @@ impl<'a> Session<'a> {
     async fn on_packets(&mut self, first: Packet) -> Result<(), PublishError> {
         self.last_read = Instant::now();
         self.on_packet(first)?;
-        let level = self.connection.protocol.level();
-        while let Some(packet) =
-            decode_buffered_packet(&mut self.connection.pending, level, MAX_PACKET_BYTES)
-                .map_err(|error| lost(&self.connection.address, &error))?
-        {
+        while let Some(packet) = self.connection.buffered()? {
             self.on_packet(packet)?;
         }
         let (awaits_ack, needs_refill) = {
@@ -286,58 +269,52 @@ impl<'a> Session<'a> {
 
     fn on_packet(&mut self, packet: Packet) -> Result<(), PublishError> {
         match packet {
-            Packet::PubAck(ack) if is_temporary(ack.reason_code) => {
-                let held = self.shared.outbox().refused_for_now(ack.packet_id);
+            Packet::PubAck(ack) if is_temporary(ack.code) => {
+                let held = self.shared.outbox().refused_for_now(ack.id);
                 if let Some(kind) = held {
                     self.shared
-                        .observe(|observer| observer.refused(ack.packet_id, true));
-                    self.refusals.refused(kind, ack.reason_code, self.last_read);
+                        .observe(|observer| observer.refused(ack.id, true));
+                    self.refusals.refused(kind, &ack, self.last_read);
                 }
             }
-            Packet::PubAck(ack) if ack.reason_code.is_error() => {
-                if self.shared.outbox().refused(ack.packet_id) {
+            Packet::PubAck(ack) if ack.code.is_error() => {
+                if self.shared.outbox().refused(ack.id) {
                     self.shared
-                        .observe(|observer| observer.refused(ack.packet_id, false));
-                    log_refusal(self.refusal_log, &reason_text(ack.reason_code));
+                        .observe(|observer| observer.refused(ack.id, false));
+                    log_refusal(self.refusal_log, &ack.explained());
                 }
             }
             Packet::PubAck(ack) => {
                 self.refusals.acknowledged();
                 self.shared
-                    .observe(|observer| observer.acknowledged(ack.packet_id));
-                if self.shared.outbox().acknowledged(ack.packet_id) {
+                    .observe(|observer| observer.acknowledged(ack.id));
+                if self.shared.outbox().acknowledged(ack.id) {
                     self.confirmed = true;
                 }
             }
             Packet::PingResp => self.ping_sent = false,
             Packet::SubAck(answer) => {
-                if !answer.reason_codes.iter().all(|code| code.is_success()) {
+                if answer.codes().any(ReasonCode::is_error) {
                     let topic = self.birth_topic.unwrap_or_default();
                     log::warn!(topic; "the broker refused the subscription: states are not published again when Home Assistant starts");
                 }
             }
-            Packet::Publish(message) if self.birth_topic == Some(message.topic_name.as_str()) => {
+            Packet::Publish(message) if self.birth_topic == Some(&*message.topic) => {
                 self.on_message(&message);
             }
-            Packet::Disconnect(goodbye) if goodbye.reason_code == ReasonCode::SessionTakenOver => {
+            Packet::Disconnect(goodbye) if goodbye.code == ReasonCode::SESSION_TAKEN_OVER => {
                 return Err(PublishError::TakenOver {
                     client_id: self.config.client_id.clone(),
                 });
             }
             Packet::Disconnect(goodbye) => {
-                let reason = format!("the broker ended it: {}", reason_text(goodbye.reason_code));
-                return Err(PublishError::Lost {
-                    address: self.connection.address.clone(),
-                    reason,
-                });
+                let reason = format!("the broker ended it: {}", goodbye.explained());
+                return Err(self.connection.lost(reason));
             }
             // A client that only publishes receives nothing else.
             other => {
-                let reason = format!("unexpected {} from the broker", other.packet_type_name());
-                return Err(PublishError::Lost {
-                    address: self.connection.address.clone(),
-                    reason,
-                });
+                let reason = format!("unexpected {} from the broker", other.name());
+                return Err(self.connection.lost(reason));
             }
         }
         Ok(())
@@ -384,12 +361,8 @@ impl<'a> Session<'a> {
     }
 
     async fn send(&mut self, packet: &Packet) -> Result<(), PublishError> {
-        self.buffer.clear();
-        encode_packet_to_buffer(packet, &mut self.buffer)
-            .map_err(|error| lost(&self.connection.address, &error))?;
-        self.connection
-            .write(&self.buffer, self.response_timeout())
-            .await?;
+        let limit = self.response_timeout();
+        self.connection.send(packet, limit).await?;
         self.last_write = Instant::now();
         Ok(())
     }
@@ -423,18 +396,13 @@ fn encode(
         tag: _,
     } = outgoing;
     let before = buffer.len();
-    let mut properties = mqtt5::Properties::default();
-    if link.protocol == Protocol::V5 {
-        if let Some(seconds) = expires_in_s.or(message.expires_in_s) {
-            properties.set_message_expiry_interval(seconds);
-        }
-        if let Some(correlation) = message.correlation {
-            properties.set_correlation_data(correlation.into_vec().into());
-        }
-    }
-    let packet = Packet::Publish(PublishPacket {
-        topic_name: message.topic.as_ref().to_owned(),
-        packet_id: id,
+    let number = |seconds| (Property::MESSAGE_EXPIRY_INTERVAL, Value::Number(seconds));
+    let expiry = expires_in_s.or(message.expires_in_s).map(number);
+    let data = |data| (Property::CORRELATION_DATA, Value::Binary(data));
+    let correlation = message.correlation.as_deref().map(data);
+    let packet = Packet::Publish(Publish {
+        properties: expiry.into_iter().chain(correlation).collect(),
+        topic: message.topic,
         payload: match late_ms {
             Some(late_ms) => with_age(&message.payload, late_ms),
             None => message.payload,
@@ -444,13 +412,12 @@ fn encode(
         } else {
             QoS::AtMostOnce
         },
+        id: id.unwrap_or(0),
         retain,
         dup: again,
-        properties,
-        protocol_version: link.protocol.level(),
-        stream_id: None,
     });
-    let result = encode_packet_to_buffer(&packet, buffer)
+    let result = packet
+        .encode(link.protocol, buffer)
         .map_err(|error| error.to_string())
         .and_then(|()| {
             let bytes = buffer.len() - before;

@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jetwatch_mqtt::Protocol;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -11,7 +12,7 @@ use super::ConnectionState;
 use super::announcer::Announcer;
 use super::backoff::JitteredBackoff;
 use super::connect::{ClientIdentity, address_of, connect_in_turn};
-use super::connection::{Connection, Protocol};
+use super::connection::Connection;
 use super::outbox::Overflow;
 use super::retained::{self, RetainedSnapshot};
 use super::session::{Availability, Session, SessionEnd};
