@@ -15,6 +15,7 @@ mod canvas;
 mod codec;
 mod color;
 mod draw;
+pub mod exif;
 mod font;
 mod i420;
 mod jpeg_colors;

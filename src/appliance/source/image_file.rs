@@ -2,12 +2,23 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags};
 
-use jetwatch_pixels::{BgrxImage, ImageFormat, decode, encode_rgb};
+use jetwatch_pixels::{BgrxImage, ImageFormat, decode, encode_rgb, exif};
 use jetwatch_types::Size;
+
+use super::image_folder::UnreadableHandler;
+
+/// Files of one source.
+pub(super) struct ImageFiles {
+    pub files: Arc<[PathBuf]>,
+    pub on_unreadable: UnreadableHandler,
+    /// Images are turned upright by their EXIF orientation.
+    pub is_turned: bool,
+}
 
 /// Writes RGB rows, `size.width * size.height * 3` bytes, to a file. Overwrites an existing file.
 ///
@@ -17,12 +28,17 @@ pub fn write_rgb(path: &Path, format: ImageFormat, size: Size, rgb: &[u8]) -> io
     fs::write(path, encode_rgb(format, size, rgb)?)
 }
 
-/// Reads and decodes one file.
+/// Reads and decodes one file, and turns it upright by its EXIF orientation where `is_turned`.
 ///
 /// # Errors
 /// The reason as text.
-pub(super) fn read(path: &Path) -> Result<BgrxImage, String> {
-    decode(read_bounded(path)?)
+pub(super) fn read(path: &Path, is_turned: bool) -> Result<BgrxImage, String> {
+    let bytes = read_bounded(path)?;
+    let orientation = match is_turned {
+        true => exif::orientation(&bytes),
+        false => 1,
+    };
+    Ok(exif::upright(decode(bytes)?, orientation))
 }
 
 /// The largest file that is read as an image: a video of the wrong name would fill the memory.
@@ -62,7 +78,7 @@ mod tests {
         let path = folder.path().join("a.jpg");
         let size = Size::new(2, 1);
         write_rgb(&path, ImageFormat::Png, size, &[200, 10, 20, 0, 0, 250]).expect("written");
-        let image = read(&path).expect("the content decides, not the name");
+        let image = read(&path, true).expect("the content decides, not the name");
         assert_eq!(image.size, size);
         assert_eq!(image.pixels, [20, 10, 200, 255, 250, 0, 0, 255]);
     }
@@ -83,7 +99,7 @@ mod tests {
             ("text.jpg", "neither JPEG nor PNG"),
             ("missing.jpg", "No such file"),
         ] {
-            let reason = read(&path(name)).err().expect(name);
+            let reason = read(&path(name), true).err().expect(name);
             assert!(reason.contains(expected), "{name}: {reason}");
         }
     }

@@ -2,8 +2,8 @@
 //!
 //! Files are decoded here and scaled by the same elements as video, so that accuracy measured on images is that of the
 //! daemon. [`start_image_source`] plays a list of files; a folder of them is a source like any other (`image_folder:` and a
-//! folder). A frame's [`pts`](jetwatch_types::FrameMeta::pts) is the index of its file in the list, in seconds. EXIF
-//! orientation is ignored, as in COCO's tools.
+//! folder). A frame's [`pts`](jetwatch_types::FrameMeta::pts) is the index of its file in the list, in seconds. Images of a folder are
+//! turned upright by their EXIF orientation; those of a list are not, as in COCO's tools.
 
 use std::fs;
 use std::io;
@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use jetwatch_config::SourceConfig;
 
+use super::image_file::ImageFiles;
 use super::{SessionEnd, Source, SourceContext, SourceError, SourceHandle, gst, supervisor};
 
 /// Extensions of files that are read from a folder, in any case.
@@ -83,19 +84,16 @@ impl Source for ImageFolderSource {
         if files.is_empty() {
             return Err(SourceError::Empty);
         }
-        let unreadable = Arc::clone(&self.on_unreadable);
-        gst::play_images(
-            &self.config,
+        let images = ImageFiles {
             files,
-            unreadable,
-            context,
-            &self.late,
-            first_frame,
-        )
+            on_unreadable: Arc::clone(&self.on_unreadable),
+            is_turned: matches!(self.files, Files::Folder(_)),
+        };
+        gst::play_images(&self.config, images, context, &self.late, first_frame)
     }
 }
 
-/// The JPEG and PNG files directly in `folder`, sorted by name.
+/// The JPEG and PNG files directly in `folder`, sorted by name, and by number where names have one.
 fn list_images(folder: &Path) -> Result<Vec<PathBuf>, SourceError> {
     let entries = fs::read_dir(folder).and_then(Iterator::collect::<io::Result<Vec<_>>>);
     let entries = entries.map_err(|cause| SourceError::File {
@@ -116,8 +114,31 @@ fn list_images(folder: &Path) -> Result<Vec<PathBuf>, SourceError> {
         .map(fs::DirEntry::path)
         .filter(is_image)
         .collect();
-    files.sort();
+    files.sort_by_cached_key(|path| natural_order(path));
     Ok(files)
+}
+
+/// Parts of a file name, so that frame2 comes before frame10: numbers are compared by their digits without leading zeros, shorter
+/// ones first, and names that differ in these alone as they are.
+fn natural_order(path: &Path) -> (Vec<(usize, String)>, PathBuf) {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let mut parts: Vec<(usize, String)> = Vec::new();
+    for part in name.split_inclusive(|c: char| !c.is_ascii_digit()) {
+        let end = part.len() - usize::from(!part.ends_with(|c: char| c.is_ascii_digit()));
+        let end = (0..=end)
+            .rev()
+            .find(|at| part.is_char_boundary(*at))
+            .unwrap_or(0);
+        let (digits, rest) = part.split_at(end);
+        let number = digits.trim_start_matches('0');
+        if !digits.is_empty() {
+            parts.push((number.len() + 1, number.to_owned()));
+        }
+        if !rest.is_empty() {
+            parts.push((usize::MAX, rest.to_owned()));
+        }
+    }
+    (parts, path.to_owned())
 }
 
 #[cfg(test)]
@@ -131,7 +152,10 @@ mod tests {
     #[test]
     fn a_folder_is_listed_by_name() {
         let folder = folder();
-        for name in ["b.JPG", "a.png", "10.jpeg", "c.txt", "d"] {
+        for name in [
+            "b.JPG", "a.png", "10.jpeg", "9.jpeg", "c.txt", "d", "f10.png", "f2.png", "f002.png",
+            "ü3.png",
+        ] {
             fs::write(folder.path().join(name), "").expect("written");
         }
         let names: Vec<_> = list_images(folder.path())
@@ -139,7 +163,8 @@ mod tests {
             .iter()
             .map(|path| path.file_name().expect("a name").to_owned())
             .collect();
-        assert_eq!(names, ["10.jpeg", "a.png", "b.JPG"]);
+        let wanted = "9.jpeg 10.jpeg a.png b.JPG f002.png f2.png f10.png ü3.png";
+        assert_eq!(names, wanted.split(' ').collect::<Vec<_>>());
         let error = list_images(&folder.path().join("gone"))
             .expect_err("no folder")
             .to_string();

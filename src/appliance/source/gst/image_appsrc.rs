@@ -2,7 +2,6 @@
 //!
 //! There is no queue: the next image is decoded only when the pipeline requests it.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,8 +10,7 @@ use gstreamer::prelude::*;
 use gstreamer_app as gst_app;
 
 use crate::elements::make;
-use crate::image_file;
-use crate::image_folder::UnreadableHandler;
+use crate::image_file::{self, ImageFiles};
 use crate::{SourceContext, SourceError};
 use jetwatch_config::SourceConfig;
 use jetwatch_pixels::BgrxImage;
@@ -25,8 +23,7 @@ use super::scaler;
 
 /// State of the image list: files, position and loop.
 struct Feeder {
-    files: Arc<[PathBuf]>,
-    on_unreadable: UnreadableHandler,
+    images: ImageFiles,
     stop: StopToken,
     loop_at_end: bool,
     /// Index of the next file.
@@ -37,13 +34,12 @@ struct Feeder {
     any_readable: bool,
 }
 
-/// Builds a pipeline that plays `files`, a non-empty list, in order.
+/// Builds a pipeline that plays `images`, a non-empty list, in order.
 ///
 /// # Errors
 /// An element is missing, or elements cannot be linked.
 pub(super) fn build(
-    files: Arc<[PathBuf]>,
-    on_unreadable: UnreadableHandler,
+    images: ImageFiles,
     config: &SourceConfig,
     context: &SourceContext,
 ) -> Result<BuiltPipeline, SourceError> {
@@ -59,8 +55,7 @@ pub(super) fn build(
         .map_err(|element| SourceError::Build(format!("{} is not an appsrc", element.name())))?;
     source.set_property_from_str("format", "time");
     let mut feeder = Feeder {
-        files,
-        on_unreadable,
+        images,
         stop: context.stop.clone(),
         loop_at_end: config.loop_at_end,
         next: 0,
@@ -101,7 +96,7 @@ impl Feeder {
     /// The next image and its index, counted on over all rounds.
     fn next_image(&mut self) -> Option<(usize, BgrxImage)> {
         while !self.stop.is_stopped() {
-            if self.next == self.files.len() {
+            if self.next == self.images.files.len() {
                 if !self.loop_at_end || !self.any_readable {
                     return None;
                 }
@@ -111,12 +106,13 @@ impl Feeder {
             }
             let index = self.next;
             self.next += 1;
-            match image_file::read(&self.files[index]) {
+            let path = &self.images.files[index];
+            match image_file::read(path, self.images.is_turned) {
                 Ok(image) => {
                     self.any_readable = true;
                     return Some((self.index_offset + index, image));
                 }
-                Err(reason) => (self.on_unreadable)(index, &self.files[index], &reason),
+                Err(reason) => (self.images.on_unreadable)(index, path, &reason),
             }
         }
         None

@@ -38,14 +38,13 @@ mod tee;
 mod thread_names;
 mod timing;
 
-use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use gstreamer as gst;
 
 use jetwatch_config::SourceConfig;
 
-use super::image_folder::UnreadableHandler;
+use super::image_file::ImageFiles;
 use super::{SessionEnd, Source, SourceContext, SourceError};
 
 pub(super) use bounded::LateCalls;
@@ -138,18 +137,17 @@ impl Source for GstSource {
     }
 }
 
-/// One session that plays `files`, a non-empty list, scaled like video.
+/// One session that plays `images`, a non-empty list, scaled like video.
 pub(super) fn play_images(
     config: &SourceConfig,
-    files: Arc<[PathBuf]>,
-    on_unreadable: UnreadableHandler,
+    images: ImageFiles,
     context: &SourceContext,
     late: &LateCalls,
     first_frame: &dyn Fn(),
 ) -> Result<SessionEnd, SourceError> {
     init("*:1")?;
     late.wait(context)?;
-    let launch = image_appsrc::build(files, on_unreadable, config, context)?;
+    let launch = image_appsrc::build(images, config, context)?;
     let kept = &mut session::Kept::default();
     session::run(config, &launch, context, late, kept, first_frame)
 }
