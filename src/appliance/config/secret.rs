@@ -8,6 +8,8 @@ use std::{env, fmt};
 
 use rustix::fs::{Mode, OFlags};
 
+use super::yaml::characters::{is_unseen, is_utf16};
+
 /// A secret that is never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Secret {
@@ -75,9 +77,10 @@ impl Secret {
                     advice,
                 };
                 let text = read_regular(path).map_err(|error| fail(error.to_string()))?;
-                match text.lines().next() {
-                    Some(line) if !line.is_empty() => Ok(line.to_owned()),
-                    _ => Err(fail("its first line is empty".to_owned())),
+                let line = text.split(['\n', '\r']).next().unwrap_or_default();
+                match mistake_in(line) {
+                    None => Ok(line.to_owned()),
+                    Some(mistake) => Err(fail(format!("its first line {mistake}"))),
                 }
             }
             Self::Env { name, file } => {
@@ -98,7 +101,7 @@ impl Secret {
                     },
                 };
                 Err(SecretError {
-                    from: format!("environment variable {name}"),
+                    from: format!("environment variable {}", shown(name)),
                     reason,
                     advice: "password_env names an environment variable of the daemon; under systemd, Environment= or EnvironmentFile= sets it",
                 })
@@ -107,17 +110,58 @@ impl Secret {
     }
 }
 
+/// What no password has, and editors and shells leave in a line; it is not removed, since a password may have it after all.
+fn mistake_in(line: &str) -> Option<String> {
+    let describe = |c: char| match c {
+        ' ' => "a blank".to_owned(),
+        '\t' => "a tab".to_owned(),
+        c => format!("the character U+{:04X}", u32::from(c)),
+    };
+    if line.is_empty() {
+        return Some("is empty".to_owned());
+    }
+    let is_blank = |c: &char| c.is_whitespace() || is_unseen(*c);
+    if let Some(c) = line.chars().next_back().filter(is_blank) {
+        return Some(format!("ends with {}, remove it", describe(c)));
+    }
+    if let Some(c) = line.chars().next().filter(is_blank) {
+        return Some(format!("begins with {}, remove it", describe(c)));
+    }
+    let control = line.chars().find(|c| c.is_control())?;
+    Some(format!("holds {}, remove it", describe(control)))
+}
+
 /// Reads a regular file. A pipe would block until it has a writer, at every connect.
 fn read_regular(path: &Path) -> io::Result<String> {
+    let invalid = |what: &str| io::Error::new(io::ErrorKind::InvalidInput, what);
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let mut file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
-    if !file.metadata()?.is_file() {
-        let what = "it is not a regular file";
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+    let metadata = file.metadata()?;
+    if metadata.is_dir() {
+        return Err(invalid("it is a folder"));
     }
-    let mut text = String::new();
-    file.read_to_string(&mut text)?;
-    Ok(text)
+    if !metadata.is_file() {
+        return Err(invalid("it is not a regular file"));
+    }
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    if is_utf16(&bytes) {
+        return Err(invalid("it is UTF-16: save it with the encoding UTF-8"));
+    }
+    let text = String::from_utf8(bytes);
+    let text = text.map_err(|_| invalid("it is not UTF-8: save it with the encoding UTF-8"))?;
+    // Editors on other systems put a byte order mark first, which means nothing in UTF-8.
+    Ok(text
+        .strip_prefix('\u{feff}')
+        .map_or(text.clone(), str::to_owned))
+}
+
+/// The name of a variable, unless it may be a password that was written in its place.
+fn shown(name: &str) -> &str {
+    match name.contains(|c: char| c.is_ascii_lowercase()) {
+        true => "of password_env",
+        false => name,
+    }
 }
 
 /// The last value of `name` in a file of lines `NAME=value`, quoted or not, as systemd's EnvironmentFile= has them.
@@ -139,7 +183,7 @@ impl fmt::Debug for Secret {
         match self {
             Self::Inline(_) => f.write_str("Inline(…)"),
             Self::File(path) => write!(f, "File({})", path.display()),
-            Self::Env { name, .. } => write!(f, "Env({name})"),
+            Self::Env { name, .. } => write!(f, "Env({})", shown(name)),
         }
     }
 }
@@ -169,11 +213,86 @@ mod tests {
         assert_eq!(secret.read().as_deref(), Ok("first"));
         fs::write(&path, "rotated").expect("writable");
         assert_eq!(secret.read().as_deref(), Ok("rotated"));
-        fs::write(&path, "\nsecond").expect("writable");
-        let error = secret
+    }
+
+    #[test]
+    fn password_files_are_read_as_people_write_them() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("password");
+        let secret = Secret::File(path.clone());
+        let utf16 =
+            |text: &str| -> Vec<u8> { text.encode_utf16().flat_map(u16::to_le_bytes).collect() };
+        for (bytes, wanted) in [
+            // hivemq/mqtt-cli#136, getwud/wud#318: `echo` writes a line break.
+            (b"hunter2\n".to_vec(), Ok("hunter2")),
+            (b"hunter2\r\nsecond\r\n".to_vec(), Ok("hunter2")),
+            (b"hunter2\r".to_vec(), Ok("hunter2")),
+            (b"hunter2".to_vec(), Ok("hunter2")),
+            (b"hun ter#2\"'".to_vec(), Ok("hun ter#2\"'")),
+            // espanso/espanso#2512: Notepad.
+            (b"\xef\xbb\xbfhunter2\r\n".to_vec(), Ok("hunter2")),
+            ("h\u{fc}nter2\n".as_bytes().to_vec(), Ok("h\u{fc}nter2")),
+            // jaroslawhartman/withings-sync#104.
+            (
+                b"hunter2 \n".to_vec(),
+                Err("its first line ends with a blank, remove it"),
+            ),
+            (
+                b"hunter2\t\n".to_vec(),
+                Err("its first line ends with a tab, remove it"),
+            ),
+            (
+                "hunter2\u{a0}\n".as_bytes().to_vec(),
+                Err("its first line ends with the character U+00A0, remove it"),
+            ),
+            (
+                "hunter2\u{200b}\n".as_bytes().to_vec(),
+                Err("its first line ends with the character U+200B, remove it"),
+            ),
+            (
+                b" hunter2\n".to_vec(),
+                Err("its first line begins with a blank, remove it"),
+            ),
+            (
+                b"hun\tter2\n".to_vec(),
+                Err("its first line holds a tab, remove it"),
+            ),
+            (
+                b"hunter2\0\n".to_vec(),
+                Err("its first line holds the character U+0000, remove it"),
+            ),
+            (b"".to_vec(), Err("its first line is empty")),
+            (b"\nhunter2\n".to_vec(), Err("its first line is empty")),
+            (
+                b"  \n".to_vec(),
+                Err("its first line ends with a blank, remove it"),
+            ),
+            // yggdrasil-network/yggdrasil-go#129: PowerShell.
+            (
+                utf16("\u{feff}hunter2\r\n"),
+                Err("it is UTF-16: save it with the encoding UTF-8"),
+            ),
+            (
+                utf16("hunter2\r\n"),
+                Err("it is UTF-16: save it with the encoding UTF-8"),
+            ),
+            (
+                b"h\xfcnter2\n".to_vec(),
+                Err("it is not UTF-8: save it with the encoding UTF-8"),
+            ),
+        ] {
+            fs::write(&path, &bytes).expect("writable");
+            let found = secret.read().map_err(|error| {
+                assert!(!error.to_string().contains("hunt"), "{error}");
+                error.reason
+            });
+            let found = found.as_deref().map_err(String::as_str);
+            assert_eq!(found, wanted, "{bytes:?}");
+        }
+        let error = Secret::File(folder.path().to_owned())
             .read()
-            .expect_err("an empty first line is no password");
-        assert_eq!(error.reason, "its first line is empty");
+            .expect_err("a folder");
+        assert_eq!(error.reason, "it is a folder");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use super::characters;
 use super::node::Node;
 use super::tree::{self, Span, Spanned, YamlValue};
 use crate::error::{ConfigError, Problem};
@@ -40,6 +41,12 @@ impl Document {
             .and_then(|file| file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes))
             .map_err(unreadable)?;
         let label = path.display().to_string();
+        if characters::is_utf16(&bytes) {
+            let hint =
+                "save it with the encoding UTF-8, or write: iconv -f UTF-16 -t UTF-8".to_owned();
+            let what = "the file is UTF-16".to_owned();
+            return Err(whole_file(&label, None, what, Some(hint)));
+        }
         match std::str::from_utf8(&bytes) {
             Ok(text) => Self::parse(&label, text),
             // A cut in the middle of a character is no reason to call a file that is too long not UTF-8.
@@ -197,6 +204,22 @@ mod tests {
             error.contains("c.yaml:2: byte 9 is not UTF-8; save the file"),
             "{error}"
         );
+
+        let utf16 = |text: &str, to_bytes: fn(u16) -> [u8; 2]| -> Vec<u8> {
+            text.encode_utf16().flat_map(to_bytes).collect()
+        };
+        for bytes in [
+            utf16("a: 1\n", u16::to_le_bytes),
+            utf16("\u{feff}a: 1\n", u16::to_le_bytes),
+            utf16("\u{feff}a: 1\n", u16::to_be_bytes),
+        ] {
+            std::fs::write(&path, bytes).expect("written");
+            let error = Document::read(&path).expect_err("UTF-16").to_string();
+            assert!(
+                error.contains("c.yaml: the file is UTF-16; save it"),
+                "{error}"
+            );
+        }
 
         let error = Document::read(folder.path())
             .expect_err("a folder")
