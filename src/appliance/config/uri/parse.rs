@@ -6,6 +6,7 @@ mod rtsp;
 mod synthetic;
 
 use std::ffi::OsString;
+use std::net::Ipv4Addr;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
@@ -14,10 +15,16 @@ use percent_encoding::percent_decode_str;
 use crate::redact::quoted;
 pub(crate) use rtsp::split_host_port;
 
+use crate::schema::nearest;
 use crate::{SourceUri, V4l2Format};
 
 /// Accepted forms of `uri`.
 pub(crate) const URI_FORMS: &str = "a path, file://, rtsp://, rtsps://, http://, https://, udp://, srt://, rtmp://, v4l2:///dev/video0, csi://0, launch:…, images:FOLDER or synthetic://traffic";
+
+/// What stands before `://`.
+const SCHEMES: [&str; 12] = [
+    "rtsp", "rtsps", "http", "https", "udp", "srt", "rtmp", "rtmps", "file", "v4l2", "csi", "synthetic",
+];
 
 /// Why a `uri` is not accepted. Nothing in it repeats a secret.
 #[derive(Debug, PartialEq)]
@@ -73,7 +80,12 @@ pub(crate) fn parse(text: &str, folder: &Path) -> Result<SourceUri, Vec<UriError
             URI_FORMS,
             "write launch: without slashes",
         ))),
-        _ => Err(one(UriError::new(URI_FORMS))),
+        other => {
+            let near = nearest(other.trim_end_matches(':'), SCHEMES);
+            let hint = near.map(|scheme| format!("did you mean `{scheme}://`?"));
+            let expected = URI_FORMS.to_owned();
+            Err(one(UriError { expected, hint }))
+        }
     }
 }
 
@@ -116,7 +128,27 @@ fn plain_path(text: &str, folder: &Path) -> Result<SourceUri, UriError> {
     if text.ends_with('/') {
         return Err(UriError::with_hint(URI_FORMS, "this path names a folder"));
     }
+    if is_address(text) {
+        let hint =
+            "begin the address of a camera with rtsp://; write a file of this name with file://";
+        return Err(UriError::with_hint(URI_FORMS, hint));
+    }
     Ok(SourceUri::File(folder.join(text)))
+}
+
+/// Whether `text` is an address without its scheme, or with half of it: it would be taken for a file, and its password shown as the
+/// name of one.
+fn is_address(text: &str) -> bool {
+    let lower = text.to_ascii_lowercase();
+    let host_port = text.split('/').next().unwrap_or_default();
+    let (host, _) = host_port.split_once(':').unwrap_or((host_port, ""));
+    ["rtsp:", "rtsps:", "rtsp//", "rtsps//"]
+        .iter()
+        .any(|begin| lower.starts_with(begin))
+        || text
+            .split_once('@')
+            .is_some_and(|(user, _)| user.contains(':'))
+        || host.parse::<Ipv4Addr>().is_ok()
 }
 
 fn file(rest: &str) -> Result<SourceUri, UriError> {
@@ -220,6 +252,19 @@ pub(crate) mod tests {
             // go2rtc#81: addresses of UniFi Protect.
             ("rtspx://h:7441/k", "write rtsps://"),
             ("smb://h/a.mp4", "expected"),
+            ("rstp://h/a", "did you mean `rtsp://`?"),
+            ("rtsp:://h/a", "did you mean `rtsp://`?"),
+            (
+                "rtsp:/u:p@h/a",
+                "begin the address of a camera with rtsp://",
+            ),
+            ("rtsp//h/a", "begin the address of a camera with rtsp://"),
+            ("u:p/w@h/a", "begin the address of a camera with rtsp://"),
+            (
+                "192.0.2.7:554/a",
+                "begin the address of a camera with rtsp://",
+            ),
+            ("192.0.2.7", "begin the address of a camera with rtsp://"),
         ] {
             let found = refused(text);
             assert!(

@@ -51,11 +51,13 @@ fn address(scheme: &str, rest: &str) -> Result<Address, UriError> {
     }
     if let Err(hint) = split_host_port(host_port) {
         // The usual cause: everything behind an unescaped slash in the password is taken for the path.
-        let hint = if path.contains('@') && userinfo.is_none() {
-            "in a user name or password write `/` as %2F, `?` as %3F, `#` as %23, `@` as %40"
-                .to_owned()
-        } else {
-            hint
+        let hint = match userinfo {
+            None if path.contains('@') => {
+                "in a user name or password write `/` as %2F, `?` as %3F, `#` as %23, `@` as %40"
+                    .to_owned()
+            }
+            None if authority.contains(':') => format!("{hint}; behind a password comes `@`"),
+            _ => hint,
         };
         return Err(UriError::with_hint(form, hint));
     }
@@ -212,6 +214,7 @@ mod tests {
             ),
             ("rtsp://cam:+80", "a port is"),
             ("rtsp://cam:0", "a port is"),
+            ("rtsp://admin:hunter", "65535; behind a password comes `@`"),
             ("rtsp://cam:65536", "a port is"),
             ("rtsp://fe80::1/1", "an IPv6 address stands in brackets"),
             ("rtsp://[fe80::1", "a bracket is not closed"),
