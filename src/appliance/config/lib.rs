@@ -16,6 +16,7 @@ mod credentials;
 mod detector;
 mod diff;
 mod error;
+mod foreign_keys;
 mod geometry;
 mod groups;
 mod home_assistant;

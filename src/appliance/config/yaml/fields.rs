@@ -4,6 +4,7 @@
 
 use super::node::Node;
 use super::tree::{MapEntry, YamlValue};
+use crate::foreign_keys;
 use crate::schema::nearest;
 
 impl<'d> Node<'d> {
@@ -94,7 +95,8 @@ impl<'d> Node<'d> {
             if known.clone().any(|key| key == entry.key) {
                 continue;
             }
-            let hint = match nearest(&entry.key, known.clone()) {
+            let ours = foreign_keys::ours(&entry.key, known.clone());
+            let hint = match ours.or_else(|| nearest(&entry.key, known.clone())) {
                 Some(name) => format!("did you mean `{name}`?"),
                 None => format!(
                     "known here: {}",
