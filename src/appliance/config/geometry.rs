@@ -2,6 +2,8 @@
 //!
 //! They are written as pairs of numbers, `0.1,0.2,0.9,0.2`, counted from the image's top left corner.
 
+use super::redact::quoted;
+
 /// A point in the image: shares of its width and its height, 0 to 1.
 pub type Point = [f32; 2];
 
@@ -9,7 +11,10 @@ pub type Point = [f32; 2];
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum GeometryError {
     /// Text that is no list of points.
-    #[error("found {found:?}, expected pairs of numbers from 0 to 1, such as 0.1,0.2,0.9,0.2")]
+    #[error(
+        "found \"{}\", expected pairs of numbers from 0 to 1, such as 0.1,0.2,0.9,0.2",
+        quoted(found)
+    )]
     Text {
         /// The part that cannot be read.
         found: String,

@@ -33,6 +33,7 @@ mod mqtt_states;
 mod names;
 mod other_formats;
 mod overrides;
+mod placeholder;
 mod publish;
 mod record;
 mod redact;

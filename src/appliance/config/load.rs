@@ -12,7 +12,7 @@ use super::yaml::map::Map;
 use super::yaml::tree::{Spanned, YamlValue};
 use super::{
     Config, MAX_SOURCES, analytics, camera_keys, detector, home_assistant, metrics, other_formats,
-    record, secondary, source, template_rules, web,
+    placeholder, record, secondary, source, template_rules, web,
 };
 
 impl Config {
@@ -101,7 +101,8 @@ impl Config {
         Self::from_document(document)
     }
 
-    pub(super) fn from_document(document: Document) -> Result<Self, ConfigError> {
+    pub(super) fn from_document(mut document: Document) -> Result<Self, ConfigError> {
+        placeholder::refuse(&mut document, Self::KEYS);
         let root = document.root();
         let config = root.map(Self::KEYS).and_then(|map| {
             check(&map);
@@ -238,7 +239,7 @@ mod tests {
             Config::for_source("ftp://a:hunter2@b/c", Some("m")).expect_err("unknown scheme");
         let error = error.to_string();
         assert!(
-            error.starts_with("command line: sources[0].uri: found \"ftp://a:***@b/c\""),
+            error.starts_with("command line: sources[0].uri: found \"ftp://***@b/c\""),
             "{error}"
         );
     }

@@ -1,11 +1,11 @@
 //! Mistakes of each section with their whole reports: the pairs in `mistakes.txt`. A file with many mistakes at once is read in
-//! `tests/config_mistakes.rs`.
+//! `tests/config_mistakes.rs`. `<U+00A0>` stands for a character that an editor would not show.
 //!
 //! `UPDATE_GOLDEN=1 cargo test -p jetwatch-config mistakes` writes the reports again; read the difference before keeping it.
 
 use std::fs;
 
-use crate::{Config, ConfigError};
+use crate::{Config, ConfigError, Secret, SourceUri};
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/mistakes.txt");
 
@@ -30,12 +30,29 @@ pub(crate) fn loaded(sections: &str) -> Config {
 
 /// The problems of a configuration, one a line.
 fn report(case: &[&str]) -> String {
-    let text = case.join("\n");
+    let text = with_characters(&case.join("\n"));
     let error = read("f.yaml", &text).expect_err(&text);
     let problems = error.problems().iter();
     let lines: String = problems.map(|problem| format!("  > {problem}\n")).collect();
-    assert!(!lines.contains("hunter"), "a secret is reported: {lines}");
+    let is_shown = |part: &str| lines.contains(part);
+    assert!(
+        !["hunt", "ter2"].into_iter().any(is_shown),
+        "a secret is reported: {lines}"
+    );
     lines
+}
+
+/// `text` with the characters that its `<U+…>` name.
+fn with_characters(text: &str) -> String {
+    let mut parts = text.split("<U+");
+    let mut found = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (code, rest) = part.split_once('>').expect("a closing bracket");
+        let code = u32::from_str_radix(code, 16).expect("a hexadecimal number");
+        found.extend(char::from_u32(code));
+        found.push_str(rest);
+    }
+    found
 }
 
 #[test]
@@ -66,4 +83,76 @@ fn each_mistake_has_its_report() {
         assert_eq!(found, kept);
     }
     assert_eq!(found.len(), text.len());
+}
+
+#[test]
+fn real_passwords_are_read_as_they_stand() {
+    for (written, wanted) in [
+        ("pa$$w0rd", "pa$$w0rd"),
+        ("$ecret", "$ecret"),
+        ("x${a}", "x${a}"),
+        ("'{a-b}'", "{a-b}"),
+        ("abc#def", "abc#def"),
+        ("'abc #def'", "abc #def"),
+        ("'it''s'", "it's"),
+        ("100%", "100%"),
+        ("\"a\\\\b\"", "a\\b"),
+        // blakeblackshear/frigate#5452
+        ("abc # want to use {FRIGATE_MQTT_PASSWORD}", "abc"),
+        ("abc #the gate camera", "abc"),
+        ("abc  #gate", "abc"),
+        // ArthurMitchell42/nutcase#52
+        ("nut pass", "nut pass"),
+        // esphome/issues#5219, nielstron/ha_blnet#11
+        ("01823456", "01823456"),
+        ("0000000", "0000000"),
+        // Cloudbox/Cloudbox#431
+        ("'#xxx'", "#xxx"),
+        // AlexxIT/go2rtc#1370
+        ("p{assword", "p{assword"),
+        // wazuh/wazuh#18320
+        ("vw73-md}Nj!&wtV", "vw73-md}Nj!&wtV"),
+        ("\"\"", ""),
+    ] {
+        let text = format!(
+            "sources:\n  - name: a\n    uri: rtsp://c\n    user: u\n    password: {written}\n"
+        );
+        let password = match loaded(&text).sources.remove(0).uri {
+            SourceUri::Rtsp { password, .. } => password,
+            other => panic!("{other:?}"),
+        };
+        let wanted = Some(Secret::Inline(wanted.to_owned()));
+        assert!(password == wanted, "{written}");
+    }
+    for (uri, wanted) in [
+        // bluenviron/mediamtx#5920
+        (
+            "rtsp://admin:@10.0.0.3:554/h264Preview_01_main",
+            ("admin", ""),
+        ),
+        // bluenviron/mediamtx#2069
+        (
+            "rtsp://user1:P@ssword@192.168.8.10/stream1",
+            ("user1", "P@ssword"),
+        ),
+        // blakeblackshear/frigate#2427
+        (
+            "rtsp://viewer:admin:FUOPQS@192.168.4.37:554/H.264",
+            ("viewer", "admin:FUOPQS"),
+        ),
+        // thirtythreeforty/neolink#242
+        ("rtsp://a:x^y!z$@c/1", ("a", "x^y!z$")),
+        ("rtsp://a:x,y@c/1 # the gate", ("a", "x,y")),
+    ] {
+        let text = format!("sources:\n  - name: a\n    uri: {uri}\n");
+        let (user, password) = match loaded(&text).sources.remove(0).uri {
+            SourceUri::Rtsp { user, password, .. } => (user, password),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(user.as_deref(), Some(wanted.0), "{uri}");
+        assert!(
+            password == Some(Secret::Inline(wanted.1.to_owned())),
+            "{uri}"
+        );
+    }
 }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use super::Secret;
 use super::credentials::credentials;
+use super::redact::quoted;
 use super::schema::ValueType;
 use super::section::Section;
 use super::uri::parse::split_host_port;
@@ -43,9 +44,9 @@ impl Broker {
     /// # Errors
     /// What was expected, with a hint where one helps.
     pub fn parse(text: &str) -> Result<Self, String> {
-        parse_broker(text).map_err(|hint| match hint {
-            Some(hint) => format!("found {text:?}, expected {URL_FORMS}; {hint}"),
-            None => format!("found {text:?}, expected {URL_FORMS}"),
+        parse_broker(text).map_err(|hint| {
+            let hint = hint.map_or(String::new(), |hint| format!("; {hint}"));
+            format!("found \"{}\", expected {URL_FORMS}{hint}", quoted(text))
         })
     }
 }

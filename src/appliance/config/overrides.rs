@@ -3,6 +3,7 @@
 //! They change the tree before it is read, so that they are checked as if they stood in the file.
 
 use super::Document;
+use super::redact::quoted;
 use super::schema::{KeySpec, nearest};
 use super::yaml::tree::{MapEntry, Spanned, YamlValue};
 use super::{Config, Section};
@@ -17,7 +18,13 @@ impl Document {
         let full = match resolve_key(path) {
             Ok(full) => full,
             Err(hint) => {
-                self.record(None, path, "unknown key".to_owned(), None, Some(hint));
+                self.record(
+                    None,
+                    &quoted(path),
+                    "unknown key".to_owned(),
+                    None,
+                    Some(hint),
+                );
                 return;
             }
         };

@@ -3,92 +3,192 @@
 //! Called wherever an error or a log line repeats what a user wrote. It would rather hide too much than too little: it
 //! works on text that was refused, so it cannot rely on the text being well-formed.
 
+use super::yaml::characters::is_unseen;
+
 /// Most characters of a quoted value.
 const MAX_CHARS: usize = 80;
 
 /// What replaces a secret.
-const MASK: &str = "***";
+pub(super) const MASK: &str = "***";
 
-/// Query parameters and GStreamer properties that carry secrets, in lower case.
-const SECRET_NAMES: [&str; 8] = [
-    "password=",
-    "passwd=",
-    "pass=",
-    "pwd=",
-    "user-pw=",
-    "token=",
-    "secret=",
-    "auth=",
+/// Words that name a secret, as a part of the name of a key, a query parameter or a property of GStreamer: `user-pw`.
+const SECRET_WORDS: [&str; 16] = [
+    "password",
+    "passwd",
+    "passphrase",
+    "pass",
+    "pwd",
+    "pw",
+    "psw",
+    "secret",
+    "token",
+    "auth",
+    "authorization",
+    "bearer",
+    "basic",
+    "apikey",
+    "key",
+    "signature",
 ];
 
-/// `text` with the password of each `scheme://user:password@host` and the value of each `password=` replaced by `***`.
-///
-/// Everything between the first `:` behind `://` and the last `@` of the same word is taken for a password, so that an
-/// unescaped `/` or `@` in it reveals nothing.
-#[must_use]
-pub fn redact(text: &str) -> String {
-    let mut masked = String::with_capacity(text.len());
-    for word in text.split_inclusive(ends_word) {
-        masked.push_str(&mask_userinfo(word));
-    }
-    mask_parameters(&masked)
+/// Those of them that name one as the end of a longer word, too: `accesstoken`.
+const SECRET_ENDS: [&str; 5] = ["password", "passwd", "passphrase", "token", "secret"];
+
+/// Keys whose values may be secrets, or hold them, with another name.
+const SECRET_KEYS: [&str; 5] = ["value", "header", "headers", "url", "webhooks"];
+
+/// Whether the value of a key named `key` is never quoted.
+pub(super) fn is_secret_key(key: &str) -> bool {
+    names_secret(key) || SECRET_KEYS.contains(&key)
 }
 
-/// `text` masked, with control characters escaped, cut after 80 characters; without quotes.
+fn names_secret(word: &str) -> bool {
+    let word = word.to_ascii_lowercase();
+    word.split(['-', '_']).any(|part| {
+        SECRET_WORDS.contains(&part) || SECRET_ENDS.iter().any(|end| part.ends_with(end))
+    })
+}
+
+/// `text` with the user and the password of each `scheme://user:password@host`, and the value of each `password=`, replaced
+/// by `***`.
+///
+/// Everything between `://` and the last `@` before the next address is taken for a user and a password, so that an unescaped
+/// `/`, `@` or blank in it reveals nothing. So is all behind `://` where a colon is followed by something else than a port:
+/// a password whose `@` was cut off or forgotten.
+#[must_use]
+pub fn redact(text: &str) -> String {
+    let text = mask_parameters(text);
+    let mut rest = address_in(&text).unwrap_or_default();
+    let (first, _) = text.split_at(text.len() - rest.len());
+    // An address whose scheme was forgotten.
+    if let Some(end) = text.rfind('@')
+        && !(first.len() <= end
+            && before_scheme(first)
+                .is_some_and(|before| before.is_empty() || before.ends_with(begins_word)))
+    {
+        return format!("{MASK}{}", &text[end..]);
+    }
+    let mut masked = first.to_owned();
+    while !rest.is_empty() {
+        let (part, next) = rest.split_at(next_address(rest).unwrap_or(rest.len()));
+        match part.rfind('@') {
+            Some(end) => masked.extend([MASK, &part[end..]]),
+            None if has_port_or_none(part) => masked.push_str(part),
+            None => masked.push_str(MASK),
+        }
+        rest = next;
+    }
+    masked
+}
+
+/// What is behind the first `://` of `text`, or what somebody wrote for it.
+pub(super) fn address_in(text: &str) -> Option<&str> {
+    let begin = |separator: &&str| text.find(separator).map(|at| (at, at + separator.len()));
+    let begins = ["://", ":/", "//"].iter().filter_map(begin);
+    // The first, and of several there the longest.
+    let (_, end) = begins.min_by_key(|(at, end)| (*at, usize::MAX - end))?;
+    Some(&text[end..])
+}
+
+/// Where the next address begins, behind its `://`; its scheme begins a word, which one inside of a password does not.
+fn next_address(text: &str) -> Option<usize> {
+    let mut ends = text
+        .match_indices("://")
+        .map(|(at, found)| at + found.len());
+    ends.find(|end| {
+        before_scheme(&text[..*end]).is_some_and(|before| before.ends_with(begins_word))
+    })
+}
+
+/// What is before the scheme at the end of `text`, with its `://` or what somebody wrote for it; `None` where there is none.
+fn before_scheme(text: &str) -> Option<&str> {
+    let is_scheme = |c: char| c.is_alphanumeric() || matches!(c, '+' | '-' | '.');
+    let scheme = text.trim_end_matches([':', '/']);
+    let before = scheme.trim_end_matches(is_scheme);
+    (before.len() < scheme.len()).then_some(before)
+}
+
+/// Whether a scheme may stand behind `c`.
+fn begins_word(c: char) -> bool {
+    ends_word(c) || c == '='
+}
+
+/// A key of a file, as [`quoted`]; what is no word may be a part of a value.
+pub(super) fn quoted_key(key: &str) -> String {
+    let is_word = |c: char| is_word_char(c) || c.is_whitespace() || matches!(c, '.' | '<');
+    match key.chars().all(is_word) {
+        true => quoted(key),
+        false => MASK.to_owned(),
+    }
+}
+
+/// `text` masked, and as [`on_one_line`]; without quotes.
 pub(super) fn quoted(text: &str) -> String {
-    let masked = redact(text);
-    let mut shown: String = masked.chars().take(MAX_CHARS).flat_map(escape).collect();
-    if masked.chars().nth(MAX_CHARS).is_some() {
+    on_one_line(&redact(text))
+}
+
+/// `text` with control characters and those that cannot be seen escaped, cut after 80 characters.
+pub(super) fn on_one_line(text: &str) -> String {
+    let mut shown: String = text.chars().take(MAX_CHARS).flat_map(escape).collect();
+    if text.chars().nth(MAX_CHARS).is_some() {
         shown.push('…');
     }
     shown
 }
 
 fn escape(c: char) -> impl Iterator<Item = char> {
-    let text = if c.is_control() {
-        c.escape_default().to_string()
-    } else {
-        c.to_string()
+    let text = match c.is_control() || is_unseen(c) {
+        true => c.escape_default().to_string(),
+        false => c.to_string(),
     };
     text.chars().collect::<Vec<_>>().into_iter()
 }
 
-fn mask_userinfo(word: &str) -> String {
-    let Some(start) = word.find("://").map(|at| at + 3) else {
-        return word.to_owned();
+/// Whether no colon follows the host at the beginning of `rest`, or a port does.
+pub(super) fn has_port_or_none(rest: &str) -> bool {
+    let end = rest.find(|c| matches!(c, '/' | '?' | '#') || ends_word(c));
+    let host_port = &rest[..end.unwrap_or(rest.len())];
+    let address = host_port
+        .strip_prefix('[')
+        .and_then(|rest| rest.split_once(']'));
+    let behind = match address {
+        Some((_, behind)) => behind,
+        None => host_port.find(':').map_or("", |at| &host_port[at..]),
     };
-    let Some(end) = word.rfind('@').filter(|end| *end >= start) else {
-        return word.to_owned();
-    };
-    match word[start..end].find(':') {
-        Some(colon) => format!("{}{MASK}{}", &word[..=start + colon], &word[end..]),
-        None => word.to_owned(),
-    }
+    // `rtsp://host: timeout` is a sentence about an address.
+    let port = behind.strip_prefix(':').unwrap_or_default();
+    let port = port.trim_end_matches([',', ';', '.', ')']);
+    port.len() <= 5 && port.bytes().all(|byte| byte.is_ascii_digit())
 }
 
+/// `text` with `***` in place of all that is behind a word that names a secret and `=`, `:` or a blank, up to GStreamer's `!`: what
+/// looks like the next parameter may be a part of the secret.
 fn mask_parameters(text: &str) -> String {
-    let lower = text.to_ascii_lowercase();
     let mut masked = String::with_capacity(text.len());
-    let mut done = 0;
-    while let Some(start) = SECRET_NAMES
-        .iter()
-        .filter_map(|name| lower[done..].find(name).map(|at| done + at + name.len()))
-        .min()
-    {
-        masked.push_str(&text[done..start]);
-        let rest = &text[start..];
-        // A quoted value ends at its quote, a bare one at the end of the word or of the parameter.
-        let end = match rest.chars().next() {
-            Some(quote @ ('"' | '\'')) => rest[1..].find(quote).map_or(rest.len(), |at| at + 2),
-            _ => rest
-                .find(|c| ends_word(c) || matches!(c, '&' | ';' | '#'))
-                .unwrap_or(rest.len()),
-        };
-        masked.push_str(if end == 0 { "" } else { MASK });
-        done = start + end;
+    let mut rest = text;
+    while let Some(start) = rest.find(is_word_char) {
+        let word = &rest[start..];
+        let (word, behind) = word.split_at(word.find(|c| !is_word_char(c)).unwrap_or(word.len()));
+        masked.push_str(&rest[..start + word.len()]);
+        rest = behind;
+        let value = behind.trim_start_matches(|c| matches!(c, '=' | ':') || ends_word(c));
+        // `://` behind a scheme is no separator, and a blank one behind a whole word only.
+        let is_scheme = behind.starts_with(':') && value.starts_with("//");
+        let is_word =
+            behind.starts_with('=') || SECRET_WORDS.contains(&word.to_lowercase().as_str());
+        let is_given = !value.is_empty() && value.len() < behind.len();
+        if names_secret(word) && is_word && is_given && !is_scheme {
+            masked.extend(behind.chars().next());
+            masked.push_str(MASK);
+            rest = value.find(" ! ").map_or("", |at| &value[at..]);
+        }
     }
-    masked.push_str(&text[done..]);
+    masked.push_str(rest);
     masked
+}
+
+fn is_word_char(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '-' | '_')
 }
 
 fn ends_word(c: char) -> bool {
@@ -104,32 +204,53 @@ mod tests {
         let cases = [
             ("rtsp://cam.local/1", "rtsp://cam.local/1"),
             ("rtsp://cam.local:554/1", "rtsp://cam.local:554/1"),
-            ("rtsp://admin@cam.local/1", "rtsp://admin@cam.local/1"),
             (
-                "rtsp://admin:hunter2@cam.local/1",
-                "rtsp://admin:***@cam.local/1",
+                "see mqtt://[::1]:1883, rtsp://h: gone",
+                "see mqtt://[::1]:1883, rtsp://h: gone",
             ),
+            ("rtsp://hunter2@cam.local/1", "rtsp://***@cam.local/1"),
+            ("rtsp://admin:hunter2@cam.local/1", "rtsp://***@cam.local/1"),
             (
-                "rtsp://admin:hun/ter@2@cam.local/1",
-                "rtsp://admin:***@cam.local/1",
+                "rtsp://admin:hun/ter@2 \"3@cam.local/1",
+                "rtsp://***@cam.local/1",
             ),
-            ("RTSP://:hunter2@[::1]:554/", "RTSP://:***@[::1]:554/"),
+            ("rtsp://a:hun://ter@cam", "rtsp://***@cam"),
+            ("rtsp://hun://ter:x@cam", "rtsp://***@cam"),
+            ("RTSP://:hunter2@[::1]:554/", "RTSP://***@[::1]:554/"),
             (
                 "see mqtt://a:b@c, or rtsp://d:e@f",
-                "see mqtt://a:***@c, or rtsp://d:***@f",
+                "see mqtt://***@c, or rtsp://***@f",
             ),
+            // Cut off at ` #`, without `@`, without a scheme.
+            ("rtsp://admin:hunter", "rtsp://***"),
+            ("rtsp://admin:hun ter127.0.0.1/x", "rtsp://***"),
+            ("rtsp://admin:123456", "rtsp://***"),
+            ("rtsp:/admin:hunter@cam/1", "rtsp:/***@cam/1"),
+            ("rtsp//admin:hunter", "rtsp//***"),
+            ("admin:hun://ter@cam/1", "***@cam/1"),
+            ("hun@cam", "***@cam"),
             (
                 "rtsp://h/user=a&password=hunter2&channel=1",
-                "rtsp://h/user=a&password=***&channel=1",
+                "rtsp://h/user=a&password=***",
             ),
-            ("http://h/?Token=abc&pwd=", "http://h/?Token=***&pwd="),
+            (
+                "rtsp://h/user=a_password=hunter2_channel=1.sdp",
+                "rtsp://h/user=a_password=***",
+            ),
+            ("rtsp://h/?pwd=hun#ter 2&3@4&channel=1", "rtsp://h/?pwd=***"),
+            ("http://h/?Token=abc&pwd=", "http://h/?Token=***"),
             (
                 "rtspsrc location=x user-pw=hunter2 ! a",
                 "rtspsrc location=x user-pw=*** ! a",
             ),
+            ("proxy-pw=hunter 2 latency=5", "proxy-pw=***"),
             ("x password=\"hunter 2\" ! y", "x password=*** ! y"),
             ("x password='hunter", "x password=***"),
-            ("é://ü:ö@ä", "é://ü:***@ä"),
+            ("gate password: hunter2", "gate password:***"),
+            ("Authorization: Bearer hunter2", "Authorization:***"),
+            ("a monkey: b", "a monkey: b"),
+            ("pass_sink [label", "pass_sink [label"),
+            ("é://ü:ö@ä", "é://***@ä"),
         ];
         for (text, wanted) in cases {
             assert_eq!(redact(text), wanted);
@@ -138,7 +259,7 @@ mod tests {
 
     #[test]
     fn quoted_text_is_short_and_single_line() {
-        assert_eq!(quoted("a\nb\u{7f}"), "a\\nb\\u{7f}");
+        assert_eq!(quoted("a\nb\u{7f}\u{200b}"), "a\\nb\\u{7f}\\u{200b}");
         assert_eq!(quoted(&"ü".repeat(81)), format!("{}…", "ü".repeat(80)));
         assert_eq!(quoted(&"x".repeat(80)), "x".repeat(80));
     }

@@ -2,6 +2,8 @@
 
 use jetwatch_types::Region;
 
+use super::redact::quoted;
+
 /// Reads `left,top,width,height`, in shares of the image's sides.
 ///
 /// # Errors
@@ -12,7 +14,10 @@ pub(super) fn parse_region(text: &str) -> Result<Region, String> {
         .map(|part| {
             let part = part.trim();
             let number = part.parse::<f32>().ok().filter(|number| number.is_finite());
-            number.ok_or_else(|| format!("`{part}` is no number; expected left,top,width,height"))
+            number.ok_or_else(|| {
+                let part = quoted(part);
+                format!("`{part}` is no number; expected left,top,width,height")
+            })
         })
         .collect::<Result<Vec<f32>, _>>()?;
     let &[left, top, width, height] = numbers.as_slice() else {

@@ -172,7 +172,7 @@ pub struct HttpUrl {
 
 impl HttpUrl {
     /// Reads `text`; `None` or a hint where it is no such address.
-    fn parse(text: &str) -> Result<Self, HttpUrlError> {
+    pub(super) fn parse(text: &str) -> Result<Self, HttpUrlError> {
         let (scheme, rest) = text.split_once("://").ok_or(HttpUrlError::Form)?;
         if !["http", "https"].contains(&scheme) {
             return Err(HttpUrlError::Form);
@@ -220,7 +220,7 @@ impl std::fmt::Debug for HttpUrl {
 
 /// Why a text is no address of a webhook. Nothing in it repeats the text.
 #[derive(Debug, thiserror::Error)]
-enum HttpUrlError {
+pub(super) enum HttpUrlError {
     #[error("found something else, expected {URLS}")]
     Form,
     #[error("credentials do not belong in the address; use `headers`, or `secret_file`")]

@@ -9,19 +9,16 @@ use std::path::{Path, PathBuf};
 use super::error::ConfigError;
 use super::load::command_line;
 use super::model_folder;
-use super::redact::redact;
+use super::redact::{MASK, is_secret_key, quoted_key, redact};
 use super::schema::{KeySpec, ValueType};
 use super::section::Section;
 use super::uri::parse;
 use super::yaml::document::Document;
 use super::yaml::tree::{Spanned, YamlValue, is_plain_text};
-use super::{Config, SourceUri};
+use super::{Config, HttpUrl, SourceUri};
 
 /// Blanks for each level of nesting.
 const INDENT: usize = 2;
-
-/// What stands for a secret.
-const HIDDEN: &str = "***";
 
 impl Config {
     /// The file at `path` with `settings` as for [`load_with`](Self::load_with), as YAML; a setting of `null` removes its key. The
@@ -38,12 +35,7 @@ impl Config {
     /// # Errors
     /// The file cannot be read, or is no YAML.
     pub fn redacted_yaml(path: &Path) -> Result<String, ConfigError> {
-        let document = Document::read(path)?;
-        let mut tree = document.located().value.without_spans();
-        hide_secrets(&mut tree, Self::KEYS);
-        let mut text = String::new();
-        write_value(&mut text, &tree, 0);
-        Ok(text)
+        Ok(redacted(&Document::read(path)?))
     }
 
     /// The configuration of [`for_source_with`](Self::for_source_with) as YAML.
@@ -57,6 +49,14 @@ impl Config {
     ) -> Result<String, ConfigError> {
         as_yaml(command_line(uri, model), settings)
     }
+}
+
+fn redacted(document: &Document) -> String {
+    let mut tree = document.located().value.without_spans();
+    hide_secrets(&mut tree, Config::KEYS);
+    let mut text = String::new();
+    write_value(&mut text, &tree, 0);
+    text
 }
 
 fn as_yaml(mut document: Document, settings: &[(String, String)]) -> Result<String, ConfigError> {
@@ -73,35 +73,90 @@ fn as_yaml(mut document: Document, settings: &[(String, String)]) -> Result<Stri
     Ok(text)
 }
 
-/// Hides the values of keys that hold secrets, and passwords in other texts.
+/// Hides the values of keys that hold secrets in a map with these keys, and what is none of them: it may be a mistyped one.
 fn hide_secrets(tree: &mut YamlValue, keys: &[KeySpec]) {
-    match tree {
-        YamlValue::Map(entries) => {
-            for entry in entries {
-                let key = keys.iter().find(|key| key.name == entry.key);
-                let value = &mut entry.value.value;
-                match key.map(|key| key.value) {
-                    // Also what is no key: it may be a mistyped one.
-                    Some(ValueType::Secret) => *value = YamlValue::Text(HIDDEN.to_owned()),
-                    Some(ValueType::Named(inner)) => {
-                        if let YamlValue::Map(named) = value {
-                            for each in named {
-                                hide_secrets(&mut each.value.value, inner);
-                            }
-                        }
+    let YamlValue::Map(entries) = tree else {
+        return hide_in_texts(tree);
+    };
+    let mut lacks_secret = false;
+    for entry in entries {
+        let is_rest = std::mem::replace(&mut lacks_secret, entry.lacks_secret());
+        let value = &mut entry.value.value;
+        match keys.iter().find(|key| key.name == entry.key) {
+            Some(key) => hide_in(value, key),
+            None => {
+                *value = hidden(value);
+                entry.key = match is_rest {
+                    true => MASK.to_owned(),
+                    false => quoted_key(&entry.key),
+                };
+            }
+        }
+    }
+}
+
+fn hide_in(value: &mut YamlValue, key: &KeySpec) {
+    // The path of a file is no secret, and may be what is wrong.
+    let is_secret = is_secret_key(key.name) && !matches!(key.value, ValueType::Path);
+    match (key.value, value) {
+        (_, YamlValue::Null) => {}
+        (ValueType::Named(inner), YamlValue::Map(named)) => {
+            for each in named {
+                hide_secrets(&mut each.value.value, inner);
+            }
+        }
+        (ValueType::Map(inner) | ValueType::WordOrMap(_, inner), map @ YamlValue::Map(_)) => {
+            hide_secrets(map, inner);
+        }
+        (ValueType::Maps(inner), YamlValue::List(items)) => {
+            for item in items {
+                match &mut item.value {
+                    value if is_secret && !matches!(value, YamlValue::Map(_)) => {
+                        *value = hidden(value)
                     }
-                    _ => hide_secrets(value, key.and_then(KeySpec::inner).unwrap_or_default()),
+                    value => hide_secrets(value, inner),
                 }
             }
         }
-        YamlValue::List(items) => {
-            for item in items {
-                hide_secrets(&mut item.value, keys);
+        (ValueType::Texts(_) | ValueType::Other { .. }, value) if !is_secret => {
+            hide_in_texts(value)
+        }
+        // A list or a map in place of a text may be an address that YAML took apart.
+        (_, value @ (YamlValue::List(_) | YamlValue::Map(_))) => *value = hidden(value),
+        (_, value) if is_secret => *value = hidden(value),
+        (_, value) => hide_in_texts(value),
+    }
+}
+
+/// Hides what is a secret by its form, or by a key with any name.
+fn hide_in_texts(tree: &mut YamlValue) {
+    match tree {
+        YamlValue::Map(entries) => {
+            for entry in entries {
+                let key = quoted_key(&entry.key);
+                match &mut entry.value.value {
+                    value if is_secret_key(&key) || key == MASK => *value = hidden(value),
+                    value => hide_in_texts(value),
+                }
+                entry.key = key;
             }
         }
+        YamlValue::List(items) => items
+            .iter_mut()
+            .for_each(|item| hide_in_texts(&mut item.value)),
         YamlValue::Text(text) => *text = redact(text),
         _ => {}
     }
+}
+
+/// What stands for a value that may be a secret; of an address, its host is none.
+fn hidden(value: &YamlValue) -> YamlValue {
+    let url = match value {
+        YamlValue::Text(text) => HttpUrl::parse(text).ok(),
+        _ => None,
+    };
+    let origin = url.map(|url| format!("{}/{MASK}", url.origin()));
+    YamlValue::Text(origin.unwrap_or_else(|| MASK.to_owned()))
 }
 
 /// Removes keys with nothing behind them.
@@ -275,12 +330,12 @@ mod tests {
     fn no_secret_is_in_the_redacted_text() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("f.yaml");
-        let text = "sources:\n  - {name: a, uri: 'rtsp://user:hunter2@camera/1?token=hunter3'}\n  - {name: b, uri: 'launch:rtspsrc location=rtsp://u:hunter4@c user-pw=hunter5 ! fakesink'}\npublish:\n  mqtt: {host: h, username: u, password: hunter6}\n  webhooks:\n    - {name: w, url: 'https://h/hook', headers: [{name: X-Key, value: hunter7}]}\n";
+        let text = "sources:\n  - {name: a, uri: 'rtsp://user:hunter2@camera/1?token=hunter3'}\n  - {name: b, uri: 'launch:rtspsrc location=rtsp://u:hunter4@c user-pw=hunter5 ! fakesink'}\npublish:\n  mqtt: {host: h, username: u, pasword: hunter6, password: {hunter6}}\n  webhooks:\n    - {name: w, url: 'https://h/hook/hunter8', headers: [{name: X-Key, value: hunter7}]}\n";
         std::fs::write(&path, text).expect("written");
         let redacted = Config::redacted_yaml(&path).expect("YAML");
         assert!(!redacted.contains("hunter"), "{redacted}");
         assert!(
-            redacted.contains("camera/1") && redacted.contains("https://h"),
+            redacted.contains("camera/1") && redacted.contains("https://h/***"),
             "{redacted}"
         );
     }

@@ -13,6 +13,7 @@ use super::characters;
 use super::node::Node;
 use super::tree::{self, Span, Spanned, YamlValue};
 use crate::error::{ConfigError, Problem};
+use crate::redact::redact;
 
 /// Longest accepted file. A configuration with hundreds of sources has about 100 kB.
 const MAX_BYTES: usize = 1 << 20;
@@ -75,6 +76,10 @@ impl Document {
         }
         // Editors on other systems put a byte order mark first, which means nothing in UTF-8.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let misplaced = misplaced(label, text);
+        if !misplaced.is_empty() {
+            return Err(ConfigError::new(misplaced));
+        }
         let (root, mut problems) = tree::build(label, text);
         match root {
             Ok(root) => Ok(Self {
@@ -144,7 +149,10 @@ impl Document {
     /// All recorded problems. Readers give `None` exactly when they recorded a problem, so `None` without one is a bug of the
     /// caller; it ends as an error, too.
     pub fn finish<T>(self, value: Option<T>) -> Result<T, ConfigError> {
-        let problems = self.problems.into_inner();
+        let mut problems = self.problems.into_inner();
+        if !problems.is_empty() {
+            mask(&mut problems, &self.root);
+        }
         match value {
             Some(value) if problems.is_empty() => Ok(value),
             None if problems.is_empty() => Err(whole_file(
@@ -174,6 +182,44 @@ impl Document {
             expected,
             hint,
         ));
+    }
+}
+
+/// The lines that only look as if they had a blank where YAML expects one. What the parser makes of them is no help.
+fn misplaced(label: &str, text: &str) -> Vec<Problem> {
+    let lines = tree::lines(text).into_iter().enumerate();
+    let problem = |(index, line)| {
+        let (column, what, hint) = characters::misplaced(line)?;
+        let what = format!("{what} in column {column}");
+        let span = Some((index + 1, column));
+        Some(tree::problem(
+            label,
+            span,
+            "",
+            what,
+            None,
+            Some(hint.to_owned()),
+        ))
+    };
+    lines.filter_map(problem).collect()
+}
+
+/// Masks the texts of a tree wherever a problem repeats one as it is: rules between keys name labels, zones and sources, where an
+/// address with a password may stand by mistake.
+fn mask(problems: &mut [Problem], root: &Spanned) {
+    let mut texts = Vec::new();
+    root.value.collect_texts(&mut texts);
+    texts.sort_unstable();
+    texts.dedup();
+    for text in texts {
+        let masked = redact(text);
+        if masked == text {
+            continue;
+        }
+        for problem in &mut *problems {
+            problem.what = problem.what.replace(text, &masked);
+            problem.hint = problem.hint.take().map(|hint| hint.replace(text, &masked));
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 use super::node::Node;
 use super::tree::{MapEntry, YamlValue};
 use crate::foreign_keys;
+use crate::redact::MASK;
 use crate::schema::nearest;
 
 impl<'d> Node<'d> {
@@ -91,8 +92,16 @@ impl<'d> Node<'d> {
         entries: &[MapEntry],
         known: impl Iterator<Item = &'k str> + Clone,
     ) {
+        let mut before: Option<&MapEntry> = None;
         for entry in entries {
+            let above = before.replace(entry);
             if known.clone().any(|key| key == entry.key) {
+                continue;
+            }
+            if let Some(above) = above.filter(|above| above.lacks_secret()) {
+                let hint = format!("indent it, if it is the value of `{}`", above.key);
+                let path = self.path_of(MASK);
+                self.report_at(entry.span, &path, "unknown key", None, Some(hint));
                 continue;
             }
             let ours = foreign_keys::ours(&entry.key, known.clone());
@@ -184,7 +193,9 @@ kind: yolo
             .expect_err("problems were recorded")
             .to_string();
         assert!(
-            error.starts_with("f.yaml:1: found a list, expected a map\n"),
+            error.starts_with(
+                "f.yaml:1: found a list, expected a map; write its keys without `- `\n"
+            ),
             "{error}"
         );
         assert!(error.contains("expected a map of files"), "{error}");

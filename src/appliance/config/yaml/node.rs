@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use super::document::Document;
 
 use super::map::Map;
-use super::tree::{MapEntry, Span, Spanned, YamlValue};
-use crate::redact::quoted;
+use super::tree::{MapEntry, Span, Spanned, YamlValue, has_leading_zero};
+use crate::redact::{MASK, is_secret_key, quoted, quoted_key};
 use crate::schema::{KeySpec, Unit, ValueType};
 
 /// One value of the tree with its span and key path.
@@ -105,24 +105,32 @@ impl<'d> Node<'d> {
                 self.reject(Some(form.to_owned()), Some(hint));
                 None
             }
+            YamlValue::Text(text) if !text.is_empty() => {
+                let hint = "line breaks, tabs and other control characters are not accepted";
+                self.reject(Some(form.to_owned()), Some(hint.to_owned()));
+                None
+            }
             _ => self.type_error(form),
         }
     }
 
-    /// Text that a problem never quotes. It may be empty.
+    /// Text that a problem never quotes. It may be empty, and has no control characters.
     #[must_use]
     pub fn secret(&self) -> Option<&'d str> {
         match &self.located.value {
-            YamlValue::Text(text) => Some(text),
-            YamlValue::Refused => None,
-            _ => {
-                self.report(
-                    "found something else than text",
-                    Some(ValueType::Secret.to_string()),
-                    None,
-                );
+            YamlValue::Text(text) if text.chars().any(char::is_control) => {
+                let what = "it holds a line break, a tab or another control character";
+                let hint = "write it on one line in '…', where a backslash is itself";
+                self.report(what, None, Some(hint.to_owned()));
                 None
             }
+            YamlValue::Text(text) => Some(text),
+            YamlValue::Null => {
+                let hint = "one that begins with `#` needs quotes; \"\" is an empty one";
+                self.reject(Some(ValueType::Secret.to_string()), Some(hint.to_owned()));
+                None
+            }
+            _ => self.type_error(&ValueType::Secret.to_string()),
         }
     }
 
@@ -237,8 +245,38 @@ impl<'d> Node<'d> {
 
     /// Records that `expected` was to stand here, with what does; gives `None` for the caller to return.
     pub fn type_error<T>(&self, expected: &str) -> Option<T> {
-        self.reject(Some(expected.to_owned()), None);
+        let hint = self.hint(expected).map(str::to_owned);
+        self.reject(Some(expected.to_owned()), hint);
         None
+    }
+
+    /// What to write instead, for values as other programs and other versions of YAML have them.
+    fn hint(&self, expected: &str) -> Option<&'static str> {
+        let is_number = ["a whole number", "a number"]
+            .iter()
+            .any(|form| expected.starts_with(form));
+        match &self.located.value {
+            YamlValue::Text(text) if expected == ValueType::Boolean.to_string() => {
+                match text.to_ascii_lowercase().as_str() {
+                    "yes" | "on" | "y" | "true" => Some("write true"),
+                    "no" | "off" | "n" | "false" => Some("write false"),
+                    _ => None,
+                }
+            }
+            YamlValue::Text(text) if is_number => match text.parse::<f64>() {
+                Ok(_) if has_leading_zero(text) => Some("write it without the leading zero"),
+                Ok(_) => Some("write it without quotes"),
+                Err(_) if text.starts_with(|c: char| c.is_ascii_digit()) => {
+                    Some("write digits alone, without a unit or separators")
+                }
+                Err(_) => None,
+            },
+            YamlValue::Text(_) | YamlValue::Map(_) if expected.starts_with("a list") => {
+                Some("begin each item with `- `")
+            }
+            YamlValue::List(_) if expected == "a map" => Some("write its keys without `- `"),
+            _ => None,
+        }
     }
 
     /// Records that the value is not accepted, quoting it without its secrets.
@@ -296,7 +334,7 @@ impl<'d> Node<'d> {
     /// The key path of the key `name` of this map.
     pub(crate) fn path_of(&self, name: &str) -> String {
         // A key is from outside too: it may be long, carry control characters or be a mistyped address.
-        let name = quoted(name);
+        let name = quoted_key(name);
         if self.path.is_empty() {
             name
         } else {
@@ -310,9 +348,16 @@ impl<'d> Node<'d> {
         items.iter().enumerate().map(item).collect()
     }
 
+    /// The value in words, without its secrets.
     fn found(&self) -> String {
+        let key = self.path.rsplit('.').next().unwrap_or_default();
+        let key = key.split('[').next().unwrap_or_default();
+        let is_secret = is_secret_key(key) || key == MASK;
         match &self.located.value {
             YamlValue::Null | YamlValue::Refused => "nothing".to_owned(),
+            YamlValue::Boolean(_) if is_secret => "true or false".to_owned(),
+            YamlValue::Integer(_) | YamlValue::Number(..) if is_secret => "a number".to_owned(),
+            YamlValue::Text(_) if is_secret => "text that is not shown".to_owned(),
             YamlValue::Boolean(value) => value.to_string(),
             YamlValue::Integer(value) => value.to_string(),
             YamlValue::Number(_, written) => quoted(written),
@@ -356,7 +401,7 @@ mod tests {
         assert_eq!(text("''"), "conf/f.yaml:1: k: found \"\", expected a label");
         assert_eq!(
             text("\"a\\0b\""),
-            "conf/f.yaml:1: k: found \"a\\u{0}b\", expected a label"
+            "conf/f.yaml:1: k: found \"a\\u{0}b\", expected a label; line breaks, tabs and other control characters are not accepted"
         );
         assert_eq!(
             text(""),
@@ -371,17 +416,30 @@ mod tests {
         assert_eq!(boolean("true"), "true");
         assert_eq!(
             boolean("yes"),
-            "conf/f.yaml:1: k: found \"yes\", expected true or false"
+            "conf/f.yaml:1: k: found \"yes\", expected true or false; write true"
         );
 
         let integer = |text| read(text, |node| node.integer(1..=9, Unit::Milliseconds));
         assert_eq!(integer("9"), "9");
-        for wrong in ["0", "10", "1.5", "\"5\"", "99999999999999999999", "[5]"] {
+        for (wrong, hint) in [
+            ("0", ""),
+            ("10", ""),
+            ("1.5", ""),
+            ("\"5\"", "; write it without quotes"),
+            ("\"05\"", "; write it without the leading zero"),
+            (
+                "\"5 s\"",
+                "; write digits alone, without a unit or separators",
+            ),
+            ("\"soon\"", ""),
+            ("99999999999999999999", ""),
+            ("[5]", ""),
+        ] {
             let found = wrong.replace("[5]", "a list");
             let wanted = "expected a whole number of milliseconds from 1 to 9";
             assert_eq!(
                 integer(wrong),
-                format!("conf/f.yaml:1: k: found {found}, {wanted}")
+                format!("conf/f.yaml:1: k: found {found}, {wanted}{hint}")
             );
         }
 
@@ -410,7 +468,10 @@ mod tests {
             })
         };
         assert_eq!(items("[a, b]"), "\"k[1]\"");
-        assert_eq!(items("a"), "conf/f.yaml:1: k: found \"a\", expected a list");
+        assert_eq!(
+            items("a"),
+            "conf/f.yaml:1: k: found \"a\", expected a list; begin each item with `- `"
+        );
     }
 
     #[test]
@@ -429,13 +490,23 @@ mod tests {
         let secret = |text| read(text, |node| node.secret().map(str::len));
         assert_eq!(secret("hunter2"), "7");
         assert_eq!(secret("\"\""), "0");
-        assert_eq!(
-            secret("4711"),
-            "conf/f.yaml:1: k: found something else than text, expected text (in quotes where it looks like a number)"
-        );
+        let wanted = "expected text (in quotes where it looks like a number)";
+        for (value, found) in [
+            ("4711", "a number"),
+            ("true", "true or false"),
+            ("[hunter2]", "a list"),
+        ] {
+            let document = Document::parse("f.yaml", &format!("password: {value}\n"));
+            let document = document.expect("YAML");
+            let node = document.root().optional("password").expect("given");
+            assert_eq!(node.secret(), None);
+            let error = document.finish(Some(())).expect_err("no text");
+            let wanted = format!("f.yaml:1: password: found {found}, {wanted}");
+            assert_eq!(error.problems()[0].to_string(), wanted);
+        }
         assert_eq!(
             read("rtsp://a:hunter2@b", |node| node.boolean()),
-            "conf/f.yaml:1: k: found \"rtsp://a:***@b\", expected true or false"
+            "conf/f.yaml:1: k: found \"rtsp://***@b\", expected true or false"
         );
     }
 

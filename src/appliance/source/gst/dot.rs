@@ -93,7 +93,7 @@ mod tests {
 }
 "#;
         let expected = r#"digraph pipeline {
-    label="GstRTSPSrc\nsource\n[=]\nlocation=\"rtsp://bob:***@h:1/x?token=***&password=***\"\nproxy-pw=NULL\nuser-id=\"bob\"\nuser-pw=***";
+    label="GstRTSPSrc\nsource\n[=]\nlocation=\"rtsp://***@h:1/x?token=***\"\nproxy-pw=NULL\nuser-id=\"bob\"\nuser-pw=***";
     label="GstSrtSrc\npassphrase=***\nlatency=125";
 }
 "#;
