@@ -43,6 +43,8 @@ mod rule_edit;
 mod schedule;
 mod schema;
 mod secondary;
+#[cfg(test)]
+mod secrecy;
 mod secret;
 mod section;
 mod source;

@@ -16,7 +16,7 @@ const BASE: [(&str, &str); 2] = [
 ];
 
 /// The configuration of these sections, and of those that it lacks.
-fn read(path: &str, sections: &str) -> Result<Config, ConfigError> {
+pub(crate) fn read(path: &str, sections: &str) -> Result<Config, ConfigError> {
     let is_missing = |key: &str| !sections.lines().any(|line| line.starts_with(key));
     let base = BASE.iter().filter(|(key, _)| is_missing(key));
     let base: String = base.map(|(_, line)| format!("{line}\n")).collect();
@@ -53,6 +53,20 @@ fn with_characters(text: &str) -> String {
         found.push_str(rest);
     }
     found
+}
+
+/// The cases of the file.
+pub(crate) fn cases() -> Vec<String> {
+    let text = fs::read_to_string(FILE).expect("readable");
+    let (mut cases, mut case) = (Vec::new(), String::new());
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        match line.starts_with("  > ") {
+            true if case.trim().is_empty() => {}
+            true => cases.push(with_characters(&std::mem::take(&mut case))),
+            false => case += &format!("{line}\n"),
+        }
+    }
+    cases
 }
 
 #[test]

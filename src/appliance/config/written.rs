@@ -38,6 +38,12 @@ impl Config {
         Ok(redacted(&Document::read(path)?))
     }
 
+    /// As [`redacted_yaml`](Self::redacted_yaml) for text that is there already.
+    #[cfg(test)]
+    pub(super) fn redacted_text(label: &str, text: &str) -> Result<String, ConfigError> {
+        Ok(redacted(&Document::parse(label, text)?))
+    }
+
     /// The configuration of [`for_source_with`](Self::for_source_with) as YAML.
     ///
     /// # Errors
