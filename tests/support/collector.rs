@@ -54,16 +54,19 @@ pub struct CollectedFrame {
     pub full_image: Option<(Size, f32)>,
 }
 
-/// Means of an image's blue, green and red values.
+/// Means of an image's blue, green and red values, of every fourth row.
 fn color(image: &Image) -> [f32; 3] {
     let size = image.size;
     let mut sums = [0_u64; 3];
-    for pixel in (0..size.height).flat_map(|y| image.row(y).chunks_exact(4)) {
+    for pixel in (0..size.height)
+        .step_by(4)
+        .flat_map(|y| image.row(y).chunks_exact(4))
+    {
         for (sum, value) in sums.iter_mut().zip(pixel) {
             *sum += u64::from(*value);
         }
     }
-    sums.map(|sum| sum as f32 / (size.width * size.height) as f32)
+    sums.map(|sum| sum as f32 / (size.width * size.height.div_ceil(4)) as f32)
 }
 
 /// Mean of an image's blue, green and red values.

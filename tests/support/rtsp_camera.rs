@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Images per second.
-pub const FPS: u32 = 25;
+pub const FPS: u32 = 10;
 
 /// What a camera does wrong.
 #[derive(Debug, Clone, Copy, PartialEq)]

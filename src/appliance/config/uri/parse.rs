@@ -23,7 +23,18 @@ pub(crate) const URI_FORMS: &str = "a path, file://, rtsp://, rtsps://, http://,
 
 /// What stands before `://`.
 const SCHEMES: [&str; 12] = [
-    "rtsp", "rtsps", "http", "https", "udp", "srt", "rtmp", "rtmps", "file", "v4l2", "csi", "synthetic",
+    "rtsp",
+    "rtsps",
+    "http",
+    "https",
+    "udp",
+    "srt",
+    "rtmp",
+    "rtmps",
+    "file",
+    "v4l2",
+    "csi",
+    "synthetic",
 ];
 
 /// Why a `uri` is not accepted. Nothing in it repeats a secret.

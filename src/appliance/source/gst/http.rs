@@ -150,7 +150,7 @@ impl Receiver {
                 };
                 if let Err(reason) = linked {
                     self.fail(pad, &reason);
-                    return gst::PadProbeReturn::Drop;
+                    return gst::PadProbeReturn::Handled;
                 }
                 if mapped.starts_with(b"#EXTM3U") {
                     (self.on_playlist)();
@@ -162,7 +162,7 @@ impl Receiver {
             *body = Body::Images(JpegStream::default());
         }
         let Body::Images(stream) = &mut *body else {
-            return gst::PadProbeReturn::Drop;
+            return gst::PadProbeReturn::Handled;
         };
         let images = self.images.lock();
         stream.push(&mapped, |image| {

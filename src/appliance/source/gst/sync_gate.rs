@@ -116,7 +116,8 @@ impl SyncGate {
                 true => gst::PadProbeReturn::Ok,
                 false => {
                     this.held.fetch_add(1, Ordering::Relaxed);
-                    gst::PadProbeReturn::Drop
+                    // With `Drop`, GStreamer would unreference the buffer that the binding has already taken.
+                    gst::PadProbeReturn::Handled
                 }
             }
         });
