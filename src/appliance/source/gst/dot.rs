@@ -42,23 +42,34 @@ pub(super) fn dump(folder: Option<&Path>, source: &str, why: &str, pipeline: &gs
 fn without_secrets(graph: &str) -> String {
     let mut masked = String::with_capacity(graph.len());
     for line in graph.split_inclusive('\n') {
-        let properties =
-            properties(line)
-                .into_iter()
-                .map(|property| match property.split_once('=') {
-                    Some((name, value)) if is_secret(name) && value.contains("\\\"") => {
-                        let end = value.rfind("\\\"").map_or(value.len(), |at| at + 2);
-                        format!("{name}=***{}", &value[end..])
-                    }
-                    _ => property
-                        .split("\\\"")
-                        .map(redact)
-                        .collect::<Vec<_>>()
-                        .join("\\\""),
-                });
+        let properties = properties(line).into_iter().map(without_secret);
         masked.push_str(&properties.collect::<Vec<_>>().join("\\n"));
     }
     masked
+}
+
+/// A property without its secret. GStreamer writes texts in quotes; what is outside of them is the graph's, and stays.
+fn without_secret(property: &str) -> String {
+    const QUOTE: &str = "\\\"";
+    let begin = property.find(QUOTE);
+    let end = property.rfind(QUOTE).filter(|end| Some(*end) > begin);
+    if let (Some(begin), Some(end)) = (begin, end) {
+        let (name, tail) = (&property[..begin], &property[end + QUOTE.len()..]);
+        return match is_secret(name) {
+            true => format!("{name}***{tail}"),
+            false => {
+                let text = redact(&property[begin + QUOTE.len()..end]);
+                format!("{name}{QUOTE}{text}{QUOTE}{tail}")
+            }
+        };
+    }
+    match property.split_once('=') {
+        Some((name, value)) if is_secret(name) && !value.starts_with("NULL") => {
+            let tail = value.find('"').map_or("", |at| &value[at..]);
+            format!("{name}=***{tail}")
+        }
+        _ => property.to_owned(),
+    }
 }
 
 /// A line of a graph, split where a label has `\n`. A backslash before it makes it a part of a value.
@@ -90,11 +101,15 @@ mod tests {
         let graph = r#"digraph pipeline {
     label="GstRTSPSrc\nsource\n[=]\nlocation=\"rtsp://bob:s3cr@h:1/x?token=abc&password=zzz\"\nproxy-pw=NULL\nuser-id=\"bob\"\nuser-pw=\"s3cr:t\\\"@!pw\"";
     label="GstSrtSrc\npassphrase=\"a\\nb\"\nlatency=125";
+    label="GstX264Enc\npass=cbr\nkey-int-max=60";
+    label="GstHttpSrc\nextra-headers=h, Authorization=(string)x";
 }
 "#;
         let expected = r#"digraph pipeline {
     label="GstRTSPSrc\nsource\n[=]\nlocation=\"rtsp://***@h:1/x?token=***\"\nproxy-pw=NULL\nuser-id=\"bob\"\nuser-pw=***";
     label="GstSrtSrc\npassphrase=***\nlatency=125";
+    label="GstX264Enc\npass=cbr\nkey-int-max=60";
+    label="GstHttpSrc\nextra-headers=***";
 }
 "#;
         assert_eq!(without_secrets(graph), expected);
