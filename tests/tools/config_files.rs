@@ -366,7 +366,9 @@ fn cameras_example_loads_as_documented() {
         .collect();
     assert_eq!(
         kinds,
-        ["rtsp", "rtsp", "rtsp", "v4l2", "csi", "file", "launch"]
+        [
+            "rtsp", "rtsp", "rtsp", "http", "v4l2", "csi", "file", "launch"
+        ]
     );
     let password = |index: usize| match &config.sources[index].uri {
         SourceUri::Rtsp { password, .. } => password.clone().expect("a password"),

@@ -121,7 +121,7 @@ fn list_images(folder: &Path) -> Result<Vec<PathBuf>, SourceError> {
 /// Parts of a file name, so that frame2 comes before frame10: numbers are compared by their digits without leading zeros, shorter
 /// ones first, and names that differ in these alone as they are.
 fn natural_order(path: &Path) -> (Vec<(usize, String)>, PathBuf) {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let name = path.file_stem().unwrap_or_default().to_string_lossy();
     let mut parts: Vec<(usize, String)> = Vec::new();
     for part in name.split_inclusive(|c: char| !c.is_ascii_digit()) {
         let end = part.len() - usize::from(!part.ends_with(|c: char| c.is_ascii_digit()));
@@ -153,8 +153,8 @@ mod tests {
     fn a_folder_is_listed_by_name() {
         let folder = folder();
         for name in [
-            "b.JPG", "a.png", "10.jpeg", "9.jpeg", "c.txt", "d", "f10.png", "f2.png", "f002.png",
-            "ü3.png",
+            "b2.jpg", "b.JPG", "a.png", "10.jpeg", "9.jpeg", "c.txt", "d", "f10.png", "f2.png",
+            "f002.png", "ü3.png",
         ] {
             fs::write(folder.path().join(name), "").expect("written");
         }
@@ -163,7 +163,7 @@ mod tests {
             .iter()
             .map(|path| path.file_name().expect("a name").to_owned())
             .collect();
-        let wanted = "9.jpeg 10.jpeg a.png b.JPG f002.png f2.png f10.png ü3.png";
+        let wanted = "9.jpeg 10.jpeg a.png b.JPG b2.jpg f002.png f2.png f10.png ü3.png";
         assert_eq!(names, wanted.split(' ').collect::<Vec<_>>());
         let error = list_images(&folder.path().join("gone"))
             .expect_err("no folder")

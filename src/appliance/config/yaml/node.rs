@@ -352,7 +352,9 @@ impl<'d> Node<'d> {
     fn found(&self) -> String {
         let key = self.path.rsplit('.').next().unwrap_or_default();
         let key = key.split('[').next().unwrap_or_default();
-        let is_secret = is_secret_key(key) || key == MASK;
+        // A `value` is a header's there, and else a number such as that of a letterbox.
+        let is_header = key != "value" || self.path.contains("headers");
+        let is_secret = is_secret_key(key) && is_header || key == MASK;
         match &self.located.value {
             YamlValue::Null | YamlValue::Refused => "nothing".to_owned(),
             YamlValue::Boolean(_) if is_secret => "true or false".to_owned(),
