@@ -381,7 +381,7 @@ fn cameras_example_loads_as_documented() {
     assert!(password(2) == Secret::Inline("change me".to_owned()));
     assert!(
         matches!(
-            &config.sources[3].uri,
+            &config.sources[4].uri,
             SourceUri::V4l2 {
                 size: Some((1280, 720)),
                 fps: Some(30),
@@ -389,9 +389,9 @@ fn cameras_example_loads_as_documented() {
             }
         ),
         "{:?}",
-        config.sources[3]
+        config.sources[4]
     );
-    assert!(config.sources[5].loop_at_end && !config.sources[0].loop_at_end);
+    assert!(config.sources[6].loop_at_end && !config.sources[0].loop_at_end);
     let mqtt = config.publish.mqtt.as_ref().expect("MQTT is on");
     assert_eq!(
         mqtt.broker,
