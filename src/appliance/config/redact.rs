@@ -34,12 +34,20 @@ const SECRET_WORDS: [&str; 16] = [
 /// Those of them that name one as the end of a longer word, too: `accesstoken`.
 const SECRET_ENDS: [&str; 5] = ["password", "passwd", "passphrase", "token", "secret"];
 
-/// Keys whose values may be secrets, or hold them, with another name.
-const SECRET_KEYS: [&str; 5] = ["value", "header", "headers", "url", "webhooks"];
+/// Keys of webhooks whose values may be secrets, or hold them, with another name.
+const WEBHOOK_KEYS: [&str; 4] = ["value", "headers", "url", "webhooks"];
 
-/// Whether the value of a key named `key` is never quoted.
+/// Whether the value of a key named `key` may be a secret, or hold one.
 pub(super) fn is_secret_key(key: &str) -> bool {
-    names_secret(key) || SECRET_KEYS.contains(&key)
+    names_secret(key) || WEBHOOK_KEYS.contains(&key)
+}
+
+/// Whether the value at the key path `path` is never quoted. Other files have a `value` and a `url`, too, which are no secrets.
+pub(super) fn is_secret_at(path: &str) -> bool {
+    let key = path.rsplit('.').next().unwrap_or_default();
+    let key = key.split('[').next().unwrap_or_default();
+    let is_webhook = path.contains("webhooks") && WEBHOOK_KEYS.contains(&key);
+    names_secret(key) || key == MASK || is_webhook
 }
 
 fn names_secret(word: &str) -> bool {

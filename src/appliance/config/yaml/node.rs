@@ -11,7 +11,7 @@ use super::document::Document;
 
 use super::map::Map;
 use super::tree::{MapEntry, Span, Spanned, YamlValue, has_leading_zero};
-use crate::redact::{MASK, is_secret_key, quoted, quoted_key};
+use crate::redact::{is_secret_at, quoted, quoted_key};
 use crate::schema::{KeySpec, Unit, ValueType};
 
 /// One value of the tree with its span and key path.
@@ -350,11 +350,7 @@ impl<'d> Node<'d> {
 
     /// The value in words, without its secrets.
     fn found(&self) -> String {
-        let key = self.path.rsplit('.').next().unwrap_or_default();
-        let key = key.split('[').next().unwrap_or_default();
-        // A `value` is a header's there, and else a number such as that of a letterbox.
-        let is_header = key != "value" || self.path.contains("headers");
-        let is_secret = is_secret_key(key) && is_header || key == MASK;
+        let is_secret = is_secret_at(&self.path);
         match &self.located.value {
             YamlValue::Null | YamlValue::Refused => "nothing".to_owned(),
             YamlValue::Boolean(_) if is_secret => "true or false".to_owned(),

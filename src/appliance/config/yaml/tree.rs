@@ -13,7 +13,9 @@ use saphyr_parser::{Event, Marker, Parser, StrInput};
 
 use crate::error::Problem;
 use crate::placeholder;
-use crate::redact::{address_in, has_port_or_none, is_secret_key, on_one_line, quoted_key};
+use crate::redact::{
+    address_in, has_port_or_none, is_secret_at, is_secret_key, on_one_line, quoted_key,
+};
 
 /// Deepest accepted nesting of lists and maps; our files use six levels.
 const MAX_DEPTH: usize = 32;
@@ -397,7 +399,8 @@ impl<'t> Builder<'t> {
         let key = last_key(&self.path);
         let is_address = matches!(key, "uri" | "broker" | "brokers");
         let address = address_in(text).or(is_address.then_some(text));
-        let is_secret = key == "user" || (is_secret_key(key) && !key.ends_with("_file"));
+        let is_secret =
+            key == "user" || (is_secret_at(&self.path.concat()) && !key.ends_with("_file"));
         if !is_secret && address.is_none() {
             return false;
         }
@@ -656,6 +659,13 @@ mod tests {
                 "{text:?} gave\n{error}\ninstead of\n{wanted}"
             );
         }
+    }
+
+    #[test]
+    fn comment_behind_a_value_that_is_no_secret_is_one() {
+        let text = "letterbox: {a: 1}\nvalue: gray #114\nurl: x #y\nwebhooks: [{url: z}]\n";
+        let document = Document::parse("model.yaml", text).expect("YAML");
+        assert!(document.finish(Some(())).is_ok());
     }
 
     #[test]
