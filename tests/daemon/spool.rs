@@ -7,7 +7,7 @@ use crate::support::publish;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::Child;
 use std::time::{Duration, Instant};
 
 use jetwatch_publish::Subscriber;
@@ -15,7 +15,7 @@ use publish::mosquitto::{Mosquitto, client};
 use publish::proxy::Proxy;
 use serde_json::Value;
 use support::daemon::{
-    Setup, Signal, finish, signal, start, stderr, wait_for_output, wait_until_some,
+    Setup, Signal, finish, jetwatch, signal, start, stderr, wait_for_output, wait_until_some,
 };
 
 const SCENE: &str = "synthetic://traffic?seed=3&objects=8&width=320&height=180&fps=60";
@@ -165,7 +165,7 @@ impl Site {
     }
 
     fn spool(&self, arguments: &[&str]) -> (Option<i32>, String) {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_jetwatch"));
+        let mut command = jetwatch();
         command.arg("spool").args(arguments);
         let output = finish(command.arg("--config").arg(&self.setup.config));
         let text = String::from_utf8_lossy(&output.stdout).into_owned();

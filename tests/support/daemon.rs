@@ -48,9 +48,13 @@ impl Setup {
     }
 }
 
-/// The program of this build, to which arguments can be added.
+/// The program of this build, to which arguments can be added. It keeps nothing in the folders of an installed package.
 pub fn jetwatch() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_jetwatch"))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_jetwatch"));
+    command
+        .env("JETWATCH_RUNTIME_DIR", "/nonexistent/jetwatch")
+        .env("JETWATCH_STATE_DIR", "/nonexistent/jetwatch");
+    command
 }
 
 /// One source with the scripted detector and JSON lines into `events.jsonl`; no MQTT.

@@ -84,8 +84,8 @@ pub use other_formats::{
 };
 pub use publish::{Credentials, JsonLinesConfig, MqttConfig, PublishConfig, TlsConfig};
 pub use record::{
-    ClipConfig, ContinuousConfig, EncodingConfig, MEDIA_FOLDER, RecordConfig, RetentionConfig,
-    SnapshotConfig, SourceRecordConfig,
+    ClipConfig, ContinuousConfig, EncodingConfig, RecordConfig, RetentionConfig, SnapshotConfig,
+    SourceRecordConfig,
 };
 pub use redact::redact;
 pub use reference::{append_tables, configuration_page, escape_cell, escape_markdown};

@@ -1,17 +1,18 @@
 //! `record`: what is kept of the video on disk, for how long, and what a source changes of that.
 
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use super::groups::KeptLabels;
 use super::section::Section;
-use super::spool::split_number;
+use super::spool::{self, split_number};
 use super::yaml::map::Map;
 use super::yaml::node::Value;
 use super::{Config, SourceConfig};
 
-/// Folder unless the configuration names another.
-pub const MEDIA_FOLDER: &str = "/var/lib/jetwatch/media";
+/// Folder unless the configuration names another: `media` in `$JETWATCH_STATE_DIR`, or in `/var/lib/jetwatch`.
+static MEDIA_FOLDER: LazyLock<PathBuf> = LazyLock::new(|| spool::state_folder("media"));
 
 /// Accepted form of the size of what is kept.
 const STORED_SIZES: &str = "a size from 1MiB to 256TiB, such as 20GiB";
@@ -151,7 +152,7 @@ impl RecordConfig {
     /// The folder of the files.
     #[must_use]
     pub fn folder_path(&self) -> &Path {
-        self.folder.as_deref().unwrap_or(Path::new(MEDIA_FOLDER))
+        self.folder.as_deref().unwrap_or(&MEDIA_FOLDER)
     }
 
     /// Whether snapshots of `source` are kept.
@@ -333,7 +334,7 @@ mod tests {
     fn nothing_is_kept_by_default() {
         let config = loaded("");
         assert!(!config.has_media());
-        assert_eq!(config.record.folder_path(), Path::new(MEDIA_FOLDER));
+        assert_eq!(config.record.folder_path(), *MEDIA_FOLDER);
         assert_eq!(config.record.clips.ring_bytes, 32 << 20);
         assert_eq!(config.record.retention.min_free_bytes, 1 << 30);
     }

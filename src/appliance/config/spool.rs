@@ -1,16 +1,28 @@
 //! `spool` of `publish.mqtt`: where messages wait for the broker, and for how long.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use super::Words;
 use super::section::Section;
 
-/// Folder on tmpfs unless the configuration names another.
-pub const RUNTIME_FOLDER: &str = "/run/jetwatch/spool";
+/// Folder on tmpfs unless the configuration names another: `spool` in `$JETWATCH_RUNTIME_DIR`, or in `/run/jetwatch`.
+pub static RUNTIME_FOLDER: LazyLock<PathBuf> =
+    LazyLock::new(|| folder("JETWATCH_RUNTIME_DIR", "/run/jetwatch").join("spool"));
 
-/// Folder on a device unless the configuration names another.
-pub const STATE_FOLDER: &str = "/var/lib/jetwatch/spool";
+/// Folder on a device unless the configuration names another: `spool` in `$JETWATCH_STATE_DIR`, or in `/var/lib/jetwatch`.
+pub static STATE_FOLDER: LazyLock<PathBuf> = LazyLock::new(|| state_folder("spool"));
+
+/// What the daemon keeps under `name`, in `$JETWATCH_STATE_DIR` or in `/var/lib/jetwatch`.
+pub(super) fn state_folder(name: &str) -> PathBuf {
+    folder("JETWATCH_STATE_DIR", "/var/lib/jetwatch").join(name)
+}
+
+fn folder(variable: &str, default: &str) -> PathBuf {
+    let given = std::env::var_os(variable).filter(|value| !value.is_empty());
+    given.map_or_else(|| default.into(), PathBuf::from)
+}
 
 /// Accepted form of a size.
 pub(super) const SIZES: &str = "a size from 1MiB to 1TiB, such as 256MiB or 2GiB";
@@ -74,18 +86,14 @@ impl SpoolConfig {
     #[must_use]
     pub fn runtime_path(&self, client_id: &str) -> PathBuf {
         let folder = self.runtime_folder.as_deref();
-        folder
-            .unwrap_or(Path::new(RUNTIME_FOLDER))
-            .join(file_name(client_id))
+        folder.unwrap_or(&RUNTIME_FOLDER).join(file_name(client_id))
     }
 
     /// The folder of the client `client_id` on a device.
     #[must_use]
     pub fn state_path(&self, client_id: &str) -> PathBuf {
         let folder = self.state_folder.as_deref();
-        folder
-            .unwrap_or(Path::new(STATE_FOLDER))
-            .join(file_name(client_id))
+        folder.unwrap_or(&STATE_FOLDER).join(file_name(client_id))
     }
 }
 
@@ -137,6 +145,8 @@ pub(super) fn parse_age(text: &str) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::error::ConfigError;
 use super::names::{NAME, is_name};
@@ -18,9 +18,6 @@ use super::yaml::document::Document;
 use super::yaml::map::Map;
 use super::yaml::tree::{MapEntry, Spanned, YamlValue};
 use super::{Problem, SourceConfig, schedule, source, spool};
-
-/// Folder of the switches unless the configuration names another.
-const SWITCHES_FOLDER: &str = "/var/lib/jetwatch/switches";
 
 /// What may be asked of the running daemon.
 #[derive(Debug, Clone, PartialEq, Eq, Section)]
@@ -37,8 +34,8 @@ impl CommandsConfig {
     /// The file with the switches of the client `client_id`.
     #[must_use]
     pub fn switches_file(&self, client_id: &str) -> PathBuf {
-        let folder = self.state_folder.as_deref();
-        let folder = folder.unwrap_or(Path::new(SWITCHES_FOLDER));
+        let folder = self.state_folder.clone();
+        let folder = folder.unwrap_or_else(|| spool::state_folder("switches"));
         folder.join(format!("{}.json", spool::file_name(client_id)))
     }
 }

@@ -66,17 +66,17 @@ impl WebhookConfig {
     /// Its folder on tmpfs.
     #[must_use]
     pub fn runtime_path(&self) -> PathBuf {
-        self.folder(self.spool.runtime_folder.as_deref(), RUNTIME_FOLDER)
+        self.folder(self.spool.runtime_folder.as_deref(), &RUNTIME_FOLDER)
     }
 
     /// Its folder on a device.
     #[must_use]
     pub fn state_path(&self) -> PathBuf {
-        self.folder(self.spool.state_folder.as_deref(), STATE_FOLDER)
+        self.folder(self.spool.state_folder.as_deref(), &STATE_FOLDER)
     }
 
-    fn folder(&self, given: Option<&Path>, default: &str) -> PathBuf {
-        let around = given.unwrap_or(Path::new(default));
+    fn folder(&self, given: Option<&Path>, default: &Path) -> PathBuf {
+        let around = given.unwrap_or(default);
         around.join(format!("webhook-{}", self.name))
     }
 }

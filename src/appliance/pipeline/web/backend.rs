@@ -64,7 +64,7 @@ impl PageBackend {
         let mut folders = vec![("system", PathBuf::from("/"))];
         if let Some(mqtt) = &config.publish.mqtt {
             let spool = mqtt.spool.state_folder.clone();
-            let spool = spool.unwrap_or_else(|| PathBuf::from(jetwatch_config::STATE_FOLDER));
+            let spool = spool.unwrap_or_else(|| jetwatch_config::STATE_FOLDER.clone());
             folders.push(("spool", spool));
         }
         // It may be made later.

@@ -77,12 +77,12 @@ pub(super) fn open(config: &MqttConfig) -> Option<Spool> {
 fn create_default_folders(config: &MqttConfig) {
     let given = [&config.spool.runtime_folder, &config.spool.state_folder];
     let defaults = [
-        jetwatch_config::RUNTIME_FOLDER,
-        jetwatch_config::STATE_FOLDER,
+        &jetwatch_config::RUNTIME_FOLDER,
+        &jetwatch_config::STATE_FOLDER,
     ];
     for (given, default) in given.into_iter().zip(defaults) {
         // Fails without the package; opening reports what matters.
-        let _ = std::fs::create_dir(given.as_deref().unwrap_or(Path::new(default)));
+        let _ = std::fs::create_dir(given.as_deref().unwrap_or(default));
     }
 }
 
