@@ -11,11 +11,14 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::support::daemon::{Setup, finish, json_lines, start, terminate, wait_until_some};
+use crate::support::daemon::{
+    Setup, finish, jetwatch, json_lines, start, terminate, wait_until_some,
+};
 use crate::support::http_endpoint::{Answer, Endpoint, Request};
 use jetwatch_config::{Config, WebhookConfig};
 use jetwatch_publish::{Publication, Sink, SinkCounts, WebhookSink};
 use jetwatch_types::{Classes, EventKind, SourceState};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 use support_publish::records::{at, event, frame, wait_until};
 
@@ -316,29 +319,30 @@ fn killed_daemon_loses_no_event_for_a_webhook_that_was_away() {
     let setup = Setup::new(&format!(
         "device: box\nsources: [{{name: cam, uri: 'synthetic://traffic?seed=3&objects=8&width=320&height=180&fps=60'}}]\n\
          detector: {{backend: scripted}}\n\
-         publish: {{update_interval_ms: 100, mqtt: off, json_lines: {{path: events.jsonl}}, webhooks: [{{name: a, url: 'http://{address}/', \
+         publish: {{update_interval_ms: 100, mqtt: off, webhooks: [{{name: a, url: 'http://{address}/', \
          events: [new, end, online], spool: {{runtime_folder: run, state_folder: state}}}}]}}\n"
     ));
-    let written = || -> BTreeSet<(String, String)> {
-        let lines = json_lines(&setup.path("events.jsonl"));
+    let waiting = || -> BTreeSet<(String, String)> {
+        let mut dump = jetwatch();
+        dump.args(["spool", "dump", "--webhook", "a", "--config"]);
+        let dumped = finish(dump.arg(&setup.config));
+        let lines = String::from_utf8(dumped.stdout).unwrap();
+        let lines = lines
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
         let events = lines
-            .iter()
-            .filter(|line| line["kind"] == "event" && line["type"] != "update");
+            .map(|line| line["payload"].clone())
+            .filter(|payload| payload["kind"] == "event");
         events
-            .map(|line| (line["id"].to_string(), line["type"].to_string()))
+            .map(|event| (event["id"].to_string(), event["type"].to_string()))
             .collect()
     };
     let mut first = start(&mut setup.command("run"));
-    wait_until_some("objects that came and went", || {
-        (written().len() >= 10).then_some(())
+    let before = wait_until_some("objects that came and went", || {
+        Some(waiting()).filter(|events| events.len() >= 10)
     });
     first.kill().expect("it runs");
     first.wait().expect("it ended");
-    let before = written();
-    // What the process wrote last may end in the middle of a line.
-    let mut lines = fs::read(setup.path("events.jsonl")).unwrap();
-    lines.truncate(lines.iter().rposition(|byte| *byte == b'\n').unwrap() + 1);
-    fs::write(setup.path("events.jsonl"), lines).unwrap();
 
     let endpoint = Endpoint::serve(
         TcpListener::bind(address).unwrap(),
