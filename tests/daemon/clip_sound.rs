@@ -16,6 +16,7 @@ use jetwatch_media::{ClipFile, SourceStream};
 
 use crate::clips::files;
 use support::daemon::{Setup, finish, stderr};
+use support::ffprobe;
 use support::rtsp::RtspServer;
 use support::stream_capture::{capture_with_sound, units};
 
@@ -24,17 +25,14 @@ const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/models/street-nano");
 /// Five seconds of a moving image with a tone, made by FFmpeg.
 fn video(folder: &Path, name: &str, arguments: &[&str]) -> PathBuf {
     let path = folder.join(name);
-    let output = Command::new("ffmpeg")
-        .args(["-v", "error", "-f", "lavfi", "-i"])
-        .arg("testsrc=size=320x180:rate=25")
-        .args(["-f", "lavfi", "-i", "sine=frequency=440:sample_rate=44100"])
-        .args(["-t", "5", "-pix_fmt", "yuv420p", "-c:v", "libx264"])
-        .args(["-g", "25"])
-        .args(arguments)
-        .arg(&path)
-        .output()
-        .expect("ffmpeg starts; install it with: apt-get install ffmpeg");
-    assert!(output.status.success(), "{}", stderr(&output));
+    let image = "-f lavfi -i testsrc=size=320x180:rate=25";
+    let tone = "-f lavfi -i sine=frequency=440:sample_rate=44100";
+    let coded = "-t 5 -pix_fmt yuv420p -c:v libx264 -g 25";
+    let all = [image, tone, coded]
+        .into_iter()
+        .flat_map(|part| part.split(' '));
+    let all: Vec<_> = all.chain(arguments.iter().copied()).collect();
+    ffprobe::make(&all, &path);
     path
 }
 

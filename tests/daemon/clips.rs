@@ -4,7 +4,6 @@ use crate::support;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use jetwatch_media::mp4::complete_length;
 use serde_json::Value;
@@ -12,7 +11,7 @@ use serde_json::Value;
 use support::daemon::{
     Setup, Signal, finish, json_lines, signal, start, stderr, wait_for_output, wait_until_some,
 };
-use support::ffprobe::{decode, probe};
+use support::ffprobe::{self, decode, probe};
 
 const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/models/street-nano");
 
@@ -37,22 +36,13 @@ fn street(folder: &Path) -> PathBuf {
     assert!(output.status.success(), "{}", stderr(&output));
     let path = folder.join("street.mp4");
     let empty = format!("color=black:s=640x360:r=30:d={EMPTY_S}");
-    let output = Command::new("ffmpeg")
-        .args(["-v", "error", "-f", "lavfi", "-i", &empty, "-i"])
-        .arg(drawn.path("drawn.mp4"))
-        .args([
-            "-filter_complex",
-            "[0:v][1:v]concat=n=2:v=1,format=yuv420p[v]",
-            "-map",
-            "[v]",
-        ])
-        .args([
-            "-c:v", "libx264", "-preset", "veryfast", "-g", "30", "-bf", "2",
-        ])
-        .arg(&path)
-        .output()
-        .expect("ffmpeg starts; install it with: apt-get install ffmpeg");
-    assert!(output.status.success(), "{}", stderr(&output));
+    let drawn = drawn.path("drawn.mp4");
+    let joined = "[0:v][1:v]concat=n=2:v=1,format=yuv420p[v]";
+    let mut arguments = vec!["-f", "lavfi", "-i", &empty, "-i"];
+    arguments.extend(drawn.to_str());
+    arguments.extend(["-filter_complex", joined, "-map", "[v]"]);
+    arguments.extend("-c:v libx264 -preset veryfast -g 30 -bf 2".split(' '));
+    ffprobe::make(&arguments, &path);
     path
 }
 

@@ -6,7 +6,6 @@ use crate::support;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use jetwatch_config::{RtspTransport, Secret, SourceUri};
@@ -15,6 +14,7 @@ use jetwatch_types::{Size, SourceState};
 
 use support::collector::{CollectedFrame, Collector, config};
 use support::daemon::wait_until_some;
+use support::ffprobe;
 use support::rtsp_camera::{FPS, Fault, RtspCamera, bright_stream};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -162,6 +162,9 @@ fn rtsp_cameras_with_faults_deliver_whole_frames_without_a_reconnect() {
         let mut source = config(rtsp(camera.uri()));
         source.name = (*what).to_owned();
         source.stall_timeout = 10 * SECOND;
+        // Longer than a closed connection is taken for an answer.
+        source.reconnect_wait = SECOND + SECOND / 2;
+        source.reconnect_max_wait = 3 * SECOND;
         (Collector::start(&source, usize::MAX), camera)
     });
     let running: Vec<_> = running.collect();
@@ -398,15 +401,9 @@ fn answers_over_http_that_are_no_video_are_told() {
     }
 }
 
-/// Runs ffmpeg with `arguments`, separated by blanks, and `path` at the end.
+/// Makes `path` by ffmpeg with `arguments`, separated by blanks.
 fn ffmpeg(arguments: &str, path: &Path) {
-    let mut command = Command::new("ffmpeg");
-    command
-        .args(["-v", "error", "-y"])
-        .args(arguments.split(' '))
-        .arg(path);
-    let status = command.status().expect("ffmpeg starts");
-    assert!(status.success(), "ffmpeg {arguments}");
+    ffprobe::make(&arguments.split(' ').collect::<Vec<_>>(), path);
 }
 
 /// The color of the first pixel, decoded by ffmpeg.

@@ -158,7 +158,7 @@ fn roi_mistakes_are_reported_with_key() {
         ("0.5,0,0,1", "f.yaml:4: sources[0].roi: width is 0"),
         (
             "everything",
-            "f.yaml:4: sources[0].roi: `everything` is no number",
+            "f.yaml:4: sources[0].roi: `everything` is not a number",
         ),
     ] {
         let printed = problem(roi);

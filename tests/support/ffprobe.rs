@@ -72,6 +72,18 @@ pub fn probe(path: &Path) -> Result<Probed, String> {
     })
 }
 
+/// Makes the file `path` by ffmpeg with `arguments`.
+pub fn make(arguments: &[&str], path: &Path) {
+    let output = Command::new("ffmpeg")
+        .args(["-v", "error", "-y"])
+        .args(arguments)
+        .arg(path)
+        .output()
+        .expect("ffmpeg starts; install it with: apt-get install ffmpeg");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "ffmpeg {arguments:?}: {errors}");
+}
+
 /// Decodes the whole file with ffmpeg; returns the number of images and what it complains about.
 pub fn decode(path: &Path) -> (usize, String) {
     let output = Command::new("ffmpeg")

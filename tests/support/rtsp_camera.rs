@@ -3,10 +3,13 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use gstreamer::glib;
+
+use super::ffprobe;
 
 /// Images per second.
 pub const FPS: u32 = 10;
@@ -105,34 +108,14 @@ impl RtspCamera {
 pub fn bright_stream(folder: &Path, seconds: u32, group: u32) -> std::path::PathBuf {
     let path = folder.join(format!("bright-{group}.h264"));
     let source = format!("color=white:s=320x240:r={FPS}:d={seconds}");
-    let status = Command::new("ffmpeg")
-        .args(["-v", "error", "-y", "-f", "lavfi", "-i", &source])
-        .args([
-            "-vf",
-            "noise=alls=12:allf=t,drawbox=x=mod(t*80\\,280):y=90:w=40:h=40:c=yellow:t=fill",
-        ])
-        .args([
-            "-c:v",
-            "libx264",
-            "-preset",
-            "ultrafast",
-            "-tune",
-            "zerolatency",
-            "-bf",
-            "0",
-        ])
-        .args([
-            "-g",
-            &group.to_string(),
-            "-keyint_min",
-            &group.to_string(),
-            "-sc_threshold",
-            "0",
-        ])
-        .args(["-f", "h264"])
-        .arg(&path)
-        .status();
-    assert!(status.expect("ffmpeg starts").success());
+    let drawn = "noise=alls=12:allf=t,drawbox=x=mod(t*80\\,280):y=90:w=40:h=40:c=yellow:t=fill";
+    let group = group.to_string();
+    let coded = format!(
+        "-c:v libx264 -preset ultrafast -tune zerolatency -bf 0 -g {group} -keyint_min {group} -sc_threshold 0 -f h264"
+    );
+    let mut arguments = vec!["-f", "lavfi", "-i", &source, "-vf", drawn];
+    arguments.extend(coded.split(' '));
+    ffprobe::make(&arguments, &path);
     path
 }
 
@@ -309,7 +292,9 @@ impl Stream {
     fn description(&self) -> String {
         let units: Vec<&Vec<u8>> = self.images[0].iter().collect();
         let sets = units.iter().filter(|unit| matches!(kind(unit), 7 | 8));
-        let sets: Vec<String> = sets.map(|unit| base64(unit)).collect();
+        let sets: Vec<String> = sets
+            .map(|unit| glib::base64_encode(unit).to_string())
+            .collect();
         let sets = match self.has(Fault::NoParameterSets) {
             true => String::new(),
             false => format!(";sprop-parameter-sets={}", sets.join(",")),
@@ -412,20 +397,4 @@ fn packets_of(unit: &[u8]) -> Vec<Vec<u8>> {
         [&[unit[0] & 0xe0 | 28, kind(unit) | ends], piece].concat()
     };
     pieces.enumerate().map(fragment).collect()
-}
-
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let group = |three: &[u8]| {
-        let number = three
-            .iter()
-            .fold(0, |sum, byte| sum << 8 | u32::from(*byte))
-            << (8 * (3 - three.len()));
-        let digit = |place: usize| match place <= three.len() {
-            true => char::from(DIGITS[(number >> (18 - 6 * place)) as usize & 63]),
-            false => '=',
-        };
-        [digit(0), digit(1), digit(2), digit(3)]
-    };
-    bytes.chunks(3).flat_map(group).collect()
 }

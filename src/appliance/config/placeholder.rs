@@ -1,7 +1,7 @@
 //! Values that another program would replace before it reads them, such as `${CAM_PASS}`, and values with characters that nobody
 //! writes on purpose. Both would be sent to a camera or a broker as they stand.
 //!
-//! Called once for each configuration, before its sections are read: what is reported here is no value for any reader.
+//! Called once for each configuration, before its sections are read: what is reported here is not a value for any reader.
 
 use super::redact::address_in;
 use super::schema::{KeySpec, ValueType};
@@ -12,7 +12,7 @@ use super::yaml::tree::{Span, Spanned, YamlValue};
 /// Tags of YAML by which other programs read a value from elsewhere.
 const TAGS: [&str; 5] = ["!secret", "!env_var", "!env", "!include", "!vault"];
 
-/// Names of variables without `_` that are no password.
+/// Names of variables without `_` that are not passwords.
 const VARIABLES: [&str; 8] = [
     "PASSWORD", "PASSWD", "PASS", "PWD", "SECRET", "TOKEN", "USER", "HOME",
 ];
@@ -142,7 +142,7 @@ fn login_in(text: &str, key: &KeySpec) -> Option<(String, &'static str)> {
     })
 }
 
-/// The form of the placeholder that `text` is, or has in it where it is no password.
+/// The form of the placeholder that `text` is, or has in it where it is not a password.
 ///
 /// A password may hold any characters, so that only one that is a placeholder as a whole is refused; for it there is
 /// `password_file`. In other texts the parts between separators are looked at, too, and `${` and `{{` anywhere.

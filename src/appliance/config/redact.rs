@@ -42,7 +42,7 @@ pub(super) fn is_secret_key(key: &str) -> bool {
     names_secret(key) || WEBHOOK_KEYS.contains(&key)
 }
 
-/// Whether the value at the key path `path` is never quoted. Other files have a `value` and a `url`, too, which are no secrets.
+/// Whether the value at the key path `path` is never quoted. Other files have a `value` and a `url`, too, which are not secrets.
 pub(super) fn is_secret_at(path: &str) -> bool {
     let key = path.rsplit('.').next().unwrap_or_default();
     let key = key.split('[').next().unwrap_or_default();
@@ -121,7 +121,7 @@ fn begins_word(c: char) -> bool {
     ends_word(c) || c == '='
 }
 
-/// A key of a file, as [`quoted`]; what is no word may be a part of a value.
+/// A key of a file, as [`quoted`]; what is not a word may be a part of a value.
 pub(super) fn quoted_key(key: &str) -> String {
     let is_word = |c: char| is_word_char(c) || c.is_whitespace() || matches!(c, '.' | '<');
     match key.chars().all(is_word) {
@@ -180,7 +180,7 @@ fn mask_parameters(text: &str) -> String {
         masked.push_str(&rest[..start + word.len()]);
         rest = behind;
         let value = behind.trim_start_matches(|c| matches!(c, '=' | ':') || ends_word(c));
-        // `://` behind a scheme is no separator, and a blank one behind a whole word only.
+        // `://` behind a scheme is not a separator, and a blank one behind a whole word only.
         let is_scheme = behind.starts_with(':') && value.starts_with("//");
         let is_word =
             behind.starts_with('=') || SECRET_WORDS.contains(&word.to_lowercase().as_str());

@@ -16,7 +16,7 @@ pub(super) fn parse_region(text: &str) -> Result<Region, String> {
             let number = part.parse::<f32>().ok().filter(|number| number.is_finite());
             number.ok_or_else(|| {
                 let part = quoted(part);
-                format!("`{part}` is no number; expected left,top,width,height")
+                format!("`{part}` is not a number; expected left,top,width,height")
             })
         })
         .collect::<Result<Vec<f32>, _>>()?;
@@ -74,8 +74,8 @@ mod tests {
     #[test]
     fn roi_rejects_invalid_regions() {
         let cases = [
-            ("0.1,0.1,x,0.2", "`x` is no number"),
-            ("0.1,0.1,NaN,0.2", "`NaN` is no number"),
+            ("0.1,0.1,x,0.2", "`x` is not a number"),
+            ("0.1,0.1,NaN,0.2", "`NaN` is not a number"),
             ("0.1,0.1,0.5", "found 3 numbers"),
             ("-0.1,0,0.5,1", "left is -0.1, outside of the image"),
             ("0,1,0.5,0.5", "top is 1, outside of the image"),

@@ -102,7 +102,7 @@ fn hide_secrets(tree: &mut YamlValue, keys: &[KeySpec]) {
 }
 
 fn hide_in(value: &mut YamlValue, key: &KeySpec) {
-    // The path of a file is no secret, and may be what is wrong.
+    // The path of a file is not a secret, and may be what is wrong.
     let is_secret = is_secret_key(key.name) && !matches!(key.value, ValueType::Path);
     match (key.value, value) {
         (_, YamlValue::Null) => {}

@@ -105,7 +105,7 @@ pub struct Properties(Bytes);
 
 impl Properties {
     /// Takes in what was received. `None`: an identifier that MQTT 5.0 does not have, whose length is unknown, or a value that is cut off or
-    /// is no text.
+    /// is not text.
     pub(crate) fn checked(bytes: Bytes) -> Option<Self> {
         let mut rest = &bytes[..];
         while !rest.is_empty() {

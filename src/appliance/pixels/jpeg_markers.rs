@@ -4,14 +4,14 @@
 //! viewing, but accuracy measured on a partial image is wrong.
 
 /// Start of image.
-const START: u8 = 0xd8;
+pub(super) const START: u8 = 0xd8;
 /// End of image.
-const END: u8 = 0xd9;
+pub(super) const END: u8 = 0xd9;
 /// Start of scan; coded data follows its header.
-const SCAN: u8 = 0xda;
+pub(super) const SCAN: u8 = 0xda;
 
 /// Markers without a length: restarts, which also divide coded data, and a temporary one.
-const fn has_no_length(marker: u8) -> bool {
+pub(super) const fn has_no_length(marker: u8) -> bool {
     matches!(marker, 0x01 | 0xd0..=0xd7)
 }
 

@@ -1,6 +1,8 @@
 //! JPEG images out of a stream of bytes, such as Motion JPEG over HTTP. What is between the images is skipped: boundaries, headers and
 //! lengths, which cameras send wrong, double or not at all.
 
+use crate::jpeg_markers::{END, SCAN, START, has_no_length};
+
 /// Maximum length of an image, in bytes.
 const MAX_IMAGE: usize = 32 << 20;
 /// Images without an end that a stream may send before they are taken as they are: some encoders leave the end marker out.
@@ -70,7 +72,7 @@ impl JpegStream {
                 let start = self
                     .bytes
                     .windows(3)
-                    .position(|it| it == [0xff, 0xd8, 0xff]);
+                    .position(|it| it == [0xff, START, 0xff]);
                 // The last two may be the begin of a start.
                 let until = start.unwrap_or(self.bytes.len().saturating_sub(2));
                 self.skip(until);
@@ -79,10 +81,10 @@ impl JpegStream {
             }
             Place::Marker(at) => match *self.bytes.get(at..at + 2)? {
                 [0xff, 0xff] => self.place = Place::Marker(at + 1),
-                [0xff, 0xd8] => self.cut_at(at),
-                // An end without a scan is no image.
-                [0xff, 0xd9] => self.restart(at + 2),
-                [0xff, 0x01 | 0xd0..=0xd7] => self.place = Place::Marker(at + 2),
+                [0xff, START] => self.cut_at(at),
+                // An end without a scan is not an image.
+                [0xff, END] => self.restart(at + 2),
+                [0xff, marker] if has_no_length(marker) => self.place = Place::Marker(at + 2),
                 [0xff, marker] if marker >= 0xc0 => {
                     let length = self.bytes.get(at + 2..at + 4)?;
                     let next = at + 2 + usize::from(u16::from_be_bytes([length[0], length[1]]));
@@ -90,7 +92,7 @@ impl JpegStream {
                         return None;
                     }
                     self.place = match marker {
-                        0xda => Place::Scan(next),
+                        SCAN => Place::Scan(next),
                         _ => Place::Marker(next),
                     };
                 }
@@ -109,13 +111,14 @@ impl JpegStream {
                     return None;
                 };
                 match self.bytes[marker + 1] {
-                    0xd9 => {
+                    END => {
                         let rest = self.bytes.split_off(marker + 2);
                         self.place = Place::Outside;
                         return Some(Some(std::mem::replace(&mut self.bytes, rest)));
                     }
-                    0xd8 if self.images == self.cut.saturating_sub(MAX_CUT)
-                        && self.cut >= MAX_CUT =>
+                    START
+                        if self.images == self.cut.saturating_sub(MAX_CUT)
+                            && self.cut >= MAX_CUT =>
                     {
                         let rest = self.bytes.split_off(marker);
                         let mut found = std::mem::replace(&mut self.bytes, rest);
@@ -124,7 +127,7 @@ impl JpegStream {
                         self.place = Place::Marker(2);
                         return Some(Some(found));
                     }
-                    0xd8 => self.cut_at(marker),
+                    START => self.cut_at(marker),
                     _ => self.place = Place::Marker(marker),
                 }
             }

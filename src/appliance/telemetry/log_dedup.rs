@@ -94,7 +94,13 @@ struct Repeated {
 impl FailureLog {
     /// `Some(failures of this kind since its last line)` when `text` is to be logged now.
     pub fn admit(&mut self, text: &str, now: Instant) -> Option<u64> {
-        self.admit_kind(text.chars().filter(|c| !c.is_ascii_digit()).collect(), now)
+        self.admit_kind(Self::kind_of(text), now)
+    }
+
+    /// What is the same in all texts of a kind.
+    #[must_use]
+    pub fn kind_of(text: &str) -> String {
+        text.chars().filter(|c| !c.is_ascii_digit()).collect()
     }
 
     /// As [`admit`](Self::admit) for a failure of `kind`, which is compared as it is.

@@ -1,4 +1,4 @@
-//! Characters that an editor, a web page or another system puts into a file, and that no eye can tell from a blank, from a
+//! Characters that an editor, a web page or another system puts into a file, and that cannot be told by eye from a blank, from a
 //! quote, or from nothing. Called by [`Document`](super::document::Document) for a whole file, and by the checks of values.
 
 /// Quotes of printed text, with which no YAML begins.

@@ -185,7 +185,7 @@ impl Document {
     }
 }
 
-/// The lines that only look as if they had a blank where YAML expects one. What the parser makes of them is no help.
+/// The lines that only look as if they had a blank where YAML expects one. What the parser makes of them does not help.
 fn misplaced(label: &str, text: &str) -> Vec<Problem> {
     let lines = tree::lines(text).into_iter().enumerate();
     let problem = |(index, line)| {

@@ -400,7 +400,7 @@ impl Filters {
         })
     }
 
-    /// Takes in what was received. `None`: a filter is cut off or is no text, an option is invalid, or there is no filter.
+    /// Takes in what was received. `None`: a filter is cut off or is not text, an option is invalid, or there is no filter.
     pub(super) fn checked(bytes: Bytes, has_options: bool) -> Option<Self> {
         let mut rest = &bytes[..];
         let mut is_first = true;

@@ -9,7 +9,7 @@ use super::packet::{
 };
 use crate::{Properties, ReasonCode};
 
-/// Why bytes are no packet. The connection cannot be used any more.
+/// Why bytes are not a packet. The connection cannot be used any more.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// Not as the standard says.
@@ -41,7 +41,7 @@ pub enum DecodeError {
 /// `limit` is the size of the largest packet, in bytes, with its header.
 ///
 /// # Errors
-/// The bytes are no packet, or one that is too large.
+/// The bytes are not a packet, or one that is too large.
 pub fn decode(
     buffer: &mut BytesMut,
     protocol: Protocol,
@@ -57,7 +57,7 @@ pub fn decode(
         problem,
         at,
     };
-    // Before its length is known: what is no MQTT at all is seen by its first byte.
+    // Before its length is known: what is not MQTT at all is seen by its first byte.
     let expected = match number {
         0 => return Err(malformed("packet type 0", 0)),
         15 if protocol == Protocol::V311 => return Err(malformed("packet type 15", 0)),

@@ -44,7 +44,7 @@ pub(super) struct BuiltPipeline {
     /// Holds back what cannot be decoded; `None`: the source begins at its begin.
     pub(super) gate: Option<Arc<SyncGate>>,
     /// Receives over HTTP.
-    pub(super) http: Option<Arc<HttpSource>>,
+    pub(super) http: Option<HttpSource>,
     /// Encodes what has no stream of its own; `None`: none is requested.
     pub(super) encoder: Option<Arc<RawEncoder>>,
 }

@@ -60,7 +60,7 @@ impl HttpSource {
         timeout: Duration,
         decode: &gst::Element,
         on_playlist: impl Fn() + Send + Sync + 'static,
-    ) -> Result<Arc<Self>, SourceError> {
+    ) -> Result<Self, SourceError> {
         let element = make("souphttpsrc", "http")?;
         element.set_property("location", location);
         element.set_property("is-live", true);
@@ -99,12 +99,12 @@ impl HttpSource {
             // Kept by the pad for what is linked to it later.
             _ => gst::PadProbeReturn::Ok,
         });
-        Ok(Arc::new(Self {
+        Ok(Self {
             element,
             body,
             poll,
             fetched_at: Mutex::new(Instant::now()),
-        }))
+        })
     }
 
     /// Fetches a still image again where that is due; until then the source is alive.

@@ -16,7 +16,7 @@ use jetwatch_config::SourceConfig;
 use jetwatch_pixels::BgrxImage;
 use jetwatch_telemetry::StopToken;
 
-use super::build::BuiltPipeline;
+use super::build::{BuiltPipeline, build_error};
 use super::diagnostics::SessionDiagnostics;
 use super::hardware::VideoHardware;
 use super::scaler;
@@ -131,8 +131,4 @@ fn sample(index: usize, image: BgrxImage) -> Option<gst::Sample> {
     let time = gst::ClockTime::try_from(Duration::from_secs(index as u64)).ok()?;
     buffer.get_mut()?.set_pts(time);
     Some(gst::Sample::builder().buffer(&buffer).caps(&caps).build())
-}
-
-fn build_error(error: impl std::fmt::Display) -> SourceError {
-    SourceError::Build(error.to_string())
 }

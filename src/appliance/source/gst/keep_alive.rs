@@ -22,6 +22,8 @@ enum Answer {
     Answered,
     /// The server does not offer the method; over TCP nothing else can be sent.
     NotOffered,
+    /// As before, and it was told.
+    Unavailable,
 }
 
 /// Keep-alives of one source, over all of its sessions.
@@ -34,8 +36,8 @@ pub(super) struct KeepAlive {
 }
 
 impl KeepAlive {
-    /// A session begins.
-    pub(super) fn begin(&mut self) {
+    /// A session has just ended.
+    pub(super) fn end(&mut self) {
         let answer = self.answer.take().map(|answer| *answer.lock());
         let is_harmful = answer == Some(Answer::Pending)
             && self.sent_at.is_some_and(|at| at.elapsed() < CLOSED_BY_IT);
@@ -72,10 +74,16 @@ impl KeepAlive {
         source.emit_by_name::<bool>("get-parameter", &[&"ping", &None::<&str>, &promise]);
     }
 
-    /// Whether the server ends the session where it counts requests, as it offers no request for it.
-    pub(super) fn is_not_offered(&self) -> bool {
-        self.answer
-            .as_ref()
-            .is_some_and(|answer| *answer.lock() == Answer::NotOffered)
+    /// Whether it has turned out since the last call that the server offers no request to keep the session.
+    pub(super) fn take_not_offered(&self) -> bool {
+        let Some(answer) = &self.answer else {
+            return false;
+        };
+        let mut answer = answer.lock();
+        let is_new = *answer == Answer::NotOffered;
+        if is_new {
+            *answer = Answer::Unavailable;
+        }
+        is_new
     }
 }

@@ -54,7 +54,7 @@ pub(super) fn install(threshold: &str) {
             let source = thread_names::source();
             let name = source.as_deref().unwrap_or_default();
             let place = match file.is_empty() {
-                true => text.chars().filter(|c| !c.is_ascii_digit()).collect(),
+                true => FailureLog::kind_of(&text),
                 false => format!("{function}:{line}"),
             };
             let kind = format!("{name}:{}:{place}", category.name());

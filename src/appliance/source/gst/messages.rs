@@ -117,10 +117,7 @@ fn rtsp_hint(message: &gst::message::Error, text: &str) -> Option<&'static str> 
             "the camera does not offer this transport; set transport: udp, or tcp where it is udp now",
         );
     }
-    let is_busy = matches!(status(message), Some(453 | 503))
-        || text.contains("(453)")
-        || text.contains("(503)");
-    is_busy.then_some(
+    matches!(status(message), Some(453 | 503)).then_some(
         "the camera serves no further client; close another program that uses it, or wait until the session of an earlier one has \
          timed out",
     )

@@ -57,7 +57,6 @@ pub(super) fn run(
         context,
         late,
     };
-    kept.keep_alive.begin();
     let mut session = Session {
         config,
         context,
@@ -71,6 +70,8 @@ pub(super) fn run(
     };
 
     let result = session.watch(&bus, late, first_frame);
+    // Now, as the wait before the next session may be long.
+    session.kept.keep_alive.end();
     session.wait_for_rtsp(
         &bus,
         match result {
@@ -213,7 +214,7 @@ impl Session<'_> {
         if let Some(source) = self.built.pipeline.by_name(RTSP) {
             self.kept.keep_alive.send(&source);
         }
-        if *transport == RtspTransport::Tcp && self.kept.keep_alive.is_not_offered() {
+        if *transport == RtspTransport::Tcp && self.kept.keep_alive.take_not_offered() {
             let text = "the server does not offer GET_PARAMETER, so no keep-alive can be sent over TCP; if it ends the session at each \
                         timeout, set transport: udp";
             self.note(text, log::Level::Info);

@@ -106,7 +106,7 @@ impl SyncGate {
                     .intersects(gst::BufferFlags::DISCONT | gst::BufferFlags::CORRUPTED),
                 pts: buffer.pts(),
             };
-            // A header alone is no image.
+            // A header alone is not an image.
             if flags.contains(gst::BufferFlags::HEADER) && unit.pts.is_none() {
                 return gst::PadProbeReturn::Ok;
             }

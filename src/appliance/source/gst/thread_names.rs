@@ -18,7 +18,7 @@ thread_local! {
     static SOURCE: RefCell<Option<Arc<str>>> = const { RefCell::new(None) };
 }
 
-/// The source that the calling thread works for; `None`: it is no streaming thread.
+/// The source that the calling thread works for; `None`: it is not a streaming thread.
 pub(super) fn source() -> Option<Arc<str>> {
     SOURCE.with_borrow(Clone::clone)
 }

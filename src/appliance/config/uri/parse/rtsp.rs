@@ -97,13 +97,13 @@ pub(crate) fn stream(scheme: &str, rest: &str) -> Result<SourceUri, UriError> {
         .rsplit_once('@')
         .map_or(authority, |(_, host)| host);
     let is_listener = scheme == "srt" && host_port.starts_with(':');
-    let port = match is_listener {
-        true => Ok(Some(0)),
-        false => split_host_port(host_port).map(|(_, port)| port.map(|_| 0)),
+    let has_port = match is_listener {
+        true => Ok(true),
+        false => split_host_port(host_port).map(|(_, port)| port.is_some()),
     };
-    match port {
+    match has_port {
         Err(hint) => Err(UriError::with_hint(form, hint)),
-        Ok(None) if scheme != "rtmp" && scheme != "rtmps" => {
+        Ok(false) if scheme != "rtmp" && scheme != "rtmps" => {
             Err(UriError::with_hint(form, "the port is missing"))
         }
         Ok(_) if rest.contains(|c: char| c.is_whitespace()) => {

@@ -266,7 +266,7 @@ async fn what_the_standard_forbids_ends_the_connection() {
     ] {
         assert_eq!(broker.try_connect(connect).await.err(), Some(code));
     }
-    // Another version, and what is no MQTT.
+    // Another version, and what is not MQTT.
     for (bytes, answer) in [
         (
             &b"\x10\x0c\0\x06MQIsdp\x03\x02\0\0"[..],
