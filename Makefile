@@ -32,7 +32,7 @@ packages = "$$(ls -t $(TARGET)/debian/jetwatch_*_$(1).deb | head -n1)" "$$(ls -t
 
 .PHONY: help demo program build test test-programs nightly quantizer quantize-test darknet-test tensorrt-test sanitize gpu-test \
     nsys-test metrics-test homeassistant-test homeassistant-test-2025 fleet-test fleet-test-nats \
-    fleet-bench fleet-sizing web-test web-numbers v4l2 journald bundle-test faults week gst118 deb deb-arm64 \
+    fleet-bench fleet-sizing web-test web-numbers v4l2 journald bundle-test faults week gst116 gst118 gst120 deb deb-arm64 \
     appliance appliance-arm64 appliance-limits instructions sources media-numbers lint audit docs bench fuzz \
     clean fleet-ansible-test update-test
 
@@ -69,7 +69,7 @@ nightly: ## Run the tests that take too long for each change (needs root; hours)
 	$(MAKE) homeassistant-test-2025
 	$(MAKE) darknet-test
 	$(MAKE) sanitize
-	$(MAKE) gst118
+	$(MAKE) gst116 gst118 gst120
 	$(MAKE) v4l2
 	$(MAKE) journald
 	$(MAKE) appliance
@@ -180,9 +180,10 @@ week: build ## Run one daemon under load for MINUTES=30: no event lost, no growt
 	@.ci/setup run onnxruntime
 	@ORT_DYLIB_PATH="$${ORT_DYLIB_PATH:-$(ONNXRUNTIME)}" tests/faults/run $(BINARY) --only week --minutes $(MINUTES)
 
-gst118: ## Pass all tests with GStreamer 1.18, in a Debian 11 made for this (x86-64, needs root; some minutes at first).
+gst116: ## Pass all tests with GStreamer 1.16, or gst118, gst120, in an Ubuntu or Debian made for this (x86-64, root; TESTS= names some).
+gst116 gst118 gst120: gst1%:
 	@.ci/setup build
-	@tests/gst118/run
+	@TESTS='$(TESTS)' tests/gstreamer/run 1.$*
 
 deb: ## Build the Debian packages for amd64 into target/debian (Debian 12, Ubuntu 22.04 or newer; a sysroot of 200 MB in .cache).
 	@cross/build amd64
