@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
 
+use super::supervisor::STEADY_AFTER;
 use super::{SourceCounters, SourceError};
 use jetwatch_types::Backoff;
 
@@ -28,21 +29,25 @@ const INITIAL_WAIT: Duration = Duration::from_secs(90);
 /// Maximum time between requests; the wait doubles while restarts do not help.
 const MAX_WAIT: Duration = Duration::from_secs(1800);
 
-/// Texts of the camera element when the service does not respond, in lower case. Often there is none and the stream ends.
-const HANG_SIGNS: [&str; 6] = [
-    "ended the stream",
-    "timeout",
-    "timed out",
-    "cancelled",
-    "disconnected",
-    "capturesession",
-];
+/// Requests in a row that may fail to help: a restart interrupts the cameras of all programs.
+const MAX_REQUESTS: u32 = 3;
+
+/// Texts of the camera element when the service does not respond, in lower case.
+const HANG_SIGNS: [&str; 4] = ["timeout", "timed out", "cancelled", "disconnected"];
+
+/// Texts that a sensor which is missing, or used by another program, causes as well (dusty-nv/jetson-utils#83,
+/// JetsonHacksNano/CSI-Camera#31). They are signs of a hang only where a camera has delivered frames before.
+const DOUBTFUL_SIGNS: [&str; 2] = ["ended the stream", "capturesession"];
 
 /// Reaction to a failed session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Action {
     /// None: the camera may be the cause.
     Wait,
+    /// None: the service works for another camera.
+    OthersWork,
+    /// None: restarts have not helped.
+    GiveUp,
     /// The service hangs; its restart was requested a short time ago.
     AlreadyRequested,
     /// The service hangs; request a restart.
@@ -67,6 +72,8 @@ struct State {
     /// Failures since the last frame.
     failures: u32,
     requested_at: Option<Instant>,
+    /// Requests since one has helped.
+    in_vain: u32,
     /// Whether a session was steady since the last request.
     helped: bool,
     backoff: Backoff,
@@ -79,6 +86,7 @@ impl Default for State {
             frames: 0,
             failures: 0,
             requested_at: None,
+            in_vain: 0,
             helped: false,
             backoff: Backoff::new(INITIAL_WAIT, MAX_WAIT),
         }
@@ -86,13 +94,24 @@ impl Default for State {
 }
 
 impl State {
-    /// Reaction to a session that failed at `now`. `hangs`: with signs of a hanging service. `frames`: of all CSI sources so far.
-    fn after_failure(&mut self, hangs: bool, frames: u64, now: Instant) -> Action {
-        if std::mem::replace(&mut self.frames, frames) < frames {
+    /// Reaction to a session that failed at `now`. `hangs`: with signs of a hanging service. `was_online`: it had frames. `frames`: of all
+    /// CSI sources so far.
+    fn after_failure(
+        &mut self,
+        hangs: bool,
+        was_online: bool,
+        frames: u64,
+        now: Instant,
+    ) -> Action {
+        let has_frames = std::mem::replace(&mut self.frames, frames) < frames;
+        if has_frames {
             self.failures = 0;
         }
         if !hangs {
             return Action::Wait;
+        }
+        if has_frames && !was_online {
+            return Action::OthersWork;
         }
         self.failures += 1;
         if self.failures < FAILURE_THRESHOLD {
@@ -106,6 +125,10 @@ impl State {
         }
         if self.requested_at.is_some() && !self.helped {
             self.backoff.advance();
+            self.in_vain += 1;
+        }
+        if self.in_vain >= MAX_REQUESTS {
+            return Action::GiveUp;
         }
         self.requested_at = Some(now);
         self.helped = false;
@@ -116,6 +139,7 @@ impl State {
     /// Records a steady session: an earlier request helped.
     fn after_steady_work(&mut self) {
         self.helped = true;
+        self.in_vain = 0;
         self.backoff.reset();
     }
 }
@@ -145,25 +169,32 @@ impl ArgusSupervisor {
         self.state().sources.push(Arc::clone(counters));
     }
 
-    /// Handles a CSI session that failed with `error`; `steady`: after it had delivered frames for a good while. Requests a
-    /// restart when the service must be the cause. Returns a text to append to the error.
+    /// Handles a CSI session that failed with `error` after it had delivered frames for `online`. Requests a restart when the service
+    /// must be the cause. Returns a text to append to the error.
     pub(super) fn on_failure(
         &self,
         error: &SourceError,
-        steady: bool,
+        online: Option<Duration>,
         now: Instant,
     ) -> Option<String> {
         let action = {
             let mut state = self.state();
-            if steady {
+            if online.is_some_and(|online| online >= STEADY_AFTER) {
                 state.after_steady_work();
             }
             let frames = state.sources.iter().map(|source| source.frames()).sum();
-            state.after_failure(is_hung(error), frames, now)
+            let hangs = is_hung(error) || frames > 0 && is_doubtful(error);
+            state.after_failure(hangs, online.is_some(), frames, now)
         };
         let by_hand = "restart it: sudo systemctl restart nvargus-daemon";
         match (action, &self.request) {
             (Action::Wait, _) => None,
+            (Action::OthersWork, _) => Some(format!(
+                "another CSI camera works, so check this one's cable; if nvargus-daemon is the cause, {by_hand}, which interrupts all cameras"
+            )),
+            (Action::GiveUp, Some(_)) => Some(format!(
+                "nvargus-daemon does not respond, and {MAX_REQUESTS} restarts did not help; check the cable and the sensor, or reboot"
+            )),
             (_, None) => Some(format!("nvargus-daemon does not respond; {by_hand}")),
             (Action::AlreadyRequested, _) => Some(
                 "nvargus-daemon does not respond, and its restart was already requested".to_owned(),
@@ -190,14 +221,20 @@ impl ArgusSupervisor {
 
 /// Whether a session failed with signs of a hanging service: no frame, or a typical error text.
 fn is_hung(error: &SourceError) -> bool {
-    match error {
-        SourceError::Stalled { .. } | SourceError::Empty => true,
-        SourceError::Element { message, .. } => {
-            let message = message.to_ascii_lowercase();
-            HANG_SIGNS.iter().any(|sign| message.contains(sign))
-        }
-        _ => false,
-    }
+    matches!(error, SourceError::Stalled { .. }) || says_one_of(error, &HANG_SIGNS)
+}
+
+/// Whether a session failed as with a hanging service, or with a sensor that cannot be used.
+fn is_doubtful(error: &SourceError) -> bool {
+    matches!(error, SourceError::Empty) || says_one_of(error, &DOUBTFUL_SIGNS)
+}
+
+fn says_one_of(error: &SourceError, signs: &[&str]) -> bool {
+    let SourceError::Element { message, .. } = error else {
+        return false;
+    };
+    let message = message.to_ascii_lowercase();
+    signs.iter().any(|sign| message.contains(sign))
 }
 
 #[cfg(test)]
@@ -223,7 +260,7 @@ mod tests {
         let start = Instant::now();
         let mut state = State::default();
         let mut fails_at =
-            |seconds| state.after_failure(true, 0, start + Duration::from_secs(seconds));
+            |seconds| state.after_failure(true, false, 0, start + Duration::from_secs(seconds));
         assert_eq!(fails_at(0), Action::Wait);
         assert_eq!(fails_at(5), Action::Request);
         assert_eq!(fails_at(10), Action::Wait);
@@ -233,16 +270,21 @@ mod tests {
         assert_eq!(fails_at(200), Action::Wait);
         assert_eq!(fails_at(270), Action::AlreadyRequested);
         assert_eq!(fails_at(277), Action::Request);
+        // Three restarts did not help.
+        assert_eq!(fails_at(600), Action::Wait);
+        assert_eq!(fails_at(640), Action::GiveUp);
+        assert_eq!(fails_at(6000), Action::GiveUp);
         // A service that works for some seconds after each restart is not restarted more often than after the first wait.
         let mut requests = Vec::new();
-        for seconds in 280..880 {
+        for seconds in 6001..6601 {
             state.after_steady_work();
-            let action = state.after_failure(true, 0, start + Duration::from_secs(seconds));
+            let now = start + Duration::from_secs(seconds);
+            let action = state.after_failure(true, true, 0, now);
             if action == Action::Request {
                 requests.push(seconds);
             }
         }
-        assert_eq!(requests, [367, 457, 547, 637, 727, 817]);
+        assert_eq!(requests, [6001, 6091, 6181, 6271, 6361, 6451, 6541]);
     }
 
     #[test]
@@ -251,14 +293,18 @@ mod tests {
         let other = Arc::new(SourceCounters::default());
         restarts.add_source(&Arc::default());
         restarts.add_source(&other);
+        let fail = || restarts.on_failure(&stall(), None, Instant::now());
         for _ in 0..4 {
             other.next_seq();
-            assert_eq!(restarts.on_failure(&stall(), false, Instant::now()), None);
+            // OE4T/meta-tegra#943: one of two sensors.
+            let text = fail().expect("a remedy");
+            assert!(text.starts_with("another CSI camera works"), "{text}");
         }
+        assert_eq!(fail(), None);
+        let text = fail().expect("the service hangs");
         assert!(
-            restarts
-                .on_failure(&stall(), false, Instant::now())
-                .is_some()
+            text.starts_with("nvargus-daemon does not respond"),
+            "{text}"
         );
     }
 
@@ -266,14 +312,32 @@ mod tests {
     fn only_specific_failures_count_as_argus_hang() {
         assert!(is_hung(&stall()));
         assert!(is_hung(&element_error("CANCELLED (Argus Error Status)")));
-        assert!(is_hung(&element_error("Failed to create CaptureSession")));
-        assert!(is_hung(&element_error("the source ended the stream")));
-        assert!(is_hung(&SourceError::Empty));
+        assert!(is_hung(&element_error(
+            "Connecting to nvargus-daemon timed out"
+        )));
+        for doubtful in [
+            element_error("Failed to create CaptureSession"),
+            element_error("the camera driver ended the stream without an image"),
+            SourceError::Empty,
+        ] {
+            assert!(!is_hung(&doubtful), "{doubtful}");
+            // A sensor that is missing, or that another program uses: nothing to restart.
+            let restarts = ArgusSupervisor::disabled();
+            let camera = Arc::new(SourceCounters::default());
+            restarts.add_source(&camera);
+            let fail = |online| restarts.on_failure(&doubtful, online, Instant::now());
+            for _ in 0..4 {
+                assert_eq!(fail(None), None, "{doubtful}");
+            }
+            camera.next_seq();
+            let found = [fail(Some(Duration::ZERO)), fail(None)];
+            assert!(found[1].is_some(), "{doubtful}: it worked before");
+        }
         assert!(!is_hung(&element_error("Internal data stream error")));
         assert!(!is_hung(&SourceError::Init(String::new())));
         let mut state = State::default();
         for _ in 0..4 {
-            let action = state.after_failure(false, 0, Instant::now());
+            let action = state.after_failure(false, false, 0, Instant::now());
             assert_eq!(action, Action::Wait);
         }
     }
@@ -284,9 +348,9 @@ mod tests {
         let file = folder.path().join("restart-argus");
         let restarts = ArgusSupervisor::with_request_file(Some(file.clone()));
         let now = Instant::now();
-        assert_eq!(restarts.on_failure(&stall(), false, now), None);
+        assert_eq!(restarts.on_failure(&stall(), None, now), None);
         let text = restarts
-            .on_failure(&stall(), false, now)
+            .on_failure(&stall(), None, now)
             .expect("the service hangs");
         assert!(
             text.contains("restart from jetwatch-argus.service"),
@@ -297,9 +361,9 @@ mod tests {
 
         let missing =
             ArgusSupervisor::with_request_file(Some(folder.path().join("no/restart-argus")));
-        missing.on_failure(&stall(), false, now);
+        missing.on_failure(&stall(), None, now);
         let text = missing
-            .on_failure(&stall(), false, now)
+            .on_failure(&stall(), None, now)
             .expect("the service hangs");
         assert!(
             text.contains("sudo systemctl restart nvargus-daemon"),
@@ -307,9 +371,9 @@ mod tests {
         );
 
         let check = ArgusSupervisor::disabled();
-        check.on_failure(&stall(), false, now);
+        check.on_failure(&stall(), None, now);
         let text = check
-            .on_failure(&stall(), false, now)
+            .on_failure(&stall(), None, now)
             .expect("the service hangs");
         assert!(text.contains("restart it"), "{text}");
     }

@@ -19,7 +19,7 @@ use super::{
 };
 
 /// A session that delivered frames for at least this long resets the wait.
-const STEADY_AFTER: Duration = Duration::from_secs(10);
+pub(super) const STEADY_AFTER: Duration = Duration::from_secs(10);
 
 /// First and longest wait after a server has refused the credentials: cameras lock an account after a few attempts.
 const REFUSED_WAIT: Duration = Duration::from_secs(30);
@@ -224,14 +224,12 @@ fn supervise(
             return Err(fail(error, context));
         }
         let mut text = error.to_string();
-        let is_steady = online_since
-            .get()
-            .is_some_and(|since| since.elapsed() >= STEADY_AFTER);
-        if is_steady {
+        let online = online_since.get().map(|since| since.elapsed());
+        if online.is_some_and(|online| online >= STEADY_AFTER) {
             waits.reset();
             failures.reset();
         }
-        if is_csi && let Some(fault) = context.argus.on_failure(&error, is_steady, Instant::now()) {
+        if is_csi && let Some(fault) = context.argus.on_failure(&error, online, Instant::now()) {
             text = format!("{text}; {fault}");
         }
         let wait = waits.after(&error);
