@@ -5,7 +5,6 @@ use crate::support;
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use jetwatch_config::{RtspTransport, Secret, SourceUri};
@@ -14,7 +13,6 @@ use jetwatch_types::{Size, SourceState};
 
 use support::collector::{CollectedFrame, Collector, config};
 use support::daemon::wait_until_some;
-use support::ffprobe;
 use support::rtsp_camera::{FPS, Fault, RtspCamera, bright_stream};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -399,76 +397,4 @@ fn answers_over_http_that_are_no_video_are_told() {
         assert!(reason.contains(wanted), "{thread}: {reason}");
         let _ = source.stop();
     }
-}
-
-/// Makes `path` by ffmpeg with `arguments`, separated by blanks.
-fn ffmpeg(arguments: &str, path: &Path) {
-    ffprobe::make(&arguments.split(' ').collect::<Vec<_>>(), path);
-}
-
-/// The color of the first pixel, decoded by ffmpeg.
-fn pixel_by_ffmpeg(path: &Path) -> [f32; 3] {
-    let raw = path.with_extension("rgb");
-    let arguments = format!(
-        "-i {} -frames:v 1 -f rawvideo -pix_fmt rgb24",
-        path.display()
-    );
-    ffmpeg(&arguments, &raw);
-    let bytes = std::fs::read(raw).expect("an image");
-    [0, 1, 2].map(|channel| f32::from(bytes[channel]))
-}
-
-fn frames_of(path: &Path) -> Vec<CollectedFrame> {
-    let source = Collector::start(&config(SourceUri::File(path.to_owned())), usize::MAX);
-    let (frames, result) = source.join();
-    result.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    frames
-}
-
-/// Range and matrix come from the bitstream, and from the container where it says more (frigate#1178, NVIDIA/VideoProcessingFramework#209).
-#[test]
-fn colors_are_those_of_the_stream_for_each_range_and_matrix() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let mut wrong = Vec::new();
-    for (matrix, primaries, transfer) in [
-        ("bt601", "smpte170m", "smpte170m"),
-        ("bt709", "bt709", "bt709"),
-        ("bt2020", "bt2020", "bt709"),
-    ] {
-        let space = match matrix {
-            "bt601" => "smpte170m",
-            "bt2020" => "bt2020nc",
-            other => other,
-        };
-        for range in ["tv", "pc"] {
-            for (codec, endings) in [
-                ("libx264", ["h264", "mp4", "mkv", "ts"].as_slice()),
-                ("libx265 -x265-params log-level=error", &["h265", "mp4"]),
-            ] {
-                for (index, ending) in endings.iter().enumerate() {
-                    let name = format!("{matrix}-{range}-{}{index}.{ending}", &codec[..7]);
-                    let path = folder.path().join(name);
-                    let source = "-f lavfi -i color=c=0xC83C78:s=320x240:r=5:d=1";
-                    let scaled = format!(
-                        "-vf format=rgb24,scale=out_color_matrix={matrix}:out_range={range},format=yuv420p"
-                    );
-                    let told = format!(
-                        "-colorspace {space} -color_primaries {primaries} -color_trc {transfer} -color_range {range}"
-                    );
-                    ffmpeg(&format!("{source} {scaled} {told} -c:v {codec}"), &path);
-                    let frames = frames_of(&path);
-                    let [blue, green, red] = frames[2].color;
-                    let wanted = pixel_by_ffmpeg(&path);
-                    let apart = [red - wanted[0], green - wanted[1], blue - wanted[2]];
-                    if apart.iter().any(|level| level.abs() > 2.0) {
-                        wrong.push(format!(
-                            "{}: {apart:.0?}",
-                            path.file_name().unwrap_or_default().display()
-                        ));
-                    }
-                }
-            }
-        }
-    }
-    assert_eq!(wrong, Vec::<String>::new());
 }

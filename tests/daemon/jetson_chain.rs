@@ -25,6 +25,7 @@ use jetwatch_types::{Placement, Region, Size};
 
 use jetson_elements::{ElementActivity, JetsonElements};
 use onnx_file::TinyNetwork;
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 use support::clips;
 use support::collector::{Collector, INPUT, config};
@@ -56,7 +57,7 @@ fn csi(size: Option<(u32, u32)>) -> SourceUri {
         sensor: 0,
         mode: None,
         size,
-        fps: Some(30),
+        fps: Some(30.0),
     }
 }
 
@@ -674,6 +675,7 @@ fn four_sources_are_scaled_only_on_vic() {
     let clip = clips::mp4(media.path(), "a.mp4", 640, 480, 30);
     let setup = daemon(&four_sources(&server, &clip));
     let mut run = setup.command("run");
+    run.arg("--health").arg(setup.path("health.json"));
     run.arg("--root").arg(machine.path("/"));
     let child = start(run.envs(elements.environment()));
     let all = BTreeSet::from([
@@ -687,6 +689,16 @@ fn four_sources_are_scaled_only_on_vic() {
     wait_until_some("work of each engine", || {
         let work = elements.activity();
         (all.is_subset(&engines(&work)) && work.iter().any(is_of_lens)).then_some(())
+    });
+    // A session that is stopped while `rtspsrc` connects may make GLib complain.
+    wait_until_some("the network camera", || {
+        let health = fs::read(setup.path("health.json")).ok()?;
+        let health: Value = serde_json::from_slice(&health).ok()?;
+        let sources = health["sources"].as_array()?;
+        sources
+            .iter()
+            .all(|source| source["state"] == "online")
+            .then_some(())
     });
     terminate(child);
     let work = elements.activity();
@@ -781,6 +793,41 @@ fn cpu_is_used_without_elements_or_jetson() {
         output.contains(plan) && output.contains("this machine is not a Jetson"),
         "{output}"
     );
+}
+
+/// A decoder that receives data and gives no image (dusty-nv/jetson-utils#102, jocover/jetson-ffmpeg#113, frigate#8377).
+#[test]
+fn the_cpu_decodes_what_the_hardware_does_not() {
+    if library_is_missing() {
+        return;
+    }
+    let (machine, elements) = (VirtualJetson::xavier_nx(), JetsonElements::new());
+    elements.write("decoder-silent", "");
+    let (server, media) = (
+        RtspServer::start(0, &[]),
+        tempfile::tempdir().expect("a folder"),
+    );
+    let clip = clips::mp4(media.path(), "a.mp4", 640, 480, 30);
+    let setup = daemon(&format!(
+        "  - {{name: gate, uri: '{}', stall_timeout_ms: 1500, reconnect_wait_ms: 50}}\n\
+         \x20 - {{name: tape, uri: '{}'}}\n",
+        server.uri(),
+        clip.display()
+    ));
+    let mut run = setup.command("run");
+    run.args(["--max-frames", "60", "--root"])
+        .arg(machine.path("/"));
+    let output = finish(run.envs(elements.environment()));
+    let log = stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "{log}");
+    assert_eq!(
+        log.matches("the CPU decodes it from now on").count(),
+        2,
+        "{log}"
+    );
+    for source in ["gate", "tape"] {
+        assert!(log.contains(&format!("source={source} online")), "{log}");
+    }
 }
 
 #[test]

@@ -14,7 +14,8 @@ use jetwatch_config::Config;
 use jetwatch_pipeline::{Options, Pipeline};
 use jetwatch_source::{Flow, FullImage, SessionEnd, Source, SourceContext, SourceError};
 use jetwatch_types::{
-    Frame, FrameMeta, GroundTruthBox, Image, OverflowPolicy, PIXEL_BYTES, Size, TrackState, Xyxy,
+    Frame, FrameMeta, GroundTruthBox, Image, OverflowPolicy, PIXEL_BYTES, PixelAspect, Size,
+    TrackState, Xyxy,
 };
 use serde_json::Value;
 use support::classifier::write_model;
@@ -102,7 +103,11 @@ impl Source for Walkers {
                     source_size: SIZE,
                 },
                 crop: None,
-                image: image(index, context.output_size(SIZE, None)),
+                pixels: PixelAspect::default(),
+                image: image(
+                    index,
+                    context.output_size(SIZE, None, PixelAspect::default()),
+                ),
                 full_image: (context.full_image != FullImage::None).then(|| image(index, SIZE)),
                 truth: truth
                     .map(|(xyxy, id)| GroundTruthBox {

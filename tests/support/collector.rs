@@ -35,6 +35,8 @@ pub fn config(uri: SourceUri) -> SourceConfig {
         rules: Default::default(),
         roi: None,
         max_fps: None,
+        track: None,
+        display_aspect: None,
         score_threshold: None,
         offline_hold: Duration::ZERO,
         classes: Vec::new(),

@@ -96,3 +96,19 @@ pub fn decode(path: &Path) -> (usize, String) {
     let images = text.lines().filter(|line| !line.starts_with('#')).count();
     (images, String::from_utf8_lossy(&output.stderr).into_owned())
 }
+
+/// How many frames ffmpeg shows of the video track `track` of the file at `path`.
+pub fn count_frames(path: &Path, track: u32) -> usize {
+    let output = Command::new("ffprobe")
+        .args(["-v", "error", "-count_frames", "-of", "csv=p=0"])
+        .args(["-select_streams", &format!("v:{track}")])
+        .args(["-show_entries", "stream=nb_read_frames"])
+        .arg(path)
+        .output()
+        .expect("ffprobe starts; install it with: apt-get install ffmpeg");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let first = text.split(['\n', ',']).next().unwrap_or_default();
+    first
+        .parse()
+        .unwrap_or_else(|_| panic!("{}: {text}", path.display()))
+}

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use jetwatch_config::{Config, DetectorConfig};
 use jetwatch_files::Sha256Digest;
-use jetwatch_types::{Frame, FrameMeta, Image, PIXEL_BYTES, Size};
+use jetwatch_types::{Frame, FrameMeta, Image, PIXEL_BYTES, PixelAspect, Size};
 
 /// Whether there is no library; prints a message then.
 pub fn library_is_missing() -> bool {
@@ -48,6 +48,7 @@ pub fn frame(source: u16, seq: u64, source_size: Size, size: Size, pixels: Vec<u
     Frame {
         meta: FrameMeta::for_test(source, seq, source_size),
         crop: None,
+        pixels: PixelAspect::default(),
         image: Image::new(size, stride, Box::new(pixels)).expect("the memory is large enough"),
         full_image: None,
         truth: Vec::new(),

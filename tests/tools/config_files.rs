@@ -384,9 +384,9 @@ fn cameras_example_loads_as_documented() {
             &config.sources[4].uri,
             SourceUri::V4l2 {
                 size: Some((1280, 720)),
-                fps: Some(30),
+                fps: Some(fps),
                 ..
-            }
+            } if (*fps - 30.0).abs() < f32::EPSILON
         ),
         "{:?}",
         config.sources[4]

@@ -39,15 +39,15 @@ pub(super) struct V4l2Keys {
 /// Keys of every camera at this machine, V4L2 or CSI.
 #[derive(Section)]
 pub(super) struct LocalCameraKeys {
-    /// V4L2 and CSI: width to request, together with height. Default: a V4L2 camera gives the largest that it offers, often at a low rate, and a CSI camera what its driver prefers.
+    /// V4L2 and CSI: width to request, together with height. Default: of a V4L2 camera the largest that it offers at 15 frames per second or more, and of a CSI camera what its driver prefers.
     #[key(range = 16..=7680, unit = "pixels")]
     width: Option<u32>,
     /// V4L2 and CSI: height to request, together with width. Default: as with width.
     #[key(range = 16..=4320, unit = "pixels")]
     height: Option<u32>,
-    /// V4L2 and CSI: rate to request. Default: the highest for that size.
-    #[key(range = 1..=240, unit = "frames per second")]
-    fps: Option<u32>,
+    /// V4L2 and CSI: rate to request, such as 30 or 7.5; 30 and 29.97 take a camera's 30000/1001, too. Default: the highest for that size.
+    #[key(range = 1.0..=240.0, unit = "frames per second")]
+    fps: Option<f32>,
 }
 
 /// Keys of a CSI camera.

@@ -11,6 +11,7 @@ use super::credentials::LoginKeys;
 use super::detector::Interval;
 use super::groups::KeptLabels;
 use super::names::{self, NAME, is_name};
+use super::redact::quoted;
 use super::roi::parse_region;
 use super::schema::{DefaultValue, ValueType};
 use super::section::{KeyValue, Section};
@@ -43,6 +44,9 @@ pub struct SourceConfig {
     /// Default 1: several sources decode in parallel anyway, and each further thread costs a frame of delay and memory.
     #[key(range = 0..=64, unit = "threads", default = 1)]
     pub decoder_threads: u32,
+    /// Number of the video track to take where there are several, as in ffmpeg's 0:v:N; 0 is the first. Default: of a file the one that looks like the video, not like a cover or a preview; of a camera the first.
+    #[key(range = 0..=31)]
+    pub track: Option<u32>,
     /// What decodes: auto takes the machine's video decoder for what it can decode, and the CPU for the rest; hardware and software refuse the other.
     #[key(default = "auto")]
     pub decoder: DecoderChoice,
@@ -66,6 +70,9 @@ pub struct SourceConfig {
     /// The part of the image that the network sees, in shares of the image's width and height; it is cut out before it is scaled. Boxes, zones and lines stay in the whole image. Default: all of it.
     #[key(text = "left,top,width,height, each from 0 to 1, such as 0.25,0.5,0.5,0.5", parse = parse_region)]
     pub roi: Option<Region>,
+    /// Width to height of the image as it is shown, such as 16:9, where a camera sends it squeezed and does not say so. The network sees it in this shape; boxes stay in its pixels. Default: as the media says, else square pixels.
+    #[key(text = "width:height, such as 16:9 or 4:3", parse = parse_aspect)]
+    pub display_aspect: Option<(u32, u32)>,
     /// Maximum rate in frames per second; further frames are dropped evenly, before they are scaled. Default: all are kept.
     #[key(range = 0.0..=240.0, exclusive_min)]
     pub max_fps: Option<f32>,
@@ -180,6 +187,24 @@ pub enum Scaling {
     Cpu,
 }
 
+/// Reads `width:height`.
+///
+/// # Errors
+/// They are no numbers, or not the shape of an image.
+fn parse_aspect(text: &str) -> Result<(u32, u32), String> {
+    let sides = text.split_once(':').and_then(|(width, height)| {
+        Some((width.trim().parse().ok()?, height.trim().parse().ok()?))
+    });
+    let is_shape =
+        |(width, height): &(u32, u32)| (1..=1000).contains(width) && (1..=1000).contains(height);
+    sides.filter(is_shape).ok_or_else(|| {
+        format!(
+            "`{}` is not a shape; expected width:height, each from 1 to 1000, such as 16:9",
+            quoted(text)
+        )
+    })
+}
+
 /// Rules between the keys of one source.
 fn check_source(map: &Map<'_>) {
     check_waits(map);
@@ -262,6 +287,14 @@ fn check_work(map: &Map<'_>, uri: &SourceUri) {
     if decoder.is_some_and(|decoder| decoder != DecoderChoice::Auto) && !has_video {
         let what = format!("{} has no video to decode", camera_keys::describe(uri));
         map.invalid("decoder", &what, Some("leave it out"));
+    }
+    if map.has("track") && !has_video {
+        let what = format!("{} has no tracks", camera_keys::describe(uri));
+        map.invalid("track", &what, Some("leave it out"));
+    }
+    if map.has("display_aspect") && matches!(uri, SourceUri::Synthetic(_)) {
+        let what = "a synthetic scene has square pixels";
+        map.invalid("display_aspect", what, Some("leave it out"));
     }
     let scaling = Scaling::read(map, "scaling");
     let is_synthetic = matches!(uri, SourceUri::Synthetic(_));

@@ -54,7 +54,7 @@ pub enum SourceUri {
         /// Width and height asked of the camera, in pixels.
         size: Option<(u32, u32)>,
         /// Frames per second asked of the camera.
-        fps: Option<u32>,
+        fps: Option<f32>,
     },
     /// `csi://0`: a camera on the Jetson's CSI connector, by sensor number. The platform resolves it.
     Csi {
@@ -65,7 +65,7 @@ pub enum SourceUri {
         /// Width and height asked of the camera, in pixels.
         size: Option<(u32, u32)>,
         /// Frames per second asked of the camera.
-        fps: Option<u32>,
+        fps: Option<f32>,
     },
     /// `launch:ELEMENT ! ELEMENT`: a GStreamer fragment with one open source pad, parsed on its own.
     Launch(String),

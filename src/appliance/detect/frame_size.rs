@@ -12,7 +12,13 @@ pub fn check_size(
     input: Size,
     placement: Placement,
 ) -> Result<Letterbox, DetectError> {
-    let letterbox = Letterbox::with_crop(frame.meta.source_size, frame.crop, input, placement);
+    let letterbox = Letterbox::with_crop(
+        frame.meta.source_size,
+        frame.crop,
+        frame.pixels,
+        input,
+        placement,
+    );
     if frame.image.size == letterbox.inner {
         return Ok(letterbox);
     }

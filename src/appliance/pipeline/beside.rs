@@ -278,7 +278,7 @@ fn numbered([first, second]: [String; 2]) -> [String; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use jetwatch_types::{Image, PIXEL_BYTES, Placement, Size};
+    use jetwatch_types::{Image, PIXEL_BYTES, PixelAspect, Placement, Size};
 
     /// Finds a box as large as the image that it was given.
     struct SizeDetector;
@@ -321,6 +321,7 @@ mod tests {
         let frame = |seq| Frame {
             meta: FrameMeta::for_test(3, seq, Size::new(32, 16)),
             crop: None,
+            pixels: PixelAspect::default(),
             image: image(Size::new(8, 4)),
             full_image: Some(image(Size::new(32, 16))),
             truth: Vec::new(),

@@ -33,6 +33,7 @@ impl FrameScaler {
         Letterbox::with_crop(
             frame.meta.source_size,
             frame.crop,
+            frame.pixels,
             self.input,
             self.placement,
         )
@@ -56,6 +57,7 @@ impl FrameScaler {
         Frame {
             meta: frame.meta,
             crop: frame.crop,
+            pixels: frame.pixels,
             image: Image::new(inner, stride, Box::new(scaled)).expect("the memory is of this size"),
             full_image: None,
             truth: frame.truth.clone(),

@@ -14,6 +14,7 @@
 
 mod argus;
 mod convert_plan;
+mod cut_file;
 mod elements;
 mod error;
 mod frame_handler;
@@ -36,7 +37,7 @@ use jetwatch_config::EncodingConfig;
 pub use jetwatch_nvidia::surface::SurfaceReader as NvmmReader;
 use jetwatch_platform::{Machine, SysRoot};
 use jetwatch_telemetry::{Heartbeat, Heartbeats, Recorder, StopToken};
-use jetwatch_types::{Crop, Letterbox, Placement, Size, SourceId};
+use jetwatch_types::{Crop, Letterbox, PixelAspect, Placement, Size, SourceId};
 
 pub use argus::ArgusSupervisor;
 pub use elements::{
@@ -151,12 +152,12 @@ impl SourceContext {
         }
     }
 
-    /// Size of the delivered image for a source image of size `source`; `crop`: the network's region, `None` for all.
+    /// Size of the delivered image for a source image of size `source` with such pixels; `crop`: the network's region, `None` for all.
     #[must_use]
-    pub fn output_size(&self, source: Size, crop: Option<Crop>) -> Size {
+    pub fn output_size(&self, source: Size, crop: Option<Crop>, pixels: PixelAspect) -> Size {
         match self.image_size {
             ImageSize::Network => {
-                Letterbox::with_crop(source, crop, self.input, self.placement).inner
+                Letterbox::with_crop(source, crop, pixels, self.input, self.placement).inner
             }
             ImageSize::Source => source,
         }

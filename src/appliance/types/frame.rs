@@ -4,7 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::time::{Duration, Instant, SystemTime};
 
-use super::{Crop, Size, SourceId, Xyxy};
+use super::{Crop, PixelAspect, Size, SourceId, Xyxy};
 
 /// Bytes per pixel. Every image in the pipeline is `BGRx` (blue, green, red, unused): VIC, nvvidconv and videoconvert can all
 /// produce this layout, and one aligned 32-bit load reads a pixel.
@@ -135,6 +135,8 @@ pub struct Frame {
     pub meta: FrameMeta,
     /// Part of the source image that is in `image`; `None`: all of it.
     pub crop: Option<Crop>,
+    /// Shape of the pixels of the source image.
+    pub pixels: PixelAspect,
     /// The image at the letterbox's inner size.
     pub image: Image,
     /// The same image at source size, in CPU memory. Present only when a later stage requested it: crops for secondary
@@ -166,6 +168,7 @@ impl Frame {
         Self {
             meta: FrameMeta::for_test(source, seq, size),
             crop: None,
+            pixels: PixelAspect::default(),
             image: Image::new(size, stride, Box::new(pixels)).expect("whole rows"),
             full_image: None,
             truth: Vec::new(),

@@ -37,6 +37,55 @@ impl fmt::Display for Size {
     }
 }
 
+/// Shape of the pixels of an image: SAR of MPEG, `pixel-aspect-ratio` of GStreamer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PixelAspect {
+    /// Width of a pixel, at least 1.
+    width: u32,
+    /// Height of a pixel, at least 1.
+    height: u32,
+}
+
+impl Default for PixelAspect {
+    fn default() -> Self {
+        Self {
+            width: 1,
+            height: 1,
+        }
+    }
+}
+
+impl PixelAspect {
+    /// `None`: a side is 0, or one is more than ten times the other, which no camera has.
+    #[must_use]
+    pub fn new(width: u32, height: u32) -> Option<Self> {
+        let (less, more) = (width.min(height), width.max(height));
+        (less > 0 && more / less <= 10).then_some(Self { width, height })
+    }
+
+    /// The shape of the pixels of a rotated image.
+    #[must_use]
+    pub fn turned(self) -> Self {
+        Self {
+            width: self.height,
+            height: self.width,
+        }
+    }
+
+    /// The size at which an image of `size` pixels is shown with square pixels.
+    #[must_use]
+    pub fn shown(self, size: Size) -> Size {
+        let width = u64::from(size.width) * u64::from(self.width) / u64::from(self.height);
+        Size::new(u32::try_from(width).unwrap_or(u32::MAX).max(1), size.height)
+    }
+}
+
+impl fmt::Display for PixelAspect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.width, self.height)
+    }
+}
+
 /// Placement of the scaled image in the network's input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Placement {
@@ -114,15 +163,23 @@ impl Letterbox {
         }
     }
 
-    /// Fits a crop of a source image into `input`; `None` is all of `source`.
+    /// Fits a crop of a source image into `input`, as it is shown; `None` is all of `source`.
     #[must_use]
-    pub fn with_crop(source: Size, crop: Option<Crop>, input: Size, placement: Placement) -> Self {
-        match crop {
-            None => Self::new(source, input, placement),
-            Some(crop) => Self {
-                origin: (crop.left, crop.top),
-                ..Self::new(crop.size, input, placement)
-            },
+    pub fn with_crop(
+        source: Size,
+        crop: Option<Crop>,
+        pixels: PixelAspect,
+        input: Size,
+        placement: Placement,
+    ) -> Self {
+        let (part, origin) = match crop {
+            None => (source, (0, 0)),
+            Some(crop) => (crop.size, (crop.left, crop.top)),
+        };
+        Self {
+            source: Size::new(part.width.max(1), part.height.max(1)),
+            origin,
+            ..Self::new(pixels.shown(part), input, placement)
         }
     }
 
@@ -231,7 +288,13 @@ mod tests {
             size: Size::new(320, 180),
         };
         let (source, input) = (Size::new(640, 360), Size::new(416, 416));
-        let part = Letterbox::with_crop(source, Some(crop), input, Placement::TopLeft);
+        let part = Letterbox::with_crop(
+            source,
+            Some(crop),
+            PixelAspect::default(),
+            input,
+            Placement::TopLeft,
+        );
         assert_eq!(part.inner, Size::new(416, 234));
         let whole = part.to_source(&[0.0, 0.0, 416.0, 234.0]);
         assert_eq!(whole, [160.0, 90.0, 480.0, 270.0]);
@@ -241,8 +304,34 @@ mod tests {
             assert!((found - expected).abs() < 1e-3, "{back:?}");
         }
         assert_eq!(
-            Letterbox::with_crop(source, None, input, Placement::Center),
+            Letterbox::with_crop(
+                source,
+                None,
+                PixelAspect::default(),
+                input,
+                Placement::Center
+            ),
             Letterbox::new(source, input, Placement::Center)
         );
+    }
+
+    #[test]
+    fn pixels_that_are_not_square_keep_the_shape_of_objects() {
+        let pixels = PixelAspect::new(16, 11).expect("a shape");
+        let (source, input) = (Size::new(720, 576), Size::new(512, 512));
+        assert_eq!(pixels.shown(source), Size::new(1047, 576));
+        let fit = Letterbox::with_crop(source, None, pixels, input, Placement::TopLeft);
+        assert_eq!(fit.inner, Size::new(512, 281));
+        // Boxes are in pixels of the source.
+        assert_eq!(
+            fit.to_source(&[0.0, 0.0, 512.0, 281.0]),
+            [0.0, 0.0, 720.0, 576.0]
+        );
+        assert_eq!(
+            pixels.turned().shown(Size::new(160, 90)),
+            Size::new(110, 90)
+        );
+        assert_eq!(PixelAspect::new(0, 1), None);
+        assert_eq!(PixelAspect::new(1, 11), None);
     }
 }

@@ -38,7 +38,7 @@ pub use detection::{Detection, Xyxy, area, intersection_over_union};
 pub use event::{EventKind, TrackEvent};
 pub use frame::{Frame, FrameMeta, GroundTruthBox, Image, PIXEL_BYTES};
 pub use frame_clock::FrameClock;
-pub use geometry::{Letterbox, Placement, Size};
+pub use geometry::{Letterbox, PixelAspect, Placement, Size};
 pub use image_budget::{BudgetObserver, BudgetedImage, ImageBudget};
 pub use media_clock::MediaClock;
 pub use overflow::OverflowPolicy;

@@ -62,7 +62,7 @@ mod tests {
 
     use super::*;
     use jetwatch_telemetry::Recorder;
-    use jetwatch_types::{FrameMeta, Image, PIXEL_BYTES, Placement, Size};
+    use jetwatch_types::{FrameMeta, Image, PIXEL_BYTES, PixelAspect, Placement, Size};
 
     /// Size and last row of each image that a detector was given.
     type SeenImages = Arc<Mutex<Vec<(Size, Vec<u8>)>>>;
@@ -96,6 +96,7 @@ mod tests {
         Frame {
             meta: FrameMeta::for_test(0, 0, size),
             crop: None,
+            pixels: PixelAspect::default(),
             image: Image::new(size, stride, Box::new(bytes)).expect("large enough"),
             full_image: None,
             truth: Vec::new(),

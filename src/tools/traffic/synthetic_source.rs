@@ -9,7 +9,7 @@ use jetwatch_source::{
     Flow, FullImage, RateLimiter, SessionEnd, Source, SourceContext, SourceError, SyntheticOptions,
 };
 use jetwatch_telemetry::{Level, Stage};
-use jetwatch_types::{Frame, FrameMeta, Image, PIXEL_BYTES, PixelPool, Region, Size};
+use jetwatch_types::{Frame, FrameMeta, Image, PIXEL_BYTES, PixelAspect, PixelPool, Region, Size};
 
 use super::crop_resize::crop_resize;
 use super::scene::Scene;
@@ -69,7 +69,7 @@ impl SyntheticSource {
             .recorder
             .range_with_payload(Stage::Source, 1, meta.seq);
         let crop = self.roi.and_then(|roi| roi.to_crop(source_size));
-        let inner = context.output_size(source_size, crop);
+        let inner = context.output_size(source_size, crop, PixelAspect::default());
         let part = context.source_crop(crop);
         let is_wanted = match context.full_image {
             FullImage::None => false,
@@ -112,6 +112,7 @@ impl SyntheticSource {
         Some(Frame {
             meta,
             crop,
+            pixels: PixelAspect::default(),
             image,
             full_image,
             truth,

@@ -162,6 +162,10 @@ static void finalize(GObject *object) {
     G_OBJECT_CLASS(decoder_parent_class)->finalize(object);
 }
 
+static GstPadProbeReturn drop_if_silent(GstPad *, GstPadProbeInfo *, gpointer) {
+    return has_file("decoder-silent") ? GST_PAD_PROBE_DROP : GST_PAD_PROBE_OK;
+}
+
 static void constructed(GObject *object) {
     DoubleNvDecoder *self = reinterpret_cast<DoubleNvDecoder *>(object);
     G_OBJECT_CLASS(decoder_parent_class)->constructed(object);
@@ -175,7 +179,9 @@ static void constructed(GObject *object) {
     gst_pad_set_query_function(self->sink, sink_query);
     gst_element_add_pad(GST_ELEMENT(self), self->sink);
     GstPad *target = gst_element_get_static_pad(self->part, "src");
-    gst_element_add_pad(GST_ELEMENT(self), gst_ghost_pad_new_from_template("src", target, gst_element_class_get_pad_template(of, "src")));
+    GstPad *output = gst_ghost_pad_new_from_template("src", target, gst_element_class_get_pad_template(of, "src"));
+    gst_pad_add_probe(output, GST_PAD_PROBE_TYPE_BUFFER, drop_if_silent, nullptr, nullptr);
+    gst_element_add_pad(GST_ELEMENT(self), output);
     gst_object_unref(target);
 }
 

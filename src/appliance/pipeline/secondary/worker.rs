@@ -9,7 +9,9 @@ use crossbeam_channel::{Receiver, Sender};
 use jetwatch_detect::{DetectError, Detector};
 use jetwatch_pixels::{Filter, Resizer};
 use jetwatch_telemetry::{Heartbeat, Level, Recorder, Stage};
-use jetwatch_types::{Detection, Frame, FrameMeta, Image, Letterbox, PIXEL_BYTES, PixelPool};
+use jetwatch_types::{
+    Detection, Frame, FrameMeta, Image, Letterbox, PIXEL_BYTES, PixelAspect, PixelPool,
+};
 
 use super::crop::Crop;
 use super::network::Network;
@@ -213,6 +215,7 @@ pub(super) fn scaled_frame(
             ..meta
         },
         crop: None,
+        pixels: PixelAspect::default(),
         image: Image::new(inner, stride, Box::new(scaled))
             .expect("the memory was taken for this size"),
         full_image: None,

@@ -4,6 +4,7 @@
 //! in `launch.rs`.
 
 use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -77,6 +78,7 @@ pub(super) fn build(
     let options = DecodeOptions {
         choice: config.decoder,
         threads: config.decoder_threads,
+        track: config.track,
     };
     let gate = uri.is_live().then(|| SyncGate::new(&scaler.stall_monitor));
     let decode = || {
@@ -129,7 +131,7 @@ pub(super) fn build(
             let timeout = config.first_frame_timeout().as_micros();
             source.set_property("tcp-timeout", u64::try_from(timeout).unwrap_or(u64::MAX));
             let audio = capture.clone().filter(|capture| capture.wants_audio);
-            select_streams_of_rtsp(&source, audio.is_some().then_some(&diagnostics));
+            select_streams_of_rtsp(&source, config.track, &diagnostics, audio.is_some());
             refuse_untrusted_certificates(&source, &diagnostics);
             pipeline.add(&source).map_err(build_error)?;
             link_streams_of_rtsp(&source, &decode()?, &pipeline, audio);
@@ -166,7 +168,7 @@ pub(super) fn build(
         } => {
             let source = make("v4l2src", camera::ELEMENT)?;
             source.set_property("device", device);
-            let filter = make("capsfilter", "camera-format")?;
+            let filter = make("capsfilter", camera::FILTER)?;
             filter.set_property("caps", camera::requested_caps(*format, *size, *fps));
             pipeline.add_many([&source, &filter]).map_err(build_error)?;
             gst::Element::link_many([&source, &filter, &decode()?]).map_err(build_error)?;
@@ -181,7 +183,7 @@ pub(super) fn build(
             fps,
         } => {
             let source = csi_camera(&hardware, *sensor, *mode)?;
-            let filter = make("capsfilter", "camera-format")?;
+            let filter = make("capsfilter", camera::FILTER)?;
             filter.set_property("caps", camera::csi_caps(*size, *fps));
             pipeline.add_many([&source, &filter]).map_err(build_error)?;
             source.link(&filter).map_err(build_error)?;
@@ -272,10 +274,9 @@ fn check_readable(path: &Path, is_file: bool) -> Result<(), SourceError> {
         user: rustix::process::getuid().as_raw().to_string(),
     };
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let metadata = rustix::fs::open(path, flags, Mode::empty())
-        .map_err(Into::into)
-        .and_then(|file| File::from(file).metadata())
-        .map_err(fail)?;
+    let opened = rustix::fs::open(path, flags, Mode::empty());
+    let mut file = opened.map(File::from).map_err(|error| fail(error.into()))?;
+    let metadata = file.metadata().map_err(fail)?;
     if metadata.is_dir() {
         return Err(fail(std::io::Error::from(std::io::ErrorKind::IsADirectory)));
     }
@@ -284,31 +285,54 @@ fn check_readable(path: &Path, is_file: bool) -> Result<(), SourceError> {
             path: path.to_owned(),
         });
     }
-    if metadata.is_file() && metadata.len() == 0 {
+    if !metadata.is_file() {
+        return Ok(());
+    }
+    if metadata.len() == 0 {
         return Err(SourceError::Empty);
+    }
+    let mut start = [0; 4];
+    if file.read_exact(&mut start).is_ok() && &start == b"GIF8" {
+        return Err(SourceError::Unsupported {
+            uri: path.display().to_string(),
+            reason: "GStreamer does not play animated pictures (GIF); convert it with: ffmpeg -i PICTURE.gif VIDEO.mp4".to_owned(),
+        });
     }
     Ok(())
 }
 
-/// The video track that a server's description lists first is set up, and the first of its sound where it is kept (`sound`): any other
-/// track would cost three threads and its bandwidth.
-fn select_streams_of_rtsp(source: &gst::Element, sound: Option<&Arc<SessionDiagnostics>>) {
-    let selected = Mutex::new((None, None));
-    let sound = sound.map(Arc::clone);
+/// One video track of a server's description is set up, the first unless `track` names another, and the first of its sound where it is
+/// kept: any other track would cost three threads and its bandwidth.
+fn select_streams_of_rtsp(
+    source: &gst::Element,
+    track: Option<u32>,
+    diagnostics: &Arc<SessionDiagnostics>,
+    keeps_sound: bool,
+) {
+    // The numbers of the streams that are video, in their order, and of the one that is sound.
+    let listed = Mutex::new((Vec::new(), None));
+    let wanted = track.unwrap_or(0) as usize;
+    let diagnostics = Arc::clone(diagnostics);
     source.connect("select-stream", false, move |arguments| {
         let stream: u32 = arguments.get(1)?.get().ok()?;
         let caps: gst::Caps = arguments.get(2)?.get().ok()?;
         let media = caps
             .structure(0)
             .and_then(|media| media.get::<String>("media").ok());
-        let mut selected = selected.lock();
-        // A description is read again where the server refuses UDP.
-        let is_selected = match (media.as_deref(), &sound) {
-            (Some("video"), _) => *selected.0.get_or_insert(stream) == stream,
-            (Some("audio"), Some(diagnostics)) => match audio::rtp_depayloader(&caps)? {
-                Ok(_) => *selected.1.get_or_insert(stream) == stream,
+        let (videos, sound) = &mut *listed.lock();
+        let is_selected = match media.as_deref() {
+            Some("video") => {
+                // A description is read again where the server refuses UDP.
+                if !videos.contains(&stream) {
+                    videos.push(stream);
+                    diagnostics.set_video_streams(videos.len());
+                }
+                videos.get(wanted) == Some(&stream)
+            }
+            Some("audio") if keeps_sound => match audio::rtp_depayloader(&caps)? {
+                Ok(_) => *sound.get_or_insert(stream) == stream,
                 Err(format) => {
-                    audio::note_other(diagnostics, &format);
+                    audio::note_other(&diagnostics, &format);
                     false
                 }
             },

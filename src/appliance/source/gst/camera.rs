@@ -15,6 +15,9 @@ use super::scaler_elements::NVMM;
 /// Name of the camera element in its pipeline.
 pub(super) const ELEMENT: &str = "camera";
 
+/// Name of the element behind it, whose caps are those of its mode.
+pub(super) const FILTER: &str = "camera-format";
+
 /// Maximum number of sizes that an error lists.
 const MAX_LISTED_OFFERS: usize = 24;
 
@@ -38,7 +41,7 @@ fn needed_by(major: u32, minor: u32) -> Option<(&'static str, &'static str)> {
 pub(super) fn requested_caps(
     format: V4l2Format,
     size: Option<(u32, u32)>,
-    fps: Option<u32>,
+    fps: Option<f32>,
 ) -> gst::Caps {
     let one = |media: &str| {
         let mut structure = gst::Structure::builder(media);
@@ -48,7 +51,7 @@ pub(super) fn requested_caps(
                 .field("height", height.cast_signed());
         }
         if let Some(fps) = fps {
-            structure = structure.field("framerate", gst::Fraction::new(fps.cast_signed(), 1));
+            structure = structure.field("framerate", rates(fps));
         }
         structure.build()
     };
@@ -73,8 +76,72 @@ pub(super) fn requested_caps(
     }
 }
 
+/// The rates that are meant by `fps`: it, and that of television which is called so, 1000/1001 of a whole number.
+fn rates(fps: f32) -> gst::List {
+    let exact = gst::Fraction::approximate_f64((f64::from(fps) * 1000.0).round() / 1000.0);
+    let whole = (f64::from(fps) * 1.001).round();
+    let is_television = (f64::from(fps) / whole - 1.0).abs() < 0.0015;
+    let television = is_television.then(|| gst::Fraction::new(whole as i32 * 1000, 1001));
+    let whole = (is_television && fps.fract() != 0.0).then(|| gst::Fraction::new(whole as i32, 1));
+    let rates = exact.into_iter().chain(television).chain(whole);
+    gst::List::new(rates.collect::<Vec<_>>())
+}
+
+/// Least rate that a mode must have to be chosen by its size, in frames per second.
+const MIN_CHOSEN_FPS: i32 = 15;
+
+/// The mode to take of a camera with the modes `offered` where no rate is configured: the largest at [`MIN_CHOSEN_FPS`] or more, raw
+/// before Motion JPEG; left to itself, GStreamer takes the largest, which many cameras send at 2 frames per second. `None`: none is so
+/// fast.
+fn chosen_caps(offered: &gst::Caps) -> Option<gst::Caps> {
+    let fast = gst::FractionRange::new(
+        gst::Fraction::new(MIN_CHOSEN_FPS, 1),
+        gst::Fraction::new(i32::MAX, 1),
+    );
+    let side = |mode: &gst::StructureRef, name| {
+        let side = mode.get::<i32>(name).ok();
+        let range = || Some(mode.get::<gst::IntRange<i32>>(name).ok()?.max());
+        side.or_else(range).map(i64::from)
+    };
+    let modes = ["image/jpeg", "video/x-raw"].map(|media| {
+        let wanted = gst::Caps::builder(media).field("framerate", fast);
+        offered.intersect(&wanted.build())
+    });
+    let area = |mode: &&gst::StructureRef| Some(side(mode, "width")? * side(mode, "height")?);
+    // The last of the largest.
+    let best = modes.iter().flat_map(|caps| caps.iter()).max_by_key(area)?;
+    let mut best = best.to_owned();
+    for name in ["width", "height"] {
+        let pixels = i32::try_from(side(&best, name)?).ok()?;
+        best.set(name, pixels);
+    }
+    best.remove_field("format");
+    Some(gst::Caps::builder_full().structure(best).build())
+}
+
+/// Chooses the mode of the V4L2 camera in `pipeline`, which is open, where the configuration leaves it open.
+pub(super) fn choose_mode(uri: &SourceUri, pipeline: &gst::Pipeline) {
+    let SourceUri::V4l2 {
+        format: V4l2Format::Any,
+        size,
+        fps: None,
+        ..
+    } = uri
+    else {
+        return;
+    };
+    let wanted = requested_caps(V4l2Format::Any, *size, None);
+    let camera = pipeline
+        .by_name(ELEMENT)
+        .and_then(|camera| camera.static_pad("src"));
+    let chosen = camera.and_then(|pad| chosen_caps(&pad.query_caps(Some(&wanted))));
+    if let (Some(caps), Some(filter)) = (chosen, pipeline.by_name(FILTER)) {
+        filter.set_property("caps", caps);
+    }
+}
+
 /// The caps of the configured mode of a CSI camera, which delivers `NV12` in NVMM.
-pub(super) fn csi_caps(size: Option<(u32, u32)>, fps: Option<u32>) -> gst::Caps {
+pub(super) fn csi_caps(size: Option<(u32, u32)>, fps: Option<f32>) -> gst::Caps {
     let mut caps = gst::Caps::builder("video/x-raw")
         .features([NVMM])
         .field("format", "NV12");
@@ -84,7 +151,7 @@ pub(super) fn csi_caps(size: Option<(u32, u32)>, fps: Option<u32>) -> gst::Caps 
             .field("height", height.cast_signed());
     }
     if let Some(fps) = fps {
-        caps = caps.field("framerate", gst::Fraction::new(fps.cast_signed(), 1));
+        caps = caps.field("framerate", rates(fps));
     }
     caps.build()
 }
@@ -100,12 +167,21 @@ pub(super) fn check_csi(hardware: &VideoHardware, sensor: u32) -> Result<(), Sou
     }
 }
 
-/// The remedy for a failing CSI camera, whose driver reports little; `None` for other sources.
-pub(super) fn csi_hint(uri: &SourceUri, element: &str) -> Option<&'static str> {
-    (matches!(uri, SourceUri::Csi { .. }) && element == ELEMENT).then_some(
-        "check that the camera's daemon runs (systemctl status nvargus-daemon), that the sensor is connected (ls /dev/video*), \
-         that its number is right, and that it supports the requested size and rate",
-    )
+/// The remedy for a failing camera, whose driver reports little; `None` for other sources.
+pub(super) fn hint(uri: &SourceUri, element: &str, message: &str) -> Option<&'static str> {
+    match uri {
+        _ if element != ELEMENT => None,
+        SourceUri::Csi { .. } => Some(
+            "check that the camera's daemon runs (systemctl status nvargus-daemon), that the sensor is connected (ls /dev/video*), \
+             that its number is right, and that it supports the requested size and rate",
+        ),
+        // The kernel refuses to start the stream: ENOSPC.
+        SourceUri::V4l2 { .. } if message.contains("Failed to allocate required memory") => Some(
+            "its USB bus may have no bandwidth left, as with two cameras at one hub: set format: mjpeg, a smaller size or a lower rate, or \
+             plug it into a port of another bus",
+        ),
+        _ => None,
+    }
 }
 
 /// The error with the modes that the camera offers, if `message` means that it does not offer the requested one.
@@ -143,7 +219,7 @@ pub(super) fn format_error(
     })
 }
 
-fn requested_format(format: V4l2Format, size: Option<(u32, u32)>, fps: Option<u32>) -> String {
+fn requested_format(format: V4l2Format, size: Option<(u32, u32)>, fps: Option<f32>) -> String {
     let mut parts = Vec::new();
     match format {
         V4l2Format::Any => {}
@@ -301,8 +377,8 @@ mod tests {
         };
         for (format, size, fps) in [
             (V4l2Format::Any, None, None),
-            (V4l2Format::Raw, Some((640, 360)), Some(15)),
-            (V4l2Format::Any, Some((1280, 720)), Some(60)),
+            (V4l2Format::Raw, Some((640, 360)), Some(15.0)),
+            (V4l2Format::Any, Some((1280, 720)), Some(60.0)),
         ] {
             check_camera_mode(&uri(format, size, fps), &offered).expect("the camera has it");
         }
@@ -312,7 +388,7 @@ mod tests {
             "the camera does not offer h264 640×360, it offers: raw 640×360 at 30 or 15 frames/s; mjpeg 16 to 1920×16 to 1080 at 1 to \
              60 frames/s"
         );
-        let wanted = uri(V4l2Format::Raw, Some((640, 360)), Some(25));
+        let wanted = uri(V4l2Format::Raw, Some((640, 360)), Some(25.0));
         check_camera_mode(&wanted, &offered).expect_err("not this rate");
         let text = "video/x-raw, width=(int)[";
         let error = check_camera_mode(&wanted, &[text.to_owned()]).expect_err("no caps");
@@ -340,14 +416,105 @@ mod tests {
     }
 
     #[test]
+    fn largest_mode_that_is_fast_enough_is_chosen() {
+        gst::init().expect("GStreamer starts");
+        let chosen = |offered: &str| {
+            let offered = gst::Caps::from_str(offered).expect("caps");
+            chosen_caps(&offered).map(|caps| describe(&caps))
+        };
+        // jacksonliam/mjpg-streamer#167, opencv/opencv#9540: the C920.
+        let c920 = "video/x-raw, format=YUY2, width=2304, height=1536, framerate=2/1; \
+                    video/x-raw, format=YUY2, width=1920, height=1080, framerate=5/1; \
+                    video/x-raw, format=YUY2, width=640, height=480, framerate={ (fraction)30/1, (fraction)15/1, (fraction)5/1 }; \
+                    image/jpeg, width=1920, height=1080, framerate={ (fraction)30/1, (fraction)5/1 }; \
+                    image/jpeg, width=640, height=480, framerate=30/1";
+        assert_eq!(
+            chosen(c920).as_deref(),
+            Some("mjpeg 1920×1080 at 30 frames/s")
+        );
+        let same = "image/jpeg, width=640, height=480, framerate=30/1; \
+                    video/x-raw, format=YUY2, width=640, height=480, framerate=30/1";
+        assert_eq!(chosen(same).as_deref(), Some("raw 640×480 at 30 frames/s"));
+        let any = "video/x-raw, format=I420, width=[ 16, 1280 ], height=[ 16, 720 ], framerate=[ 0/1, 60/1 ]";
+        assert_eq!(
+            chosen(any).as_deref(),
+            Some("raw 1280×720 at 15 to 60 frames/s")
+        );
+        assert_eq!(
+            chosen("video/x-raw, width=3264, height=2448, framerate=2/1"),
+            None
+        );
+        assert_eq!(
+            chosen("video/x-h264, width=640, height=480, framerate=30/1"),
+            None
+        );
+    }
+
+    #[test]
+    fn full_bus_is_named() {
+        let uri = |text: &str| match text {
+            "csi" => SourceUri::Csi {
+                sensor: 0,
+                mode: None,
+                size: None,
+                fps: None,
+            },
+            path => SourceUri::V4l2 {
+                device: path.into(),
+                format: V4l2Format::Any,
+                size: None,
+                fps: None,
+            },
+        };
+        // pikvm/ustreamer#53, ros-drivers/usb_cam#204: what v4l2src says of ENOSPC.
+        let full = "Failed to allocate required memory (Buffer pool activation failed)";
+        let found = hint(&uri("/dev/video0"), ELEMENT, full).expect("a remedy");
+        assert!(found.contains("format: mjpeg"), "{found}");
+        assert!(hint(&uri("csi"), ELEMENT, full).is_some_and(|hint| hint.contains("nvargus")));
+        assert_eq!(hint(&uri("/dev/video0"), "decoder", full), None);
+        assert_eq!(hint(&uri("/dev/video0"), ELEMENT, "Device is busy"), None);
+    }
+
+    #[test]
+    fn rates_of_television_are_meant_by_whole_numbers_and_by_two_decimals() {
+        gst::init().expect("GStreamer starts");
+        let offers = |rate: &str, fps| {
+            let text = format!("video/x-raw, width=640, height=480, framerate={rate}");
+            let uri = SourceUri::V4l2 {
+                device: "/dev/video0".into(),
+                format: V4l2Format::Raw,
+                size: None,
+                fps: Some(fps),
+            };
+            check_camera_mode(&uri, &[text]).is_ok()
+        };
+        // brutella/hkcam#21, TheImagingSource/tiscamera#109.
+        for (rate, fps) in [
+            ("30000/1001", 30.0),
+            ("30000/1001", 29.97),
+            ("30/1", 29.97),
+            ("60000/1001", 59.94),
+            ("60000/1001", 60.0),
+            ("15/2", 7.5),
+            ("25/2", 12.5),
+            ("25/1", 25.0),
+        ] {
+            assert!(offers(rate, fps), "{rate} {fps}");
+        }
+        for (rate, fps) in [("25/1", 30.0), ("30000/1001", 29.0), ("15/2", 7.0)] {
+            assert!(!offers(rate, fps), "{rate} {fps}");
+        }
+    }
+
+    #[test]
     fn requested_camera_mode_is_named_as_in_config() {
         assert_eq!(
-            requested_format(V4l2Format::Mjpeg, Some((1280, 720)), Some(30)),
+            requested_format(V4l2Format::Mjpeg, Some((1280, 720)), Some(30.0)),
             "mjpeg 1280×720 30 frames/s"
         );
         assert_eq!(requested_format(V4l2Format::H264, None, None), "h264");
         assert_eq!(
-            requested_format(V4l2Format::Any, None, Some(240)),
+            requested_format(V4l2Format::Any, None, Some(240.0)),
             "240 frames/s"
         );
     }

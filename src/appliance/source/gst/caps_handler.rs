@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use crate::SourceContext;
 use crate::convert_plan::{ConvertStep, Memory, plan_crop_conversion, plan_full_size};
 use jetwatch_config::{Scaling, SourceConfig, SourceUri};
-use jetwatch_types::Region;
+use jetwatch_types::{PixelAspect, Region, Size};
 
 use super::diagnostics::SessionDiagnostics;
 use super::orientation::{self, Orientation};
@@ -23,6 +23,8 @@ pub(super) struct CapsHandler {
     context: SourceContext,
     scaling: Scaling,
     roi: Option<Region>,
+    /// Shape of the upright image, where the media does not tell it or is wrong.
+    display_aspect: Option<(u32, u32)>,
     /// Whether images are rotated upright: not those of the user's own elements, which may have rotated them.
     rotates: bool,
     diagnostics: Arc<SessionDiagnostics>,
@@ -51,6 +53,7 @@ impl CapsHandler {
             context: context.clone(),
             scaling: config.scaling,
             roi: config.roi,
+            display_aspect: config.display_aspect,
             rotates: !matches!(config.uri, SourceUri::Launch(_)),
             diagnostics: Arc::clone(diagnostics),
             caps_info: Arc::clone(caps_info),
@@ -127,7 +130,8 @@ impl CapsHandler {
         };
         let size = from.size;
         let crop = self.roi.and_then(|roi| roi.to_crop(size));
-        let inner = self.context.output_size(size, crop);
+        let pixels = self.pixel_aspect(&caps, size, orientation);
+        let inner = self.context.output_size(size, crop, pixels);
         let scalers = self.attach_points.hardware.scalers();
         let output = self.output();
         let part = self.context.source_crop(crop);
@@ -145,6 +149,7 @@ impl CapsHandler {
         let info = CapsInfo {
             size,
             crop,
+            pixels,
             own_scaling,
             full_scaling,
         };
@@ -172,6 +177,30 @@ impl CapsHandler {
         match full_scaling {
             Some(_) => elements.bypass(attach_points),
             None => elements.reconfigure(full_steps, rotate, attach_points),
+        }
+    }
+
+    /// Shape of the pixels of upright images of `size`.
+    fn pixel_aspect(
+        &self,
+        caps: &gst::CapsRef,
+        size: Size,
+        orientation: Option<Orientation>,
+    ) -> PixelAspect {
+        if let Some((width, height)) = self.display_aspect {
+            let pixels = PixelAspect::new(width * size.height, height * size.width);
+            return pixels.unwrap_or_default();
+        }
+        let stream = caps.structure(0);
+        let ratio = stream.and_then(|it| it.get::<gst::Fraction>("pixel-aspect-ratio").ok());
+        let pixels = ratio.and_then(|ratio| {
+            let (width, height) = (ratio.numer(), ratio.denom());
+            PixelAspect::new(width.try_into().ok()?, height.try_into().ok()?)
+        });
+        let pixels = pixels.unwrap_or_default();
+        match orientation {
+            Some(orientation) if orientation.swaps_sides => pixels.turned(),
+            _ => pixels,
         }
     }
 

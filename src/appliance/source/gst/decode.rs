@@ -14,9 +14,12 @@ use gstreamer::prelude::*;
 
 use crate::SourceError;
 use crate::elements::{is_excluded_from_autoplug, make, set_if_supported};
+use parking_lot::Mutex;
+
 use jetwatch_config::DecoderChoice;
 use jetwatch_nvidia::mapped_code;
 use jetwatch_platform::UnitElement;
+use jetwatch_types::Size;
 
 use super::audio;
 use super::codec_threads::CodecThreads;
@@ -24,6 +27,7 @@ use super::diagnostics::SessionDiagnostics;
 use super::encoded::EncodedCapture;
 use super::hardware::{VideoHardware, nvdec_supports};
 use super::sync_gate::SyncGate;
+use super::tracks::Tracks;
 
 /// Codecs that a Jetson's units can decode.
 const CODECS: [&str; 3] = ["video/x-h264", "video/x-h265", "image/jpeg"];
@@ -59,7 +63,8 @@ pub(super) fn add(
         diagnostics: Arc::clone(diagnostics),
         gate: gate.clone(),
         capture,
-        is_taken: AtomicBool::new(false),
+        tracks: Tracks::new(options.track),
+        video_pads: Mutex::default(),
         is_sound_taken: AtomicBool::new(false),
     });
     let codecs = codecs.into_iter().map(gst::Structure::new_empty);
@@ -71,7 +76,10 @@ pub(super) fn add(
     pipeline
         .add(&decode)
         .map_err(|error| SourceError::Build(error.to_string()))?;
-    decode.connect_pad_added(move |decode, pad| pad_handler.on_pad_added(decode, pad));
+    pad_handler.tracks.observe(&decode);
+    let handler = Arc::clone(&pad_handler);
+    decode.connect_pad_added(move |_, pad| handler.on_pad_added(pad));
+    decode.connect_no_more_pads(move |decode| pad_handler.on_all_pads(decode));
     Ok(decode)
 }
 
@@ -81,6 +89,8 @@ pub(super) struct DecodeOptions {
     pub(super) choice: DecoderChoice,
     /// Threads of a software decoder; 0: one per core.
     pub(super) threads: u32,
+    /// The number of the video track to take.
+    pub(super) track: Option<u32>,
 }
 
 /// Notes sound that is not kept.
@@ -209,15 +219,16 @@ struct PadAddedHandler {
     capture: Option<EncodedCapture>,
     /// Holds back what cannot be decoded.
     gate: Option<Arc<SyncGate>>,
-    /// The first video stream is used, and no other.
-    is_taken: AtomicBool,
-    /// So is the first stream of sound.
+    tracks: Arc<Tracks>,
+    /// Video of which one is to be taken.
+    video_pads: Mutex<Vec<gst::Pad>>,
+    /// The first stream of sound is used, and no other.
     is_sound_taken: AtomicBool,
 }
 
 impl PadAddedHandler {
     /// Handles a new stream.
-    fn on_pad_added(self: &Arc<Self>, decode: &gst::Element, pad: &gst::Pad) {
+    fn on_pad_added(&self, pad: &gst::Pad) {
         let media = media_type(pad);
         if let Some(capture) = self.capture.as_ref().filter(|it| it.wants_audio)
             && media == audio::AAC
@@ -229,16 +240,31 @@ impl PadAddedHandler {
             return;
         }
         let is_video = media.starts_with("video/") || CODECS.contains(&media.as_str());
-        if !is_video || self.is_taken.swap(true, Ordering::AcqRel) {
-            self.diagnostics.add_other_stream(media);
-            return;
+        match is_video {
+            true => self.video_pads.lock().push(pad.clone()),
+            false => self.diagnostics.add_other_stream(media),
         }
-        let linked = match media.as_str() {
-            "video/x-h264" => self.parse(pad, make("h264parse", "parser"), "video/x-h264"),
-            "video/x-h265" => self.parse(pad, make("h265parse", "parser"), "video/x-h265"),
-            "image/jpeg" => self.decode_jpeg(pad),
-            _ => link(pad, &self.entry),
-        };
+    }
+
+    /// All streams are known, and none has sent anything: one of them is taken. The same for those that replace them later, as where
+    /// the tables of an MPEG transport stream change.
+    fn on_all_pads(self: &Arc<Self>, decode: &gst::Element) {
+        let pads = std::mem::take(&mut *self.video_pads.lock());
+        let linked = self.tracks.choose(&pads).and_then(|choice| {
+            let Some(choice) = choice.filter(|_| !self.entry.is_linked()) else {
+                return Ok(());
+            };
+            if let Some(note) = choice.note {
+                self.diagnostics.add_note(note);
+            }
+            let pad = &choice.pad;
+            match media_type(pad).as_str() {
+                "video/x-h264" => self.parse(pad, make("h264parse", "parser"), "video/x-h264"),
+                "video/x-h265" => self.parse(pad, make("h265parse", "parser"), "video/x-h265"),
+                "image/jpeg" => self.decode_jpeg(pad),
+                _ => link(pad, &self.entry),
+            }
+        });
         if let Err(reason) = linked {
             self.end(decode, reason);
         }
@@ -319,7 +345,11 @@ impl PadAddedHandler {
         let stream = caps.structure(0);
         let chroma = stream.and_then(|stream| stream.get::<String>("chroma-format").ok());
         let bits = stream.and_then(|stream| stream.get::<u32>("bit-depth-luma").ok());
-        let reason = match nvdec_supports(media, chroma.as_deref(), bits) {
+        let side = |name| stream.and_then(|stream| stream.get::<i32>(name).ok());
+        let size = side("width").zip(side("height"));
+        let size =
+            size.map(|(width, height)| Size::new(width.unsigned_abs(), height.unsigned_abs()));
+        let reason = match nvdec_supports(media, chroma.as_deref(), bits, size) {
             Err(reason) => reason,
             Ok(()) => match self.hardware.decoder_for(media, self.options.choice) {
                 Some(unit) => return self.decode_by(parsed, unit),
@@ -364,6 +394,11 @@ impl PadAddedHandler {
             set_if_supported("mjpeg", &decoder, "true");
         }
         let (sink, src) = (static_pad(&decoder, "sink")?, static_pad(&decoder, "src")?);
+        let diagnostics = Arc::clone(&self.diagnostics);
+        sink.add_probe(gst::PadProbeType::BUFFER, move |_, _| {
+            diagnostics.set_hardware_fed();
+            gst::PadProbeReturn::Remove
+        });
         self.add(&decoder)?;
         link(&src, &self.entry)?;
         decoder

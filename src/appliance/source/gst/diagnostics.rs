@@ -1,7 +1,7 @@
 //! Diagnostics of a pipeline while it is being built: written by its threads, read by the supervisor.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
@@ -16,6 +16,8 @@ pub(super) struct SessionDiagnostics {
     rejection: Mutex<Option<String>>,
     certificate_problem: Mutex<Option<String>>,
     zero_copy_disabled: AtomicBool,
+    video_streams: AtomicUsize,
+    is_hardware_fed: AtomicBool,
     own_scaling: Mutex<Option<OwnScaling>>,
     /// Threads of the software decoder.
     pub(super) codec_threads: Arc<CodecThreads>,
@@ -64,6 +66,26 @@ impl SessionDiagnostics {
     /// Whether [`disable_zero_copy`](Self::disable_zero_copy) was called.
     pub(super) fn is_zero_copy_disabled(&self) -> bool {
         self.zero_copy_disabled.load(Ordering::Relaxed)
+    }
+
+    /// The machine's video decoder has received an image.
+    pub(super) fn set_hardware_fed(&self) {
+        self.is_hardware_fed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether [`set_hardware_fed`](Self::set_hardware_fed) was called.
+    pub(super) fn is_hardware_fed(&self) -> bool {
+        self.is_hardware_fed.load(Ordering::Relaxed)
+    }
+
+    /// Sets how many video streams the description of an RTSP server lists.
+    pub(super) fn set_video_streams(&self, count: usize) {
+        self.video_streams.store(count, Ordering::Relaxed);
+    }
+
+    /// How many video streams the description of an RTSP server lists.
+    pub(super) fn video_streams(&self) -> usize {
+        self.video_streams.load(Ordering::Relaxed)
     }
 
     /// Sets what is wrong with the certificate of the server, whose connection then fails.

@@ -4,6 +4,7 @@ use crate::convert_plan::ScalerAvailability;
 use crate::elements::require_element;
 use jetwatch_config::DecoderChoice;
 use jetwatch_platform::{Machine, UnitElement, VideoUnit, VideoUnits};
+use jetwatch_types::Size;
 
 /// The usable elements of a Jetson, or the reason why there is none.
 #[derive(Debug, Clone)]
@@ -102,16 +103,18 @@ impl VideoHardware {
     }
 }
 
-/// Checks that NVDEC decodes images of this bit depth and chroma format, as given by the stream's parser: H.264 with 8 bits,
-/// H.265 with 8, 10 or 12, both with 4:2:0 chroma only.
+/// Checks that NVDEC decodes images of this bit depth, chroma format and size, as given by the stream's parser: H.264 with 8 bits, from
+/// 48×16 to 4096×4096 pixels, H.265 with 8, 10 or 12, from 144×144 to 8192×8192, both with 4:2:0 chroma only. Source: NVDEC Video Decoder
+/// API Programming Guide, "Video Decoder Capabilities".
 pub(super) fn nvdec_supports(
     media_type: &str,
     chroma: Option<&str>,
     bits: Option<u32>,
+    size: Option<Size>,
 ) -> Result<(), String> {
-    let (name, max) = match media_type {
-        "video/x-h264" => ("H.264", 8),
-        _ => ("H.265", 12),
+    let (name, max, least, most) = match media_type {
+        "video/x-h264" => ("H.264", 8, Size::new(48, 16), Size::new(4096, 4096)),
+        _ => ("H.265", 12, Size::new(144, 144), Size::new(8192, 8192)),
     };
     match (chroma, bits) {
         (Some(chroma), _) if chroma != "4:2:0" => Err(format!(
@@ -120,8 +123,17 @@ pub(super) fn nvdec_supports(
         (_, Some(bits)) if bits > max => Err(format!(
             "NVDEC decodes {name} with up to {max} bits, this has {bits}"
         )),
+        _ if size.is_some_and(|size| !fits(size, least, most)) => Err(format!(
+            "NVDEC decodes {name} from {least} to {most} pixels, this has {}",
+            size.unwrap_or(most)
+        )),
         _ => Ok(()),
     }
+}
+
+fn fits(size: Size, least: Size, most: Size) -> bool {
+    (least.width..=most.width).contains(&size.width)
+        && (least.height..=most.height).contains(&size.height)
 }
 
 #[cfg(test)]
@@ -149,8 +161,25 @@ mod tests {
                 Some("this is 4:4:4"),
             ),
         ];
+        // frigate#8377, frigate#5678: cameras with two lenses.
+        let large = |media, width, height| {
+            nvdec_supports(media, None, None, Some(Size::new(width, height)))
+        };
+        assert_eq!(large("video/x-h264", 4096, 1536), Ok(()));
+        assert_eq!(large("video/x-h265", 7680, 2160), Ok(()));
+        for (media, width, height) in [
+            ("video/x-h264", 4608, 1728),
+            ("video/x-h264", 32, 32),
+            ("video/x-h265", 128, 160),
+        ] {
+            let reason = large(media, width, height).expect_err("beyond its limits");
+            assert!(
+                reason.contains(&format!("this has {width}×{height}")),
+                "{reason}"
+            );
+        }
         for (media, chroma, bits, expected) in cases {
-            let found = nvdec_supports(media, chroma, bits);
+            let found = nvdec_supports(media, chroma, bits, None);
             match expected {
                 None => assert_eq!(found, Ok(())),
                 Some(expected) => assert!(found.is_err_and(|reason| reason.contains(expected))),

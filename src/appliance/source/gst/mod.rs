@@ -37,17 +37,19 @@ mod sync_gate;
 mod tee;
 mod thread_names;
 mod timing;
+mod tracks;
 
 use std::sync::OnceLock;
 
 use gstreamer as gst;
 
-use jetwatch_config::SourceConfig;
+use jetwatch_config::{DecoderChoice, SourceConfig};
 
 use super::image_file::ImageFiles;
 use super::{SessionEnd, Source, SourceContext, SourceError};
 
 pub(super) use bounded::LateCalls;
+use build::BuiltPipeline;
 pub use camera::{camera_caps, camera_offers, check_camera_mode, needed_variable};
 pub use encode::RawEncoder;
 pub use hardware::ElementCheck;
@@ -103,7 +105,12 @@ pub struct GstSource {
     config: SourceConfig,
     late: LateCalls,
     kept: session::Kept,
+    /// Sessions in a row in which the machine's video decoder received data and gave no image.
+    undecoded: u32,
 }
+
+/// Sessions of a live source without an image of the machine's video decoder, after which the CPU decodes.
+const MAX_UNDECODED: u32 = 2;
 
 impl GstSource {
     /// Stores the configuration; opens nothing yet.
@@ -113,7 +120,29 @@ impl GstSource {
             config: config.clone(),
             late: LateCalls::default(),
             kept: session::Kept::default(),
+            undecoded: 0,
         }
+    }
+
+    /// Whether the next session decodes on the CPU after this one, which failed, as the machine's video decoder cannot decode the stream:
+    /// what it supports is not all documented.
+    fn falls_back(&mut self, built: &BuiltPipeline, source: &str) -> bool {
+        if self.config.decoder != DecoderChoice::Auto || !built.diagnostics.is_hardware_fed() {
+            return false;
+        }
+        if built.stall_monitor.frames() > 0 {
+            self.undecoded = 0;
+            return false;
+        }
+        self.undecoded += 1;
+        let is_live = self.config.uri.is_live();
+        if is_live && self.undecoded < MAX_UNDECODED {
+            return false;
+        }
+        self.config.decoder = DecoderChoice::Software;
+        log::warn!(source; "the machine's video decoder gives no image of this stream, so the CPU decodes it from now on; set the camera to H.264 with \
+                    4:2:0 chroma, or decoder: software to do so at once");
+        true
     }
 }
 
@@ -127,13 +156,31 @@ impl Source for GstSource {
         init("*:1")?;
         self.late.wait(context)?;
         build::check_source(&self.config.uri, context, &self.late)?;
-        let built = build::build(&self.config, context)?;
-        let (late, kept) = (&self.late, &mut self.kept);
-        let result = session::run(&self.config, &built, context, late, kept, first_frame);
-        if let Some(encoder) = &built.encoder {
-            encoder.finish();
+        let mut is_first = true;
+        loop {
+            let built = build::build(&self.config, context)?;
+            let (late, kept) = (&self.late, &mut self.kept);
+            kept.is_repeat = !is_first;
+            let announce = || {
+                if is_first {
+                    first_frame();
+                }
+            };
+            let result = session::run(&self.config, &built, context, late, kept, &announce);
+            if let Some(encoder) = &built.encoder {
+                encoder.finish();
+            }
+            match result {
+                Ok(None) => is_first = false,
+                Ok(Some(end)) => return Ok(end),
+                Err(error) => {
+                    let falls_back = self.falls_back(&built, &context.name);
+                    if !falls_back || self.config.uri.is_live() {
+                        return Err(error);
+                    }
+                }
+            }
         }
-        result
     }
 }
 
@@ -149,5 +196,6 @@ pub(super) fn play_images(
     late.wait(context)?;
     let launch = image_appsrc::build(images, config, context)?;
     let kept = &mut session::Kept::default();
-    session::run(config, &launch, context, late, kept, first_frame)
+    let end = session::run(config, &launch, context, late, kept, first_frame)?;
+    Ok(end.unwrap_or(SessionEnd::EndOfMedia))
 }

@@ -24,7 +24,7 @@ pub(super) struct Orientation {
     /// `flip-method` of `nvvidconv`.
     flip_method: &'static str,
     /// Whether width and height change places.
-    swaps_sides: bool,
+    pub(super) swaps_sides: bool,
 }
 
 const fn orientation(

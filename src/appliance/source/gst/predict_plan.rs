@@ -7,7 +7,7 @@ use crate::convert_plan::{Memory, VideoFormat, plan_crop_conversion};
 use crate::plan::{PlanStep, ProcessingPlan, StepKind};
 use jetwatch_config::{DecoderChoice, Scaling, SourceConfig, SourceUri, V4l2Format};
 use jetwatch_platform::{Machine, VideoUnit};
-use jetwatch_types::{Letterbox, Placement, Size};
+use jetwatch_types::{Letterbox, PixelAspect, Placement, Size};
 
 use super::camera;
 use super::hardware::{ElementCheck, VideoHardware};
@@ -185,7 +185,7 @@ fn scaling(
         Some(from) => config.roi.and_then(|roi| roi.to_crop(from.size)),
         None => None,
     };
-    let inner = Letterbox::with_crop(size, crop, input, placement).inner;
+    let inner = Letterbox::with_crop(size, crop, PixelAspect::default(), input, placement).inner;
     let format = from.clone().unwrap_or(VideoFormat {
         size,
         format: "NV12".to_owned(),

@@ -448,7 +448,10 @@ impl AppSinkHandler {
         recorder: &Recorder,
     ) -> Option<Frame> {
         let CapsInfo {
-            crop, own_scaling, ..
+            crop,
+            pixels,
+            own_scaling,
+            ..
         } = self.caps_info();
         let scaled = match own_scaling {
             Some(scaling) => {
@@ -465,6 +468,7 @@ impl AppSinkHandler {
         Some(Frame {
             meta,
             crop,
+            pixels,
             image,
             full_image: None,
             truth: Vec::new(),

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use gstreamer as gst;
 use gstreamer::prelude::*;
 
+use crate::cut_file;
 use crate::{POLL_INTERVAL, SessionEnd, SourceContext, SourceError};
 use jetwatch_config::{RtspTransport, SourceConfig, SourceUri};
 use jetwatch_telemetry::FailureLog;
@@ -37,8 +38,11 @@ pub(super) struct Kept {
     keep_alive: KeepAlive,
     /// Warnings of elements, and what is said of a session.
     log: FailureLog,
+    /// The session plays a file once more, which was described before.
+    pub(super) is_repeat: bool,
 }
 
+/// One session. `None`: the media is to be played once more, by a new pipeline.
 pub(super) fn run(
     config: &SourceConfig,
     built: &BuiltPipeline,
@@ -46,7 +50,7 @@ pub(super) fn run(
     late: &LateCalls,
     kept: &mut Kept,
     first_frame: &dyn Fn(),
-) -> Result<SessionEnd, SourceError> {
+) -> Result<Option<SessionEnd>, SourceError> {
     let bus = built
         .pipeline
         .bus()
@@ -63,6 +67,7 @@ pub(super) fn run(
         built,
         kept,
         is_waiting_told: false,
+        is_over: false,
         missing: None,
         dots_done: context.dot.requests.load(Ordering::Relaxed),
         watched: Vec::new(),
@@ -85,8 +90,9 @@ pub(super) fn run(
 /// Starts the pipeline; the first elements of the scaler change state before the others. GStreamer starts elements without a
 /// linked source pad first, and a decodebin is one of them until its media is known. It could push its first buffer to an
 /// entry that is not started yet, and would then stop without an error.
-fn start(pipeline: &gst::Pipeline) -> Result<(), gst::StateChangeError> {
+fn start(uri: &SourceUri, pipeline: &gst::Pipeline) -> Result<(), gst::StateChangeError> {
     pipeline.set_state(gst::State::Ready)?;
+    camera::choose_mode(uri, pipeline);
     for name in [ENTRY].iter().chain(tee::PROBE_POINTS) {
         if let Some(element) = pipeline.by_name(name) {
             element.set_state(gst::State::Paused)?;
@@ -102,6 +108,8 @@ struct Session<'a> {
     kept: &'a mut Kept,
     /// It was said that a keyframe is awaited.
     is_waiting_told: bool,
+    /// The end was reached, and the media cannot be played once more by this pipeline.
+    is_over: bool,
     missing: Option<MissingPlugin>,
     dots_done: u64,
     /// Elements whose times are recorded.
@@ -110,7 +118,7 @@ struct Session<'a> {
     is_connecting: bool,
 }
 
-/// Adds a remedy to errors of CSI cameras, whose driver reports little.
+/// Adds a remedy to errors of local cameras, whose driver reports little.
 fn with_camera_hint(uri: &SourceUri, error: SourceError) -> SourceError {
     match error {
         SourceError::Element {
@@ -118,7 +126,7 @@ fn with_camera_hint(uri: &SourceUri, error: SourceError) -> SourceError {
             message,
             hint,
         } => SourceError::Element {
-            hint: camera::csi_hint(uri, &element).or(hint),
+            hint: camera::hint(uri, &element, &message).or(hint),
             element,
             message,
         },
@@ -133,9 +141,10 @@ impl Session<'_> {
         bus: &gst::Bus,
         late: &LateCalls,
         first_frame: &dyn Fn(),
-    ) -> Result<SessionEnd, SourceError> {
+    ) -> Result<Option<SessionEnd>, SourceError> {
         let pipeline = self.built.pipeline.clone();
-        let started = late.run(self.context, OPEN_TIMEOUT, move || start(&pipeline))?;
+        let uri = self.config.uri.clone();
+        let started = late.run(self.context, OPEN_TIMEOUT, move || start(&uri, &pipeline))?;
         let Some(started) = started else {
             return Err(SourceError::NotOpened {
                 waited: OPEN_TIMEOUT,
@@ -150,7 +159,10 @@ impl Session<'_> {
                 POLL_INTERVAL.as_millis() as u64,
             )) {
                 if let Some(end) = self.handle(&message)? {
-                    return Ok(end);
+                    return Ok(Some(end));
+                }
+                if self.is_over {
+                    return Ok(None);
                 }
             } else if refused && requested_at.elapsed() > BUS_DRAIN_TIMEOUT {
                 return Err(SourceError::Build(
@@ -164,7 +176,7 @@ impl Session<'_> {
                 first_frame();
             }
             if self.context.stop.is_stopped() {
-                return Ok(SessionEnd::Stopped);
+                return Ok(Some(SessionEnd::Stopped));
             }
             let idle = self.built.stall_monitor.idle();
             let timeout = match announced {
@@ -176,19 +188,8 @@ impl Session<'_> {
                 if let Some(error) = self.launch_error() {
                     return Err(error);
                 }
-                if let (
-                    false,
-                    SourceUri::Rtsp {
-                        transport: RtspTransport::Udp,
-                        ..
-                    },
-                ) = (announced, &self.config.uri)
-                {
-                    return Err(SourceError::Element {
-                        element: RTSP.to_owned(),
-                        message: format!("no media came over UDP for {} ms", idle.as_millis()),
-                        hint: Some("a firewall may keep it out; try transport: tcp"),
-                    });
+                if let Some(error) = self.rtsp_silence(idle).filter(|_| !announced) {
+                    return Err(error);
                 }
                 return Err(match announced || self.config.uri.is_live() {
                     true => SourceError::Stalled { waited: idle },
@@ -204,6 +205,28 @@ impl Session<'_> {
             }
             self.dump_if_requested();
         }
+    }
+
+    /// The error of an RTSP server that sends nothing, where there is more to say than that.
+    fn rtsp_silence(&self, idle: Duration) -> Option<SourceError> {
+        let SourceUri::Rtsp { transport, .. } = &self.config.uri else {
+            return None;
+        };
+        let (over, hint) = match (self.built.diagnostics.video_streams(), transport) {
+            (2.., _) => (
+                "in this video stream",
+                "the camera offers several; set track: 0, 1 and so on to choose one",
+            ),
+            (_, RtspTransport::Udp) => {
+                ("over UDP", "a firewall may keep it out; try transport: tcp")
+            }
+            (_, RtspTransport::Tcp) => return None,
+        };
+        Some(SourceError::Element {
+            element: RTSP.to_owned(),
+            message: format!("no media came {over} for {} ms", idle.as_millis()),
+            hint: Some(hint),
+        })
     }
 
     /// Sends a keep-alive where one is due.
@@ -286,9 +309,11 @@ impl Session<'_> {
     fn confirm(&mut self) -> Result<(), SourceError> {
         let found = introspect::elements_upstream(self.built);
         let plan = introspect::plan(&found, self.built);
-        log::info!(source = self.context.name.as_str(); "{plan}");
-        for note in &plan.notes {
-            log::info!(source = self.context.name.as_str(); "{note}");
+        if !self.kept.is_repeat {
+            log::info!(source = self.context.name.as_str(); "{plan}");
+            for note in &plan.notes {
+                log::info!(source = self.context.name.as_str(); "{note}");
+            }
         }
         let codec_threads = &self.built.diagnostics.codec_threads;
         let context = &self.context;
@@ -322,6 +347,15 @@ impl Session<'_> {
                     return Err(error);
                 }
                 let uri = &self.config.uri;
+                if let (SourceUri::File(path), 0) = (uri, self.built.stall_monitor.frames())
+                    && let Some(cut) = cut_file::find(path)
+                {
+                    return Err(SourceError::Element {
+                        element: path.display().to_string(),
+                        message: cut.to_string(),
+                        hint: Some("record it again, or repair it with a tool such as untrunc"),
+                    });
+                }
                 Err(
                     camera::format_error(uri, &self.built.pipeline, error).unwrap_or_else(|| {
                         with_camera_hint(uri, element_error(error, self.missing.take()))
@@ -379,7 +413,7 @@ impl Session<'_> {
             if matches!(self.config.uri, SourceUri::Csi { .. }) {
                 let element = camera::ELEMENT.to_owned();
                 return Err(SourceError::Element {
-                    hint: camera::csi_hint(&self.config.uri, &element),
+                    hint: camera::hint(&self.config.uri, &element, ""),
                     element,
                     message: "the camera driver ended the stream without an image".to_owned(),
                 });
@@ -396,17 +430,21 @@ impl Session<'_> {
         if self.context.stop.is_stopped() {
             return Ok(Some(SessionEnd::Stopped));
         }
+        if let SourceUri::File(path) = &self.config.uri
+            && let Some(cut) = cut_file::find(path)
+        {
+            self.note(&cut.to_string(), log::Level::Warn);
+        }
         if !self.config.loop_at_end {
             return Ok(Some(SessionEnd::EndOfMedia));
         }
         let flags = gst::SeekFlags::FLUSH | gst::SeekFlags::KEY_UNIT;
         let _flush = FlushGuard::begin();
-        match self.built.pipeline.seek_simple(flags, gst::ClockTime::ZERO) {
-            Ok(()) => Ok(None),
-            Err(_) => Err(SourceError::Build(
-                "this file cannot be restarted (loop: true): it is not seekable".to_owned(),
-            )),
-        }
+        // A stream without a container, such as Motion JPEG, is not seekable.
+        self.is_over = (self.built.pipeline)
+            .seek_simple(flags, gst::ClockTime::ZERO)
+            .is_err();
+        Ok(None)
     }
 
     fn dump(&self, why: &str) {

@@ -16,7 +16,7 @@ use gstreamer::prelude::*;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::{FrameHandler, FullImage, SourceContext};
-use jetwatch_types::{Crop, FrameMeta, Image, Size};
+use jetwatch_types::{Crop, FrameMeta, Image, PixelAspect, Size};
 
 use super::own_scaling::OwnScaling;
 use super::scaler::StallMonitor;
@@ -28,6 +28,8 @@ pub(super) struct CapsInfo {
     pub(super) size: Size,
     /// The part that is scaled; `None`: the whole image.
     pub(super) crop: Option<Crop>,
+    /// Shape of the pixels of the whole image.
+    pub(super) pixels: PixelAspect,
     /// The scaling of the images at the sink; `None`: elements have scaled them.
     pub(super) own_scaling: Option<OwnScaling>,
     /// The same for full images.
@@ -40,6 +42,7 @@ impl CapsInfo {
         Arc::new(Mutex::new(Self {
             size: Size::new(1, 1),
             crop: None,
+            pixels: PixelAspect::default(),
             own_scaling: None,
             full_scaling: None,
         }))

@@ -1,0 +1,444 @@
+//! What users of other projects reported of media files, tried here with files made by recipe. Each row names a public thread; the
+//! list with results is docs/src/field.md.
+
+use crate::support;
+
+use std::path::Path;
+
+use jetwatch_config::{SourceConfig, SourceUri};
+use jetwatch_types::Size;
+
+use support::collector::{CollectedFrame, Collector, INPUT, config};
+use support::ffprobe;
+
+/// Makes `path` by ffmpeg with `arguments`, separated by blanks.
+fn ffmpeg(arguments: &str, path: &Path) {
+    ffprobe::make(&arguments.split(' ').collect::<Vec<_>>(), path);
+}
+
+/// The color of the first pixel, decoded by ffmpeg.
+fn pixel_by_ffmpeg(path: &Path) -> [f32; 3] {
+    let raw = path.with_extension("rgb");
+    let arguments = format!(
+        "-i {} -frames:v 1 -f rawvideo -pix_fmt rgb24",
+        path.display()
+    );
+    ffmpeg(&arguments, &raw);
+    let bytes = std::fs::read(raw).expect("an image");
+    [0, 1, 2].map(|channel| f32::from(bytes[channel]))
+}
+
+fn file(path: &Path) -> SourceConfig {
+    config(SourceUri::File(path.to_owned()))
+}
+
+fn frames_of(path: &Path) -> Vec<CollectedFrame> {
+    let (frames, result) = Collector::start(&file(path), usize::MAX).join();
+    result.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    frames
+}
+
+/// A moving picture of this size, and a second one for another track.
+fn drawn(size: &str, fps: u32, seconds: u32) -> String {
+    format!("-f lavfi -i testsrc2=s={size}:r={fps}:d={seconds}")
+}
+
+/// Files of the kinds in which people have their videos: each frame that ffmpeg shows is delivered, and no other.
+#[test]
+fn every_frame_that_ffmpeg_shows_is_delivered() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let plain = folder.path().join("plain.mp4");
+    ffmpeg(
+        &format!(
+            "{} -c:v libx264 -pix_fmt yuv420p -bf 2 -g 12",
+            drawn("320x180", 25, 2)
+        ),
+        &plain,
+    );
+    let plain = format!("-i {}", plain.display());
+    let gap = "-vf select='lt(t,0.5)+gt(t,1.2)' -fps_mode vfr";
+    let drawn = drawn("320x180", 25, 2);
+    let x264 = "-c:v libx264 -preset ultrafast";
+    let mut wrong = Vec::new();
+    for (thread, name, recipe) in [
+        (
+            "fiftyone#8410 rerun#8029",
+            "edit.mp4",
+            format!("-ss 0.2 {plain} -c copy"),
+        ),
+        (
+            "fiftyone#8410",
+            "edit2.mp4",
+            format!("-ss 0.6 {plain} -c copy -avoid_negative_ts 0"),
+        ),
+        (
+            "PySceneDetect#168 Kinovea#154",
+            "vfr.mp4",
+            format!("{plain} {gap} {x264}"),
+        ),
+        (
+            "PySceneDetect#168",
+            "vfr.mkv",
+            format!("{plain} {gap} {x264}"),
+        ),
+        (
+            "motioneye#1765",
+            "fields.mp4",
+            format!("{drawn} -vf tinterlace=4 {x264} -pix_fmt yuv420p -flags +ildct+ilme"),
+        ),
+        (
+            "NVEnc#492",
+            "gray.mp4",
+            format!("{drawn} -pix_fmt gray {x264}"),
+        ),
+        (
+            "NVEnc#492",
+            "444.mp4",
+            format!("{drawn} -pix_fmt yuv444p {x264}"),
+        ),
+        (
+            "NVEnc#492",
+            "422.mkv",
+            format!("{drawn} -pix_fmt yuv422p10le {x264}"),
+        ),
+        (
+            "jetson-ffmpeg#128",
+            "odd.mp4",
+            format!("-f lavfi -i testsrc2=s=406x154:r=25:d=1 {x264}"),
+        ),
+        ("go2rtc#916", "camera.flv", format!("{plain} -c copy")),
+        ("tsduck#975", "camera.ts", format!("{plain} -c copy")),
+        (
+            "untrunc#17",
+            "pieces.mp4",
+            format!("{plain} -c copy -movflags frag_keyframe+empty_moov+default_base_moof"),
+        ),
+        (
+            "motioneye#1765",
+            "camera.avi",
+            format!("{drawn} -c:v mjpeg -pix_fmt yuvj422p"),
+        ),
+        (
+            "untrunc#17",
+            "phone.3gp",
+            format!("-f lavfi -i testsrc2=s=176x144:r=15:d=2 -c:v h263"),
+        ),
+        (
+            "NVEnc#492",
+            "vp9.webm",
+            format!("-f lavfi -i testsrc2=s=160x90:r=25:d=1 -c:v libvpx-vp9 -cpu-used 8"),
+        ),
+        (
+            "dusty-nv/jetson-utils#66",
+            "camera.mjpeg",
+            format!("{drawn} -c:v mjpeg -pix_fmt yuvj420p"),
+        ),
+        (
+            "retina#62",
+            "camera.h264",
+            format!("{plain} -c copy -bsf:v h264_mp4toannexb"),
+        ),
+    ] {
+        let path = folder.path().join(name);
+        ffmpeg(&recipe, &path);
+        let shown = ffprobe::count_frames(&path, 0);
+        assert!(shown > 10, "{name}: {shown}");
+        let delivered = frames_of(&path).len();
+        // GStreamer's demuxer leaves out the last frame of a file that was cut by an edit list between keyframes.
+        let least = shown - usize::from(name.starts_with("edit"));
+        if !(least..=shown).contains(&delivered) {
+            wrong.push(format!("{thread}: {name}: {delivered} of {shown}"));
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+}
+
+/// Covers, previews and single pictures are not the video, wherever they stand (lossless-cut#308, mutagen#661, mpv#10440).
+#[test]
+fn the_video_is_taken_of_several_tracks_unless_another_is_chosen() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = |name: &str| folder.path().join(name);
+    let (video, cover) = (path("video.mp4"), path("cover.jpg"));
+    ffmpeg(
+        &format!("{} -c:v libx264 -pix_fmt yuv420p", drawn("320x180", 25, 1)),
+        &video,
+    );
+    ffmpeg(
+        "-f lavfi -i testsrc2=s=1600x900 -frames:v 1 -pix_fmt yuvj420p",
+        &cover,
+    );
+    let (video, cover) = (
+        format!("-i {}", video.display()),
+        format!("-i {}", cover.display()),
+    );
+    let both = "-map 0 -map 1";
+    let preview = drawn("640x360", 1, 4);
+    let small = drawn("160x120", 25, 1);
+    let (wide, low) = (Size::new(416, 234), Size::new(416, 312));
+    for (name, recipe, track, size) in [
+        (
+            "attached.mp4",
+            format!("{video} {cover} {both} -c copy -disposition:v:1 attached_pic"),
+            None,
+            wide,
+        ),
+        (
+            "first.mkv",
+            format!("{cover} {video} {both} -c copy"),
+            None,
+            wide,
+        ),
+        (
+            "first.mov",
+            format!("{cover} {video} {both} -c copy"),
+            None,
+            wide,
+        ),
+        (
+            "preview.mp4",
+            format!("{preview} {video} {both} -c:v:0 mjpeg -pix_fmt:v:0 yuvj420p -c:v:1 copy"),
+            None,
+            wide,
+        ),
+        (
+            "slow.mp4",
+            format!("{preview} {video} {both} -c:v:0 libx264 -c:v:1 copy"),
+            None,
+            wide,
+        ),
+        (
+            "two.mkv",
+            format!("{small} {video} {both} -c:v:0 libx264 -c:v:1 copy"),
+            None,
+            wide,
+        ),
+        (
+            "two.mp4",
+            format!("{video} {small} {both} -c:v:0 copy -c:v:1 libx264"),
+            None,
+            wide,
+        ),
+        (
+            "chosen.mp4",
+            format!("{video} {small} {both} -c:v:0 copy -c:v:1 libx264"),
+            Some(1),
+            low,
+        ),
+        (
+            "chosen.mkv",
+            format!("{small} {video} {both} -c:v:0 libx264 -c:v:1 copy"),
+            Some(0),
+            low,
+        ),
+        (
+            "chosen.ts",
+            format!("{small} {video} {both} -c:v:0 libx264 -c:v:1 copy"),
+            Some(1),
+            wide,
+        ),
+    ] {
+        let path = path(name);
+        ffmpeg(&recipe, &path);
+        let config = SourceConfig {
+            track,
+            ..file(&path)
+        };
+        let (frames, result) = Collector::start(&config, usize::MAX).join();
+        result.unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(frames.len(), 25, "{name}");
+        assert_eq!(frames[0].image, size, "{name}");
+    }
+    let config = SourceConfig {
+        track: Some(2),
+        ..file(&path("two.mp4"))
+    };
+    let (_, result) = Collector::start(&config, usize::MAX).join();
+    let error = result.expect_err("there are two").to_string();
+    for wanted in [
+        "track is 2",
+        "0: h264 320×180 25.000",
+        "1: h264 160×120 25.000",
+    ] {
+        assert!(error.contains(wanted), "{error}");
+    }
+}
+
+/// The network sees objects in their shape; boxes stay in the pixels of the image (frigate#416).
+#[test]
+fn images_with_pixels_that_are_not_square_keep_their_shape() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let aspect = |width, height| Some((width, height));
+    for (name, size, filter, display_aspect, inner) in [
+        (
+            "square.mp4",
+            "640x480",
+            "setsar=1",
+            None,
+            Size::new(416, 312),
+        ),
+        (
+            "pal.mp4",
+            "720x576",
+            "setsar=16/11",
+            None,
+            Size::new(416, 228),
+        ),
+        (
+            "small.mkv",
+            "176x144",
+            "setsar=16/11",
+            None,
+            Size::new(416, 234),
+        ),
+        (
+            "tall.mp4",
+            "720x576",
+            "setsar=1/2",
+            None,
+            Size::new(260, 416),
+        ),
+        (
+            "unknown.mp4",
+            "640x480",
+            "setsar=1",
+            aspect(16, 9),
+            Size::new(416, 234),
+        ),
+        (
+            "wrong.mp4",
+            "640x480",
+            "setsar=16/11",
+            aspect(4, 3),
+            Size::new(416, 312),
+        ),
+    ] {
+        let path = folder.path().join(name);
+        let source = format!("-f lavfi -i color=white:s={size}:r=5:d=1");
+        ffmpeg(
+            &format!("{source} -vf {filter} -c:v libx264 -pix_fmt yuv420p"),
+            &path,
+        );
+        let config = SourceConfig {
+            display_aspect,
+            ..file(&path)
+        };
+        let (frames, result) = Collector::start(&config, usize::MAX).join();
+        result.unwrap_or_else(|error| panic!("{name}: {error}"));
+        let frame = &frames[0];
+        let (width, height) = size.split_once('x').expect("a size");
+        let size = Size::new(width.parse().unwrap(), height.parse().unwrap());
+        assert_eq!(
+            (frame.image, frame.meta.source_size),
+            (inner, size),
+            "{name}"
+        );
+        // All of it is filled: no border.
+        assert!(
+            frame.mean > 250.0 && INPUT.width == 416,
+            "{name}: {}",
+            frame.mean
+        );
+    }
+}
+
+/// Streams without a container are played once more from their begin.
+#[test]
+fn files_that_are_not_seekable_start_over() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for (name, arguments, frames) in [
+        ("camera.mjpeg", "-frames:v 7 -pix_fmt yuvj420p", 20),
+        ("still.jpg", "-frames:v 1 -pix_fmt yuvj420p", 5),
+        (
+            "camera.h264",
+            "-frames:v 7 -c:v libx264 -pix_fmt yuv420p",
+            20,
+        ),
+    ] {
+        let path = folder.path().join(name);
+        ffmpeg(
+            &format!("-f lavfi -i testsrc2=s=320x180:r=25 {arguments}"),
+            &path,
+        );
+        let config = SourceConfig {
+            loop_at_end: true,
+            ..file(&path)
+        };
+        let source = Collector::start(&config, frames);
+        let (found, result) = source.join();
+        result.unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(found.len(), frames, "{name}");
+    }
+}
+
+/// Files that are cut play as far as they go, or say what is missing (untrunc#17, untrunc#136, lossless-cut#796).
+#[test]
+fn files_that_cannot_be_played_say_why() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = |name: &str| folder.path().join(name);
+    ffmpeg(
+        &format!("{} -c:v libx264 -pix_fmt yuv420p", drawn("320x180", 25, 2)),
+        &path("whole.mp4"),
+    );
+    ffmpeg(
+        &format!("{} -frames:v 5", drawn("64x36", 10, 1)),
+        &path("moving.gif"),
+    );
+    let whole = std::fs::read(path("whole.mp4")).expect("it was made");
+    std::fs::write(path("cut.mp4"), &whole[..whole.len() / 2]).expect("written");
+    for (name, wanted) in [
+        ("cut.mp4", "its index (moov) is missing; record it again"),
+        ("moving.gif", "convert it with: ffmpeg"),
+    ] {
+        let (_, result) = Collector::start(&file(&path(name)), usize::MAX).join();
+        let error = result.expect_err(name).to_string();
+        assert!(error.contains(wanted), "{error}");
+    }
+}
+
+/// Range and matrix come from the bitstream, and from the container where it says more (frigate#1178, NVIDIA/VideoProcessingFramework#209).
+#[test]
+fn colors_are_those_of_the_stream_for_each_range_and_matrix() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut wrong = Vec::new();
+    for (matrix, primaries, transfer) in [
+        ("bt601", "smpte170m", "smpte170m"),
+        ("bt709", "bt709", "bt709"),
+        ("bt2020", "bt2020", "bt709"),
+    ] {
+        let space = match matrix {
+            "bt601" => "smpte170m",
+            "bt2020" => "bt2020nc",
+            other => other,
+        };
+        for range in ["tv", "pc"] {
+            for (codec, endings) in [
+                ("libx264", ["h264", "mp4", "mkv", "ts"].as_slice()),
+                ("libx265 -x265-params log-level=error", &["h265", "mp4"]),
+            ] {
+                for (index, ending) in endings.iter().enumerate() {
+                    let name = format!("{matrix}-{range}-{}{index}.{ending}", &codec[..7]);
+                    let path = folder.path().join(name);
+                    let source = "-f lavfi -i color=c=0xC83C78:s=320x240:r=5:d=1";
+                    let scaled = format!(
+                        "-vf format=rgb24,scale=out_color_matrix={matrix}:out_range={range},format=yuv420p"
+                    );
+                    let told = format!(
+                        "-colorspace {space} -color_primaries {primaries} -color_trc {transfer} -color_range {range}"
+                    );
+                    ffmpeg(&format!("{source} {scaled} {told} -c:v {codec}"), &path);
+                    let frames = frames_of(&path);
+                    let [blue, green, red] = frames[2].color;
+                    let wanted = pixel_by_ffmpeg(&path);
+                    let apart = [red - wanted[0], green - wanted[1], blue - wanted[2]];
+                    if apart.iter().any(|level| level.abs() > 2.0) {
+                        wrong.push(format!(
+                            "{}: {apart:.0?}",
+                            path.file_name().unwrap_or_default().display()
+                        ));
+                    }
+                }
+            }
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+}
