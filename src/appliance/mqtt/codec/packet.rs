@@ -434,12 +434,22 @@ fn split<'a>(rest: &mut &'a [u8], has_options: bool) -> Option<(&'a str, Subscri
     Some((filter, options))
 }
 
-/// `code` with the reason string, where there is one: `quota exceeded (0x97): queue is full`.
-pub(crate) fn explained(code: ReasonCode, properties: &Properties) -> String {
-    match properties.text(Property::REASON_STRING) {
-        Some(text) if !text.trim().is_empty() => format!("{code}: {}", shown(text)),
-        _ => code.to_string(),
+/// `code` with what the other side says about it: `quota exceeded (0x97): queue is full`.
+fn explained(code: ReasonCode, properties: &Properties) -> String {
+    let mut text = code.to_string();
+    for (property, before) in [
+        (Property::REASON_STRING, ": "),
+        (Property::SERVER_REFERENCE, "; use server "),
+    ] {
+        if let Some(said) = properties
+            .text(property)
+            .map(shown)
+            .filter(|said| !said.is_empty())
+        {
+            text = text + before + &said;
+        }
     }
+    text
 }
 
 /// A text of the other side for a line of a log: at most 200 characters, none of them a control character.

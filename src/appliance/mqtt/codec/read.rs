@@ -1,5 +1,6 @@
 //! Bytes to packets. What is not yet complete is waited for; what is wrong is an error that says where. Lengths in the input are compared
-//! with what has arrived before anything is taken, and payloads are parts of the input.
+//! with what has arrived before anything is taken, and payloads are parts of the input. Answers (CONNACK, PUBACK and the like, DISCONNECT) are
+//! read as far as they can be: their code decides, whatever follows it.
 
 use bytes::{Buf, Bytes, BytesMut};
 
@@ -7,7 +8,7 @@ use super::packet::{
     Ack, Acks, ConnAck, Connect, Filters, NAMES, Packet, Protocol, Publish, QoS, Reason, Subscribe,
     Unsubscribe, Will,
 };
-use crate::{Properties, ReasonCode};
+use crate::{Properties, Property, ReasonCode, Value};
 
 /// Why bytes are not a packet. The connection cannot be used any more.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -195,18 +196,26 @@ impl Reader {
 
     fn conn_ack(&mut self) -> Result<ConnAck, DecodeError> {
         let session_present = self.u8()? & 1 != 0;
-        let code = self.u8()?;
-        let code = match (self.protocol, code, self.rest.is_empty()) {
-            (Protocol::V311, ..) => ReasonCode::of_return_code(code),
+        let number = self.u8()?;
+        let code = match (self.protocol, number, self.rest.is_empty()) {
+            (Protocol::V311, ..) => ReasonCode::of_return_code(number),
             // Without properties it is one of 3.1.1: that broker has not looked at the version of the CONNECT.
             (Protocol::V5, 0, true) => ReasonCode::UNSUPPORTED_PROTOCOL_VERSION,
-            (Protocol::V5, 1..=5, _) => ReasonCode::of_return_code(code),
-            (Protocol::V5, ..) => ReasonCode(code),
+            (Protocol::V5, 1..=5, _) => ReasonCode::of_return_code(number),
+            (Protocol::V5, ..) => ReasonCode(number),
         };
+        let mut properties = self.last_properties();
+        // Vendors have numbers of their own, which only the text can name.
+        if self.protocol == Protocol::V311 && (6..0x80).contains(&number) {
+            let text = format!("return code {number}");
+            properties = [(Property::REASON_STRING, Value::Text(&text))]
+                .into_iter()
+                .collect();
+        }
         Ok(ConnAck {
             session_present,
             code,
-            properties: self.last_properties()?,
+            properties,
         })
     }
 
@@ -230,7 +239,8 @@ impl Reader {
     }
 
     fn ack(&mut self) -> Result<Ack, DecodeError> {
-        let id = self.id()?;
+        // 0 is sent by some brokers, and is that of no message.
+        let id = self.u16()?;
         let Reason { code, properties } = self.reason()?;
         Ok(Ack {
             id,
@@ -245,13 +255,20 @@ impl Reader {
             return Ok(Reason::default());
         }
         let code = ReasonCode(self.u8()?);
-        let properties = self.last_properties()?;
+        let properties = self.last_properties();
         Ok(Reason { code, properties })
     }
 
+    /// In MQTT 5.0 there is at least one code; where none is left, the broker has sent the body of MQTT 3.1.1.
     fn acks(&mut self) -> Result<Acks, DecodeError> {
-        let (id, properties) = (self.id()?, self.properties()?);
-        Ok(Acks::of(id, std::mem::take(&mut self.rest), properties))
+        let id = self.u16()?;
+        let body = self.rest.clone();
+        let properties = self.properties().unwrap_or_default();
+        let codes = match std::mem::take(&mut self.rest) {
+            codes if codes.is_empty() => body,
+            codes => codes,
+        };
+        Ok(Acks::of(id, codes, properties))
     }
 
     fn filters(&mut self, has_options: bool) -> Result<Filters, DecodeError> {
@@ -272,12 +289,11 @@ impl Reader {
         Properties::checked(bytes).ok_or_else(|| self.malformed("properties"))
     }
 
-    /// As [`properties`](Self::properties), which may be missing at the end of a packet.
-    fn last_properties(&mut self) -> Result<Properties, DecodeError> {
-        match self.rest.is_empty() {
-            true => Ok(Properties::default()),
-            false => self.properties(),
-        }
+    /// Those at the end of an answer. They may be missing, and are left out where they cannot be read: the code before them counts.
+    fn last_properties(&mut self) -> Properties {
+        let properties = self.properties().unwrap_or_default();
+        self.rest.clear();
+        properties
     }
 
     fn u8(&mut self) -> Result<u8, DecodeError> {

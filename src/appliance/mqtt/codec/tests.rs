@@ -217,6 +217,8 @@ fn every_reason_code_is_read_on_every_acknowledgement() {
             (vec![0x90, 4, 0, 7, 0, code], Protocol::V5),
             (vec![0xb0, 4, 0, 7, 0, code], Protocol::V5),
             (vec![0x90, 3, 0, 7, code], Protocol::V311),
+            // The body of 3.1.1 in 5.0, as rumqtt#875 has it.
+            (vec![0x90, 3, 0, 7, code], Protocol::V5),
         ] {
             match decoded(&bytes, protocol) {
                 Ok(Some(Packet::SubAck(acks) | Packet::UnsubAck(acks))) => {
@@ -255,10 +257,44 @@ fn short_forms_are_read() {
         (b"\x40\x03\0\x07\0", Packet::PubAck(success.clone())),
         (b"\x62\x02\0\x07", Packet::PubRel(success)),
         (b"\xe0\0", Packet::Disconnect(Reason::default())),
+        (b"\xb0\x02\0\x07", Packet::UnsubAck(Acks::new(7, []))),
         (b"\xf0\0", Packet::Auth(Reason::default())),
     ] {
         assert_eq!(decoded(bytes, Protocol::V5), Ok(Some(expected)));
     }
+}
+
+#[test]
+fn answers_count_whatever_follows_their_code() {
+    // An unknown property, one of another packet, one twice, a length beyond the packet, a text that is none.
+    for rest in [
+        &b"\x02\x7e\0"[..],
+        b"\x02\x24\x01",
+        b"\x06\x21\0\x01\x21\0\x02",
+        b"\x7f\x1f",
+        b"\x04\x1f\0\x01\xff",
+        b"\xff\xff\xff\xff",
+    ] {
+        for head in [&b"\x40\0\0\x07\x97"[..], b"\x20\0\0\x97", b"\xe0\0\x97"] {
+            let mut bytes = [head, rest].concat();
+            bytes[1] = bytes.len() as u8 - 2;
+            let code = match decoded(&bytes, Protocol::V5) {
+                Ok(Some(Packet::PubAck(ack))) => ack.code,
+                Ok(Some(Packet::ConnAck(ack))) => ack.code,
+                Ok(Some(Packet::Disconnect(reason))) => reason.code,
+                other => panic!("{bytes:02x?}: {other:?}"),
+            };
+            assert_eq!(code, ReasonCode::QUOTA_EXCEEDED);
+        }
+    }
+    let throttled = decoded(b"\x20\x02\0\x06", Protocol::V311);
+    let Ok(Some(Packet::ConnAck(throttled))) = throttled else {
+        panic!("{throttled:?}");
+    };
+    assert_eq!(
+        throttled.explained(),
+        "unspecified error (0x80): return code 6"
+    );
 }
 
 #[test]
@@ -325,9 +361,9 @@ fn errors_say_what_and_where() {
             "malformed PUBLISH: properties at byte 8",
         ),
         (
-            b"\x40\x05\0\x01\0\0\0",
+            b"\xd0\x01\0",
             Protocol::V5,
-            "malformed PUBACK: more bytes than fields at byte 6",
+            "malformed PINGRESP: more bytes than fields at byte 2",
         ),
         (
             b"\x82\x02\0\x01",
