@@ -58,6 +58,9 @@ pub(super) struct CheckArgs {
 /// Timeout of the connection to the broker.
 const BROKER_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Largest picture that is published, with its packet.
+const MAX_PICTURE_BYTES: usize = 257 << 10;
+
 /// Frames per second through the network below which tracks with an interval lose objects that move.
 const MIN_DETECTED_FPS: f32 = 5.0;
 
@@ -326,7 +329,7 @@ fn check_broker(config: &Config, root: &SysRoot, report: &mut CheckReport) {
         return;
     };
     if let Some(states) = mqtt.for_states() {
-        check_remote_brokers(&states, "broker for states", report);
+        check_remote_brokers(config, &states, "broker for states", report);
     }
     match &mqtt.broker {
         Broker::Embedded { listen } => match publish::EmbeddedBroker::start_for(mqtt, *listen) {
@@ -341,23 +344,41 @@ fn check_broker(config: &Config, root: &SysRoot, report: &mut CheckReport) {
             }
             Err(error) => report.failed("broker", &error.to_string()),
         },
-        Broker::Url { .. } => check_remote_brokers(mqtt, "broker", report),
+        Broker::Url { .. } => check_remote_brokers(config, mqtt, "broker", report),
     }
 }
 
 /// The daemon runs where one of the brokers accepts the connection.
-fn check_remote_brokers(mqtt: &MqttConfig, what: &str, report: &mut CheckReport) {
+fn check_remote_brokers(config: &Config, mqtt: &MqttConfig, what: &str, report: &mut CheckReport) {
     let brokers = mqtt.for_each_broker();
+    let options = publish::RehearsalOptions {
+        has_commands: config.commands.enabled,
+        picture_bytes: match config.record.snapshots.mqtt {
+            true => MAX_PICTURE_BYTES,
+            false => 0,
+        },
+    };
     let answers: Vec<_> = brokers
         .iter()
-        .map(|broker| publish::probe(broker, BROKER_TIMEOUT))
+        .map(|broker| publish::rehearse(broker, &config.device, options, BROKER_TIMEOUT))
         .collect();
     let is_one_there = answers.iter().any(Result::is_ok);
     for answer in answers {
         match answer {
-            Ok(info) => {
-                let text = format!("{} accepts the client id {}", info.address, mqtt.client_id);
+            Ok(publish::Rehearsal {
+                info,
+                missing,
+                denied,
+            }) => {
+                let (address, protocol) = (&info.address, info.protocol);
+                let text = format!(
+                    "{address} speaks MQTT {protocol} and accepts the client id {}",
+                    info.client_id
+                );
                 report.ok(what, &text);
+                for note in missing.iter().chain(&denied) {
+                    report.unknown(what, &format!("{address}: {note}"));
+                }
             }
             Err(error) if error.is_units_alone() => report.unknown(what, &error.to_string()),
             Err(error) if is_one_there => {

@@ -197,6 +197,7 @@ fn options(args: &SimulateArgs) -> anyhow::Result<Options> {
         duration: args.duration,
         device_prefix: args.device_prefix.clone(),
         mqtt: MqttConfig {
+            protocol: None,
             broker,
             alternatives: brokers,
             listen_tls: None,

@@ -88,6 +88,7 @@ fn mqtt_config(args: &SubscribeArgs) -> anyhow::Result<MqttConfig> {
         });
     }
     Ok(MqttConfig {
+        protocol: None,
         broker: Broker::Url {
             host: args.host.clone(),
             port: args.port,

@@ -9,6 +9,7 @@ mod clip_sound;
 mod clips;
 mod commands;
 mod field;
+mod field_brokers;
 mod field_files;
 mod formats;
 mod groups;

@@ -3,18 +3,19 @@
 #[allow(dead_code)] // Each test file uses its part of the shared code.
 use crate::support::publish as support;
 
-use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use jetwatch_config::{Broker, Credentials, MqttConfig, Secret, TlsConfig};
+use jetwatch_mqtt::{Packet, Protocol};
 use jetwatch_publish::{
     ConnectionState, MqttSink, Publication, PublishError, Sink, Subscriber, probe,
 };
 use support::mosquitto::{Mosquitto, client, program};
 use support::records::{TEST_TIMEOUT, at, next, publish_event, wait_until};
+use support::scripted::{Answer, Scripted};
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -161,51 +162,21 @@ fn each_connection_failure_has_own_error() {
         ),
         "{error}"
     );
-
-    let web = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let port = web.local_addr().expect("bound").port();
-    let server = std::thread::spawn(move || {
-        let (mut stream, _) = web.accept().expect("one client");
-        stream
-            .write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-            .expect("it listens");
-    });
-    let error = probe(&client(port), TIMEOUT).expect_err("a web server");
-    assert!(matches!(error, PublishError::Lost { .. }), "{error}");
-    server.join().expect("the server is done");
 }
 
 #[test]
 fn mqtt_3_1_1_broker_gets_3_1_1_protocol() {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let port = listener.local_addr().expect("bound").port();
-    let server = std::thread::spawn(move || {
-        let mut levels = Vec::new();
-        for answer in [[0x20, 2, 0, 1], [0x20, 2, 0, 0]] {
-            let (mut stream, _) = listener.accept().expect("a client");
-            let mut connect = [0; 512];
-            let bytes = stream.read(&mut connect).expect("a CONNECT");
-            // Type, remaining length, then the name: 0 4 M Q T T, then the level.
-            assert!(
-                bytes > 9 && connect[0] == 0x10 && &connect[4..8] == b"MQTT",
-                "{:02x?}",
-                &connect[..bytes]
-            );
-            levels.push(connect[8]);
-            stream.write_all(&answer).expect("it listens");
-            if answer[3] == 0 {
-                let mut rest = Vec::new();
-                stream
-                    .read_to_end(&mut rest)
-                    .expect("the broker closes the connection");
-                assert_eq!(rest, [0xe0, 0]);
-            }
+    let broker = Scripted::start(|_, packet| match packet {
+        Packet::Connect(connect) if connect.protocol == Protocol::V5 => {
+            Answer::Close(b"\x20\x02\0\x01".to_vec())
         }
-        levels
+        _ => Answer::Usual,
     });
-    let info = probe(&client(port), TIMEOUT).expect("connected in the end");
+    let info = probe(&broker.client(), TIMEOUT).expect("connected in the end");
     assert_eq!(info.protocol, "3.1.1");
-    assert_eq!(server.join().expect("the server is content"), [5, 4]);
+    let connects = broker.connects();
+    let levels: Vec<Protocol> = connects.iter().map(|connect| connect.protocol).collect();
+    assert_eq!(levels, [Protocol::V5, Protocol::V311]);
 }
 
 /// Makes a CA, and a certificate for 127.0.0.1 and localhost signed by it.

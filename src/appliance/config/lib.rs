@@ -82,7 +82,9 @@ pub use other_formats::{
     Coordinate, DeepStreamPayload, FormatConfig, FormatKind, Location, ObjectKinds, PlaceConfig,
     ReviewConfig, SensorConfig,
 };
-pub use publish::{Credentials, JsonLinesConfig, MqttConfig, PublishConfig, TlsConfig};
+pub use publish::{
+    Credentials, JsonLinesConfig, MqttConfig, MqttVersion, PublishConfig, TlsConfig,
+};
 pub use record::{
     ClipConfig, ContinuousConfig, EncodingConfig, RecordConfig, RetentionConfig, SnapshotConfig,
     SourceRecordConfig,

@@ -99,6 +99,9 @@ pub struct MqttConfig {
     pub credentials: Option<Credentials>,
     /// mqtts://: trust and identity; default: the system's authorities, no client certificate. listen_tls: certificate and key of the embedded broker.
     pub tls: TlsConfig,
+    /// Version of MQTT. auto: 5.0, and 3.1.1 where the broker does not take it. Default: auto.
+    #[key(value = VERSIONS, read = version)]
+    pub protocol: Option<MqttVersion>,
     /// MQTT keep-alive.
     #[key(name = "keep_alive_s", range = 5..=3600, default = 15)]
     pub keep_alive: Duration,
@@ -109,6 +112,33 @@ pub struct MqttConfig {
     pub spool: SpoolConfig,
     /// The same events in the shapes of other systems, over connections of their own. Default: none.
     pub also: Vec<FormatConfig>,
+}
+
+/// A version of MQTT.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MqttVersion {
+    /// 5.0.
+    V5,
+    /// 3.1.1.
+    V311,
+}
+
+const VERSIONS: ValueType = ValueType::Other {
+    form: "auto, 5 or 3.1.1",
+    schema: r#"{"enum": ["auto", 5, "5", "3.1.1"]}"#,
+};
+
+fn version(map: &Map<'_>) -> Option<Option<MqttVersion>> {
+    let Some(node) = map.get("protocol") else {
+        return Some(None);
+    };
+    match node.value() {
+        Value::Text("auto") => Some(None),
+        Value::Integer(5) | Value::Text("5") => Some(Some(MqttVersion::V5)),
+        Value::Number(5.0) => Some(Some(MqttVersion::V5)),
+        Value::Text("3.1.1") => Some(Some(MqttVersion::V311)),
+        _ => node.type_error(&map.expected("protocol")),
+    }
 }
 
 impl MqttConfig {

@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 
 use super::{CommandMessage, PublishError, ReplyTo, Subscriber, Topics};
 use jetwatch_config::MqttConfig;
-use jetwatch_types::Classes;
+use jetwatch_telemetry::FailureLog;
+use jetwatch_types::{Backoff, Classes};
 
-/// Interval between connection attempts.
-const RETRY_INTERVAL: Duration = Duration::from_secs(5);
+/// Intervals between connection attempts, which double.
+const RETRY_INTERVALS: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(60)];
 /// Interval at which the thread checks whether to stop.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -75,19 +76,24 @@ fn listen(
 ) {
     let (topic, set_filters) = (topics.command(), topics.set_filters());
     let stops = || stop.load(Ordering::Acquire);
-    let mut last_logged = None;
+    let mut failures = FailureLog::default();
+    let mut backoff = Backoff::new(RETRY_INTERVALS[0], RETRY_INTERVALS[1]);
     while !stops() {
-        let reason = match Subscriber::start_fresh_with(config, topic, &set_filters) {
+        let (kind, reason) = match Subscriber::start_fresh_with(config, topic, &set_filters) {
             Ok((subscriber, refused)) => {
-                log::info!(topic; "listening for commands");
+                if refused.contains(&topic) {
+                    log::info!("listening for commands by topics of switches only");
+                } else {
+                    log::info!(topic; "listening for commands");
+                }
                 if !refused.is_empty() {
                     log::warn!(
-                        "switches by topic are not available: the broker refuses to subscribe to {}; allow it for this user",
+                        "not all commands are available: the broker refuses to subscribe to {}; allow it for this user",
                         refused.join(", ")
                     );
                 }
-                last_logged = None;
-                loop {
+                let started = Instant::now();
+                let reason = loop {
                     if stops() {
                         return;
                     }
@@ -100,15 +106,19 @@ fn listen(
                     } else if let Some(reason) = subscriber.ended() {
                         break reason;
                     }
+                };
+                if started.elapsed() >= RETRY_INTERVALS[1] {
+                    failures.reset();
+                    backoff.reset();
                 }
+                ("ended".to_owned(), reason)
             }
-            Err(error) => error.to_string(),
+            Err(error) => (error.kind(), error.to_string()),
         };
-        if last_logged.as_ref() != Some(&reason) {
-            log::warn!("command subscription failed: {reason}");
-            last_logged = Some(reason);
+        if let Some(repeats) = failures.admit_kind(kind, Instant::now()) {
+            log::warn!(repeats; "command subscription failed: {reason}");
         }
-        let again = Instant::now() + RETRY_INTERVAL;
+        let again = Instant::now() + backoff.advance();
         while !stops() && Instant::now() < again {
             std::thread::sleep(POLL_INTERVAL);
         }

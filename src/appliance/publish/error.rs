@@ -6,6 +6,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use jetwatch_config::{Credentials, SecretError};
+use jetwatch_mqtt::ReasonCode;
+
+use super::mqtt::reaction::{Reaction, reactions};
 
 /// Why something could not be published or a broker could not be reached.
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +58,16 @@ pub enum PublishError {
         address: String,
         /// The name that the certificate must have.
         host: String,
+        /// The TLS library's message.
+        reason: String,
+    },
+    /// TLS was not answered with TLS.
+    #[error(
+        "TLS with MQTT broker {address} failed: {reason}; it seems to speak no TLS on this port: write mqtt:// in publish.mqtt.broker, or the port with TLS, 8883 as a rule"
+    )]
+    NoTls {
+        /// Host and port.
+        address: String,
         /// The TLS library's message.
         reason: String,
     },
@@ -109,8 +122,44 @@ pub enum PublishError {
     Rejected {
         /// Host and port.
         address: String,
-        /// MQTT's reason, as text.
+        /// MQTT's reason.
+        code: ReasonCode,
+        /// The same as text, with what the broker says about it.
         reason: String,
+    },
+    /// The broker has ended an established connection, and says why.
+    #[error("connection with MQTT broker {address} lost: the broker ended it: {reason}")]
+    Disconnected {
+        /// Host and port.
+        address: String,
+        /// MQTT's reason.
+        code: ReasonCode,
+        /// The same as text, with what the broker says about it.
+        reason: String,
+    },
+    /// The broker has closed the connection, and says nothing.
+    #[error("connection with MQTT broker {address} lost: {reason}")]
+    Closed {
+        /// Host and port.
+        address: String,
+        /// What was seen.
+        reason: String,
+    },
+    /// A message is not answered, though others are.
+    #[error("MQTT broker {address} has not acknowledged a message within {} s, and answers otherwise", waited.as_secs())]
+    Unanswered {
+        /// Host and port.
+        address: String,
+        /// Time since it was first in the row.
+        waited: Duration,
+    },
+    /// Not MQTT, but something else that is known.
+    #[error("{address} is not an MQTT port: {reason}")]
+    NotMqtt {
+        /// Host and port.
+        address: String,
+        /// What it is, and what to write.
+        reason: &'static str,
     },
     /// Another client took the session over.
     #[error(
@@ -226,9 +275,40 @@ impl PublishError {
             | Self::NotAuthorized { .. }
             | Self::Password { .. }
             | Self::Pem { .. }
+            | Self::NotMqtt { .. }
             | Self::TakenOver { .. } => true,
+            // What can be left out was left out.
+            Self::Rejected { code, .. } => reactions(*code).connect != Reaction::Later,
+            Self::Disconnected { code, .. } => reactions(*code).disconnect == Reaction::Stop,
             Self::NoneAccepts(errors) => errors.iter().all(Self::is_refusal),
             _ => false,
+        }
+    }
+}
+
+impl PublishError {
+    /// Whether the broker may have ended an established connection because of what it got.
+    pub(crate) fn is_end_by_broker(&self) -> bool {
+        matches!(
+            self,
+            Self::Lost { .. }
+                | Self::Closed { .. }
+                | Self::Disconnected { .. }
+                | Self::Unanswered { .. }
+        )
+    }
+
+    /// What is the same in errors that repeat, for the log: not what a broker says in its own words.
+    pub(crate) fn kind(&self) -> String {
+        match self {
+            Self::Rejected { code, .. } => format!("refused: {code}"),
+            Self::Disconnected { code, .. } => format!("ended: {code}"),
+            Self::NoneAccepts(errors) => errors.iter().map(Self::kind).collect(),
+            other => other
+                .to_string()
+                .chars()
+                .filter(|c| !c.is_ascii_digit())
+                .collect(),
         }
     }
 }

@@ -6,7 +6,7 @@
 //! shapes of other systems, and [`WebhookSink`].
 //! The MQTT sink also announces entities to Home Assistant, as [`HomeAssistantOptions`] say.
 //! [`EmbeddedBroker`] is for machines without a broker, [`Subscriber`] receives messages as any MQTT client does, and
-//! [`probe`] tests one connection for `jetwatch check`.
+//! [`probe`] tests one connection, and [`rehearse`] what the daemon does with it, for `jetwatch check`.
 //!
 //! `configs/messages.schema.json` describes every message: [`message_schema`] makes it from the structs that are written.
 //! Tests compare it with the encoder's output.
@@ -47,7 +47,8 @@ pub use jetwatch_mqtt::Protocol;
 pub use json_lines::{JsonLinesSink, check_json_lines};
 pub use mqtt::{
     BrokerInfo, ConnectionState, DeliveryObserver, FormatSink, HostedClient, HostedLink,
-    HostedOptions, MqttMonitor, MqttSink, Part, SentMessage, probe, spool_folders,
+    HostedOptions, MqttMonitor, MqttSink, Part, Rehearsal, RehearsalOptions, SentMessage, probe,
+    rehearse, spool_folders,
 };
 pub use reload::{ReloadProblem, ReloadState, ReloadStatus};
 pub use round_trip::round_trip;

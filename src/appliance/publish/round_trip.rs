@@ -8,7 +8,8 @@ use tokio::time::timeout;
 
 use super::mqtt::connect::{ClientIdentity, connect};
 use super::mqtt::connection::Connection;
-use super::subscribe::subscribe;
+use super::mqtt::known::Known;
+use super::subscribe::subscribe_to_all;
 use super::{PublishError, mqtt};
 use jetwatch_config::MqttConfig;
 
@@ -25,14 +26,10 @@ pub fn round_trip(
     let runtime = mqtt::runtime("mqtt-doctor")?;
     let id = std::process::id();
     let topic = format!("{}/{device}/doctor/{id}", config.prefix);
-    let hello = ClientIdentity {
-        client_id: format!("{}-doctor-{id}", config.client_id),
-        will: None,
-        protocol: None,
-    };
+    let hello = ClientIdentity::new(format!("{}-doctor-{id}", config.client_id));
     let result = runtime.block_on(async {
-        let mut link = connect(config, &hello, limit).await?;
-        subscribe(&mut link, &topic).await?;
+        let mut link = connect(config, &hello, &mut Known::single(), limit).await?;
+        subscribe_to_all(&mut link, &[&topic], QoS::AtMostOnce, limit, drop).await?;
         let started = Instant::now();
         publish(&mut link, &topic, limit).await?;
         let step = "giving back a message that it was sent; check that this user may publish and subscribe to it";

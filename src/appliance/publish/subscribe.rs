@@ -9,10 +9,11 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use jetwatch_mqtt::{Ack, Packet, Property, Publish, QoS, ReasonCode};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::mqtt::connect::{ClientIdentity, connect_in_turn};
 use super::mqtt::connection::Connection;
+use super::mqtt::known::Known;
 use super::{PublishError, ReplyTo, mqtt};
 use jetwatch_config::MqttConfig;
 
@@ -79,13 +80,13 @@ impl Subscriber {
         Self::start_with(config, filter, &[], RetainedPolicy::Ignore).map(|(started, _)| started)
     }
 
-    /// As [`start_fresh`](Self::start_fresh), also for the filters `others`; returns those of them that the broker refuses.
+    /// As [`start_fresh`](Self::start_fresh), also for the filters `others`; returns those that the broker refuses.
     ///
     /// # Errors
-    /// As [`start`](Self::start).
+    /// As [`start`](Self::start), where all are refused.
     pub(crate) fn start_fresh_with<'f>(
         config: &MqttConfig,
-        filter: &str,
+        filter: &'f str,
         others: &'f [String],
     ) -> Result<(Self, Vec<&'f str>), PublishError> {
         Self::start_with(config, filter, others, RetainedPolicy::Ignore)
@@ -93,7 +94,7 @@ impl Subscriber {
 
     fn start_with<'f>(
         config: &MqttConfig,
-        filter: &str,
+        filter: &'f str,
         others: &'f [String],
         retained: RetainedPolicy,
     ) -> Result<(Self, Vec<&'f str>), PublishError> {
@@ -105,15 +106,22 @@ impl Subscriber {
             std::process::id()
         );
         let runtime = mqtt::runtime("mqtt-subscribe")?;
+        let all = std::iter::once(filter).chain(others.iter().map(String::as_str));
+        let all: Vec<&str> = all.collect();
+        let mut early = Vec::new();
+        let keep = |publish| {
+            if early.len() < QUEUE_CAPACITY {
+                early.push(publish);
+            }
+        };
         let (mut link, refused) = runtime.block_on(async {
-            let identity = ClientIdentity {
-                client_id,
-                will: None,
-                protocol: None,
-            };
+            let identity = ClientIdentity::new(client_id);
             let brokers = config.for_each_broker();
-            let (mut link, _) = connect_in_turn(&brokers, 0, &identity, CONNECT_TIMEOUT).await?;
-            let refused = subscribe_to_all(&mut link, filter, others).await?;
+            let mut known = vec![Known::single(); brokers.len()];
+            let connecting = connect_in_turn(&brokers, 0, &identity, &mut known, CONNECT_TIMEOUT);
+            let (mut link, _) = connecting.await?;
+            let qos = QoS::AtLeastOnce;
+            let refused = subscribe_to_all(&mut link, &all, qos, CONNECT_TIMEOUT, keep).await?;
             Ok::<_, PublishError>((link, refused))
         })?;
         let (sender, messages) = bounded(QUEUE_CAPACITY);
@@ -125,7 +133,7 @@ impl Subscriber {
             .spawn(move || {
                 let result = runtime.block_on(async {
                     tokio::select! {
-                        result = receive(&mut link, &sender, retained) => result,
+                        result = receive(&mut link, &sender, retained, early) => result,
                         () = stop_here.notified() => {
                             link.disconnect(Duration::from_secs(1)).await;
                             Ok(())
@@ -180,39 +188,51 @@ impl Drop for Subscriber {
     }
 }
 
-pub(super) async fn subscribe(link: &mut Connection, filter: &str) -> Result<(), PublishError> {
-    subscribe_to_all(link, filter, &[]).await.map(drop)
-}
-
-/// Subscribes to `filter` and to `others`; returns those of the others that the broker refuses.
-async fn subscribe_to_all<'f>(
+/// Subscribes to `filters`, as far as the broker has wildcards, and waits for the answer; `early` is called for messages that come before it,
+/// as the standard allows. Returns the filters that the broker refuses.
+///
+/// # Errors
+/// All are refused, or the connection ends.
+pub(crate) async fn subscribe_to_all<'f>(
     link: &mut Connection,
-    filter: &str,
-    others: &'f [String],
+    filters: &[&'f str],
+    qos: QoS,
+    limit: Duration,
+    mut early: impl FnMut(Publish),
 ) -> Result<Vec<&'f str>, PublishError> {
-    let filters = std::iter::once(filter).chain(others.iter().map(String::as_str));
-    link.subscribe(filters, QoS::AtLeastOnce, CONNECT_TIMEOUT)
-        .await?;
-    let timed_out = PublishError::Timeout {
-        address: link.address.clone(),
-        step: "subscribing",
-        waited: CONNECT_TIMEOUT,
-    };
-    // Only SUBACK can come first: mosquitto and the embedded broker send retained values after it.
-    match timeout(CONNECT_TIMEOUT, link.read())
-        .await
-        .map_err(|_| timed_out)??
-    {
-        Packet::SubAck(answer) if answer.codes().next().is_some_and(|code| !code.is_error()) => {
-            let answers = others.iter().zip(answer.codes().skip(1));
-            let refused = answers.filter(|(_, code)| code.is_error());
-            Ok(refused.map(|(filter, _)| filter.as_str()).collect())
-        }
-        Packet::SubAck(_) => Err(PublishError::SubscriptionRefused {
+    let is_possible = |filter: &&str| link.has_wildcards || !filter.contains(['+', '#']);
+    let (asked, mut refused): (Vec<&str>, Vec<&str>) = filters.iter().partition(|f| is_possible(f));
+    let latest = Instant::now() + limit;
+    let mut is_open = !asked.is_empty();
+    if is_open {
+        link.subscribe(asked.iter().copied(), qos, limit).await?;
+    }
+    while is_open {
+        let answer = timeout_at(latest, link.read()).await;
+        match answer.map_err(|_| PublishError::Timeout {
             address: link.address.clone(),
-            filter: filter.to_owned(),
+            step: "subscribing",
+            waited: limit,
+        })?? {
+            Packet::SubAck(answer) => {
+                let answers = asked.iter().zip(answer.codes());
+                let errors = answers.filter(|(_, code)| code.is_error());
+                refused.extend(errors.map(|(filter, _)| filter));
+                is_open = false;
+            }
+            // A broker that never stops must not make this endless.
+            Packet::Publish(publish) if Instant::now() < latest => early(publish),
+            other => {
+                return Err(link.lost(format!("it answered SUBSCRIBE with {}", other.name())));
+            }
+        }
+    }
+    match refused.len() < filters.len() {
+        true => Ok(refused),
+        false => Err(PublishError::SubscriptionRefused {
+            address: link.address.clone(),
+            filter: refused.join("', '"),
         }),
-        other => Err(link.lost(format!("it answered SUBSCRIBE with {}", other.name()))),
     }
 }
 
@@ -220,26 +240,21 @@ async fn receive(
     link: &mut Connection,
     sender: &Sender<Received>,
     retained: RetainedPolicy,
+    early: Vec<Publish>,
 ) -> Result<(), PublishError> {
     let mut ping = Instant::now() + link.keep_alive;
     let mut answered = true;
+    for publish in early {
+        take(link, publish, sender, retained).await;
+    }
     loop {
         tokio::select! {
             packet = link.read() => {
                 answered = true;
                 match packet? {
                     Packet::Publish(publish) => {
-                        let id = publish.id;
-                        // Blocks only this thread while the caller is slow: that is the back-pressure. An error: the caller is gone.
-                        if (retained == RetainedPolicy::Deliver || !publish.retain)
-                            && sender.send(publish.into()).is_err()
-                        {
+                        if !take(link, publish, sender, retained).await {
                             return Ok(());
-                        }
-                        if id > 0 {
-                            let ack = Packet::PubAck(Ack::new(id, ReasonCode::SUCCESS));
-                            // A closed connection may have data left to read: read to its end.
-                            let _ = link.send(&ack, CONNECT_TIMEOUT).await;
                         }
                     }
                     Packet::PingResp => {}
@@ -257,4 +272,26 @@ async fn receive(
             }
         }
     }
+}
+
+/// Passes a message on; returns whether the caller is still there.
+async fn take(
+    link: &mut Connection,
+    publish: Publish,
+    sender: &Sender<Received>,
+    retained: RetainedPolicy,
+) -> bool {
+    let id = publish.id;
+    // Blocks only this thread while the caller is slow: that is the back-pressure. An error: the caller is gone.
+    if (retained == RetainedPolicy::Deliver || !publish.retain)
+        && sender.send(publish.into()).is_err()
+    {
+        return false;
+    }
+    if id > 0 {
+        let ack = Packet::PubAck(Ack::new(id, ReasonCode::SUCCESS));
+        // A closed connection may have data left to read: read to its end.
+        let _ = link.send(&ack, CONNECT_TIMEOUT).await;
+    }
+    true
 }

@@ -28,6 +28,7 @@ fn options(port: u16, log: PathBuf, protocol: Protocol) -> Options {
             alternatives: Vec::new(),
             listen_tls: None,
             states: None,
+            protocol: None,
             prefix: "jetwatch".to_owned(),
             client_id: "simulated".to_owned(),
             credentials: None,

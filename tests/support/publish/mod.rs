@@ -4,3 +4,4 @@ pub mod clients;
 pub mod mosquitto;
 pub mod proxy;
 pub mod records;
+pub mod scripted;

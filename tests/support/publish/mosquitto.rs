@@ -143,6 +143,7 @@ pub fn client(port: u16) -> MqttConfig {
         client_id: "jetwatch-dev".to_owned(),
         credentials: None,
         tls: TlsConfig::default(),
+        protocol: None,
         keep_alive: std::time::Duration::from_secs(15),
         queue_messages: 10_000,
         spool: memory_only(),

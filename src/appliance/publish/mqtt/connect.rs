@@ -15,9 +15,16 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::connection::{Connection, MAX_PACKET_BYTES};
-use super::tls::client_config;
+use super::known::{Failure, Features, Known};
+use super::reaction::Feature;
+use super::tls::{client_config, untrusting_config};
 use crate::error::{PublishError, read_password};
-use jetwatch_config::{Broker, MqttConfig};
+use jetwatch_config::{Broker, MqttConfig, MqttVersion};
+
+/// Longest wait for the answer to a TLS handshake on a plain address.
+const TLS_TEST_TIMEOUT: Duration = Duration::from_secs(2);
+
+const SPEAKS_TLS: &str = "TLS is spoken there; write mqtts:// in publish.mqtt.broker";
 
 /// Client id and last will.
 #[derive(Debug, Clone)]
@@ -26,48 +33,143 @@ pub(crate) struct ClientIdentity {
     pub client_id: String,
     /// Topic and payload of the last will, retained with QoS 1.
     pub will: Option<(String, String)>,
-    /// Only this version is tried; `None`: 5.0, and 3.1.1 where that is not understood.
+    /// Only this version is tried; `None`: that of the configuration.
     pub protocol: Option<Protocol>,
 }
 
-/// Connects and logs in, each step within `limit`. Tries every address of the name, and MQTT 3.1.1 where 5.0 is not understood.
+impl ClientIdentity {
+    /// Without a will.
+    pub fn new(client_id: String) -> Self {
+        Self {
+            client_id,
+            will: None,
+            protocol: None,
+        }
+    }
+}
+
+/// Connects and logs in, each step within `limit`. Tries every address of the name, and without what the broker does not take: MQTT 5.0, the
+/// last will or its flags; `known` remembers that.
 pub(crate) async fn connect(
     config: &MqttConfig,
     identity: &ClientIdentity,
+    known: &mut Known,
     limit: Duration,
 ) -> Result<Connection, PublishError> {
-    let protocols = match &identity.protocol {
-        Some(protocol) => std::slice::from_ref(protocol),
-        None => &[Protocol::V5, Protocol::V311],
+    let fixed = identity.protocol.or(match config.protocol {
+        Some(MqttVersion::V5) => Some(Protocol::V5),
+        Some(MqttVersion::V311) => Some(Protocol::V311),
+        None => None,
+    });
+    let of_will = [Feature::Will, Feature::Retain, Feature::QoS1];
+    let of_will = of_will.into_iter().filter(|_| identity.will.is_some());
+    let of_version = [Feature::Version5].into_iter().filter(|_| fixed.is_none());
+    let optional: Features = of_will.chain(of_version).collect();
+    let attempt_without = |left_out: Features| {
+        let protocol = fixed.unwrap_or(match left_out.has(Feature::Version5) {
+            true => Protocol::V311,
+            false => Protocol::V5,
+        });
+        attempt(config, identity, left_out, protocol, limit)
     };
-    for &protocol in protocols {
-        match connect_as(config, identity, limit, protocol).await {
-            Err(ConnectRefused::Protocol) => {}
-            Err(ConnectRefused::Error(error)) => return Err(error),
-            Ok(link) => return Ok(link),
+    let mut tried = vec![known.begin()];
+    let mut first_error = None;
+    let mut last = None;
+    loop {
+        let left_out = tried[tried.len() - 1];
+        match attempt_without(left_out).await {
+            Ok(link) => {
+                // A broker that has said nothing may have been starting, and take everything by now.
+                if matches!(last, Some(Failure::Closed | Failure::Silent))
+                    && let Ok(link) = attempt_without(tried[0]).await
+                {
+                    known.accepted(tried[0], None);
+                    return Ok(link);
+                }
+                known.accepted(left_out, last);
+                return Ok(link);
+            }
+            Err((error, failure)) => {
+                last = Some(failure);
+                let next = known.next(failure, &tried, optional);
+                // The first one says most, as what is left out is no cause of the others; but for a login that is refused.
+                let error = match first_error.take() {
+                    Some(first) if !error.is_refusal() => first,
+                    _ => error,
+                };
+                match next {
+                    Some(next) => {
+                        first_error = Some(error);
+                        tried.push(next);
+                    }
+                    None => {
+                        let is_closed = matches!(error, PublishError::Closed { .. });
+                        if is_closed && known.is_thorough() && speaks_tls(config, limit).await {
+                            let address = address_of(config);
+                            let reason = SPEAKS_TLS;
+                            return Err(PublishError::NotMqtt { address, reason });
+                        }
+                        return Err(with_version(error, fixed));
+                    }
+                }
+            }
         }
     }
-    let reason = match identity.protocol {
-        Some(protocol) => format!("it does not support MQTT {}", protocol.name()),
-        None => "it supports neither MQTT 5.0 nor 3.1.1".to_owned(),
-    };
-    Err(PublishError::Rejected {
-        address: address_of(config),
-        reason,
-    })
 }
 
-/// As [`connect`] at each of `brokers`, in turn from the one at `first` on, until one accepts; returns its index, too.
+/// The error where no version is supported.
+fn with_version(error: PublishError, fixed: Option<Protocol>) -> PublishError {
+    match error {
+        PublishError::Rejected { address, code, .. }
+            if code == ReasonCode::UNSUPPORTED_PROTOCOL_VERSION =>
+        {
+            let reason = match fixed {
+                Some(protocol) => format!("it does not support MQTT {}", protocol.name()),
+                None => "it supports neither MQTT 5.0 nor 3.1.1".to_owned(),
+            };
+            PublishError::Rejected {
+                address,
+                code,
+                reason,
+            }
+        }
+        error => error,
+    }
+}
+
+/// Whether a plain address answers a TLS handshake, be it with a certificate that nobody trusts.
+async fn speaks_tls(config: &MqttConfig, limit: Duration) -> bool {
+    let limit = limit.min(TLS_TEST_TIMEOUT);
+    let (host, port, tls) = endpoint(&config.broker);
+    if tls {
+        return false;
+    }
+    let connector = TlsConnector::from(untrusting_config());
+    let address = address_of(config);
+    let Ok(addresses) = resolve(&host, port, limit).await else {
+        return false;
+    };
+    for socket in addresses {
+        match open_at(socket, Some(&connector), &address, &host, limit).await {
+            Ok(_) | Err(PublishError::Tls { .. }) => return true,
+            Err(_) => {}
+        }
+    }
+    false
+}
+
+/// As [`connect`] at each of `brokers`, of which `known` has one each, in turn from the one at `first` on, until one accepts; returns its index, too.
 pub(crate) async fn connect_in_turn(
     brokers: &[MqttConfig],
     first: usize,
     identity: &ClientIdentity,
+    known: &mut [Known],
     limit: Duration,
 ) -> Result<(Connection, usize), PublishError> {
     let mut errors = Vec::new();
     for number in 0..brokers.len() {
         let index = (first + number) % brokers.len();
-        match connect(&brokers[index], identity, limit).await {
+        match connect(&brokers[index], identity, &mut known[index], limit).await {
             Ok(connection) => return Ok((connection, index)),
             Err(error) => errors.push(error),
         }
@@ -88,30 +190,25 @@ pub(crate) fn address_of(config: &MqttConfig) -> String {
     }
 }
 
-enum ConnectRefused {
-    Protocol,
-    Error(PublishError),
-}
-
-impl From<PublishError> for ConnectRefused {
-    fn from(error: PublishError) -> Self {
-        Self::Error(error)
-    }
-}
-
-async fn connect_as(
+/// One connection in one form.
+async fn attempt(
     config: &MqttConfig,
     identity: &ClientIdentity,
-    limit: Duration,
+    left_out: Features,
     protocol: Protocol,
-) -> Result<Connection, ConnectRefused> {
+    limit: Duration,
+) -> Result<Connection, (PublishError, Failure)> {
+    let before = |error| (error, Failure::Other);
     let address = address_of(config);
     // The password first: a missing file is the same error whether or not the broker is up.
     let login = match &config.credentials {
-        Some(credentials) => Some((credentials.user.clone(), read_password(credentials)?)),
+        Some(credentials) => {
+            let password = read_password(credentials).map_err(before)?;
+            Some((credentials.user.clone(), password))
+        }
         None => None,
     };
-    let (reader, writer) = open(config, &address, limit).await?;
+    let (reader, writer) = open(config, &address, limit).await.map_err(before)?;
     let mut link = Connection {
         reader,
         writer,
@@ -120,13 +217,19 @@ async fn connect_as(
         keep_alive: config.keep_alive.max(Duration::from_secs(1)),
         receive_maximum: usize::from(u16::MAX),
         max_packet_bytes: usize::MAX,
+        without: left_out,
+        has_wildcards: true,
+        client_id: identity.client_id.clone(),
         address,
     };
     let will = identity.will.as_ref().map(|(topic, payload)| Will {
         topic: topic.clone(),
         payload: Bytes::copy_from_slice(payload.as_bytes()),
-        qos: QoS::AtLeastOnce,
-        retain: true,
+        qos: match left_out.has(Feature::QoS1) {
+            true => QoS::AtMostOnce,
+            false => QoS::AtLeastOnce,
+        },
+        retain: !left_out.has(Feature::Retain),
         properties: Properties::default(),
     });
     let (user, password) = login.clone().unzip();
@@ -140,67 +243,78 @@ async fn connect_as(
         clean_start: true,
         keep_alive: u16::try_from(link.keep_alive.as_secs()).unwrap_or(u16::MAX),
         client_id: identity.client_id.clone(),
-        will,
+        will: will.filter(|_| !left_out.has(Feature::Will)),
         user,
         password: password.map(|password| Bytes::from(password.into_bytes())),
         properties: properties.into_iter().collect(),
     }));
-    link.send(&connect, limit).await?;
+    let failed = |error| match error {
+        error @ PublishError::Closed { .. } => (error, Failure::Closed),
+        error => (client_certificate_error(config, error), Failure::Other),
+    };
+    link.send(&connect, limit).await.map_err(failed)?;
     let answer = match timeout(limit, link.read()).await {
-        Ok(answer) => answer.map_err(|error| client_certificate_error(config, error))?,
+        Ok(Ok(answer)) => answer,
+        Ok(Err(error)) => match not_mqtt(&link.pending) {
+            Some(reason) => {
+                let address = link.address;
+                return Err(before(PublishError::NotMqtt { address, reason }));
+            }
+            None => return Err(failed(error)),
+        },
         Err(_) => {
-            let step = "logging in";
-            return Err(PublishError::Timeout {
+            let error = PublishError::Timeout {
                 address: link.address,
-                step,
+                step: "logging in",
                 waited: limit,
-            }
-            .into());
+            };
+            return Err((error, Failure::Silent));
         }
     };
-    let Packet::ConnAck(answer) = answer else {
-        let reason = format!("it answered CONNECT with {}", answer.name());
-        return Err(link.lost(reason).into());
-    };
-    let user = || {
-        login
-            .as_ref()
-            .map_or_else(|| "(none)".to_owned(), |(user, _)| user.clone())
-    };
-    match answer.code {
-        ReasonCode::SUCCESS => {}
-        ReasonCode::UNSUPPORTED_PROTOCOL_VERSION => return Err(ConnectRefused::Protocol),
-        ReasonCode::BAD_USER_NAME_OR_PASSWORD => {
-            return Err(PublishError::BadPassword { user: user() }.into());
+    let (code, text) = match &answer {
+        Packet::ConnAck(answer) if answer.code == ReasonCode::SUCCESS => {
+            link.accept(&answer.properties);
+            return Ok(link);
         }
+        Packet::ConnAck(answer) => (answer.code, answer.explained()),
+        // In place of CONNACK.
+        Packet::Disconnect(reason) => (reason.code, reason.explained()),
+        Packet::Auth(_) => {
+            let text = "it wants enhanced authentication, which is not supported";
+            (ReasonCode::BAD_AUTHENTICATION_METHOD, text.to_owned())
+        }
+        other => {
+            let reason = format!("it answered CONNECT with {}", other.name());
+            return Err(before(link.lost(reason)));
+        }
+    };
+    let user = login.map_or_else(|| "(none)".to_owned(), |(user, _)| user);
+    let error = match code {
+        ReasonCode::BAD_USER_NAME_OR_PASSWORD => PublishError::BadPassword { user },
         // Brokers use this code both for a wrong password and for a user who may not connect; MQTT 3.1.1 has no finer one.
-        ReasonCode::NOT_AUTHORIZED | ReasonCode::BANNED => {
-            let client_id = identity.client_id.clone();
-            return Err(PublishError::NotAuthorized {
-                user: user(),
-                client_id,
-            }
-            .into());
+        ReasonCode::NOT_AUTHORIZED | ReasonCode::BANNED => PublishError::NotAuthorized {
+            user,
+            client_id: identity.client_id.clone(),
+        },
+        code => PublishError::Rejected {
+            address: link.address,
+            code,
+            reason: text,
+        },
+    };
+    Err((error, Failure::Refused(code)))
+}
+
+/// What answers with these bytes, and what to write.
+fn not_mqtt(bytes: &[u8]) -> Option<&'static str> {
+    match bytes {
+        // An alert, or a handshake.
+        [0x15 | 0x16, ..] => Some(SPEAKS_TLS),
+        [b'H', b'T', b'T', b'P', ..] => {
+            Some("a web server answers; write the port of MQTT, 1883 or with TLS 8883 as a rule")
         }
-        _ => {
-            return Err(PublishError::Rejected {
-                address: link.address,
-                reason: answer.explained(),
-            }
-            .into());
-        }
+        _ => None,
     }
-    let number = |property| answer.properties.number(property);
-    if let Some(seconds) = number(Property::SERVER_KEEP_ALIVE) {
-        link.keep_alive = Duration::from_secs(u64::from(seconds.max(1)));
-    }
-    if let Some(maximum) = number(Property::RECEIVE_MAXIMUM) {
-        link.receive_maximum = maximum.max(1) as usize;
-    }
-    if let Some(bytes) = number(Property::MAXIMUM_PACKET_SIZE) {
-        link.max_packet_bytes = bytes as usize;
-    }
-    Ok(link)
 }
 
 type IoHalves = (
@@ -264,9 +378,18 @@ async fn open_at(
     };
     let name = ServerName::try_from(host.to_owned()).map_err(|error| failed(error.to_string()))?;
     let handshake = timeout(limit, connector.connect(name, stream)).await;
-    let stream = handshake
-        .map_err(timed_out)?
-        .map_err(|error| failed(error.to_string()))?;
+    let stream = handshake.map_err(timed_out)?.map_err(|error| {
+        use std::io::ErrorKind::{ConnectionReset, UnexpectedEof};
+        let text = error.to_string();
+        // A server without TLS answers with something else, or not at all.
+        match matches!(error.kind(), ConnectionReset | UnexpectedEof) || text.contains("corrupt") {
+            true => PublishError::NoTls {
+                address: address.to_owned(),
+                reason: text,
+            },
+            false => failed(text),
+        }
+    })?;
     let (reader, writer) = tokio::io::split(stream);
     Ok((Box::new(reader), Box::new(writer)))
 }

@@ -3,11 +3,15 @@
 use std::time::Duration;
 
 use bytes::BytesMut;
-use jetwatch_mqtt::{Filters, Packet, Protocol, QoS, Subscribe, SubscribeOptions, decode};
+use jetwatch_mqtt::{
+    Filters, Packet, Properties, Property, Protocol, QoS, Subscribe, SubscribeOptions, decode,
+};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 
+use super::known::Features;
 use super::outbox::SUBSCRIBE_ID;
+use super::reaction::Feature;
 use crate::PublishError;
 
 /// Largest packet accepted from a broker; a publisher receives only short replies, a subscriber whole messages.
@@ -29,6 +33,12 @@ pub(crate) struct Connection {
     pub receive_maximum: usize,
     /// The broker's largest packet, in bytes.
     pub max_packet_bytes: usize,
+    /// What the broker does not have.
+    pub without: Features,
+    /// Filters may have wildcards.
+    pub has_wildcards: bool,
+    /// The client id, as assigned by the broker where it has done so.
+    pub client_id: String,
     /// For error texts.
     pub address: String,
 }
@@ -42,9 +52,13 @@ impl Connection {
             }
             self.pending.reserve(READ_BYTES);
             match self.reader.read_buf(&mut self.pending).await {
-                Ok(0) => return Err(self.lost("the broker closed it")),
+                Ok(0) => return Err(self.closed("the broker closed it")),
                 Ok(_) => {}
-                Err(error) => return Err(self.lost(error)),
+                Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
+                    // Of TLS, such as an alert.
+                    return Err(self.lost(error));
+                }
+                Err(error) => return Err(self.closed(error)),
             }
         }
     }
@@ -88,7 +102,7 @@ impl Connection {
         };
         match timeout(limit, write).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(self.lost(error)),
+            Ok(Err(error)) => Err(self.closed(error)),
             Err(_) => Err(PublishError::Timeout {
                 address: self.address.clone(),
                 step: "taking data",
@@ -104,9 +118,42 @@ impl Connection {
             .await;
     }
 
+    /// Takes in what CONNACK says of the broker.
+    pub fn accept(&mut self, properties: &Properties) {
+        let number = |property| properties.number(property);
+        let is_missing = |property| number(property) == Some(0);
+        // A longer one would let a broker that is gone be noticed late, and none at all is no reason to stop asking.
+        if let Some(seconds) = number(Property::SERVER_KEEP_ALIVE).filter(|&seconds| seconds > 0) {
+            self.keep_alive = self.keep_alive.min(Duration::from_secs(seconds.into()));
+        }
+        if let Some(maximum) = number(Property::RECEIVE_MAXIMUM) {
+            self.receive_maximum = maximum.max(1) as usize;
+        }
+        if let Some(bytes) = number(Property::MAXIMUM_PACKET_SIZE) {
+            self.max_packet_bytes = bytes as usize;
+        }
+        if is_missing(Property::RETAIN_AVAILABLE) {
+            self.without = self.without.with(Feature::Retain);
+        }
+        if is_missing(Property::MAXIMUM_QOS) {
+            self.without = self.without.with(Feature::QoS1);
+        }
+        self.has_wildcards = !is_missing(Property::WILDCARD_SUBSCRIPTION_AVAILABLE);
+        if let Some(id) = properties.text(Property::ASSIGNED_CLIENT_IDENTIFIER) {
+            id.clone_into(&mut self.client_id);
+        }
+    }
+
     /// How the connection ended, as an error.
     pub fn lost(&self, reason: impl ToString) -> PublishError {
         PublishError::Lost {
+            address: self.address.clone(),
+            reason: reason.to_string(),
+        }
+    }
+
+    fn closed(&self, reason: impl ToString) -> PublishError {
+        PublishError::Closed {
             address: self.address.clone(),
             reason: reason.to_string(),
         }

@@ -14,19 +14,21 @@ mod held;
 mod resend;
 mod spooled;
 mod states;
+mod suspect;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use jetwatch_spool::GapReason;
 
-pub(super) use self::entry::{Importance, Message, Outgoing, Overflow, Pace, Tag};
-use self::entry::{InFlight, QueueEntry, QueuedMessage, Sent};
+use self::entry::{ASIDE, InFlight, QueueEntry, QueuedMessage, Sent};
+pub(super) use self::entry::{GivenUp, Importance, Message, Outgoing, Overflow, Pace, Tag};
 use self::held::Held;
 pub(super) use self::held::HeldKind;
 use self::spooled::Backlog;
 pub(super) use self::spooled::LATE_AFTER_MS;
 use self::states::State;
+use self::suspect::Suspicion;
 
 /// Most best-effort messages in the queue.
 const BEST_EFFORT_MESSAGES: usize = 256;
@@ -66,6 +68,9 @@ pub(super) struct Outbox {
     replaced: u64,
     backlog: Backlog,
     held: Held,
+    suspicion: Suspicion,
+    /// Messages that were given up and are to be logged.
+    given_up: Vec<GivenUp>,
 }
 
 impl Outbox {
@@ -94,6 +99,8 @@ impl Outbox {
             replaced: 0,
             backlog: Backlog::default(),
             held: Held::default(),
+            suspicion: Suspicion::default(),
+            given_up: Vec::new(),
         }
     }
 
@@ -181,33 +188,25 @@ impl Outbox {
     /// The next message to write, while fewer than `window` messages are unacknowledged. Late messages are paid from `pace`; where
     /// none may be sent, states and messages of best effort go on.
     pub fn next(&mut self, window: usize, pace: &mut Pace) -> Option<Outgoing> {
-        if self.in_flight.len() < window
+        if self.on_way().count() < self.suspicion.window(window)
             && let Some((waiting, importance, is_ahead)) = self.pop_first(pace)
         {
             let id = self.free_id();
             let (sent, outgoing) = match waiting {
                 QueueEntry::Message(queued) => {
-                    let QueuedMessage {
-                        order,
-                        message,
-                        dup,
-                        tag,
-                    } = queued;
-                    let late_ms = tag.and_then(|tag| self.late_ms(&tag, pace));
+                    let late_ms = queued.tag.and_then(|tag| self.late_ms(&tag, pace));
                     self.backlog.replayed += u64::from(late_ms.is_some());
                     let outgoing = Outgoing {
-                        message: message.clone(),
+                        message: queued.message.clone(),
                         id: Some(id),
                         retain: false,
-                        dup,
+                        dup: queued.dup,
                         late_ms,
-                        tag,
+                        tag: queued.tag,
                     };
                     let sent = Sent::Message {
-                        order,
-                        message,
+                        queued,
                         importance,
-                        tag,
                         is_ahead,
                     };
                     (sent, outgoing)
@@ -217,7 +216,7 @@ impl Outbox {
                     state.queued = false;
                     let counted = std::mem::take(&mut state.counted);
                     let message = state.value.clone();
-                    let retain = state.retain;
+                    let retain = state.retain && !self.suspicion.is_without_retain(index);
                     (
                         Sent::State { index, counted },
                         Outgoing {
@@ -295,6 +294,11 @@ impl Outbox {
     /// The broker acknowledged a message. Returns whether that is progress: a message of the pipeline that was in flight.
     pub fn acknowledged(&mut self, id: u16) -> bool {
         // An acknowledgement of a message that is not in flight is a broker's error, and harmless.
+        if !self.is_on_way(id) {
+            return false;
+        }
+        self.clear_suspicion(id, true);
+        self.note_taken(id);
         let completed = self.complete(id);
         self.acks += u64::from(completed.is_some());
         let counted = completed.unwrap_or_default();
@@ -303,17 +307,73 @@ impl Outbox {
     }
 
     /// The broker refused a message for good, or it cannot be sent at all: it is dropped, and a gap says so where it is numbered.
-    /// Returns whether it was in flight.
-    pub fn refused(&mut self, id: u16) -> bool {
-        let is_it = |in_flight: &&InFlight| in_flight.id == id;
-        if let Some(Sent::Message { tag, .. }) =
-            self.in_flight.iter().find(is_it).map(|found| &found.sent)
-        {
-            self.note_dropped(*tag, GapReason::Refused);
+    /// `None`: it was not in flight.
+    pub fn refused(&mut self, id: u16) -> Option<GivenUp> {
+        if !self.is_on_way(id) {
+            return None;
         }
+        self.clear_suspicion(id, false);
+        self.give_up(id)
+    }
+
+    /// Values that were given up may be sent again on the next connection.
+    pub fn unblock(&mut self) {
+        self.states
+            .iter_mut()
+            .for_each(|state| state.blocked = None);
+    }
+
+    /// Drops a message in flight, or the one aside. A value is not sent again either, on this connection or a later one.
+    fn give_up(&mut self, id: u16) -> Option<GivenUp> {
+        let found = self.in_flight.iter().find(|in_flight| in_flight.id == id)?;
+        let message = self.message_of(&found.sent);
+        let given_up = GivenUp {
+            topic: Arc::clone(&message.topic),
+            bytes: message.payload.len(),
+        };
+        let index = match found.sent {
+            Sent::Message { .. } => None,
+            Sent::State { index, .. } => Some(index),
+        };
+        self.note_dropped(found.sent.tag(), GapReason::Refused);
         let counted = self.complete(id);
         self.dropped += counted.unwrap_or_default();
-        counted.is_some()
+        if let Some(index) = index {
+            self.states[index].blocked = Some(given_up.bytes);
+            if self.states[index].is_blocked() {
+                self.unqueue_state(index);
+            }
+        }
+        Some(given_up)
+    }
+
+    fn message_of<'a>(&'a self, sent: &'a Sent) -> &'a Message {
+        match sent {
+            Sent::Message { queued, .. } => &queued.message,
+            Sent::State { index, .. } => &self.states[*index].value,
+        }
+    }
+
+    /// Messages that were given up since the last call, but for those of [`refused`](Self::refused).
+    pub fn take_given_up(&mut self) -> Vec<GivenUp> {
+        std::mem::take(&mut self.given_up)
+    }
+
+    /// What was sent and not acknowledged, in the order in which it was sent.
+    fn on_way(&self) -> impl Iterator<Item = &InFlight> {
+        self.in_flight
+            .iter()
+            .filter(|in_flight| in_flight.id != ASIDE)
+    }
+
+    /// Whether a message of this identifier was sent and not acknowledged.
+    pub fn is_on_way(&self, id: u16) -> bool {
+        self.on_way().any(|in_flight| in_flight.id == id)
+    }
+
+    /// The first message that was sent and not acknowledged.
+    pub fn first_on_way(&self) -> Option<u16> {
+        self.on_way().next().map(|in_flight| in_flight.id)
     }
 
     /// A best-effort message was taken from [`next`](Self::next) but cannot be sent at all.
@@ -330,8 +390,10 @@ impl Outbox {
             .iter()
             .position(|in_flight| in_flight.id == id)?;
         match self.in_flight.remove(at)?.sent {
-            Sent::Message { tag, is_ahead, .. } => {
-                self.completed(tag, is_ahead);
+            Sent::Message {
+                queued, is_ahead, ..
+            } => {
+                self.completed(queued.tag, is_ahead);
                 Some(1)
             }
             Sent::State { index, counted } => {
@@ -347,6 +409,7 @@ impl Outbox {
         self.held = Held::default();
         self.queue
             .retain(|waiting| matches!(waiting, QueueEntry::Message(_)));
+        let mut last = Vec::new();
         for index in (0..self.states.len()).rev() {
             if self.free.contains(&index) {
                 continue;
@@ -355,9 +418,20 @@ impl Outbox {
                 self.release_retracted(index);
                 continue;
             }
+            if self.states[index].is_blocked() {
+                continue;
+            }
             self.states[index].queued = true;
-            self.queue.push_front(QueueEntry::State { order: 0, index });
+            match self.suspicion.goes_last(index) {
+                true => last.push(index),
+                false => self.queue.push_front(QueueEntry::State { order: 0, index }),
+            }
         }
+        for index in last.into_iter().rev() {
+            let order = self.next_order();
+            self.queue.push_back(QueueEntry::State { order, index });
+        }
+        self.put_suspect_aside();
     }
 
     /// The connection broke: messages in flight are queued again, before everything else.
@@ -366,24 +440,10 @@ impl Outbox {
         let unsent = std::mem::take(&mut self.writing) + self.best_effort.len() as u64;
         self.drop_best_effort(unsent);
         self.best_effort.clear();
-        while let Some(InFlight { sent, .. }) = self.in_flight.pop_back() {
+        while let Some(InFlight { id, sent }) = self.in_flight.pop_back() {
             match sent {
-                Sent::Message {
-                    order,
-                    message,
-                    importance,
-                    tag,
-                    is_ahead,
-                } => {
-                    let queued = QueuedMessage {
-                        order,
-                        message,
-                        dup: true,
-                        tag,
-                    };
-                    self.put_back(queued, importance, is_ahead);
-                }
                 Sent::State { index, counted } => self.count_again(index, counted),
+                message => self.put_back(message, id != ASIDE),
             }
         }
     }

@@ -1,11 +1,23 @@
-//! One connection to a broker and back, for `jetwatch check`.
+//! What a broker takes, found out before the daemon runs: one connection, or a rehearsal of what the daemon does.
 
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
+use jetwatch_mqtt::{Packet, Publish, QoS};
+use tokio::time::{timeout, timeout_at};
+
 use super::connect::{ClientIdentity, connect};
-use super::runtime;
-use crate::PublishError;
+use super::connection::Connection;
+use super::known::Known;
+use super::reaction::{Feature, Reaction, reactions};
+use super::{OFFLINE, runtime};
+use crate::subscribe::subscribe_to_all;
+use crate::{PublishError, Topics};
 use jetwatch_config::MqttConfig;
+use jetwatch_types::Classes;
+
+/// Longest wait for a message that the broker has acknowledged.
+const DELIVERY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Result of a successful [`probe`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,6 +26,8 @@ pub struct BrokerInfo {
     pub address: String,
     /// `5.0` or `3.1.1`.
     pub protocol: &'static str,
+    /// The client id of this connection: not that of the daemon, which would be disconnected.
+    pub client_id: String,
     /// Time until the login was accepted, including DNS and TLS.
     pub connect_time: Duration,
 }
@@ -25,29 +39,210 @@ pub struct BrokerInfo {
 /// The step that failed, with the remedy.
 pub fn probe(config: &MqttConfig, limit: Duration) -> Result<BrokerInfo, PublishError> {
     let runtime = runtime("mqtt-probe")?;
-    // An own client id: with the daemon's, the broker would disconnect a running daemon.
-    let client_id = format!("{}-check-{}", config.client_id, std::process::id());
-    let started = Instant::now();
     let result = runtime.block_on(async {
-        let mut link = connect(
-            config,
-            &ClientIdentity {
-                client_id,
-                will: None,
-                protocol: None,
-            },
-            limit,
-        )
-        .await?;
-        let connect_time = started.elapsed();
+        let (mut link, info) = open(config, None, &mut Known::single(), limit).await?;
         link.disconnect(limit).await;
-        Ok(BrokerInfo {
-            protocol: link.protocol.name(),
-            address: link.address,
-            connect_time,
-        })
+        Ok(info)
     });
     // A blocked DNS lookup must not block the caller.
     runtime.shutdown_background();
     result
+}
+
+/// What the daemon will publish and receive.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RehearsalOptions {
+    /// Commands are subscribed to.
+    pub has_commands: bool,
+    /// Largest picture, in bytes; 0: none are published.
+    pub picture_bytes: usize,
+}
+
+/// Result of a successful [`rehearse`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rehearsal {
+    /// The connection.
+    pub info: BrokerInfo,
+    /// What the daemon goes on without, as texts.
+    pub missing: Vec<String>,
+    /// What the broker does not allow, with the topics, as texts.
+    pub denied: Vec<String>,
+}
+
+/// As [`probe`], with the last will of the daemon; then publishes an empty retained message on a topic of its own, below that of `device`,
+/// and subscribes to it and to the topics of commands. The last will is not published: that connection ends before anything else is tried.
+///
+/// # Errors
+/// As for [`probe`]. What the broker only denies is no error.
+pub fn rehearse(
+    config: &MqttConfig,
+    device: &str,
+    options: RehearsalOptions,
+    limit: Duration,
+) -> Result<Rehearsal, PublishError> {
+    let runtime = runtime("mqtt-probe")?;
+    let result = runtime.block_on(rehearsal(config, device, options, limit));
+    runtime.shutdown_background();
+    result
+}
+
+async fn rehearsal(
+    config: &MqttConfig,
+    device: &str,
+    options: RehearsalOptions,
+    limit: Duration,
+) -> Result<Rehearsal, PublishError> {
+    let topics = Topics::new(&config.prefix, device, &Classes::default());
+    let mut known = Known::single();
+    let will = (topics.status().as_ref().to_owned(), OFFLINE.to_owned());
+    let (mut link, info) = open(config, Some(will), &mut known, limit).await?;
+    let max_packet_bytes = link.max_packet_bytes;
+    let mut missing: Vec<String> = link
+        .without
+        .iter()
+        .map(|feature| match feature {
+            Feature::Will => format!("{} ({})", feature.missing(), topics.status()),
+            feature => feature.missing().to_owned(),
+        })
+        .collect();
+    if !link.has_wildcards {
+        missing.push(
+            "it has no subscriptions with wildcards: switches by topic do not work, and values of an earlier run stay"
+                .to_owned(),
+        );
+    }
+    if max_packet_bytes < options.picture_bytes {
+        missing.push(format!(
+            "it takes packets of {max_packet_bytes} bytes at most: pictures are made smaller, and messages that are larger are dropped"
+        ));
+    }
+    link.disconnect(limit).await;
+    let mut denied = Vec::new();
+    let own = format!("{}/{device}/check/{}", config.prefix, std::process::id());
+    let (mut link, _) = open(config, None, &mut known, limit).await?;
+    let is_subscribed = subscribes(&mut link, &[&own], limit, &mut denied).await;
+    if options.has_commands && is_subscribed.is_some() {
+        let set_filters = topics.set_filters();
+        let filters =
+            std::iter::once(topics.command()).chain(set_filters.iter().map(String::as_str));
+        let filters: Vec<&str> = filters.collect();
+        subscribes(&mut link, &filters, limit, &mut denied).await;
+    }
+    if is_subscribed.is_none() {
+        // The broker has ended the connection on that.
+        link = open(config, None, &mut known, limit).await?.0;
+    }
+    match publish(&mut link, &own, limit).await {
+        Err(reason) => denied.push(format!(
+            "it does not let this user publish to {own}: {reason}; allow {}/{device}/#",
+            config.prefix
+        )),
+        Ok(false) if is_subscribed == Some(true) && !comes_back(&mut link, &own).await => {
+            denied.push(format!(
+                "it has acknowledged a message to {own} and does not deliver it: this user may not receive it, or, which MQTT 3.1.1 does \
+                 not say, not publish it; allow both for {}/{device}/#",
+                config.prefix
+            ));
+        }
+        Ok(_) => {}
+    }
+    link.disconnect(limit).await;
+    Ok(Rehearsal {
+        info,
+        missing,
+        denied,
+    })
+}
+
+async fn open(
+    config: &MqttConfig,
+    will: Option<(String, String)>,
+    known: &mut Known,
+    limit: Duration,
+) -> Result<(Connection, BrokerInfo), PublishError> {
+    // An own client id: with the daemon's, the broker would disconnect a running daemon.
+    let identity = ClientIdentity {
+        will,
+        ..ClientIdentity::new(format!("{}-check-{}", config.client_id, std::process::id()))
+    };
+    let started = Instant::now();
+    let link = connect(config, &identity, known, limit).await?;
+    let info = BrokerInfo {
+        protocol: link.protocol.name(),
+        address: link.address.clone(),
+        client_id: link.client_id.clone(),
+        connect_time: started.elapsed(),
+    };
+    Ok((link, info))
+}
+
+/// Whether the broker allows `filters`; `None`: the connection has ended.
+async fn subscribes(
+    link: &mut Connection,
+    filters: &[&str],
+    limit: Duration,
+    denied: &mut Vec<String>,
+) -> Option<bool> {
+    let (refused, is_open) =
+        match subscribe_to_all(link, filters, QoS::AtLeastOnce, limit, drop).await {
+            Ok(refused) => (refused.join(", "), true),
+            Err(PublishError::SubscriptionRefused { .. }) => (filters.join(", "), true),
+            Err(error) => (format!("{}: {error}", filters.join(", ")), false),
+        };
+    let is_allowed = refused.is_empty();
+    if !is_allowed {
+        denied.push(format!("it does not let this user subscribe to {refused}"));
+    }
+    is_open.then_some(is_allowed)
+}
+
+/// Publishes as the daemon does, and waits for the acknowledgement; returns whether the message has come back before it.
+async fn publish(link: &mut Connection, topic: &str, limit: Duration) -> Result<bool, String> {
+    let is_acknowledged = !link.without.has(Feature::QoS1);
+    let packet = Packet::Publish(Publish {
+        topic: topic.into(),
+        payload: Bytes::new(),
+        qos: match is_acknowledged {
+            true => QoS::AtLeastOnce,
+            false => QoS::AtMostOnce,
+        },
+        id: u16::from(is_acknowledged),
+        retain: !link.without.has(Feature::Retain),
+        dup: false,
+        properties: Default::default(),
+    });
+    let text = |error: PublishError| error.to_string();
+    link.send(&packet, limit).await.map_err(text)?;
+    // Also without acknowledgements, its answer proves that the broker has read the message.
+    link.send(&Packet::PingReq, limit).await.map_err(text)?;
+    let latest = tokio::time::Instant::now() + limit;
+    let mut is_back = false;
+    loop {
+        match timeout_at(latest, link.read()).await {
+            Ok(Ok(Packet::PubAck(ack) | Packet::PubRec(ack))) => {
+                return match reactions(ack.code).message {
+                    Reaction::Nothing => Ok(is_back),
+                    _ => Err(ack.explained()),
+                };
+            }
+            Ok(Ok(Packet::PingResp)) if !is_acknowledged => return Ok(is_back),
+            Ok(Ok(Packet::Publish(publish))) => is_back |= *publish.topic == *topic,
+            Ok(Ok(Packet::Disconnect(reason))) => return Err(reason.explained()),
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => return Err(error.to_string()),
+            Err(_) => return Err(format!("no acknowledgement within {} s", limit.as_secs())),
+        }
+    }
+}
+
+async fn comes_back(link: &mut Connection, topic: &str) -> bool {
+    let back = async {
+        while let Ok(packet) = link.read().await {
+            if matches!(packet, Packet::Publish(publish) if *publish.topic == *topic) {
+                return true;
+            }
+        }
+        false
+    };
+    timeout(DELIVERY_TIMEOUT, back).await.unwrap_or(false)
 }

@@ -9,7 +9,9 @@ use tokio::time::{Instant, timeout_at};
 
 use super::connect::{ClientIdentity, connect};
 use super::connection::Connection;
+use super::known::Known;
 use crate::PublishError;
+use crate::subscribe::subscribe_to_all;
 use jetwatch_config::MqttConfig;
 
 /// Timeout of each step of connecting.
@@ -20,6 +22,8 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(2);
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
 /// Most values read: far more than 64 sources have.
 const MAX_MESSAGES: usize = 16_384;
+/// Filters of one SUBSCRIBE: AWS IoT takes no more.
+const MAX_FILTERS: usize = 8;
 /// Longest value accepted; those of this program are shorter.
 const MAX_VALUE_BYTES: usize = 64 * 1024;
 
@@ -44,16 +48,32 @@ pub(super) struct RetainedSnapshot {
 /// The broker refuses the connection or every subscription, or the connection ends early.
 pub(super) async fn read(
     config: &MqttConfig,
+    known: &mut Known,
     filters: &[String],
 ) -> Result<RetainedSnapshot, PublishError> {
-    let identity = ClientIdentity {
-        client_id: format!("{}-kept-{}", config.client_id, std::process::id()),
-        will: None,
-        protocol: None,
-    };
-    let mut link = connect(config, &identity, CONNECT_TIMEOUT).await?;
+    let client_id = format!("{}-kept-{}", config.client_id, std::process::id());
+    let identity = ClientIdentity::new(client_id);
+    let mut link = connect(config, &identity, known, CONNECT_TIMEOUT).await?;
     let mut found = RetainedSnapshot::default();
-    subscribe(&mut link, filters, &mut found).await?;
+    let mut refused = Ok(());
+    let mut is_allowed = false;
+    let filters: Vec<&str> = filters.iter().map(String::as_str).collect();
+    for filters in filters.chunks(MAX_FILTERS) {
+        // QoS 0: all values arrive at once, without acknowledgement.
+        let (qos, limit) = (QoS::AtMostOnce, CONNECT_TIMEOUT);
+        let early = |publish: Publish| {
+            found.add(&publish);
+        };
+        match subscribe_to_all(&mut link, filters, qos, limit, early).await {
+            // Some of the filters are better than none.
+            Ok(_) => is_allowed = true,
+            Err(error @ PublishError::SubscriptionRefused { .. }) => refused = Err(error),
+            Err(error) => return Err(error),
+        }
+    }
+    if !is_allowed {
+        refused?;
+    }
     let received = receive(&mut link, &mut found).await;
     link.disconnect(IDLE_TIMEOUT).await;
     received.map(|()| found)
@@ -73,7 +93,9 @@ impl RetainedSnapshot {
     /// Takes in a message; returns whether it is a retained value.
     fn add(&mut self, publish: &Publish) -> bool {
         match publish.retain {
-            true if publish.payload.len() <= MAX_VALUE_BYTES => {
+            true if publish.payload.len() <= MAX_VALUE_BYTES
+                && self.messages.len() < MAX_MESSAGES =>
+            {
                 self.messages.push(RetainedMessage {
                     topic: publish.topic.as_ref().to_owned(),
                     value: publish.payload.to_vec(),
@@ -86,47 +108,6 @@ impl RetainedSnapshot {
             _ => {}
         }
         publish.retain
-    }
-}
-
-async fn subscribe(
-    link: &mut Connection,
-    filters: &[String],
-    found: &mut RetainedSnapshot,
-) -> Result<(), PublishError> {
-    // QoS 0: all values arrive at once, without acknowledgement.
-    let filters = filters.iter().map(String::as_str);
-    link.subscribe(filters.clone(), QoS::AtMostOnce, CONNECT_TIMEOUT)
-        .await?;
-    let address = link.address.clone();
-    let latest = Instant::now() + CONNECT_TIMEOUT;
-    let mut answer = timeout_at(latest, link.read()).await;
-    // A broker may send matching messages before SUBACK.
-    while let Ok(Ok(Packet::Publish(publish))) = &answer
-        && found.messages.len() < MAX_MESSAGES
-        && Instant::now() < latest
-    {
-        found.add(publish);
-        answer = timeout_at(latest, link.read()).await;
-    }
-    match answer {
-        Ok(Ok(Packet::SubAck(answer))) => {
-            // Some of the filters are better than none.
-            match answer.codes().any(|code| !code.is_error()) {
-                true => Ok(()),
-                false => Err(PublishError::SubscriptionRefused {
-                    address,
-                    filter: filters.collect::<Vec<_>>().join("', '"),
-                }),
-            }
-        }
-        Ok(Ok(other)) => Err(link.lost(format!("it answered SUBSCRIBE with {}", other.name()))),
-        Ok(Err(error)) => Err(error),
-        Err(_) => Err(PublishError::Timeout {
-            address,
-            step: "subscribing",
-            waited: CONNECT_TIMEOUT,
-        }),
     }
 }
 

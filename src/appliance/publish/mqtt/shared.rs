@@ -23,6 +23,9 @@ use crate::{Encoder, Publication, Timestamp};
 /// Bytes of a packet beside its payload: topic, properties and header, with room to spare.
 const PACKET_OVERHEAD: usize = 1024;
 
+/// Pictures are not made smaller than this, in bytes, because larger ones were refused.
+const MIN_LIKELY_BYTES: usize = 4096;
+
 /// The sink was closed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Closing {
@@ -52,6 +55,8 @@ pub(super) struct Shared {
     connection_state: Mutex<ConnectionState>,
     /// Largest packet that the broker of the newest connection takes.
     max_packet_bytes: AtomicUsize,
+    /// Payloads of more than this are likely to be refused, as larger ones were.
+    likely_bytes: AtomicUsize,
     closing: Mutex<Option<Closing>>,
     cleanup: Mutex<CleanupState>,
     /// Makes messages about gaps, for their topic; `None`: messages have no numbers.
@@ -73,6 +78,7 @@ impl Shared {
             clock: Mutex::default(),
             connection_state: Mutex::new(ConnectionState::Connecting),
             max_packet_bytes: AtomicUsize::new(usize::MAX),
+            likely_bytes: AtomicUsize::new(usize::MAX),
             closing: Mutex::new(None),
             cleanup: Mutex::new(CleanupState::Idle),
             gap_encoder: Mutex::new(gap_encoder),
@@ -167,10 +173,18 @@ impl Shared {
         self.max_packet_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Largest payload that fits into a packet with any topic of ours.
+    /// A payload of `bytes` was too large for the broker, which has not said how much it takes.
+    pub fn refused_bytes(&self, bytes: usize) {
+        // Events are tried in any case.
+        let likely = (bytes / 2).max(MIN_LIKELY_BYTES);
+        self.likely_bytes.fetch_min(likely, Ordering::Relaxed);
+    }
+
+    /// Largest payload that fits into a packet with any topic of ours, for what can be made smaller.
     pub fn max_payload_bytes(&self) -> usize {
         let packet = self.max_packet_bytes.load(Ordering::Relaxed);
-        packet.saturating_sub(PACKET_OVERHEAD)
+        let payload = packet.saturating_sub(PACKET_OVERHEAD);
+        payload.min(self.likely_bytes.load(Ordering::Relaxed))
     }
 
     pub fn connection_state(&self) -> MutexGuard<'_, ConnectionState> {

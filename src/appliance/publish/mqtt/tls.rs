@@ -73,6 +73,15 @@ pub(super) fn client_config(config: &MqttConfig) -> Result<Arc<ClientConfig>, Pu
     Ok(Arc::new(config))
 }
 
+/// TLS that trusts no certificate: to find out whether TLS is spoken.
+pub(super) fn untrusting_config() -> Arc<ClientConfig> {
+    let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("the provider has the ciphers of both versions");
+    let config = builder.with_root_certificates(RootCertStore::empty());
+    Arc::new(config.with_no_client_auth())
+}
+
 /// TLS 1.2 and 1.3 of the embedded broker, with its certificate and key. Both files are read once.
 ///
 /// # Errors

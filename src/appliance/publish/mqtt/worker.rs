@@ -13,6 +13,8 @@ use super::announcer::Announcer;
 use super::backoff::JitteredBackoff;
 use super::connect::{ClientIdentity, address_of, connect_in_turn};
 use super::connection::Connection;
+use super::known::Known;
+use super::memory::Memory;
 use super::outbox::Overflow;
 use super::retained::{self, RetainedSnapshot};
 use super::session::{Availability, Session, SessionEnd};
@@ -20,13 +22,22 @@ use super::shared::Shared;
 use crate::PublishError;
 use crate::home_assistant::Fact;
 use jetwatch_config::MqttConfig;
-use jetwatch_telemetry::{FailureLog, LogDedup};
+use jetwatch_telemetry::FailureLog;
 
 /// Timeout of each step of connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A connection of this age was stable, even if no message was acknowledged on it.
 const STABLE_AFTER: Duration = Duration::from_secs(10);
+
+/// After a connection of this age, values that the broker had refused are tried again.
+const UNBLOCK_AFTER: Duration = Duration::from_secs(3600);
+
+/// Longest delay after a connection that has taken messages.
+const MAX_PRODUCTIVE_PAUSE: Duration = Duration::from_secs(5);
+
+/// Connections in a row that ended on a subscription after which it is left out.
+const MAX_SUBSCRIBE_ENDS: u32 = 2;
 
 /// Delay between attempts while the sink is being closed.
 const CLOSING_PAUSE: Duration = Duration::from_millis(200);
@@ -97,14 +108,16 @@ impl Worker {
         };
         let mut backoff = JitteredBackoff::default();
         let mut failures = FailureLog::default();
-        let mut refusals = LogDedup::default();
+        let mut memory = Memory::new(self.brokers.len());
         let mut is_loss_logged = true;
         let mut short = 0;
+        // Of the last connection: it has taken messages.
+        let mut is_productive = false;
         // Where the next attempt begins.
         let mut first = 0;
         loop {
             let closing = self.shared.closing();
-            let Some(attempt) = self.connect(first).await else {
+            let Some(attempt) = self.connect(first, &mut memory.known).await else {
                 // Interrupted by closing: further attempts have its deadline.
                 continue;
             };
@@ -115,7 +128,7 @@ impl Worker {
                     // As often as the loss: two clients with one client id end each other's connections without end.
                     if std::mem::take(&mut is_loss_logged) {
                         let broker = address_of(config);
-                        let client = config.client_id.as_str();
+                        let client = link.client_id.as_str();
                         log::info!(broker = broker.as_str(), client; "connected to the MQTT broker");
                     }
                     *self.shared.connection_state() = ConnectionState::Connected;
@@ -126,34 +139,64 @@ impl Worker {
                     let availability = self.availability.as_ref();
                     let max_packet_bytes = link.max_packet_bytes;
                     self.shared.set_max_packet_bytes(max_packet_bytes);
-                    let birth = birth_topic.as_deref();
+                    for feature in link.without.iter() {
+                        memory.log_missing(index, feature);
+                    }
+                    let earlier_known = memory.known[index].clone();
+                    let is_subscribed = memory.subscribe_ends < MAX_SUBSCRIBE_ENDS;
+                    let birth = birth_topic.as_deref().filter(|_| is_subscribed);
                     let mut session = Session::new(
                         link,
                         &self.shared,
                         availability,
                         birth,
                         config,
-                        &mut refusals,
+                        &mut memory,
+                        index,
                     );
                     let ended = tokio::select! {
                         ended = session.run() => ended,
-                        never = self.read_retained(config, earlier.as_ref()) => match never {},
+                        never = self.read_retained(config, &earlier_known, earlier.as_ref()) => match never {},
                         never = self.announce(announcer.as_mut(), max_packet_bytes) => match never {},
                     };
-                    if session.confirmed || started.elapsed() >= STABLE_AFTER {
+                    let is_stable = started.elapsed() >= STABLE_AFTER;
+                    is_productive = session.confirmed;
+                    if is_stable {
                         backoff.reset();
-                    } else {
+                    } else if !session.confirmed {
                         // It accepts connections and takes no message.
                         first = index + 1;
                     }
-                    short = match started.elapsed() < STABLE_AFTER {
-                        true => short + 1,
-                        false => 0,
+                    short = match is_stable {
+                        false => short + 1,
+                        true => 0,
                     };
                     if short == 0 {
                         failures.reset();
                     }
+                    let lacks_subscription = birth.is_some() && session.lacks_subscription;
+                    let has_refused = session.has_refused;
                     session.shutdown().await;
+                    if birth.is_some() && !lacks_subscription {
+                        memory.subscribe_ends = 0;
+                    }
+                    if let Err(error) = &ended
+                        && error.is_end_by_broker()
+                    {
+                        // After a refusal it is explained. What is given up is no sign of a second client.
+                        if has_refused || self.ended_by_broker(&mut memory) {
+                            short = 0;
+                        }
+                        memory.subscribe_ends += u32::from(lacks_subscription && !is_stable);
+                        if memory.subscribe_ends == MAX_SUBSCRIBE_ENDS && birth.is_some() {
+                            let topic = birth_topic.as_deref().unwrap_or_default();
+                            log::warn!(topic; "the broker ends the connection after the subscription, which is left out: states are not published again when Home Assistant starts");
+                        }
+                    }
+                    memory.best_effort.forget_unproven();
+                    if started.elapsed() >= UNBLOCK_AFTER {
+                        self.shared.outbox().unblock();
+                    }
                     self.shared.outbox().disconnected();
                     match ended {
                         Ok(SessionEnd::Complete) => return self.abandon(),
@@ -163,20 +206,22 @@ impl Worker {
                 }
                 Err(error) => error,
             };
-            let wait = if error.is_refusal() {
-                backoff.refused()
-            } else {
-                backoff.failed()
+            let wait = match (error.is_refusal(), std::mem::take(&mut is_productive)) {
+                (true, _) => backoff.refused(),
+                (false, true) => backoff.failed().min(MAX_PRODUCTIVE_PAUSE),
+                (false, false) => backoff.failed(),
             };
-            let mut reason = error.to_string();
-            if short >= TAKEOVER_SUSPECT_COUNT && matches!(error, PublishError::Lost { .. }) {
+            let (mut kind, mut reason) = (error.kind(), error.to_string());
+            if short >= TAKEOVER_SUSPECT_COUNT && matches!(error, PublishError::Closed { .. }) {
+                // Logged although the end alone was.
+                kind += ", repeatedly";
                 reason += &format!(
-                    ", {short} times in a row soon after it was accepted: is another client connected as '{}'? Give each daemon its \
-                     own `device`, and its own publish.mqtt.client_id where that is set",
+                    ", {short} times in a row soon after it was accepted: is another client connected as '{}', or does this broker derive \
+                     the client id from the user? Give each daemon its own `device`, and its own publish.mqtt.client_id where that is set",
                     self.brokers[0].client_id
                 );
             }
-            is_loss_logged |= self.report(&mut failures, &error, &reason, wait);
+            is_loss_logged |= self.report(&mut failures, kind, &error, &reason, wait);
             *self.shared.connection_state() = ConnectionState::Failed {
                 reason,
                 refused: error.is_refusal(),
@@ -197,10 +242,15 @@ impl Worker {
     }
 
     /// Reads the retained values, once they are requested. If the connection ends meanwhile, the next one starts over.
-    async fn read_retained(&self, config: &MqttConfig, earlier: Option<&Earlier>) -> Infallible {
+    async fn read_retained(
+        &self,
+        config: &MqttConfig,
+        known: &Known,
+        earlier: Option<&Earlier>,
+    ) -> Infallible {
         loop {
             if self.shared.is_retained_requested() {
-                let read = self.read_earlier(config, earlier).await;
+                let read = self.read_earlier(config, known, earlier).await;
                 if let Err(error) = &read {
                     // A broker may refuse this: publishing does not need it.
                     log::info!(
@@ -227,19 +277,20 @@ impl Worker {
     async fn read_earlier(
         &self,
         config: &MqttConfig,
+        known: &Known,
         earlier: Option<&Earlier>,
     ) -> Result<RetainedSnapshot, PublishError> {
         let mut filters = self.retained_filters.to_vec();
         if let Some(earlier) = earlier {
             filters.push(earlier.filter.clone());
-            match retained::read(config, &filters).await {
+            match retained::read(config, &mut known.clone(), &filters).await {
                 Ok(found) => return Ok(found),
                 // Some brokers end the connection for a filter that they do not allow.
                 Err(error) => log::debug!("cannot read what an earlier run announced: {error}"),
             }
             filters.pop();
         }
-        retained::read(config, &filters).await
+        retained::read(config, &mut known.clone(), &filters).await
     }
 
     async fn announce(
@@ -255,7 +306,11 @@ impl Worker {
 
     /// One attempt at each broker, from the one at `first` on, with the index of the one that accepts; `None` when the sink was
     /// closed meanwhile.
-    async fn connect(&self, first: usize) -> Option<Result<(Connection, usize), PublishError>> {
+    async fn connect(
+        &self,
+        first: usize,
+        known: &mut [Known],
+    ) -> Option<Result<(Connection, usize), PublishError>> {
         let identity = ClientIdentity {
             client_id: self.brokers[0].client_id.clone(),
             will: self
@@ -267,14 +322,14 @@ impl Worker {
         let Some(closing) = self.shared.closing() else {
             // Closing must not wait for an unresponsive broker.
             return tokio::select! {
-                link = connect_in_turn(&self.brokers, first, &identity, CONNECT_TIMEOUT) => Some(link),
+                link = connect_in_turn(&self.brokers, first, &identity, known, CONNECT_TIMEOUT) => Some(link),
                 () = self.closed() => None,
             };
         };
         let left = closing.deadline.saturating_duration_since(Instant::now());
         // Each broker has its part of what is left.
         let limit = left / u32::try_from(self.brokers.len()).unwrap_or(1);
-        let attempt = connect_in_turn(&self.brokers, first, &identity, limit);
+        let attempt = connect_in_turn(&self.brokers, first, &identity, known, limit);
         let link = timeout(left, attempt).await;
         Some(link.unwrap_or_else(|_| {
             let address = address_of(&self.brokers[0]);
@@ -302,15 +357,33 @@ impl Worker {
         }
     }
 
+    /// Finds the message on which the broker may have ended the connection, and logs those that are given up because of that.
+    /// Returns whether there are some.
+    fn ended_by_broker(&self, memory: &mut Memory) -> bool {
+        let mut given_up = {
+            let mut outbox = self.shared.outbox();
+            outbox.ended_by_broker();
+            outbox.take_given_up()
+        };
+        given_up.extend(memory.best_effort.ended());
+        for message in &given_up {
+            self.shared.refused_bytes(message.bytes);
+            let reason = "3 times in a row";
+            memory.log_given_up(message, "the broker ends the connection on it", reason);
+        }
+        !given_up.is_empty()
+    }
+
     /// Logs a failure, unless it repeats; returns whether it did.
     fn report(
         &self,
         failures: &mut FailureLog,
+        kind: String,
         error: &PublishError,
         reason: &str,
         wait: Duration,
     ) -> bool {
-        let Some(repeats) = failures.admit(reason, std::time::Instant::now()) else {
+        let Some(repeats) = failures.admit_kind(kind, std::time::Instant::now()) else {
             return false;
         };
         let queued = self.shared.outbox().counts().queued;

@@ -138,19 +138,39 @@ impl QueueEntry {
     }
 }
 
+/// Identifier of a message that waits outside of the queues: see `held.rs`. No packet has it.
+pub(super) const ASIDE: u16 = 0;
+
+/// A message that the broker does not take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::mqtt) struct GivenUp {
+    pub topic: Arc<str>,
+    /// Its payload, in bytes.
+    pub bytes: usize,
+}
+
 #[derive(Debug)]
 pub(super) struct InFlight {
+    /// The packet identifier, or [`ASIDE`].
     pub id: u16,
     pub sent: Sent,
+}
+
+impl Sent {
+    /// The number of a message.
+    pub fn tag(&self) -> Option<Tag> {
+        match self {
+            Self::Message { queued, .. } => queued.tag,
+            Self::State { .. } => None,
+        }
+    }
 }
 
 #[derive(Debug)]
 pub(super) enum Sent {
     Message {
-        order: u64,
-        message: Message,
+        queued: QueuedMessage,
         importance: Importance,
-        tag: Option<Tag>,
         /// It was sent before older ones.
         is_ahead: bool,
     },

@@ -1,8 +1,11 @@
 //! The part of the outbox for a broker that refuses messages for now: they return to their places, and wait until the session
 //! releases them.
+//!
+//! A message whose refusal may be about itself is put aside after a few attempts, and the next ones are sent. If the broker takes those, the
+//! one aside is tried again between them, and given up at last; if not, the broker is full or ill, and all wait again.
 
 use super::Outbox;
-use super::entry::{Importance, InFlight, QueueEntry, QueuedMessage, Sent};
+use super::entry::{ASIDE, Importance, InFlight, QueueEntry, QueuedMessage, Sent};
 
 /// What waits because the broker refused it.
 #[derive(Debug, Default)]
@@ -11,7 +14,25 @@ pub(super) struct Held {
     pub messages: bool,
     /// Indexes of refused states, whose marks are not in the queue.
     pub states: Vec<usize>,
+    /// The message whose refusal may be about itself.
+    doubted: Option<Doubted>,
 }
+
+#[derive(Debug)]
+struct Doubted {
+    /// Its place.
+    order: u64,
+    /// Refusals in a row.
+    refusals: u32,
+    /// Another one was taken since the last.
+    is_passed: bool,
+}
+
+/// Refusals of one message after which it is put aside.
+const ASIDE_AFTER: u32 = 3;
+
+/// Refusals after which it is given up, while others are taken.
+const MAX_REFUSALS: u32 = 8;
 
 impl Held {
     /// Whether no state waits. Messages that wait are in the queues.
@@ -25,35 +46,26 @@ impl Held {
 pub(in crate::mqtt) enum HeldKind {
     /// A message: all messages wait, so that their order stays.
     Message,
+    /// A message that is aside: it alone waits.
+    Aside,
     /// A state: it alone waits.
     State,
 }
 
 impl Outbox {
     /// The broker refused a message and may take it later. `None`: it was not in flight.
-    pub fn refused_for_now(&mut self, id: u16) -> Option<HeldKind> {
+    /// `in_doubt`: it may be about this message.
+    pub fn refused_for_now(&mut self, id: u16, in_doubt: bool) -> Option<HeldKind> {
+        if !self.is_on_way(id) {
+            return None;
+        }
+        self.clear_suspicion(id, false);
         let is_it = |in_flight: &InFlight| in_flight.id == id;
         let at = self.in_flight.iter().position(is_it)?;
-        match self.in_flight.remove(at)?.sent {
-            Sent::Message {
-                order,
-                message,
-                importance,
-                tag,
-                is_ahead,
-            } => {
-                let queued = QueuedMessage {
-                    order,
-                    message,
-                    // The broker has not kept it: what is sent later is no repeat.
-                    dup: false,
-                    tag,
-                };
-                self.put_back(queued, importance, is_ahead);
-                self.held.messages = true;
-                Some(HeldKind::Message)
-            }
-            Sent::State { index, counted } => {
+        let sent = self.in_flight.remove(at)?.sent;
+        let order = match &sent {
+            Sent::Message { queued, .. } => queued.order,
+            &Sent::State { index, counted } => {
                 self.count_again(index, counted);
                 let state = &mut self.states[index];
                 // A newer value that waits is sent in its place.
@@ -62,14 +74,117 @@ impl Outbox {
                     self.held.states.push(index);
                 }
                 self.release_retracted(index);
-                Some(HeldKind::State)
+                return Some(HeldKind::State);
             }
+        };
+        let is_same = |doubted: &&mut Doubted| doubted.order == order;
+        if let Some(doubted) = self.held.doubted.as_mut().filter(is_same)
+            && in_doubt
+            && doubted.is_passed
+        {
+            doubted.refusals += 1;
+            doubted.is_passed = false;
+            let is_last = doubted.refusals >= MAX_REFUSALS;
+            self.in_flight.push_back(InFlight { id: ASIDE, sent });
+            if is_last {
+                self.held.doubted = None;
+                let given_up = self.give_up(ASIDE);
+                self.given_up.extend(given_up);
+            }
+            return Some(HeldKind::Aside);
         }
+        if self.return_aside() {
+            // Both are refused: it is not about the first.
+            self.held.doubted = None;
+        } else if !self.held.messages {
+            // Others that were on their way at the same time are part of the same refusal.
+            let known = self
+                .held
+                .doubted
+                .take()
+                .filter(|known| known.order == order);
+            self.held.doubted = in_doubt.then(|| Doubted {
+                order,
+                refusals: known.map_or(0, |known| known.refusals) + 1,
+                is_passed: false,
+            });
+        }
+        // The broker has not kept it: what is sent later is no repeat.
+        self.put_back(sent, false);
+        self.held.messages = true;
+        Some(HeldKind::Message)
     }
 
     /// Messages may be sent again.
     pub fn release_messages(&mut self) {
         self.held.messages = false;
+        if let Some(doubted) = &self.held.doubted
+            && doubted.refusals >= ASIDE_AFTER
+            && self.queued_messages() + self.backlog.ahead.len() > 1
+        {
+            self.put_aside(doubted.order);
+        }
+    }
+
+    /// Takes the message at this place out of the queues.
+    pub(super) fn put_aside(&mut self, order: u64) {
+        let place = |queued: &QueuedMessage| queued.order == order;
+        let ahead = self.backlog.ahead.iter().position(place);
+        let update = self.updates.iter().position(place);
+        let essential = self.queue.iter().position(
+            |entry| matches!(entry, QueueEntry::Message(queued) if queued.order == order),
+        );
+        let (queued, importance, is_ahead) = match (ahead, update, essential) {
+            (Some(at), ..) => (self.backlog.ahead.remove(at), Importance::Essential, true),
+            (_, Some(at), _) => (self.updates.remove(at), Importance::Update, false),
+            (.., Some(at)) => match self.queue.remove(at) {
+                Some(QueueEntry::Message(queued)) => {
+                    self.essential -= 1;
+                    (Some(queued), Importance::Essential, false)
+                }
+                _ => return,
+            },
+            _ => return,
+        };
+        if let Some(queued) = queued {
+            let sent = Sent::Message {
+                queued,
+                importance,
+                is_ahead,
+            };
+            self.in_flight.push_back(InFlight { id: ASIDE, sent });
+        }
+    }
+
+    /// Whether a message is aside.
+    pub fn has_aside(&self) -> bool {
+        self.in_flight.iter().any(|aside| aside.id == ASIDE)
+    }
+
+    /// Puts the message that is aside back at its place; returns whether there was one.
+    pub fn return_aside(&mut self) -> bool {
+        let at = self.in_flight.iter().position(|aside| aside.id == ASIDE);
+        let aside = at.and_then(|at| self.in_flight.remove(at));
+        let is_there = aside.is_some();
+        if let Some(aside) = aside {
+            self.put_back(aside.sent, false);
+        }
+        is_there
+    }
+
+    /// The broker takes the message `id`.
+    pub(super) fn note_taken(&mut self, id: u16) {
+        let Some(doubted) = &mut self.held.doubted else {
+            return;
+        };
+        let taken = self.in_flight.iter().find(|in_flight| in_flight.id == id);
+        match taken.map(|taken| &taken.sent) {
+            Some(Sent::Message { queued, .. }) if queued.order == doubted.order => {
+                self.held.doubted = None;
+            }
+            Some(Sent::Message { .. }) => doubted.is_passed |= doubted.refusals >= ASIDE_AFTER,
+            _ => {}
+        }
     }
 
     /// Refused states may be sent again, before everything else.
@@ -79,13 +194,17 @@ impl Outbox {
         }
     }
 
-    /// Queues a message that was in flight at its place, which is before those that were made later.
-    pub(super) fn put_back(
-        &mut self,
-        queued: QueuedMessage,
-        importance: Importance,
-        is_ahead: bool,
-    ) {
+    /// Queues a message that was in flight at its place, which is before those that were made later. `dup`: the broker may have it.
+    pub(super) fn put_back(&mut self, sent: Sent, dup: bool) {
+        let Sent::Message {
+            mut queued,
+            importance,
+            is_ahead,
+        } = sent
+        else {
+            return;
+        };
+        queued.dup = dup;
         let order = queued.order;
         if is_ahead {
             let ahead = &mut self.backlog.ahead;
@@ -182,9 +301,16 @@ mod tests {
         // The third was accepted; the others were refused, in any order.
         assert!(outbox.acknowledged(first[2].1));
         for at in [3, 0, 1] {
-            assert_eq!(outbox.refused_for_now(first[at].1), Some(HeldKind::Message));
+            assert_eq!(
+                outbox.refused_for_now(first[at].1, false),
+                Some(HeldKind::Message)
+            );
         }
-        assert_eq!(outbox.refused_for_now(first[0].1), None, "refused twice");
+        assert_eq!(
+            outbox.refused_for_now(first[0].1, false),
+            None,
+            "refused twice"
+        );
         assert_eq!(sent(&mut outbox, 4), []);
         assert_eq!(outbox.counts().queued, 5);
         assert_eq!(outbox.spool_view().cursor, 1, "the log keeps it");
@@ -205,7 +331,7 @@ mod tests {
             tagged(&mut outbox, seq, Importance::Essential);
         }
         let first = sent(&mut outbox, 3);
-        outbox.refused_for_now(first[1].1);
+        outbox.refused_for_now(first[1].1, false);
         outbox.disconnected();
         outbox.connected();
         assert_eq!(texts(sent(&mut outbox, 10)), ["1", "2", "3", "4"]);
@@ -219,7 +345,10 @@ mod tests {
         outbox.set_state(message("s", "1"));
         outbox.set_state(message("t", "1"));
         let first = sent(&mut outbox, 10);
-        assert_eq!(outbox.refused_for_now(first[0].1), Some(HeldKind::State));
+        assert_eq!(
+            outbox.refused_for_now(first[0].1, false),
+            Some(HeldKind::State)
+        );
         assert!(outbox.acknowledged(first[1].1));
         assert!(!outbox.is_acknowledged("s") && !outbox.is_empty());
         outbox.set_state(message("s", "2"));
@@ -237,7 +366,7 @@ mod tests {
         // One that is forgotten while it waits is not sent.
         outbox.set_latest(message("u", "1"));
         let last = sent(&mut outbox, 10);
-        outbox.refused_for_now(last[0].1);
+        outbox.refused_for_now(last[0].1, false);
         outbox.forget("u");
         outbox.release_states();
         assert_eq!(sent(&mut outbox, 10), []);
@@ -253,13 +382,98 @@ mod tests {
         tagged(&mut outbox, 1, Importance::Essential);
         tagged(&mut outbox, 2, Importance::Update);
         for (_, id) in sent(&mut outbox, 10) {
-            assert!(outbox.refused(id));
+            assert!(outbox.refused(id).is_some());
         }
         let gap = outbox.last_gap().expect("a gap");
         assert_eq!((gap.id, gap.from, gap.to), (7, 1, 2));
         assert_eq!((gap.updates, gap.others), (1, 1));
         assert_eq!(gap.reason, GapReason::Refused);
         assert_eq!(outbox.counts().dropped, 2);
+        adds_up(&outbox);
+    }
+
+    /// Sends the first message and refuses it, in doubt.
+    fn refuse(outbox: &mut Outbox, expected: &str) -> Option<HeldKind> {
+        let (text, id) = sent(outbox, 1).remove(0);
+        assert_eq!(text, expected);
+        let kind = outbox.refused_for_now(id, true);
+        adds_up(outbox);
+        kind
+    }
+
+    /// Sends the first message, which is taken.
+    fn take(outbox: &mut Outbox, expected: &str) {
+        let (text, id) = sent(outbox, 1).remove(0);
+        assert_eq!(text, expected);
+        assert!(outbox.acknowledged(id));
+        adds_up(outbox);
+    }
+
+    #[test]
+    fn message_that_alone_is_refused_is_given_up_and_a_full_broker_is_waited_for() {
+        let mut outbox = Outbox::new(100);
+        outbox.number_from(7, 1);
+        outbox.connected();
+        (1..=10).for_each(|seq| tagged(&mut outbox, seq, Importance::Essential));
+        let put_aside = |outbox: &mut Outbox| {
+            for _ in 0..3 {
+                assert_eq!(refuse(outbox, "1"), Some(HeldKind::Message));
+                assert_eq!(sent(outbox, 1), []);
+                outbox.release_messages();
+            }
+            assert!(outbox.has_aside());
+        };
+        // The next one is refused, too: all wait, and nothing is lost.
+        put_aside(&mut outbox);
+        assert_eq!(outbox.spool_view().cursor, 1, "the log keeps the first");
+        assert_eq!(refuse(&mut outbox, "2"), Some(HeldKind::Message));
+        outbox.release_messages();
+        assert!(!outbox.has_aside());
+        // The next ones are taken, and it is refused between them: it is about the first.
+        put_aside(&mut outbox);
+        for next in 2..=6 {
+            take(&mut outbox, &next.to_string());
+            assert_eq!(outbox.last_gap(), None);
+            outbox.return_aside();
+            assert_eq!(refuse(&mut outbox, "1"), Some(HeldKind::Aside));
+        }
+        let given_up = outbox.take_given_up();
+        assert_eq!(
+            (&*given_up[0].topic, given_up[0].bytes, given_up.len()),
+            ("e", 1, 1)
+        );
+        let gap = outbox.last_gap().expect("a gap");
+        assert_eq!((gap.from, gap.to, gap.reason), (1, 1, GapReason::Refused));
+        assert_eq!(texts(sent(&mut outbox, 10)), ["7", "8", "9", "10"]);
+        adds_up(&outbox);
+    }
+
+    #[test]
+    fn message_that_is_aside_is_taken_later_or_on_another_connection() {
+        let aside = || {
+            let mut outbox = Outbox::new(100);
+            outbox.connected();
+            tagged(&mut outbox, 1, Importance::Update);
+            // Alone it waits as long as it must.
+            for _ in 0..20 {
+                assert_eq!(refuse(&mut outbox, "1"), Some(HeldKind::Message));
+                outbox.release_messages();
+            }
+            assert_eq!(refuse(&mut outbox, "1"), Some(HeldKind::Message));
+            tagged(&mut outbox, 2, Importance::Essential);
+            outbox.release_messages();
+            take(&mut outbox, "2");
+            outbox
+        };
+        let mut outbox = aside();
+        outbox.return_aside();
+        take(&mut outbox, "1");
+        assert!(outbox.is_empty());
+        let mut outbox = aside();
+        tagged(&mut outbox, 3, Importance::Essential);
+        outbox.disconnected();
+        outbox.connected();
+        assert_eq!(texts(sent(&mut outbox, 10)), ["1", "3"]);
         adds_up(&outbox);
     }
 }

@@ -7,7 +7,8 @@ impl Outbox {
     /// Sends every state once more, behind what waits.
     pub fn resend_states(&mut self) {
         for index in 0..self.states.len() {
-            if self.free.contains(&index) || self.states[index].queued {
+            let state = &self.states[index];
+            if self.free.contains(&index) || state.queued || state.is_blocked() {
                 continue;
             }
             self.states[index].queued = true;

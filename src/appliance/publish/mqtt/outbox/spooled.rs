@@ -12,7 +12,7 @@ use jetwatch_spool::{Class, Dropped, Gap, GapReason, Record};
 
 use super::entry::{Importance, Message, Pace, QueueEntry, QueuedMessage, Sent, Tag};
 use super::held::Held;
-use super::{InFlight, Outbox, State};
+use super::{Outbox, State};
 use crate::SinkCounts;
 
 /// A message that waited longer, in milliseconds, is late: its age is in it, and it is sent at a limited rate.
@@ -172,10 +172,7 @@ impl Outbox {
         let in_flight = self
             .in_flight
             .iter()
-            .filter_map(|in_flight| match in_flight.sent {
-                Sent::Message { tag, .. } => tag,
-                Sent::State { .. } => None,
-            });
+            .filter_map(|in_flight| in_flight.sent.tag());
         let first = [
             self.queue.iter().find_map(QueueEntry::tag),
             self.updates.iter().find_map(|queued| queued.tag),
@@ -317,7 +314,7 @@ impl Outbox {
             self.in_flight
                 .iter_mut()
                 .filter_map(|in_flight| match &mut in_flight.sent {
-                    Sent::Message { tag, .. } => tag.as_mut(),
+                    Sent::Message { queued, .. } => queued.tag.as_mut(),
                     Sent::State { .. } => None,
                 });
         let queue = self.queue.iter_mut().filter_map(|entry| match entry {
@@ -397,14 +394,14 @@ impl Outbox {
 
     /// Whether the client may end now: what is left is in the log and would be sent late.
     pub fn may_end(&self) -> bool {
-        let is_state = |in_flight: &InFlight| matches!(in_flight.sent, Sent::State { .. });
         self.backlog.is_spooled
-            && (self.held.messages || self.backlog.is_waiting && self.backlog.ahead.is_empty())
+            && (self.held.messages
+                || self.has_aside()
+                || self.backlog.is_waiting && self.backlog.ahead.is_empty())
             && self.best_effort.is_empty()
             && self.writing == 0
-            && self.in_flight.iter().all(is_state)
             && !self.states.iter().any(|state: &State| state.queued)
-            && self.in_flight.is_empty()
+            && self.first_on_way().is_none()
     }
 
     /// Messages that stay in the log when the client ends.
@@ -495,6 +492,6 @@ impl Outbox {
 
     /// Whether a reply from the broker is due.
     pub fn awaits_ack(&self) -> bool {
-        !self.in_flight.is_empty()
+        self.first_on_way().is_some()
     }
 }

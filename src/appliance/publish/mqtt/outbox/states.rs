@@ -17,12 +17,20 @@ pub(super) struct State {
     pub queued: bool,
     /// The value was passed in by the pipeline and has not been sent.
     pub counted: bool,
+    /// A value of so many bytes was given up, since the broker refused it or ended the connection each time that it came.
+    pub blocked: Option<usize>,
 }
 
 impl State {
     /// Whether it is not sent again.
     pub fn is_forgotten(&self) -> bool {
         !self.retain && self.value.payload.is_empty()
+    }
+
+    /// Whether this value would be given up, too. One of half the size may pass: a picture is made smaller.
+    pub fn is_blocked(&self) -> bool {
+        self.blocked
+            .is_some_and(|bytes| 2 * self.value.payload.len() > bytes)
     }
 }
 
@@ -40,9 +48,12 @@ impl Outbox {
     fn set_counted(&mut self, value: Message, retain: bool) {
         self.accepted += 1;
         let index = self.upsert_state(value, retain);
-        if std::mem::replace(&mut self.states[index].counted, true) {
+        let state = &mut self.states[index];
+        let is_blocked = state.is_blocked();
+        if std::mem::replace(&mut state.counted, !is_blocked) {
             self.replaced += 1;
         }
+        self.dropped += u64::from(is_blocked);
     }
 
     /// Sets a state of the client itself, which is not counted.
@@ -83,14 +94,19 @@ impl Outbox {
         if std::mem::take(&mut state.counted) {
             self.replaced += 1;
         }
-        state.queued = false;
         // The mark of a free slot.
         state.value.payload = Bytes::new();
+        self.unqueue_state(index);
+        self.release_retracted(index);
+    }
+
+    /// It is not sent, as far as it is not on its way.
+    pub(super) fn unqueue_state(&mut self, index: usize) {
+        self.states[index].queued = false;
         self.held.states.retain(|&held| held != index);
         self.queue.retain(
             |waiting| !matches!(waiting, QueueEntry::State { index: other, .. } if *other == index),
         );
-        self.release_retracted(index);
     }
 
     /// Whether this topic has a value that is sent on every connection.
@@ -125,6 +141,7 @@ impl Outbox {
                     retain,
                     queued: false,
                     counted: false,
+                    blocked: None,
                 };
                 match self.states.get_mut(index) {
                     Some(free) => *free = state,
@@ -134,7 +151,9 @@ impl Outbox {
             }
         };
         self.states[index].retain = retain;
-        if !std::mem::replace(&mut self.states[index].queued, true) {
+        if self.states[index].is_blocked() {
+            self.unqueue_state(index);
+        } else if !std::mem::replace(&mut self.states[index].queued, true) {
             let order = self.next_order();
             self.queue.push_back(QueueEntry::State { order, index });
         }

@@ -306,7 +306,7 @@ fn rejected_and_abandoned_messages_count_as_dropped() {
             .and_then(|out| out.id),
         Some(1)
     );
-    assert!(outbox.refused(1));
+    assert!(outbox.refused(1).is_some());
     assert_eq!(outbox.abandon(), 2);
     assert!(outbox.is_empty());
     assert_eq!(outbox.counts().dropped, 3);
@@ -316,7 +316,7 @@ fn rejected_and_abandoned_messages_count_as_dropped() {
 
 proptest! {
     #[test]
-    fn outbox_counts_and_order_hold_for_any_sequence(steps in prop::collection::vec(0_u8..12, 1..200)) {
+    fn outbox_counts_and_order_hold_for_any_sequence(steps in prop::collection::vec(0_u8..13, 1..200)) {
         let mut outbox = Outbox::new(8);
         let mut number = 0_u32;
         let mut delivered: Vec<u32> = Vec::new();
@@ -332,7 +332,8 @@ proptest! {
                     while let Some(out) = outbox.next(WINDOW, &mut { Pace::UNLIMITED }) {
                         let text = String::from_utf8_lossy(&out.message.payload).into_owned();
                         let Some(id) = out.id else { continue };
-                        under_way.push_back((id, (!out.retain).then(|| text.parse().expect("a number"))));
+                        let is_message = &*out.message.topic == "e";
+                        under_way.push_back((id, is_message.then(|| text.parse().expect("a number"))));
                     }
                     outbox.written();
                 }
@@ -354,7 +355,7 @@ proptest! {
                 10 => {
                     // A broker that is full: all on their way are refused, the newest first.
                     while let Some((id, _)) = under_way.pop_back() {
-                        prop_assert!(outbox.refused_for_now(id).is_some());
+                        prop_assert!(outbox.refused_for_now(id, number.is_multiple_of(2)).is_some());
                         adds_up(&outbox);
                     }
                 }
@@ -362,10 +363,18 @@ proptest! {
                     outbox.release_messages();
                     outbox.release_states();
                 }
+                12 if up => {
+                    // It ends the connection, perhaps because of what it got.
+                    outbox.ended_by_broker();
+                    adds_up(&outbox);
+                    outbox.disconnected();
+                    under_way.clear();
+                    up = false;
+                }
                 _ => {}
             }
             adds_up(&outbox);
-            prop_assert!(outbox.counts().queued <= 8 + WINDOW as u64 + 1 + BEST_EFFORT_MESSAGES as u64);
+            prop_assert!(outbox.counts().queued <= 8 + WINDOW as u64 + 2 + BEST_EFFORT_MESSAGES as u64);
         }
         prop_assert!(delivered.is_sorted(), "{delivered:?}");
     }

@@ -1,0 +1,388 @@
+//! The part of the outbox for brokers that end the connection instead of refusing a message, or leave it unanswered: because of its size, its
+//! topic or its retain flag.
+//!
+//! The first message without an acknowledgement at such an end is suspected. On the next connection messages go one by one, as many as
+//! were on their way: the broker may have read further than it had answered. On every second one suspected values go last.
+//! A message at which three connections have ended is given up once the broker has taken another one since then: a broker that takes none
+//! has another reason, and loses nothing. Where nothing else is before it, the message is put aside for that. A retained value goes without
+//! the retain flag the third time, since some brokers do not allow that flag.
+//!
+//! Ends of the network do not count: the caller knows them.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::Outbox;
+use super::entry::{ASIDE, InFlight, Sent};
+
+/// Ends of connections with the same first message after which it is given up.
+const MAX_ENDS: u32 = 3;
+
+/// Acknowledgements of others after which a suspect is forgotten: it is gone, such as a value that was withdrawn.
+const MAX_OTHERS: u32 = 1000;
+
+/// Most suspects, and topics on which one was given up.
+const MAX_SUSPECTS: usize = 64;
+
+/// What was on its way when a connection ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Suspect {
+    /// A message, by its place.
+    Message(u64),
+    /// A value, by its index.
+    State(usize),
+}
+
+impl Suspect {
+    fn of(in_flight: &InFlight) -> Self {
+        match in_flight.sent {
+            Sent::Message { ref queued, .. } => Self::Message(queued.order),
+            Sent::State { index, .. } => Self::State(index),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Suspected {
+    suspect: Suspect,
+    /// Connections that have ended at it.
+    ends: u32,
+    /// Acknowledgements of others since the first of them.
+    others: u32,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Suspicion {
+    suspects: Vec<Suspected>,
+    /// Further messages that go alone.
+    alone: usize,
+    /// On the next connection suspected values go last: both what is before and what is behind them gets its turn.
+    are_last: bool,
+    /// Topics on which a message was given up, and none was taken since: the next one is given up at its first end.
+    bad_topics: HashSet<Arc<str>>,
+    /// A value was taken without the retain flag that had ended connections with it.
+    is_retain_refused: bool,
+}
+
+impl Suspicion {
+    /// How many of `window` messages may be on their way.
+    pub fn window(&self, window: usize) -> usize {
+        match !self.suspects.is_empty() || self.alone > 0 {
+            true => 1,
+            false => window,
+        }
+    }
+
+    fn find(&self, suspect: Suspect) -> Option<&Suspected> {
+        self.suspects.iter().find(|other| other.suspect == suspect)
+    }
+
+    /// Whether the value at this index goes without the retain flag.
+    pub fn is_without_retain(&self, index: usize) -> bool {
+        let suspected = self.find(Suspect::State(index));
+        suspected.is_some_and(|suspected| suspected.ends + 1 == MAX_ENDS)
+    }
+
+    /// Whether the value at this index goes behind all else.
+    pub fn goes_last(&self, index: usize) -> bool {
+        self.are_last && self.find(Suspect::State(index)).is_some()
+    }
+}
+
+impl Outbox {
+    /// The broker has ended the connection, or has left a message unanswered. To be called before [`disconnected`](Self::disconnected).
+    pub fn ended_by_broker(&mut self) {
+        let Some(first) = self.on_way().next() else {
+            return;
+        };
+        let (id, suspect) = (first.id, Suspect::of(first));
+        let topic = Arc::clone(&self.message_of(&first.sent).topic);
+        let on_way = self.on_way().count();
+        let suspicion = &mut self.suspicion;
+        suspicion.alone = suspicion.alone.max(on_way);
+        suspicion.are_last = !suspicion.are_last;
+        // Of several on their way, one behind the first may be the reason.
+        let is_bad = on_way == 1 && suspicion.bad_topics.contains(&topic);
+        let at = suspicion
+            .suspects
+            .iter()
+            .position(|known| known.suspect == suspect);
+        let at = at.unwrap_or_else(|| {
+            suspicion.suspects.truncate(MAX_SUSPECTS - 1);
+            suspicion.suspects.push(Suspected {
+                suspect,
+                ends: 0,
+                others: 0,
+            });
+            suspicion.suspects.len() - 1
+        });
+        let suspected = &mut suspicion.suspects[at];
+        suspected.ends += 1;
+        if is_bad || (suspected.ends >= MAX_ENDS && suspected.others > 0) {
+            self.give_up_suspect(at, id, topic);
+        }
+    }
+
+    fn give_up_suspect(&mut self, at: usize, id: u16, topic: Arc<str>) {
+        self.suspicion.suspects.remove(at);
+        if self.suspicion.bad_topics.len() < MAX_SUSPECTS {
+            self.suspicion.bad_topics.insert(topic);
+        }
+        let given_up = self.give_up(id);
+        self.given_up.extend(given_up);
+    }
+
+    /// A connection begins: the first message at which enough have ended goes aside, so that another one can show whether the broker takes any.
+    pub(super) fn put_suspect_aside(&mut self) {
+        let orders =
+            self.suspicion
+                .suspects
+                .iter()
+                .filter_map(|suspected| match suspected.suspect {
+                    Suspect::Message(order) if suspected.ends >= MAX_ENDS => Some(order),
+                    _ => None,
+                });
+        let first = orders.min();
+        if let Some(order) = first.filter(|_| self.queued_messages() + self.backlog.ahead.len() > 1)
+        {
+            self.put_aside(order);
+        }
+    }
+
+    /// Whether a value was taken without the retain flag that had ended connections with it; true once.
+    pub fn take_retain_refused(&mut self) -> bool {
+        std::mem::take(&mut self.suspicion.is_retain_refused)
+    }
+
+    /// The broker has answered the message `id`; `is_taken`: it has acknowledged it.
+    pub(super) fn clear_suspicion(&mut self, id: u16, is_taken: bool) {
+        self.suspicion.alone = self.suspicion.alone.saturating_sub(1);
+        let Some(answered) = self.on_way().find(|in_flight| in_flight.id == id) else {
+            return;
+        };
+        let suspect = Suspect::of(answered);
+        if is_taken && !self.suspicion.bad_topics.is_empty() {
+            let topic = Arc::clone(&self.message_of(&answered.sent).topic);
+            self.suspicion.bad_topics.remove(&topic);
+        }
+        if let Suspect::State(index) = suspect
+            && is_taken
+            && self.states[index].retain
+            && self.suspicion.is_without_retain(index)
+        {
+            self.suspicion.is_retain_refused = true;
+        }
+        let suspects = &mut self.suspicion.suspects;
+        suspects.retain_mut(|other| {
+            other.others += u32::from(is_taken);
+            other.suspect != suspect && other.others < MAX_OTHERS
+        });
+        // One that is aside.
+        let aside = self
+            .in_flight
+            .iter()
+            .find(|in_flight| in_flight.id == ASIDE);
+        let Some(Sent::Message { queued, .. }) = aside.map(|aside| &aside.sent) else {
+            return;
+        };
+        let aside = Suspect::Message(queued.order);
+        let topic = Arc::clone(&queued.message.topic);
+        let is_guilty = |other: &Suspected| {
+            other.suspect == aside && other.ends >= MAX_ENDS && other.others > 0
+        };
+        if let Some(at) = self.suspicion.suspects.iter().position(is_guilty) {
+            self.give_up_suspect(at, ASIDE, topic);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use jetwatch_spool::{Class, GapReason};
+
+    use super::super::entry::{Importance, Message, Outgoing, Pace, Tag};
+    use super::*;
+
+    fn message(topic: &str, payload: &str) -> Message {
+        Message::new(topic.into(), Bytes::copy_from_slice(payload.as_bytes()))
+    }
+
+    fn event(outbox: &mut Outbox, seq: u64) {
+        let tag = Tag {
+            seq,
+            at_ms: 0,
+            track: 1,
+            class: Class::New,
+        };
+        let message = message("events", &seq.to_string());
+        outbox.push_tagged(message, Importance::Essential, Some(tag));
+    }
+
+    /// A connection that ends when the broker gets what `is_bad`; returns what it has taken.
+    fn connection(outbox: &mut Outbox, is_bad: impl Fn(&Outgoing) -> bool) -> Vec<String> {
+        outbox.connected();
+        let mut taken = Vec::new();
+        let mut unanswered = Vec::new();
+        loop {
+            let Some(outgoing) = outbox.next(64, &mut { Pace::UNLIMITED }) else {
+                // The window is full, or all is sent: the broker answers.
+                if unanswered.is_empty() {
+                    return taken;
+                }
+                for (id, text) in unanswered.drain(..) {
+                    outbox.acknowledged(id);
+                    taken.push(text);
+                }
+                continue;
+            };
+            if is_bad(&outgoing) {
+                // It reads faster than it answers.
+                outbox.ended_by_broker();
+                outbox.disconnected();
+                return taken;
+            }
+            let text = String::from_utf8_lossy(&outgoing.message.payload).into_owned();
+            unanswered.push((outgoing.id.expect("QoS 1"), text));
+        }
+    }
+
+    fn adds_up(outbox: &Outbox) {
+        let counts = outbox.counts();
+        let sum = counts.delivered + counts.dropped + counts.replaced + counts.queued;
+        assert_eq!(counts.accepted, sum, "{counts:?}");
+    }
+
+    #[test]
+    fn message_at_which_three_connections_end_is_given_up_alone() {
+        let mut outbox = Outbox::new(100);
+        outbox.number_from(7, 1);
+        (1..=5).for_each(|seq| event(&mut outbox, seq));
+        let is_bad = |outgoing: &Outgoing| outgoing.message.payload == "3";
+        // The first end suspects an innocent one, which shows itself so on the next connection.
+        for expected in [&[][..], &["1", "2"], &[], &[], &["4", "5"]] {
+            assert_eq!(connection(&mut outbox, is_bad), expected);
+            adds_up(&outbox);
+        }
+        let given_up = outbox.take_given_up();
+        assert_eq!((&*given_up[0].topic, given_up.len()), ("events", 1));
+        let gap = outbox.last_gap().expect("a gap");
+        assert_eq!((gap.from, gap.to, gap.reason), (3, 3, GapReason::Refused));
+        assert!(outbox.is_empty());
+    }
+
+    #[test]
+    fn message_that_was_on_its_way_with_a_bad_one_is_kept() {
+        let mut outbox = Outbox::new(100);
+        outbox.set_state(message("status", "online"));
+        (1..=3).for_each(|seq| event(&mut outbox, seq));
+        let is_bad = |outgoing: &Outgoing| {
+            ["1", "3"]
+                .map(Bytes::from)
+                .contains(&outgoing.message.payload)
+        };
+        let taken: Vec<String> = (0..12)
+            .flat_map(|_| connection(&mut outbox, is_bad))
+            .collect();
+        assert!(taken.contains(&"2".to_owned()), "{taken:?}");
+        assert_eq!(outbox.take_given_up().len(), 2);
+        adds_up(&outbox);
+    }
+
+    #[test]
+    fn ends_at_different_messages_give_none_up() {
+        let mut outbox = Outbox::new(100);
+        (1..=9).for_each(|seq| event(&mut outbox, seq));
+        for bad in 1..=9 {
+            for _ in 0..2 {
+                connection(&mut outbox, |outgoing| {
+                    outgoing.message.payload == bad.to_string()
+                });
+            }
+        }
+        connection(&mut outbox, |_| false);
+        assert_eq!(outbox.counts().delivered, 9);
+        assert!(outbox.take_given_up().is_empty() && outbox.is_empty());
+    }
+
+    #[test]
+    fn broker_that_takes_nothing_loses_nothing_and_one_that_takes_no_topic_goes_on() {
+        let mut outbox = Outbox::new(100);
+        outbox.set_state(message("status", "online"));
+        (1..=5).for_each(|seq| event(&mut outbox, seq));
+        for _ in 0..20 {
+            assert_eq!(connection(&mut outbox, |_| true), [""; 0]);
+        }
+        assert!(outbox.take_given_up().is_empty());
+        assert_eq!(outbox.counts().queued, 6);
+        // All events of the topic end the connection, and nothing else does.
+        for _ in 0..14 {
+            connection(&mut outbox, |outgoing| &*outgoing.message.topic == "events");
+        }
+        assert_eq!(outbox.take_given_up().len(), 5);
+        assert_eq!(outbox.counts().queued, 0);
+        // One that is taken makes the topic good again.
+        event(&mut outbox, 6);
+        assert_eq!(connection(&mut outbox, |_| false), ["online", "6"]);
+        event(&mut outbox, 7);
+        for _ in 0..2 {
+            connection(&mut outbox, |outgoing| outgoing.message.payload == "7");
+        }
+        assert!(outbox.take_given_up().is_empty());
+        adds_up(&outbox);
+    }
+
+    #[test]
+    fn values_that_are_denied_do_not_keep_events_from_their_way() {
+        let mut outbox = Outbox::new(100);
+        for topic in ["a", "b", "c", "ok"] {
+            outbox.set_state(message(topic, "x"));
+        }
+        (1..=5).for_each(|seq| event(&mut outbox, seq));
+        let is_denied = |outgoing: &Outgoing| matches!(&*outgoing.message.topic, "a" | "b" | "c");
+        let mut events = 0;
+        for number in 1..=14 {
+            let taken = connection(&mut outbox, is_denied);
+            events += taken.iter().filter(|text| *text != "x").count();
+            assert!(number < 6 || events == 5, "{number}: {events}");
+        }
+        assert_eq!(outbox.take_given_up().len(), 3);
+        assert_eq!(connection(&mut outbox, is_denied), ["x"]);
+        adds_up(&outbox);
+    }
+
+    #[test]
+    fn retained_value_is_tried_without_the_flag_and_then_given_up() {
+        for is_about_retain in [true, false] {
+            let mut outbox = Outbox::new(100);
+            outbox.set_state(message("ok", "fine"));
+            outbox.set_state(message("picture", "large"));
+            event(&mut outbox, 1);
+            let is_bad = |outgoing: &Outgoing| match is_about_retain {
+                true => outgoing.retain,
+                false => outgoing.message.payload.len() > 4,
+            };
+            let mut is_refused = false;
+            for _ in 0..8 {
+                connection(&mut outbox, is_bad);
+                is_refused |= outbox.take_retain_refused();
+                if is_refused {
+                    // The caller sends no flag from then on.
+                    break;
+                }
+            }
+            assert_eq!(is_refused, is_about_retain);
+            adds_up(&outbox);
+            let given_up = outbox.take_given_up();
+            assert_eq!(given_up.len(), usize::from(!is_about_retain));
+            if !is_about_retain {
+                // Not sent again with this size, not on another connection either; a smaller one is.
+                outbox.set_state(message("picture", "LARGE"));
+                assert_eq!(connection(&mut outbox, |_| false), ["fine"]);
+                outbox.set_state(message("picture", "xs"));
+                assert_eq!(connection(&mut outbox, is_bad), ["fine", "xs"]);
+                adds_up(&outbox);
+            }
+        }
+    }
+}
