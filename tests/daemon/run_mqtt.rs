@@ -5,13 +5,14 @@ use crate::support::publish;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use jetwatch_mqtt::Packet;
 use jetwatch_publish::Subscriber;
 use publish::mosquitto::{Mosquitto, client, program};
+use publish::scripted::{Answer, Scripted, connack};
 use support::daemon::{
     Setup, Signal, finish, json_lines, signal, start, stderr, terminate, wait_for_output,
     wait_until_some,
@@ -441,30 +442,19 @@ fn check_opens_the_file_of_json_lines_as_the_run_does() {
 
 #[test]
 fn broker_that_ends_each_connection_does_not_fill_the_log() {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let port = listener.local_addr().expect("an address").port();
-    let setup = config(&format!("{{broker: 'mqtt://127.0.0.1:{port}'}}"));
-    let mut command = setup.command("run");
-    let child = start(&mut command);
-    let mut accepted = 0;
-    while accepted < 5 {
-        let (mut stream, _) = listener.accept().expect("a client");
-        let mut connect = [0; 512];
+    let broker = Scripted::start(|_, packet| match packet {
         // Retained values are read by a client of its own.
-        let bytes = stream.read(&mut connect).unwrap_or(0);
-        accepted += usize::from(connect[..bytes].windows(6).any(|part| part == b"status"));
-        if bytes == 0 {
-            continue;
-        }
-        stream
-            .write_all(&[0x20, 3, 0, 0, 0])
-            .expect("it is accepted");
-        // An end and no reset, which would be another failure: nothing is left unread.
-        let _ = stream.set_read_timeout(Some(Duration::from_secs(10)));
-        // An error: the client has closed it already.
-        let _ = stream.shutdown(std::net::Shutdown::Write);
-        let _ = stream.read_to_end(&mut Vec::new());
-    }
+        Packet::Connect(connect) if connect.will.is_some() => Answer::Close(connack(b"")),
+        _ => Answer::Usual,
+    });
+    let port = broker.client_port();
+    let setup = config(&format!("{{broker: 'mqtt://127.0.0.1:{port}'}}"));
+    let child = start(&mut setup.command("run"));
+    publish::records::wait_until("it has connected five times", || {
+        let connects = broker.connects();
+        let of_daemon = connects.iter().filter(|connect| connect.will.is_some());
+        of_daemon.count() >= 5
+    });
     signal(&child, Signal::TERM);
     let log = stderr(&wait_for_output(child));
     let count = |part: &str| log.lines().filter(|line| line.contains(part)).count();
