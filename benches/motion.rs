@@ -11,7 +11,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use jetwatch_config::{Pacing, SyntheticScene};
 use jetwatch_pixels::motion::{CameraMotion, GrayImage, GrayReducer};
 use jetwatch_traffic::scene::Scene;
-use jetwatch_types::{Frame, FrameMeta, Image, PIXEL_BYTES, Size, SourceId, Xyxy};
+use jetwatch_types::{Frame, FrameMeta, Image, PIXEL_BYTES, PixelAspect, Size, SourceId, Xyxy};
 
 /// Sizes of images: a source of 640×360 as it is, and scaled for two networks.
 const SIZES: [Size; 3] = [
@@ -49,6 +49,7 @@ fn frames(size: Size) -> Vec<(Frame, Vec<Xyxy>)> {
                     source_size: SOURCE,
                 },
                 crop: None,
+                pixels: PixelAspect::default(),
                 image: Image::new(size, stride, Box::new(pixels)).expect("whole rows"),
                 full_image: None,
                 truth: Vec::new(),

@@ -18,7 +18,9 @@ use jetwatch_detect::{ClassFilter, Detector, graph, ort_library};
 use jetwatch_nvidia::cuda::Device;
 use jetwatch_telemetry::Recorder;
 use jetwatch_traffic::scene::Scene;
-use jetwatch_types::{Detection, Frame, FrameMeta, Image, Letterbox, PIXEL_BYTES, Size, SourceId};
+use jetwatch_types::{
+    Detection, Frame, FrameMeta, Image, Letterbox, PIXEL_BYTES, PixelAspect, Size, SourceId,
+};
 use ort::environment::Environment;
 use ort::ep::{self, ExecutionProvider, cuda::ConvAlgorithmSearch};
 use ort::memory::{AllocationDevice, Allocator, AllocatorType, MemoryInfo, MemoryType};
@@ -191,6 +193,7 @@ fn frames(spec: &ModelSpec) -> Vec<Frame> {
                 source_size: SOURCE,
             },
             crop: None,
+            pixels: PixelAspect::default(),
             image: Image::new(inner, stride, Box::new(pixels)).expect("the memory is large enough"),
             full_image: None,
             truth: Vec::new(),

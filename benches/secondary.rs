@@ -31,7 +31,8 @@ use jetwatch_detect::{DetectError, Detector, load};
 use jetwatch_pixels::{Filter, Resizer, Slot, TensorWriter};
 use jetwatch_telemetry::Recorder;
 use jetwatch_types::{
-    Detection, Frame, FrameMeta, Image, Letterbox, PIXEL_BYTES, Placement, Size, SourceId,
+    Detection, Frame, FrameMeta, Image, Letterbox, PIXEL_BYTES, PixelAspect, Placement, Size,
+    SourceId,
 };
 use onnx_file::onnx_graph::{Attribute, FLOAT, Graph};
 
@@ -178,6 +179,7 @@ fn frame((pixels, size): &(Vec<u8>, Size), resampler: &mut Resizer) -> Frame {
             source_size: *size,
         },
         crop: None,
+        pixels: PixelAspect::default(),
         image: Image::new(inner, stride, Box::new(scaled)).expect("large enough"),
         full_image: None,
         truth: Vec::new(),
