@@ -217,6 +217,47 @@ fn refusals_of_rtsp_cameras_say_what_to_set() {
     }
 }
 
+/// Cameras whose log-in is set to Digest with SHA-256 alone.
+#[test]
+fn a_camera_that_takes_sha_256_only_is_logged_in_with() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let stream = bright_stream(folder.path(), 1, FPS);
+    let camera = RtspCamera::start(&stream, &[Fault::Sha256]);
+    let address = |password: &str| SourceUri::Rtsp {
+        location: camera.uri(),
+        user: Some("admin".to_owned()),
+        password: Some(Secret::Inline(password.to_owned())),
+        transport: RtspTransport::Tcp,
+        latency: Duration::from_millis(100),
+    };
+    let source = Collector::start(&config(address("p@ss:1")), usize::MAX);
+    wait_for_frames(&source, FPS as usize, "a second of frames");
+    assert_eq!(source.offline_reasons(), Vec::<String>::new());
+    check_whole(&source.stop().0, "SHA-256");
+    let source = Collector::start(&config(address("wrong")), usize::MAX);
+    let reason = wait_until_some("a reason", || source.offline_reasons().first().cloned());
+    assert!(reason.contains("check user and password"), "{reason}");
+    let _ = source.stop();
+}
+
+#[test]
+fn a_silent_stream_of_several_can_be_passed_over() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let stream = bright_stream(folder.path(), 1, FPS);
+    let camera = RtspCamera::start(&stream, &[Fault::TwoStreams]);
+    let mut source = config(rtsp(camera.uri()));
+    source.stall_timeout = 2 * SECOND;
+    let silent = Collector::start(&source, usize::MAX);
+    let reason = wait_until_some("a reason", || silent.offline_reasons().first().cloned());
+    assert!(reason.contains("set track: 0, 1"), "{reason}");
+    let _ = silent.stop();
+    source.track = Some(1);
+    source.stall_timeout = 20 * SECOND;
+    let second = Collector::start(&source, usize::MAX);
+    wait_for_frames(&second, FPS as usize, "a second of frames");
+    check_whole(&second.stop().0, "the second stream");
+}
+
 #[test]
 fn a_client_that_joins_at_any_moment_gets_whole_frames_only() {
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use gstreamer::glib;
+use sha2::{Digest, Sha256};
 
 use super::ffprobe;
 
@@ -51,6 +52,10 @@ pub enum Fault {
     Describe(u16),
     /// It sends over UDP only.
     UdpOnly,
+    /// Two video streams are described, and the first sends nothing.
+    TwoStreams,
+    /// It takes Digest with SHA-256 only, for the user `admin` with the password `p@ss:1`, and a nonce of each connection.
+    Sha256,
 }
 
 /// A camera that runs until the process ends.
@@ -119,6 +124,29 @@ pub fn bright_stream(folder: &Path, seconds: u32, group: u32) -> std::path::Path
     path
 }
 
+/// Whether a request has the credentials for [`Fault::Sha256`] (RFC 7616).
+fn is_login(request: &str, nonce: &str) -> bool {
+    let hash = |text: String| -> String {
+        let digest = Sha256::digest(text.as_bytes());
+        digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    };
+    let value = |name: &str| {
+        let (_, after) = request.split_once(&format!("{name}="))?;
+        let value = after.trim_start_matches('"');
+        Some(value[..value.find(['"', ',', '\r'])?].to_owned())
+    };
+    let answer = || {
+        let mut words = request.split(' ');
+        let (method, uri) = (words.next()?, words.next()?);
+        let secret = hash("admin:IP Camera(12, 3):p@ss:1".to_owned());
+        let what = hash(format!("{method}:{uri}"));
+        let (count, cnonce) = (value("nc")?, value("cnonce")?);
+        let wanted = hash(format!("{secret}:{nonce}:{count}:{cnonce}:auth:{what}"));
+        Some(uri.starts_with("rtsp://127.0.0.1:") && value("response")? == wanted)
+    };
+    answer().unwrap_or(false)
+}
+
 fn kind(unit: &[u8]) -> u8 {
     unit.first().map_or(0, |byte| byte & 31)
 }
@@ -183,6 +211,7 @@ fn serve(
     let timeout = patience.map_or(60, |limit| (limit.as_secs() * 2 / 3).max(1));
     let session = format!("Session: 12345678;timeout={timeout}\r\n");
     let mut reader = BufReader::new(client);
+    let mut is_silent = false;
     loop {
         let mut first = [0];
         reader.read_exact(&mut first)?;
@@ -212,6 +241,7 @@ fn serve(
         *last_request.lock().unwrap() = Instant::now();
         let method = request.split(' ').next().unwrap_or_default().to_owned();
         log.lock().unwrap().push(method.clone());
+        is_silent |= has(Fault::TwoStreams) && request.contains("/track1 ");
         let reply = |status: &str, headers: &str, body: &str| {
             let length = match body.len() {
                 0 => String::new(),
@@ -223,6 +253,14 @@ fn serve(
             );
             writer.lock().unwrap().write_all(text.as_bytes())
         };
+        let nonce = format!("{:?}", client.peer_addr()?);
+        if has(Fault::Sha256) && method != "OPTIONS" && !is_login(&request, &nonce) {
+            let demand = format!(
+                "WWW-Authenticate: Digest realm=\"IP Camera(12, 3)\", nonce=\"{nonce}\", algorithm=SHA-256, qop=\"auth\"\r\n"
+            );
+            reply("401 Unauthorized", &demand, "")?;
+            continue;
+        }
         match method.as_str() {
             "OPTIONS" => {
                 let parameter = if has(Fault::NoParameter) {
@@ -260,6 +298,9 @@ fn serve(
             }
             "PLAY" => {
                 reply("200 OK", &session, "")?;
+                if is_silent {
+                    continue;
+                }
                 let (stream, writer) = (Arc::clone(stream), Arc::clone(&writer));
                 thread::spawn(move || {
                     // Fails when the client has left.
@@ -306,10 +347,17 @@ impl Stream {
             ),
             false => ("96", ""),
         };
-        format!(
-            "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=camera\r\nt=0 0\r\na=control:*\r\nm=video 0 RTP/AVP {types}\r\n\
-             a=rtpmap:96 H264/90000\r\na=fmtp:96 packetization-mode=1{sets}\r\n{second}a=control:track1\r\n"
-        )
+        let video = |track: &str| {
+            format!(
+                "m=video 0 RTP/AVP {types}\r\na=rtpmap:96 H264/90000\r\na=fmtp:96 packetization-mode=1{sets}\r\n{second}a=control:{track}\r\n"
+            )
+        };
+        let other = match self.has(Fault::TwoStreams) {
+            true => video("track2"),
+            false => String::new(),
+        };
+        let head = "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=camera\r\nt=0 0\r\na=control:*\r\n";
+        format!("{head}{}{other}", video("track1"))
     }
 
     fn play(&self, writer: &Mutex<TcpStream>) -> std::io::Result<()> {

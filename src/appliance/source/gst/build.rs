@@ -23,6 +23,7 @@ use super::bounded::{LateCalls, OPEN_TIMEOUT};
 use super::camera;
 use super::decode::{self, DecodeOptions};
 use super::diagnostics::SessionDiagnostics;
+use super::digest_relay::{DigestRelay, Login};
 use super::encode::RawEncoder;
 use super::encoded::EncodedCapture;
 use super::hardware::VideoHardware;
@@ -48,15 +49,18 @@ pub(super) struct BuiltPipeline {
     pub(super) http: Option<HttpSource>,
     /// Encodes what has no stream of its own; `None`: none is requested.
     pub(super) encoder: Option<Arc<RawEncoder>>,
+    /// Logs in with an RTSP camera for `rtspsrc`.
+    pub(super) _relay: Option<DigestRelay>,
 }
 
-/// Builds the pipeline of a source.
+/// Builds the pipeline of a source; `relays`: its RTSP camera takes Digest with SHA-256 only.
 ///
 /// # Errors
 /// An element is missing or elements cannot be linked, or this machine cannot open the source.
 pub(super) fn build(
     config: &SourceConfig,
     context: &SourceContext,
+    relays: bool,
 ) -> Result<BuiltPipeline, SourceError> {
     let uri = &config.uri;
     let pipeline = gst::Pipeline::with_name(&context.name);
@@ -78,7 +82,8 @@ pub(super) fn build(
     let options = DecodeOptions {
         choice: config.decoder,
         threads: config.decoder_threads,
-        track: config.track,
+        // That of RTSP is chosen before its media come.
+        track: config.track.filter(|_| uri.kind() != "rtsp"),
     };
     let gate = uri.is_live().then(|| SyncGate::new(&scaler.stall_monitor));
     let decode = || {
@@ -93,7 +98,7 @@ pub(super) fn build(
         )
     };
 
-    let (mut launch_bin, mut http) = (None, None);
+    let (mut launch_bin, mut http, mut relay) = (None, None, None);
     match uri {
         SourceUri::File(path) => {
             let source = make("filesrc", "file")?;
@@ -109,22 +114,31 @@ pub(super) fn build(
             latency,
         } => {
             let source = make("rtspsrc", RTSP)?;
-            source.set_property("location", location);
+            if let (true, Some(user), Some(password)) = (relays, user, password) {
+                let login = Login {
+                    user: user.clone(),
+                    password: password.read().map_err(SourceError::Password)?,
+                };
+                relay = Some(DigestRelay::start(location, login).map_err(build_error)?);
+            }
+            let address = relay.as_ref().map(|relay| relay.address(location));
+            source.set_property("location", address.as_ref().unwrap_or(location));
             source.set_property_from_str(
                 "protocols",
                 match transport {
-                    RtspTransport::Tcp => "tcp",
-                    RtspTransport::Udp => "udp",
+                    // Media over UDP does not pass through it.
+                    RtspTransport::Udp if relay.is_none() => "udp",
+                    _ => "tcp",
                 },
             );
             source.set_property(
                 "latency",
                 u32::try_from(latency.as_millis()).unwrap_or(u32::MAX),
             );
-            if let Some(user) = user {
+            if let (Some(user), None) = (user, &relay) {
                 source.set_property("user-id", user);
             }
-            if let Some(password) = password {
+            if let (Some(password), None) = (password, &relay) {
                 source.set_property("user-pw", password.read().map_err(SourceError::Password)?);
             }
             // A server that answers in part is given up as soon as one whose frames stop.
@@ -212,6 +226,7 @@ pub(super) fn build(
         gate,
         http,
         encoder,
+        _relay: relay,
     })
 }
 

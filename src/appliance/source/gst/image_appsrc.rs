@@ -80,6 +80,7 @@ pub(super) fn build(
         diagnostics,
         launch_bin: None,
         encoder: None,
+        _relay: None,
     })
 }
 

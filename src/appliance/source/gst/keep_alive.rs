@@ -12,8 +12,9 @@ use parking_lot::Mutex;
 
 /// `rtspsrc` does not tell the timeout of its session: this is half of the shortest one of cameras in use, 8 s.
 const INTERVAL: Duration = Duration::from_secs(4);
-/// A connection that ends this soon after a keep-alive ended because of it.
-const CLOSED_BY_IT: Duration = Duration::from_secs(1);
+/// A connection that ends this soon after a keep-alive without an answer ended because of it. `rtspsrc` sends it on another thread, which
+/// a busy machine delays.
+const CLOSED_BY_IT: Duration = Duration::from_secs(3);
 
 /// What became of a request.
 #[derive(Clone, Copy, PartialEq, Eq)]

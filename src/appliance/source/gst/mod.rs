@@ -10,6 +10,7 @@ mod caps_handler;
 mod codec_threads;
 mod decode;
 mod diagnostics;
+mod digest_relay;
 mod dot;
 mod encode;
 mod encoded;
@@ -43,7 +44,7 @@ use std::sync::OnceLock;
 
 use gstreamer as gst;
 
-use jetwatch_config::{DecoderChoice, SourceConfig};
+use jetwatch_config::{DecoderChoice, SourceConfig, SourceUri};
 
 use super::image_file::ImageFiles;
 use super::{SessionEnd, Source, SourceContext, SourceError};
@@ -107,6 +108,8 @@ pub struct GstSource {
     kept: session::Kept,
     /// Sessions in a row in which the machine's video decoder received data and gave no image.
     undecoded: u32,
+    /// The camera takes Digest with SHA-256 only.
+    needs_relay: bool,
 }
 
 /// Sessions of a live source without an image of the machine's video decoder, after which the CPU decodes.
@@ -121,7 +124,26 @@ impl GstSource {
             late: LateCalls::default(),
             kept: session::Kept::default(),
             undecoded: 0,
+            needs_relay: false,
         }
+    }
+
+    /// Whether the next session logs in through a relay, after the camera refused this one.
+    fn relays_from_now_on(&mut self, context: &SourceContext) -> bool {
+        let SourceUri::Rtsp {
+            location,
+            user: Some(_),
+            password: Some(_),
+            ..
+        } = &self.config.uri
+        else {
+            return false;
+        };
+        if self.needs_relay || location.starts_with("rtsps") || context.stop.is_stopped() {
+            return false;
+        }
+        self.needs_relay = digest_relay::is_needed(location);
+        self.needs_relay
     }
 
     /// Whether the next session decodes on the CPU after this one, which failed, as the machine's video decoder cannot decode the stream:
@@ -158,7 +180,7 @@ impl Source for GstSource {
         build::check_source(&self.config.uri, context, &self.late)?;
         let mut is_first = true;
         loop {
-            let built = build::build(&self.config, context)?;
+            let built = build::build(&self.config, context, self.needs_relay)?;
             let (late, kept) = (&self.late, &mut self.kept);
             kept.is_repeat = !is_first;
             let announce = || {
@@ -173,6 +195,7 @@ impl Source for GstSource {
             match result {
                 Ok(None) => is_first = false,
                 Ok(Some(end)) => return Ok(end),
+                Err(error) if error.is_refusal() && self.relays_from_now_on(context) => {}
                 Err(error) => {
                     let falls_back = self.falls_back(&built, &context.name);
                     if !falls_back || self.config.uri.is_live() {

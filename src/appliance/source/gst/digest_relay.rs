@@ -1,0 +1,530 @@
+//! RTSP cameras that take Digest credentials with SHA-256 alone (RFC 7616). `rtspsrc` hashes with MD5 in all releases that are supported,
+//! so it connects to a relay in this process, which logs in with the camera and passes on everything else. TCP only.
+//!
+//! ```text
+//!   rtspsrc ─► 127.0.0.1:PORT ─► requests, with the camera's address and credentials ─► camera
+//!           ◄─ answers and media, but for the demand for credentials ◄────────────────┘
+//! ```
+
+use std::collections::VecDeque;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream, ToSocketAddrs};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use parking_lot::Mutex;
+use sha2::{Digest, Sha256};
+
+/// Time to connect, and of one answer to the question how the camera asks for credentials.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Longest line, and most bytes of a message but for media: a server may send anything.
+const MAX_MESSAGE: u64 = 256 << 10;
+
+/// Requests whose answer may be awaited at a time.
+const MAX_PENDING: usize = 8;
+
+/// Port of RTSP where the address has none.
+const DEFAULT_PORT: u16 = 554;
+
+/// Whom to log in.
+#[derive(Clone)]
+pub(super) struct Login {
+    pub(super) user: String,
+    pub(super) password: String,
+}
+
+/// Relays sessions to one camera while it exists.
+pub(super) struct DigestRelay {
+    port: u16,
+    is_closed: Arc<AtomicBool>,
+}
+
+impl DigestRelay {
+    /// Relays to the camera at `location`, an `rtsp://` address without credentials.
+    ///
+    /// # Errors
+    /// There is no port or no thread to be had.
+    pub(super) fn start(location: &str, login: Login) -> io::Result<Self> {
+        let listener = TcpListener::bind(("127.0.0.1", 0))?;
+        let port = listener.local_addr()?.port();
+        let is_closed = Arc::new(AtomicBool::new(false));
+        let (closed, location) = (Arc::clone(&is_closed), location.to_owned());
+        thread::Builder::new()
+            .name("rtsp-login".to_owned())
+            .spawn(move || {
+                for client in listener.incoming() {
+                    if closed.load(Ordering::Acquire) {
+                        return;
+                    }
+                    let relayed = client.and_then(|client| relay(client, &location, &login));
+                    if let Err(error) = relayed {
+                        log::debug!("a relayed RTSP session ended: {error}");
+                    }
+                }
+            })?;
+        Ok(Self { port, is_closed })
+    }
+
+    /// The address for `rtspsrc` in place of `location`.
+    pub(super) fn address(&self, location: &str) -> String {
+        let (_, path) = split(location);
+        format!("rtsp://127.0.0.1:{}{path}", self.port)
+    }
+}
+
+impl Drop for DigestRelay {
+    fn drop(&mut self) {
+        self.is_closed.store(true, Ordering::Release);
+        // Its thread waits for a connection.
+        let _ = TcpStream::connect(("127.0.0.1", self.port));
+    }
+}
+
+/// Whether the camera at `location` takes Digest with SHA-256 and nothing that `rtspsrc` knows. `false` where it cannot be asked.
+pub(super) fn is_needed(location: &str) -> bool {
+    challenges(location).is_ok_and(|challenges| {
+        let is_known = |challenge: &Challenge| challenge.is_basic || challenge.is_md5;
+        !challenges.iter().any(is_known) && challenges.iter().any(|it| it.is_sha256)
+    })
+}
+
+fn challenges(location: &str) -> io::Result<Vec<Challenge>> {
+    let mut camera = connect(location)?;
+    camera.set_read_timeout(Some(TIMEOUT))?;
+    let accept = "Accept: application/sdp";
+    camera.write_all(
+        format!("DESCRIBE {location} RTSP/1.0\r\nCSeq: 1\r\n{accept}\r\n\r\n").as_bytes(),
+    )?;
+    match Part::read(&mut BufReader::new(camera))? {
+        Part::Message(answer) => Ok(answer.challenges()),
+        Part::Media(_) => Ok(Vec::new()),
+    }
+}
+
+/// Host with port, and the rest of an address.
+fn split(location: &str) -> (&str, &str) {
+    let rest = location
+        .split_once("://")
+        .map_or(location, |(_, rest)| rest);
+    rest.find(['/', '?'])
+        .map_or((rest, ""), |at| rest.split_at(at))
+}
+
+fn connect(location: &str) -> io::Result<TcpStream> {
+    let (host, _) = split(location);
+    let has_port = host
+        .rsplit_once(':')
+        .is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    let addresses = match has_port {
+        true => host.to_socket_addrs()?,
+        false => (host.trim_matches(['[', ']']), DEFAULT_PORT).to_socket_addrs()?,
+    };
+    let mut last = io::Error::other("the name has no address");
+    for address in addresses {
+        match TcpStream::connect_timeout(&address, TIMEOUT) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// One session, until one side closes.
+fn relay(client: TcpStream, location: &str, login: &Login) -> io::Result<()> {
+    let camera = connect(location)?;
+    for stream in [&client, &camera] {
+        stream.set_nodelay(true)?;
+    }
+    let session = Arc::new(Session {
+        location: location.to_owned(),
+        local: client.local_addr()?.to_string(),
+        login: login.clone(),
+        state: Mutex::default(),
+    });
+    let requests = {
+        let (session, client) = (Arc::clone(&session), client.try_clone()?);
+        let camera = camera.try_clone()?;
+        thread::Builder::new()
+            .name("rtsp-login-out".to_owned())
+            .spawn(move || {
+                let _ = session.forward_requests(&client, &camera);
+                let _ = camera.shutdown(Shutdown::Both);
+            })?
+    };
+    let result = session.forward_answers(&camera, &client);
+    let _ = client.shutdown(Shutdown::Both);
+    let _ = camera.shutdown(Shutdown::Both);
+    let _ = requests.join();
+    result
+}
+
+struct Session {
+    /// Of the camera.
+    location: String,
+    /// Address of the relay, which requests have in place of the camera's.
+    local: String,
+    login: Login,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The newest demand of the camera for credentials, and how often it was met.
+    challenge: Option<(Challenge, u32)>,
+    /// Requests that were sent, by their numbers, and whether with credentials.
+    pending: VecDeque<(String, Message, bool)>,
+}
+
+impl Session {
+    fn forward_requests(&self, client: &TcpStream, mut camera: &TcpStream) -> io::Result<()> {
+        let mut from = BufReader::new(client);
+        loop {
+            match Part::read(&mut from)? {
+                Part::Media(bytes) => camera.write_all(&bytes)?,
+                Part::Message(mut request) => {
+                    let (host, _) = split(&self.location);
+                    request.start = request.start.replacen(&self.local, host, 1);
+                    let bytes = self.with_login(&request);
+                    camera.write_all(&bytes)?;
+                }
+            }
+        }
+    }
+
+    fn forward_answers(&self, mut camera: &TcpStream, mut client: &TcpStream) -> io::Result<()> {
+        let mut from = BufReader::new(camera);
+        loop {
+            match Part::read(&mut from)? {
+                Part::Media(bytes) => client.write_all(&bytes)?,
+                Part::Message(answer) => match self.retried(&answer) {
+                    Some(request) => camera.write_all(&request)?,
+                    None => client.write_all(&answer.bytes(None))?,
+                },
+            }
+        }
+    }
+
+    /// `request` with credentials, where the camera has asked for them.
+    fn with_login(&self, request: &Message) -> Vec<u8> {
+        let mut state = self.state.lock();
+        let header = state.challenge.as_mut().map(|(challenge, count)| {
+            *count += 1;
+            challenge.answer(&self.login, request, *count)
+        });
+        if let Some(number) = request.header("cseq") {
+            let number = number.to_owned();
+            let has_login = header.is_some();
+            state
+                .pending
+                .push_back((number, request.clone(), has_login));
+            while state.pending.len() > MAX_PENDING {
+                state.pending.pop_front();
+            }
+        }
+        drop(state);
+        request.bytes(header.as_deref())
+    }
+
+    /// The request with credentials, where `answer` asks for them. `None`: the answer is passed on, also where they were refused.
+    fn retried(&self, answer: &Message) -> Option<Vec<u8>> {
+        let number = answer.header("cseq")?;
+        let mut state = self.state.lock();
+        let at = state
+            .pending
+            .iter()
+            .position(|(known, ..)| known == number)?;
+        let (_, request, had_login) = state.pending.remove(at)?;
+        if answer.status() != Some("401") {
+            return None;
+        }
+        let challenge = answer.challenges().into_iter().find(|it| it.is_sha256)?;
+        if had_login && !challenge.is_stale {
+            return None;
+        }
+        state.challenge = Some((challenge, 0));
+        drop(state);
+        Some(self.with_login(&request))
+    }
+}
+
+/// What a connection carries.
+enum Part {
+    /// One packet of media, or a report about it.
+    Media(Vec<u8>),
+    Message(Message),
+}
+
+/// A request or an answer.
+#[derive(Clone)]
+struct Message {
+    start: String,
+    headers: Vec<String>,
+    body: Vec<u8>,
+}
+
+impl Part {
+    fn read(from: &mut impl BufRead) -> io::Result<Self> {
+        let first = from.fill_buf()?.first().copied();
+        let first = first.ok_or(io::ErrorKind::UnexpectedEof)?;
+        if first == b'$' {
+            let mut bytes = vec![0; 4];
+            from.read_exact(&mut bytes)?;
+            let len = usize::from(u16::from_be_bytes([bytes[2], bytes[3]]));
+            bytes.resize(4 + len, 0);
+            from.read_exact(&mut bytes[4..])?;
+            return Ok(Self::Media(bytes));
+        }
+        let mut left = MAX_MESSAGE;
+        let mut line = || -> io::Result<String> {
+            let mut bytes = Vec::new();
+            let len = from.by_ref().take(left).read_until(b'\n', &mut bytes)? as u64;
+            if !bytes.ends_with(b"\n") {
+                return Err(io::Error::other("a message is cut or too large"));
+            }
+            left -= len;
+            Ok(String::from_utf8_lossy(&bytes).trim_end().to_owned())
+        };
+        let start = loop {
+            let start = line()?;
+            // Some servers send empty lines between messages.
+            if !start.is_empty() {
+                break start;
+            }
+        };
+        let mut headers = Vec::new();
+        loop {
+            let header = line()?;
+            if header.is_empty() {
+                break;
+            }
+            headers.push(header);
+        }
+        let mut message = Message {
+            start,
+            headers,
+            body: Vec::new(),
+        };
+        let len: u64 = message
+            .header("content-length")
+            .and_then(|len| len.parse().ok())
+            .unwrap_or(0);
+        if len > MAX_MESSAGE {
+            return Err(io::Error::other("a message is too large"));
+        }
+        message.body.resize(len as usize, 0);
+        from.read_exact(&mut message.body)?;
+        Ok(Self::Message(message))
+    }
+}
+
+impl Message {
+    /// The first value of the header `name`, in lower case.
+    fn header(&self, name: &str) -> Option<&str> {
+        self.values(name).next()
+    }
+
+    fn values(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.headers.iter().filter_map(move |header| {
+            let (found, value) = header.split_once(':')?;
+            found
+                .trim()
+                .eq_ignore_ascii_case(name)
+                .then(|| value.trim())
+        })
+    }
+
+    /// Status of an answer.
+    fn status(&self) -> Option<&str> {
+        self.start.split(' ').nth(1)
+    }
+
+    fn challenges(&self) -> Vec<Challenge> {
+        let values = self.values("www-authenticate");
+        values.map(Challenge::parse).collect()
+    }
+
+    fn bytes(&self, authorization: Option<&str>) -> Vec<u8> {
+        let mut text = format!("{}\r\n", self.start);
+        for header in &self.headers {
+            text.push_str(header);
+            text.push_str("\r\n");
+        }
+        if let Some(value) = authorization {
+            text.push_str("Authorization: ");
+            text.push_str(value);
+            text.push_str("\r\n");
+        }
+        text.push_str("\r\n");
+        [text.into_bytes(), self.body.clone()].concat()
+    }
+}
+
+/// One `WWW-Authenticate`.
+#[derive(Clone, Default)]
+struct Challenge {
+    is_basic: bool,
+    is_md5: bool,
+    is_sha256: bool,
+    is_stale: bool,
+    realm: String,
+    nonce: String,
+    opaque: Option<String>,
+    /// `qop=auth` is offered.
+    has_qop: bool,
+}
+
+impl Challenge {
+    fn parse(value: &str) -> Self {
+        let (scheme, rest) = value.split_once(' ').unwrap_or((value, ""));
+        if !scheme.eq_ignore_ascii_case("digest") {
+            return Self {
+                is_basic: scheme.eq_ignore_ascii_case("basic"),
+                ..Self::default()
+            };
+        }
+        let mut challenge = Self::default();
+        let mut algorithm = "MD5".to_owned();
+        for (name, value) in parameters(rest) {
+            match name.to_ascii_lowercase().as_str() {
+                "algorithm" => algorithm = value,
+                "realm" => challenge.realm = value,
+                "nonce" => challenge.nonce = value,
+                "opaque" => challenge.opaque = Some(value),
+                "stale" => challenge.is_stale = value.eq_ignore_ascii_case("true"),
+                "qop" => {
+                    challenge.has_qop = value
+                        .split(',')
+                        .any(|qop| qop.trim().eq_ignore_ascii_case("auth"));
+                }
+                _ => {}
+            }
+        }
+        challenge.is_md5 = algorithm.eq_ignore_ascii_case("MD5");
+        challenge.is_sha256 = algorithm.eq_ignore_ascii_case("SHA-256");
+        challenge
+    }
+
+    /// The value of `Authorization` for `request`, the `count`th with this nonce.
+    fn answer(&self, login: &Login, request: &Message, count: u32) -> String {
+        let mut words = request.start.split(' ');
+        let (method, uri) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        let cnonce = &hash(&format!("{:?} {}", since, self.nonce))[..16];
+        self.answer_with(login, method, uri, count, cnonce)
+    }
+
+    fn answer_with(
+        &self,
+        login: &Login,
+        method: &str,
+        uri: &str,
+        count: u32,
+        cnonce: &str,
+    ) -> String {
+        let (Login { user, password }, Self { realm, nonce, .. }) = (login, self);
+        let secret = hash(&format!("{user}:{realm}:{password}"));
+        let what = hash(&format!("{method}:{uri}"));
+        let (response, qop) = match self.has_qop {
+            true => (
+                hash(&format!(
+                    "{secret}:{nonce}:{count:08x}:{cnonce}:auth:{what}"
+                )),
+                format!(", qop=auth, nc={count:08x}, cnonce=\"{cnonce}\""),
+            ),
+            false => (hash(&format!("{secret}:{nonce}:{what}")), String::new()),
+        };
+        let user = user.replace('\\', "\\\\").replace('"', "\\\"");
+        let opaque = self.opaque.as_ref();
+        let opaque = opaque.map_or_else(String::new, |it| format!(", opaque=\"{it}\""));
+        format!(
+            "Digest username=\"{user}\", realm=\"{realm}\", nonce=\"{nonce}\", uri=\"{uri}\", algorithm=SHA-256, response=\"{response}\"{qop}{opaque}"
+        )
+    }
+}
+
+/// `name=value` and `name="value"`, separated by commas.
+fn parameters(text: &str) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut rest = text;
+    while let Some((name, after)) = rest.split_once('=') {
+        let after = after.trim_start();
+        let (value, left) = match after.strip_prefix('"') {
+            Some(quoted) => quoted.split_once('"').unwrap_or((quoted, "")),
+            None => after.split_once(',').unwrap_or((after, "")),
+        };
+        let name = name.trim_matches([' ', ',', '\t']);
+        found.push((name.to_owned(), value.trim().to_owned()));
+        rest = left;
+    }
+    found
+}
+
+/// SHA-256 in hexadecimal digits.
+fn hash(text: &str) -> String {
+    use std::fmt::Write as _;
+    let mut digits = String::with_capacity(64);
+    for byte in Sha256::digest(text.as_bytes()) {
+        let _ = write!(digits, "{byte:02x}");
+    }
+    digits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_answer_is_that_of_the_standard() {
+        // RFC 7616, 3.9.1.
+        let challenge = Challenge::parse(
+            "Digest realm=\"http-auth@example.org\", qop=\"auth, auth-int\", algorithm=SHA-256, \
+             nonce=\"7ypf/xlj9XXwfDPEoM4URrv/xwf94BcCAzFZH4GiTo0v\", opaque=\"FQhe/qaU925kfnzjCev0ciny7QMkPqMAFRtzCUYo5tdS\"",
+        );
+        assert!(challenge.is_sha256 && challenge.has_qop && !challenge.is_stale);
+        let login = Login {
+            user: "Mufasa".to_owned(),
+            password: "Circle of Life".to_owned(),
+        };
+        let cnonce = "f2/wE4q74E6zIJEtWaHKaf5wv/H5QzzpXusqGemxURZJ";
+        let answer = challenge.answer_with(&login, "GET", "/dir/index.html", 1, cnonce);
+        for wanted in [
+            "response=\"753927fa0e85d155564e2e272a28d1802ca10daf4496794697cf8db5856cb6c1\"",
+            "nc=00000001",
+            "opaque=\"FQhe/qaU925kfnzjCev0ciny7QMkPqMAFRtzCUYo5tdS\"",
+        ] {
+            assert!(answer.contains(wanted), "{answer}");
+        }
+    }
+
+    #[test]
+    fn challenges_are_read_as_cameras_write_them() {
+        let parse = Challenge::parse;
+        assert!(parse("Basic realm=\"x\"").is_basic);
+        assert!(parse("Digest realm=\"a, b=c\", nonce=\"1\"").is_md5);
+        let camera = parse("Digest realm=\"a, b=c\",nonce=\"1\",stale=TRUE,algorithm=\"SHA-256\"");
+        assert!(camera.is_sha256 && camera.is_stale && !camera.is_md5);
+        assert_eq!(
+            (camera.realm.as_str(), camera.nonce.as_str()),
+            ("a, b=c", "1")
+        );
+        let none = parse("Negotiate");
+        assert!(!none.is_basic && !none.is_md5 && !none.is_sha256);
+        assert_eq!(split("rtsp://h:8554/a?b=c"), ("h:8554", "/a?b=c"));
+        assert_eq!(split("rtsp://h"), ("h", ""));
+    }
+
+    #[test]
+    fn messages_without_end_are_refused() {
+        for bytes in [
+            vec![b'x'; 300 << 10],
+            b"RTSP/1.0 200 OK\r\nContent-Length: 99999999\r\n\r\n".to_vec(),
+            b"RTSP/1.0 200 OK\r\nCSe".to_vec(),
+            b"$\x00\x00\xff".to_vec(),
+        ] {
+            assert!(Part::read(&mut bytes.as_slice()).is_err());
+        }
+    }
+}
