@@ -77,7 +77,7 @@ fn complaints(path: &Path) -> String {
         .args([
             "-map",
             "0",
-            "-fps_mode",
+            ffprobe::times_option(),
             "passthrough",
             "-f",
             "framemd5",

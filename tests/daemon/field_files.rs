@@ -56,7 +56,8 @@ fn every_frame_that_ffmpeg_shows_is_delivered() {
         &plain,
     );
     let plain = format!("-i {}", plain.display());
-    let gap = "-vf select='lt(t,0.5)+gt(t,1.2)' -fps_mode vfr";
+    let times = ffprobe::times_option();
+    let gap = format!("-vf select='lt(t,0.5)+gt(t,1.2)' {times} vfr");
     let drawn = drawn("320x180", 25, 2);
     let x264 = "-c:v libx264 -preset ultrafast";
     let mut wrong = Vec::new();
@@ -121,12 +122,12 @@ fn every_frame_that_ffmpeg_shows_is_delivered() {
         (
             "untrunc#17",
             "phone.3gp",
-            format!("-f lavfi -i testsrc2=s=176x144:r=15:d=2 -c:v h263"),
+            "-f lavfi -i testsrc2=s=176x144:r=15:d=2 -c:v h263".to_owned(),
         ),
         (
             "NVEnc#492",
             "vp9.webm",
-            format!("-f lavfi -i testsrc2=s=160x90:r=25:d=1 -c:v libvpx-vp9 -cpu-used 8"),
+            "-f lavfi -i testsrc2=s=160x90:r=25:d=1 -c:v libvpx-vp9 -cpu-used 8".to_owned(),
         ),
         (
             "dusty-nv/jetson-utils#66",

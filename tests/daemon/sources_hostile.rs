@@ -141,7 +141,11 @@ fn server_that_stops_in_an_answer_is_retried_and_its_thread_is_never_stalled() {
 #[test]
 fn statuses_401_and_403_are_refusals_and_others_are_not() {
     for (status, is_refusal) in [(401, true), (403, true), (404, false), (503, false)] {
-        let collector = Collector::start(&source_of(Answers::Status(status)), usize::MAX);
+        let source = SourceConfig {
+            stall_timeout: Duration::from_secs(60),
+            ..source_of(Answers::Status(status))
+        };
+        let collector = Collector::start(&source, usize::MAX);
         let reason = wait_until_some("a failure", || {
             collector.offline_reasons().into_iter().next()
         });

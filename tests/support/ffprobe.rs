@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::LazyLock;
 
 use serde_json::Value;
 
@@ -84,12 +85,27 @@ pub fn make(arguments: &[&str], path: &Path) {
     assert!(output.status.success(), "ffmpeg {arguments:?}: {errors}");
 }
 
+/// ffmpeg's option for the times of what it writes: `-fps_mode` since 5.1, and that of before in Ubuntu 22.04.
+pub fn times_option() -> &'static str {
+    static OPTION: LazyLock<&str> = LazyLock::new(|| {
+        let output = Command::new("ffmpeg")
+            .args(["-hide_banner", "-h", "long"])
+            .output()
+            .expect("ffmpeg starts; install it with: apt-get install ffmpeg");
+        match String::from_utf8_lossy(&output.stdout).contains("-fps_mode") {
+            true => "-fps_mode",
+            false => "-vsync",
+        }
+    });
+    &OPTION
+}
+
 /// Decodes the whole file with ffmpeg; returns the number of images and what it complains about.
 pub fn decode(path: &Path) -> (usize, String) {
     let output = Command::new("ffmpeg")
         .args(["-v", "warning", "-i"])
         .arg(path)
-        .args(["-fps_mode", "passthrough", "-f", "framemd5", "-"])
+        .args([times_option(), "passthrough", "-f", "framemd5", "-"])
         .output()
         .expect("ffmpeg starts; install it with: apt-get install ffmpeg");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -257,7 +257,7 @@ fn bench_names_the_stage_that_limits() {
         let output = finish(
             setup
                 .command("bench")
-                .args(["--duration", "2s", "--warmup", "3", "--output"])
+                .args(["--frames", "60", "--warmup", "3", "--output"])
                 .arg(setup.path("out")),
         );
         if !output.status.success() {
