@@ -184,7 +184,8 @@ impl Worker {
                         && error.is_end_by_broker()
                     {
                         // After a refusal it is explained. What is given up is no sign of a second client.
-                        if has_refused || self.ended_by_broker(&mut memory) {
+                        let is_unanswered = matches!(error, PublishError::Unanswered { .. });
+                        if has_refused || self.ended_by_broker(is_unanswered, &mut memory) {
                             short = 0;
                         }
                         memory.subscribe_ends += u32::from(lacks_subscription && !is_stable);
@@ -359,10 +360,10 @@ impl Worker {
 
     /// Finds the message on which the broker may have ended the connection, and logs those that are given up because of that.
     /// Returns whether there are some.
-    fn ended_by_broker(&self, memory: &mut Memory) -> bool {
+    fn ended_by_broker(&self, is_unanswered: bool, memory: &mut Memory) -> bool {
         let mut given_up = {
             let mut outbox = self.shared.outbox();
-            outbox.ended_by_broker();
+            outbox.ended_by_broker(is_unanswered);
             outbox.take_given_up()
         };
         given_up.extend(memory.best_effort.ended());

@@ -7,6 +7,10 @@
 //! has another reason, and loses nothing. Where nothing else is before it, the message is put aside for that. A retained value goes without
 //! the retain flag the third time, since some brokers do not allow that flag.
 //!
+//! A broker that leaves events unanswered for minutes may have lost what keeps them, such as the majority of a queue, while it still takes
+//! values. So a message that was left unanswered is given up only once the broker has taken another message, not a value, and has left it
+//! unanswered once more since then.
+//!
 //! Ends of the network do not count: the caller knows them.
 
 use std::collections::HashSet;
@@ -49,6 +53,21 @@ struct Suspected {
     ends: u32,
     /// Acknowledgements of others since the first of them.
     others: u32,
+    /// Those of them that are of messages.
+    messages: u32,
+    /// One of the ends was that of a connection on which it was left unanswered.
+    was_unanswered: bool,
+}
+
+impl Suspected {
+    /// Whether it is the reason: the broker takes others.
+    fn is_guilty(&self) -> bool {
+        let others = match self.was_unanswered && matches!(self.suspect, Suspect::Message(_)) {
+            true => self.messages,
+            false => self.others,
+        };
+        self.ends >= MAX_ENDS && others > 0
+    }
 }
 
 #[derive(Debug, Default)]
@@ -90,8 +109,9 @@ impl Suspicion {
 }
 
 impl Outbox {
-    /// The broker has ended the connection, or has left a message unanswered. To be called before [`disconnected`](Self::disconnected).
-    pub fn ended_by_broker(&mut self) {
+    /// The broker has ended the connection, or, where `is_unanswered`, has left a message unanswered. To be called before
+    /// [`disconnected`](Self::disconnected).
+    pub fn ended_by_broker(&mut self, is_unanswered: bool) {
         let Some(first) = self.on_way().next() else {
             return;
         };
@@ -102,7 +122,7 @@ impl Outbox {
         suspicion.alone = suspicion.alone.max(on_way);
         suspicion.are_last = !suspicion.are_last;
         // Of several on their way, one behind the first may be the reason.
-        let is_bad = on_way == 1 && suspicion.bad_topics.contains(&topic);
+        let is_bad = on_way == 1 && !is_unanswered && suspicion.bad_topics.contains(&topic);
         let at = suspicion
             .suspects
             .iter()
@@ -113,12 +133,15 @@ impl Outbox {
                 suspect,
                 ends: 0,
                 others: 0,
+                messages: 0,
+                was_unanswered: false,
             });
             suspicion.suspects.len() - 1
         });
         let suspected = &mut suspicion.suspects[at];
         suspected.ends += 1;
-        if is_bad || (suspected.ends >= MAX_ENDS && suspected.others > 0) {
+        suspected.was_unanswered |= is_unanswered;
+        if is_bad || suspected.is_guilty() {
             self.give_up_suspect(at, id, topic);
         }
     }
@@ -173,8 +196,10 @@ impl Outbox {
             self.suspicion.is_retain_refused = true;
         }
         let suspects = &mut self.suspicion.suspects;
+        let is_message = matches!(suspect, Suspect::Message(_));
         suspects.retain_mut(|other| {
             other.others += u32::from(is_taken);
+            other.messages += u32::from(is_taken && is_message);
             other.suspect != suspect && other.others < MAX_OTHERS
         });
         // One that is aside.
@@ -187,10 +212,16 @@ impl Outbox {
         };
         let aside = Suspect::Message(queued.order);
         let topic = Arc::clone(&queued.message.topic);
-        let is_guilty = |other: &Suspected| {
-            other.suspect == aside && other.ends >= MAX_ENDS && other.others > 0
+        let is_guilty = |other: &Suspected| other.suspect == aside && other.is_guilty();
+        let Some(at) = self.suspicion.suspects.iter().position(is_guilty) else {
+            return;
         };
-        if let Some(at) = self.suspicion.suspects.iter().position(is_guilty) {
+        let suspected = &mut self.suspicion.suspects[at];
+        if suspected.was_unanswered {
+            // The broker may have taken no message until now: one more attempt.
+            suspected.ends = MAX_ENDS - 1;
+            self.return_aside();
+        } else {
             self.give_up_suspect(at, ASIDE, topic);
         }
     }
@@ -221,6 +252,15 @@ mod tests {
 
     /// A connection that ends when the broker gets what `is_bad`; returns what it has taken.
     fn connection(outbox: &mut Outbox, is_bad: impl Fn(&Outgoing) -> bool) -> Vec<String> {
+        connection_until(outbox, false, is_bad)
+    }
+
+    /// As [`connection`]; `is_unanswered`: the broker does not end it, and leaves what is bad unanswered.
+    fn connection_until(
+        outbox: &mut Outbox,
+        is_unanswered: bool,
+        is_bad: impl Fn(&Outgoing) -> bool,
+    ) -> Vec<String> {
         outbox.connected();
         let mut taken = Vec::new();
         let mut unanswered = Vec::new();
@@ -238,7 +278,7 @@ mod tests {
             };
             if is_bad(&outgoing) {
                 // It reads faster than it answers.
-                outbox.ended_by_broker();
+                outbox.ended_by_broker(is_unanswered);
                 outbox.disconnected();
                 return taken;
             }
@@ -329,6 +369,29 @@ mod tests {
             connection(&mut outbox, |outgoing| outgoing.message.payload == "7");
         }
         assert!(outbox.take_given_up().is_empty());
+        adds_up(&outbox);
+    }
+
+    #[test]
+    fn events_without_an_answer_are_kept_while_the_broker_takes_none() {
+        let mut outbox = Outbox::new(100);
+        (1..=5).for_each(|seq| event(&mut outbox, seq));
+        // Values are taken all the time.
+        for count in 0..20 {
+            outbox.set_state(message("status", &count.to_string()));
+            connection_until(&mut outbox, true, |outgoing| {
+                &*outgoing.message.topic == "events"
+            });
+        }
+        assert!(outbox.take_given_up().is_empty());
+        // One alone is never answered, and others are.
+        for _ in 0..12 {
+            connection_until(&mut outbox, true, |outgoing| {
+                outgoing.message.payload == "3"
+            });
+        }
+        assert_eq!(outbox.take_given_up().len(), 1);
+        assert!(outbox.is_empty());
         adds_up(&outbox);
     }
 

@@ -365,7 +365,7 @@ proptest! {
                 }
                 12 if up => {
                     // It ends the connection, perhaps because of what it got.
-                    outbox.ended_by_broker();
+                    outbox.ended_by_broker(false);
                     adds_up(&outbox);
                     outbox.disconnected();
                     under_way.clear();
