@@ -104,10 +104,14 @@ fn status(message: &gst::message::Error) -> Option<u32> {
         .find_map(|field| details.get::<u32>(*field).ok())
 }
 
-/// Whether a server refuses this user: RTSP and HTTP status 401 or 403. `rtspsrc` has no error code for 403, but gives the status.
+/// Whether a server refuses this user: RTSP and HTTP status 401 or 403. `rtspsrc` has no error code for 403, but gives the status, and that of
+/// GStreamer 1.16 has neither for a 401 without a method that it knows.
 fn is_access_refused(message: &gst::message::Error) -> bool {
+    let is_told =
+        |debug: gst::glib::GString| debug.contains("No supported authentication protocol");
     message.error().matches(gst::ResourceError::NotAuthorized)
         || matches!(status(message), Some(401 | 403))
+        || message.debug().is_some_and(is_told)
 }
 
 /// The remedy for what an RTSP server refuses, which `rtspsrc` reports as a failure to read.

@@ -187,6 +187,7 @@ pub(super) fn add(
         caps_handler.on_event(pad, event);
     });
     input.add_probe(gst::PadProbeType::EVENT_DOWNSTREAM, move |pad, info| {
+        take_fields_as_one_image(info);
         if let Some(event) = info.event() {
             (caps_handler.lock())(pad, event);
         }
@@ -473,5 +474,26 @@ impl AppSinkHandler {
             full_image: None,
             truth: Vec::new(),
         })
+    }
+}
+
+/// Interlaced images are scaled like others: both fields together. `videoscale` of GStreamer 1.16 writes beyond its memory where a field has
+/// an odd number of rows of chroma, and shows combs otherwise.
+fn take_fields_as_one_image(info: &mut gst::PadProbeInfo<'_>) {
+    let Some(gst::EventView::Caps(event)) = info.event().map(|event| event.view()) else {
+        return;
+    };
+    let mut caps = event.caps_owned();
+    let is_interlaced = caps.structure(0).is_some_and(|image| {
+        image
+            .get::<&str>("interlace-mode")
+            .is_ok_and(|mode| mode == "interleaved" || mode == "mixed")
+    });
+    if is_interlaced {
+        for image in caps.make_mut().iter_mut() {
+            image.set("interlace-mode", "progressive");
+            image.remove_field("field-order");
+        }
+        info.data = Some(gst::PadProbeData::Event(gst::event::Caps::new(&caps)));
     }
 }
