@@ -16,7 +16,7 @@ use rustix::fs::{Mode, OFlags};
 use crate::elements::make;
 use crate::pacer::Pacer;
 use crate::{SourceContext, SourceError};
-use jetwatch_config::{Playback, RtspTransport, SourceConfig, SourceUri};
+use jetwatch_config::{Playback, RtspTransport, Secret, SourceConfig, SourceUri};
 
 use super::audio;
 use super::bounded::{LateCalls, OPEN_TIMEOUT};
@@ -114,12 +114,20 @@ pub(super) fn build(
             latency,
         } => {
             let source = make("rtspsrc", RTSP)?;
-            if let (true, Some(user), Some(password)) = (relays, user, password) {
-                let login = Login {
-                    user: user.clone(),
-                    password: password.read().map_err(SourceError::Password)?,
-                };
-                relay = Some(DigestRelay::start(location, login).map_err(build_error)?);
+            let password = password.as_ref().map(Secret::read).transpose();
+            match (user.clone(), password.map_err(SourceError::Password)?) {
+                (Some(user), Some(password)) if relays => {
+                    let login = Login { user, password };
+                    relay = Some(DigestRelay::start(location, login).map_err(build_error)?);
+                }
+                (user, password) => {
+                    if let Some(user) = user {
+                        source.set_property("user-id", user);
+                    }
+                    if let Some(password) = password {
+                        source.set_property("user-pw", password);
+                    }
+                }
             }
             let address = relay.as_ref().map(|relay| relay.address(location));
             source.set_property("location", address.as_ref().unwrap_or(location));
@@ -135,12 +143,6 @@ pub(super) fn build(
                 "latency",
                 u32::try_from(latency.as_millis()).unwrap_or(u32::MAX),
             );
-            if let (Some(user), None) = (user, &relay) {
-                source.set_property("user-id", user);
-            }
-            if let (Some(password), None) = (password, &relay) {
-                source.set_property("user-pw", password.read().map_err(SourceError::Password)?);
-            }
             // A server that answers in part is given up as soon as one whose frames stop.
             let timeout = config.first_frame_timeout().as_micros();
             source.set_property("tcp-timeout", u64::try_from(timeout).unwrap_or(u64::MAX));

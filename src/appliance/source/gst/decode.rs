@@ -168,20 +168,28 @@ fn take_colors_of_bitstream(parser: &gst::Element) {
         return;
     };
     input.add_probe(gst::PadProbeType::EVENT_DOWNSTREAM, |_, info| {
-        if let Some(gst::EventView::Caps(event)) = info.event().map(|event| event.view()) {
-            let mut caps = event.caps_owned();
-            let has_colors = caps
-                .structure(0)
-                .is_some_and(|stream| stream.has_field("colorimetry"));
-            if has_colors {
-                for stream in caps.make_mut().iter_mut() {
-                    stream.remove_field("colorimetry");
-                }
-                info.data = Some(gst::PadProbeData::Event(gst::event::Caps::new(&caps)));
-            }
-        }
+        let has_colors = |stream: &gst::StructureRef| stream.has_field("colorimetry");
+        change_caps(info, has_colors, |stream| {
+            stream.remove_field("colorimetry")
+        });
         gst::PadProbeReturn::Ok
     });
+}
+
+/// Where `info` is of an event with caps of which the first `is_meant`, changes each of them.
+pub(super) fn change_caps(
+    info: &mut gst::PadProbeInfo<'_>,
+    is_meant: impl Fn(&gst::StructureRef) -> bool,
+    change: impl Fn(&mut gst::StructureRef),
+) {
+    let Some(gst::EventView::Caps(event)) = info.event().map(|event| event.view()) else {
+        return;
+    };
+    let mut caps = event.caps_owned();
+    if caps.structure(0).is_some_and(is_meant) {
+        caps.make_mut().iter_mut().for_each(change);
+        info.data = Some(gst::PadProbeData::Event(gst::event::Caps::new(&caps)));
+    }
 }
 
 fn is_video_decoder(element: &gst::Element) -> bool {

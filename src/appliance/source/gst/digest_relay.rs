@@ -15,7 +15,8 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
-use sha2::{Digest, Sha256};
+
+use jetwatch_files::Sha256Digest;
 
 /// Time to connect, and of one answer to the question how the camera asks for credentials.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -86,8 +87,8 @@ impl Drop for DigestRelay {
 /// Whether the camera at `location` takes Digest with SHA-256 and nothing that `rtspsrc` knows. `false` where it cannot be asked.
 pub(super) fn is_needed(location: &str) -> bool {
     challenges(location).is_ok_and(|challenges| {
-        let is_known = |challenge: &Challenge| challenge.is_basic || challenge.is_md5;
-        !challenges.iter().any(is_known) && challenges.iter().any(|it| it.is_sha256)
+        let offers = |scheme| challenges.iter().any(|it| it.scheme == scheme);
+        offers(Scheme::Sha256) && !offers(Scheme::Md5) && !offers(Scheme::Basic)
     })
 }
 
@@ -240,7 +241,8 @@ impl Session {
         if answer.status() != Some("401") {
             return None;
         }
-        let challenge = answer.challenges().into_iter().find(|it| it.is_sha256)?;
+        let mut challenges = answer.challenges().into_iter();
+        let challenge = challenges.find(|it| it.scheme == Scheme::Sha256)?;
         if had_login && !challenge.is_stale {
             return None;
         }
@@ -362,12 +364,22 @@ impl Message {
     }
 }
 
+/// How credentials are sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Scheme {
+    Basic,
+    /// Digest with MD5.
+    Md5,
+    /// Digest with SHA-256.
+    Sha256,
+    #[default]
+    Other,
+}
+
 /// One `WWW-Authenticate`.
 #[derive(Clone, Default)]
 struct Challenge {
-    is_basic: bool,
-    is_md5: bool,
-    is_sha256: bool,
+    scheme: Scheme,
     is_stale: bool,
     realm: String,
     nonce: String,
@@ -379,17 +391,23 @@ struct Challenge {
 impl Challenge {
     fn parse(value: &str) -> Self {
         let (scheme, rest) = value.split_once(' ').unwrap_or((value, ""));
-        if !scheme.eq_ignore_ascii_case("digest") {
-            return Self {
-                is_basic: scheme.eq_ignore_ascii_case("basic"),
-                ..Self::default()
-            };
-        }
         let mut challenge = Self::default();
-        let mut algorithm = "MD5".to_owned();
+        if scheme.eq_ignore_ascii_case("basic") {
+            challenge.scheme = Scheme::Basic;
+        }
+        if !scheme.eq_ignore_ascii_case("digest") {
+            return challenge;
+        }
+        challenge.scheme = Scheme::Md5;
         for (name, value) in parameters(rest) {
             match name.to_ascii_lowercase().as_str() {
-                "algorithm" => algorithm = value,
+                "algorithm" => {
+                    challenge.scheme = match value.to_ascii_uppercase().as_str() {
+                        "MD5" => Scheme::Md5,
+                        "SHA-256" => Scheme::Sha256,
+                        _ => Scheme::Other,
+                    };
+                }
                 "realm" => challenge.realm = value,
                 "nonce" => challenge.nonce = value,
                 "opaque" => challenge.opaque = Some(value),
@@ -402,8 +420,6 @@ impl Challenge {
                 _ => {}
             }
         }
-        challenge.is_md5 = algorithm.eq_ignore_ascii_case("MD5");
-        challenge.is_sha256 = algorithm.eq_ignore_ascii_case("SHA-256");
         challenge
     }
 
@@ -464,12 +480,7 @@ fn parameters(text: &str) -> Vec<(String, String)> {
 
 /// SHA-256 in hexadecimal digits.
 fn hash(text: &str) -> String {
-    use std::fmt::Write as _;
-    let mut digits = String::with_capacity(64);
-    for byte in Sha256::digest(text.as_bytes()) {
-        let _ = write!(digits, "{byte:02x}");
-    }
-    digits
+    Sha256Digest::of(text.as_bytes()).to_string()
 }
 
 #[cfg(test)]
@@ -483,7 +494,8 @@ mod tests {
             "Digest realm=\"http-auth@example.org\", qop=\"auth, auth-int\", algorithm=SHA-256, \
              nonce=\"7ypf/xlj9XXwfDPEoM4URrv/xwf94BcCAzFZH4GiTo0v\", opaque=\"FQhe/qaU925kfnzjCev0ciny7QMkPqMAFRtzCUYo5tdS\"",
         );
-        assert!(challenge.is_sha256 && challenge.has_qop && !challenge.is_stale);
+        assert_eq!(challenge.scheme, Scheme::Sha256);
+        assert!(challenge.has_qop && !challenge.is_stale);
         let login = Login {
             user: "Mufasa".to_owned(),
             password: "Circle of Life".to_owned(),
@@ -502,16 +514,16 @@ mod tests {
     #[test]
     fn challenges_are_read_as_cameras_write_them() {
         let parse = Challenge::parse;
-        assert!(parse("Basic realm=\"x\"").is_basic);
-        assert!(parse("Digest realm=\"a, b=c\", nonce=\"1\"").is_md5);
+        assert_eq!(parse("Basic realm=\"x\"").scheme, Scheme::Basic);
+        let scheme = parse("Digest realm=\"a, b=c\", nonce=\"1\"").scheme;
+        assert_eq!(scheme, Scheme::Md5);
         let camera = parse("Digest realm=\"a, b=c\",nonce=\"1\",stale=TRUE,algorithm=\"SHA-256\"");
-        assert!(camera.is_sha256 && camera.is_stale && !camera.is_md5);
+        assert_eq!((camera.scheme, camera.is_stale), (Scheme::Sha256, true));
         assert_eq!(
             (camera.realm.as_str(), camera.nonce.as_str()),
             ("a, b=c", "1")
         );
-        let none = parse("Negotiate");
-        assert!(!none.is_basic && !none.is_md5 && !none.is_sha256);
+        assert_eq!(parse("Negotiate").scheme, Scheme::Other);
         assert_eq!(split("rtsp://h:8554/a?b=c"), ("h:8554", "/a?b=c"));
         assert_eq!(split("rtsp://h"), ("h", ""));
     }

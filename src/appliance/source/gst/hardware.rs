@@ -116,16 +116,15 @@ pub(super) fn nvdec_supports(
         "video/x-h264" => ("H.264", 8, Size::new(48, 16), Size::new(4096, 4096)),
         _ => ("H.265", 12, Size::new(144, 144), Size::new(8192, 8192)),
     };
-    match (chroma, bits) {
-        (Some(chroma), _) if chroma != "4:2:0" => Err(format!(
+    match (chroma, bits, size) {
+        (Some(chroma), ..) if chroma != "4:2:0" => Err(format!(
             "NVDEC decodes {name} with 4:2:0 chroma only, this is {chroma}"
         )),
-        (_, Some(bits)) if bits > max => Err(format!(
+        (_, Some(bits), _) if bits > max => Err(format!(
             "NVDEC decodes {name} with up to {max} bits, this has {bits}"
         )),
-        _ if size.is_some_and(|size| !fits(size, least, most)) => Err(format!(
-            "NVDEC decodes {name} from {least} to {most} pixels, this has {}",
-            size.unwrap_or(most)
+        (.., Some(size)) if !fits(size, least, most) => Err(format!(
+            "NVDEC decodes {name} from {least} to {most} pixels, this has {size}"
         )),
         _ => Ok(()),
     }

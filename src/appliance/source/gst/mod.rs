@@ -50,6 +50,7 @@ use super::image_file::ImageFiles;
 use super::{SessionEnd, Source, SourceContext, SourceError};
 
 pub(super) use bounded::LateCalls;
+use bounded::OPEN_TIMEOUT;
 use build::BuiltPipeline;
 pub use camera::{camera_caps, camera_offers, check_camera_mode, needed_variable};
 pub use encode::RawEncoder;
@@ -142,7 +143,11 @@ impl GstSource {
         if self.needs_relay || location.starts_with("rtsps") || context.stop.is_stopped() {
             return false;
         }
-        self.needs_relay = digest_relay::is_needed(location);
+        let location = location.clone();
+        let asked = self.late.run(context, OPEN_TIMEOUT, move || {
+            digest_relay::is_needed(&location)
+        });
+        self.needs_relay = matches!(asked, Ok(Some(true)));
         self.needs_relay
     }
 

@@ -24,6 +24,7 @@ use jetwatch_telemetry::{Level, Recorder, Stage, name_thread, thread_names};
 use jetwatch_types::{Frame, FrameMeta, Image};
 
 use super::caps_handler::CapsHandler;
+use super::decode::change_caps;
 use super::diagnostics::SessionDiagnostics;
 use super::encode::RawEncoder;
 use super::flush_guard::FlushGuard;
@@ -480,20 +481,12 @@ impl AppSinkHandler {
 /// Interlaced images are scaled like others: both fields together. `videoscale` of GStreamer 1.16 writes beyond its memory where a field has
 /// an odd number of rows of chroma, and shows combs otherwise.
 fn take_fields_as_one_image(info: &mut gst::PadProbeInfo<'_>) {
-    let Some(gst::EventView::Caps(event)) = info.event().map(|event| event.view()) else {
-        return;
+    let is_interlaced = |image: &gst::StructureRef| {
+        let mode = image.get::<&str>("interlace-mode");
+        mode.is_ok_and(|mode| mode == "interleaved" || mode == "mixed")
     };
-    let mut caps = event.caps_owned();
-    let is_interlaced = caps.structure(0).is_some_and(|image| {
-        image
-            .get::<&str>("interlace-mode")
-            .is_ok_and(|mode| mode == "interleaved" || mode == "mixed")
+    change_caps(info, is_interlaced, |image| {
+        image.set("interlace-mode", "progressive");
+        image.remove_field("field-order");
     });
-    if is_interlaced {
-        for image in caps.make_mut().iter_mut() {
-            image.set("interlace-mode", "progressive");
-            image.remove_field("field-order");
-        }
-        info.data = Some(gst::PadProbeData::Event(gst::event::Caps::new(&caps)));
-    }
 }

@@ -1,12 +1,13 @@
 //! One session with a GStreamer pipeline: starts it, watches its bus, and stops it on every exit path.
 
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use gstreamer as gst;
 use gstreamer::prelude::*;
 
-use crate::cut_file;
+use crate::cut_file::{self, Cut};
 use crate::{POLL_INTERVAL, SessionEnd, SourceContext, SourceError};
 use jetwatch_config::{RtspTransport, SourceConfig, SourceUri};
 use jetwatch_telemetry::FailureLog;
@@ -40,6 +41,8 @@ pub(super) struct Kept {
     log: FailureLog,
     /// The session plays a file once more, which was described before.
     pub(super) is_repeat: bool,
+    /// It was looked whether the file is cut.
+    is_whole_known: bool,
 }
 
 /// One session. `None`: the media is to be played once more, by a new pipeline.
@@ -65,6 +68,7 @@ pub(super) fn run(
         config,
         context,
         built,
+        late,
         kept,
         is_waiting_told: false,
         is_over: false,
@@ -74,7 +78,7 @@ pub(super) fn run(
         is_connecting: false,
     };
 
-    let result = session.watch(&bus, late, first_frame);
+    let result = session.watch(&bus, first_frame);
     // Now, as the wait before the next session may be long.
     session.kept.keep_alive.end();
     session.wait_for_rtsp(
@@ -105,6 +109,7 @@ struct Session<'a> {
     config: &'a SourceConfig,
     context: &'a SourceContext,
     built: &'a BuiltPipeline,
+    late: &'a LateCalls,
     kept: &'a mut Kept,
     /// It was said that a keyframe is awaited.
     is_waiting_told: bool,
@@ -139,12 +144,13 @@ impl Session<'_> {
     fn watch(
         &mut self,
         bus: &gst::Bus,
-        late: &LateCalls,
         first_frame: &dyn Fn(),
     ) -> Result<Option<SessionEnd>, SourceError> {
         let pipeline = self.built.pipeline.clone();
         let uri = self.config.uri.clone();
-        let started = late.run(self.context, OPEN_TIMEOUT, move || start(&uri, &pipeline))?;
+        let started = self
+            .late
+            .run(self.context, OPEN_TIMEOUT, move || start(&uri, &pipeline))?;
         let Some(started) = started else {
             return Err(SourceError::NotOpened {
                 waited: OPEN_TIMEOUT,
@@ -348,7 +354,7 @@ impl Session<'_> {
                 }
                 let uri = &self.config.uri;
                 if let (SourceUri::File(path), 0) = (uri, self.built.stall_monitor.frames())
-                    && let Some(cut) = cut_file::find(path)
+                    && let Some(cut) = self.find_cut(path)
                 {
                     return Err(SourceError::Element {
                         element: path.display().to_string(),
@@ -395,6 +401,13 @@ impl Session<'_> {
         }
     }
 
+    /// What the file at `path` lacks; a share that does not answer is not waited for without a limit.
+    fn find_cut(&self, path: &Path) -> Option<Cut> {
+        let path = path.to_owned();
+        let found = (self.late).run(self.context, OPEN_TIMEOUT, move || cut_file::find(&path));
+        found.ok().flatten().flatten()
+    }
+
     /// The error of a `launch:` fragment that does not end in video.
     fn launch_error(&self) -> Option<SourceError> {
         let has_frames = self.built.stall_monitor.frames() > 0;
@@ -431,7 +444,8 @@ impl Session<'_> {
             return Ok(Some(SessionEnd::Stopped));
         }
         if let SourceUri::File(path) = &self.config.uri
-            && let Some(cut) = cut_file::find(path)
+            && !std::mem::replace(&mut self.kept.is_whole_known, true)
+            && let Some(cut) = self.find_cut(path)
         {
             self.note(&cut.to_string(), log::Level::Warn);
         }

@@ -81,6 +81,9 @@ impl Tracks {
     /// # Errors
     /// `track` names none of them.
     pub(super) fn choose(&self, pads: &[gst::Pad]) -> Result<Option<Choice>, String> {
+        if pads.is_empty() {
+            return Ok(None);
+        }
         let mut tracks: Vec<(usize, &gst::Pad, Option<Track>)> = pads
             .iter()
             .map(|pad| {
@@ -104,22 +107,17 @@ impl Tracks {
             list.join("; ")
         };
         let taken = match self.chosen {
-            Some(number) => usize::try_from(number)
-                .ok()
-                .filter(|at| *at < tracks.len() || tracks.is_empty())
-                .ok_or_else(|| {
-                    format!(
-                        "track is {number}, but the media has these video tracks: {}",
-                        list()
-                    )
-                })?,
+            Some(number) => number as usize,
             None => {
                 let best = (0..looks.len()).max_by_key(|at| (looks[*at].rank(), Reverse(*at)));
                 best.unwrap_or(0)
             }
         };
         let Some((_, pad, _)) = tracks.get(taken) else {
-            return Ok(None);
+            return Err(format!(
+                "track is {taken}, but the media has these video tracks: {}",
+                list()
+            ));
         };
         for (at, (_, _, track)) in tracks.iter().enumerate() {
             let pad = track.as_ref().and_then(|track| track.pad.upgrade());
