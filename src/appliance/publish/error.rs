@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use jetwatch_config::{Credentials, SecretError};
 use jetwatch_mqtt::ReasonCode;
+use jetwatch_telemetry::FailureLog;
 
 use super::mqtt::reaction::{Reaction, reactions};
 
@@ -304,11 +305,7 @@ impl PublishError {
             Self::Rejected { code, .. } => format!("refused: {code}"),
             Self::Disconnected { code, .. } => format!("ended: {code}"),
             Self::NoneAccepts(errors) => errors.iter().map(Self::kind).collect(),
-            other => other
-                .to_string()
-                .chars()
-                .filter(|c| !c.is_ascii_digit())
-                .collect(),
+            other => FailureLog::kind_of(&other.to_string()),
         }
     }
 }

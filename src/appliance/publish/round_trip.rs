@@ -33,7 +33,7 @@ pub fn round_trip(
         let started = Instant::now();
         publish(&mut link, &topic, limit).await?;
         let step = "giving back a message that it was sent; check that this user may publish and subscribe to it";
-        let back = timeout(limit, wait_for(&mut link, &topic)).await;
+        let back = timeout(limit, link.wait_for(&topic)).await;
         back.map_err(|_| PublishError::Timeout {
             address: link.address.clone(),
             step,
@@ -59,14 +59,4 @@ async fn publish(link: &mut Connection, topic: &str, limit: Duration) -> Result<
         properties: Default::default(),
     });
     link.send(&packet, limit).await
-}
-
-async fn wait_for(link: &mut Connection, topic: &str) -> Result<(), PublishError> {
-    loop {
-        if let Packet::Publish(publish) = link.read().await?
-            && *publish.topic == *topic
-        {
-            return Ok(());
-        }
-    }
 }

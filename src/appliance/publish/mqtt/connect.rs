@@ -92,7 +92,7 @@ pub(crate) async fn connect(
             Err((error, failure)) => {
                 last = Some(failure);
                 let next = known.next(failure, &tried, optional);
-                // The first one says most, as what is left out is no cause of the others; but for a login that is refused.
+                // The first one says most, as what is left out is not the cause of the others, except where a login is refused.
                 let error = match first_error.take() {
                     Some(first) if !error.is_refusal() => first,
                     _ => error,
@@ -137,7 +137,7 @@ fn with_version(error: PublishError, fixed: Option<Protocol>) -> PublishError {
     }
 }
 
-/// Whether a plain address answers a TLS handshake, be it with a certificate that nobody trusts.
+/// Whether a plain address answers a TLS handshake, even with a certificate that nobody trusts.
 async fn speaks_tls(config: &MqttConfig, limit: Duration) -> bool {
     let limit = limit.min(TLS_TEST_TIMEOUT);
     let (host, port, tls) = endpoint(&config.broker);

@@ -118,11 +118,22 @@ impl Connection {
             .await;
     }
 
+    /// Waits for a message on `topic`; what else comes is dropped.
+    pub async fn wait_for(&mut self, topic: &str) -> Result<(), PublishError> {
+        loop {
+            if let Packet::Publish(publish) = self.read().await?
+                && *publish.topic == *topic
+            {
+                return Ok(());
+            }
+        }
+    }
+
     /// Takes in what CONNACK says of the broker.
     pub fn accept(&mut self, properties: &Properties) {
         let number = |property| properties.number(property);
         let is_missing = |property| number(property) == Some(0);
-        // A longer one would let a broker that is gone be noticed late, and none at all is no reason to stop asking.
+        // A longer one would let a broker that is gone be noticed late, and none at all is not a reason to stop asking.
         if let Some(seconds) = number(Property::SERVER_KEEP_ALIVE).filter(|&seconds| seconds > 0) {
             self.keep_alive = self.keep_alive.min(Duration::from_secs(seconds.into()));
         }

@@ -73,7 +73,7 @@ pub struct Rehearsal {
 /// and subscribes to it and to the topics of commands. The last will is not published: that connection ends before anything else is tried.
 ///
 /// # Errors
-/// As for [`probe`]. What the broker only denies is no error.
+/// As for [`probe`]. What the broker only denies is not an error.
 pub fn rehearse(
     config: &MqttConfig,
     device: &str,
@@ -236,13 +236,6 @@ async fn publish(link: &mut Connection, topic: &str, limit: Duration) -> Result<
 }
 
 async fn comes_back(link: &mut Connection, topic: &str) -> bool {
-    let back = async {
-        while let Ok(packet) = link.read().await {
-            if matches!(packet, Packet::Publish(publish) if *publish.topic == *topic) {
-                return true;
-            }
-        }
-        false
-    };
-    timeout(DELIVERY_TIMEOUT, back).await.unwrap_or(false)
+    let back = timeout(DELIVERY_TIMEOUT, link.wait_for(topic)).await;
+    matches!(back, Ok(Ok(())))
 }

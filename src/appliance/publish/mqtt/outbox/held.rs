@@ -109,7 +109,7 @@ impl Outbox {
                 is_passed: false,
             });
         }
-        // The broker has not kept it: what is sent later is no repeat.
+        // The broker has not kept it: what is sent later is not a repeat.
         self.put_back(sent, false);
         self.held.messages = true;
         Some(HeldKind::Message)
