@@ -12,7 +12,6 @@ import selectors
 import socket
 import struct
 import sys
-import time
 
 MODES = {
     "good": "no fault",
@@ -30,7 +29,7 @@ MODES = {
 }
 # Refusals of MQTT 5 that pass, as of a queue with a limit.
 REFUSALS = {
-    "full": "takes some messages, then refuses all until the client has paused a few times, over and over",
+    "full": "takes some messages, then refuses all until the first refused event has come again once or twice, over and over",
     "overfull": "refuses each message with a chance of one half",
 }
 PASSING = (0x80, 0x83, 0x97)
@@ -65,23 +64,27 @@ class Client:
         self.data, self.version, self.later = bytearray(), 5, []
         # Bytes or messages until the fault.
         self.left = random.randint(1, 60)
-        # Pauses of the client until it is no longer refused, and when it has sent last.
-        self.pauses, self.sent_at = 0, 0.0
+        # The number of the first refused event, and how often it is to come again. Where it is refused three times, others go before it.
+        self.refused, self.attempts = None, 0
 
-    def refuses(self):
-        """Whether this message is refused, which is not stored then. A pause is longer than a window of messages takes."""
-        paused, self.sent_at = time.monotonic() - self.sent_at > 0.3, time.monotonic()
+    def refuses(self, topic, payload):
+        """Whether this message is refused, which is not stored then."""
         if self.mode == "overfull":
             return random.random() < 0.5
         if self.mode != "full":
             return False
-        if self.pauses:
-            self.pauses -= paused
-            return self.pauses > 0
-        self.left -= 1
-        if self.left < 0:
-            self.left, self.pauses = random.randint(1, 200), random.randint(1, 3)
-        return self.pauses > 0
+        number = json.loads(payload)["seq"] if topic.endswith("/events") else None
+        if self.refused is None:
+            self.left -= self.left > 0
+            if self.left > 0 or number is None:
+                return False
+            self.left, self.refused, self.attempts = random.randint(1, 200), number, random.randint(1, 2)
+            return True
+        if number == self.refused:
+            self.attempts -= 1
+            if self.attempts == 0:
+                self.refused = None
+        return self.refused is not None
 
     def on_data(self, data):
         """Handles what has arrived; acknowledgements are sent together."""
@@ -132,13 +135,14 @@ class Client:
         """The acknowledgement of a message, which goes to the file first; none for QoS 0."""
         size = int.from_bytes(body[:2], "big")
         topic, at, reply = body[2:2 + size].decode(), 2 + size, b""
-        if kind >> 1 & 3:
+        has_answer = kind >> 1 & 3
+        if has_answer:
             reply = bytes([0x40, 2]) + body[at:at + 2]
             at += 2
-            if self.refuses():
-                return bytes([0x40, 3]) + reply[2:] + bytes([random.choice(PASSING)])
         if self.version == 5:
             at += 1 + body[at]
+        if has_answer and self.refuses(topic, body[at:]):
+            return bytes([0x40, 3]) + reply[2:] + bytes([random.choice(PASSING)])
         if self.mode != "deaf":
             line = json.dumps({"topic": topic, "payload": body[at:].decode(errors="replace")})
             os.write(self.out, line.encode() + b"\n")
