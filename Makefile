@@ -40,12 +40,12 @@ help: ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: ## Set up, build, and run the whole pipeline (SOURCE=, MODEL=, DURATION=).
-	@.ci/setup build
+	@.ci/setup program
 	@.ci/setup run onnxruntime & rest=$$!; $(MAKE) --no-print-directory program && wait $$rest
 	@ORT_DYLIB_PATH="$${ORT_DYLIB_PATH:-$(ONNXRUNTIME)}" $(PROGRAM) demo --duration $(DURATION) $(if $(SOURCE),--source '$(SOURCE)') $(if $(MODEL),--model '$(MODEL)')
 
 program: ## Set up and build the program with little optimization, in about half the time.
-	@.ci/setup build
+	@.ci/setup program
 	cargo build --locked --bin jetwatch
 
 build: ## Set up and build the release binary.
@@ -53,7 +53,8 @@ build: ## Set up and build the release binary.
 	cargo build --release --locked
 
 test: ## Set up and pass all tests.
-	@.ci/setup build run onnxruntime test
+	@.ci/setup program
+	@.ci/setup run onnxruntime test & rest=$$!; cargo test $(tested) --no-run && wait $$rest
 	@export ORT_DYLIB_PATH="$${ORT_DYLIB_PATH:-$(ONNXRUNTIME)}"; \
 	if cargo nextest --version >/dev/null 2>&1; then \
 		cargo nextest run $(tested) --config-file .ci/nextest.toml --no-fail-fast --test-threads $$((2 * $$(nproc))) && cargo test --doc $(tested) --quiet; \

@@ -5,7 +5,9 @@
 use std::io::{self, Cursor};
 
 use jetwatch_types::{PIXEL_BYTES, Size};
-use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
+use jpeg_encoder::{
+    Encoder, EncodingError, ImageBuffer, JpegColorType, SamplingFactor, rgb_to_ycbcr,
+};
 use zune_jpeg::JpegDecoder;
 use zune_jpeg::zune_core::bytestream::ZCursor;
 use zune_jpeg::zune_core::colorspace::ColorSpace;
@@ -41,18 +43,80 @@ pub fn encode_rgb(format: ImageFormat, size: Size, rgb: &[u8]) -> io::Result<Vec
 }
 
 fn encode_rgb_jpeg(size: Size, rgb: &[u8]) -> io::Result<Vec<u8>> {
-    let side = |value: u32| {
-        u16::try_from(value).map_err(|_| {
-            let what =
-                format!("{size} is too large for JPEG, expected at most 65535 pixels a side");
-            io::Error::new(io::ErrorKind::InvalidInput, what)
-        })
+    let Some(pixels) = Pixels::new(size, rgb, [0, 1, 2], 3) else {
+        let what = format!("{size} is too large for JPEG, expected at most 65535 pixels a side");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
     };
-    let mut file = Vec::new();
-    Encoder::new(&mut file, QUALITY)
-        .encode(rgb, side(size.width)?, side(size.height)?, ColorType::Rgb)
-        .map_err(io::Error::other)?;
-    Ok(file)
+    pixels
+        .encode(QUALITY, SamplingFactor::F_1_1)
+        .map_err(io::Error::other)
+}
+
+/// Rows of pixels for the encoder of JPEG, without padding. Its code is compiled for each kind of pixels, so this one is for all of them.
+struct Pixels<'a> {
+    rows: &'a [u8],
+    width: u16,
+    height: u16,
+    /// Where red, green and blue are among the bytes of a pixel.
+    colors: [usize; 3],
+    /// Bytes of a pixel; 1 is gray.
+    bytes: usize,
+}
+
+impl<'a> Pixels<'a> {
+    /// `None` for a size that JPEG does not have.
+    fn new(size: Size, rows: &'a [u8], colors: [usize; 3], bytes: usize) -> Option<Self> {
+        let (width, height) = (size.width.try_into().ok()?, size.height.try_into().ok()?);
+        Some(Self {
+            rows,
+            width,
+            height,
+            colors,
+            bytes,
+        })
+    }
+
+    fn encode(self, quality: u8, sampling: SamplingFactor) -> Result<Vec<u8>, EncodingError> {
+        let mut file = Vec::with_capacity(self.rows.len() / 16);
+        let mut encoder = Encoder::new(&mut file, quality);
+        encoder.set_sampling_factor(sampling);
+        encoder.encode_image(self)?;
+        file.shrink_to_fit();
+        Ok(file)
+    }
+}
+
+impl ImageBuffer for Pixels<'_> {
+    fn get_jpeg_color_type(&self) -> JpegColorType {
+        match self.bytes {
+            1 => JpegColorType::Luma,
+            _ => JpegColorType::Ycbcr,
+        }
+    }
+
+    fn width(&self) -> u16 {
+        self.width
+    }
+
+    fn height(&self) -> u16 {
+        self.height
+    }
+
+    fn fill_buffers(&self, y: u16, buffers: &mut [Vec<u8>; 4]) {
+        let row_bytes = usize::from(self.width) * self.bytes;
+        let row = &self.rows[usize::from(y) * row_bytes..][..row_bytes];
+        if self.bytes == 1 {
+            return buffers[0].extend_from_slice(row);
+        }
+        let [luma, blue, red, _] = buffers;
+        for pixel in row.chunks_exact(self.bytes) {
+            let [r, g, b] = self.colors.map(|at| pixel[at]);
+            let (y, cb, cr) = rgb_to_ycbcr(r, g, b);
+            luma.push(y);
+            blue.push(cb);
+            red.push(cr);
+        }
+    }
 }
 
 fn encode_rgb_png(size: Size, rgb: &[u8]) -> io::Result<Vec<u8>> {
@@ -71,15 +135,8 @@ fn encode_rgb_png(size: Size, rgb: &[u8]) -> io::Result<Vec<u8>> {
 /// `None` for a size that JPEG does not have.
 #[must_use]
 pub fn encode_bgrx_jpeg(size: Size, pixels: &[u8], quality: u8) -> Option<Vec<u8>> {
-    let (width, height) = (size.width.try_into().ok()?, size.height.try_into().ok()?);
-    let mut file = Vec::with_capacity(pixels.len() / 16);
-    let mut encoder = Encoder::new(&mut file, quality);
-    encoder.set_sampling_factor(SamplingFactor::F_2_2);
-    encoder
-        .encode(pixels, width, height, ColorType::Bgra)
-        .ok()?;
-    file.shrink_to_fit();
-    Some(file)
+    let pixels = Pixels::new(size, pixels, [2, 1, 0], PIXEL_BYTES)?;
+    pixels.encode(quality, SamplingFactor::F_2_2).ok()
 }
 
 /// A decoded image in `BGRx`, rows without padding.
@@ -211,9 +268,9 @@ mod tests {
 
     #[test]
     fn other_kinds_of_pixels_become_color_without_transparency() {
-        let mut gray = Vec::new();
-        Encoder::new(&mut gray, QUALITY)
-            .encode(&[77; 16], 4, 4, ColorType::Luma)
+        let gray = Pixels::new(Size::new(4, 4), &[77; 16], [0; 3], 1).expect("a size of JPEG");
+        let gray = gray
+            .encode(QUALITY, SamplingFactor::F_1_1)
             .expect("written");
         let gray = decode(gray).expect("gray JPEG");
         assert!(gray.pixels[..3].iter().all(|value| value.abs_diff(77) <= 1));

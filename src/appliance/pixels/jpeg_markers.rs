@@ -53,9 +53,10 @@ fn next_marker(bytes: &[u8], at: usize) -> Option<(u8, usize)> {
 
 #[cfg(test)]
 mod tests {
-    use jpeg_encoder::{ColorType, Encoder};
+    use jetwatch_types::Size;
 
     use super::*;
+    use crate::codec::{ImageFormat, encode_rgb};
 
     /// An image of noise, so that its coded data contain every byte value.
     fn noise() -> Vec<u8> {
@@ -66,11 +67,7 @@ mod tests {
                 (state >> 24) as u8
             })
             .collect();
-        let mut bytes = Vec::new();
-        Encoder::new(&mut bytes, 90)
-            .encode(&samples, 64, 48, ColorType::Rgb)
-            .expect("writing to memory cannot fail");
-        bytes
+        encode_rgb(ImageFormat::Jpeg, Size::new(64, 48), &samples).expect("a size of JPEG")
     }
 
     #[test]

@@ -155,20 +155,14 @@ impl JpegStream {
 
 #[cfg(test)]
 mod tests {
-    use jpeg_encoder::{ColorType, Encoder};
+    use jetwatch_types::Size;
 
     use super::*;
+    use crate::codec::{ImageFormat, encode_rgb};
 
-    fn image(side: u16) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        let samples: Vec<u8> = (0..usize::from(side).pow(2))
-            .map(|n| (n * 37 % 251) as u8)
-            .collect();
-        let encoder = Encoder::new(&mut bytes, 90);
-        encoder
-            .encode(&samples, side, side, ColorType::Luma)
-            .expect("writing to memory cannot fail");
-        bytes
+    fn image(side: u32) -> Vec<u8> {
+        let samples: Vec<u8> = (0..3 * side.pow(2)).map(|n| (n * 37 % 251) as u8).collect();
+        encode_rgb(ImageFormat::Jpeg, Size::new(side, side), &samples).expect("a size of JPEG")
     }
 
     /// Images found in `stream`, when it comes in pieces of `size` bytes.
