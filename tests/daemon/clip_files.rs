@@ -218,10 +218,13 @@ fn clips_of_rtsp_cameras_hold_each_image_at_its_time() {
         let of_units: Vec<_> = units.iter().filter_map(|unit| unit.unit.pts).collect();
         let matched = frames.iter().filter(|pts| of_units.contains(pts)).count();
         assert_eq!(matched, frames.len(), "{name}: {frames:?} and {of_units:?}");
+        // GStreamer 1.16 passes on what comes before the first keyframe; a ring begins with it.
+        let first = units.iter().position(|unit| unit.unit.is_keyframe);
+        let units = &units[first.expect("a keyframe")..];
         let path = folder.path().join(format!("{name}.mp4"));
-        write(&path, &units);
+        write(&path, units);
         let probed = probe(&path).unwrap_or_else(|error| panic!("{name}: {error}"));
-        let expected = shown(&units);
+        let expected = shown(units);
         assert_eq!(probed.pts, expected, "{name}");
         assert!(
             probed.dts.windows(2).all(|pair| pair[0] < pair[1]),

@@ -87,9 +87,11 @@ impl Timeline {
         let given = unit.dts.filter(|_| unit.pts.is_some());
         let given = given.map(|dts| nanos(dts).saturating_add(self.offset));
         let dts = self.reorder(shown, last.max_pts);
-        // One before the last unit is no decoding time: some parsers copy the time of presentation.
+        // One before the last unit is not a decoding time: some parsers and demuxers (MPEG-TS in GStreamer 1.16) copy the time of
+        // presentation. So is the latter where images are known to be reordered.
+        let is_copy = |given| given == shown && dts > last.time.dts && dts < shown;
         let dts = given
-            .filter(|given| *given > last.time.dts && *given <= shown)
+            .filter(|given| *given > last.time.dts && *given <= shown && !is_copy(*given))
             .unwrap_or(dts)
             .max(last.time.dts + MIN_STEP);
         let step = duration.unwrap_or(match shown > last.max_pts {
@@ -209,6 +211,23 @@ mod tests {
             times(&mut Timeline::default(), &units),
             [(0, -80), (120, -40), (40, 0), (80, 40), (160, 120)]
         );
+    }
+
+    #[test]
+    fn times_of_presentation_that_stand_for_decoding_times_are_not_taken() {
+        let shown = [0, 160, 80, 40, 120, 320, 240, 200, 280, 480, 400, 360, 440];
+        let decoded = [-80, -40, 0, 40, 80, 120, 160, 200, 240, 280, 320, 360, 400];
+        let units: Vec<_> = shown
+            .into_iter()
+            .zip(decoded)
+            .map(|(pts, dts)| {
+                let dts = if pts == 480 { pts } else { dts };
+                (Some((1000 + pts) as u64), Some((1000 + dts) as u64))
+            })
+            .collect();
+        let found = times(&mut Timeline::default(), &units);
+        let expected: Vec<_> = shown.into_iter().zip(decoded).collect();
+        assert_eq!(found, expected);
     }
 
     #[test]
