@@ -54,6 +54,8 @@ pub struct Limits {
     pub retained: usize,
     /// Payload of a retained message, in bytes.
     pub retained_bytes: usize,
+    /// Memory of all retained messages, in bytes.
+    pub all_retained_bytes: usize,
     /// Subscriptions of one client.
     pub subscriptions: usize,
     /// Messages queued for one client that is slow or away, before its oldest are dropped.
@@ -77,6 +79,7 @@ impl Default for Limits {
             session_expiry: Duration::from_secs(3600),
             retained: 20_000,
             retained_bytes: 256 << 10,
+            all_retained_bytes: 64 << 20,
             subscriptions: 1000,
             queue: 10_000,
             queue_bytes: 4 << 20,

@@ -11,7 +11,11 @@ use super::message::Message;
 use crate::topic;
 
 #[derive(Debug, Default)]
-pub(super) struct Retained(BTreeMap<Arc<str>, Arc<Message>>);
+pub(super) struct Retained {
+    messages: BTreeMap<Arc<str>, Arc<Message>>,
+    /// Memory of all of them.
+    bytes: usize,
+}
 
 impl Retained {
     /// Whether `message` has a place, were it to be kept.
@@ -22,20 +26,32 @@ impl Retained {
         if message.payload.len() > limits.retained_bytes {
             return false;
         }
-        if self.0.len() >= limits.retained && !self.0.contains_key(&message.topic) {
-            self.0.retain(|_, kept| !kept.has_expired(now));
+        if !self.fits(message, limits) {
+            self.messages.retain(|_, kept| !kept.has_expired(now));
+            self.bytes = self.messages.values().map(|kept| kept.bytes()).sum();
         }
-        self.0.len() < limits.retained || self.0.contains_key(&message.topic)
+        self.fits(message, limits)
+    }
+
+    /// Whether `message` is within the limits, in place of the one before it.
+    fn fits(&self, message: &Message, limits: &Limits) -> bool {
+        let before = self.messages.get(&message.topic);
+        let count = self.messages.len() + usize::from(before.is_none());
+        let bytes = self.bytes - before.map_or(0, |kept| kept.bytes()) + message.bytes();
+        count <= limits.retained && bytes <= limits.all_retained_bytes
     }
 
     /// Keeps `message` in place of the one before it; an empty one deletes that.
     pub fn keep(&mut self, message: &Arc<Message>) {
-        match message.payload.is_empty() {
-            true => self.0.remove(&message.topic),
-            false => self
-                .0
-                .insert(Arc::clone(&message.topic), Arc::clone(message)),
+        let before = match message.payload.is_empty() {
+            true => self.messages.remove(&message.topic),
+            false => {
+                self.bytes += message.bytes();
+                let topic = Arc::clone(&message.topic);
+                self.messages.insert(topic, Arc::clone(message))
+            }
         };
+        self.bytes -= before.map_or(0, |before| before.bytes());
     }
 
     /// The messages for a subscription with `filter`, by topic.
@@ -50,7 +66,7 @@ impl Retained {
             true => literal.trim_end_matches('/'),
             false => literal,
         };
-        self.0
+        self.messages
             .range::<str, _>((Bound::Included(literal), Bound::Unbounded))
             .take_while(move |(topic, _)| topic.starts_with(literal))
             .filter(move |(topic, kept)| topic::matches(filter, topic) && !kept.has_expired(now))

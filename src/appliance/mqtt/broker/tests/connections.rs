@@ -110,6 +110,34 @@ async fn the_newest_connection_of_a_client_takes_over() {
 }
 
 #[tokio::test]
+async fn memory_of_retained_messages_is_limited() {
+    let limits = Limits {
+        all_retained_bytes: 64 << 10,
+        ..Limits::default()
+    };
+    let broker = start_with(limits, None);
+    let mut publisher = broker.client(V5, "p").await;
+    let large = "x".repeat(20 << 10);
+    let mut codes = Vec::new();
+    for topic in ["1", "2", "3", "4", "1"] {
+        codes.push(publisher.publish(retained(topic, &large, 1)).await);
+    }
+    let (taken, full) = (ReasonCode::SUCCESS, ReasonCode::QUOTA_EXCEEDED);
+    assert_eq!(codes, [taken, taken, taken, full, taken]);
+    // A smaller one in its place leaves room, as does one that is deleted.
+    for (topic, payload, expected) in [
+        ("1", "x", taken),
+        ("4", &*large, taken),
+        ("5", &*large, full),
+        ("2", "", taken),
+        ("5", &*large, taken),
+    ] {
+        let code = publisher.publish(retained(topic, payload, 1)).await;
+        assert_eq!(code, expected, "{topic}");
+    }
+}
+
+#[tokio::test]
 async fn limits_are_kept() {
     let broker = start_with(
         Limits {
