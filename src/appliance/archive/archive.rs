@@ -1,12 +1,14 @@
 //! The archive: one folder, opened by the one process that writes, or beside it.
 
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
+use jetwatch_files::OFlags;
 use parking_lot::Mutex;
 
 use super::error::{ArchiveError, io_error, is_no_space};
@@ -210,8 +212,9 @@ impl Archive {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).map_err(io_error("create", folder))?;
         }
-        let file = OpenOptions::new().write(true).create_new(true).open(&path);
-        let file = file.map_err(io_error("create", &path))?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
+        let file = jetwatch_files::open_below(self.folder(), Path::new(&relative), flags)
+            .map_err(io_error("create", &path))?;
         let item = Item {
             id,
             kind: new.kind,
@@ -304,10 +307,26 @@ impl Archive {
             let sql = "UPDATE items SET pinned = ?2 WHERE id = ?1 AND state <> 'removed'";
             index.execute(sql, rusqlite::params![id.as_str(), is_pinned])
         })?;
-        match changed {
-            0 => Err(ArchiveError::Unknown(id.to_string())),
-            _ => self.get(id),
+        if changed == 0 {
+            return Err(ArchiveError::Unknown(id.to_string()));
         }
+        let item = self.get(id)?;
+        // A mark on the file itself: an index that is damaged is made again from the files.
+        let mark = || {
+            let file = jetwatch_files::open_below(self.folder(), &item.path, OFlags::RDONLY)?;
+            let mode = file.metadata()?.permissions().mode();
+            let mode = if is_pinned {
+                mode & !0o222
+            } else {
+                mode | 0o200
+            };
+            file.set_permissions(Permissions::from_mode(mode))
+        };
+        if let Err(error) = mark() {
+            let path = item.path.display();
+            log::warn!("{path}: that it is pinned or not is in the index only: {error}");
+        }
+        Ok(item)
     }
 
     /// Deletes a file. Its row stays for some days with the reason.

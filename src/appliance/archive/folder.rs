@@ -1,9 +1,10 @@
 //! The folder of an archive: its lock, the names of its files, and the space on its device.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::path::{Component, Path, PathBuf};
 use std::time::SystemTime;
 
+use jetwatch_files::OFlags;
 use jiff::Timestamp;
 use rustix::fs::{FlockOperation, flock, statvfs};
 use rustix::io::Errno;
@@ -47,12 +48,8 @@ pub(crate) fn lock(folder: &Path) -> Result<File, ArchiveError> {
         _ => {}
     }
     let path = folder.join(LOCK);
-    let file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(&path)
-        .map_err(io_error("open", &path))?;
+    let flags = OFlags::WRONLY | OFlags::CREATE;
+    let file = jetwatch_files::open_own(&path, flags).map_err(io_error("open", &path))?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(file),
         Err(Errno::WOULDBLOCK) => Err(ArchiveError::Locked {
@@ -131,6 +128,8 @@ pub(crate) struct Found {
     pub(crate) path: PathBuf,
     pub(crate) bytes: u64,
     pub(crate) modified: SystemTime,
+    /// Nobody may write to it: the mark of a file that is pinned.
+    pub(crate) is_read_only: bool,
 }
 
 /// All files below `folder` with names of the archive. What cannot be read is logged and left out; links are not followed.
@@ -196,6 +195,7 @@ fn scan_day(
                 path: day.join(&name),
                 bytes: about.len(),
                 modified: about.modified()?,
+                is_read_only: about.permissions().readonly(),
             });
         }
     }

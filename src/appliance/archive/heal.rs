@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
+
+use jetwatch_files::OFlags;
 
 use super::archive::{Archive, remove_if_there};
 use super::error::ArchiveError;
@@ -55,7 +56,11 @@ impl fmt::Display for Healed {
             self.indexed, self.missing, self.incomplete, self.deleted, self.resized
         )?;
         match &self.put_aside {
-            Some(path) => write!(f, "; the old index is {}", path.display()),
+            Some(path) => write!(
+                f,
+                "; labels, tracks and zones of these files are only in the old index {}",
+                path.display()
+            ),
             None => Ok(()),
         }
     }
@@ -256,7 +261,7 @@ fn item_of(found: Found) -> Item {
         tracks: Vec::new(),
         zones: Vec::new(),
         region: None,
-        is_pinned: false,
+        is_pinned: found.is_read_only,
         is_incomplete: false,
         reason: None,
         path: found.path,
@@ -269,7 +274,8 @@ fn is_usable(folder: &Path, found: &Found) -> bool {
         return found.bytes > 0;
     }
     let end = || {
-        let mut file = File::open(folder.join(&found.path))?;
+        let path = Path::new(&found.path);
+        let mut file = jetwatch_files::open_below(folder, path, OFlags::RDONLY)?;
         file.seek(SeekFrom::End(-2))?;
         let mut end = [0; 2];
         file.read_exact(&mut end).map(|()| end)

@@ -2,19 +2,23 @@
 //! synced, and is renamed into place; then the folder is synced. A reader sees the old content or all of the new, and so does
 //! the next start after a power failure.
 //!
-//! A file that exists keeps its permissions; a new one gets those that the process gives to new files. A symbolic link is
-//! replaced, not followed. Not for files of the kernel, which are written in place, and not for downloads that are resumed.
+//! A file that exists keeps its permissions and its owner; a new one gets those that the process gives to new files. A symbolic link is
+//! replaced, not followed, unless the caller asks for its [target](target_of). Not for files of the kernel, which are written in place, and not for downloads that are resumed.
 //!
 //! With them the [digests](Sha256Digest) by which contents are verified.
 
 mod digest;
+mod open;
 
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
+
+pub use open::{OFlags, open_below, open_own, target_of};
 
 pub use digest::{NoDigest, Sha256Digest, Sha256Hasher, for_each_chunk};
 
@@ -89,14 +93,31 @@ impl PendingFile {
             .suffix(PARTIAL)
             .make_in(folder, create)
             .map_err(|source| failed("create a file in", folder, source))?;
-        if let Ok(old) = fs::metadata(path) {
-            let permissions = temporary.as_file().set_permissions(old.permissions());
-            permissions.map_err(|source| failed("write", path, source))?;
-        }
-        Ok(Self {
+        let pending = Self {
             temporary,
             path: path.to_owned(),
-        })
+        };
+        if path.exists() {
+            pending.set_access_of(path)?;
+        }
+        Ok(pending)
+    }
+
+    /// Gives the file the permissions and the owner of the one at `model`; the owner as far as this user may.
+    ///
+    /// # Errors
+    /// `model` cannot be looked at, or the permissions cannot be set.
+    pub fn set_access_of(&self, model: &Path) -> Result<(), WriteError> {
+        let file = self.temporary.as_file();
+        let set = || {
+            let [model, own] = [fs::metadata(model)?, file.metadata()?];
+            if (own.uid(), own.gid()) != (model.uid(), model.gid()) {
+                // Root alone may give files away.
+                let _ = std::os::unix::fs::fchown(file, Some(model.uid()), Some(model.gid()));
+            }
+            file.set_permissions(model.permissions())
+        };
+        set().map_err(|source| failed("write", &self.path, source))
     }
 
     /// The temporary file, for writing.
@@ -199,6 +220,16 @@ mod tests {
         let mode = fs::metadata(&path).expect("there").permissions().mode();
         assert_eq!(mode & 0o777, 0o640);
         assert_eq!(names(folder.path()), ["a.json"]);
+        // Root alone can make files of other users.
+        if fs::metadata(&path).expect("there").uid() == 0 {
+            std::os::unix::fs::chown(&path, Some(65534), Some(65534)).expect("root may");
+            write(&path, b"newer").expect("written");
+            let found = fs::metadata(&path).expect("there");
+            assert_eq!(
+                (found.uid(), found.gid(), found.mode() & 0o777),
+                (65534, 65534, 0o640)
+            );
+        }
     }
 
     #[test]

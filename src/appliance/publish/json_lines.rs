@@ -196,11 +196,12 @@ fn open_file(path: &Path) -> Result<(File, bool), PublishError> {
         source,
     };
     // A named pipe without a reader would block until there is one.
+    let target = jetwatch_files::target_of(path).map_err(failed)?;
     let file = OpenOptions::new()
         .append(true)
         .create(true)
         .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
-        .open(path)
+        .open(target)
         .map_err(|source| match source.raw_os_error() {
             Some(code) if Errno::from_raw_os_error(code) == Errno::NXIO => PublishError::NoReader {
                 path: path.to_owned(),

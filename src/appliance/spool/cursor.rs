@@ -3,9 +3,11 @@
 //! Both slots are written when the file is created, so that writing one later needs no free space. A torn slot leaves the other
 //! one, which is older: messages are sent again, and none is lost.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+
+use jetwatch_files::OFlags;
 
 use super::SpoolError;
 use super::disk::Disk;
@@ -109,12 +111,7 @@ impl CursorFile {
         synced: bool,
     ) -> Result<(Self, Option<Cursor>), SpoolError> {
         let path = folder.join(NAME);
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path)
+        let file = jetwatch_files::open_own(&path, OFlags::RDWR | OFlags::CREATE)
             .map_err(SpoolError::io("create", &path))?;
         let found = read_file(&file);
         let length = file

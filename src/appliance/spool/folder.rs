@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use jetwatch_files::OFlags;
 use rustix::fs::{FlockOperation, flock};
 
 use super::cursor::read_cursor;
@@ -89,12 +90,7 @@ pub(crate) fn is_locked(folder: &Path) -> bool {
 
 pub(crate) fn lock(folder: &Path) -> Result<File, SpoolError> {
     let path = folder.join(LOCK);
-    let file = File::options()
-        .write(true)
-        .read(true)
-        .create(true)
-        .truncate(false)
-        .open(&path)
+    let file = jetwatch_files::open_own(&path, OFlags::RDWR | OFlags::CREATE)
         .map_err(SpoolError::io("create", &path))?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(file),

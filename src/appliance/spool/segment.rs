@@ -10,11 +10,16 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use jetwatch_files::OFlags;
+
 use super::record::{self, Class, MAX_SEQ, Meta, RecordRef, SUMMARY_CLASS, u32_at, u64_at};
 
 const MAGIC: &[u8; 8] = b"JWSPOOL\0";
 const VERSION: u32 = 1;
 pub(crate) const HEADER_BYTES: usize = 40;
+
+/// Segments are far smaller, with one record of 16 MiB as well. A larger one without a summary is none of this program's.
+const MAX_BYTES: u64 = 64 << 20;
 const CLASSES: usize = Class::ALL.len();
 /// Numbers in a summary: oldest and newest time, bytes of dispensable records, and the records of each class.
 const SUMMARY_NUMBERS: usize = 3 + CLASSES;
@@ -133,7 +138,7 @@ pub(crate) enum Found {
 /// # Errors
 /// The file cannot be read.
 pub(crate) fn inspect(path: &Path, first_seq: u64) -> io::Result<Found> {
-    let file = File::open(path)?;
+    let file = jetwatch_files::open_own(path, OFlags::RDONLY)?;
     let length = file.metadata()?.len();
     let mut start = [0; HEADER_BYTES];
     if length < HEADER_BYTES as u64 {
@@ -161,6 +166,9 @@ pub(crate) fn inspect(path: &Path, first_seq: u64) -> io::Result<Found> {
             segment,
             torn_bytes: 0,
         });
+    }
+    if length > MAX_BYTES {
+        return Ok(Found::Damaged);
     }
     let bytes = fs::read(path)?;
     let mut segment = Segment::new(path.parent().unwrap_or(Path::new("")), id, first_seq);

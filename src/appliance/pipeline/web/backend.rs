@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use jetwatch_archive::Archive;
 use jetwatch_config::{Config, DrawnShape, RuleEditError, SceneRules, edit_rules, rules_yaml};
+use jetwatch_files::{PendingFile, WriteError};
 use jetwatch_platform::{Machine, Memory, SysRoot};
 use jetwatch_publish::SourceInfo;
 use jetwatch_web::{
@@ -155,6 +156,8 @@ impl PageBackend {
         let failed = |error: io::Error| {
             EditFailure::NotSaved(format!("cannot read {}: {error}", path.display()))
         };
+        // The file itself changes, where its name is a link.
+        let path = &*jetwatch_files::target_of(path).map_err(failed)?;
         let size = fs::metadata(path).map_err(failed)?.len();
         if size > MAX_CONFIG_BYTES {
             let reason = format!("{} is too large to be edited", path.display());
@@ -167,14 +170,24 @@ impl PageBackend {
             return Ok(None);
         }
         let previous = previous_of(path);
-        let write = |path: &Path, text: &str| {
-            jetwatch_files::write(path, text.as_bytes()).map_err(|error| {
+        let write = |target: &Path, text: &str| {
+            let written = PendingFile::create(target).and_then(|mut pending| {
+                // The earlier one holds the same passwords.
+                pending.set_access_of(path)?;
+                let written = pending.file().write_all(text.as_bytes());
+                written.map_err(|source| WriteError {
+                    action: "write",
+                    path: target.to_owned(),
+                    source,
+                })?;
+                pending.commit()
+            });
+            written.map_err(|error| {
                 let cause = std::error::Error::source(&error);
                 let cause = cause.map_or_else(String::new, |cause| format!(": {cause}"));
                 EditFailure::NotSaved(format!("{error}{cause}; paste the rules into the file"))
             })
         };
-        copy_permissions(path, &previous);
         write(&previous, &text)?;
         write(path, &edited)?;
         log::info!(source; "zones and lines were changed on the page; the file of before is {}", previous.display());
@@ -204,16 +217,6 @@ fn previous_of(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".previous");
     name.into()
-}
-
-/// A copy that did not exist gets the permissions of its original, which may hold passwords.
-fn copy_permissions(from: &Path, to: &Path) {
-    if !to.exists()
-        && let Ok(metadata) = fs::metadata(from)
-        && fs::File::create_new(to).is_ok()
-    {
-        let _ = fs::set_permissions(to, metadata.permissions());
-    }
 }
 
 impl Backend for PageBackend {

@@ -1,7 +1,6 @@
 //! Kept pictures and clips, and encoded streams, for the page: views of the archive and of the rings of the sources.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, SystemTime};
 
@@ -10,6 +9,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use jetwatch_archive::{Archive, MediaId, MediaKind};
+use jetwatch_files::OFlags;
 use jetwatch_media::{LiveSegment, LiveStream as RingView, SourceStream, UnitNotice};
 use jetwatch_web::{
     LiveStream, LiveStreams, MediaContent, MediaLibrary, MediaPage, MediaPart, MediaQuery,
@@ -137,7 +137,7 @@ impl MediaLibrary for Library {
             return None;
         }
         let path = archive.file_of(&item).ok()?;
-        let file = File::open(&path).ok()?;
+        let file = jetwatch_files::open_own(&path, OFlags::RDONLY).ok()?;
         let bytes = file.metadata().ok()?.len();
         let name = path.file_name()?.to_string_lossy();
         let name = format!("{}-{name}", item.source);

@@ -136,7 +136,7 @@ impl FileOutput {
         OpenOptions::new()
             .append(true)
             .create(true)
-            .open(path)
+            .open(jetwatch_files::target_of(path)?)
             .map(Some)
     }
 }

@@ -1,12 +1,14 @@
 //! DOT graphs of a source's pipeline, written by jetwatch, so that no environment variable is needed at the start.
 
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use gstreamer as gst;
 use gstreamer::prelude::*;
 use jetwatch_config::redact;
+use jetwatch_files::OFlags;
 
 /// Parts of names of properties whose values are left out.
 const SECRET_PROPERTIES: [&str; 8] = [
@@ -29,9 +31,12 @@ pub(super) fn dump(folder: Option<&Path>, source: &str, why: &str, pipeline: &gs
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let path = folder.join(format!("{number:05}-{source}-{why}.dot"));
     let graph = pipeline.debug_to_dot_data(gst::DebugGraphDetails::all());
-    if let Err(error) =
-        fs::create_dir_all(folder).and_then(|()| fs::write(&path, without_secrets(&graph)))
-    {
+    let write = || {
+        fs::create_dir_all(folder)?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
+        jetwatch_files::open_own(&path, flags)?.write_all(without_secrets(&graph).as_bytes())
+    };
+    if let Err(error) = write() {
         log::warn!(source; "cannot write {}: {error}; choose a writable folder with --dot", path.display());
     }
 }

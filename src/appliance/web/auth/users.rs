@@ -216,6 +216,7 @@ impl Users {
             source,
         };
         let text = serde_json::to_string_pretty(self).map_err(|cause| failed(cause.into()))?;
+        let path = &*jetwatch_files::target_of(path).map_err(failed)?;
         let mut pending = PendingFile::create(path)?;
         let file = pending.file();
         let owner_only = fs::Permissions::from_mode(0o600);
