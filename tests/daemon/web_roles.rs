@@ -20,6 +20,7 @@ type Row = (&'static str, &'static str, &'static str, [u16; 7]);
 
 const VIEWER: [u16; 7] = [401, 403, 200, 200, 200, 200, 200];
 const PICTURES: [u16; 7] = [401, 200, 200, 200, 200, 200, 200];
+const OPERATOR: [u16; 7] = [401, 403, 403, 200, 403, 200, 200];
 const ADMINISTRATOR: [u16; 7] = [401, 403, 403, 403, 403, 403, 200];
 
 const RULES: &str = r#"{"zones": [], "lines": []}"#;
@@ -57,22 +58,12 @@ const TABLE: [Row; 25] = [
         [401, 404, 404, 404, 404, 404, 404],
     ),
     ("GET", "/api/sources/{}/rules", "", VIEWER),
-    ("POST", "/api/sources/{}/rules", RULES, VIEWER),
-    (
-        "PUT",
-        "/api/sources/{}/rules",
-        RULES,
-        [401, 403, 403, 200, 403, 200, 200],
-    ),
+    ("POST", "/api/sources/{}/rules", RULES, OPERATOR),
+    ("PUT", "/api/sources/{}/rules", RULES, OPERATOR),
     ("GET", "/api/media", "", VIEWER),
     ("GET", "/api/media/{}/snapshot.jpg", "", VIEWER),
     ("GET", "/api/media/{}/clip.mp4", "", VIEWER),
-    (
-        "POST",
-        "/api/media/{}/pin",
-        r#"{"pinned": true}"#,
-        [401, 403, 403, 200, 403, 200, 200],
-    ),
+    ("POST", "/api/media/{}/pin", r#"{"pinned": true}"#, OPERATOR),
     (
         "POST",
         "/api/reload",

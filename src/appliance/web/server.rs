@@ -25,7 +25,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
 use super::auth::{Users, UsersCache};
-use super::http::{Peer, Service, WriteTimeout, acceptor};
+use super::http::{MAX_ENCODED, Peer, Service, WorkThreads, WriteTimeout, acceptor};
 use super::{Backend, Hub, PictureBoard, WebError};
 use jetwatch_config::WebConfig;
 use jetwatch_telemetry::{self as telemetry, thread_names};
@@ -45,8 +45,8 @@ const MAX_HEADERS: usize = 64;
 /// A client that takes no byte for this long is disconnected.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Threads that read files, compute hashes and wait for encoded streams.
-const BLOCKING_THREADS: usize = 16;
+/// Threads for work that may block, for encoded streams, and one for hashes of passwords.
+const BLOCKING_THREADS: usize = WorkThreads::COUNT + MAX_ENCODED[0] + 1;
 
 /// Pause after a connection could not be accepted, as without free file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
@@ -216,7 +216,7 @@ fn bind(listen: SocketAddr) -> Result<(TcpListener, SocketAddr), WebError> {
 /// An open connection.
 struct Connection {
     task: AbortHandle,
-    /// Whether it carries a stream for a client that may look.
+    /// Whether it carries a stream now, for a client that may look.
     streams: Arc<AtomicBool>,
 }
 

@@ -15,8 +15,8 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 /// A session ends after this time in any case.
 const MAX_AGE: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// Most sessions; the one that was idle for the longest time makes room.
-const MAX_SESSIONS: usize = 256;
+/// Maximum of sessions, and of those of one user; the one that was idle for the longest time makes room.
+const MAX_SESSIONS: [usize; 2] = [256, 16];
 
 /// The sessions. A table that is read by others holds digests of their names only.
 #[derive(Debug, Default)]
@@ -40,11 +40,16 @@ impl Sessions {
         let now = Instant::now();
         let mut table = self.table.lock();
         table.retain(|_, session| session.is_valid(now));
-        if table.len() >= MAX_SESSIONS
-            && let Some(oldest) = table.iter().min_by_key(|(_, session)| session.used)
-        {
-            let oldest = *oldest.0;
-            table.remove(&oldest);
+        let [max, of_user] = MAX_SESSIONS;
+        let own = table.values().filter(|session| session.user == user);
+        let is_own_full = own.count() >= of_user;
+        if is_own_full || table.len() >= max {
+            let mut candidates: Vec<_> = table.iter().collect();
+            candidates.retain(|(_, session)| !is_own_full || session.user == user);
+            let oldest = candidates.iter().min_by_key(|(_, session)| session.used);
+            if let Some(oldest) = oldest.map(|(name, _)| **name) {
+                table.remove(&oldest);
+            }
         }
         let session = Session {
             user: user.to_owned(),
@@ -147,11 +152,19 @@ mod tests {
     #[test]
     fn table_is_bounded() {
         let sessions = Sessions::default();
+        let [max, of_user] = MAX_SESSIONS;
         let first = sessions.begin("a", "");
-        for _ in 0..MAX_SESSIONS {
+        let other = sessions.begin("b", "");
+        for _ in 0..260 {
             sessions.begin("b", "");
         }
-        assert_eq!(sessions.table.lock().len(), MAX_SESSIONS);
+        assert_eq!(sessions.table.lock().len(), 1 + of_user);
+        assert!(sessions.find(&first).is_some(), "another user's");
+        assert_eq!(sessions.find(&other), None);
+        for number in 0..max {
+            sessions.begin(&number.to_string(), "");
+        }
+        assert_eq!(sessions.table.lock().len(), max);
         assert_eq!(sessions.find(&first), None);
     }
 }

@@ -11,6 +11,7 @@ use hyper::header::{
 };
 
 use super::body::{AnswerBody, PieceSender};
+use super::limits::Work;
 use super::request::Head;
 use super::response::{Answer, refuse, stream};
 use super::service::Service;
@@ -31,9 +32,11 @@ pub(super) async fn part(
         false => MediaPart::Snapshot,
     };
     let (asked, item) = (Arc::clone(service), id.to_owned());
-    let opened = tokio::task::spawn_blocking(move || asked.backend.media()?.open(&item, part));
-    let Ok(Some(content)) = opened.await else {
-        return refuse(StatusCode::NOT_FOUND, "there is no such item any more");
+    let open = move || asked.backend.media()?.open(&item, part);
+    let content = match service.threads.run(Work::Files, open).await {
+        Ok(Some(content)) => content,
+        Ok(None) => return refuse(StatusCode::NOT_FOUND, "there is no such item any more"),
+        Err(refusal) => return *refusal,
     };
     let range = head
         .headers
@@ -52,7 +55,8 @@ pub(super) async fn part(
         }
     };
     let (sender, body) = AnswerBody::pieces(Some(end - first));
-    tokio::spawn(send_file(content.file, first, end, sender));
+    let reader = Arc::clone(service);
+    tokio::spawn(send_file(reader, content.file, first, end, sender));
     let mut answer = stream(if is_clip { "video/mp4" } else { "image/jpeg" }, body);
     let mut headers = vec![
         (ACCEPT_RANGES, "bytes".to_owned()),
@@ -82,7 +86,7 @@ pub(super) async fn part(
 }
 
 /// Reads on a thread that may block, a piece at a time, as the client takes them.
-async fn send_file(file: File, first: u64, end: u64, sender: PieceSender) {
+async fn send_file(service: Arc<Service>, file: File, first: u64, end: u64, sender: PieceSender) {
     let mut file = Some(file);
     let mut at = first;
     while at < end {
@@ -90,13 +94,13 @@ async fn send_file(file: File, first: u64, end: u64, sender: PieceSender) {
             return;
         };
         let bytes = PIECE_BYTES.min(end - at);
-        let read = tokio::task::spawn_blocking(move || {
+        let read = service.threads.run(Work::Files, move || {
             let mut piece = vec![0; bytes as usize];
             opened.seek(SeekFrom::Start(at))?;
             opened.read_exact(&mut piece)?;
             std::io::Result::Ok((opened, Bytes::from(piece)))
         });
-        // A file that has become shorter ends the connection.
+        // A file that has become shorter ends the connection, as does a disk that does not answer.
         let Ok(Ok((opened, piece))) = read.await else {
             return;
         };

@@ -6,9 +6,10 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use serde_json::json;
 
+use super::limits::Work;
 use super::request::Head;
 use super::response::{Answer, with_type};
-use super::service::{Service, failed, parse};
+use super::service::{Service, parse};
 use crate::event_query::EventQuery;
 use crate::media::{MediaPage, MediaQuery, MediaSort};
 
@@ -31,7 +32,7 @@ impl Service {
             limit: limit(head),
         };
         let service = Arc::clone(self);
-        let listed = tokio::task::spawn_blocking(move || {
+        let listed = self.threads.run(Work::Facts, move || {
             let (events, oldest) = service.hub.events(&query);
             let is_full = events.len() == query.limit;
             let next = events.last().filter(|_| is_full).map(|last| last.number);
@@ -53,7 +54,7 @@ impl Service {
         });
         match listed.await {
             Ok(text) => with_type("application/json", text),
-            Err(_) => failed(),
+            Err(refusal) => *refusal,
         }
     }
 
@@ -72,7 +73,7 @@ impl Service {
             before: head.parameter("before"),
             limit: limit(head),
         };
-        self.ask(move |backend| {
+        self.ask(Work::Files, move |backend| {
             let Some(media) = backend.media() else {
                 return Some(json!({"items": [], "next": null, "usage": null}));
             };
@@ -93,7 +94,7 @@ impl Service {
             Err(refusal) => return *refusal,
         };
         let id = id.to_owned();
-        self.ask(move |backend| {
+        self.ask(Work::Files, move |backend| {
             let error = backend.media()?.pin(&id, wanted.pinned).err();
             Some(json!({"pinned": wanted.pinned, "error": error}))
         })

@@ -3,6 +3,7 @@
 mod assets;
 mod body;
 mod downloads;
+mod limits;
 mod lists;
 mod login;
 mod password;
@@ -14,8 +15,10 @@ mod streams;
 mod tls;
 mod write_timeout;
 
+pub(super) use self::limits::WorkThreads;
 pub(super) use self::request::Peer;
 pub use self::router::{EndpointSummary, endpoints};
 pub(super) use self::service::Service;
+pub(super) use self::streams::MAX_ENCODED;
 pub(super) use self::tls::acceptor;
 pub(super) use self::write_timeout::WriteTimeout;

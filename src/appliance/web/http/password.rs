@@ -9,6 +9,7 @@ use bytes::Bytes;
 use hyper::StatusCode;
 use serde::Deserialize;
 
+use super::limits::Work;
 use super::request::Head;
 use super::response::{Answer, refuse, refuse_for};
 use super::service::{Service, failed, parse};
@@ -101,7 +102,7 @@ impl Service {
             Err(refusal) => return *refusal,
         }
         let (service, name) = (Arc::clone(self), user.clone());
-        let changed = tokio::task::spawn_blocking(move || {
+        let changed = self.threads.run(Work::Edits, move || {
             let cache = service.users.as_ref();
             cache.map(|cache| cache.change(|users| users.set_password(&name, &new)))
         });

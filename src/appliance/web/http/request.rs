@@ -15,8 +15,20 @@ use jetwatch_config::{Network, WebConfig};
 pub(in super::super) struct Peer {
     pub(in super::super) address: IpAddr,
     pub(in super::super) is_tls: bool,
-    /// Set once the connection carries a stream.
+    /// Whether the connection carries a stream.
     pub(in super::super) streams: Arc<AtomicBool>,
+}
+
+#[cfg(test)]
+impl Peer {
+    /// A client on this machine.
+    pub(super) fn test() -> Self {
+        Self {
+            address: IpAddr::from([127, 0, 0, 1]),
+            is_tls: false,
+            streams: Arc::default(),
+        }
+    }
 }
 
 /// A request without its body.
@@ -58,7 +70,14 @@ impl<'r> Head<'r> {
         let headers = request.headers();
         let is_proxy = is_trusted(&config.trusted_proxies, peer.address);
         let path = below_base(request.uri().path(), config.base_path.as_deref())?;
-        let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        // Of several values, the last is by the proxy that is trusted.
+        let header = |name: &str| {
+            let value = headers.get_all(name).iter().next_back()?.to_str().ok()?;
+            value.rsplit(',').next().map(str::trim)
+        };
+        if headers.get_all(HOST).iter().count() > 1 {
+            return Err(Refusal::Host);
+        }
         let host = match (is_proxy, header("x-forwarded-host")) {
             (true, Some(host)) => Some(host),
             _ => match request.uri().authority() {
@@ -174,21 +193,24 @@ fn is_trusted(proxies: &[Network], address: IpAddr) -> bool {
     proxies.iter().any(|network| network.contains(address))
 }
 
-/// The last address that no trusted proxy has.
+/// The last address that no trusted proxy has: those before it may be made up. What is no address ends the search.
 fn client_address(peer: IpAddr, headers: &HeaderMap, proxies: &[Network]) -> IpAddr {
     if !is_trusted(proxies, peer) {
         return peer;
     }
-    let values = headers.get_all("x-forwarded-for").iter();
-    let addresses: Vec<IpAddr> = values
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .map_while(|address| address.trim().parse().ok())
-        .collect();
-    let mut outer = addresses.into_iter().rev();
-    outer
-        .find(|address| !is_trusted(proxies, *address))
-        .unwrap_or(peer)
+    let values = headers.get_all("x-forwarded-for").iter().rev();
+    let mut addresses = values
+        .flat_map(|value| value.to_str().unwrap_or("?").rsplit(','))
+        .map_while(|text| address(text.trim()));
+    let outer = addresses.find(|address| !is_trusted(proxies, *address));
+    outer.unwrap_or(peer)
+}
+
+/// An address, which some proxies write with a port, or in brackets.
+fn address(text: &str) -> Option<IpAddr> {
+    let with_port = || Some(text.parse::<std::net::SocketAddr>().ok()?.ip());
+    let inner = text.trim_start_matches('[').trim_end_matches(']');
+    inner.parse().ok().or_else(with_port)
 }
 
 /// Whether a browser that asks for `host` means this page: names can be made to point anywhere, addresses cannot.
@@ -247,16 +269,8 @@ mod tests {
         request.body(()).expect("a request")
     }
 
-    fn peer() -> Peer {
-        Peer {
-            address: IpAddr::from([127, 0, 0, 1]),
-            is_tls: false,
-            streams: Arc::default(),
-        }
-    }
-
     fn refusal(method: &str, headers: &[(&str, &str)], config: &WebConfig) -> Option<Refusal> {
-        Head::read(&request(method, "/", headers), &peer(), config).err()
+        Head::read(&request(method, "/", headers), &Peer::test(), config).err()
     }
 
     #[test]
@@ -372,12 +386,55 @@ mod tests {
         ];
         let request = request("GET", "/", &forwarded);
         let plain = config("");
-        let head = Head::read(&request, &peer(), &plain).expect("allowed");
-        assert_eq!((head.address, head.is_https), (peer().address, false));
-        let trusting = config("trusted_proxies: [127.0.0.1], hosts: [box.example]");
-        let head = Head::read(&request, &peer(), &trusting).expect("allowed");
+        let head = Head::read(&request, &Peer::test(), &plain).expect("allowed");
+        assert_eq!((head.address, head.is_https), (Peer::test().address, false));
+        let trusting = config("trusted_proxies: [127.0.0.1], hosts: [box.example], users_file: /u");
+        let head = Head::read(&request, &Peer::test(), &trusting).expect("allowed");
         assert_eq!(head.address, IpAddr::from([192, 0, 2, 9]));
         assert!(head.is_https);
+    }
+
+    #[test]
+    fn client_is_the_last_address_that_no_trusted_proxy_has() {
+        let trusting = config("trusted_proxies: [127.0.0.1, '10.0.0.0/8'], users_file: /u");
+        for (values, expected) in [
+            (&["203.0.113.9"][..], "203.0.113.9"),
+            // What a client has made up comes first, where the proxy appends.
+            (&["made-up, 203.0.113.1, 203.0.113.9"], "203.0.113.9"),
+            (&["203.0.113.1", "203.0.113.9, 10.1.2.3"], "203.0.113.9"),
+            (&["203.0.113.1, made-up, 10.1.2.3"], "127.0.0.1"),
+            (&["203.0.113.9:4711"], "203.0.113.9"),
+            (&["[2001:db8::9]:4711, 10.1.2.3"], "2001:db8::9"),
+            (&["\"[2001:db8::9]\""], "127.0.0.1"),
+            (&["10.1.2.3"], "127.0.0.1"),
+            (&[""], "127.0.0.1"),
+            (&[], "127.0.0.1"),
+        ] {
+            let headers: Vec<_> = values
+                .iter()
+                .map(|value| ("x-forwarded-for", *value))
+                .chain([("host", "127.0.0.1")])
+                .collect();
+            let request = request("GET", "/", &headers);
+            let head = Head::read(&request, &Peer::test(), &trusting).expect("allowed");
+            assert_eq!(head.address.to_string(), expected, "{values:?}");
+        }
+    }
+
+    #[test]
+    fn headers_of_several_values_count_once() {
+        let trusting = config("trusted_proxies: [127.0.0.1], users_file: /u, hosts: [box.example]");
+        let read = |headers: &[(&str, &str)]| {
+            let request = request("GET", "/", headers);
+            Head::read(&request, &Peer::test(), &trusting).map(|head| head.is_https)
+        };
+        let host = ("host", "127.0.0.1");
+        let proto = |value| ("x-forwarded-proto", value);
+        assert_eq!(read(&[host, proto("https, http")]), Ok(false));
+        assert_eq!(read(&[host, proto("http"), proto("https")]), Ok(true));
+        let named = ("x-forwarded-host", "evil.example, box.example");
+        assert!(read(&[host, named]).is_ok());
+        assert_eq!(read(&[host, host]), Err(Refusal::Host));
     }
 
     #[test]
@@ -392,7 +449,7 @@ mod tests {
             ("/", Err(Refusal::Path)),
         ] {
             let request = request("GET", path, &host);
-            let found = Head::read(&request, &peer(), &config).map(|head| head.path);
+            let found = Head::read(&request, &Peer::test(), &config).map(|head| head.path);
             assert_eq!(found, wanted, "{path}");
         }
     }
@@ -410,7 +467,7 @@ mod tests {
             "/?label=traffic%20light&x=a+b&bad=%zz&label=%C3%BC&e=",
             &headers,
         );
-        let head = Head::read(&request, &peer(), &config).expect("allowed");
+        let head = Head::read(&request, &Peer::test(), &config).expect("allowed");
         let labels: Vec<String> = head.parameters("label").collect();
         assert_eq!(labels, ["traffic light", "ü"]);
         assert_eq!(head.parameter("x").as_deref(), Some("a b"));

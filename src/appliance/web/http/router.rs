@@ -69,6 +69,8 @@ pub(super) enum Need {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verb {
     Get,
+    /// GET of a stream, which has no HEAD: it has no end.
+    Stream,
     Post,
     Put,
 }
@@ -87,7 +89,7 @@ const ADMINISTRATOR: Need = Need::Role(WebRole::Administrator);
 
 /// All paths.
 static ENDPOINTS: &[Endpoint] = {
-    use Verb::{Get, Post, Put};
+    use Verb::{Get, Post, Put, Stream};
     const fn to(path: &'static str, action: Action, needs: &'static [(Verb, Need)]) -> Endpoint {
         Endpoint {
             path,
@@ -100,28 +102,32 @@ static ENDPOINTS: &[Endpoint] = {
         to("logout", Action::Logout, &[(Post, Need::Nothing)]),
         to("session", Action::Session, &[(Get, Need::Nothing)]),
         to("password", Action::Password, &[(Post, Need::User)]),
-        to("live", Action::Live, &[(Get, VIEWER)]),
+        to("live", Action::Live, &[(Stream, VIEWER)]),
         to("events", Action::Events, &[(Get, VIEWER)]),
         to("now", Action::Now, &[(Get, VIEWER)]),
         to("history", Action::History, &[(Get, VIEWER)]),
         to("log", Action::Log, &[(Get, VIEWER)]),
         to("info", Action::Info, &[(Get, VIEWER)]),
-        to("pictures", Action::Pictures, &[(Get, Need::Pictures)]),
+        to("pictures", Action::Pictures, &[(Stream, Need::Pictures)]),
         to(
             "sources/{}/picture.jpg",
             Action::Picture,
             &[(Get, Need::Pictures)],
         ),
-        to("sources/{}/mjpeg", Action::Mjpeg, &[(Get, Need::Pictures)]),
+        to(
+            "sources/{}/mjpeg",
+            Action::Mjpeg,
+            &[(Stream, Need::Pictures)],
+        ),
         to(
             "sources/{}/stream.mp4",
             Action::Stream,
-            &[(Get, Need::Pictures)],
+            &[(Stream, Need::Pictures)],
         ),
         to(
             "sources/{}/rules",
             Action::Rules,
-            &[(Get, VIEWER), (Post, VIEWER), (Put, OPERATOR)],
+            &[(Get, VIEWER), (Post, OPERATOR), (Put, OPERATOR)],
         ),
         to("media", Action::Media, &[(Get, VIEWER)]),
         to("media/{}/snapshot.jpg", Action::Snapshot, &[(Get, VIEWER)]),
@@ -218,7 +224,7 @@ impl Endpoint {
 impl Verb {
     fn word(self) -> &'static str {
         match self {
-            Self::Get => "GET",
+            Self::Get | Self::Stream => "GET",
             Self::Post => "POST",
             Self::Put => "PUT",
         }

@@ -1,7 +1,7 @@
 //! The answer to a request: its client is identified, its right is checked, then it is served.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::body::AnswerBody;
+use super::limits::{OpenStreams, Work, WorkThreads};
 use super::request::{Head, Peer, Refusal};
 use super::response::{Answer, done, json as answer_json, refuse, secure, with_type};
 use super::router::{Action, Need, Route};
@@ -44,11 +45,12 @@ pub(in super::super) struct Service {
     pub(super) hub: Arc<Hub>,
     pub(super) pictures: Arc<PictureBoard>,
     pub(super) backend: Arc<dyn Backend>,
-    pub(super) open_streams: Arc<AtomicUsize>,
+    pub(super) threads: WorkThreads,
+    pub(super) picture_streams: Arc<OpenStreams>,
     /// Streams of messages, which have places of their own: who looks at pictures takes none of them.
-    pub(super) message_streams: Arc<AtomicUsize>,
-    /// Of `open_streams`: encoded ones, which occupy a thread each.
-    pub(super) encoded_streams: Arc<AtomicUsize>,
+    pub(super) message_streams: Arc<OpenStreams>,
+    /// Encoded ones, which occupy a thread each.
+    pub(super) encoded_streams: Arc<OpenStreams>,
 }
 
 impl Service {
@@ -70,7 +72,8 @@ impl Service {
             hub,
             pictures,
             backend,
-            open_streams: Arc::default(),
+            threads: WorkThreads::default(),
+            picture_streams: Arc::default(),
             message_streams: Arc::default(),
             encoded_streams: Arc::default(),
         })
@@ -134,21 +137,25 @@ impl Service {
             false => Bytes::new(),
         };
         let principal = principal.as_ref();
+        let client = match principal {
+            Some(principal) if !principal.name.is_empty() => principal.name.clone(),
+            _ => head.address.to_string(),
+        };
         let mut answer = match endpoint.action() {
             Action::Login => self.log_in(head, &body).await,
             Action::Logout => self.log_out(head),
             Action::Session => self.session(principal),
             Action::Password => self.change_password(head, principal, &body).await,
-            Action::Live => streams::live(self, peer),
-            Action::Pictures => streams::pictures(self, head, peer),
+            Action::Live => streams::live(self, peer, &client),
+            Action::Pictures => streams::pictures(self, head, peer, &client),
             Action::Picture => streams::picture(self, name).await,
-            Action::Mjpeg => streams::mjpeg(self, name, peer),
-            Action::Stream => streams::encoded(self, name, peer).await,
+            Action::Mjpeg => streams::mjpeg(self, name, peer, &client),
+            Action::Stream => streams::encoded(self, name, peer, &client).await,
             Action::Events => self.events(head).await,
             Action::Now => with_type("application/json", join(self.hub.open_tracks())),
             Action::History => answer_json(&json!({ "points": self.hub.points() })),
             Action::Log => answer_json(&log_lines()),
-            Action::Info => self.ask(|backend| Some(backend.info())).await,
+            Action::Info => self.ask(Work::Facts, |backend| Some(backend.info())).await,
             Action::Doctor => self.doctor(head),
             Action::Support => self.support().await,
             Action::Rules => self.rules(head, name, &body).await,
@@ -234,21 +241,21 @@ impl Service {
     /// The answer of the daemon, from a thread that may block.
     pub(super) async fn ask(
         self: &Arc<Self>,
+        kind: Work,
         question: impl FnOnce(&dyn Backend) -> Option<Value> + Send + 'static,
     ) -> Answer {
         let service = Arc::clone(self);
-        let answered = tokio::task::spawn_blocking(move || question(&*service.backend));
+        let answered = self.threads.run(kind, move || question(&*service.backend));
         match answered.await {
             Ok(Some(value)) => answer_json(&value),
             Ok(None) => refuse(StatusCode::NOT_FOUND, "there is no such source or item"),
-            // A panic ends the daemon; the runtime may be ending.
-            Err(_) => failed(),
+            Err(refusal) => *refusal,
         }
     }
 
     async fn support(self: &Arc<Self>) -> Answer {
         let mut answer = self
-            .ask(|backend| {
+            .ask(Work::Facts, |backend| {
                 let mut bundle = backend.support_bundle();
                 bundle["log"] = log_lines();
                 Some(bundle)
@@ -264,13 +271,16 @@ impl Service {
         let edit = match *head.method {
             Method::POST => RuleEdit::Check,
             Method::PUT => RuleEdit::Save,
-            _ => return self.ask(move |backend| backend.rules(&source)).await,
+            _ => {
+                let rules = self.ask(Work::Facts, move |backend| backend.rules(&source));
+                return rules.await;
+            }
         };
         let rules: RulesRequest = match parse(body) {
             Ok(rules) => rules,
             Err(refusal) => return *refusal,
         };
-        self.ask(move |backend| {
+        self.ask(Work::Edits, move |backend| {
             backend.rules(&source)?;
             let outcome = backend.edit_rules(&source, &rules, edit);
             serde_json::to_value(outcome).ok()
@@ -296,40 +306,6 @@ impl Service {
             return refuse(StatusCode::CONFLICT, &reason);
         }
         answer_json(&self.backend.checks())
-    }
-
-    /// Counts a stream of pictures or video until the guard is dropped; `None`: there are too many.
-    pub(super) fn admit_stream(&self, peer: &Peer) -> Option<StreamGuard> {
-        Self::admit(&self.open_streams, peer)
-    }
-
-    /// The same for a stream of messages.
-    pub(super) fn admit_messages(&self, peer: &Peer) -> Option<StreamGuard> {
-        Self::admit(&self.message_streams, peer)
-    }
-
-    fn admit(open: &Arc<AtomicUsize>, peer: &Peer) -> Option<StreamGuard> {
-        let guard = StreamGuard::count(open, streams::MAX_STREAMS)?;
-        peer.streams.store(true, Ordering::Release);
-        Some(guard)
-    }
-}
-
-/// Counts a stream while it is open.
-pub(super) struct StreamGuard(Arc<AtomicUsize>);
-
-impl StreamGuard {
-    /// Counts one more, where there are fewer than `max`.
-    pub(super) fn count(open: &Arc<AtomicUsize>, max: usize) -> Option<Self> {
-        let before = open.fetch_add(1, Ordering::AcqRel);
-        let guard = Self(Arc::clone(open));
-        (before < max).then_some(guard)
-    }
-}
-
-impl Drop for StreamGuard {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

@@ -14,17 +14,18 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 
 use super::body::{AnswerBody, PieceSender};
+use super::limits::{StreamGuard, Work};
 use super::request::{Head, Peer};
 use super::response::{Answer, refuse, refuse_for, stream, with_type};
-use super::service::{Service, StreamGuard};
+use super::service::Service;
 use crate::media::OpenedStream;
 use crate::pictures::{Picture, Viewer};
 
-/// Most streams of messages at a time, and most of pictures and video.
-pub(super) const MAX_STREAMS: usize = 64;
+/// Maximum of the streams of messages at a time, and of those of pictures and video; and of those of one client.
+const MAX_STREAMS: [usize; 2] = [64, 48];
 
-/// Most encoded streams: each occupies a thread, and some are left for files and passwords.
-const MAX_ENCODED: usize = 10;
+/// The same of encoded streams: each occupies a thread.
+pub(in super::super) const MAX_ENCODED: [usize; 2] = [10, 8];
 
 /// Most sources in one stream of pictures.
 const MAX_SOURCES: usize = 64;
@@ -41,6 +42,13 @@ const PIECE_TIMEOUT: Duration = Duration::from_millis(500);
 /// Between two pictures of MJPEG.
 const BOUNDARY: &str = "jetwatch-picture";
 
+/// Counts a stream of pictures or video.
+fn admit_stream(service: &Service, peer: &Peer, client: &str) -> Option<StreamGuard> {
+    let [max, of_client] = MAX_STREAMS;
+    let streams = &service.picture_streams;
+    streams.admit(peer, client, max, of_client)
+}
+
 fn too_many() -> Answer {
     refuse_for(
         5,
@@ -50,8 +58,10 @@ fn too_many() -> Answer {
 }
 
 /// Messages of the daemon as server-sent events: first all that are valid now, then each as it comes.
-pub(super) fn live(service: &Arc<Service>, peer: &Peer) -> Answer {
-    let Some(guard) = service.admit_messages(peer) else {
+pub(super) fn live(service: &Arc<Service>, peer: &Peer, client: &str) -> Answer {
+    let [max, of_client] = MAX_STREAMS;
+    let streams = &service.message_streams;
+    let Some(guard) = streams.admit(peer, client, max, of_client) else {
         return too_many();
     };
     let (sender, body) = AnswerBody::pieces(None);
@@ -128,11 +138,11 @@ pub(super) async fn picture(service: &Arc<Service>, source: &str) -> Answer {
 }
 
 /// Pictures of a source as `multipart/x-mixed-replace`.
-pub(super) fn mjpeg(service: &Arc<Service>, source: &str, peer: &Peer) -> Answer {
+pub(super) fn mjpeg(service: &Arc<Service>, source: &str, peer: &Peer, client: &str) -> Answer {
     let Some(mut viewer) = service.pictures.look(source) else {
         return refuse(StatusCode::NOT_FOUND, "there is no such source");
     };
-    let Some(guard) = service.admit_stream(peer) else {
+    let Some(guard) = admit_stream(service, peer, client) else {
         return too_many();
     };
     let (sender, body) = AnswerBody::pieces(None);
@@ -172,7 +182,12 @@ pub(super) fn mjpeg(service: &Arc<Service>, source: &str, peer: &Peer) -> Answer
 /// Pictures of several sources in one stream, since a browser opens six connections to a host at most. Each has a head of 24 bytes:
 /// the length of the name and of the picture as 32 bits, the time of capture in ms and the time of sending as 64 bits, all with the
 /// most significant byte first; then the name and the picture. A head without lengths is a sign of life.
-pub(super) fn pictures(service: &Arc<Service>, head: &Head<'_>, peer: &Peer) -> Answer {
+pub(super) fn pictures(
+    service: &Arc<Service>,
+    head: &Head<'_>,
+    peer: &Peer,
+    client: &str,
+) -> Answer {
     let names: Vec<String> = head.parameters("source").take(MAX_SOURCES).collect();
     let viewers: Vec<(String, Viewer)> = names
         .into_iter()
@@ -181,7 +196,7 @@ pub(super) fn pictures(service: &Arc<Service>, head: &Head<'_>, peer: &Peer) -> 
     if viewers.is_empty() {
         return refuse(StatusCode::NOT_FOUND, "there is no such source");
     }
-    let Some(guard) = service.admit_stream(peer) else {
+    let Some(guard) = admit_stream(service, peer, client) else {
         return too_many();
     };
     let (sender, body) = AnswerBody::pieces(None);
@@ -257,24 +272,36 @@ fn milliseconds(at: SystemTime) -> u64 {
 }
 
 /// The encoded stream of a source as fragmented MP4, from its newest keyframe on.
-pub(super) async fn encoded(service: &Arc<Service>, source: &str, peer: &Peer) -> Answer {
-    let Some(thread) = StreamGuard::count(&service.encoded_streams, MAX_ENCODED) else {
+pub(super) async fn encoded(
+    service: &Arc<Service>,
+    source: &str,
+    peer: &Peer,
+    client: &str,
+) -> Answer {
+    let [max, of_client] = MAX_ENCODED;
+    let threads = &service.encoded_streams;
+    let Some(thread) = threads.admit(peer, client, max, of_client) else {
         return too_many();
     };
     let (asked, name) = (Arc::clone(service), source.to_owned());
-    let opened = tokio::task::spawn_blocking(move || asked.backend.streams()?.open(&name));
-    let Ok(Some(OpenedStream {
+    let opened = service
+        .threads
+        .run(Work::Files, move || asked.backend.streams()?.open(&name));
+    let OpenedStream {
         codecs,
         first,
         rest: mut view,
-    })) = opened.await
-    else {
-        return refuse(
-            StatusCode::NOT_FOUND,
-            "the source has no stream that browsers play",
-        );
+    } = match opened.await {
+        Ok(Some(opened)) => opened,
+        Ok(None) => {
+            return refuse(
+                StatusCode::NOT_FOUND,
+                "the source has no stream that browsers play",
+            );
+        }
+        Err(refusal) => return *refusal,
     };
-    let Some(guard) = service.admit_stream(peer) else {
+    let Some(guard) = admit_stream(service, peer, client) else {
         return too_many();
     };
     let (sender, body) = AnswerBody::pieces(None);
