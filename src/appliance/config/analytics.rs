@@ -22,7 +22,7 @@ pub const STATIONARY: &str = "stationary";
 
 /// The rules of one source.
 #[derive(Debug, Clone, PartialEq, Section)]
-#[section(default, check = check_names, check = check_overlaps)]
+#[section(default, check = check_rules)]
 pub struct SceneRules {
     /// Areas of the image in which objects are counted. Default: none.
     pub zones: Vec<ZoneRule>,
@@ -127,6 +127,26 @@ pub struct StationaryRule {
     pub schedule: Option<Schedule>,
 }
 
+/// Maximum of the zones, of the lines and of the directions of a source. Each zone is compared with each other one.
+const MAX_RULES: usize = 100;
+
+/// Records too many rules; others are not compared then.
+fn check_rules(map: &Map<'_>) {
+    let too_many = ["zones", "lines", "directions"]
+        .into_iter()
+        .find_map(|name| {
+            let count = map.list(name)?.len();
+            (count > MAX_RULES).then_some((name, count))
+        });
+    if let Some((name, count)) = too_many {
+        let what = format!("{count} {name}, expected at most {MAX_RULES} of a source");
+        map.invalid(name, &what, Some("leave some out, or join neighbors"));
+        return;
+    }
+    check_names(map);
+    check_overlaps(map);
+}
+
 /// Records names that an earlier rule of the source has: a name stands for one thing.
 fn check_names(map: &Map<'_>) {
     let mut known: Vec<String> = Vec::new();
@@ -167,16 +187,19 @@ fn check_overlaps(map: &Map<'_>) {
         let Some((later, later_allows)) = later else {
             continue;
         };
-        for (earlier, earlier_allows) in zones[..index].iter().flatten() {
-            let is_allowed = *later_allows || *earlier_allows;
-            if !is_allowed && later.area.overlaps(&earlier.area) {
-                let what = format!(
-                    "it overlaps the zone `{}`, so that an object there is counted in both",
-                    earlier.name
-                );
-                let hint = "move one of them, or write allow_overlap: true where that is meant";
-                maps[index].invalid("coordinates", &what, Some(hint));
-            }
+        let overlapped = zones[..index]
+            .iter()
+            .flatten()
+            .find(|(earlier, is_allowed)| {
+                !is_allowed && !later_allows && later.area.overlaps(&earlier.area)
+            });
+        if let Some((earlier, _)) = overlapped {
+            let what = format!(
+                "it overlaps the zone `{}`, so that an object there is counted in both",
+                earlier.name
+            );
+            let hint = "move one of them, or write allow_overlap: true where that is meant";
+            maps[index].invalid("coordinates", &what, Some(hint));
         }
     }
 }
@@ -275,6 +298,26 @@ impl SceneRules {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rules_of_a_source_are_limited() {
+        let zones = |count: usize| {
+            let zones: Vec<_> = (0..count)
+                .map(|n| format!("{{name: z{n}, coordinates: '0,0,1,0,0,1'}}"))
+                .collect();
+            let text = format!(
+                "sources: [{{name: a, uri: /v.mp4, zones: [{}]}}]\ndetector: {{model: /m}}\n",
+                zones.join(", ")
+            );
+            let error = crate::Config::from_str("f.yaml", &text).expect_err("a problem");
+            error.to_string()
+        };
+        // One problem for each zone, however many it overlaps.
+        assert_eq!(zones(100).matches("it overlaps the zone").count(), 99);
+        let many = zones(101);
+        assert!(many.contains("101 zones, expected at most 100"), "{many}");
+        assert!(!many.contains("overlaps"), "{many}");
+    }
 
     #[test]
     fn unknown_rule_labels_are_reported_with_keys() {

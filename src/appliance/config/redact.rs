@@ -12,7 +12,7 @@ const MAX_CHARS: usize = 80;
 pub(super) const MASK: &str = "***";
 
 /// Words that name a secret, as a part of the name of a key, a query parameter or a property of GStreamer: `user-pw`.
-const SECRET_WORDS: [&str; 16] = [
+const SECRET_WORDS: [&str; 18] = [
     "password",
     "passwd",
     "passphrase",
@@ -29,7 +29,12 @@ const SECRET_WORDS: [&str; 16] = [
     "apikey",
     "key",
     "signature",
+    "sig",
+    "authkey",
 ];
+
+/// Parameters of signed addresses that are words of other meanings elsewhere.
+const QUERY_WORDS: [&str; 2] = ["st", "hmac"];
 
 /// Those of them that name one as the end of a longer word, too: `accesstoken`.
 const SECRET_ENDS: [&str; 5] = ["password", "passwd", "passphrase", "token", "secret"];
@@ -185,7 +190,9 @@ fn mask_parameters(text: &str) -> String {
         let is_word =
             behind.starts_with('=') || SECRET_WORDS.contains(&word.to_lowercase().as_str());
         let is_given = !value.is_empty() && value.len() < behind.len();
-        if names_secret(word) && is_word && is_given && !is_scheme {
+        let is_query =
+            behind.starts_with('=') && QUERY_WORDS.contains(&word.to_lowercase().as_str());
+        if (names_secret(word) && is_word || is_query) && is_given && !is_scheme {
             masked.extend(behind.chars().next());
             masked.push_str(MASK);
             rest = value.find(" ! ").map_or("", |at| &value[at..]);
@@ -217,6 +224,13 @@ mod tests {
                 "see mqtt://[::1]:1883, rtsp://h: gone",
             ),
             ("rtsp://hunter2@cam.local/1", "rtsp://***@cam.local/1"),
+            ("https://h/a?st=hunter2&x=1", "https://h/a?st=***"),
+            ("https://h/a?sig=hunter2", "https://h/a?sig=***"),
+            ("https://h/a?authkey=hunter2", "https://h/a?authkey=***"),
+            (
+                "https://h/a?X-Amz-Signature=hunter2",
+                "https://h/a?X-Amz-Signature=***",
+            ),
             ("rtsp://admin:hunter2@cam.local/1", "rtsp://***@cam.local/1"),
             (
                 "rtsp://admin:hun/ter@2 \"3@cam.local/1",

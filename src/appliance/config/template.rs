@@ -14,6 +14,7 @@ use super::error::ConfigError;
 use super::names::{NAME, is_name};
 use super::schema::{KeySpec, ValueType};
 use super::section::Section;
+use super::web::read_list;
 use super::yaml::document::Document;
 use super::yaml::map::Map;
 use super::yaml::tree::{MapEntry, Spanned, YamlValue};
@@ -26,8 +27,33 @@ pub struct CommandsConfig {
     /// Accept commands at PREFIX/DEVICE/command, and switches at the topics of sources that end in /set; reply at PREFIX/DEVICE/command/reply. Every client that may publish there at the broker may add sources of source_templates, and remove them; switch detection and rules; and set score thresholds.
     #[key(default = false)]
     pub enabled: bool,
+    /// Where replies may go besides, where a command of MQTT 5 names a response topic: topics, or filters with + and #. Those below PREFIX/DEVICE/command/reply/ always may. Default: nowhere else.
+    #[key(value = ValueType::Texts(REPLY_TOPICS), read = reply_topics, default_with = |_| Vec::new())]
+    pub reply_topics: Vec<String>,
     /// Folder in which switches are kept over restarts; the one around it must exist. Default: /var/lib/jetwatch/switches.
     pub state_folder: Option<PathBuf>,
+}
+
+/// Accepted form of the items of `reply_topics`.
+const REPLY_TOPICS: &str =
+    "a topic or filter, such as site/replies/#, that begins with neither $ nor a wildcard";
+
+fn reply_topics(map: &Map<'_>) -> Option<Vec<String>> {
+    read_list(map, "reply_topics", REPLY_TOPICS, |text| {
+        is_reply_filter(text).then(|| text.to_owned())
+    })
+}
+
+/// Whether it is a filter of topics with a first level: other programs act on what is published at theirs.
+fn is_reply_filter(text: &str) -> bool {
+    let levels: Vec<&str> = text.split('/').collect();
+    let is_level = |(index, level): (usize, &&str)| match *level {
+        "+" => true,
+        "#" => index + 1 == levels.len(),
+        level => !level.contains(['+', '#', '\0']),
+    };
+    let begins_apart = text.starts_with(['$', '+', '#', '/']);
+    !text.is_empty() && !begins_apart && levels.iter().enumerate().all(is_level)
 }
 
 impl CommandsConfig {

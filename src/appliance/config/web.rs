@@ -43,7 +43,7 @@ pub struct WebConfig {
     /// Path below which a proxy offers the page, where the proxy does not remove it. Default: none.
     #[key(text = BASE_PATH, check = is_base_path)]
     pub base_path: Option<String>,
-    /// Proxies whose X-Forwarded headers are believed. Default: none.
+    /// Proxies whose X-Forwarded headers are believed; they need users_file, as everyone reaches the page through a proxy. Default: none.
     #[key(value = ValueType::Texts(NETWORKS), read = networks, default_with = |_| Vec::new())]
     pub trusted_proxies: Vec<Network>,
     /// The pictures with boxes, which are made while they are looked at.
@@ -137,7 +137,7 @@ fn networks(map: &Map<'_>) -> Option<Vec<Network>> {
 }
 
 /// The texts of `key`, each converted by `parse`; none where it is not given.
-fn read_list<T>(
+pub(super) fn read_list<T>(
     map: &Map<'_>,
     key: &'static str,
     form: &'static str,
@@ -199,6 +199,11 @@ fn check_keys(map: &Map<'_>) {
         ),
     ];
     require_beyond_loopback(map, needed);
+    if map.has("trusted_proxies") && !map.has("users_file") {
+        let what = "given without users_file: through a proxy, everyone would have the role of without_users";
+        let hint = "add users_file and make users with jetwatch user add";
+        map.invalid("trusted_proxies", what, Some(hint));
+    }
 }
 
 /// The page does not share a port with metrics or the embedded broker. `config` is `None` after other problems.
@@ -253,7 +258,7 @@ mod tests {
         assert!(!contains(0, "127.0.0.2") && !contains(0, "::1"));
         assert!(contains(1, "2001:db8:1::9") && !contains(1, "2001:db9::1"));
         load("listen: '127.0.0.1:8080', without_users: administrator");
-        let all = load("listen: '127.0.0.1:8080', trusted_proxies: ['0.0.0.0/0']");
+        let all = load("listen: '127.0.0.1:8080', trusted_proxies: ['0.0.0.0/0'], users_file: /u");
         assert!(all.trusted_proxies[0].contains("198.51.100.7".parse().expect("an address")));
     }
 }

@@ -1,8 +1,10 @@
 //! The answers to requests: figures at `/metrics` for who has the token, and nothing else. Does no network I/O.
 
+use std::net::IpAddr;
+
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::header::{ALLOW, AUTHORIZATION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
+use hyper::header::{ALLOW, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Method, Request, Response, StatusCode};
 use parking_lot::Mutex;
 
@@ -71,6 +73,17 @@ impl Service {
 
     /// The answer to a request that may not read the figures; `None`: it may.
     fn refuse<B>(&self, request: &Request<B>) -> Option<Response<Full<Bytes>>> {
+        // A name that an attacker points here would let pages of other sites read the figures.
+        let host = request
+            .headers()
+            .get(HOST)
+            .and_then(|host| host.to_str().ok());
+        if self.token.is_none() && !host.is_none_or(is_local) {
+            return Some(plain(
+                StatusCode::MISDIRECTED_REQUEST,
+                "without metrics.token_file, expected localhost or an address as the host\n",
+            ));
+        }
         let header = request.headers().get(AUTHORIZATION);
         match self
             .token
@@ -110,4 +123,48 @@ fn plain(status: StatusCode, text: &'static str) -> Response<Full<Bytes>> {
     let content_type = HeaderValue::from_static("text/plain; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, content_type);
     response
+}
+
+/// Whether it is `localhost` or an address, with a port or without.
+fn is_local(host: &str) -> bool {
+    let is_port = |port: &str| port.chars().all(|digit| digit.is_ascii_digit());
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if is_port(port) && !name.contains(':') || host.starts_with('[') => name,
+        _ => host,
+    };
+    let address = name.trim_start_matches('[').trim_end_matches(']');
+    name.eq_ignore_ascii_case("localhost") || address.parse::<IpAddr>().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_without_a_token_are_for_local_names_only() {
+        let service = Service::new(
+            None,
+            std::sync::Arc::new(|_, text: &mut String| text.push('x')),
+        );
+        for (host, expected) in [
+            (None, StatusCode::OK),
+            (Some("localhost:9273"), StatusCode::OK),
+            (Some("127.0.0.1"), StatusCode::OK),
+            (Some("[::1]:9273"), StatusCode::OK),
+            (Some("::1"), StatusCode::OK),
+            (Some("evil.example:9273"), StatusCode::MISDIRECTED_REQUEST),
+            (
+                Some("127.0.0.1.evil.example"),
+                StatusCode::MISDIRECTED_REQUEST,
+            ),
+            (Some(""), StatusCode::MISDIRECTED_REQUEST),
+        ] {
+            let mut request = Request::builder().uri("/metrics");
+            if let Some(host) = host {
+                request = request.header(HOST, host);
+            }
+            let answer = service.answer(&request.body(()).expect("a request"));
+            assert_eq!(answer.status(), expected, "{host:?}");
+        }
+    }
 }
