@@ -408,7 +408,7 @@ fn commands_arrive_where_a_message_comes_before_the_subscription_is_confirmed() 
         _ => Answer::Usual,
     });
     let (sender, commands) = std::sync::mpsc::channel();
-    let _listener = CommandListener::start(&broker.client(), "dev", move |command| {
+    let _listener = CommandListener::start(&broker.client(), "dev", &[], move |command| {
         let _ = sender.send(command.payload);
     })
     .expect("the thread starts");

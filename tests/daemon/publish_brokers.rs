@@ -145,10 +145,15 @@ fn picture_of_a_track_expires_at_the_broker_and_that_of_a_label_does_not() {
 fn reply_to_a_command_goes_to_its_response_topic() {
     let broker = Mosquitto::start();
     let (sender, commands) = std::sync::mpsc::channel::<CommandMessage>();
-    let listener = CommandListener::start(&broker.client(), "dev", move |command| {
-        // The receiver lives as long as the test.
-        let _ = sender.send(command);
-    })
+    let listener = CommandListener::start(
+        &broker.client(),
+        "dev",
+        &["asker/+".to_owned()],
+        move |command| {
+            // The receiver lives as long as the test.
+            let _ = sender.send(command);
+        },
+    )
     .expect("the thread starts");
     let mut sink = start(&broker.client());
     let mut asker = subscribe(&broker, "asker/7", "%D %p");

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::{CommandMessage, PublishError, ReplyTo, Subscriber, Topics};
+use super::{CommandMessage, PublishError, Subscriber, Topics};
 use jetwatch_config::MqttConfig;
 use jetwatch_telemetry::FailureLog;
 use jetwatch_types::{Backoff, Classes};
@@ -23,22 +23,25 @@ pub struct CommandListener {
 }
 
 impl CommandListener {
-    /// Starts the thread and returns at once. `on_command` gets each command, on that thread. Retained messages are
-    /// ignored: they would be executed again at every connection.
+    /// Starts the thread and returns at once. `on_command` gets each command, on that thread. `reply_topics`: filters of the response
+    /// topics that are used, besides those below the topic of replies. Retained messages are ignored: they would be executed again at every
+    /// connection.
     ///
     /// # Errors
     /// No thread can be started.
     pub fn start(
         config: &MqttConfig,
         device: &str,
+        reply_topics: &[String],
         on_command: impl Fn(CommandMessage) + Send + 'static,
     ) -> Result<Self, PublishError> {
         let topics = Topics::new(&config.prefix, device, &Classes::default());
         let (config, stop) = (config.clone(), Arc::new(AtomicBool::new(false)));
+        let reply_topics = reply_topics.to_vec();
         let stopping = Arc::clone(&stop);
         let thread = std::thread::Builder::new()
             .name("mqtt-commands".to_owned())
-            .spawn(move || listen(&config, &topics, &stopping, on_command))
+            .spawn(move || listen(&config, &topics, &reply_topics, &stopping, on_command))
             .map_err(|source| PublishError::Thread {
                 name: "mqtt-commands",
                 source,
@@ -71,12 +74,14 @@ impl Drop for CommandListener {
 fn listen(
     config: &MqttConfig,
     topics: &Topics,
+    reply_topics: &[String],
     stop: &AtomicBool,
     on_command: impl Fn(CommandMessage),
 ) {
     let (topic, set_filters) = (topics.command(), topics.set_filters());
     let stops = || stop.load(Ordering::Acquire);
     let mut failures = FailureLog::default();
+    let mut unanswered = FailureLog::default();
     let mut backoff = Backoff::new(RETRY_INTERVALS[0], RETRY_INTERVALS[1]);
     while !stops() {
         let (kind, reason) = match Subscriber::start_fresh_with(config, topic, &set_filters) {
@@ -98,9 +103,19 @@ fn listen(
                         return;
                     }
                     if let Some(received) = subscriber.next(POLL_INTERVAL) {
+                        let asked = received.reply_to;
+                        let reply_to = asked.filter(|to| {
+                            let may = may_reply(&to.topic, topics, reply_topics);
+                            // A sender may name another one each time.
+                            if !may && let Some(repeats) = unanswered.admit("", Instant::now()) {
+                                let topic = &to.topic;
+                                log::warn!(repeats; "no reply is published on the response topic {topic:?} of a command: it is neither below {}/ nor in commands.reply_topics", topics.reply());
+                            }
+                            may
+                        });
                         on_command(CommandMessage {
                             sets: topics.set_topic(&received.topic),
-                            reply_to: received.reply_to.filter(|to| may_reply(to, topics)),
+                            reply_to,
                             payload: received.payload,
                         });
                     } else if let Some(reason) = subscriber.ended() {
@@ -125,20 +140,17 @@ fn listen(
     }
 }
 
-/// Whether the daemon publishes a reply there. The topics of the daemon itself would mislead its subscribers.
-fn may_reply(to: &ReplyTo, topics: &Topics) -> bool {
+/// Whether the daemon publishes a reply there: other topics of its own would mislead its subscribers, and other programs act on theirs.
+fn may_reply(topic: &str, topics: &Topics, allowed: &[String]) -> bool {
     let status = topics.status();
     let own = status.strip_suffix("status").unwrap_or(status);
-    let topic = &to.topic;
-    let is_topic =
-        !topic.is_empty() && !topic.starts_with('$') && !topic.contains(['+', '#', '\0']);
-    let may = is_topic && !topic.starts_with(own);
-    if !may {
-        log::warn!(
-            "no reply is published on the response topic {topic:?} of a command: expected a topic without wildcards outside of {own}"
-        );
-    }
-    may
+    let below = topic.strip_prefix(topics.reply());
+    let is_below = below.is_some_and(|rest| rest.len() > 1 && rest.starts_with('/'));
+    let is_listed = || {
+        let mut allowed = allowed.iter();
+        !topic.starts_with(own) && allowed.any(|filter| jetwatch_mqtt::matches(filter, topic))
+    };
+    jetwatch_mqtt::is_valid_topic(topic) && (is_below || is_listed())
 }
 
 #[cfg(test)]
@@ -146,24 +158,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn response_topics_of_the_daemon_itself_are_refused() {
+    fn replies_go_below_the_own_topic_and_where_the_configuration_says() {
         let topics = Topics::new("jetwatch", "box", &Classes::default());
-        let may = |topic: &str| {
-            let topic = topic.to_owned();
-            let to = ReplyTo {
-                topic,
-                correlation: None,
-            };
-            may_reply(&to, &topics)
-        };
+        let allowed = ["operator/+/replies", "jetwatch/#"].map(str::to_owned);
+        let may = |topic: &str| may_reply(topic, &topics, &allowed);
         assert!(may("operator/7/replies"));
         assert!(may("jetwatch/boxes/replies"));
+        assert!(may("jetwatch/box/command/reply/7"));
         for topic in [
             "",
             "a/+",
-            "a/#",
+            "operator/#",
             "$SYS/x",
             "a\0b",
+            "homeassistant/switch/x/config",
+            "operator/7/replies/x",
+            "jetwatch/box/command/reply",
+            "jetwatch/box/command/reply/",
             "jetwatch/box/status",
             "jetwatch/box/command",
         ] {

@@ -250,6 +250,11 @@ impl Topics {
         &self.command
     }
 
+    /// Topic of the replies to commands.
+    pub(super) fn reply(&self) -> &str {
+        &self.reply
+    }
+
     /// Topic and delivery guarantee of `record`.
     pub fn resolve(&mut self, record: &Publication<'_>) -> (Arc<str>, Delivery) {
         let (topic, spec) = match record {

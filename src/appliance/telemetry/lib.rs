@@ -18,7 +18,7 @@ pub mod update_status;
 
 pub use error_text::with_causes;
 pub use heartbeat::{Heartbeat, Heartbeats};
-pub use log_dedup::{FailureLog, LogDedup, LogRateLimit};
+pub use log_dedup::{FailureLog, LogBudget, LogDedup, LogRateLimit};
 pub use logger::{
     LogTarget, TerminalGuard, set_terminal_guard, start as start_logging, with_error_prefix,
 };

@@ -66,6 +66,37 @@ impl<K: Hash + Eq> LogRateLimit<K> {
     }
 }
 
+/// Lines that others can cause as often as they like, each with another text: some a minute, the others are counted.
+#[derive(Debug, Default)]
+pub struct LogBudget {
+    begun: Option<Instant>,
+    lines: u32,
+    left_out: u64,
+}
+
+impl LogBudget {
+    /// Lines in a minute.
+    const LINES: u32 = 20;
+
+    /// `Some(lines that were left out before)` when one may be logged now.
+    pub fn admit(&mut self, now: Instant) -> Option<u64> {
+        let minute = Duration::from_secs(60);
+        if self
+            .begun
+            .is_none_or(|begun| now.saturating_duration_since(begun) >= minute)
+        {
+            self.begun = Some(now);
+            self.lines = 0;
+        }
+        if self.lines >= Self::LINES {
+            self.left_out += 1;
+            return None;
+        }
+        self.lines += 1;
+        Some(std::mem::take(&mut self.left_out))
+    }
+}
+
 /// Time without a line after the first failure of a kind; it doubles with each line.
 const FIRST_QUIET: Duration = Duration::from_secs(60);
 
@@ -135,6 +166,16 @@ impl FailureLog {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_beyond_the_budget_are_counted() {
+        let (mut budget, start) = (LogBudget::default(), Instant::now());
+        let admitted = (0..1000).filter(|_| budget.admit(start).is_some()).count();
+        assert_eq!(admitted, 20);
+        assert_eq!(budget.admit(start + Duration::from_secs(59)), None);
+        assert_eq!(budget.admit(start + Duration::from_secs(60)), Some(981));
+        assert_eq!(budget.admit(start + Duration::from_secs(60)), Some(0));
+    }
 
     #[test]
     fn repeated_failures_are_logged_at_doubling_intervals_up_to_an_hour() {

@@ -2,9 +2,11 @@
 //! source of the configuration file.
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use jetwatch_config::{Config, MAX_SOURCES, SourceConfig};
 use jetwatch_publish::{Command, Reply};
+use jetwatch_telemetry::LogBudget;
 
 use super::queue::ReceivedCommand;
 use crate::labels::unknown_labels_of;
@@ -36,7 +38,12 @@ impl FromTemplate {
 }
 
 /// Executes a command on `sources`, logs the result, and returns the reply.
-pub(super) fn execute(received: ReceivedCommand, sources: &mut Sources, config: &Config) -> Reply {
+pub(super) fn execute(
+    received: ReceivedCommand,
+    sources: &mut Sources,
+    config: &Config,
+    log: &mut LogBudget,
+) -> Reply {
     let mut text = String::new();
     let reply_to = received.reply_to;
     let reply = match received.command {
@@ -54,12 +61,15 @@ pub(super) fn execute(received: ReceivedCommand, sources: &mut Sources, config: 
         }
         Err(reply) => Reply { reply_to, ..reply },
     };
-    match &reply.error {
-        Some(error) => log::warn!(
+    let repeats = log.admit(Instant::now());
+    match (repeats, &reply.error) {
+        (None, _) => {}
+        (Some(repeats), Some(error)) => log::warn!(
+            repeats;
             "command refused: {text}{}{error}",
             if text.is_empty() { "" } else { ": " }
         ),
-        None => log::info!("command carried out: {text}"),
+        (Some(repeats), None) => log::info!(repeats; "command carried out: {text}"),
     }
     reply
 }

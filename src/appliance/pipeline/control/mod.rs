@@ -9,6 +9,7 @@ use crossbeam_channel::Sender;
 
 use jetwatch_config::Config;
 use jetwatch_publish::{CommandListener, EmbeddedBroker, PublishError};
+use jetwatch_telemetry::LogBudget;
 
 pub(super) use self::commands::FromTemplate;
 pub use self::reload::ConfigLoader;
@@ -26,6 +27,7 @@ pub(super) struct Control {
     queue: ControlQueue,
     notice: ReloadNotice,
     messages: Sender<ControlMessage>,
+    command_log: LogBudget,
     /// `None` where commands are not enabled.
     listener: Option<CommandListener>,
 }
@@ -43,6 +45,7 @@ impl Control {
             queue: ControlQueue::default(),
             notice: ReloadNotice::default(),
             messages,
+            command_log: LogBudget::default(),
             listener: None,
         }
     }
@@ -74,7 +77,12 @@ impl Control {
             let on_payload = self.queue.command_handler(self.messages.clone());
             let states = mqtt.for_states();
             let mqtt = states.unwrap_or_else(|| with_bound_address(mqtt, broker));
-            let listener = CommandListener::start(&mqtt, &self.config.device, on_payload)?;
+            let listener = CommandListener::start(
+                &mqtt,
+                &self.config.device,
+                &self.config.commands.reply_topics,
+                on_payload,
+            )?;
             self.listener = Some(listener);
         }
         Ok(())
@@ -85,7 +93,8 @@ impl Control {
         match self.queue.next() {
             Some(Request::Reload) => self.reload(sources),
             Some(Request::Command(received)) => {
-                let reply = commands::execute(received, sources, &self.config);
+                let reply =
+                    commands::execute(received, sources, &self.config, &mut self.command_log);
                 // Fails where the tracking stage has ended, and with it all subscribers.
                 let _ = self.messages.send(ControlMessage::CommandReply(reply));
             }

@@ -3,11 +3,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, SendTimeoutError, Sender, bounded};
 
 use jetwatch_publish::{Command, CommandMessage, Reply, ReplyTo};
+use jetwatch_telemetry::LogBudget;
+use parking_lot::Mutex;
 
 use crate::track::ControlMessage;
 
@@ -74,6 +76,7 @@ impl ControlQueue {
         messages: Sender<ControlMessage>,
     ) -> impl Fn(CommandMessage) + Send + use<> {
         let tx = self.tx.clone();
+        let busy_log = Mutex::new(LogBudget::default());
         move |message| {
             // Parsed here, so that what waits is small.
             let sent = ReceivedCommand {
@@ -81,7 +84,9 @@ impl ControlQueue {
                 reply_to: message.reply_to,
             };
             if let Err(SendTimeoutError::Timeout(sent)) = tx.send_timeout(sent, ENQUEUE_TIMEOUT) {
-                log::warn!("a command was refused: {MAX_PENDING} others wait");
+                if let Some(repeats) = busy_log.lock().admit(Instant::now()) {
+                    log::warn!(repeats; "a command was refused: {MAX_PENDING} others wait");
+                }
                 let busy = format!("busy: {MAX_PENDING} commands wait; send it again later");
                 let _ = messages.send(ControlMessage::CommandReply(refused(sent, busy)));
             }
