@@ -42,6 +42,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 pub use exit::Exit;
 
 use model::bundle::prove;
+use signals::EarlySignals;
 
 /// Video in, tracked objects out over MQTT.
 #[derive(Debug, Parser)]
@@ -103,6 +104,8 @@ enum Command {
 #[must_use]
 pub fn main() -> ExitCode {
     let started = Instant::now();
+    // Before anything that takes time.
+    let signals = EarlySignals::of_daemon();
     exit::abort_on_panic();
     let matches = command()
         .subcommand(manual::subcommand())
@@ -138,7 +141,7 @@ pub fn main() -> ExitCode {
         reexec::ensure_environment();
     }
     let result = match command {
-        Command::Run(args) => run::run(&args, started),
+        Command::Run(args) => run::run(&args, started, signals),
         Command::Check(args) => check::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Facts(args) => facts::run(&args),

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::Args;
+use rustix::fs::Mode;
 
 use jetwatch_config::{Config, ConfigError, MAX_BATCH_SIZE, TuneConfig};
 use jetwatch_pipeline::{ConfigLoader, FrameCallback, Options, Outcome, Pipeline, RunReport};
@@ -73,8 +74,15 @@ pub(super) struct RunArgs {
 }
 
 /// Runs the daemon until it ends.
-pub(super) fn run(args: &RunArgs, started: Instant) -> anyhow::Result<Exit> {
-    let signals = EarlySignals::keep()?;
+pub(super) fn run(
+    args: &RunArgs,
+    started: Instant,
+    signals: Option<EarlySignals>,
+) -> anyhow::Result<Exit> {
+    let signals = signals.map_or_else(EarlySignals::keep, Ok)?;
+    // Files are for the owner and the group alone, whatever the caller's mask is.
+    let mask = rustix::process::umask(Mode::empty());
+    rustix::process::umask(mask | Mode::WGRP | Mode::RWXO);
     let config = load(&args.config, args.batch_size)?;
     let targets = [
         ("metrics.text_file", config.metrics.text_file.as_deref()),

@@ -17,6 +17,12 @@ pub(super) fn listen(stop: StopToken, dump: impl Fn() + Send + 'static) -> anyho
 pub(super) struct EarlySignals(Signals);
 
 impl EarlySignals {
+    /// Those of a process that is to be the daemon, before its command line is read.
+    pub(super) fn of_daemon() -> Option<Self> {
+        let is_daemon = std::env::args_os().nth(1).is_some_and(|word| word == "run");
+        is_daemon.then(Self::keep)?.ok()
+    }
+
     /// SIGINT and SIGTERM still end the process at once: a start may build an engine for minutes.
     pub(super) fn keep() -> anyhow::Result<Self> {
         Ok(Self(register(&[SIGHUP, SIGUSR1])?))

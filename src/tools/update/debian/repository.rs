@@ -160,20 +160,22 @@ fn check_entry(text: &str) -> Result<(), String> {
     let (mut entries, mut signed) = (0, 0);
     for line in lines {
         let line = line.trim();
-        let (options, is_entry) = match line.split_once(' ') {
+        let (options, is_entry) = match line.split_once(char::is_whitespace) {
             Some(("deb", rest)) => {
                 let options = rest.trim_start().strip_prefix('[');
                 let options = options.and_then(|rest| rest.split_once(']'));
                 let options = options.map_or("", |(options, _)| options);
                 let names = options.split_whitespace();
                 let names = names.filter_map(|option| option.split_once('='));
-                let names: Vec<_> = names.map(|(name, _)| name.to_ascii_lowercase()).collect();
+                // As in `trusted+=yes`.
+                let names = names.map(|(name, _)| name.trim_end_matches(['+', '-']));
+                let names: Vec<_> = names.map(str::to_ascii_lowercase).collect();
                 (names, true)
             }
             _ => {
                 let name = line
                     .split_once(':')
-                    .map(|(name, _)| name.to_ascii_lowercase());
+                    .map(|(name, _)| name.trim_end().to_ascii_lowercase());
                 let is_entry = name.as_deref() == Some("uris");
                 (name.into_iter().collect(), is_entry)
             }
@@ -216,6 +218,9 @@ mod tests {
             "deb [trusted=yes signed-by=/k] https://a.example/apt stable main\n => the option trusted",
             "deb [signed-by=/k Check-Valid-Until=no] https://a.example/apt stable main\n => check-valid-until",
             "URIs: https://a.example/apt\nSigned-By: /k\nTrusted: yes\n => trusted",
+            "URIs: https://a.example/apt\nSigned-By: /k\nTrusted : yes\n => trusted",
+            "deb\t[trusted=yes signed-by=/k] https://a.example/apt stable main\n => the option trusted",
+            "deb [signed-by=/k allow-weak+=yes] https://a.example/apt stable main\n => allow-weak",
             "URIs: https://a.example/apt\n => signed-by",
             "deb [signed-by=/k] https://a.example/a b c\ndeb https://a.example/b b c\n => signed-by",
             "# deb [signed-by=/k] https://a.example/apt stable main\n => no entry",
