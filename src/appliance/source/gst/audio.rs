@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use gstreamer as gst;
 use gstreamer::prelude::*;
+use parking_lot::Mutex;
 
 use crate::elements::make;
 use jetwatch_types::AudioFormat;
@@ -34,6 +35,12 @@ pub(super) fn aac_caps() -> gst::Structure {
     gst::Structure::builder(AAC)
         .field("mpegversion", versions)
         .build()
+}
+
+fn aac_caps_of(stream_format: &str) -> gst::Structure {
+    let mut caps = aac_caps();
+    caps.set("stream-format", stream_format);
+    caps
 }
 
 /// Whether a stream with these caps is sound that is not kept.
@@ -88,10 +95,10 @@ fn attach(
         elements.push(make(depayloader, "sound-depayloader")?);
     }
     let filter = make("capsfilter", "sound-format")?;
-    let raw = gst::Caps::builder(AAC)
-        .field("mpegversion", 4)
-        .field("stream-format", "raw");
-    filter.set_property("caps", raw.build());
+    // The parser of GStreamer 1.16 does not take the headers away.
+    let adts = aac_caps_of("adts");
+    let caps = gst::Caps::builder_full().structure(aac_caps_of("raw"));
+    filter.set_property("caps", caps.structure(adts).build());
     let sink = make("fakesink", "sound-discard")?;
     sink.set_property("sync", false);
     // A stream without data must not keep the pipeline from playing.
@@ -126,15 +133,54 @@ fn watch(output: &gst::Pad, capture: &EncodedCapture) {
         }
         gst::PadProbeReturn::Ok
     });
+    let described = Mutex::new(None);
     output.add_probe(gst::PadProbeType::BUFFER, move |pad, info| {
         if let Some(buffer) = info.buffer()
             && let Some(time) = running_time(pad, buffer)
             && let Ok(mapped) = buffer.map_readable()
         {
-            known.sound(time, Arc::from(mapped.as_slice()));
+            let Some((format, frame)) = without_header(&mapped) else {
+                known.sound(time, Arc::from(mapped.as_slice()));
+                return gst::PadProbeReturn::Ok;
+            };
+            let mut described = described.lock();
+            if described.as_ref() != Some(&format) {
+                known.audio_started(format.clone());
+                *described = Some(format);
+            }
+            known.sound(time, Arc::from(frame));
         }
         gst::PadProbeReturn::Ok
     });
+}
+
+/// The format in the ADTS header of a frame, and the frame without it; `None` where it has none, or one that does not say how the
+/// channels are arranged.
+///
+/// Source: ISO/IEC 13818-7, `adts_frame`. A raw frame does not begin as a header does: that would be an extension element.
+fn without_header(bytes: &[u8]) -> Option<(AudioFormat, &[u8])> {
+    const RATES: [u32; 13] = [
+        96_000, 88_200, 64_000, 48_000, 44_100, 32_000, 24_000, 22_050, 16_000, 12_000, 11_025,
+        8000, 7350,
+    ];
+    let [sync, flags, kind, layout, _, _, blocks, ..] = *bytes else {
+        return None;
+    };
+    let has_checksum = flags & 1 == 0;
+    let (profile, rate) = (kind >> 6, kind >> 2 & 15);
+    let channels = (kind & 1) << 2 | layout >> 6;
+    if sync != 0xff || flags & 0xf6 != 0xf0 || channels == 0 || blocks & 3 != 0 {
+        return None;
+    }
+    let config = u16::from(profile + 1) << 11 | u16::from(rate) << 7 | u16::from(channels) << 3;
+    let format = AudioFormat {
+        sample_rate: *RATES.get(usize::from(rate))?,
+        // The last arrangement is 7.1.
+        channels: if channels == 7 { 8 } else { channels.into() },
+        config: Arc::from(config.to_be_bytes()),
+    };
+    let frame = bytes.get(if has_checksum { 9 } else { 7 }..)?;
+    Some((format, frame))
 }
 
 /// Time of a buffer since the pipeline began to play; `None` where it is before its segment, as the priming of an encoder.
@@ -155,4 +201,47 @@ fn format_of(caps: &gst::CapsRef) -> Option<AudioFormat> {
         channels: number("channels")?.try_into().ok()?,
         config: Arc::from(config.as_slice()),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_of_frames_are_read_and_taken_away() {
+        for (header, expected) in [
+            // AAC-LC, 44.1 kHz, 2 channels, without and with a checksum.
+            (
+                &[0xff, 0xf1, 0x50, 0x80, 0x01, 0x3f, 0xfc][..],
+                Some((44_100, 2, [0x12, 0x10])),
+            ),
+            (
+                &[0xff, 0xf0, 0x50, 0x80, 0x01, 0x7f, 0xfc, 1, 2],
+                Some((44_100, 2, [0x12, 0x10])),
+            ),
+            // MPEG-2, 16 kHz, 1 channel.
+            (
+                &[0xff, 0xf9, 0x60, 0x40, 0x01, 0x3f, 0xfc],
+                Some((16_000, 1, [0x14, 0x08])),
+            ),
+            (
+                &[0xff, 0xf1, 0x4d, 0xc0, 0x01, 0x3f, 0xfc],
+                Some((48_000, 8, [0x11, 0xb8])),
+            ),
+            // Channels as the frame itself says; two frames in one; a rate that does not exist; none.
+            (&[0xff, 0xf1, 0x50, 0x00, 0x01, 0x3f, 0xfc], None),
+            (&[0xff, 0xf1, 0x50, 0x80, 0x01, 0x3f, 0xfd], None),
+            (&[0xff, 0xf1, 0x7c, 0x80, 0x01, 0x3f, 0xfc], None),
+            (&[0x21, 0x10, 0x50, 0x80, 0x01, 0x3f, 0xfc], None),
+            (&[0xff, 0xf1], None),
+        ] {
+            let bytes = [header, &[7, 8][..]].concat();
+            let found = without_header(&bytes).map(|(format, frame)| {
+                assert_eq!(frame, [7, 8], "{header:x?}");
+                let config = [format.config[0], format.config[1]];
+                (format.sample_rate, format.channels, config)
+            });
+            assert_eq!(found, expected, "{header:x?}");
+        }
+    }
 }
