@@ -211,7 +211,8 @@ fn serve(
     let timeout = patience.map_or(60, |limit| (limit.as_secs() * 2 / 3).max(1));
     let session = format!("Session: 12345678;timeout={timeout}\r\n");
     let mut reader = BufReader::new(client);
-    let mut is_silent = false;
+    // The channel of the stream that sends, once it is set up.
+    let mut channel = None;
     loop {
         let mut first = [0];
         reader.read_exact(&mut first)?;
@@ -241,7 +242,6 @@ fn serve(
         *last_request.lock().unwrap() = Instant::now();
         let method = request.split(' ').next().unwrap_or_default().to_owned();
         log.lock().unwrap().push(method.clone());
-        is_silent |= has(Fault::TwoStreams) && request.contains("/track1 ");
         let reply = |status: &str, headers: &str, body: &str| {
             let length = match body.len() {
                 0 => String::new(),
@@ -293,18 +293,29 @@ fn serve(
                 reply("461 Unsupported Transport", "", "")?;
             }
             "SETUP" => {
-                let transport = "Transport: RTP/AVP/TCP;unicast;interleaved=0-1\r\n";
+                let asked = header("Transport");
+                let first = asked.split("interleaved=").nth(1).unwrap_or("0");
+                let first: u8 = first
+                    .split(['-', ';'])
+                    .next()
+                    .unwrap_or_default()
+                    .parse()
+                    .unwrap_or(0);
+                if !has(Fault::TwoStreams) || request.contains("/track2 ") {
+                    channel = Some(first);
+                }
+                let next = first + 1;
+                let transport =
+                    format!("Transport: RTP/AVP/TCP;unicast;interleaved={first}-{next}\r\n");
                 reply("200 OK", &format!("{transport}{session}"), "")?;
             }
             "PLAY" => {
                 reply("200 OK", &session, "")?;
-                if is_silent {
-                    continue;
-                }
+                let Some(channel) = channel else { continue };
                 let (stream, writer) = (Arc::clone(stream), Arc::clone(&writer));
                 thread::spawn(move || {
                     // Fails when the client has left.
-                    let _ = stream.play(&writer);
+                    let _ = stream.play(&writer, channel);
                 });
             }
             "GET_PARAMETER" => {
@@ -360,7 +371,7 @@ impl Stream {
         format!("{head}{}{other}", video("track1"))
     }
 
-    fn play(&self, writer: &Mutex<TcpStream>) -> std::io::Result<()> {
+    fn play(&self, writer: &Mutex<TcpStream>, channel: u8) -> std::io::Result<()> {
         let late = self.faults.iter().find_map(|fault| match fault {
             Fault::Late(wait) => Some(*wait),
             _ => None,
@@ -410,10 +421,10 @@ impl Stream {
                 packet.extend(time.to_be_bytes());
                 packet.extend(source.to_be_bytes());
                 packet.extend(payload);
-                write_packet(writer, &packet)?;
+                write_packet(writer, channel, &packet)?;
                 sent += 1;
                 if self.has(Fault::EmptyPackets) && sent.is_multiple_of(7) {
-                    write_packet(writer, &[])?;
+                    write_packet(writer, channel, &[])?;
                 }
             }
             group += 1;
@@ -424,9 +435,9 @@ impl Stream {
     }
 }
 
-fn write_packet(writer: &Mutex<TcpStream>, packet: &[u8]) -> std::io::Result<()> {
+fn write_packet(writer: &Mutex<TcpStream>, channel: u8, packet: &[u8]) -> std::io::Result<()> {
     let length = u16::try_from(packet.len()).expect("packets are short");
-    let mut framed = vec![b'$', 0];
+    let mut framed = vec![b'$', channel];
     framed.extend(length.to_be_bytes());
     framed.extend(packet);
     writer.lock().unwrap().write_all(&framed)

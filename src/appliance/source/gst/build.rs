@@ -147,10 +147,11 @@ pub(super) fn build(
             let timeout = config.first_frame_timeout().as_micros();
             source.set_property("tcp-timeout", u64::try_from(timeout).unwrap_or(u64::MAX));
             let audio = capture.clone().filter(|capture| capture.wants_audio);
-            select_streams_of_rtsp(&source, config.track, &diagnostics, audio.is_some());
+            let selected =
+                select_streams_of_rtsp(&source, config.track, &diagnostics, audio.is_some());
             refuse_untrusted_certificates(&source, &diagnostics);
             pipeline.add(&source).map_err(build_error)?;
-            link_streams_of_rtsp(&source, &decode()?, &pipeline, audio);
+            link_streams_of_rtsp(&source, &decode()?, &pipeline, audio, selected);
         }
         SourceUri::Http {
             location,
@@ -319,13 +320,16 @@ fn check_readable(path: &Path, is_file: bool) -> Result<(), SourceError> {
 }
 
 /// One video track of a server's description is set up, the first unless `track` names another, and the first of its sound where it is
-/// kept: any other track would cost three threads and its bandwidth.
+/// kept: any other track would cost three threads and its bandwidth. Returns their numbers, as they become known: the `rtspsrc` of
+/// GStreamer 1.16 sets the others up as well, as its own handler has the last word.
 fn select_streams_of_rtsp(
     source: &gst::Element,
     track: Option<u32>,
     diagnostics: &Arc<SessionDiagnostics>,
     keeps_sound: bool,
-) {
+) -> Arc<Mutex<Vec<u32>>> {
+    let selected = Arc::default();
+    let known: Arc<Mutex<Vec<u32>>> = Arc::clone(&selected);
     // The numbers of the streams that are video, in their order, and of the one that is sound.
     let listed = Mutex::new((Vec::new(), None));
     let wanted = track.unwrap_or(0) as usize;
@@ -355,8 +359,12 @@ fn select_streams_of_rtsp(
             },
             _ => false,
         };
+        if is_selected && !known.lock().contains(&stream) {
+            known.lock().push(stream);
+        }
         Some(is_selected.to_value())
     });
+    selected
 }
 
 /// Keeps the reason why a certificate of `rtsps://` is not trusted; `rtspsrc` calls it a generic error.
@@ -376,12 +384,22 @@ fn link_streams_of_rtsp(
     decode: &gst::Element,
     pipeline: &gst::Pipeline,
     sound: Option<EncodedCapture>,
+    selected: Arc<Mutex<Vec<u32>>>,
 ) {
     let Some(input) = decode.static_pad("sink") else {
         return;
     };
     let pipeline = pipeline.downgrade();
     source.connect_pad_added(move |_, pad| {
+        // Their names are `stream_NUMBER_SSRC_TYPE`.
+        let name = pad.name();
+        let number = name
+            .split('_')
+            .nth(1)
+            .and_then(|number| number.parse().ok());
+        if number.is_some_and(|number| !selected.lock().contains(&number)) {
+            return;
+        }
         let caps = pad.current_caps().unwrap_or_else(|| pad.query_caps(None));
         if let (Some(capture), Some(Ok(depayloader)), Some(pipeline)) =
             (&sound, audio::rtp_depayloader(&caps), pipeline.upgrade())
