@@ -21,6 +21,7 @@ pub fn config(uri: SourceUri) -> SourceConfig {
     SourceConfig {
         name: "cam".to_owned(),
         uri,
+        ca_file: None,
         loop_at_end: false,
         playback_fps: Playback::Unlimited,
         decoder_threads: 1,

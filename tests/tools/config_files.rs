@@ -367,7 +367,7 @@ fn cameras_example_loads_as_documented() {
     assert_eq!(
         kinds,
         [
-            "rtsp", "rtsp", "rtsp", "http", "v4l2", "csi", "file", "launch"
+            "rtsp", "rtsp", "rtsp", "http", "http", "stream", "v4l2", "csi", "file", "launch"
         ]
     );
     let password = |index: usize| match &config.sources[index].uri {

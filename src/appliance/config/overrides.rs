@@ -193,10 +193,12 @@ mod tests {
                 .iter()
                 .all(|s| s.stall_timeout.as_millis() == 1000)
         );
-        // Both are live: only a file has longer for its first frame.
+        // Both are live: a file has longer for its first frame, and so has a stream, for FLV without sound.
         let mut file = config.sources[0].clone();
         let waits = config.sources.iter().map(|s| s.first_frame_timeout());
         assert!(waits.eq([Duration::from_secs(1); 2]));
+        file.uri = SourceUri::Stream("rtmp://192.0.2.7/live".into());
+        assert_eq!(file.first_frame_timeout(), Duration::from_secs(10));
         file.uri = SourceUri::File("video.mp4".into());
         assert_eq!(file.first_frame_timeout(), Duration::from_secs(20));
         file.stall_timeout = Duration::from_secs(30);

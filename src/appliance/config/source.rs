@@ -1,5 +1,6 @@
 //! `sources`: one camera, file or pattern each, with the rules between its keys.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use jetwatch_schedule::Schedule;
@@ -33,6 +34,8 @@ pub struct SourceConfig {
     /// What to open: a path or file://, rtsp:// or rtsps://, http:// or https:// (Motion JPEG, a still image that is fetched again, HLS, MPEG-TS, FLV), udp:// or srt:// (MPEG-TS), rtmp://, v4l2:///dev/video0, csi://0, launch:ELEMENTS, images:FOLDER (its JPEG and PNG files), or synthetic://traffic with the parameters seed, objects, width, height, fps, frames, shake, realtime.
     #[key(text = URI_FORMS, read = camera_keys::uri)]
     pub uri: SourceUri,
+    /// https:// and rtsps:// only: PEM file of the certificate authorities to trust, or of the certificate of a camera that signs its own. Default: the system's authorities.
+    pub ca_file: Option<PathBuf>,
     /// Start over at the end. Files, and synthetic scenes with `frames`.
     #[key(name = "loop", default = false)]
     pub loop_at_end: bool,
@@ -53,7 +56,7 @@ pub struct SourceConfig {
     /// What crops, scales and converts colors: auto takes the VIC of a Jetson where it can do that, else the CPU, and never the GPU; the other words refuse to run on anything else.
     #[key(default = "auto")]
     pub scaling: Scaling,
-    /// No frame for this long means that the source has stalled; it is opened again. The first frame of a file has 20 s at least.
+    /// No frame for this long means that the source has stalled; it is opened again. The first frame of a file has 20 s at least, and of a source over HTTP, UDP, SRT or RTMP 10 s.
     #[key(name = "stall_timeout_ms", range = 100..=600_000, default = 5000)]
     pub stall_timeout: Duration,
     /// First wait before a reconnect; it doubles at each failure.
@@ -128,6 +131,9 @@ impl KeyValue for Playback {
 /// Minimum time for a file's first frame.
 const FILE_FIRST_FRAME_TIMEOUT: Duration = Duration::from_secs(20);
 
+/// Least time for the first frame of a stream over HTTP, UDP, SRT or RTMP.
+const STREAM_FIRST_FRAME_TIMEOUT: Duration = Duration::from_secs(10);
+
 impl SourceConfig {
     /// Whether frames come by the clock, so that old ones are replaced by newer ones when the pipeline is slower: those of a
     /// camera, and those of a file with a playback rate.
@@ -150,12 +156,16 @@ impl SourceConfig {
     }
 
     /// How long its first frame may take. A camera that is away is opened again; a file fails for good, and on a machine that
-    /// has just started the libraries that decode it come from a cold disk: it has 20 s at least.
+    /// has just started the libraries that decode it come from a cold disk: it has 20 s at least. GStreamer waits 6 s for the sound of
+    /// FLV, which comes over HTTP and RTMP, before it gives an image.
     #[must_use]
     pub fn first_frame_timeout(&self) -> Duration {
-        match self.uri.is_live() {
-            true => self.stall_timeout,
-            false => self.stall_timeout.max(FILE_FIRST_FRAME_TIMEOUT),
+        match &self.uri {
+            SourceUri::Http { .. } | SourceUri::Stream(_) => {
+                self.stall_timeout.max(STREAM_FIRST_FRAME_TIMEOUT)
+            }
+            uri if uri.is_live() => self.stall_timeout,
+            _ => self.stall_timeout.max(FILE_FIRST_FRAME_TIMEOUT),
         }
     }
 }
@@ -212,6 +222,7 @@ fn check_source(map: &Map<'_>) {
         check_loop(map, &uri);
         check_playback(map, &uri);
         check_work(map, &uri);
+        check_tls(map, &uri);
         if matches!(uri, SourceUri::Images(_)) && map.has("max_fps") {
             map.invalid(
                 "max_fps",
@@ -219,6 +230,23 @@ fn check_source(map: &Map<'_>) {
                 Some("leave it out"),
             );
         }
+    }
+}
+
+/// Only a server that is spoken to over TLS has a certificate.
+fn check_tls(map: &Map<'_>, uri: &SourceUri) {
+    let is_tls = match uri {
+        SourceUri::Rtsp { location, .. } | SourceUri::Http { location, .. } => {
+            location.starts_with("rtsps://") || location.starts_with("https://")
+        }
+        _ => false,
+    };
+    if map.has("ca_file") && !is_tls {
+        map.invalid(
+            "ca_file",
+            "only for addresses with https:// or rtsps://",
+            Some("leave it out, or write such an address where the camera has one"),
+        );
     }
 }
 

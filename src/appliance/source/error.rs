@@ -71,9 +71,8 @@ pub enum SourceError {
     },
     /// A server's certificate does not prove that it is the server of the address.
     #[error(
-        "the certificate of the server is not trusted ({reasons}); install the certificate of its authority in \
-         /usr/local/share/ca-certificates and run update-ca-certificates, and check that the certificate names the host in the uri, and the \
-         clock of this machine"
+        "the certificate of the server is not trusted ({reasons}); {}",
+        certificate_remedies(reasons)
     )]
     Certificate {
         /// What is wrong with it, in GLib's words.
@@ -161,6 +160,36 @@ pub enum SourceError {
     /// A password could not be read.
     #[error("password: {0}")]
     Password(SecretError),
+}
+
+/// What to do about each of the `reasons` why a certificate is not trusted.
+fn certificate_remedies(reasons: &str) -> String {
+    const REMEDIES: [(&str, &str); 3] = [
+        (
+            "unknown-ca",
+            "set ca_file of this source to a file with the certificate of its authority, or with its own where it is signed by itself, as \
+             cameras do: openssl s_client -connect HOST:PORT </dev/null | openssl x509 -out FILE (compare its fingerprint with what the \
+             camera's page shows)",
+        ),
+        (
+            "bad-identity",
+            "write in the uri the name that the certificate has, with a line for it in /etc/hosts, or give the camera a certificate with \
+             the host of the uri",
+        ),
+        (
+            "activated expired",
+            "check the clock of this machine and of the camera, or renew the certificate",
+        ),
+    ];
+    let applies = |words: &str| words.split(' ').any(|word| reasons.contains(word));
+    let mut texts = REMEDIES
+        .iter()
+        .filter(|(words, _)| applies(words))
+        .peekable();
+    if texts.peek().is_none() {
+        return "give the camera another certificate".to_owned();
+    }
+    texts.map(|(_, text)| *text).collect::<Vec<_>>().join("; ")
 }
 
 impl SourceError {

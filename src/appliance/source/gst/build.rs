@@ -27,11 +27,13 @@ use super::digest_relay::{DigestRelay, Login};
 use super::encode::RawEncoder;
 use super::encoded::EncodedCapture;
 use super::hardware::VideoHardware;
-use super::http::HttpSource;
+use super::http::{Camera, HttpSource};
 use super::launch::{self, LaunchBin};
 use super::rate_probes::pace;
 use super::scaler::{self, StallMonitor};
+use super::stream;
 use super::sync_gate::SyncGate;
+use super::tls;
 
 /// Name of the element that receives RTSP in its pipeline.
 pub(super) const RTSP: &str = "rtsp";
@@ -149,6 +151,9 @@ pub(super) fn build(
             let audio = capture.clone().filter(|capture| capture.wants_audio);
             let selected =
                 select_streams_of_rtsp(&source, config.track, &diagnostics, audio.is_some());
+            if let Some(ca_file) = &config.ca_file {
+                source.set_property("tls-database", tls::authorities(ca_file)?);
+            }
             refuse_untrusted_certificates(&source, &diagnostics);
             pipeline.add(&source).map_err(build_error)?;
             link_streams_of_rtsp(&source, &decode()?, &pipeline, audio, selected);
@@ -159,7 +164,14 @@ pub(super) fn build(
             password,
             poll,
         } => {
-            let (login, timeout) = ((user.as_deref(), password.as_ref()), config.stall_timeout);
+            let camera = Camera {
+                location,
+                user: user.as_deref(),
+                password: password.as_ref(),
+                ca_file: config.ca_file.as_deref(),
+                poll: *poll,
+                timeout: config.stall_timeout,
+            };
             let decode = decode()?;
             let (input, monitor) = (scaler.input.clone(), Arc::clone(&scaler.stall_monitor));
             let context = context.clone();
@@ -168,12 +180,10 @@ pub(super) fn build(
                     pace(&input, pacer, &context, &monitor);
                 }
             };
-            http = Some(HttpSource::add(
-                &pipeline, location, login, *poll, timeout, &decode, pace,
-            )?);
+            http = Some(HttpSource::add(&pipeline, &camera, &decode, pace)?);
         }
         SourceUri::Stream(location) => {
-            let source = stream_element(location)?;
+            let source = stream::make_source(location)?;
             pipeline.add(&source).map_err(build_error)?;
             source.link(&decode()?).map_err(build_error)?;
         }
@@ -230,20 +240,6 @@ pub(super) fn build(
         http,
         encoder,
         _relay: relay,
-    })
-}
-
-/// GStreamer's element for a `udp://`, `srt://` or `rtmp://` address.
-fn stream_element(location: &str) -> Result<gst::Element, SourceError> {
-    gst::Element::make_from_uri(gst::URIType::Src, location, Some("stream")).map_err(|error| {
-        let reason = match error.matches(gst::URIError::UnsupportedProtocol) {
-            true => "GStreamer has no element for it; install it with: apt-get install gstreamer1.0-plugins-bad".to_owned(),
-            false => error.message().to_owned(),
-        };
-        SourceError::Unsupported {
-            uri: jetwatch_config::redact(location),
-            reason,
-        }
     })
 }
 

@@ -9,6 +9,7 @@
 //!               └─ all else ─────────────────► decodebin
 //! ```
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -24,6 +25,7 @@ use jetwatch_pixels::JpegStream;
 
 use super::build::build_error;
 use super::scaler::StallMonitor;
+use super::tls;
 
 /// Bytes without an image after which a stream of parts is given up.
 const MAX_WITHOUT_IMAGE: u64 = 4 << 20;
@@ -41,6 +43,22 @@ enum Body {
     Still,
 }
 
+/// What is received, and how.
+pub(super) struct Camera<'a> {
+    pub(super) location: &'a str,
+    pub(super) user: Option<&'a str>,
+    pub(super) password: Option<&'a Secret>,
+    /// The authorities to trust; `None`: the system's.
+    pub(super) ca_file: Option<&'a Path>,
+    /// From one fetch of a still image to the next.
+    pub(super) poll: Duration,
+    /// A connection without data is given up after it.
+    pub(super) timeout: Duration,
+}
+
+/// Name of the element that receives over HTTP in its pipeline.
+pub(super) const HTTP: &str = "http";
+
 /// The receiving side of a source over HTTP.
 pub(super) struct HttpSource {
     element: gst::Element,
@@ -50,19 +68,16 @@ pub(super) struct HttpSource {
 }
 
 impl HttpSource {
-    /// Adds it to `pipeline` in front of `decode`. A connection without data is given up after `timeout`. `on_playlist` is called where
-    /// the media comes in files of some seconds each, as fast as the network is.
+    /// Adds it to `pipeline` in front of `decode`. `on_playlist` is called where the media comes in files of some seconds each, as fast as
+    /// the network is.
     pub(super) fn add(
         pipeline: &gst::Pipeline,
-        location: &str,
-        login: (Option<&str>, Option<&Secret>),
-        poll: Duration,
-        timeout: Duration,
+        camera: &Camera<'_>,
         decode: &gst::Element,
         on_playlist: impl Fn() + Send + Sync + 'static,
     ) -> Result<Self, SourceError> {
-        let element = make("souphttpsrc", "http")?;
-        element.set_property("location", location);
+        let element = make("souphttpsrc", HTTP)?;
+        element.set_property("location", camera.location);
         element.set_property("is-live", true);
         element.set_property("do-timestamp", true);
         element.set_property("blocksize", 32_768_u32);
@@ -70,13 +85,17 @@ impl HttpSource {
         element.set_property("retries", 0);
         element.set_property(
             "timeout",
-            u32::try_from(timeout.as_secs().max(1)).unwrap_or(60),
+            u32::try_from(camera.timeout.as_secs().max(1)).unwrap_or(60),
         );
-        if let Some(user) = login.0 {
+        if let Some(user) = camera.user {
             element.set_property("user-id", user);
         }
-        if let Some(password) = login.1 {
+        if let Some(password) = camera.password {
             element.set_property("user-pw", password.read().map_err(SourceError::Password)?);
+        }
+        if let Some(ca_file) = camera.ca_file {
+            // `ssl-ca-file` has no effect with libsoup 3.
+            element.set_property("tls-database", tls::authorities(ca_file)?);
         }
         pipeline.add(&element).map_err(build_error)?;
         let output = element
@@ -102,7 +121,7 @@ impl HttpSource {
         Ok(Self {
             element,
             body,
-            poll,
+            poll: camera.poll,
             fetched_at: Mutex::new(Instant::now()),
         })
     }

@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use jetwatch_telemetry::FailureLog;
 
 use super::flush_guard::is_flushing;
+use super::messages::without_secrets;
 use super::thread_names;
 
 /// Target of the records.
@@ -61,6 +62,7 @@ pub(super) fn install(threshold: &str) {
             let Some(suppressed) = repeats.lock().admit_kind(kind, Instant::now()) else {
                 return;
             };
+            let text = without_secrets(text);
             let object = object.map(ToString::to_string);
             // Libraries behind GStreamer, such as libav, give neither an object nor a place in their code.
             let is_placed = !file.is_empty();

@@ -78,9 +78,9 @@ pub(super) fn element_error(
         .map_or_else(|| "pipeline".to_owned(), |object| object.name().to_string());
     let debug = message
         .debug()
-        .map(|debug| detail_of(&debug))
+        .map(|debug| without_secrets(detail_of(&debug)))
         .unwrap_or_default();
-    let mut text = error.message().trim_end_matches('.').to_owned();
+    let mut text = without_secrets(error.message().trim_end_matches('.').to_owned());
     if is_access_refused(message) {
         let message = if debug.is_empty() { text } else { debug };
         return SourceError::AccessRefused { element, message };
@@ -90,8 +90,18 @@ pub(super) fn element_error(
     }
     SourceError::Element {
         element,
-        hint: rtsp_hint(message, &text).or_else(|| hint_for(&error)),
+        hint: rtsp_hint(message, &text)
+            .or_else(|| srt_hint(&text))
+            .or_else(|| hint_for(&error)),
         message: text,
+    }
+}
+
+/// `text` of GStreamer without the passwords in the addresses that it repeats.
+pub(super) fn without_secrets(text: String) -> String {
+    match text.contains("://") {
+        true => jetwatch_config::redact(&text),
+        false => text,
     }
 }
 
@@ -104,6 +114,12 @@ fn status(message: &gst::message::Error) -> Option<u32> {
         .find_map(|field| details.get::<u32>(*field).ok())
 }
 
+/// Whether a server has answered with an error.
+pub(super) fn has_status(message: &gst::message::Error) -> bool {
+    // libsoup 2 counts failures before an answer as numbers below those of HTTP.
+    status(message).is_some_and(|status| status >= 100)
+}
+
 /// Whether a server refuses this user: RTSP and HTTP status 401 or 403. `rtspsrc` has no error code for 403, but gives the status, and that of
 /// GStreamer 1.16 has neither for a 401 without a method that it knows.
 fn is_access_refused(message: &gst::message::Error) -> bool {
@@ -112,6 +128,22 @@ fn is_access_refused(message: &gst::message::Error) -> bool {
     message.error().matches(gst::ResourceError::NotAuthorized)
         || matches!(status(message), Some(401 | 403))
         || message.debug().is_some_and(is_told)
+}
+
+/// Whether an answer, whose headers `souphttpsrc` reports, asks for Digest with SHA-256 and offers nothing that libsoup knows.
+pub(super) fn asks_for_sha256(message: &gst::MessageRef) -> bool {
+    let headers = message
+        .structure()
+        .filter(|structure| structure.name() == "http-headers")
+        .and_then(|structure| structure.get::<gst::Structure>("response-headers").ok());
+    let Some(headers) = headers else {
+        return false;
+    };
+    let is_challenge = |name: &str| name.eq_ignore_ascii_case("WWW-Authenticate");
+    let challenge = headers.iter().find(|(name, _)| is_challenge(name));
+    // Several challenges are a list.
+    let text = challenge.and_then(|(_, value)| value.get::<String>().ok());
+    text.is_some_and(|text| text.to_ascii_lowercase().contains("sha-256"))
 }
 
 /// The remedy for what an RTSP server refuses, which `rtspsrc` reports as a failure to read.
@@ -125,6 +157,22 @@ fn rtsp_hint(message: &gst::message::Error, text: &str) -> Option<&'static str> 
         "the camera serves no further client; close another program that uses it, or wait until the session of an earlier one has \
          timed out",
     )
+}
+
+/// The remedy for what an SRT peer refuses.
+fn srt_hint(text: &str) -> Option<&'static str> {
+    let hints = [
+        (
+            "Failed to authenticate",
+            "check passphrase= in the uri; without encryption there is none",
+        ),
+        (
+            "failed to set passphrase",
+            "passphrase= in the uri has 10 to 79 characters",
+        ),
+    ];
+    let found = hints.iter().find(|(reason, _)| text.contains(reason));
+    found.map(|(_, hint)| *hint)
 }
 
 /// The missing decoders in the debug text of decodebin's error, one per line: `Missing decoder: WHAT (CAPS)`. decodebin reports

@@ -34,10 +34,12 @@ mod scaler;
 mod scaler_elements;
 mod session;
 mod skip_probe;
+mod stream;
 mod sync_gate;
 mod tee;
 mod thread_names;
 mod timing;
+mod tls;
 mod tracks;
 
 use std::sync::OnceLock;
@@ -57,6 +59,7 @@ pub use encode::RawEncoder;
 pub use hardware::ElementCheck;
 pub(crate) use launch_line::SinkKind;
 pub use predict_plan::{predict_plan, predict_plan_with};
+pub use stream::stream_element;
 
 static STARTED: OnceLock<Result<(), String>> = OnceLock::new();
 

@@ -11,6 +11,7 @@ use jetwatch_types::{Letterbox, PixelAspect, Placement, Size};
 
 use super::camera;
 use super::hardware::{ElementCheck, VideoHardware};
+use super::stream::stream_element;
 
 /// The plan for `config` on `machine` with a network input of this size and placement.
 ///
@@ -79,12 +80,12 @@ fn predict_with(
         SourceUri::Rtsp { .. } => add(StepKind::Receive, VideoUnit::Cpu, "rtspsrc", ""),
         SourceUri::Http { .. } => add(StepKind::Receive, VideoUnit::Cpu, "souphttpsrc", ""),
         SourceUri::Stream(location) => {
-            let element = match location.split(':').next() {
-                Some("udp") => "udpsrc",
-                Some("srt") => "srtsrc",
-                _ => "rtmpsrc",
-            };
-            add(StepKind::Receive, VideoUnit::Cpu, element, "");
+            add(
+                StepKind::Receive,
+                VideoUnit::Cpu,
+                stream_element(location),
+                "",
+            );
         }
         SourceUri::File(_) => add(StepKind::Read, VideoUnit::Cpu, "filesrc", ""),
         SourceUri::Launch(_) => add(StepKind::Read, VideoUnit::Cpu, "launch", ""),

@@ -18,11 +18,12 @@ use super::build::{BuiltPipeline, RTSP};
 use super::camera;
 use super::dot;
 use super::flush_guard::FlushGuard;
+use super::http::HTTP;
 use super::keep_alive::KeepAlive;
-use super::messages::{MissingPlugin, element_error, missing_plugin};
+use super::messages::{MissingPlugin, asks_for_sha256, element_error, has_status, missing_plugin};
 use super::push_tracer::WatchGuard;
 use super::scaler::ENTRY;
-use super::{introspect, tee, thread_names, timing};
+use super::{introspect, tee, thread_names, timing, tls};
 
 /// Time in which a failed pipeline must report its error.
 const BUS_DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
@@ -73,6 +74,7 @@ pub(super) fn run(
         is_waiting_told: false,
         is_over: false,
         missing: None,
+        is_sha256: false,
         dots_done: context.dot.requests.load(Ordering::Relaxed),
         watched: Vec::new(),
         is_connecting: false,
@@ -116,6 +118,8 @@ struct Session<'a> {
     /// The end was reached, and the media cannot be played once more by this pipeline.
     is_over: bool,
     missing: Option<MissingPlugin>,
+    /// A server over HTTP takes Digest with SHA-256 alone.
+    is_sha256: bool,
     dots_done: u64,
     /// Elements whose times are recorded.
     watched: Vec<WatchGuard>,
@@ -352,6 +356,16 @@ impl Session<'_> {
                 if let Some(error) = self.launch_error() {
                     return Err(error);
                 }
+                if self.is_sha256 && has_status(error) {
+                    return Err(SourceError::AccessRefused {
+                        element: HTTP.to_owned(),
+                        message: "it takes Digest with SHA-256 only, which GStreamer does not know over HTTP: let the camera take MD5, too"
+                            .to_owned(),
+                    });
+                }
+                if let Some(error) = self.http_error(error) {
+                    return Err(error);
+                }
                 let uri = &self.config.uri;
                 if let (SourceUri::File(path), 0) = (uri, self.built.stall_monitor.frames())
                     && let Some(cut) = self.find_cut(path)
@@ -386,6 +400,7 @@ impl Session<'_> {
                 if let Some(missing) = missing_plugin(message) {
                     self.missing = Some(missing);
                 }
+                self.is_sha256 |= asks_for_sha256(message);
                 Ok(None)
             }
             gst::MessageView::StateChanged(change) => {
@@ -399,6 +414,22 @@ impl Session<'_> {
             }
             _ => Ok(None),
         }
+    }
+
+    /// Why the server of an HTTP source cannot be spoken to, which GStreamer does not say.
+    fn http_error(&self, error: &gst::message::Error) -> Option<SourceError> {
+        let SourceUri::Http { location, .. } = &self.config.uri else {
+            return None;
+        };
+        let is_answer = has_status(error) || error.error().matches(gst::StreamError::WrongType);
+        if is_answer || error.src().is_none_or(|element| element.name() != HTTP) {
+            return None;
+        }
+        let (location, ca_file) = (location.clone(), self.config.ca_file.clone());
+        let asked = (self.late).run(self.context, OPEN_TIMEOUT, move || {
+            tls::connection_error(&location, ca_file.as_deref())
+        });
+        asked.ok().flatten().flatten()
     }
 
     /// What the file at `path` lacks; a share that does not answer is not waited for without a limit.

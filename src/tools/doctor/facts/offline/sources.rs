@@ -22,14 +22,15 @@ const COMMON: [&str; 7] = [
 pub(super) fn needed_elements(config: &Config) -> Vec<&'static ElementSpec> {
     let mut names: Vec<&str> = Vec::new();
     for source in &config.sources {
-        let own: &[&str] = match &source.uri {
+        let own = match &source.uri {
             SourceUri::Synthetic(_) | SourceUri::Images(_) => continue,
-            SourceUri::Rtsp { .. } => &["rtspsrc"],
-            SourceUri::Http { .. } => &["souphttpsrc"],
-            SourceUri::V4l2 { .. } => &["v4l2src"],
-            SourceUri::File(_) => &["filesrc"],
+            SourceUri::Rtsp { .. } => Some("rtspsrc"),
+            SourceUri::Http { .. } => Some("souphttpsrc"),
+            SourceUri::Stream(location) => Some(gst::stream_element(location)),
+            SourceUri::V4l2 { .. } => Some("v4l2src"),
+            SourceUri::File(_) => Some("filesrc"),
             // The plan has the camera's element.
-            SourceUri::Csi { .. } | SourceUri::Launch(_) | SourceUri::Stream(_) => &[],
+            SourceUri::Csi { .. } | SourceUri::Launch(_) => None,
         };
         names.extend(own.iter().chain(&COMMON));
         if source.decoder == DecoderChoice::Software {

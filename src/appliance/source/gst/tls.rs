@@ -1,0 +1,83 @@
+//! TLS of `https://` and `rtsps://`: the authorities to trust, and why a server over HTTP cannot be spoken to, which `souphttpsrc` does not say
+//! since GStreamer 1.20. Called by [`build`](super::build), [`http`](super::http) and [`session`](super::session).
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use gio::prelude::*;
+use parking_lot::Mutex;
+
+use crate::SourceError;
+
+use super::http::HTTP;
+
+/// Longest wait for a server that is asked why it cannot be spoken to.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The authorities in a PEM file.
+///
+/// # Errors
+/// It cannot be read, or has no certificate.
+pub(super) fn authorities(ca_file: &Path) -> Result<gio::TlsDatabase, SourceError> {
+    let unusable = |reason: &str| {
+        let path = ca_file.display();
+        SourceError::Refused(format!(
+            "ca_file: cannot use {path}: {reason}; expected a PEM file with certificates that the daemon may read"
+        ))
+    };
+    // A file without a certificate is accepted where it is used.
+    let pem = std::fs::read(ca_file).map_err(|error| unusable(&error.to_string()))?;
+    const BEGIN: &[u8] = b"-----BEGIN CERTIFICATE-----";
+    if !pem.windows(BEGIN.len()).any(|window| window == BEGIN) {
+        return Err(unusable("it has no certificate"));
+    }
+    let database = gio::TlsFileDatabase::new(ca_file);
+    database
+        .map(Cast::upcast)
+        .map_err(|error| unusable(error.message()))
+}
+
+/// Connects to the server of an `http://` or `https://` address once more. `None`: it can be connected to. Blocks for some seconds at most.
+pub(super) fn connection_error(location: &str, ca_file: Option<&Path>) -> Option<SourceError> {
+    let is_tls = location.starts_with("https:");
+    let client = gio::SocketClient::new();
+    client.set_timeout(u32::try_from(TIMEOUT.as_secs()).unwrap_or(5));
+    client.set_tls(is_tls);
+    let authorities = ca_file.map(authorities).transpose();
+    let authorities = match authorities {
+        Ok(authorities) => authorities,
+        Err(error) => return Some(error),
+    };
+    let problem: Arc<Mutex<Option<String>>> = Arc::default();
+    let found = Arc::clone(&problem);
+    client.connect_event(move |_, event, _, connection| {
+        let connection = connection.and_then(|it| it.downcast_ref::<gio::TlsConnection>());
+        if let (gio::SocketClientEvent::TlsHandshaking, Some(tls)) = (event, connection) {
+            if authorities.is_some() {
+                tls.set_database(authorities.as_ref());
+            }
+            let found = Arc::clone(&found);
+            tls.connect_accept_certificate(move |_, _, errors| {
+                let names: Vec<_> = errors.iter_names().map(|(name, _)| name).collect();
+                *found.lock() = Some(names.join(", ").to_lowercase().replace('_', "-"));
+                false
+            });
+        }
+    });
+    let port = if is_tls { 443 } else { 80 };
+    let connected = client.connect_to_uri(location, port, gio::Cancellable::NONE);
+    let error = connected.err()?;
+    if let Some(reasons) = problem.lock().take() {
+        return Some(SourceError::Certificate { reasons });
+    }
+    let is_tls_error = error.kind::<gio::TlsError>().is_some();
+    Some(SourceError::Element {
+        element: HTTP.to_owned(),
+        message: error.message().trim_end_matches('.').to_owned(),
+        hint: Some(match is_tls_error {
+            true => "check the port, and whether the server speaks https:// there or http://",
+            false => "check the address, and that the server is on",
+        }),
+    })
+}
