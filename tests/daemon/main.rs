@@ -11,6 +11,7 @@ mod commands;
 mod field;
 mod field_brokers;
 mod field_files;
+mod field_network;
 mod formats;
 mod groups;
 mod gstreamer_log;

@@ -1,7 +1,9 @@
 //! Small video clips that the tests encode with GStreamer.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
+
+use super::daemon::Signal;
 
 /// Runs a GStreamer pipeline to its end.
 pub fn gst_launch(pipeline: &str) {
@@ -15,6 +17,46 @@ pub fn gst_launch(pipeline: &str) {
         "{pipeline}\n{}",
         String::from_utf8_lossy(&output.stderr)
     );
+}
+
+/// A program that runs until it is dropped.
+pub struct Running {
+    command: Command,
+    child: Child,
+}
+
+impl Running {
+    /// Starts it.
+    pub fn start(program: &str, arguments: &str) -> Self {
+        let mut command = Command::new(program);
+        command
+            .args(arguments.split_whitespace())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let child = command.spawn();
+        let child = child.unwrap_or_else(|error| panic!("{program} does not start: {error}"));
+        Self { command, child }
+    }
+
+    /// Starts it once more, if it has ended.
+    pub fn start_again_at_its_end(&mut self) {
+        if self.child.try_wait().is_ok_and(|status| status.is_some()) {
+            self.child = self.command.spawn().expect("it has started before");
+        }
+    }
+
+    /// Sends a signal.
+    pub fn signal(&self, signal: Signal) {
+        super::daemon::signal(&self.child, signal);
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 /// An H.264 clip in MP4: `frames` frames of a moving ball at 30 frames/s.

@@ -12,6 +12,7 @@ pub mod darknet;
 pub mod ffprobe;
 pub mod file_server;
 pub mod generated;
+pub mod http_camera;
 pub mod http_endpoint;
 pub mod jetson_elements;
 pub mod nsys_export;

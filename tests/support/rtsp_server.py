@@ -41,18 +41,17 @@ factory.set_launch(
     f"( videotestsrc is-live=true pattern=ball ! video/x-raw,format=I420,width={a.width},height={a.height},framerate={a.fps}/1"
     f" ! {a.encoder} )"
 )
+auth = GstRtspServer.RTSPAuth()
 if a.user:
-    auth = GstRtspServer.RTSPAuth()
     token = GstRtspServer.RTSPToken()
     token.set_string("media.factory.role", a.user)
     auth.add_basic(GstRtspServer.RTSPAuth.make_basic(a.user, a.password), token)
-    server.set_auth(auth)
     factory.add_role_from_structure(
         Gst.Structure.from_string(f"{a.user}, media.factory.access=(boolean)true, media.factory.construct=(boolean)true")[0]
     )
 if a.certificate:
-    auth = GstRtspServer.RTSPAuth()
     auth.set_tls_certificate(Gio.TlsCertificate.new_from_file(a.certificate))
+if a.user or a.certificate:
     server.set_auth(auth)
 server.get_mount_points().add_factory("/video", factory)
 if server.attach(None) == 0:
