@@ -73,7 +73,7 @@ fn untrusted_certificate_of_an_rtsps_server_is_reported_with_its_reason() {
     let server = RtspServer::start(0, &["--certificate", &certificate]);
     let text = first_failure(server.uri().replace("rtsp://", "rtsps://"));
     assert!(
-        text.contains("unknown-ca") && text.contains("update-ca-certificates"),
+        text.contains("unknown-ca") && text.contains("set ca_file"),
         "{text}"
     );
 }
