@@ -381,7 +381,7 @@ fn cameras_example_loads_as_documented() {
     assert!(password(2) == Secret::Inline("change me".to_owned()));
     assert!(
         matches!(
-            &config.sources[4].uri,
+            &config.sources[6].uri,
             SourceUri::V4l2 {
                 size: Some((1280, 720)),
                 fps: Some(fps),
@@ -389,9 +389,10 @@ fn cameras_example_loads_as_documented() {
             } if (*fps - 30.0).abs() < f32::EPSILON
         ),
         "{:?}",
-        config.sources[4]
+        config.sources[6]
     );
-    assert!(config.sources[6].loop_at_end && !config.sources[0].loop_at_end);
+    assert!(config.sources[8].loop_at_end && !config.sources[0].loop_at_end);
+    assert_eq!(config.sources[4].ca_file, Some(folder.join("tls/yard.pem")));
     let mqtt = config.publish.mqtt.as_ref().expect("MQTT is on");
     assert_eq!(
         mqtt.broker,
