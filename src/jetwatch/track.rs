@@ -414,24 +414,16 @@ mod tests {
 
     #[test]
     fn out_of_range_values_are_rejected_with_accepted_range() {
+        #[rustfmt::skip]
         let cases = [
             (["--min-iou", "0"], "expected a number above 0, at most 1"),
             (["--min-iou", "1.1"], "expected a number above 0, at most 1"),
             (["--min-iou", "nan"], "expected a number above 0, at most 1"),
             (["--min-score", "inf"], "expected a number, such as 0.5"),
             (["--probation-frames", "0"], "0 is not in 1.."),
-            (
-                ["--probation-evidence", "11"],
-                "expected a number from 0 to 10",
-            ),
-            (
-                ["--momentum-weight", "1.1"],
-                "expected a number from 0 to 1",
-            ),
-            (
-                ["--association", "best"],
-                "[possible values: greedy, optimal]",
-            ),
+            (["--probation-evidence", "11"], "expected a number from 0 to 10"),
+            (["--momentum-weight", "1.1"], "expected a number from 0 to 1"),
+            (["--association", "best"], "[possible values: greedy, optimal]"),
         ];
         for (options, wanted) in cases {
             let error = parse(&options).expect_err("the value is out of range");
@@ -441,11 +433,9 @@ mod tests {
 
     #[test]
     fn conflicting_options_are_rejected() {
+        #[rustfmt::skip]
         let cases = [
-            (
-                "--detections b.txt",
-                "--out is given 1 times and --detections 2 times, expected one for each sequence",
-            ),
+            ("--detections b.txt", "--out is given 1 times and --detections 2 times, expected one for each sequence"),
             (
                 "--metrics a.gt --metrics b.gt",
                 "--metrics is given 2 times and --detections 1 times, expected one for each sequence",
@@ -458,18 +448,12 @@ mod tests {
                 "--detections b.txt --metrics a.gt --metrics b.gt --out -",
                 "standard output can hold the tracks of one sequence and no metrics; use files for the tracks",
             ),
-            (
-                "--metrics a.gt --search hota",
-                "--search holds out one sequence at a time, so it needs two or more; 1 is given",
-            ),
+            ("--metrics a.gt --search hota", "--search holds out one sequence at a time, so it needs two or more; 1 is given"),
             (
                 "--tracker sort --tentative-score 0.5",
                 "--tentative-score and --tentative-min-iou need --tracker bytetrack or ocsort",
             ),
-            (
-                "--tracker bytetrack --momentum-weight 0.5",
-                "--momentum-weight and --recovery-min-iou need --tracker ocsort",
-            ),
+            ("--tracker bytetrack --momentum-weight 0.5", "--momentum-weight and --recovery-min-iou need --tracker ocsort"),
             (
                 "--detections b.txt --metrics a.gt --metrics b.gt --out o.txt --search mota --interval 3",
                 "--search tracks with every frame, so it excludes --interval",

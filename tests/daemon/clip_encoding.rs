@@ -47,23 +47,13 @@ fn raw_and_jpeg_video_is_encoded_within_its_limits() {
     };
     // Noise: without a limit of the bit rate these images have some Mbit/s. Sides of 4:2:0 are even.
     let noise = "videotestsrc pattern=snow is-live=true";
-    for (name, caps, encoded) in [
-        (
-            "raw",
-            "video/x-raw,format=NV12,width=320,height=181,framerate=30/1",
-            "",
-        ),
-        (
-            "rgb",
-            "video/x-raw,format=RGB,width=320,height=180,framerate=30/1",
-            "",
-        ),
-        (
-            "jpeg",
-            "video/x-raw,format=I420,width=320,height=180,framerate=30/1",
-            " ! jpegenc",
-        ),
-    ] {
+    #[rustfmt::skip]
+    let cases = [
+        ("raw", "video/x-raw,format=NV12,width=320,height=181,framerate=30/1", ""),
+        ("rgb", "video/x-raw,format=RGB,width=320,height=180,framerate=30/1", ""),
+        ("jpeg", "video/x-raw,format=I420,width=320,height=180,framerate=30/1", " ! jpegenc"),
+    ];
+    for (name, caps, encoded) in cases {
         let uri = SourceUri::Launch(format!("{noise} ! {caps}{encoded}"));
         let captured = capture_within(uri, 150, limits);
         let formats = captured.formats.lock().unwrap().clone();

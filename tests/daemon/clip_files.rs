@@ -94,31 +94,18 @@ fn demuxed(path: &Path) -> Vec<u64> {
 #[test]
 fn clips_of_files_hold_each_image_at_its_time() {
     let folder = tempfile::tempdir().expect("a folder");
-    for (name, encoder, mux, codec) in [
+    #[rustfmt::skip]
+    let cases = [
         ("a.mp4", H264, "! mp4mux", VideoCodec::H264),
         ("b.mp4", H264_B_FRAMES, "! mp4mux", VideoCodec::H264),
         ("c.ts", H264_B_FRAMES, "! mpegtsmux", VideoCodec::H264),
         ("d.mkv", H264, "! matroskamux", VideoCodec::H264),
-        (
-            "e.h264",
-            H264,
-            "! video/x-h264,stream-format=byte-stream",
-            VideoCodec::H264,
-        ),
+        ("e.h264", H264, "! video/x-h264,stream-format=byte-stream", VideoCodec::H264),
         ("f.mp4", H265, "! h265parse ! mp4mux", VideoCodec::H265),
-        (
-            "g.mp4",
-            H265_B_FRAMES,
-            "! h265parse ! mp4mux",
-            VideoCodec::H265,
-        ),
-        (
-            "h.ts",
-            H265_B_FRAMES,
-            "! h265parse ! mpegtsmux",
-            VideoCodec::H265,
-        ),
-    ] {
+        ("g.mp4", H265_B_FRAMES, "! h265parse ! mp4mux", VideoCodec::H265),
+        ("h.ts", H265_B_FRAMES, "! h265parse ! mpegtsmux", VideoCodec::H265),
+    ];
+    for (name, encoder, mux, codec) in cases {
         let path = clip(folder.path(), name, encoder, mux, 60);
         let captured = capture(SourceUri::File(path), usize::MAX);
         let format = StreamFormat {

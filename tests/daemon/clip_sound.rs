@@ -239,10 +239,7 @@ fn sound_of_other_codecs_is_named_once_and_left_out() {
     assert_eq!(codecs(&found[0]), "h264");
     let output = finish(&mut setup.command("check"));
     let report = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(
-        report.contains("record.audio is on, but the source brought no AAC"),
-        "{report}"
-    );
+    assert_has!(report => "record.audio is on, but the source brought no AAC");
     // The video is kept all the same.
     assert!(output.status.success(), "{report}");
 }

@@ -4,12 +4,11 @@
 use crate::support;
 
 use std::collections::BTreeMap;
-use std::process::Command;
 
 use serde_json::{Value, json};
 use support::daemon::{Setup, start, terminate, wait_until_some};
 use support::publish::clients::{publish, retained};
-use support::publish::mosquitto::{Mosquitto, program};
+use support::publish::mosquitto::Mosquitto;
 
 const BOX: &str = "homeassistant/device/jetwatch--box/box/config";
 const YARD: &str = "homeassistant/device/jetwatch--box/source--yard/config";
@@ -115,39 +114,6 @@ fn chosen_labels_have_a_count_before_they_are_seen() {
 }
 
 #[test]
-fn removed_rule_is_announced_as_removed_and_then_left_out() {
-    let broker = Mosquitto::start();
-    let port = broker.port();
-    let setup = Setup::new(&yaml(port, &["gate", "exit"], ENABLED));
-    let first = start(&mut setup.command("run"));
-    let id = "line--exit--left";
-    let before = wait_for_both(port);
-    assert!(before[YARD]["cmps"][id]["uniq_id"].is_string());
-    terminate(first);
-
-    let topics = Command::new(program("mosquitto_sub"))
-        .args(["-h", "127.0.0.1", "-p", &port.to_string(), "-t", YARD])
-        .args(["-C", "3", "-W", "60"])
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .expect("mosquitto_sub starts");
-    std::fs::write(&setup.config, yaml(port, &["gate"], ENABLED)).expect("writable");
-    let second = start(&mut setup.command("run"));
-    let output = topics.wait_with_output().expect("it ends");
-    let text = String::from_utf8(output.stdout).expect("text");
-    let read = |line: &str| serde_json::from_str::<Value>(line).expect("JSON");
-    let messages: Vec<Value> = text.lines().map(read).collect();
-    assert_eq!(messages.len(), 3, "{text}");
-    assert_eq!(messages[0], before[YARD], "what is retained");
-    assert_eq!(messages[1]["cmps"][id], json!({ "p": "sensor" }));
-    assert!(messages[2]["cmps"].get(id).is_none());
-    for message in &messages {
-        assert!(message["cmps"]["line--gate--left"]["uniq_id"].is_string());
-    }
-    terminate(second);
-}
-
-#[test]
 fn switched_off_withdraws_its_own_messages_alone() {
     let broker = Mosquitto::start();
     let port = broker.port();
@@ -176,10 +142,7 @@ fn switched_off_withdraws_its_own_messages_alone() {
             .then_some(())
     });
     let log = terminate(second);
-    assert!(
-        log.contains("devices=2 withdrawn from Home Assistant"),
-        "{log}"
-    );
+    assert_has!(log => "devices=2 withdrawn from Home Assistant");
 }
 
 #[test]

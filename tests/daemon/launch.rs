@@ -210,28 +210,15 @@ fn rtsp_fragment_takes_video() {
 #[test]
 fn fragment_without_video_is_told_what_it_has() {
     let clips = Clips::make();
-    for (fragment, words) in [
-        (
-            "filesrc location=SOUND ! oggdemux",
-            &["no video", "audio/x-vorbis of oggdemux"][..],
-        ),
-        (
-            "uridecodebin uri=file://SOUND",
-            &["no video", "audio/x-raw"],
-        ),
-        (
-            "filesrc location=SOUND ! decodebin ! queue",
-            &["no video", "audio/x-raw of decodebin"],
-        ),
-        (
-            "filesrc location=MP4 ! qtdemux ! theoradec",
-            &["theoradec", "no stream", "video/x-h264 of qtdemux"],
-        ),
-        (
-            "filesrc location=SOUND ! decodebin ! audioconvert",
-            &["no video", "audio/x-raw of decodebin"],
-        ),
-    ] {
+    #[rustfmt::skip]
+    let cases = [
+        ("filesrc location=SOUND ! oggdemux", &["no video", "audio/x-vorbis of oggdemux"][..]),
+        ("uridecodebin uri=file://SOUND", &["no video", "audio/x-raw"]),
+        ("filesrc location=SOUND ! decodebin ! queue", &["no video", "audio/x-raw of decodebin"]),
+        ("filesrc location=MP4 ! qtdemux ! theoradec", &["theoradec", "no stream", "video/x-h264 of qtdemux"]),
+        ("filesrc location=SOUND ! decodebin ! audioconvert", &["no video", "audio/x-raw of decodebin"]),
+    ];
+    for (fragment, words) in cases {
         let reason = reason_of(&clips.fill(fragment));
         assert!(
             words.iter().all(|word| reason.contains(word)),
@@ -242,19 +229,15 @@ fn fragment_without_video_is_told_what_it_has() {
 
 #[test]
 fn fragment_that_cannot_give_video_fails_permanently() {
-    for (fragment, expected) in [
+    #[rustfmt::skip]
+    let rows = [
         ("audiotestsrc", "audio/x-raw of audiotestsrc"),
-        (
-            "audiotestsrc ! audioconvert ! vorbisenc",
-            "audio/x-vorbis of vorbisenc",
-        ),
+        ("audiotestsrc ! audioconvert ! vorbisenc", "audio/x-vorbis of vorbisenc"),
         ("h264parse", "h264parse0 has no input"),
-        (
-            "videotestsrc ! filesink location=/dev/null",
-            "no free source pad",
-        ),
+        ("videotestsrc ! filesink location=/dev/null", "no free source pad"),
         ("videotestsrc ! audioconvert", "could not link"),
-    ] {
+    ];
+    for (fragment, expected) in rows {
         let source = config(SourceUri::Launch(fragment.to_owned()));
         let (_, result) = Collector::start(&source, usize::MAX).join();
         let error = result.expect_err(fragment);

@@ -1,5 +1,6 @@
 //! The running program and its pipeline: sources, recordings, messages and the page. One module per topic.
 
+#[macro_use]
 #[path = "../support/mod.rs"]
 mod support;
 

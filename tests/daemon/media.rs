@@ -77,15 +77,10 @@ fn contrast(image: &BgrxImage, region: &Value) -> f64 {
         image,
         [left + width * 0.3, upper, right - width * 0.3, lower],
     );
+    #[rustfmt::skip]
     let beside = [
-        mean_color(
-            image,
-            [left - width * 0.4, upper, left - width * 0.1, lower],
-        ),
-        mean_color(
-            image,
-            [right + width * 0.1, upper, right + width * 0.4, lower],
-        ),
+        mean_color(image, [left - width * 0.4, upper, left - width * 0.1, lower]),
+        mean_color(image, [right + width * 0.1, upper, right + width * 0.4, lower]),
     ];
     let distance = |other: &[f64; 3]| -> f64 {
         let pairs = inside.iter().zip(other);
@@ -142,11 +137,7 @@ fn snapshots_are_files_that_show_their_object_and_messages_name_them() {
     let id = ready[0]["id"].as_str().expect("an id");
     media(&setup, &["pin", id]);
     let refused = finish(setup.command("media").args(["remove", id]));
-    assert!(
-        stderr(&refused).contains("unpin it first"),
-        "{}",
-        stderr(&refused)
-    );
+    assert_has!(stderr(&refused) => "unpin it first");
     media(&setup, &["unpin", id]);
     media(&setup, &["remove", id]);
     let shown: Value = serde_json::from_str(&media(&setup, &["show", id])).expect("JSON");
@@ -175,10 +166,7 @@ fn pictures_are_encoded_by_nvjpegenc_where_there_is_one() {
     let elements = JetsonElements::new();
     let report = run(&elements, "check").stdout;
     let report = String::from_utf8_lossy(&report).into_owned();
-    assert!(
-        report.contains("large ones are encoded by nvjpegenc"),
-        "{report}"
-    );
+    assert_has!(report => "large ones are encoded by nvjpegenc");
     let log = stderr(&run(&elements, "run"));
     let pictures = |setup: &Setup| -> Vec<BgrxImage> {
         let lines = lines_of(&setup.path("events.jsonl"));
@@ -321,11 +309,7 @@ fn floor_of_free_space_deletes_files_and_stops_recording_not_detection() {
     std::fs::write(&setup.config, strict.replace("events.jsonl", "later.jsonl")).expect("written");
     let output = wait_for_output(start(&mut setup.command("run")));
     assert!(output.status.success(), "{}", stderr(&output));
-    assert!(
-        stderr(&output).contains("recording stops, detection goes on"),
-        "{}",
-        stderr(&output)
-    );
+    assert_has!(stderr(&output) => "recording stops, detection goes on");
     let lines = lines_of(&setup.path("later.jsonl"));
     let removed = of_kind(&lines, "media");
     let removed: Vec<_> = removed
@@ -361,10 +345,7 @@ fn file_limit_stops_snapshots_and_not_detection() {
     let output = wait_for_output(start(&mut limited));
     let log = stderr(&output);
     assert!(output.status.success(), "{log}");
-    assert!(
-        log.contains("a snapshot was not kept: no space is left"),
-        "{log}"
-    );
+    assert_has!(log => "a snapshot was not kept: no space is left");
     let text = String::from_utf8(output.stdout).expect("text");
     let events = text
         .lines()

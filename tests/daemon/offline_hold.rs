@@ -56,14 +56,3 @@ fn source_that_stays_away_is_reported_once_however_often_it_is_tried() {
     let [running, _] = states(1, is_reported);
     assert_eq!(offline(&running), 1, "{running:?}");
 }
-
-#[test]
-fn source_that_is_away_for_less_than_the_hold_is_in_statistics_only() {
-    let is_away = |lines: &[Value]| {
-        let mut stats = lines.iter().filter(|line| line["kind"] == "stats");
-        stats.any(|line| line["sources"][0]["state"] == "offline")
-    };
-    let [running, ended] = states(86_400, is_away);
-    assert_eq!(offline(&running), 0, "{running:?}");
-    assert!(offline(&ended) <= 1, "{ended:?}");
-}

@@ -51,14 +51,9 @@ fn committed_message_schema_equals_generated_schema() {
 #[test]
 fn message_page_has_a_table_for_every_link() {
     let page = message_page();
-    for wanted in [
-        "| [`event`](#event) | `<source>/events` | 1 | no |",
-        "| [`source`](#source-state) | `<source>/status` | 1 | yes |",
-        "| `box` | array of 4 × number |",
-        "`end`: The track ended.",
-    ] {
-        assert!(page.contains(wanted), "no {wanted} in\n{page}");
-    }
+    assert_has!(page =>
+        "| [`event`](#event) | `<source>/events` | 1 | no |", "| [`source`](#source-state) | `<source>/status` | 1 | yes |",
+        "| `box` | array of 4 × number |", "`end`: The track ended.");
     for link in page.split("](#").skip(1) {
         let id = link.split(')').next().expect("closed");
         assert!(page.contains(&format!("{{#{id}}}")), "no heading {id}");
@@ -157,76 +152,20 @@ fn lines() -> String {
         },
     ];
     let stats = stats();
+    #[rustfmt::skip]
     let mut records = vec![
-        Publication::Events {
-            source: "cam",
-            frame: &meta,
-            events: &events,
-            recording: None,
-            snapshots: &[],
-        },
-        Publication::Events {
-            source: "cam",
-            frame: &without_pts,
-            events: &with_embedding,
-            recording: None,
-            snapshots: &[],
-        },
-        Publication::Frame {
-            source: "cam",
-            frame: &meta,
-            tracks: &tracks,
-        },
-        Publication::Frame {
-            source: "cam",
-            frame: &meta,
-            tracks: &[],
-        },
-        Publication::Count {
-            source: "cam",
-            label: "traffic light",
-            count: 2,
-            at: at(7),
-        },
-        Publication::GroupCount {
-            source: "cam",
-            group: "signal",
-            count: 2,
-            at: at(7),
-        },
-        Publication::Switch {
-            source: "cam",
-            rule: None,
-            on: true,
-            at: at(7),
-        },
-        Publication::Switch {
-            source: "cam",
-            rule: Some("yard"),
-            on: false,
-            at: at(7),
-        },
-        Publication::ScoreThreshold {
-            source: "cam",
-            threshold: 0.35,
-            at: at(7),
-        },
-        Publication::Active {
-            source: "cam",
-            activity: &DETECTION,
-            at: at(7),
-        },
-        Publication::Active {
-            source: "cam",
-            activity: &YARD,
-            at: at(7),
-        },
-        Publication::Source {
-            source: "cam",
-            state: SourceState::Offline,
-            reason: Some("no \"frame\"\nfor 5 s"),
-            at: at(7),
-        },
+        Publication::Events { source: "cam", frame: &meta, events: &events, recording: None, snapshots: &[] },
+        Publication::Events { source: "cam", frame: &without_pts, events: &with_embedding, recording: None, snapshots: &[] },
+        Publication::Frame { source: "cam", frame: &meta, tracks: &tracks },
+        Publication::Frame { source: "cam", frame: &meta, tracks: &[] },
+        Publication::Count { source: "cam", label: "traffic light", count: 2, at: at(7) },
+        Publication::GroupCount { source: "cam", group: "signal", count: 2, at: at(7) },
+        Publication::Switch { source: "cam", rule: None, on: true, at: at(7) },
+        Publication::Switch { source: "cam", rule: Some("yard"), on: false, at: at(7) },
+        Publication::ScoreThreshold { source: "cam", threshold: 0.35, at: at(7) },
+        Publication::Active { source: "cam", activity: &DETECTION, at: at(7) },
+        Publication::Active { source: "cam", activity: &YARD, at: at(7) },
+        Publication::Source { source: "cam", state: SourceState::Offline, reason: Some("no \"frame\"\nfor 5 s"), at: at(7) },
         Publication::Stats(&stats),
     ];
     for state in [
@@ -241,26 +180,17 @@ fn lines() -> String {
             at: at(7),
         });
     }
+    #[rustfmt::skip]
     let statuses = [
-        DetectorStatus::EngineMissing {
-            reason: "it was built by TensorRT 8.5.2, and 8.6.1 is here".to_owned(),
-        },
+        DetectorStatus::EngineMissing { reason: "it was built by TensorRT 8.5.2, and 8.6.1 is here".to_owned() },
         DetectorStatus::Building {
             elapsed: Duration::from_millis(12_345),
             progress: Some(0.25),
             phase: Some("Building engine".to_owned()),
         },
-        DetectorStatus::Building {
-            elapsed: Duration::ZERO,
-            progress: None,
-            phase: None,
-        },
-        DetectorStatus::Ready {
-            runs: "tensorrt, street-nano in int8 (Xavier)".to_owned(),
-        },
-        DetectorStatus::Failed {
-            reason: "no memory".to_owned(),
-        },
+        DetectorStatus::Building { elapsed: Duration::ZERO, progress: None, phase: None },
+        DetectorStatus::Ready { runs: "tensorrt, street-nano in int8 (Xavier)".to_owned() },
+        DetectorStatus::Failed { reason: "no memory".to_owned() },
     ];
     for status in &statuses {
         records.push(Publication::Detector { status, at: at(7) });

@@ -17,7 +17,7 @@ use jetwatch_types::Size;
 use serde_json::Value;
 use support::clips::mp4;
 use support::daemon::{
-    Setup, Signal, finish, json_lines, json_lines_config, signal, start, stderr, wait_for_output,
+    Setup, Signal, finish, json_lines, json_lines_config, signal, start, stderr, terminate,
     wait_until_some,
 };
 use support::onnx_runtime::library_is_missing;
@@ -150,10 +150,7 @@ fn a_recording_shows_each_frame_with_its_own_boxes() {
     let (output, stats) = record(&setup, "out.mp4");
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let text = stderr(&output);
-    assert!(
-        text.contains("recording to") && text.contains("recorded to"),
-        "{text}"
-    );
+    assert_has!(text => "recording to", "recorded to");
 
     let recording = &stats["recording"];
     let number = |value: &Value| {
@@ -370,9 +367,7 @@ publish: {{mqtt: off, detections: true, json_lines: {{path: events.jsonl}}}}
     let lines = json_lines(&setup.path("events.jsonl"));
     let observed = lines.iter().filter(|line| frame_of("cam")(line)).count();
     reported("some more frames", &frame_of("cam"), observed + 10);
-    signal(&child, Signal::TERM);
-    let output = wait_for_output(child);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    terminate(child);
 
     let (_, images) = decode_recording(&setup.path("tiles.mkv"));
     // Two columns of two rows; the third tile is below the first.
@@ -417,16 +412,10 @@ fn unrecordable_input_is_reported() {
     };
     let (code, printed) = run("out.avi");
     assert_eq!(code, Some(2), "{printed}");
-    assert!(
-        printed.contains("the name ends in .avi, expected a name that ends in .mp4"),
-        "{printed}"
-    );
+    assert_has!(printed => "the name ends in .avi, expected a name that ends in .mp4");
     let (code, printed) = run("nowhere/out.mp4");
     assert_eq!(code, Some(1), "{printed}");
-    assert!(
-        printed.contains("No such file") && printed.contains("choose a folder that exists"),
-        "{printed}"
-    );
+    assert_has!(printed => "No such file", "choose a folder that exists");
 }
 
 #[test]
@@ -459,12 +448,7 @@ fn full_disk_stops_recording_but_not_detection() {
     let (output, stats) = record(&setup, "out.mkv");
     let text = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(
-        text.contains("ended early") && text.contains("free disk space"),
-        "{text}"
-    );
-    assert!(text.contains("plays up to there"), "{text}");
-    assert!(text.contains("incomplete recording to"), "{text}");
+    assert_has!(text => "ended early", "free disk space", "plays up to there", "incomplete recording to");
     let detected = stats["frames"].as_u64().expect("a number");
     assert!(detected >= 30, "detection went on: {stats}");
     let recording = &stats["recording"];

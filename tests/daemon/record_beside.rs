@@ -121,11 +121,7 @@ fn each_half_of_a_recording_shows_the_boxes_of_its_own_model() {
     let log = stderr(&output);
     assert_eq!(output.status.code(), Some(0), "{log}");
     let everything = tracks(&first.path("events.jsonl"));
-    assert!(
-        log.contains("frames/s of detector time: street-nano int8_cpu ")
-            && log.contains(", variant fp32 "),
-        "{log}"
-    );
+    assert_has!(log => "frames/s of detector time: street-nano int8_cpu ", ", variant fp32 ");
 
     let (_, images) = decode_recording(&video);
     assert_eq!(images.len(), FRAMES, "no frame of the scene is left out");
@@ -187,11 +183,7 @@ fn beside_needs_a_recording_and_one_source() {
     .expect("written");
     let output = finish(setup.command("run").arg("--beside").arg(&other));
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
-    assert!(
-        stderr(&output).contains("--record <FILE>"),
-        "{}",
-        stderr(&output)
-    );
+    assert_has!(stderr(&output) => "--record <FILE>");
     let video = setup.path("out.mkv");
     let output = finish(
         setup

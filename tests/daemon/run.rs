@@ -177,25 +177,14 @@ fn a_wrong_configuration_is_exit_78_with_every_problem() {
     let output = finish(&mut setup.command("run"));
     assert_eq!(output.status.code(), Some(78));
     let text = stderr(&output);
-    for part in [
-        "jetwatch.yaml:2",
-        "jetwatch.yaml:3",
-        "jetwatch.yaml:5",
-        "detector.backend",
-    ] {
-        assert!(text.contains(part), "{part} is not in:\n{text}");
-    }
+    assert_has!(text => "jetwatch.yaml:2", "jetwatch.yaml:3", "jetwatch.yaml:5", "detector.backend");
 }
 
 #[test]
 fn a_missing_configuration_file_is_named() {
     let output = finish(jetwatch().args(["run", "--config", "/nonexistent.yaml"]));
     assert_eq!(output.status.code(), Some(78));
-    assert!(
-        stderr(&output).contains("/nonexistent.yaml"),
-        "{}",
-        stderr(&output)
-    );
+    assert_has!(stderr(&output) => "/nonexistent.yaml");
 }
 
 #[test]
@@ -235,10 +224,7 @@ fn a_full_disk_under_dumped_detections_fails_the_run_at_its_end() {
     let output = finish(command.args(["--dump-detections", "/dev/full"]));
     let text = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(
-        text.contains("--dump-detections: the file is incomplete"),
-        "{text}"
-    );
+    assert_has!(text => "--dump-detections: the file is incomplete");
     assert!(text.contains("ended:"), "the run went on: {text}");
 }
 
@@ -248,18 +234,11 @@ fn outputs_that_cannot_be_written_are_refused_before_the_run() {
     let missing = setup.path("nowhere/stats.json");
     let file = setup.path("file");
     fs::write(&file, "").unwrap();
+    #[rustfmt::skip]
     let cases = [
-        (
-            "--stats",
-            missing.as_path(),
-            "--stats: cannot write to folder",
-        ),
+        ("--stats", missing.as_path(), "--stats: cannot write to folder"),
         ("--stats", setup.folder.path(), "name a file"),
-        (
-            "--dot",
-            Path::new("/proc/nope"),
-            "--dot: cannot create folder",
-        ),
+        ("--dot", Path::new("/proc/nope"), "--dot: cannot create folder"),
         ("--dot", file.as_path(), "--dot: cannot create folder"),
         ("--dot", Path::new("/proc"), "--dot: cannot write to folder"),
     ];
@@ -285,12 +264,7 @@ fn a_missing_decoder_names_its_package() {
     );
     let text = stdout(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(
-        text.contains("wrong  source cam")
-            && text.contains("H.264")
-            && text.contains("apt-get install gstreamer1.0-libav"),
-        "{text}"
-    );
+    assert_has!(text => "wrong  source cam", "H.264", "apt-get install gstreamer1.0-libav");
 }
 
 #[test]
@@ -299,8 +273,7 @@ fn check_reports_working_parts() {
     let output = finish(&mut setup.command("check"));
     let text = stdout(&output);
     assert_eq!(output.status.code(), Some(0), "{text}{}", stderr(&output));
-    assert!(text.contains("ok     source cam: 320×180 pixels"), "{text}");
-    assert!(text.contains("ok     detector: scripted"), "{text}");
+    assert_has!(text => "ok     source cam: 320×180 pixels", "ok     detector: scripted");
 }
 
 #[test]

@@ -58,15 +58,12 @@ fn the_embedded_broker_serves_a_foreign_subscriber() {
         .unwrap()
         .port();
     let setup = config(&format!("{{broker: embedded, listen: '127.0.0.1:{port}'}}"));
-    let child = setup
-        .command("run")
-        .arg("--stats")
-        .arg(setup.path("stats.json"))
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let child = start(
+        setup
+            .command("run")
+            .arg("--stats")
+            .arg(setup.path("stats.json")),
+    );
     // mosquitto_sub ends with the first `new` event that it sees.
     let seen = wait_until_some("an event at mosquitto_sub", || {
         let output = Command::new(program("mosquitto_sub"))
@@ -95,10 +92,7 @@ fn the_embedded_broker_serves_a_foreign_subscriber() {
     let check = finish(&mut setup.command("check"));
     let printed = String::from_utf8_lossy(&check.stdout);
     assert_eq!(check.status.code(), Some(0), "{printed}");
-    assert!(
-        printed.contains("while a jetwatch daemon runs"),
-        "{printed}"
-    );
+    assert_has!(printed => "while a jetwatch daemon runs");
     // A late subscriber learns the states at once: they are retained.
     for (topic, expected) in [
         ("jetwatch/box/status", "online"),
@@ -129,15 +123,12 @@ fn the_embedded_broker_serves_a_foreign_subscriber() {
 fn offline_then_killed_broker_loses_no_message() {
     let mut broker = Mosquitto::configured(|_| "allow_anonymous true\n".to_owned());
     let setup = config(&format!("{{broker: 'mqtt://127.0.0.1:{}'}}", broker.port()));
-    let child = setup
-        .command("run")
-        .arg("--stats")
-        .arg(setup.path("stats.json"))
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let child = start(
+        setup
+            .command("run")
+            .arg("--stats")
+            .arg(setup.path("stats.json")),
+    );
     let wait_for_events = |least: usize| {
         wait_until_some("events in the file", || {
             (json_lines(&setup.path("events.jsonl"))
@@ -215,15 +206,12 @@ fn offline_then_killed_broker_loses_no_message() {
 fn stop_waits_for_a_broker_that_comes_back_before_the_deadline() {
     let mut broker = Mosquitto::configured(|_| "allow_anonymous true\n".to_owned());
     let setup = config(&format!("{{broker: 'mqtt://127.0.0.1:{}'}}", broker.port()));
-    let child = setup
-        .command("run")
-        .arg("--stats")
-        .arg(setup.path("stats.json"))
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let child = start(
+        setup
+            .command("run")
+            .arg("--stats")
+            .arg(setup.path("stats.json")),
+    );
     wait_until_some("events in the file", || {
         let lines = json_lines(&setup.path("events.jsonl"));
         let events = lines.iter().filter(|line| line["kind"] == "event");
@@ -276,8 +264,7 @@ fn full_queue_is_logged_and_drops_updates_only_while_there_are_some() {
     signal(&child, Signal::TERM);
     let output = wait_for_output(child);
     let text = stderr(&output);
-    assert!(text.contains("queue of MQTT messages is full"), "{text}");
-    assert!(text.contains("messages were dropped because"), "{text}");
+    assert_has!(text => "queue of MQTT messages is full", "messages were dropped because");
     assert!(new.len() < 60, "{} tracks fit into the queue", new.len());
 }
 
@@ -347,10 +334,7 @@ fn password_from_unit_environment_does_not_fail_manual_check() {
     };
     let (code, printed) = check("/run/credentials/jetwatch.service/not-here");
     assert_eq!(code, Some(0), "{printed}");
-    assert!(
-        printed.contains("unknown broker: ") && printed.contains("unit alone"),
-        "{printed}"
-    );
+    assert_has!(printed => "unknown broker: ", "unit alone");
     let (code, printed) = check("/nonexistent/password");
     assert_eq!(code, Some(1), "{printed}");
     assert!(printed.contains("wrong  broker: "), "{printed}");

@@ -169,13 +169,5 @@ fn check_prints_what_each_schedule_says() {
         .expect("it starts");
     let text = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{text}");
-    for wanted in [
-        "schedule night",
-        "detection: ",
-        "rule all: ",
-        "(Europe/Berlin)",
-        "active until",
-    ] {
-        assert!(text.contains(wanted), "{wanted}: {text}");
-    }
+    assert_has!(text => "schedule night", "detection: ", "rule all: ", "(Europe/Berlin)", "active until");
 }

@@ -61,9 +61,7 @@ fn changed_password_file_takes_effect_at_a_reload_although_the_next_attempt_is_f
     // With the wait of other failures there would have been many.
     assert_eq!(states("offline"), 1);
     let log = terminate(child);
-    for part in ["retry_ms=30000", "user and password", "0 added, 1 changed"] {
-        assert!(log.contains(part), "{part}: {log}");
-    }
+    assert_has!(log => "retry_ms=30000", "user and password", "0 added, 1 changed");
 }
 
 #[test]
@@ -72,10 +70,7 @@ fn untrusted_certificate_of_an_rtsps_server_is_reported_with_its_reason() {
     let certificate = self_signed(folder.path());
     let server = RtspServer::start(0, &["--certificate", &certificate]);
     let text = first_failure(server.uri().replace("rtsp://", "rtsps://"));
-    assert!(
-        text.contains("unknown-ca") && text.contains("set ca_file"),
-        "{text}"
-    );
+    assert_has!(text => "unknown-ca", "set ca_file");
 }
 
 /// A file with a certificate that signs itself, and its key.

@@ -85,29 +85,12 @@ fn frames_of_a_rotated_file_are_upright() {
     let right = [0.8, 0.0, 0.2, 1.0];
     let lower = [0.0, 0.8, 1.0, 0.2];
     let left = [0.0, 0.0, 0.2, 1.0];
+    #[rustfmt::skip]
     let cases = [
         (None, Size::new(320, 240), Size::new(416, 312), upper, lower),
-        (
-            Some(CLOCKWISE),
-            Size::new(240, 320),
-            Size::new(312, 416),
-            right,
-            left,
-        ),
-        (
-            Some(UPSIDE_DOWN),
-            Size::new(320, 240),
-            Size::new(416, 312),
-            lower,
-            upper,
-        ),
-        (
-            Some(COUNTERCLOCKWISE),
-            Size::new(240, 320),
-            Size::new(312, 416),
-            left,
-            right,
-        ),
+        (Some(CLOCKWISE), Size::new(240, 320), Size::new(312, 416), right, left),
+        (Some(UPSIDE_DOWN), Size::new(320, 240), Size::new(416, 312), lower, upper),
+        (Some(COUNTERCLOCKWISE), Size::new(240, 320), Size::new(312, 416), left, right),
     ];
     for (rotation, size, inner, white, black) in cases {
         let folder = tempfile::tempdir().expect("a temporary folder");

@@ -91,10 +91,7 @@ fn reload_is_notified_from_begin_to_end() {
     std::fs::write(config, "device: test\nsources:\n  - name: cam\ndetector: { backend: scripted }\npublish:\n  mqtt: off\n").expect("writable");
     signal(&managed.child, Signal::HUP);
     let status = next_message_with(&mut managed, "READY=1", "STATUS=");
-    assert!(
-        status.contains("reload refused: ") && status.contains(":3: sources[0].uri: missing"),
-        "{status}"
-    );
+    assert_has!(status => "reload refused: ", ":3: sources[0].uri: missing");
     signal(&managed.child, Signal::TERM);
     managed.wait_for_line("STOPPING=1");
     let output = wait_for_output(managed.child);

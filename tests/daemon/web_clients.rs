@@ -289,7 +289,8 @@ fn requests_that_two_servers_would_read_differently_are_refused() {
     let session = page.log_in("anna");
     let host = format!("Host: {address}\r\n");
     let hidden = format!("GET /api/support HTTP/1.1\r\n{host}{session}\r\n");
-    for (what, request) in [
+    #[rustfmt::skip]
+    let cases = [
         (
             "two lengths",
             format!(
@@ -297,51 +298,21 @@ fn requests_that_two_servers_would_read_differently_are_refused() {
                 hidden.len()
             ),
         ),
-        (
-            "a length that is none",
-            format!("POST /api/login HTTP/1.1\r\n{host}Content-Length: +5\r\n\r\nhello"),
-        ),
-        (
-            "an unknown coding",
-            format!(
-                "POST /api/login HTTP/1.1\r\n{host}Transfer-Encoding: xchunked\r\n\r\n{hidden}"
-            ),
-        ),
-        (
-            "a bad chunk",
-            format!(
-                "POST /api/login HTTP/1.1\r\n{host}Transfer-Encoding: chunked\r\n\r\nzz\r\n{hidden}"
-            ),
-        ),
-        (
-            "a space before the colon",
-            format!("GET / HTTP/1.1\r\nHost : {address}\r\n\r\n"),
-        ),
-        (
-            "a line break in a header",
-            format!("GET / HTTP/1.1\r\n{host}X: a\r\n b: c\r\n\r\n"),
-        ),
-        (
-            "a zero byte",
-            format!("GET / HTTP/1.1\r\n{host}X: \0\r\n\r\n"),
-        ),
+        ("a length that is none", format!("POST /api/login HTTP/1.1\r\n{host}Content-Length: +5\r\n\r\nhello")),
+        ("an unknown coding", format!("POST /api/login HTTP/1.1\r\n{host}Transfer-Encoding: xchunked\r\n\r\n{hidden}")),
+        ("a bad chunk", format!("POST /api/login HTTP/1.1\r\n{host}Transfer-Encoding: chunked\r\n\r\nzz\r\n{hidden}")),
+        ("a space before the colon", format!("GET / HTTP/1.1\r\nHost : {address}\r\n\r\n")),
+        ("a line break in a header", format!("GET / HTTP/1.1\r\n{host}X: a\r\n b: c\r\n\r\n")),
+        ("a zero byte", format!("GET / HTTP/1.1\r\n{host}X: \0\r\n\r\n")),
         ("no host", "GET / HTTP/1.1\r\n\r\n".to_owned()),
-        (
-            "two hosts",
-            format!("GET / HTTP/1.1\r\nHost: evil.example\r\n{host}\r\n"),
-        ),
-        (
-            "another site",
-            "GET http://evil.example/ HTTP/1.1\r\nHost: localhost\r\n\r\n".to_owned(),
-        ),
-        (
-            "a tunnel",
-            format!("CONNECT evil.example:80 HTTP/1.1\r\n{host}\r\n"),
-        ),
+        ("two hosts", format!("GET / HTTP/1.1\r\nHost: evil.example\r\n{host}\r\n")),
+        ("another site", "GET http://evil.example/ HTTP/1.1\r\nHost: localhost\r\n\r\n".to_owned()),
+        ("a tunnel", format!("CONNECT evil.example:80 HTTP/1.1\r\n{host}\r\n")),
         ("a trace", format!("TRACE / HTTP/1.1\r\n{host}\r\n")),
         ("HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_owned()),
         ("TLS", "\u{16}\u{3}\u{1}\u{2}\0\u{1}\0".to_owned()),
-    ] {
+    ];
+    for (what, request) in cases {
         let mut client = connect(address);
         client.write_all(request.as_bytes()).expect("written");
         client.shutdown(std::net::Shutdown::Write).expect("open");

@@ -25,22 +25,13 @@ const ADMINISTRATOR: [u16; 7] = [401, 403, 403, 403, 403, 403, 200];
 
 const RULES: &str = r#"{"zones": [], "lines": []}"#;
 
+#[rustfmt::skip]
 const TABLE: [Row; 25] = [
     // A body that is none: no attempt is counted.
     ("POST", "/api/login", "{}", [400; 7]),
-    (
-        "GET",
-        "/api/session",
-        "",
-        [401, 200, 200, 200, 200, 200, 200],
-    ),
+    ("GET", "/api/session", "", [401, 200, 200, 200, 200, 200, 200]),
     // The same, and not with a token: a token has no password.
-    (
-        "POST",
-        "/api/password",
-        "{}",
-        [401, 403, 403, 403, 400, 400, 400],
-    ),
+    ("POST", "/api/password", "{}", [401, 403, 403, 403, 400, 400, 400]),
     ("GET", "/api/live", "", VIEWER),
     ("GET", "/api/events", "", VIEWER),
     ("GET", "/api/now", "", VIEWER),
@@ -51,12 +42,7 @@ const TABLE: [Row; 25] = [
     ("GET", "/api/sources/{}/picture.jpg", "", PICTURES),
     ("GET", "/api/sources/{}/mjpeg", "", PICTURES),
     // The double has no encoded stream.
-    (
-        "GET",
-        "/api/sources/{}/stream.mp4",
-        "",
-        [401, 404, 404, 404, 404, 404, 404],
-    ),
+    ("GET", "/api/sources/{}/stream.mp4", "", [401, 404, 404, 404, 404, 404, 404]),
     ("GET", "/api/sources/{}/rules", "", VIEWER),
     ("POST", "/api/sources/{}/rules", RULES, OPERATOR),
     ("PUT", "/api/sources/{}/rules", RULES, OPERATOR),
@@ -64,12 +50,7 @@ const TABLE: [Row; 25] = [
     ("GET", "/api/media/{}/snapshot.jpg", "", VIEWER),
     ("GET", "/api/media/{}/clip.mp4", "", VIEWER),
     ("POST", "/api/media/{}/pin", r#"{"pinned": true}"#, OPERATOR),
-    (
-        "POST",
-        "/api/reload",
-        "",
-        [401, 403, 403, 204, 403, 204, 204],
-    ),
+    ("POST", "/api/reload", "", [401, 403, 403, 204, 403, 204, 204]),
     ("GET", "/api/doctor", "", ADMINISTRATOR),
     ("POST", "/api/doctor", "", ADMINISTRATOR),
     ("GET", "/api/support", "", ADMINISTRATOR),

@@ -280,10 +280,7 @@ fn networks_that_do_not_fit_are_refused_at_the_start() {
     let network = "secondary: [{name: reid, model: reid}]\n";
     let embedding = |setup: &Setup| write_model(&setup.path("reid"), &mean_color(None), KEYS);
     let text = refused("", network, embedding);
-    assert!(
-        text.contains("secondary[0] (reid): tiny gives embeddings and no labels"),
-        "{text}"
-    );
+    assert_has!(text => "secondary[0] (reid): tiny gives embeddings and no labels");
     let text = refused(", appearance: reid", network, |setup| {
         let keys = KEYS.replace("layout: embedding", "layout: logits");
         write_model(
@@ -292,12 +289,7 @@ fn networks_that_do_not_fit_are_refused_at_the_start() {
             &format!("{keys}labels: [a, b, c]\n"),
         );
     });
-    assert!(
-        text.contains(
-            "tracker.appearance: the secondary network `reid` (tiny) gives no embeddings"
-        ),
-        "{text}"
-    );
+    assert_has!(text => "tracker.appearance: the secondary network `reid` (tiny) gives no embeddings");
     let text = refused(", appearance: reid", network, |setup| {
         write_model(
             &setup.path("reid"),
@@ -305,10 +297,7 @@ fn networks_that_do_not_fit_are_refused_at_the_start() {
             &format!("{KEYS}labels: [a]\n"),
         );
     });
-    assert!(
-        text.contains("no labels: the network gives a vector"),
-        "{text}"
-    );
+    assert_has!(text => "no labels: the network gives a vector");
     let text = refused(
         ", appearance: reid",
         "secondary: [{name: reid, model: reid, batch_size: 4}]\n",

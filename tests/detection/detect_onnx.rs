@@ -163,10 +163,7 @@ fn batch_results_equal_single_frame_results() {
                 .detect(batch, &mut results)
                 .expect_err("3 fit")
                 .to_string();
-            assert!(
-                error.contains(&format!("a batch of {} frames", batch.len())),
-                "{error}"
-            );
+            assert_has!(error => &format!("a batch of {} frames", batch.len()));
         }
     }
 }
@@ -218,10 +215,7 @@ fn two_workers_run_concurrently_with_one_library() {
     let error = ort_library::open(&other)
         .expect_err("one per process")
         .to_string();
-    assert!(
-        error.contains("was already opened from") && error.contains("tiny.onnx"),
-        "{error}"
-    );
+    assert_has!(error => "was already opened from", "tiny.onnx");
 }
 
 #[test]
@@ -286,19 +280,11 @@ fn invalid_network_outputs_are_errors() {
     }
     let error = refused(|network| network.rows[13 * ROW + 6] = f32::NAN);
     let wanted = "frame 7 of source 2: output `output` holds NaN at index 97 (1 such boxes)";
-    assert!(
-        error.contains(wanted) && error.contains("another detector.precision"),
-        "{error}"
-    );
+    assert_has!(error => wanted, "another detector.precision");
     let error = refused(|network| network.rows[40 * ROW + 4] = f32::INFINITY);
     assert!(error.contains("holds inf at index 284"), "{error}");
     let error = refused(|network| network.rows[13 * ROW + 4] = 6.5);
-    assert!(
-        error.contains(
-            "the score 6.5 at index 95, expected 0 to 1: the network was exported without"
-        ),
-        "{error}"
-    );
+    assert_has!(error => "the score 6.5 at index 95, expected 0 to 1: the network was exported without");
 }
 
 #[test]
@@ -323,12 +309,7 @@ fn cuda_provider_fails_when_required_and_falls_back_when_auto() {
         Err(error) => {
             assert!(error.is_configuration(), "{error}");
             let error = error.to_string();
-            for wanted in [
-                "cannot run the network on an NVIDIA GPU",
-                "set detector.onnx_provider to auto",
-            ] {
-                assert!(error.contains(wanted), "{error}");
-            }
+            assert_has!(error => "cannot run the network on an NVIDIA GPU", "set detector.onnx_provider to auto");
         }
     }
 }
@@ -340,10 +321,7 @@ fn non_network_file_is_error() {
     }
     let folder = folder_with(b"not a network");
     let error = error_with(folder.path(), frame(0, 0));
-    assert!(
-        error.contains("cannot load") && error.contains("tiny.onnx"),
-        "{error}"
-    );
+    assert_has!(error => "cannot load", "tiny.onnx");
     let library = env::var("ORT_DYLIB_PATH").expect("checked above");
     assert!(error.contains(&library), "the library is named: {error}");
 }
@@ -359,10 +337,7 @@ fn image_of_wrong_size_is_error() {
     let error = detect(&prepared(&config(folder.path())), &[wrong])
         .expect_err("another size")
         .to_string();
-    assert!(
-        error.contains("the image is 96×54, expected 64×64 (100×100 laid into 96×64)"),
-        "{error}"
-    );
+    assert_has!(error => "the image is 96×54, expected 64×64 (100×100 laid into 96×64)");
 }
 
 /// The image that `tests/reference/yolox.py` draws: a clock, a traffic light and a stop sign, as `BGRx`.

@@ -411,8 +411,7 @@ fn auto_backend_uses_tensorrt_or_logs_reason() {
     let output = finish(&mut command(&setup, "run", &double));
     let aside = stderr(&output);
     assert!(output.status.success(), "{aside}");
-    assert!(aside.contains("falling back to ONNX Runtime"), "{aside}");
-    assert!(aside.contains("jetwatch engine build"), "{aside}");
+    assert_has!(aside => "falling back to ONNX Runtime", "jetwatch engine build");
     // And with one.
     build_configured(&setup, &double);
     let (printed, aside) = check(&mut command(&setup, "check", &double));
@@ -472,10 +471,7 @@ fn engine_build_and_failure_are_published() {
     let last = reported.last().expect("progress was reported");
     assert_eq!(last["state"], "failed", "{reported:?}");
     let reason = last["reason"].as_str().expect("a text");
-    assert!(
-        reason.contains("IBuilder::buildSerializedNetwork"),
-        "{reason}"
-    );
+    assert_has!(reason => "IBuilder::buildSerializedNetwork");
 }
 
 #[test]
@@ -549,10 +545,7 @@ fn layers_are_timed_with_tensorrt() {
     let setup = setup("backend: scripted", 5, None);
     let (code, printed, aside) = layers(setup.command("bench"));
     assert_eq!((code, printed.as_str()), (Some(1), ""), "{aside}");
-    assert!(
-        aside.contains("the scripted detector has no layers"),
-        "{aside}"
-    );
+    assert_has!(aside => "the scripted detector has no layers");
 }
 
 /// `jetwatch bench --ablation` with further arguments.
@@ -668,10 +661,7 @@ fn steps_of_the_ablation_build_their_engines_where_they_may() {
         let setup = setup(&settings, 50, batch);
         let (code, printed) = ablation(&setup, double, &[]);
         assert_eq!(code, Some(1), "{printed}");
-        assert!(
-            printed.contains("--set detector.tensorrt.build=allow"),
-            "{printed}"
-        );
+        assert_has!(printed => "--set detector.tensorrt.build=allow");
         let (code, printed) = ablation(&setup, double, &["--set", "detector.tensorrt.build=allow"]);
         assert_eq!(code, Some(0), "{printed}");
         let all = steps(&setup);
@@ -739,15 +729,7 @@ fn doctor_detects_diverging_detector() {
     };
     let (code, printed) = doctor();
     assert_eq!(code, Some(0), "{printed}");
-    assert!(
-        printed.contains("ok     onnx detections: 100.0 % of"),
-        "{printed}"
-    );
-    assert!(printed.contains("unknown tensorrt: "), "{printed}");
-    assert!(
-        printed.contains("unknown results prove nothing"),
-        "{printed}"
-    );
+    assert_has!(printed => "ok     onnx detections: 100.0 % of", "unknown tensorrt: ", "unknown results prove nothing");
 
     // All recorded boxes moved by half a cell.
     let text = fs::read_to_string(&golden).expect("it was written");
@@ -763,11 +745,7 @@ fn doctor_detects_diverging_detector() {
     fs::write(&golden, moved.to_string()).expect("written");
     let (code, printed) = doctor();
     assert_eq!(code, Some(1), "{printed}");
-    assert!(printed.contains("wrong  onnx detections: "), "{printed}");
-    assert!(
-        printed.contains("verdict: the detector does not work correctly"),
-        "{printed}"
-    );
+    assert_has!(printed => "wrong  onnx detections: ", "verdict: the detector does not work correctly");
 
     let mut other: Value = serde_json::from_str(&text).expect("JSON");
     for image in other["sets"][0]["images"].as_array_mut().expect("a list") {
@@ -864,10 +842,7 @@ fn jetson_images_reach_network_without_copy() {
         ..jetson
     };
     let (found, printed) = jetson.run(BUILDING, &[]);
-    assert!(
-        printed.contains("images scaled by the VIC stay in NVMM"),
-        "{printed}"
-    );
+    assert_has!(printed => "images scaled by the VIC stay in NVMM");
     assert_same(&found, &wanted, "in place");
     let work = jetson.elements.activity();
     let elements: Vec<&str> = work.iter().map(|work| work.element.as_str()).collect();
@@ -880,12 +855,8 @@ fn jetson_images_reach_network_without_copy() {
     );
     assert_eq!(work[1].to, "NVMM BGRx 128x96 pitch");
     // Registered once for each buffer of the pool, and nothing leaks.
-    for words in [
-        "double: libcuda: EGL images: registered=0 ever=8",
-        "double: libnvbufsurface: alive: surfaces=0 images=0 made images=8",
-    ] {
-        assert!(printed.contains(words), "`{words}` is not in:\n{printed}");
-    }
+    assert_has!(printed =>
+        "double: libcuda: EGL images: registered=0 ever=8", "double: libnvbufsurface: alive: surfaces=0 images=0 made images=8");
 
     // Batches of several workers hold more images at a time, and the pool is large enough.
     let settings = format!("{BUILDING}, batch_size: 4, batch_timeout_ms: 20, workers: 2");
@@ -896,12 +867,8 @@ fn jetson_images_reach_network_without_copy() {
     // `check` has the same plan.
     let output = finish(&mut jetson.command(&jetson.setup(BUILDING), "check"));
     let output = String::from_utf8_lossy(&output.stdout).into_owned();
-    for words in [
-        "images: read by the GPU in NVMM, without a copy",
-        "scale by VIC (nvvidconv, 256×192 NV12 in NVMM to 128×96 BGRx in NVMM)",
-    ] {
-        assert!(output.contains(words), "`{words}` is not in:\n{output}");
-    }
+    assert_has!(output =>
+        "images: read by the GPU in NVMM, without a copy", "scale by VIC (nvvidconv, 256×192 NV12 in NVMM to 128×96 BGRx in NVMM)");
 }
 
 #[test]
@@ -917,14 +884,7 @@ fn unreadable_surfaces_are_copied() {
     };
     let fails = [("JETWATCH_DOUBLE_SURFACE_FAIL", "NvBufSurfaceMapEglImage")];
     let (found, printed) = jetson.run(BUILDING, &fails);
-    assert!(
-        printed.contains("NvBufSurfaceMapEglImage of libnvbufsurface failed"),
-        "{printed}"
-    );
-    assert!(
-        printed.contains("falling back to copying frames out of NVMM"),
-        "{printed}"
-    );
+    assert_has!(printed => "NvBufSurfaceMapEglImage of libnvbufsurface failed", "falling back to copying frames out of NVMM");
     // The first image was lost, with its session; the next session starts again.
     assert_eq!(found.len(), wanted.len());
     let work = jetson.elements.activity();
@@ -942,10 +902,6 @@ fn unreadable_surfaces_are_copied() {
     let output = finish(&mut check);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(0), "{text}");
-    for words in [
-        "ok     source cam: 256×192 pixels, first frame after",
-        "copy by CPU (nvvidconv, 128×96 BGRx out of NVMM)",
-    ] {
-        assert!(text.contains(words), "`{words}` is not in:\n{text}");
-    }
+    assert_has!(text =>
+        "ok     source cam: 256×192 pixels, first frame after", "copy by CPU (nvvidconv, 128×96 BGRx out of NVMM)");
 }

@@ -15,7 +15,7 @@ use std::time::Instant;
 use jetwatch_pixels::ImageFormat;
 use jetwatch_source::image_file::write_rgb;
 use jetwatch_types::Size;
-use support::daemon::{TEST_TIMEOUT, finish, wait_for_output};
+use support::daemon::{TEST_TIMEOUT, finish, start, wait_for_output};
 
 /// One version of each generation.
 const VERSIONS: [&str; 3] = ["8.5.2", "10.3.0", "11.4.0"];
@@ -128,14 +128,8 @@ fn engine_is_built_once_cached_and_rebuilt_with_force() {
         };
         let settings = ["--batch", "2", "--workers", "2"];
         let text = ends(&mut bench.build(&settings), 0);
-        assert!(
-            text.contains("reason     no TensorRT engine of street-nano in int8 was built yet"),
-            "{text}"
-        );
-        assert!(
-            text.contains("layers by output precision: ") && text.contains("by device: GPU"),
-            "{text}"
-        );
+        assert_has!(text =>
+            "reason     no TensorRT engine of street-nano in int8 was built yet", "layers by output precision: ", "by device: GPU");
         let manifest = bench.manifest();
         assert_eq!(manifest["recipe"]["builder_version"], version);
         assert_eq!(manifest["recipe"]["batch"], 2);
@@ -146,10 +140,7 @@ fn engine_is_built_once_cached_and_rebuilt_with_force() {
         assert_eq!(bench.files(".cache").len(), 1, "{version}");
 
         let text = ends(&mut bench.build(&settings), 0);
-        assert!(
-            text.contains("found      the engine exists already"),
-            "{text}"
-        );
+        assert_has!(text => "found      the engine exists already");
         assert_eq!(bench.manifest(), manifest);
 
         let mut forced = bench.build(&settings);
@@ -165,10 +156,7 @@ fn engine_is_built_once_cached_and_rebuilt_with_force() {
             &mut bench.command(&["list", "--engines", &bench.engines().display().to_string()]),
             0,
         );
-        assert!(
-            list.contains("whole") && list.contains("street-nano in int8, batches of 1 to 2"),
-            "{list}"
-        );
+        assert_has!(list => "whole", "street-nano in int8, batches of 1 to 2");
     }
 }
 
@@ -179,20 +167,13 @@ fn engine_rebuild_reports_differences_first() {
     };
     ends(&mut bench.build(&["--batch", "2"]), 0);
     let text = ends(&mut bench.build(&["--batch", "4"]), 0);
-    assert!(
-        text.contains("does not fit: it was built for batches up to 2, and 4 is configured"),
-        "{text}"
-    );
+    assert_has!(text => "does not fit: it was built for batches up to 2, and 4 is configured");
     let Some(newer) = doubles("11.4.0") else {
         return;
     };
     let mut other = bench.build(&["--batch", "4"]);
     let text = ends(other.env("LD_LIBRARY_PATH", newer), 0);
-    assert!(
-        text.contains("it was built by TensorRT 10.3.0, and TensorRT 11.4.0 is here"),
-        "{text}"
-    );
-    assert!(text.contains("outdated   1 engines"), "{text}");
+    assert_has!(text => "it was built by TensorRT 10.3.0, and TensorRT 11.4.0 is here", "outdated   1 engines");
     assert_eq!(bench.files(".engine").len(), 3);
     // The newer version is built; the engine of the older one with the same settings is removed.
     let text = ends(
@@ -201,10 +182,7 @@ fn engine_rebuild_reports_differences_first() {
             .env("LD_LIBRARY_PATH", doubles("11.4.0").expect("as above")),
         0,
     );
-    assert!(
-        text.contains("removed    ") && text.contains("b4-trt10.3.0-"),
-        "{text}"
-    );
+    assert_has!(text => "removed    ", "b4-trt10.3.0-");
     assert_eq!(bench.files(".engine").len(), 2);
 
     // A damaged plan is not used.
@@ -254,10 +232,7 @@ fn calibration_uses_images_then_cache() {
         let mut calibrating = bench.build(&["--batch", "2", "--calibration-images"]);
         calibrating.arg(&pictures).arg("--calibration").arg(&cache);
         let text = ends(&mut calibrating, 0);
-        assert!(
-            text.contains("calibrated with 4 images; to use it: detector.tensorrt.calibration: "),
-            "{text}"
-        );
+        assert_has!(text => "calibrated with 4 images; to use it: detector.tensorrt.calibration: ");
         let calibrated = fs::read_to_string(&cache).expect("it was written");
         assert!(calibrated.starts_with("TRT-"), "{calibrated}");
         let manifest = bench.manifest();
@@ -266,19 +241,13 @@ fn calibration_uses_images_then_cache() {
         // With the calibration cache, the spec is the same.
         let mut again = bench.build(&["--batch", "2", "--precision", "int8", "--calibration"]);
         let text = ends(again.arg(&cache), 0);
-        assert!(
-            text.contains("found      the engine exists already"),
-            "{text}"
-        );
+        assert_has!(text => "found      the engine exists already");
         // Without it, the engine of the network with Q/DQ nodes is another.
         let text = ends(
             &mut bench.build(&["--batch", "2", "--precision", "int8"]),
             0,
         );
-        assert!(
-            text.contains("it was calibrated, and no calibration is configured"),
-            "{text}"
-        );
+        assert_has!(text => "it was calibrated, and no calibration is configured");
         // The calibration cache is enough to rebuild.
         fs::remove_dir_all(bench.engines()).expect("removed");
         let mut restarted = bench.build(&["--batch", "2", "--precision", "int8", "--calibration"]);
@@ -287,10 +256,7 @@ fn calibration_uses_images_then_cache() {
 
         let mut few = bench.build(&["--batch", "8", "--calibration-images"]);
         let text = ends(few.arg(&pictures), 1);
-        assert!(
-            text.contains("found 5 images that can be read, expected at least 8"),
-            "{text}"
-        );
+        assert_has!(text => "found 5 images that can be read, expected at least 8");
     }
 }
 
@@ -302,10 +268,7 @@ fn tensorrt_11_has_no_calibration() {
     let pictures = image_folder(&bench, 2);
     let mut calibrating = bench.build(&["--calibration-images"]);
     let text = ends(calibrating.arg(&pictures), 78);
-    assert!(
-        text.contains("cannot calibrate a network; give a network with Q/DQ nodes"),
-        "{text}"
-    );
+    assert_has!(text => "cannot calibrate a network; give a network with Q/DQ nodes");
     assert_eq!(bench.files(".engine"), Vec::<PathBuf>::new());
     let mut wrong = bench.build(&["--precision", "fp32", "--calibration-images"]);
     let text = ends(wrong.arg(&pictures), 2);
@@ -325,11 +288,7 @@ fn failed_build_reports_tensorrt_message_and_leaves_no_file() {
         ];
         for (failure, words) in cases {
             let text = ends(bench.build(&[]).env("JETWATCH_DOUBLE_FAIL", failure), 1);
-            assert!(
-                text.contains("TensorRT failed at IBuilder::buildSerializedNetwork: "),
-                "{text}"
-            );
-            assert!(text.contains(words), "{text}");
+            assert_has!(text => "TensorRT failed at IBuilder::buildSerializedNetwork: ", words);
         }
         let text = ends(
             bench
@@ -337,10 +296,7 @@ fn failed_build_reports_tensorrt_message_and_leaves_no_file() {
                 .env("JETWATCH_DOUBLE_GPU_BYTES", "200000000"),
             1,
         );
-        assert!(
-            text.contains("too little memory to build an engine: 190 MiB of GPU memory are free"),
-            "{text}"
-        );
+        assert_has!(text => "too little memory to build an engine: 190 MiB of GPU memory are free");
         assert_eq!(bench.files(".engine"), Vec::<PathBuf>::new());
         assert_eq!(bench.files(".partial"), Vec::<PathBuf>::new());
         // None of it disturbs the next build.
@@ -354,15 +310,12 @@ fn signal_cancels_build_without_output() {
         let Some(bench) = Bench::new(version) else {
             continue;
         };
-        let child = bench
-            .build(&[])
-            .env("JETWATCH_DOUBLE_BUILD_MS", "600000")
-            .env("RUST_LOG", "info,tensorrt=debug")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the binary starts");
+        let child = start(
+            bench
+                .build(&[])
+                .env("JETWATCH_DOUBLE_BUILD_MS", "600000")
+                .env("RUST_LOG", "info,tensorrt=debug"),
+        );
         // The lock is taken when all steps before the build are done.
         let since = Instant::now();
         while !bench.engines().join(".lock").exists() {
@@ -381,10 +334,7 @@ fn signal_cancels_build_without_output() {
             );
         } else {
             assert_eq!(output.status.code(), Some(1), "{text}");
-            assert!(
-                text.contains("the build was canceled; nothing was written"),
-                "{text}"
-            );
+            assert_has!(text => "the build was canceled; nothing was written");
         }
         assert_eq!(bench.files(".engine"), Vec::<PathBuf>::new());
         assert_eq!(bench.files(".engine.json"), Vec::<PathBuf>::new());
@@ -402,24 +352,13 @@ fn dla_runs_unquantized_network() {
         command
     };
     let text = ends(&mut with_cores(&["--dla", "0"]), 78);
-    assert!(
-        text.contains(
-            "cannot run a network with Q/DQ nodes on a DLA; DLA supports implicit quantization only"
-        ),
-        "{text}"
-    );
+    assert_has!(text => "cannot run a network with Q/DQ nodes on a DLA; DLA supports implicit quantization only");
     let text = ends(&mut with_cores(&["--dla", "0", "--precision", "fp32"]), 78);
     assert!(text.contains("a DLA supports only fp16 and int8"), "{text}");
     let text = ends(&mut with_cores(&["--dla", "7", "--precision", "fp16"]), 78);
-    assert!(
-        text.contains("core 7 was requested, and this machine has 2"),
-        "{text}"
-    );
+    assert_has!(text => "core 7 was requested, and this machine has 2");
     let text = ends(&mut with_cores(&["--dla", "1", "--precision", "fp16"]), 0);
-    assert!(
-        text.contains("-fp16-dla-b1-trt8.5.2-") && text.contains("DLA "),
-        "{text}"
-    );
+    assert_has!(text => "-fp16-dla-b1-trt8.5.2-", "DLA ");
     let manifest = bench.manifest();
     assert_eq!(
         (
@@ -472,16 +411,10 @@ fn missing_tensorrt_parts_are_reported() {
             .arg(file.join("engines")),
         78,
     );
-    assert!(
-        text.contains("cannot write ") && text.contains("--engines"),
-        "{text}"
-    );
+    assert_has!(text => "cannot write ", "--engines");
     let mut command = bench.command(&["build", "--model"]);
     let text = ends(command.arg(bench.path("no model")), 78);
-    assert!(
-        text.contains("detector.model must name a folder with a model.yaml"),
-        "{text}"
-    );
+    assert_has!(text => "detector.model must name a folder with a model.yaml");
 }
 
 #[test]
@@ -505,10 +438,7 @@ fn full_disk_is_reported_and_left_unchanged() {
     let text = ends(&mut bench.build(&[]), 1);
     let left = bench.files("");
     let unmounted = Command::new("umount").arg(bench.engines()).status();
-    assert!(
-        text.contains("not enough disk space for the engine in "),
-        "{text}"
-    );
+    assert_has!(text => "not enough disk space for the engine in ");
     assert_eq!(left, [bench.engines().join(".lock")]);
     assert!(unmounted.is_ok_and(|status| status.success()));
 }
@@ -543,10 +473,7 @@ fn config_selects_engine_and_options_override() {
     assert!(text.contains("copied     to "), "{text}");
     assert_eq!(bench.files(".engine").len(), 2);
     let text = ends(bench.command(&["inspect"]).arg(&copy), 0);
-    assert!(
-        text.contains("street-nano in fp16, batches of 1 to 1"),
-        "{text}"
-    );
+    assert_has!(text => "street-nano in fp16, batches of 1 to 1");
     let mut list = bench.command(&["list", "--json", "--config"]);
     let list: serde_json::Value =
         serde_json::from_slice(&finish(list.arg(&config)).stdout).expect("JSON");
@@ -557,29 +484,6 @@ fn config_selects_engine_and_options_override() {
         .map(|listed| listed["state"].clone())
         .collect();
     assert_eq!(states, ["whole", "whole"]);
-}
-
-#[test]
-fn inspect_identifies_non_engine_files() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let path = folder.path().join("file.engine");
-    let inspect = |path: &Path| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_jetwatch"));
-        ends(command.args(["engine", "inspect"]).arg(path), 1)
-    };
-    let onnx = project().join("models/street-nano/street-nano_fp32.onnx");
-    assert!(inspect(&onnx).contains("an ONNX network of "));
-    #[rustfmt::skip]
-    let cases = [
-        (&b""[..], "empty"),
-        (b"<!doctype html><title>Not found</title>", "an HTML page"),
-        (b"0123456789", "neither a plan of TensorRT nor an ONNX network"),
-    ];
-    for (bytes, words) in cases {
-        fs::write(&path, bytes).expect("written");
-        let text = inspect(&path);
-        assert!(text.contains(words), "{text}");
-    }
 }
 
 #[test]
@@ -598,11 +502,7 @@ fn tensorrt_rtx_builds_for_absent_gpu() {
     assert!(text.contains("for any (compute capability 8.6)"), "{text}");
     let path = bench.files(".engine").remove(0);
     let text = ends(bench.command(&["inspect"]).arg(&path), 0);
-    assert!(
-        text.contains("a plan whose header names version 1.7.1.")
-            && text.contains("for compute capability 8.6"),
-        "{text}"
-    );
+    assert_has!(text => "a plan whose header names version 1.7.1.", "for compute capability 8.6");
     let mut again = bench.build(&["--batch", "4", "--compute-capability", "8.6", "--tensorrt"]);
     assert!(ends(again.arg(&library), 0).contains("found      the engine exists already"));
     // Without its manifest, and cut off, the header alone speaks.
@@ -624,8 +524,5 @@ fn tensorrt_rtx_builds_for_absent_gpu() {
     .concat();
     fs::write(&half, wrapped).expect("written");
     let text = ends(bench.command(&["inspect"]).arg(&half), 0);
-    assert!(
-        text.contains("as Ultralytics writes them") && text.contains("task: \"detect\""),
-        "{text}"
-    );
+    assert_has!(text => "as Ultralytics writes them", "task: \"detect\"");
 }

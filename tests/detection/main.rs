@@ -1,5 +1,6 @@
 //! Detection: models, detectors, the bindings of NVIDIA's libraries, and what is inferred of which frame. One module per topic.
 
+#[macro_use]
 #[path = "../support/mod.rs"]
 mod support;
 

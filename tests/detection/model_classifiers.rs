@@ -131,10 +131,7 @@ fn last_operator_determines_score_type() {
         assert_eq!(spec.output.layout, OutputLayout::Classifier(wanted));
         assert_eq!(spec.output.tensors, ["scores"]);
         assert_eq!(spec.labels, ["dark", "bright"]);
-        assert!(
-            printed.contains(&format!("layout {word} (a guess")),
-            "{printed}"
-        );
+        assert_has!(printed => &format!("layout {word} (a guess"));
         assert!(!printed.contains("warning"), "{printed}");
         let input = &spec.input;
         assert_eq!(
@@ -147,11 +144,7 @@ fn last_operator_determines_score_type() {
         );
         assert_eq!(input.mean, [123.675, 116.28, 103.53]);
         let text = fs::read_to_string(workshop.path("light/model.yaml")).expect("written");
-        assert!(
-            text.contains("# GUESS: color, mean, scale and letterbox"),
-            "{text}"
-        );
-        assert!(text.contains("name it in `secondary`"), "{text}");
+        assert_has!(text => "# GUESS: color, mean, scale and letterbox", "name it in `secondary`");
     }
 }
 
@@ -170,36 +163,21 @@ fn classifier_mismatch_is_reported() {
     let workshop = ModelFolder::new(&network(Some("Softmax"), &[2], Some(16)));
     fs::write(workshop.path("names"), "dark\nbright\ngray\n").expect("written");
     let text = workshop.create_error(&["--labels", &workshop.names()]);
-    assert!(
-        text.contains("3 labels were given, but the network has 2 classes (as layout softmax, output [2]: one number for each label, from the operator Softmax)"),
-        "{text}"
-    );
-    assert!(text.contains("give one label per line"), "{text}");
+    assert_has!(text =>
+        "3 labels were given, but the network has 2 classes (as layout softmax, output [2]: one number for each label, from the operator Softmax)",
+        "give one label per line");
     let text = workshop.create_error(&["--layout", "logits"]);
-    assert!(
-        text.contains("do not fit the layout logits")
-            && text.contains("it needs one output [C] without a Softmax or Sigmoid"),
-        "{text}"
-    );
+    assert_has!(text => "do not fit the layout logits", "it needs one output [C] without a Softmax or Sigmoid");
     let text = workshop.create_error(&["--size", "32x32"]);
-    assert!(
-        text.contains("found --size 32×32, expected 16×16"),
-        "{text}"
-    );
+    assert_has!(text => "found --size 32×32, expected 16×16");
 
     let workshop = ModelFolder::new(&network(None, &[2], Some(16)));
     let text = workshop.create_error(&["--layout", "sigmoid"]);
-    assert!(
-        text.contains("it needs one output [C], behind the network's own Sigmoid"),
-        "{text}"
-    );
+    assert_has!(text => "it needs one output [C], behind the network's own Sigmoid");
 
     let workshop = ModelFolder::new(&network(None, &[2], None));
     let text = workshop.create_error(&[]);
-    assert!(
-        text.contains("input `images` has a dynamic size") && text.contains("such as --size"),
-        "{text}"
-    );
+    assert_has!(text => "input `images` has a dynamic size", "such as --size");
     let (spec, _) = workshop.create(&["--size", "24x24"]);
     assert_eq!(spec.input.size, Size::new(24, 24));
 }

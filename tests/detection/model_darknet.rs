@@ -227,12 +227,7 @@ fn imported_network_computes_what_its_layers_say() {
     let output = files.import(&["--names", "tiny.names"]);
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{output:?}");
-    assert!(
-        text.contains(
-            "layout yolov4, input 64×32, 2 classes, 2 anchors at stride 4, 2 anchors at stride 2"
-        ),
-        "{text}"
-    );
+    assert_has!(text => "layout yolov4, input 64×32, 2 classes, 2 anchors at stride 4, 2 anchors at stride 2");
     let yaml = fs::read_to_string(files.path("model/model.yaml")).expect("it is there");
     for line in [
         "  tensors: {grids: [grid_4, grid_2]}",
@@ -283,10 +278,7 @@ fn imported_network_detects() {
     let files = Files::new(&weights);
     assert!(files.import(&[]).status.success());
     let yaml = fs::read_to_string(files.path("model/model.yaml")).expect("it is there");
-    assert!(
-        yaml.contains("GUESS") && yaml.contains("  class 0, class 1\n"),
-        "{yaml}"
-    );
+    assert_has!(yaml => "GUESS", "  class 0, class 1\n");
     let yaml = yaml
         .replace(
             "score_threshold: 0.25",
@@ -342,11 +334,7 @@ fn refused_imports_name_file_and_line() {
     let (_, weights) = naive(&noise(1));
     let files = Files::new(&weights[..weights.len() - 1]);
     let error = files.refused(&[]);
-    assert!(
-        error.contains("tiny.weights: it ends after")
-            && error.contains("in layer 17, [convolutional] in line"),
-        "{error}"
-    );
+    assert_has!(error => "tiny.weights: it ends after", "in layer 17, [convolutional] in line");
     fs::write(files.path("tiny.weights"), [&weights[..], &[0; 4]].concat()).expect("written");
     assert!(
         files
@@ -357,20 +345,14 @@ fn refused_imports_name_file_and_line() {
 
     fs::write(files.path("tiny.names"), "cat\n").expect("written");
     let error = files.refused(&["--names", "tiny.names"]);
-    assert!(
-        error.contains("tiny.names: found 1 names, expected 2"),
-        "{error}"
-    );
+    assert_has!(error => "tiny.names: found 1 names, expected 2");
     fs::write(
         files.path("tiny.cfg"),
         CONFIG.replace("[dropout]", "[lstm]"),
     )
     .expect("written");
     let error = files.refused(&[]);
-    assert!(
-        error.contains("tiny.cfg:") && error.contains("section [lstm] is not supported"),
-        "{error}"
-    );
+    assert_has!(error => "tiny.cfg:", "section [lstm] is not supported");
     assert!(!files.path("model/model.yaml").exists());
 
     fs::write(files.path("tiny.cfg"), CONFIG).expect("written");

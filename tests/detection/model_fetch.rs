@@ -169,10 +169,7 @@ fn later_call_resumes_partial_download() {
         .fetch_verified(&server)
         .expect_err("it breaks three times")
         .to_string();
-    assert!(
-        error.contains("failed after 3 attempts") && error.contains("70000 bytes are kept"),
-        "{error}"
-    );
+    assert_has!(error => "failed after 3 attempts", "70000 bytes are kept");
     assert!(place.has_no_file() && place.part_len() == Some(70_000));
     place
         .fetch_verified(&server)
@@ -381,10 +378,7 @@ fn client_errors_are_permanent_and_server_errors_are_retried() {
             .fetch_verified(&server)
             .expect_err("a refusal")
             .to_string();
-        assert!(
-            error.contains(&format!("returned {status}")) && error.contains(wanted),
-            "{error}"
-        );
+        assert_has!(error => &format!("returned {status}"), wanted);
         assert_eq!(server.requests().len(), 1);
     }
     for status in [500, 502, 503, 429, 408] {
@@ -407,10 +401,7 @@ fn client_errors_are_permanent_and_server_errors_are_retried() {
         .fetch_verified(&server)
         .expect_err("it does not pass")
         .to_string();
-    assert!(
-        error.contains("failed after 3 attempts") && error.contains("the server has an error"),
-        "{error}"
-    );
+    assert_has!(error => "failed after 3 attempts", "the server has an error");
     assert_eq!(error.matches("http://").count(), 1, "{error}");
 }
 
@@ -455,10 +446,7 @@ fn unreachable_server_is_reported() {
         .fetch("http://no-such-host.invalid/x", None, None)
         .expect_err("no such host")
         .to_string();
-    assert!(
-        error.contains("name cannot be resolved") && error.contains("HTTPS_PROXY"),
-        "{error}"
-    );
+    assert_has!(error => "name cannot be resolved", "HTTPS_PROXY");
     for url in ["", "x", "ftp://127.0.0.1/x"] {
         let error = Target::new()
             .fetch(url, None, None)
@@ -478,10 +466,7 @@ fn full_disk_and_invalid_folder_are_reported() {
         .fetch_verified(&server)
         .expect_err("no room")
         .to_string();
-    assert!(
-        error.contains("cannot write") && error.contains("free disk space"),
-        "{error}"
-    );
+    assert_has!(error => "cannot write", "free disk space");
     assert!(place.has_no_file());
 
     let mut place = Target::new();
@@ -496,10 +481,7 @@ fn full_disk_and_invalid_folder_are_reported() {
     let error = download(&request, &retry_policy(), &mut |_| {})
         .expect_err("a file is no folder")
         .to_string();
-    assert!(
-        error.contains("cannot write") && error.contains("below"),
-        "{error}"
-    );
+    assert_has!(error => "cannot write", "below");
     place.waits.clear();
 }
 
@@ -609,10 +591,7 @@ fn fetch_uses_mirror_through_proxy_and_verifies() {
 fn fetch_lists_entries_and_keeps_other_folders() {
     let output = command(&["yolox_mega"]).output().expect("it runs");
     let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        stderr.contains("`yolox_mega`") && stderr.contains("yolox_nano, yolox_tiny"),
-        "{stderr}"
-    );
+    assert_has!(stderr => "`yolox_mega`", "yolox_nano, yolox_tiny");
 
     let place = Target::new();
     let model = include_str!("../support/yolox_nano.yaml");
@@ -626,10 +605,7 @@ fn fetch_lists_entries_and_keeps_other_folders() {
         .output()
         .expect("it runs");
     let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        stderr.contains("describes another file") && stderr.contains("--force"),
-        "{stderr}"
-    );
+    assert_has!(stderr => "describes another file", "--force");
     assert_eq!(
         fs::read_dir(place.folder.path())
             .expect("it is there")

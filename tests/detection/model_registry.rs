@@ -123,10 +123,7 @@ fn network_of_a_wheel_becomes_a_model_folder() {
     let read = |name: &str| fs::read_to_string(folder.join(name)).expect("it is there");
     assert_eq!(read("LICENSE"), "the terms\n");
     let notice = read("NOTICE");
-    assert!(
-        notice.contains("Tiny_Net 1.0") && notice.contains("Made by the test"),
-        "{notice}"
-    );
+    assert_has!(notice => "Tiny_Net 1.0", "Made by the test");
 
     fs::write(folder.join("model.yaml"), entry.model_yaml(hash)).expect("written");
     let detected = detect(&folder, 120);
@@ -191,10 +188,7 @@ fn missing_links_and_damaged_wheels_are_reported() {
         package.wheel = "tiny_net-2.0-py3-none-any.whl".to_owned();
     });
     let error = text(&other);
-    assert!(
-        error.contains("found no link to tiny_net-2.0") && error.contains("PIP_INDEX_URL"),
-        "{error}"
-    );
+    assert_has!(error => "found no link to tiny_net-2.0", "PIP_INDEX_URL");
     let other = changed(&|entry| {
         entry.registry.as_mut().expect("it has one").program = "tiny/gone".to_owned();
     });
@@ -209,10 +203,7 @@ fn missing_links_and_damaged_wheels_are_reported() {
         entry.registry.as_mut().expect("it has one").outputs[0].variable = "end".to_owned();
     });
     let error = text(&other);
-    assert!(
-        error.contains("`erf`") && error.contains("not supported"),
-        "{error}"
-    );
+    assert_has!(error => "`erf`", "not supported");
     let other = changed(&|entry| {
         entry.registry.as_mut().expect("it has one").width = 40;
     });
@@ -266,19 +257,13 @@ fn unreachable_address_leads_to_the_package_and_wrong_wheels_are_refused() {
     let output = jetwatch(folder.path(), &index.url(), &["model", "fetch"]);
     let text = printed(&output);
     assert!(!output.status.success(), "{text}");
-    assert!(text.contains("picodet_s: https://paddledet."), "{text}");
-    assert!(text.contains("fetching picodet_s_lcnet instead"), "{text}");
-    assert!(
-        text.contains(&format!(
+    assert_has!(text =>
+        "picodet_s: https://paddledet.", "fetching picodet_s_lcnet instead",
+        &format!(
             "picodet_s_lcnet: PyPI paddlelabel-ml 1.0.0 (index {})",
             index.url()
-        )),
-        "{text}"
-    );
-    assert!(
-        text.contains("found 1000 bytes, expected 67196952"),
-        "{text}"
-    );
+        ),
+        "found 1000 bytes, expected 67196952");
     assert!(
         !folder
             .path()
@@ -298,23 +283,13 @@ fn demo_without_a_network_for_real_video_says_what_to_expect() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let demo = ["demo", "--source", "missing.mp4", "--duration", "1s"];
     let text = printed(&jetwatch(folder.path(), &refused(), &demo));
-    assert!(
-        text.contains("none could be fetched") && text.contains("--model"),
-        "{text}"
-    );
+    assert_has!(text => "none could be fetched", "--model");
 
     fs::create_dir(folder.path().join("models")).expect("created");
     let network = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/street-nano");
     std::os::unix::fs::symlink(network, folder.path().join("models/street-nano")).expect("a link");
     let text = printed(&jetwatch(folder.path(), &refused(), &demo));
-    assert!(
-        text.contains("street-nano is a test network for drawn scenes"),
-        "{text}"
-    );
-    assert!(
-        text.contains("Detector: ONNX Runtime with models/street-nano."),
-        "{text}"
-    );
+    assert_has!(text => "street-nano is a test network for drawn scenes", "Detector: ONNX Runtime with models/street-nano.");
 }
 
 /// The real package, its conversion, and the accuracy of another conversion of the same network.

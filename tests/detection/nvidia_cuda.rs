@@ -453,10 +453,7 @@ fn missing_or_invalid_libcuda_is_error_without_panic() {
     let folder = tempfile::tempdir().expect("a folder");
     if !cuda::has_gpu() {
         let output = cuda::run_with_libraries(test, folder.path());
-        assert!(
-            output.contains(&format!("ERROR: {}", cuda::no_gpu_message())),
-            "{output}"
-        );
+        assert_has!(output => &format!("ERROR: {}", cuda::no_gpu_message()));
     }
     if cuda::is_real_gpu_only() {
         return;

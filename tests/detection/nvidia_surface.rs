@@ -260,10 +260,7 @@ fn unexpected_buffer_layout_is_error() {
             .surface(&image)
             .expect_err("another size")
             .to_string();
-        assert!(
-            text.contains("its size is 416×234, expected 418×234"),
-            "{text}"
-        );
+        assert_has!(text => "its size is 416×234, expected 418×234");
         let text = reader
             .surface(&nvmm(buffer, NV12))
             .expect_err("another format");

@@ -150,17 +150,13 @@ fn roi_mistakes_are_reported_with_key() {
         let error = Config::from_str("f.yaml", &text).expect_err("a mistake");
         error.to_string()
     };
-    for (roi, wanted) in [
-        (
-            "0.5,0,0.6,1",
-            "f.yaml:4: sources[0].roi: left and width are 1.1",
-        ),
+    #[rustfmt::skip]
+    let cases = [
+        ("0.5,0,0.6,1", "f.yaml:4: sources[0].roi: left and width are 1.1"),
         ("0.5,0,0,1", "f.yaml:4: sources[0].roi: width is 0"),
-        (
-            "everything",
-            "f.yaml:4: sources[0].roi: `everything` is not a number",
-        ),
-    ] {
+        ("everything", "f.yaml:4: sources[0].roi: `everything` is not a number"),
+    ];
+    for (roi, wanted) in cases {
         let printed = problem(roi);
         assert!(printed.contains(wanted), "{printed}");
     }

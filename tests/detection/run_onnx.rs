@@ -113,10 +113,7 @@ fn nan_output_stops_run_with_position() {
     let output = finish(&mut setup.command("run"));
     assert_eq!(output.status.code(), Some(78), "{}", stderr(&output));
     let text = stderr(&output);
-    assert!(
-        text.contains("output `output` holds NaN at index") && text.contains("detector.precision"),
-        "{text}"
-    );
+    assert_has!(text => "output `output` holds NaN at index", "detector.precision");
 }
 
 #[test]

@@ -317,12 +317,7 @@ fn check_reports_all_secondary_problems() {
     let output = finish(&mut setup.command("check"));
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8_lossy(&output.stdout);
-    for wanted in [
-        "secondary[0].on.classes: the detector has no label `cars`",
-        "secondary[1] (b): cannot read",
-    ] {
-        assert!(text.contains(wanted), "{text}");
-    }
+    assert_has!(text => "secondary[0].on.classes: the detector has no label `cars`", "secondary[1] (b): cannot read");
     let of_third = text.lines().filter(|line| line.contains("secondary[2]"));
     assert_eq!(of_third.count(), 0, "nothing is known of it: {text}");
 }

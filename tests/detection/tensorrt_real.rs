@@ -235,10 +235,7 @@ fn non_libraries_are_rejected() {
     let missing = Library::open(Some(&path))
         .expect_err("there is none")
         .to_string();
-    assert!(
-        missing.contains("cannot be opened") && missing.contains("libnvinfer.so.8"),
-        "{missing}"
-    );
+    assert_has!(missing => "cannot be opened", "libnvinfer.so.8");
     std::fs::write(&path, "no library").expect("written");
     let text = Library::open(Some(&path))
         .expect_err("it is a text")

@@ -1,6 +1,18 @@
 //! Shared by the integration tests. Each test binary uses a part of it.
 #![allow(dead_code)]
 
+/// Fails where a text lacks one of these parts: `assert_has!(log => "online", "offline")`.
+macro_rules! assert_has {
+    ($text:expr => $($part:expr),+ $(,)?) => {{
+        let text = &$text;
+        let text: &str = text.as_ref();
+        $({
+            let part: &str = $part;
+            assert!(text.contains(part), "`{part}` is not in:\n{text}");
+        })+
+    }};
+}
+
 pub mod bench;
 pub mod child;
 pub mod classifier;

@@ -132,9 +132,7 @@ impl Page {
         let answer = post(self.address(), "/api/login", &login(user, PASSWORD), "");
         assert_eq!(status(&answer), "204", "{answer}");
         let cookie = header(&answer, "set-cookie").expect("a session");
-        for part in ["HttpOnly", "SameSite=Strict", "Path=/"] {
-            assert!(cookie.contains(part), "{cookie}");
-        }
+        assert_has!(cookie => "HttpOnly", "SameSite=Strict", "Path=/");
         format!(
             "Cookie: {}\r\n",
             cookie.split(';').next().expect("a cookie")

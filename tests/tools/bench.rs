@@ -51,11 +51,7 @@ fn benchmark_json_has_both_cv_cuda_layouts() {
     let setup = setup();
     let (code, printed, aside) = bench(&setup, "--batches 4 --warmup 1 --set batch_size=2");
     assert_eq!(code, Some(0), "{aside}");
-    assert!(
-        printed.contains("End to end") && printed.contains("network alone"),
-        "{printed}"
-    );
-    assert!(printed.contains("  infer"), "{printed}");
+    assert_has!(printed => "End to end", "network alone", "  infer");
     let result = json(&setup.path("out/benchmark.json"));
     let mut lines = Vec::new();
     for part in ["data", "mean_data", "data_stats_minus_warmup"] {
@@ -210,20 +206,13 @@ fn a_sweep_runs_every_combination_and_goes_on_after_a_failure() {
     // The points are compared without a warning, by what they vary.
     let (text, aside) = report(&[], &setup.path("out"));
     assert_eq!(aside, "");
-    assert!(
-        text.contains("Throughput: ") && text.contains("batch_size=2 detector.workers=1"),
-        "{text}"
-    );
+    assert_has!(text => "Throughput: ", "batch_size=2 detector.workers=1");
 
     let scene = |frames: u32| format!("{}&frames={frames}", SCENE.trim_start_matches("uri: "));
     let sweep = format!("uri={},{}", scene(2), scene(30));
     let (code, printed, aside) = bench(&setup, &format!("--frames 20 --warmup 4 --sweep {sweep}"));
     assert_eq!(code, Some(1), "{printed}");
-    assert!(
-        aside.contains("no batch is left to measure: 2 ran"),
-        "{aside}"
-    );
-    assert!(aside.contains("1 of 2 runs failed"), "{aside}");
+    assert_has!(aside => "no batch is left to measure: 2 ran", "1 of 2 runs failed");
     let series = json(&setup.path("out/series.json"));
     assert!(
         series["points"][0]["fps"].is_null() && !series["points"][0]["runs"][0]["error"].is_null()
@@ -259,10 +248,7 @@ fn two_configurations_run_in_turns() {
         [first, second, second, first, first, second],
         "{aside}"
     );
-    assert!(
-        printed.contains("other runs at ") && printed.contains(" times the speed of jetwatch"),
-        "{printed}"
-    );
+    assert_has!(printed => "other runs at ", " times the speed of jetwatch");
     let result = json(&setup.path("out/other/run_1/benchmark.json"));
     assert_eq!(result["meta"]["varied"]["config"], "other");
 }
@@ -307,10 +293,7 @@ fn bench_processes_have_own_folders_and_mean() {
     let found = mean["speed"]["fps"].as_f64();
     assert_eq!(found, Some((fps[0] + fps[1]) / 2.0));
     let (text, _) = report(&[], &setup.path("out"));
-    assert!(
-        text.contains("Load balance; frames/s of 2 processes: max/mean 1."),
-        "{text}"
-    );
+    assert_has!(text => "Load balance; frames/s of 2 processes: max/mean 1.");
     let (text, _) = report(&[], &setup.path("out/benchmark_mean.json"));
     assert!(text.contains("means of 2 processes"), "{text}");
 }
@@ -343,10 +326,7 @@ fn report_explains_a_run() {
     let (text, aside) = report(&[], &setup.path("out/benchmark.json"));
     assert_eq!(aside, "");
     let fps = format!("{:.1}", speed["fps"].as_f64().expect("a number"));
-    assert!(
-        text.contains(" of the detectors' time\n") && text.contains(&fps),
-        "{text}"
-    );
+    assert_has!(text => " of the detectors' time\n", &fps);
 }
 
 #[test]
@@ -377,9 +357,5 @@ fn bench_mistakes_are_reported_before_running() {
     command.arg("--output").arg(setup.path("file/below"));
     let output = finish(&mut command);
     assert_eq!(output.status.code(), Some(1));
-    assert!(
-        stderr(&output).contains("choose another one with --output"),
-        "{}",
-        stderr(&output)
-    );
+    assert_has!(stderr(&output) => "choose another one with --output");
 }

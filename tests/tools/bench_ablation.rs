@@ -129,23 +129,11 @@ fn every_ablation_step_processes_every_frame_as_named() {
             "{step}"
         );
     }
-    for line in [
-        "1 naive: one core, one by one",
-        "3 frames; no secondary network",
-        "the scripted detector has no INT8",
-        "every 4th frame",
-        "detector.workers: 1",
-        "detector.workers: as configured",
-        "detector.batch_size: 3",
-        "detector.interval: 3",
-        "no key: no --record",
-        "to the first",
-        "not explained",
-        "What limits each step:",
-        "  1_naive: one frame at a time",
-    ] {
-        assert!(output.contains(line), "{line} is not in\n{output}");
-    }
+    assert_has!(output =>
+        "1 naive: one core, one by one", "3 frames; no secondary network", "the scripted detector has no INT8",
+        "every 4th frame", "detector.workers: 1", "detector.workers: as configured", "detector.batch_size: 3",
+        "detector.interval: 3", "no key: no --record", "to the first", "not explained", "What limits each step:",
+        "  1_naive: one frame at a time");
 }
 
 #[test]
@@ -204,10 +192,7 @@ fn configurations_of_the_steps_pass_check() {
     let folder = setup.path("steps");
     let words = ["--write", folder.to_str().expect("UTF-8")];
     let output = run_ablation(&setup, FRAMES, &words);
-    assert!(
-        output.contains("Configurations of the steps: 7"),
-        "{output}"
-    );
+    assert_has!(output => "Configurations of the steps: 7");
     for step in STEPS {
         let path = folder.join(format!("{step}.yaml"));
         let mut check = std::process::Command::new(env!("CARGO_BIN_EXE_jetwatch"));

@@ -70,10 +70,7 @@ fn clocks_are_restored_at_end() {
         joules.map(|joules| joules / 5.0)
     );
     let throttling = meta["throttling"].to_string();
-    assert!(
-        throttling.contains("VDD_CPU_GPU_CV draws more current"),
-        "{throttling}"
-    );
+    assert_has!(throttling => "VDD_CPU_GPU_CV draws more current");
 }
 
 #[test]
@@ -109,11 +106,7 @@ fn clocks_of_killed_benchmark_are_restored_at_next_start() {
     );
     let output = finish(&mut bench(&setup, &jetson, &["--frames", "5"]));
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert!(
-        stderr(&output).contains("a benchmark that was killed had held them"),
-        "{}",
-        stderr(&output)
-    );
+    assert_has!(stderr(&output) => "a benchmark that was killed had held them");
     assert_eq!(jetson.settings(), before);
     assert!(!jetson.root().exists(MARK) && !jetson.root().exists(RECORD));
 }

@@ -62,10 +62,7 @@ fn search_ends_at_the_most_that_may_be_tried_and_is_drawn() {
     let found = fit["streams"].as_u64().expect("a number");
     assert_eq!(fit["is_lower_bound"] == true, found == 3, "{fit}");
     if found == 3 {
-        assert!(
-            printed.contains("At least 3 streams of 2.0 frames/s fit"),
-            "{printed}"
-        );
+        assert_has!(printed => "At least 3 streams of 2.0 frames/s fit");
     }
 
     let page = setup.path("page.html");
@@ -104,11 +101,7 @@ fn a_source_that_is_slower_than_its_rate_does_not_fit_even_once() {
         (&fit["above"]["passed"], &fit["above"]["failed"]),
         (&0.into(), &2.into())
     );
-    assert!(
-        printed.contains("Not even one stream of 20.0 frames/s fits"),
-        "{printed}"
-    );
-    assert!(printed.contains("What limits 1 stream:"), "{printed}");
+    assert_has!(printed => "Not even one stream of 20.0 frames/s fits", "What limits 1 stream:");
 }
 
 #[test]
@@ -184,15 +177,7 @@ fn a_sweep_of_a_secondary_network_shows_crops_and_fill_up_to_256() {
         "secondary[0].batch_size=3,256",
     ];
     let printed = success(&bench(&setup, &sweep));
-    for heading in [
-        "crops/s",
-        "dropped crops",
-        "fill",
-        "wait, ms",
-        "suggested batch size",
-    ] {
-        assert!(printed.contains(heading), "{heading} is not in\n{printed}");
-    }
+    assert_has!(printed => "crops/s", "dropped crops", "fill", "wait, ms", "suggested batch size");
     let series = json(&setup.path("out/series.json"));
     assert_eq!(series["kind"], "sweep");
     for (point, size) in [(0, 3.0), (1, 256.0)] {
@@ -213,9 +198,5 @@ fn a_sweep_of_a_secondary_network_shows_crops_and_fill_up_to_256() {
             .args(["--set", "secondary[0].batch_size=257"]),
     );
     assert_eq!(refused.status.code(), Some(78));
-    assert!(
-        stderr(&refused).contains("from 1 to 256"),
-        "{}",
-        stderr(&refused)
-    );
+    assert_has!(stderr(&refused) => "from 1 to 256");
 }

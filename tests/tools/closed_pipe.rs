@@ -64,8 +64,5 @@ fn unwritable_output_is_error() {
         .expect("the binary starts");
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(
-        text.contains("jetwatch: cannot write to standard output: No space left"),
-        "{text}"
-    );
+    assert_has!(text => "jetwatch: cannot write to standard output: No space left");
 }

@@ -245,8 +245,7 @@ fn test_clip_is_small_and_what_is_missing_for_it_is_named() {
         let output = make_test_clip(&out, environment);
         let error = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{error}");
-        assert!(error.contains("is missing; install it with"), "{error}");
-        assert!(error.contains(package), "{error}");
+        assert_has!(error => "is missing; install it with", package);
         assert!(!out.exists(), "nothing is written");
     }
 }

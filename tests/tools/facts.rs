@@ -239,20 +239,15 @@ fn what_the_box_lacks_is_named() {
     lacking["disks"] = json!([]);
     let output = check(camera, &lacking, &[]);
     let text = String::from_utf8_lossy(&output.stdout);
-    for line in [
-        "unknown version: the box has jetwatch 0.0.1",
-        "wrong  detector: TensorRT needs a GPU: libcuda.so.1 was not found\n",
+    assert_has!(text =>
+        "unknown version: the box has jetwatch 0.0.1", "wrong  detector: TensorRT needs a GPU: libcuda.so.1 was not found\n",
         "wrong  GStreamer: GStreamer 1.14.5, expected 1.16 or newer\n",
-        "wrong  element v4l2src: missing; install it with: sudo apt install gstreamer1.0-plugins-good\n",
-        "wrong  plan a: ",
+        "wrong  element v4l2src: missing; install it with: sudo apt install gstreamer1.0-plugins-good\n", "wrong  plan a: ",
         "GStreamer element nvv4l2decoder is missing on the box; install it with: apt-get install nvidia-l4t-gstreamer",
         "wrong  source a: record keeps its video, but the box has no H.264 encoder",
         "wrong  memory: 100 MiB of 7000 MiB were free, 32 are for record.clips.ring_bytes, expected 432",
         "unknown spool: the facts have no file system for /var/lib/jetwatch/spool/",
-        "wrong  user: jetwatch is not in render: sudo usermod -aG render jetwatch",
-    ] {
-        assert!(text.contains(line), "{line:?} is not in\n{text}");
-    }
+        "wrong  user: jetwatch is not in render: sudo usermod -aG render jetwatch");
     assert_eq!(output.status.code(), Some(1), "{text}");
 }
 
@@ -261,10 +256,7 @@ fn facts_that_cannot_be_read_are_an_error() {
     let yaml = format!("sources: [{{name: a, uri: 'synthetic://traffic'}}]\n{DETECTOR}\n");
     let output = check(&yaml, &json!({"version": 9}), &[]);
     let text = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        text.contains("box.json: found version 9, expected 1; write it again on the box"),
-        "{text}"
-    );
+    assert_has!(text => "box.json: found version 9, expected 1; write it again on the box");
     assert!(!output.status.success());
 }
 
@@ -282,8 +274,7 @@ fn without_a_file_the_facts_are_those_of_this_machine() {
         .output()
         .expect("the binary starts");
     let text = String::from_utf8_lossy(&output.stdout);
-    assert!(text.contains("ok     detector: scripted\n"), "{text}");
-    assert!(text.contains("memory: "), "{text}");
+    assert_has!(text => "ok     detector: scripted\n", "memory: ");
     // One of the two ways to name the file.
     let both = jetwatch()
         .args(["check", "a.yaml", "--config", "b.yaml"])

@@ -1,5 +1,6 @@
 //! The tools of the command line, the configuration, and the project's own files. One module per topic.
 
+#[macro_use]
 #[path = "../support/mod.rs"]
 mod support;
 

@@ -89,6 +89,7 @@ fn cases(folder: &Path) -> Vec<Case> {
     let street_nano = concat!(env!("CARGO_MANIFEST_DIR"), "/models/street-nano");
     let slow = format!("detector: {{backend: onnx, model: {street_nano}, workers: 1}}\n");
     let decode_keys = ", loop: true, decoder_threads: 1";
+    #[rustfmt::skip]
     let mut cases = vec![
         case(
             "camera of 15 frames/s",
@@ -119,18 +120,8 @@ fn cases(folder: &Path) -> Vec<Case> {
             ],
             "detector: {backend: scripted, workers: 2}\n",
         ),
-        case(
-            "file of JPEG images",
-            "video_decode",
-            vec![source("a", &clip("jpeg.avi"), decode_keys)],
-            &onnx(""),
-        ),
-        case(
-            "file of H.264, two workers",
-            "video_decode",
-            vec![source("a", &clip("h264.mp4"), decode_keys)],
-            &onnx(", workers: 2"),
-        ),
+        case("file of JPEG images", "video_decode", vec![source("a", &clip("jpeg.avi"), decode_keys)], &onnx("")),
+        case("file of H.264, two workers", "video_decode", vec![source("a", &clip("h264.mp4"), decode_keys)], &onnx(", workers: 2")),
         case(
             "files of JPEG and H.264",
             "video_decode",
@@ -140,28 +131,9 @@ fn cases(folder: &Path) -> Vec<Case> {
             ],
             &onnx(", workers: 2"),
         ),
-        case(
-            "large images, scaled by elements",
-            "scale",
-            vec![source("a", &still("NV12"), "")],
-            &onnx(""),
-        ),
-        case(
-            "large images, scaled by jetwatch",
-            "scale",
-            vec![source("a", &still("I420"), "")],
-            &onnx(""),
-        ),
-        case(
-            "large images, drawn",
-            "source",
-            vec![source(
-                "a",
-                "synthetic://traffic?width=1920&height=1080&realtime=false",
-                "",
-            )],
-            scripted,
-        ),
+        case("large images, scaled by elements", "scale", vec![source("a", &still("NV12"), "")], &onnx("")),
+        case("large images, scaled by jetwatch", "scale", vec![source("a", &still("I420"), "")], &onnx("")),
+        case("large images, drawn", "source", vec![source("a", "synthetic://traffic?width=1920&height=1080&realtime=false", "")], scripted),
         case(
             "slow network on a file",
             "infer",
@@ -183,12 +155,7 @@ fn cases(folder: &Path) -> Vec<Case> {
             vec![source("a", &scene(1, "fps=60"), "")],
             "detector: {backend: scripted, scripted: {frame_time_ms: 40}}\n",
         ),
-        case(
-            "slow network on a decoded file",
-            "infer",
-            vec![source("a", &clip("small.mp4"), decode_keys)],
-            &slow,
-        ),
+        case("slow network on a decoded file", "infer", vec![source("a", &clip("small.mp4"), decode_keys)], &slow),
     ];
     // Crops of all objects in each frame, each a batch of a network with large images.
     let side = 1024;

@@ -178,10 +178,7 @@ fn a_profile_of_the_daemon_is_counted_as_nsys_does() {
     let cut = setup.path("cut.nsys-rep");
     fs::write(&cut, &whole[..whole.len() / 2]).expect("written");
     let error = failure(&support::report::report(&[], &[&cut]));
-    assert!(
-        error.contains("cut.nsys-rep") && error.contains("truncated"),
-        "{error}"
-    );
+    assert_has!(error => "cut.nsys-rep", "truncated");
 }
 
 fn assert_table(table: &str, script: &str, full: &Path) {

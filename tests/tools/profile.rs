@@ -6,9 +6,11 @@ use crate::support;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
-use support::daemon::{Setup, Signal, finish, signal, stderr, wait_for_output, wait_until_some};
+use support::daemon::{
+    Setup, Signal, finish, signal, start, stderr, wait_for_output, wait_until_some,
+};
 
 const ENDLESS: &str = "synthetic://traffic?seed=3&objects=3&width=160&height=120&fps=50";
 
@@ -112,24 +114,16 @@ fn run_is_profiled_and_report_fetched() {
     );
     assert_success(&output);
     let text = stderr(&output);
-    assert!(text.contains("run with 30 frames"), "{text}");
-    assert!(text.contains("the CPU is not sampled"), "{text}");
+    assert_has!(text => "run with 30 frames", "the CPU is not sampled");
     let report = bench.report("out.nsys-rep");
-    for wanted in [
+    assert_has!(report =>
         "profile --trace=cuda,nvtx,osrt,nvvideo --sample=none --cpuctxsw=none --delay=2 --duration=90 --kill=sigterm --force-overwrite=true --output=",
-        " run --config=",
-        " --max-frames=30",
-    ] {
-        assert!(report.contains(wanted), "{wanted}: {report}");
-    }
+        " run --config=", " --max-frames=30");
     assert!(bench.report("out.stats.json").contains("\"frames\": 30"));
     assert!(bench.is_clean());
 
     let again = failure(&finish(&mut bench.command()), 1);
-    assert!(
-        again.contains("out.nsys-rep exists") && again.contains("--force"),
-        "{again}"
-    );
+    assert_has!(again => "out.nsys-rep exists", "--force");
     assert_success(&finish(bench.command().arg("--force")));
 }
 
@@ -189,15 +183,9 @@ fn profile_reports_missing_parts_before_start() {
         failure(&finish(&mut command), 1)
     };
     let text = here(&old);
-    assert!(
-        text.contains("is 2022.4.2, the local one is 2021.5.1"),
-        "{text}"
-    );
+    assert_has!(text => "is 2022.4.2, the local one is 2021.5.1");
     let text = here(Path::new("nowhere"));
-    assert!(
-        text.contains("there is no nsys here") && text.contains("--fetch-only"),
-        "{text}"
-    );
+    assert_has!(text => "there is no nsys here", "--fetch-only");
 }
 
 #[test]
@@ -205,11 +193,7 @@ fn failing_daemon_reports_its_own_error() {
     let bench = ProfileSetup::short();
     fs::write(&bench.setup.config, "sources: []\n").expect("written");
     let text = failure(&finish(&mut bench.command()), 78);
-    assert!(
-        text.contains("the daemon, or nsys around it, failed"),
-        "{text}"
-    );
-    assert!(text.contains("sources"), "{text}");
+    assert_has!(text => "the daemon, or nsys around it, failed", "sources");
     assert!(bench.is_clean());
 }
 
@@ -217,10 +201,7 @@ fn failing_daemon_reports_its_own_error() {
 fn full_disk_and_hanging_nsys_are_reported() {
     let bench = ProfileSetup::short();
     let text = failure(&finish(bench.command().env("NSYS_DOES", "full")), 1);
-    assert!(
-        text.contains("became full") && text.contains("--target-folder"),
-        "{text}"
-    );
+    assert_has!(text => "became full", "--target-folder");
     assert!(bench.is_clean());
 
     let output = finish(
@@ -230,10 +211,7 @@ fn full_disk_and_hanging_nsys_are_reported() {
             .env("NSYS_DOES", "hangs"),
     );
     let text = failure(&output, 1);
-    assert!(
-        text.contains("did not end on this machine within 2 s"),
-        "{text}"
-    );
+    assert_has!(text => "did not end on this machine within 2 s");
     assert!(bench.is_clean());
 }
 
@@ -243,16 +221,8 @@ fn run_that_ends_before_the_recording_is_reported() {
     let mut command = bench.command();
     command.args(["--frames", "30", "--warmup", "500ms"]);
     let text = failure(&finish(command.env("NSYS_DOES", "delays")), 1);
-    assert!(
-        text.contains(
-            "the run of 30 frames ended before --warmup was over, for which nsys waits 1 s"
-        ),
-        "{text}"
-    );
-    assert!(
-        text.contains("leave --warmup out, or raise --frames"),
-        "{text}"
-    );
+    assert_has!(text =>
+        "the run of 30 frames ended before --warmup was over, for which nsys waits 1 s", "leave --warmup out, or raise --frames");
     assert!(bench.is_clean());
 }
 
@@ -274,14 +244,7 @@ fn nsys_bug_is_retried_then_reported() {
 fn signal_and_sudden_kill_stop_everything() {
     for by in [Signal::TERM, Signal::INT, Signal::KILL] {
         let bench = ProfileSetup::new(ENDLESS);
-        let child = bench
-            .command()
-            .args(["--duration", "500s"])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("it starts");
+        let child = start(bench.command().args(["--duration", "500s"]));
         wait_until_some("frames", || {
             fs::metadata(bench.setup.path("events.jsonl"))
                 .is_ok_and(|file| file.len() > 0)
@@ -325,10 +288,7 @@ fn config_is_copied_over_ssh_and_resolves_remote_paths() {
     };
     assert_success(&remote(""));
     let report = bench.report("out.nsys-rep");
-    assert!(
-        report.contains("jetwatch.yaml\n") && report.contains("labels.txt\n"),
-        "{report}"
-    );
+    assert_has!(report => "jetwatch.yaml\n", "labels.txt\n");
     assert!(there.join("labels.txt").exists());
     let arguments = fs::read_to_string(bench.setup.path("ssh-arguments")).expect("written");
     assert!(
@@ -341,10 +301,7 @@ fn config_is_copied_over_ssh_and_resolves_remote_paths() {
     fs::remove_file(bench.setup.path("out.nsys-rep")).expect("removed");
     fs::remove_file(bench.setup.path("out.stats.json")).expect("removed");
     let text = failure(&remote("refuse"), 1);
-    assert!(
-        text.contains("Permission denied (publickey)") && text.contains("--ssh-option"),
-        "{text}"
-    );
+    assert_has!(text => "Permission denied (publickey)", "--ssh-option");
 }
 
 #[test]
@@ -373,10 +330,7 @@ fn a_service_is_recorded_through_its_session() {
         finish(&mut command)
     };
     let text = failure(&attach(""), 1);
-    assert!(
-        text.contains("session `box`") && text.contains("profiling.conf"),
-        "{text}"
-    );
+    assert_has!(text => "session `box`", "profiling.conf");
     assert_success(&attach(" 1 00:04 Launched 1 box"));
     assert!(
         bench

@@ -52,19 +52,10 @@ fn change_of_benchmarks_is_judged_by_their_batches() {
     let slow: Vec<f64> = steady.iter().map(|ms| ms * 2.84).collect();
     let found = diff(&steady, &slow);
     // Deviations 0.7071 and 2.0082: three standard errors are 2.6075 ms.
-    assert!(
-        found.contains(
-            "\njetwatch/detect,slower,184.0,26.1,10000000.0,28400000.0,None,None,None,6,6\n"
-        ),
-        "{found}"
-    );
+    assert_has!(found => "\njetwatch/detect,slower,184.0,26.1,10000000.0,28400000.0,None,None,None,6,6\n");
     // Two frames in 10 ms, and in 28.4 ms.
     let found = success(&report(&["--diff"], &[&old, &new]));
-    assert!(
-        found.contains("Throughput: 200.0 to 70.4 frames/s, -64.8 %: slower")
-            && found.contains("What changed from old.json to new.json"),
-        "{found}"
-    );
+    assert_has!(found => "Throughput: 200.0 to 70.4 frames/s, -64.8 %: slower", "What changed from old.json to new.json");
     assert!(
         !found.contains("GPU Before"),
         "columns without values are left out: {found}"
@@ -80,23 +71,14 @@ fn one_benchmark_has_verdict_and_frames_per_second() {
     let file = folder.path().join("benchmark.json");
     write_benchmark(&file, &benchmark(&[10.0; 6], &[]));
     let found = success(&report(&[], &[&file]));
-    for text in [
+    assert_has!(found =>
         "inference is 50 % of the detectors' time",
-        "(keys: detector.backend, detector.precision, detector.model, detector.workers)",
-        "Throughput",
-        "200.0",
-        "10.00 ms",
-    ] {
-        assert!(found.contains(text), "{text} is not in\n{found}");
-    }
+        "(keys: detector.backend, detector.precision, detector.model, detector.workers)", "Throughput", "200.0", "10.00 ms");
     // The spelling of CV-CUDA's documentation.
     let text = r#"{"mean_data": {"run": {"cpu_time": 8.0, "gpu_time": 3.0, "cpu_time_per_item_minus_warmup": 2.0}}, "meta": {}}"#;
     fs::write(&file, text).expect("written");
     let found = success(&report(&["--format", "csv"], &[&file]));
-    assert!(
-        found.contains("run,None,None,8000000.0,None,None,None,None,2000000.0,3000000.0,None,None"),
-        "{found}"
-    );
+    assert_has!(found => "run,None,None,8000000.0,None,None,None,None,2000000.0,3000000.0,None,None");
 }
 
 #[test]
@@ -144,10 +126,7 @@ fn folder_of_a_series_names_the_fastest_without_a_warning() {
         reports,
         names.map(|name| format!("{name} (benchmark.json)"))
     );
-    assert!(
-        found.contains("Throughput: batch_size=4 is fastest with "),
-        "{found}"
-    );
+    assert_has!(found => "Throughput: batch_size=4 is fastest with ");
     let fastest = found.lines().filter(|line| line.ends_with("fastest"));
     assert_eq!(fastest.count(), 1, "{found}");
 }

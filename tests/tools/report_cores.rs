@@ -120,12 +120,7 @@ fn verdict_names_the_wait_of_the_limiting_stage_for_a_core() {
                 "infer waits for a CPU core: thread detect-0 could run and did not"
             );
             let evidence = found["Evidence"].as_str().expect("a text");
-            assert!(
-                evidence.contains(
-                    "this is 33 % of the stage's time; cores with recorded threads: 1, idle for"
-                ),
-                "{evidence}"
-            );
+            assert_has!(evidence => "this is 33 % of the stage's time; cores with recorded threads: 1, idle for");
         }
     }
 }

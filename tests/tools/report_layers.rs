@@ -41,8 +41,7 @@ fn layers_of_onnx_runtime_are_written_and_reported() {
     let folder = folder.path();
     write_model(&folder.join("model"), &network(None, 16), &keys(16));
     let printed = run(folder, &BENCH);
-    assert!(printed.contains("mean of 4 runs"), "{printed}");
-    assert!(printed.contains("Device:    CPU 100.0 %"), "{printed}");
+    assert_has!(printed => "mean of 4 runs", "Device:    CPU 100.0 %");
     let written = folder.join("benchmark/layers.json");
     let document: Value =
         serde_json::from_slice(&fs::read(&written).expect("it is written")).expect("JSON");
@@ -67,18 +66,11 @@ fn layers_of_onnx_runtime_are_written_and_reported() {
         folder,
         &["report", "--format", "csv", "benchmark/layers.json"],
     );
-    assert!(
-        csv.contains("layers.json: layers\nTime (%),Avg (ns),Precision,Device,Type,Layer\n"),
-        "{csv}"
-    );
-    assert!(csv.contains("layers.json: layer_types\n"), "{csv}");
+    assert_has!(csv => "layers.json: layers\nTime (%),Avg (ns),Precision,Device,Type,Layer\n", "layers.json: layer_types\n");
     let page = run(
         folder,
         &["report", "--html", "page.html", "benchmark/layers.json"],
     );
-    assert!(
-        page.contains("Layers of the network, for one frame"),
-        "{page}"
-    );
+    assert_has!(page => "Layers of the network, for one frame");
     assert!(folder.join("page.html").exists());
 }

@@ -14,122 +14,63 @@ use serde_json::Value;
 type Change = fn(&mut Timing);
 
 /// Each case: its name, the stage that limits it, and what makes it so.
+#[rustfmt::skip]
 const CASES: &[(&str, &str, Change)] = &[
-    ("camera, one", "input", |t| {
-        (t.live, t.input) = (true, 40_000)
-    }),
-    ("camera, four", "input", |t| {
-        (t.live, t.sources, t.input, t.batch_size, t.batch_timeout) = (true, 4, 40_000, 4, 2_000);
-    }),
-    ("camera, two workers", "input", |t| {
-        (t.live, t.workers, t.input) = (true, 2, 33_000);
-    }),
+    ("camera, one", "input", |t| { (t.live, t.input) = (true, 40_000) }),
+    ("camera, four", "input", |t| { (t.live, t.sources, t.input, t.batch_size, t.batch_timeout) = (true, 4, 40_000, 4, 2_000); }),
+    ("camera, two workers", "input", |t| { (t.live, t.workers, t.input) = (true, 2, 33_000); }),
     ("file, slow disk", "input", |t| t.input = 20_000),
     ("file, slow disk, two workers, batches", "input", |t| {
         (t.input, t.workers, t.batch_size, t.batch_timeout) = (20_000, 2, 2, 1_000);
     }),
-    ("file, slow decoder", "video_decode", |t| {
-        t.video_decode = 9_000
-    }),
-    ("file, slow decoder, two workers", "video_decode", |t| {
-        (t.video_decode, t.workers) = (9_000, 2);
-    }),
+    ("file, slow decoder", "video_decode", |t| { t.video_decode = 9_000 }),
+    ("file, slow decoder, two workers", "video_decode", |t| { (t.video_decode, t.workers) = (9_000, 2); }),
     ("files, three slow decoders, batches", "video_decode", |t| {
         (t.sources, t.video_decode, t.batch_size, t.infer) = (3, 20_000, 3, 9_000);
     }),
-    ("camera, decoder below its rate", "video_decode", |t| {
-        (t.live, t.input, t.video_decode) = (true, 10_000, 30_000);
-    }),
+    ("camera, decoder below its rate", "video_decode", |t| { (t.live, t.input, t.video_decode) = (true, 10_000, 30_000); }),
     ("cameras, decoders below their rate", "video_decode", |t| {
         (t.live, t.sources, t.input, t.video_decode) = (true, 2, 10_000, 30_000);
     }),
     ("file, slow scaling", "scale", |t| t.scale = 9_000),
-    ("file, slow scaling, two workers", "scale", |t| {
-        (t.scale, t.workers) = (9_000, 2);
-    }),
-    ("camera, scaling below its rate", "scale", |t| {
-        (t.live, t.input, t.scale) = (true, 10_000, 30_000);
-    }),
+    ("file, slow scaling, two workers", "scale", |t| { (t.scale, t.workers) = (9_000, 2); }),
+    ("camera, scaling below its rate", "scale", |t| { (t.live, t.input, t.scale) = (true, 10_000, 30_000); }),
     ("file, slow copy of images", "source", |t| t.source = 9_000),
-    ("camera, slow copy of images", "source", |t| {
-        (t.live, t.input, t.source) = (true, 10_000, 30_000);
-    }),
+    ("camera, slow copy of images", "source", |t| { (t.live, t.input, t.source) = (true, 10_000, 30_000); }),
     // Frames come while a batch waits for more: its wait makes results late, but no fewer.
     ("cameras, batch that never fills", "input", |t| {
         (t.live, t.input, t.sources) = (true, 20_000, 2);
         (t.batch_size, t.batch_timeout) = (16, 18_000);
     }),
     ("file, slow tensor", "tensor", |t| t.tensor = 9_000),
-    ("cameras, slow tensor, drops", "tensor", |t| {
-        (t.live, t.sources, t.input, t.tensor) = (true, 4, 10_000, 20_000);
-    }),
+    ("cameras, slow tensor, drops", "tensor", |t| { (t.live, t.sources, t.input, t.tensor) = (true, 4, 10_000, 20_000); }),
     ("file, slow network", "infer", |t| t.infer = 15_000),
-    ("file, slow network, two workers", "infer", |t| {
-        (t.infer, t.workers) = (15_000, 2);
-    }),
-    ("files, slow network, three workers", "infer", |t| {
-        (t.infer, t.workers, t.sources) = (40_000, 3, 3);
-    }),
-    ("files, slow network, batches", "infer", |t| {
-        (t.infer, t.batch_size, t.batch_timeout, t.sources) = (60_000, 4, 5_000, 4);
-    }),
-    ("camera, slow network, drops", "infer", |t| {
-        (t.live, t.input, t.infer) = (true, 10_000, 30_000);
-    }),
+    ("file, slow network, two workers", "infer", |t| { (t.infer, t.workers) = (15_000, 2); }),
+    ("files, slow network, three workers", "infer", |t| { (t.infer, t.workers, t.sources) = (40_000, 3, 3); }),
+    ("files, slow network, batches", "infer", |t| { (t.infer, t.batch_size, t.batch_timeout, t.sources) = (60_000, 4, 5_000, 4); }),
+    ("camera, slow network, drops", "infer", |t| { (t.live, t.input, t.infer) = (true, 10_000, 30_000); }),
     ("cameras, slow network, two workers, drops", "infer", |t| {
         (t.live, t.sources, t.input, t.infer, t.workers) = (true, 4, 20_000, 30_000, 2);
     }),
-    ("file, slow network, slow first batch", "infer", |t| {
-        (t.infer, t.first_batch, t.length) = (6_000, 400_000, 1_500_000);
-    }),
+    ("file, slow network, slow first batch", "infer", |t| { (t.infer, t.first_batch, t.length) = (6_000, 400_000, 1_500_000); }),
     ("file, slow boxes", "decode", |t| t.decode = 9_000),
-    ("file, slow boxes, two workers", "decode", |t| {
-        (t.decode, t.workers) = (15_000, 2);
-    }),
-    ("camera, slow boxes, drops", "decode", |t| {
-        (t.live, t.input, t.decode) = (true, 10_000, 30_000);
-    }),
+    ("file, slow boxes, two workers", "decode", |t| { (t.decode, t.workers) = (15_000, 2); }),
+    ("camera, slow boxes, drops", "decode", |t| { (t.live, t.input, t.decode) = (true, 10_000, 30_000); }),
     ("file, slow tracker", "track", |t| t.track = 9_000),
-    ("file, slow tracker, two workers", "track", |t| {
-        (t.track, t.workers) = (9_000, 2);
-    }),
-    ("files, slow tracker, batches", "track", |t| {
-        (t.track, t.sources, t.batch_size) = (9_000, 4, 4);
-    }),
-    ("camera, slow tracker, drops", "track", |t| {
-        (t.live, t.input, t.track) = (true, 10_000, 25_000);
-    }),
+    ("file, slow tracker, two workers", "track", |t| { (t.track, t.workers) = (9_000, 2); }),
+    ("files, slow tracker, batches", "track", |t| { (t.track, t.sources, t.batch_size) = (9_000, 4, 4); }),
+    ("camera, slow tracker, drops", "track", |t| { (t.live, t.input, t.track) = (true, 10_000, 25_000); }),
     ("file, slow sink", "publish", |t| t.publish = 9_000),
-    ("file, slow sink, two workers", "publish", |t| {
-        (t.publish, t.workers) = (9_000, 2);
-    }),
-    ("cameras, slow sink, drops", "publish", |t| {
-        (t.live, t.sources, t.input, t.publish) = (true, 3, 20_000, 15_000);
-    }),
-    ("camera, secondary network full", "secondary", |t| {
-        (t.live, t.input, t.secondary) = (true, 20_000, 60_000);
-    }),
-    ("cameras, secondary network full", "secondary", |t| {
-        (t.live, t.sources, t.input, t.secondary) = (true, 2, 40_000, 70_000);
-    }),
-    ("camera, drawing below its rate", "render", |t| {
-        (t.live, t.input, t.render) = (true, 20_000, 50_000);
-    }),
-    ("cameras, drawing below their rate", "render", |t| {
-        (t.live, t.sources, t.input, t.render) = (true, 2, 40_000, 70_000);
-    }),
-    ("earlier version, slow network", "infer", |t| {
-        (t.is_old, t.infer) = (true, 15_000);
-    }),
-    ("earlier version, slow network, two workers", "infer", |t| {
-        (t.is_old, t.infer, t.workers) = (true, 15_000, 2);
-    }),
-    ("earlier version, slow receiving", "source", |t| {
-        (t.is_old, t.scale) = (true, 15_000);
-    }),
-    ("earlier version, slow tracker", "track", |t| {
-        (t.is_old, t.track) = (true, 9_000);
-    }),
+    ("file, slow sink, two workers", "publish", |t| { (t.publish, t.workers) = (9_000, 2); }),
+    ("cameras, slow sink, drops", "publish", |t| { (t.live, t.sources, t.input, t.publish) = (true, 3, 20_000, 15_000); }),
+    ("camera, secondary network full", "secondary", |t| { (t.live, t.input, t.secondary) = (true, 20_000, 60_000); }),
+    ("cameras, secondary network full", "secondary", |t| { (t.live, t.sources, t.input, t.secondary) = (true, 2, 40_000, 70_000); }),
+    ("camera, drawing below its rate", "render", |t| { (t.live, t.input, t.render) = (true, 20_000, 50_000); }),
+    ("cameras, drawing below their rate", "render", |t| { (t.live, t.sources, t.input, t.render) = (true, 2, 40_000, 70_000); }),
+    ("earlier version, slow network", "infer", |t| { (t.is_old, t.infer) = (true, 15_000); }),
+    ("earlier version, slow network, two workers", "infer", |t| { (t.is_old, t.infer, t.workers) = (true, 15_000, 2); }),
+    ("earlier version, slow receiving", "source", |t| { (t.is_old, t.scale) = (true, 15_000); }),
+    ("earlier version, slow tracker", "track", |t| { (t.is_old, t.track) = (true, 9_000); }),
 ];
 
 /// What `jetwatch report` says about a file: the tables `verdict` and `stages`.
@@ -223,10 +164,7 @@ fn warm_up_is_left_out_and_said() {
     };
     write(&file, &timing);
     let text = success(&report(&[], &[&file]));
-    assert!(
-        text.contains("Verdict, without a warm-up of 4") && text.contains("without a warm-up of 4"),
-        "{text}"
-    );
+    assert_has!(text => "Verdict, without a warm-up of 4", "without a warm-up of 4");
     let (_, stages) = tables(&file);
     let rows = stages.as_array().expect("rows");
     let infer = rows.iter().find(|row| row["Stage"] == "infer");

@@ -60,20 +60,16 @@ fn tracks_are_written_with_probation_restored() {
 fn track_options_change_output() {
     let (_folder, detections, out) = files();
     fs::write(&detections, WALK).expect("the folder is writable");
-    for (options, lines) in [
+    #[rustfmt::skip]
+    let cases = [
         ("--tentative-frames omit", 1),
         ("--probation-frames 1", 3),
         ("--probation-frames 1 --min-new-track-score 0", 4),
-        (
-            "--probation-frames 1 --min-new-track-score 0 --min-score 0.5",
-            3,
-        ),
+        ("--probation-frames 1 --min-new-track-score 0 --min-score 0.5", 3),
         ("--probation-frames 1 --interval 1", 3),
-        (
-            "--probation-frames 1 --min-new-track-score 0.5 --association optimal",
-            3,
-        ),
-    ] {
+        ("--probation-frames 1 --min-new-track-score 0.5 --association optimal", 3),
+    ];
+    for (options, lines) in cases {
         let words: Vec<&str> = options.split(' ').collect();
         assert_eq!(track(&detections, &out, &words), Ok(()), "{options}");
         let text = fs::read_to_string(&out).expect("it was written");

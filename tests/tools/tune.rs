@@ -423,10 +423,7 @@ fn impossible_settings_are_rejected_before_any_change() {
     let error = apply(&jetson.root(), &all_settings("8"))
         .expect_err("a tool is missing")
         .to_string();
-    assert!(
-        error.contains("clocks: the tool jetson_clocks is not installed"),
-        "{error}"
-    );
+    assert_has!(error => "clocks: the tool jetson_clocks is not installed");
     assert_eq!(jetson.settings(), before);
     assert!(jetson.calls("nvpmodel -m").is_empty());
 
@@ -434,14 +431,9 @@ fn impossible_settings_are_rejected_before_any_change() {
     let error = apply(&SysRoot::new(pc.path()), &all_settings("8"))
         .expect_err("no Jetson")
         .to_string();
-    for reason in [
-        "power_mode: the tool nvpmodel is not installed",
-        "clocks: the tool jetson_clocks is not installed",
-        "fan_profile: the tool nvfancontrol is not installed",
-        "perf_event_paranoid is missing",
-    ] {
-        assert!(error.contains(reason), "{error}");
-    }
+    assert_has!(error =>
+        "power_mode: the tool nvpmodel is not installed", "clocks: the tool jetson_clocks is not installed",
+        "fan_profile: the tool nvfancontrol is not installed", "perf_event_paranoid is missing");
 }
 
 #[test]
@@ -632,11 +624,7 @@ fn tune_command_plans_applies_and_restores() {
     let words = row.map(|row| row.split_whitespace().collect::<Vec<_>>().join(" "));
     let wanted = "power_mode 8 MODE_20W_6CORE 2 MODE_15W_6CORE differs";
     assert_eq!(words.as_deref(), Some(wanted), "{text}");
-    assert!(text.contains("throttled: VDD_CPU_GPU_CV draws"), "{text}");
-    assert!(
-        text.contains("since the start of the machine: oc3 occurred 4 times"),
-        "{text}"
-    );
+    assert_has!(text => "throttled: VDD_CPU_GPU_CV draws", "since the start of the machine: oc3 occurred 4 times");
 
     let plan = command(&jetson, &["plan"], tune);
     assert!(plan.status.success(), "{plan:?}");
@@ -683,10 +671,7 @@ fn tune_command_reports_impossible_settings() {
     let asked = command(&jetson, &["apply"], "{power_mode: MAXN}");
     assert_eq!(asked.status.code(), Some(1));
     let text = String::from_utf8_lossy(&asked.stderr);
-    assert!(
-        text.contains("nvpmodel changes to mode 0 MAXN only with a reboot"),
-        "{text}"
-    );
+    assert_has!(text => "nvpmodel changes to mode 0 MAXN only with a reboot");
     let wrong = command(&jetson, &["apply"], "{power_mode: 8, clocks: high}");
     assert_eq!(wrong.status.code(), Some(78), "{wrong:?}");
     let nothing = command(&jetson, &["apply"], "");

@@ -180,6 +180,7 @@ mod tests {
     #[test]
     fn restart_required_keys_are_listed() {
         let before = config(&source("a", ""), "");
+        #[rustfmt::skip]
         let cases: [(&str, &[&str]); 8] = [
             ("", &[]),
             ("  groups: {vehicle: [car]}\n", &["detector.groups"]),
@@ -187,14 +188,8 @@ mod tests {
             ("tune:\n  clocks: max\n", &[]),
             ("  batch_size: 4\n", &["detector.batch_size"]),
             ("metrics:\n  listen: 127.0.0.1:9273\n", &["metrics"]),
-            (
-                "  workers: 3\ntracker:\n  type: sort\npublish:\n  mqtt: off\n",
-                &["detector.workers", "tracker", "publish.mqtt"],
-            ),
-            (
-                "publish:\n  mqtt:\n    user: u\n    password: other\n",
-                &["publish.mqtt"],
-            ),
+            ("  workers: 3\ntracker:\n  type: sort\npublish:\n  mqtt: off\n", &["detector.workers", "tracker", "publish.mqtt"]),
+            ("publish:\n  mqtt:\n    user: u\n    password: other\n", &["publish.mqtt"]),
         ];
         for (rest, wanted) in cases {
             let later = config(&source("z", ""), rest);

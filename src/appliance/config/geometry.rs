@@ -314,41 +314,18 @@ mod tests {
 
     #[test]
     fn invalid_polygons_are_rejected_with_position() {
+        #[rustfmt::skip]
         let cases = [
-            (
-                "0.1,0.1,0.9,x",
-                "found \"x\", expected pairs of numbers from 0 to 1, such as 0.1,0.2,0.9,0.2",
-            ),
-            (
-                "0.1,0.1,0.9",
-                "found \"0.9\", expected pairs of numbers from 0 to 1, such as 0.1,0.2,0.9,0.2",
-            ),
-            (
-                "0,0,1,0,1,1.5",
-                "point 3 lies at 1,1.5, outside of the image; expected both from 0 to 1",
-            ),
-            (
-                "0,0,1,0,NaN,1",
-                "point 3 lies at NaN,1, outside of the image; expected both from 0 to 1",
-            ),
+            ("0.1,0.1,0.9,x", "found \"x\", expected pairs of numbers from 0 to 1, such as 0.1,0.2,0.9,0.2"),
+            ("0.1,0.1,0.9", "found \"0.9\", expected pairs of numbers from 0 to 1, such as 0.1,0.2,0.9,0.2"),
+            ("0,0,1,0,1,1.5", "point 3 lies at 1,1.5, outside of the image; expected both from 0 to 1"),
+            ("0,0,1,0,NaN,1", "point 3 lies at NaN,1, outside of the image; expected both from 0 to 1"),
             ("0,0,1,1", "found 2 points, expected three or more"),
-            (
-                "0,0,1,1,1,0,0,1",
-                "the sides from point 1 and from point 3 meet, expected a border that goes around once",
-            ),
-            (
-                "0,0,1,0,0.5,0",
-                "the sides from point 1 and from point 2 meet, expected a border that goes around once",
-            ),
-            (
-                "0,0,0,0,1,1",
-                "the sides from point 1 and from point 2 meet, expected a border that goes around once",
-            ),
+            ("0,0,1,1,1,0,0,1", "the sides from point 1 and from point 3 meet, expected a border that goes around once"),
+            ("0,0,1,0,0.5,0", "the sides from point 1 and from point 2 meet, expected a border that goes around once"),
+            ("0,0,0,0,1,1", "the sides from point 1 and from point 2 meet, expected a border that goes around once"),
             // The fourth corner lies on the first side.
-            (
-                "0,0,1,0,1,1,0.5,0,0,1",
-                "the sides from point 1 and from point 3 meet, expected a border that goes around once",
-            ),
+            ("0,0,1,0,1,1,0.5,0,0,1", "the sides from point 1 and from point 3 meet, expected a border that goes around once"),
         ];
         for (text, wanted) in cases {
             assert_eq!(area(text), Err(wanted.to_owned()), "{text}");
@@ -377,31 +354,21 @@ mod tests {
     #[test]
     fn polygons_overlap_when_they_share_points() {
         let square = "0.2,0.2,0.6,0.2,0.6,0.6,0.2,0.6";
-        for (other, wanted, why) in [
+        #[rustfmt::skip]
+        let rows = [
             (square, true, "itself"),
-            (
-                "0.2,0.6,0.6,0.6,0.6,0.2,0.2,0.2",
-                true,
-                "the other way around",
-            ),
+            ("0.2,0.6,0.6,0.6,0.6,0.2,0.2,0.2", true, "the other way around"),
             ("0.3,0.3,0.5,0.3,0.4,0.5", true, "within"),
             ("0,0,1,0,1,1,0,1", true, "around"),
             ("0.5,0.5,0.9,0.5,0.9,0.9,0.5,0.9", true, "a corner"),
-            (
-                "0.4,0.2,0.8,0.2,0.8,0.6,0.4,0.6",
-                true,
-                "sides along each other",
-            ),
+            ("0.4,0.2,0.8,0.2,0.8,0.6,0.4,0.6", true, "sides along each other"),
             ("0.1,0.35,0.9,0.35,0.9,0.45,0.1,0.45", true, "a cross"),
             ("0.6,0.2,0.9,0.2,0.9,0.6,0.6,0.6", false, "a neighbor"),
             ("0.6,0.6,0.9,0.6,0.9,0.9", false, "a common corner"),
-            (
-                "0.599,0.1,0.9,0.1,0.9,0.7,0.5995,0.7",
-                false,
-                "drawn by hand",
-            ),
+            ("0.599,0.1,0.9,0.1,0.9,0.7,0.5995,0.7", false, "drawn by hand"),
             ("0.7,0.7,0.9,0.7,0.9,0.9", false, "elsewhere"),
-        ] {
+        ];
+        for (other, wanted, why) in rows {
             let (one, other) = (area(square).expect("one"), area(other).expect("other"));
             assert_eq!(one.overlaps(&other), wanted, "{why}");
             assert_eq!(other.overlaps(&one), wanted, "{why}, asked the other way");

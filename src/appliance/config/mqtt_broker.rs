@@ -284,21 +284,17 @@ mod tests {
         ] {
             assert_eq!(parse_broker(text), wanted, "{text}");
         }
-        for (text, hint) in [
+        #[rustfmt::skip]
+        let cases = [
             ("broker.local", None),
             ("http://a", None),
             ("tcp://a:1883", Some("write mqtt:// for tcp://")),
-            (
-                "mqtt://u:p@a",
-                Some("credentials belong in the keys user and password_file"),
-            ),
+            ("mqtt://u:p@a", Some("credentials belong in the keys user and password_file")),
             ("mqtt://a/topic", Some("nothing comes after the port")),
             ("mqtt://", Some("the host is missing")),
-            (
-                "mqtt://a:0",
-                Some("a port is a whole number from 1 to 65535"),
-            ),
-        ] {
+            ("mqtt://a:0", Some("a port is a whole number from 1 to 65535")),
+        ];
+        for (text, hint) in cases {
             assert_eq!(parse_broker(text), Err(hint.map(str::to_owned)), "{text}");
         }
     }

@@ -73,6 +73,7 @@ mod tests {
 
     #[test]
     fn roi_rejects_invalid_regions() {
+        #[rustfmt::skip]
         let cases = [
             ("0.1,0.1,x,0.2", "`x` is not a number"),
             ("0.1,0.1,NaN,0.2", "`NaN` is not a number"),
@@ -81,14 +82,8 @@ mod tests {
             ("0,1,0.5,0.5", "top is 1, outside of the image"),
             ("0,0,0,1", "width is 0, which leaves no area"),
             ("0,0,0.5,-1", "height is -1, which leaves no area"),
-            (
-                "0.75,0,0.5,1",
-                "left and width are 1.25, beyond the image's right edge",
-            ),
-            (
-                "0,0.5,1,0.75",
-                "top and height are 1.25, beyond the image's lower edge",
-            ),
+            ("0.75,0,0.5,1", "left and width are 1.25, beyond the image's right edge"),
+            ("0,0.5,1,0.75", "top and height are 1.25, beyond the image's lower edge"),
         ];
         for (text, wanted) in cases {
             let problem = parse_region(text).expect_err("no part");

@@ -246,66 +246,18 @@ mod tests {
 
     #[test]
     fn value_types_are_described() {
+        #[rustfmt::skip]
         let cases = [
-            (
-                ValueType::Integer {
-                    min: 100,
-                    max: 600_000,
-                    unit: Unit::Milliseconds,
-                },
-                "a whole number of milliseconds from 100 to 600000",
-            ),
-            (
-                ValueType::Integer {
-                    min: 1,
-                    max: 60,
-                    unit: Unit::Seconds,
-                },
-                "a whole number of seconds from 1 to 60",
-            ),
-            (
-                ValueType::Integer {
-                    min: 1,
-                    max: 64,
-                    unit: Unit::Of("frames"),
-                },
-                "a whole number of frames from 1 to 64",
-            ),
-            (
-                ValueType::Integer {
-                    min: 0,
-                    max: 7,
-                    unit: Unit::None,
-                },
-                "a whole number from 0 to 7",
-            ),
-            (
-                ValueType::Number {
-                    min: 0.0,
-                    min_accepted: true,
-                    max: 1.0,
-                },
-                "a number from 0 to 1",
-            ),
-            (
-                ValueType::Number {
-                    min: 0.0,
-                    min_accepted: false,
-                    max: 1.0,
-                },
-                "a number above 0, up to 1",
-            ),
+            (ValueType::Integer { min: 100, max: 600_000, unit: Unit::Milliseconds }, "a whole number of milliseconds from 100 to 600000"),
+            (ValueType::Integer { min: 1, max: 60, unit: Unit::Seconds }, "a whole number of seconds from 1 to 60"),
+            (ValueType::Integer { min: 1, max: 64, unit: Unit::Of("frames") }, "a whole number of frames from 1 to 64"),
+            (ValueType::Integer { min: 0, max: 7, unit: Unit::None }, "a whole number from 0 to 7"),
+            (ValueType::Number { min: 0.0, min_accepted: true, max: 1.0 }, "a number from 0 to 1"),
+            (ValueType::Number { min: 0.0, min_accepted: false, max: 1.0 }, "a number above 0, up to 1"),
             (ValueType::Words(&["tcp", "udp"]), "one of tcp, udp"),
             (ValueType::Words(&["iou"]), "iou"),
             (ValueType::WordOrMap("off", &[]), "off or a map"),
-            (
-                ValueType::WordOrCount {
-                    word: "adaptive",
-                    max: 30,
-                    things: "frames",
-                },
-                "a whole number of frames from 0 to 30, or adaptive",
-            ),
+            (ValueType::WordOrCount { word: "adaptive", max: 30, things: "frames" }, "a whole number of frames from 0 to 30, or adaptive"),
         ];
         for (form, wanted) in cases {
             assert_eq!(form.to_string(), wanted);

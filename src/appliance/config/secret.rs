@@ -222,7 +222,8 @@ mod tests {
         let secret = Secret::File(path.clone());
         let utf16 =
             |text: &str| -> Vec<u8> { text.encode_utf16().flat_map(u16::to_le_bytes).collect() };
-        for (bytes, wanted) in [
+        #[rustfmt::skip]
+        let cases = [
             // hivemq/mqtt-cli#136, getwud/wud#318: `echo` writes a line break.
             (b"hunter2\n".to_vec(), Ok("hunter2")),
             (b"hunter2\r\nsecond\r\n".to_vec(), Ok("hunter2")),
@@ -233,54 +234,22 @@ mod tests {
             (b"\xef\xbb\xbfhunter2\r\n".to_vec(), Ok("hunter2")),
             ("h\u{fc}nter2\n".as_bytes().to_vec(), Ok("h\u{fc}nter2")),
             // jaroslawhartman/withings-sync#104.
-            (
-                b"hunter2 \n".to_vec(),
-                Err("its first line ends with a blank, remove it"),
-            ),
-            (
-                b"hunter2\t\n".to_vec(),
-                Err("its first line ends with a tab, remove it"),
-            ),
-            (
-                "hunter2\u{a0}\n".as_bytes().to_vec(),
-                Err("its first line ends with the character U+00A0, remove it"),
-            ),
-            (
-                "hunter2\u{200b}\n".as_bytes().to_vec(),
-                Err("its first line ends with the character U+200B, remove it"),
-            ),
-            (
-                b" hunter2\n".to_vec(),
-                Err("its first line begins with a blank, remove it"),
-            ),
-            (
-                b"hun\tter2\n".to_vec(),
-                Err("its first line holds a tab, remove it"),
-            ),
-            (
-                b"hunter2\0\n".to_vec(),
-                Err("its first line holds the character U+0000, remove it"),
-            ),
+            (b"hunter2 \n".to_vec(), Err("its first line ends with a blank, remove it")),
+            (b"hunter2\t\n".to_vec(), Err("its first line ends with a tab, remove it")),
+            ("hunter2\u{a0}\n".as_bytes().to_vec(), Err("its first line ends with the character U+00A0, remove it")),
+            ("hunter2\u{200b}\n".as_bytes().to_vec(), Err("its first line ends with the character U+200B, remove it")),
+            (b" hunter2\n".to_vec(), Err("its first line begins with a blank, remove it")),
+            (b"hun\tter2\n".to_vec(), Err("its first line holds a tab, remove it")),
+            (b"hunter2\0\n".to_vec(), Err("its first line holds the character U+0000, remove it")),
             (b"".to_vec(), Err("its first line is empty")),
             (b"\nhunter2\n".to_vec(), Err("its first line is empty")),
-            (
-                b"  \n".to_vec(),
-                Err("its first line ends with a blank, remove it"),
-            ),
+            (b"  \n".to_vec(), Err("its first line ends with a blank, remove it")),
             // yggdrasil-network/yggdrasil-go#129: PowerShell.
-            (
-                utf16("\u{feff}hunter2\r\n"),
-                Err("it is UTF-16: save it with the encoding UTF-8"),
-            ),
-            (
-                utf16("hunter2\r\n"),
-                Err("it is UTF-16: save it with the encoding UTF-8"),
-            ),
-            (
-                b"h\xfcnter2\n".to_vec(),
-                Err("it is not UTF-8: save it with the encoding UTF-8"),
-            ),
-        ] {
+            (utf16("\u{feff}hunter2\r\n"), Err("it is UTF-16: save it with the encoding UTF-8")),
+            (utf16("hunter2\r\n"), Err("it is UTF-16: save it with the encoding UTF-8")),
+            (b"h\xfcnter2\n".to_vec(), Err("it is not UTF-8: save it with the encoding UTF-8")),
+        ];
+        for (bytes, wanted) in cases {
             fs::write(&path, &bytes).expect("writable");
             let found = secret.read().map_err(|error| {
                 assert!(!error.to_string().contains("hunt"), "{error}");

@@ -51,18 +51,11 @@ mod tests {
     #[test]
     fn filters_match_by_levels() {
         // The examples of the standard, sections 4.7.1 and 4.7.2, and some more.
-        for (filter, topic, expected) in [
+        #[rustfmt::skip]
+        let cases = [
             ("sport/tennis/player1/#", "sport/tennis/player1", true),
-            (
-                "sport/tennis/player1/#",
-                "sport/tennis/player1/ranking",
-                true,
-            ),
-            (
-                "sport/tennis/player1/#",
-                "sport/tennis/player1/score/wimbledon",
-                true,
-            ),
+            ("sport/tennis/player1/#", "sport/tennis/player1/ranking", true),
+            ("sport/tennis/player1/#", "sport/tennis/player1/score/wimbledon", true),
             ("sport/#", "sport", true),
             ("#", "sport/tennis", true),
             ("sport/tennis/+", "sport/tennis/player1", true),
@@ -81,7 +74,8 @@ mod tests {
             ("a/b/c", "a/b", false),
             ("a/+/c", "a//c", true),
             ("A", "a", false),
-        ] {
+        ];
+        for (filter, topic, expected) in cases {
             assert_eq!(matches(filter, topic), expected, "{filter} {topic}");
         }
     }

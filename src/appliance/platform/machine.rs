@@ -283,37 +283,13 @@ mod tests {
 
     #[test]
     fn modules_are_identified_by_part_number() {
+        #[rustfmt::skip]
         let cases = [
-            (
-                "nvidia,p3449-0000+p3668-0000\0nvidia,p3509-0000+p3668-0000\0nvidia,tegra194\0",
-                Family::XavierNx,
-                "p3668-0000",
-                2,
-            ),
-            (
-                "nvidia,p2972-0000\0nvidia,tegra194\0",
-                Family::AgxXavier,
-                "p2972-0000",
-                2,
-            ),
-            (
-                "nvidia,p3737-0000+p3701-0005\0nvidia,p3701-0005\0nvidia,tegra234\0",
-                Family::AgxOrin,
-                "p3701-0005",
-                2,
-            ),
-            (
-                "nvidia,p3768-0000+p3767-0001\0nvidia,tegra234\0",
-                Family::OrinNx,
-                "p3767-0001",
-                1,
-            ),
-            (
-                "nvidia,p3768-0000+p3767-0005\0nvidia,tegra234\0",
-                Family::OrinNano,
-                "p3767-0005",
-                0,
-            ),
+            ("nvidia,p3449-0000+p3668-0000\0nvidia,p3509-0000+p3668-0000\0nvidia,tegra194\0", Family::XavierNx, "p3668-0000", 2),
+            ("nvidia,p2972-0000\0nvidia,tegra194\0", Family::AgxXavier, "p2972-0000", 2),
+            ("nvidia,p3737-0000+p3701-0005\0nvidia,p3701-0005\0nvidia,tegra234\0", Family::AgxOrin, "p3701-0005", 2),
+            ("nvidia,p3768-0000+p3767-0001\0nvidia,tegra234\0", Family::OrinNx, "p3767-0001", 1),
+            ("nvidia,p3768-0000+p3767-0005\0nvidia,tegra234\0", Family::OrinNano, "p3767-0005", 0),
         ];
         for (compatible, family, module, dla_cores) in cases {
             let machine = machine(compatible, "NVIDIA Jetson\0", R35);

@@ -236,22 +236,15 @@ CPU_ONLINE CORE_1 1
 
     #[test]
     fn malformed_power_mode_is_reported_with_line() {
-        for (text, expected) in [
+        #[rustfmt::skip]
+        let cases = [
             ("", "nvpmodel.conf: found \"no power mode\""),
-            (
-                "\n< POWER_MODEL ID=x NAME=A >",
-                "nvpmodel.conf:2: found \"< POWER_MODEL ID=x",
-            ),
+            ("\n< POWER_MODEL ID=x NAME=A >", "nvpmodel.conf:2: found \"< POWER_MODEL ID=x"),
             ("< POWER_MODEL ID=1 >", "nvpmodel.conf:1: found"),
-            (
-                "< POWER_MODEL ID=1 NAME=A >\n< POWER_MODEL ID=1 NAME=B >",
-                "nvpmodel.conf:2: found",
-            ),
-            (
-                "< POWER_MODEL ID=1 NAME=A >\n< PM_CONFIG DEFAULT= >",
-                "nvpmodel.conf:2: found",
-            ),
-        ] {
+            ("< POWER_MODEL ID=1 NAME=A >\n< POWER_MODEL ID=1 NAME=B >", "nvpmodel.conf:2: found"),
+            ("< POWER_MODEL ID=1 NAME=A >\n< PM_CONFIG DEFAULT= >", "nvpmodel.conf:2: found"),
+        ];
+        for (text, expected) in cases {
             let error = parse(text).expect_err("malformed").to_string();
             assert!(error.starts_with(expected), "{error}");
         }

@@ -190,32 +190,13 @@ mod tests {
 
     #[test]
     fn unknown_machine_uses_no_hardware_units_with_reason() {
+        #[rustfmt::skip]
         let cases = [
             (Family::NoJetson, "", Some(false), "is not a Jetson"),
-            (
-                Family::UnknownJetson,
-                R35,
-                None,
-                "does not know this Jetson",
-            ),
-            (
-                Family::OrinNx,
-                "",
-                Some(true),
-                "release of L4T is not known",
-            ),
-            (
-                Family::OrinNx,
-                "# R99 (release), REVISION: 1.0",
-                Some(true),
-                "does not know L4T 99.1.0",
-            ),
-            (
-                Family::AgxOrin,
-                "# R38 (release), REVISION: 2.0",
-                Some(true),
-                "does not know L4T 38.2.0",
-            ),
+            (Family::UnknownJetson, R35, None, "does not know this Jetson"),
+            (Family::OrinNx, "", Some(true), "release of L4T is not known"),
+            (Family::OrinNx, "# R99 (release), REVISION: 1.0", Some(true), "does not know L4T 99.1.0"),
+            (Family::AgxOrin, "# R38 (release), REVISION: 2.0", Some(true), "does not know L4T 38.2.0"),
         ];
         for (family, release, vic, expected) in cases {
             let units = VideoUnits::for_machine(&machine(family, release, vic));

@@ -267,22 +267,11 @@ mod tests {
 
     #[test]
     fn a_missing_encoder_and_a_missing_suffix_are_errors() {
+        #[rustfmt::skip]
         let cases: [(&str, &[&str], &str); 5] = [
-            (
-                "a.mp4",
-                &["vp8enc"],
-                "no encoder for MP4 is installed; install one of gstreamer1.0-plugins-ugly",
-            ),
-            (
-                "a.webm",
-                &["x264enc"],
-                "no encoder for WebM is installed; install one of gstreamer1.0-plugins-good",
-            ),
-            (
-                "a.avi",
-                &[],
-                "the name ends in .avi, expected a name that ends in .mp4, .mkv or .webm",
-            ),
+            ("a.mp4", &["vp8enc"], "no encoder for MP4 is installed; install one of gstreamer1.0-plugins-ugly"),
+            ("a.webm", &["x264enc"], "no encoder for WebM is installed; install one of gstreamer1.0-plugins-good"),
+            ("a.avi", &[], "the name ends in .avi, expected a name that ends in .mp4, .mkv or .webm"),
             ("video", &[], "the name has no extension"),
             (".mp4", &[], "the name has no extension"),
         ];

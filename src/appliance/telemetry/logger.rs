@@ -308,13 +308,9 @@ mod tests {
 
     #[test]
     fn other_crates_log_from_warning_level() {
+        #[rustfmt::skip]
         let cases = [
-            (
-                "jetwatch_source::gst",
-                Level::Debug,
-                LevelFilter::Debug,
-                true,
-            ),
+            ("jetwatch_source::gst", Level::Debug, LevelFilter::Debug, true),
             ("jetwatch", Level::Debug, LevelFilter::Info, false),
             ("gstreamer", Level::Info, LevelFilter::Info, true),
             ("gstreamer", Level::Trace, LevelFilter::Info, true),

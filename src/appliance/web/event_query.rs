@@ -79,51 +79,17 @@ mod tests {
         let text = |text: &str| Some(text.to_owned());
         let time = || text("2026-01-01T00:00:02Z");
         let all = EventQuery::default;
-        for (query, wanted) in [
+        #[rustfmt::skip]
+        let cases = [
             (all(), [true, true, true]),
-            (
-                EventQuery {
-                    source: text("b"),
-                    ..all()
-                },
-                [false, true, true],
-            ),
-            (
-                EventQuery {
-                    label: text("car"),
-                    ..all()
-                },
-                [true, true, false],
-            ),
-            (
-                EventQuery {
-                    rule: text("door"),
-                    ..all()
-                },
-                [false, false, true],
-            ),
-            (
-                EventQuery {
-                    rule: text("yard"),
-                    ..all()
-                },
-                [true, true, true],
-            ),
-            (
-                EventQuery {
-                    from: time(),
-                    ..all()
-                },
-                [false, true, true],
-            ),
-            (
-                EventQuery {
-                    to: time(),
-                    ..all()
-                },
-                [true, false, false],
-            ),
-        ] {
+            (EventQuery { source: text("b"), ..all() }, [false, true, true]),
+            (EventQuery { label: text("car"), ..all() }, [true, true, false]),
+            (EventQuery { rule: text("door"), ..all() }, [false, false, true]),
+            (EventQuery { rule: text("yard"), ..all() }, [true, true, true]),
+            (EventQuery { from: time(), ..all() }, [false, true, true]),
+            (EventQuery { to: time(), ..all() }, [true, false, false]),
+        ];
+        for (query, wanted) in cases {
             let found = events.map(|event| query.admits(event, &["yard".into()]));
             assert_eq!(found, wanted, "{query:?}");
         }

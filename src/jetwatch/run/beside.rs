@@ -91,27 +91,12 @@ detector: {backend: scripted}
         assert_eq!(refused(GOOD, GOOD), None);
         let with = |from: &str, to: &str| GOOD.replace(from, to);
         let two = with("}]", "}, {name: b, uri: \"synthetic://traffic\"}]");
+        #[rustfmt::skip]
         let cases = [
-            (
-                two.clone(),
-                GOOD.to_owned(),
-                "found 2 sources in a.yaml, expected 1",
-            ),
-            (
-                GOOD.to_owned(),
-                two,
-                "found 2 sources in b.yaml, expected 1",
-            ),
-            (
-                with("scripted", "scripted, interval: 2"),
-                GOOD.to_owned(),
-                "detector.interval of a.yaml skips frames, expected 0",
-            ),
-            (
-                GOOD.to_owned(),
-                with("traffic\"", "traffic\", interval: adaptive"),
-                "sources[0].interval of b.yaml skips frames",
-            ),
+            (two.clone(), GOOD.to_owned(), "found 2 sources in a.yaml, expected 1"),
+            (GOOD.to_owned(), two, "found 2 sources in b.yaml, expected 1"),
+            (with("scripted", "scripted, interval: 2"), GOOD.to_owned(), "detector.interval of a.yaml skips frames, expected 0"),
+            (GOOD.to_owned(), with("traffic\"", "traffic\", interval: adaptive"), "sources[0].interval of b.yaml skips frames"),
             (
                 GOOD.to_owned(),
                 format!("{GOOD}tracker: {{camera_motion: similarity}}\n"),

@@ -165,13 +165,9 @@ mod tests {
             ],
             vec![],
         ];
+        #[rustfmt::skip]
         let second = vec![
-            vec![
-                detection(0, 0.8, 0.0),
-                detection(0, 0.4, 41.0),
-                detection(0, 0.8, 80.0),
-                detection(0, 0.55, 160.0),
-            ],
+            vec![detection(0, 0.8, 0.0), detection(0, 0.4, 41.0), detection(0, 0.8, 80.0), detection(0, 0.55, 160.0)],
             vec![detection(0, 0.2, 0.0)],
         ];
         let found = agreement(&first, &second, &MatchCriteria::default());

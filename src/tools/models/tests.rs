@@ -84,6 +84,7 @@ fn reid(axes: &[i64], made_by: &str) -> Network {
 }
 
 /// Networks as their families export them, with layout and classes that must be guessed.
+#[rustfmt::skip]
 fn families() -> Vec<(Network, &'static str, usize)> {
     let mut paddle = network(
         320,
@@ -142,116 +143,29 @@ fn families() -> Vec<(Network, &'static str, usize)> {
     };
     let two = |a: Vec<Tensor>, b: Vec<Tensor>| [a, b].concat();
     vec![
-        (
-            network(416, floats(&[("output", &[1, 3549, 85])])),
-            "yolox",
-            80,
-        ),
-        (
-            network(640, floats(&[("output", &[-1, 8400, 7])])),
-            "yolox",
-            2,
-        ),
-        (
-            with_operator(network(640, floats(&[("output", &[1, 8400, 85])])), "Exp"),
-            "yolov5",
-            80,
-        ),
+        (network(416, floats(&[("output", &[1, 3549, 85])])), "yolox", 80),
+        (network(640, floats(&[("output", &[-1, 8400, 7])])), "yolox", 2),
+        (with_operator(network(640, floats(&[("output", &[1, 8400, 85])])), "Exp"), "yolov5", 80),
         (network(416, maps(85, &[52, 26, 13])), "yolox", 80),
-        (
-            network(640, floats(&[("output0", &[1, 25200, 85])])),
-            "yolov5",
-            80,
-        ),
-        (
-            network(640, floats(&[("output0", &[1, 84, 8400])])),
-            "yolov8",
-            80,
-        ),
-        (
-            network(416, floats(&[("output", &[1, 3598, 112])])),
-            "nanodet",
-            80,
-        ),
+        (network(640, floats(&[("output0", &[1, 25200, 85])])), "yolov5", 80),
+        (network(640, floats(&[("output0", &[1, 84, 8400])])), "yolov8", 80),
+        (network(416, floats(&[("output", &[1, 3598, 112])])), "nanodet", 80),
         (nanodet, "nanodet", 80),
         (paddle, "picodet", 80),
-        (
-            network(
-                640,
-                floats(&[("logits", &[-1, 300, 80]), ("pred_boxes", &[-1, 300, 4])]),
-            ),
-            "detr",
-            80,
-        ),
-        (
-            network(
-                640,
-                floats(&[("logits", &[-1, -1, 80]), ("pred_boxes", &[-1, -1, 4])]),
-            ),
-            "detr",
-            80,
-        ),
+        (network(640, floats(&[("logits", &[-1, 300, 80]), ("pred_boxes", &[-1, 300, 4])])), "detr", 80),
+        (network(640, floats(&[("logits", &[-1, -1, 80]), ("pred_boxes", &[-1, -1, 4])])), "detr", 80),
         (official, "detr", 2),
-        (
-            network(640, floats(&[("output0", &[1, 300, 84])])),
-            "detr",
-            80,
-        ),
-        (
-            network(
-                416,
-                floats(&[("boxes", &[1, 10647, 1, 4]), ("confs", &[1, 10647, 80])]),
-            ),
-            "yolov4",
-            80,
-        ),
-        (
-            network(
-                416,
-                floats(&[("boxes", &[1, 2535, 1, 4]), ("confs", &[1, 2535, 3])]),
-            ),
-            "yolov4",
-            3,
-        ),
+        (network(640, floats(&[("output0", &[1, 300, 84])])), "detr", 80),
+        (network(416, floats(&[("boxes", &[1, 10647, 1, 4]), ("confs", &[1, 10647, 80])])), "yolov4", 80),
+        (network(416, floats(&[("boxes", &[1, 2535, 1, 4]), ("confs", &[1, 2535, 3])])), "yolov4", 3),
         (network(416, maps(255, &[52, 26, 13])), "yolov4", 80),
         (network(416, maps(24, &[13, 26])), "yolov4", 3),
         (network(352, maps(85, &[22])), "fastestdet", 80),
-        (
-            network(544, two(maps(3, &[34]), maps(12, &[34]))),
-            "detectnet_v2",
-            3,
-        ),
-        (
-            network(
-                300,
-                floats(&[("scores", &[1, 3000, 21]), ("boxes", &[1, 3000, 4])]),
-            ),
-            "ssd",
-            20,
-        ),
-        (
-            network(512, two(maps(5, &[64, 32, 16]), maps(4, &[64, 32, 16]))),
-            "fcos",
-            5,
-        ),
-        (
-            network(
-                512,
-                [
-                    maps(5, &[64, 32, 16]),
-                    maps(4, &[64, 32, 16]),
-                    maps(1, &[64, 32, 16]),
-                ]
-                .concat(),
-            ),
-            "fcos",
-            5,
-        ),
-        (
-            with_operator(plugin(Element::INT32), "EfficientNMS_TRT"),
-            "efficient_nms",
-            2,
-        ),
+        (network(544, two(maps(3, &[34]), maps(12, &[34]))), "detectnet_v2", 3),
+        (network(300, floats(&[("scores", &[1, 3000, 21]), ("boxes", &[1, 3000, 4])])), "ssd", 20),
+        (network(512, two(maps(5, &[64, 32, 16]), maps(4, &[64, 32, 16]))), "fcos", 5),
+        (network(512, [maps(5, &[64, 32, 16]), maps(4, &[64, 32, 16]), maps(1, &[64, 32, 16])].concat()), "fcos", 5),
+        (with_operator(plugin(Element::INT32), "EfficientNMS_TRT"), "efficient_nms", 2),
         (plugin(Element::FLOAT), "batched_nms", 2),
         (classifier(&[1, 10], "Softmax"), "softmax", 10),
         (classifier(&[-1, 1000, 1, 1], "Gemm"), "logits", 1000),

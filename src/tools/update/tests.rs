@@ -135,18 +135,11 @@ fn versions_that_do_not_work_are_rolled_back_and_held() {
 
 #[test]
 fn refusals_change_nothing() {
+    #[rustfmt::skip]
     let cases: [(Fault, Preparation, &str); 4] = [
         (Fault::RefusesConfiguration, |_| (), "unknown key"),
-        (
-            Fault::Good,
-            |machine| machine.is_refresh_refused = true,
-            "not signed",
-        ),
-        (
-            Fault::Good,
-            |machine| machine.running = None,
-            "no daemon runs",
-        ),
+        (Fault::Good, |machine| machine.is_refresh_refused = true, "not signed"),
+        (Fault::Good, |machine| machine.running = None, "no daemon runs"),
         (
             Fault::Good,
             |machine| {

@@ -84,10 +84,7 @@ fn calibration_reads_images_from_gpu_memory_and_writes_cache() {
         if !double.calibrates() {
             let error = calibrate(&double, &mut CalibrationImages::new(1), None);
             let output = error.expect_err("there is no calibrator").to_string();
-            assert!(
-                output.contains("cannot calibrate a network; give a network with Q/DQ nodes"),
-                "{output}"
-            );
+            assert_has!(output => "cannot calibrate a network; give a network with Q/DQ nodes");
             return;
         }
         let free = double.device.memory().expect("it is reported").free;
@@ -101,10 +98,7 @@ fn calibration_reads_images_from_gpu_memory_and_writes_cache() {
         let cache = built.calibration_cache.expect("it calibrated");
         let text = String::from_utf8(cache.clone()).expect("text");
         // 127 / 127 as the bits of a float.
-        assert!(
-            text.contains("-EntropyCalibration2\nimages: 3f800000\n"),
-            "{text}"
-        );
+        assert_has!(text => "-EntropyCalibration2\nimages: 3f800000\n");
 
         let mut unused = CalibrationImages::new(3);
         let again = calibrate(&double, &mut unused, Some(&cache)).expect("it builds");
@@ -305,34 +299,22 @@ fn dla_runs_supported_layers_and_reports_others() {
         let output =
             |built: Result<Built, TensorRtError>| built.expect_err("it is refused").to_string();
         let none = output(build(&onnx, 2, Precision::Fp32, true));
-        assert!(
-            none.contains("core 2 was requested, and this machine has 2"),
-            "{none}"
-        );
+        assert_has!(none => "core 2 was requested, and this machine has 2");
         let explicit = output(build(&quantized, 0, Precision::Int8, true));
-        assert!(
-            explicit.contains("DLA supports implicit quantization only: give the fp32 network with --calibration-images"),
-            "{explicit}"
-        );
+        assert_has!(explicit => "DLA supports implicit quantization only: give the fp32 network with --calibration-images");
         if !double.calibrates() {
             return;
         }
         let full = output(build(&onnx, 1, Precision::Fp32, true));
         assert!(full.contains("neither FP16 nor INT8"), "{full}");
         let alone = output(build(&onnx, 1, Precision::Fp16, false));
-        assert!(
-            alone.contains("DLA does not support Softmax layers"),
-            "{alone}"
-        );
+        assert_has!(alone => "DLA does not support Softmax layers");
 
         let built = build(&onnx, 1, Precision::Fp16, true).expect("it builds");
         let runtime = Runtime::new(&double.library, Some(1)).expect("core 1 is there");
         let engine = runtime.deserialize(&built.plan).expect("an engine");
         let json = engine.inspect().expect("it is reported");
-        assert!(
-            json.contains("\"Device\": \"DLA\"") && json.contains("\"Device\": \"GPU\""),
-            "{json}"
-        );
+        assert_has!(json => "\"Device\": \"DLA\"", "\"Device\": \"GPU\"");
         let mut execution = engine
             .session(&double.device, &plan(Element::F32, 1))
             .expect("it fits");

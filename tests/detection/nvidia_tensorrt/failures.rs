@@ -79,10 +79,7 @@ fn parser_errors_name_operator_and_file() {
             error.to_string()
         };
         let odd = output(&network(None, Element::F32, &["Conv", "UnsupportedThing"]));
-        assert!(
-            odd.contains("No importer registered for op: UnsupportedThing"),
-            "{odd}"
-        );
+        assert_has!(odd => "No importer registered for op: UnsupportedThing");
         let rubbish = output(b"this is no network");
         assert!(rubbish.contains("the bytes are no ModelProto"), "{rubbish}");
         let whole = open_network();
@@ -167,10 +164,7 @@ fn plans_of_other_gpus_are_rejected() {
             let file = format!("{folder}/{}.plan", double.name());
             if let Ok(plan) = fs::read(&file) {
                 let output = load_error(&double, &plan);
-                assert!(
-                    output.contains("expecting compute 8.7 got compute 7.2"),
-                    "{output}"
-                );
+                assert_has!(output => "expecting compute 8.7 got compute 7.2");
                 return;
             }
             let built = request(&open_network())

@@ -48,10 +48,7 @@ fn batches_of_an_open_engine_give_the_known_function() {
     for printed in output {
         // For all tests it is checked that none is alive.
         for kind in ["IBuilder", "IRuntime", "ICudaEngine", "IExecutionContext"] {
-            assert!(
-                printed.contains(&format!("double: count {kind} made=")),
-                "{printed}"
-            );
+            assert_has!(printed => &format!("double: count {kind} made="));
         }
     }
 }
@@ -103,12 +100,7 @@ fn fixed_batch_engine_runs_only_that_batch() {
             .run(1)
             .expect_err("it has two alone")
             .to_string();
-        assert!(
-            output.contains(
-                "cannot be set to batches of 1: the engine was built only for batches of 2"
-            ),
-            "{output}"
-        );
+        assert_has!(output => "cannot be set to batches of 1: the engine was built only for batches of 2");
         run_and_compare(&mut executions[0], 2, 7);
     });
 }
@@ -296,36 +288,16 @@ fn mismatching_plans_are_rejected_before_allocation() {
         };
         let free = double.device.memory().expect("it is reported").free;
         type Corruption = fn(&mut Plan);
+        #[rustfmt::skip]
         let cases: [(Corruption, &str); 12] = [
-            (
-                |plan| plan.batch = 5,
-                "the batch is 5, expected 1 to 4; the engine does not fit",
-            ),
+            (|plan| plan.batch = 5, "the batch is 5, expected 1 to 4; the engine does not fit"),
             (|plan| plan.batch = 0, "the batch is 0, expected 1 to 4"),
-            (
-                |plan| plan.input.name = "image".to_owned(),
-                "the name of an input is `image`, expected images, sizes",
-            ),
-            (
-                |plan| plan.input.name = "boxes".to_owned(),
-                "the name of an input is `boxes`, expected images, sizes",
-            ),
-            (
-                |plan| plan.outputs[0].name = "images".to_owned(),
-                "the name of an output is `images`, expected boxes, logits",
-            ),
-            (
-                |plan| plan.constants.clear(),
-                "the engine's input `sizes` is not used, expected used by the model",
-            ),
-            (
-                |plan| plan.outputs.truncate(1),
-                "the engine's output `logits` is not used",
-            ),
-            (
-                |plan| plan.outputs.push(plan.outputs[1].clone()),
-                "output `logits` is used more than once, expected used once",
-            ),
+            (|plan| plan.input.name = "image".to_owned(), "the name of an input is `image`, expected images, sizes"),
+            (|plan| plan.input.name = "boxes".to_owned(), "the name of an input is `boxes`, expected images, sizes"),
+            (|plan| plan.outputs[0].name = "images".to_owned(), "the name of an output is `images`, expected boxes, logits"),
+            (|plan| plan.constants.clear(), "the engine's input `sizes` is not used, expected used by the model"),
+            (|plan| plan.outputs.truncate(1), "the engine's output `logits` is not used"),
+            (|plan| plan.outputs.push(plan.outputs[1].clone()), "output `logits` is used more than once, expected used once"),
             (
                 |plan| plan.outputs[1].bytes_per_image = 44,
                 "output `logits` is fp32 [-1, 10] of 40 bytes per image, expected 44 bytes per image",
@@ -334,10 +306,7 @@ fn mismatching_plans_are_rejected_before_allocation() {
                 |plan| plan.constants[0].bytes.truncate(7),
                 "input `sizes` is fp32 [-1, 2] of 8 bytes per image, expected 7 bytes per image",
             ),
-            (
-                |plan| plan.input = self::plan(Element::F16, 1).input,
-                "the type of input `images` is fp32, expected fp16",
-            ),
+            (|plan| plan.input = self::plan(Element::F16, 1).input, "the type of input `images` is fp32, expected fp16"),
             (
                 |plan| {
                     plan.input.source = InputSource::Tensor { bytes_per_image: 4 };

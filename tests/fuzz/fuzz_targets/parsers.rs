@@ -70,7 +70,9 @@ fn configuration(text: &str) {
         }
         Err(error) => {
             assert!(!error.problems().is_empty());
-            assert!(!error.to_string().is_empty());
+            // One line for each problem, whatever the file contains.
+            let lines = error.to_string().lines().count();
+            assert_eq!(lines, error.problems().len() + 1);
         }
     }
 }

@@ -144,20 +144,12 @@ fn other_styles_are_changed_or_refused() {
 
 #[test]
 fn bad_rules_are_problems_as_in_the_file() {
+    #[rustfmt::skip]
     let cases = [
         (shape("door", &[[0.1, 0.1], [0.2, 0.2]]), "three"),
-        (
-            shape("a b", &[[0.0, 0.9], [0.1, 0.9], [0.1, 1.0]]),
-            "letters, digits",
-        ),
-        (
-            shape("out", &[[0.0, 0.9], [1.5, 0.9], [0.1, 1.0]]),
-            "coordinates",
-        ),
-        (
-            shape("a\"\nuri: x", &[[0.0, 0.9], [0.1, 0.9], [0.1, 1.0]]),
-            "letters, digits",
-        ),
+        (shape("a b", &[[0.0, 0.9], [0.1, 0.9], [0.1, 1.0]]), "letters, digits"),
+        (shape("out", &[[0.0, 0.9], [1.5, 0.9], [0.1, 1.0]]), "coordinates"),
+        (shape("a\"\nuri: x", &[[0.0, 0.9], [0.1, 0.9], [0.1, 1.0]]), "letters, digits"),
     ];
     for (bad, wanted) in cases {
         let found = edit(FILE, "yard", std::slice::from_ref(&bad), &[]);

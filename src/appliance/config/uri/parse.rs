@@ -249,7 +249,8 @@ pub(crate) mod tests {
         for (text, path) in cases {
             assert_eq!(parsed(text), SourceUri::File(PathBuf::from(path)), "{text}");
         }
-        for (text, wanted) in [
+        #[rustfmt::skip]
+        let rows = [
             ("~/a.mp4", "`~` is not expanded"),
             ("/dev/video0", "a camera is written v4l2:///dev/video0"),
             ("videos/", "names a folder"),
@@ -265,18 +266,13 @@ pub(crate) mod tests {
             ("smb://h/a.mp4", "expected"),
             ("rstp://h/a", "did you mean `rtsp://`?"),
             ("rtsp:://h/a", "did you mean `rtsp://`?"),
-            (
-                "rtsp:/u:p@h/a",
-                "begin the address of a camera with rtsp://",
-            ),
+            ("rtsp:/u:p@h/a", "begin the address of a camera with rtsp://"),
             ("rtsp//h/a", "begin the address of a camera with rtsp://"),
             ("u:p/w@h/a", "begin the address of a camera with rtsp://"),
-            (
-                "192.0.2.7:554/a",
-                "begin the address of a camera with rtsp://",
-            ),
+            ("192.0.2.7:554/a", "begin the address of a camera with rtsp://"),
             ("192.0.2.7", "begin the address of a camera with rtsp://"),
-        ] {
+        ];
+        for (text, wanted) in rows {
             let found = refused(text);
             assert!(
                 found.contains(wanted) || wanted == "expected",

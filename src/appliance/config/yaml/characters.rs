@@ -85,28 +85,21 @@ mod tests {
 
     #[test]
     fn what_looks_like_a_blank_is_found_where_yaml_expects_one() {
-        for (line, wanted) in [
+        #[rustfmt::skip]
+        let cases = [
             ("\u{a0} - name: a", Some((1, "a no-break space (U+00A0)"))),
             ("  -\u{a0}name: a", Some((4, "a no-break space (U+00A0)"))),
-            (
-                "  \u{3000}uri: b",
-                Some((3, "a blank of another alphabet (U+3000)")),
-            ),
-            (
-                "name:\u{202f}a",
-                Some((6, "a blank of another alphabet (U+202F)")),
-            ),
+            ("  \u{3000}uri: b", Some((3, "a blank of another alphabet (U+3000)"))),
+            ("name:\u{202f}a", Some((6, "a blank of another alphabet (U+202F)"))),
             ("name: \u{a0}a", Some((7, "a no-break space (U+00A0)"))),
-            (
-                "name\u{200b}: a",
-                Some((5, "a character without width (U+200B)")),
-            ),
+            ("name\u{200b}: a", Some((5, "a character without width (U+200B)"))),
             ("\u{feff}name: a", Some((1, "a byte order mark (U+FEFF)"))),
             ("name: a\u{a0}b", None),
             ("- Straße\u{a0}Nord", None),
             ("# \u{a0}", None),
             ("", None),
-        ] {
+        ];
+        for (line, wanted) in cases {
             let found = misplaced(line);
             let found = found
                 .as_ref()

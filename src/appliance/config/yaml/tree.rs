@@ -605,6 +605,7 @@ mod tests {
 
     #[test]
     fn non_plain_yaml_is_rejected_with_position() {
+        #[rustfmt::skip]
         let cases = [
             ("", "f.yaml: the file is empty"),
             ("# nothing but words\n", "f.yaml: the file is empty"),
@@ -616,38 +617,17 @@ mod tests {
                 "a: &x 1\nb: *x\n",
                 "f.yaml:1: a: an anchor (`&`); write the value out where it is used; quote it if it begins with `&`\nf.yaml:2: b: an alias (`*`); write the value out",
             ),
-            (
-                "a: !secret x\n",
-                "f.yaml:1: a: `!secret` is not expanded; write the value itself",
-            ),
-            (
-                "a: !x y\n",
-                "f.yaml:1: a: a tag (`!`); write the bare value; quote it if it begins with `!`",
-            ),
+            ("a: !secret x\n", "f.yaml:1: a: `!secret` is not expanded; write the value itself"),
+            ("a: !x y\n", "f.yaml:1: a: a tag (`!`); write the bare value; quote it if it begins with `!`"),
             (
                 "a: 1\nb:\n  - c: 1\n    c: 2\na: 3\n",
                 "f.yaml:4: b[0].c: given twice, first on line 3; keep one of them\nf.yaml:5: a: given twice, first on line 1; keep one of them",
             ),
-            (
-                "? [a]\n: 1\n",
-                "f.yaml:1: a key that is not plain text; write a word before the colon",
-            ),
-            (
-                "{a\n\nb: &x 1}\n",
-                "f.yaml:3: a\\nb: an anchor (`&`); write",
-            ),
-            (
-                "a: {<<: *x, b: 1}\n",
-                "f.yaml:1: a.<<: not YAML: while parsing node, found unknown anchor; put a value",
-            ),
-            (
-                "a: {{ b }}\n",
-                "f.yaml:1: a: `{{ … }}` is not expanded; write the value itself",
-            ),
-            (
-                "a: 1\nb\nc: 2\n",
-                "f.yaml:2: not YAML: simple key expect ':'; write a colon and a blank behind a key",
-            ),
+            ("? [a]\n: 1\n", "f.yaml:1: a key that is not plain text; write a word before the colon"),
+            ("{a\n\nb: &x 1}\n", "f.yaml:3: a\\nb: an anchor (`&`); write"),
+            ("a: {<<: *x, b: 1}\n", "f.yaml:1: a.<<: not YAML: while parsing node, found unknown anchor; put a value"),
+            ("a: {{ b }}\n", "f.yaml:1: a: `{{ … }}` is not expanded; write the value itself"),
+            ("a: 1\nb\nc: 2\n", "f.yaml:2: not YAML: simple key expect ':'; write a colon and a blank behind a key"),
             ("a:\n\tb: 1\n", "indent with spaces, not with tabs"),
             ("a: [1, 2\nb: 3\n", "f.yaml:"),
             ("a: 'open\n", "not YAML: while scanning a quoted scalar"),

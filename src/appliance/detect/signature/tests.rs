@@ -43,6 +43,7 @@ fn a_mismatch_names_tensor_shapes_and_what_to_change() {
         tensor: Some((Element::Other("f16".to_owned()), vec![1, 3, 64, 96])),
         ..input.clone()
     };
+    #[rustfmt::skip]
     let cases = [
         (
             vec![info("data", &[1])],
@@ -59,11 +60,7 @@ fn a_mismatch_names_tensor_shapes_and_what_to_change() {
             vec![output.clone()],
             "input `images`: found float32 [1, 3, 416, 416], expected float32 [1 or N, 3, 64, 96]; set input.width",
         ),
-        (
-            vec![info("images", &[1, 64, 96, 3])],
-            vec![output.clone()],
-            "found float32 [1, 64, 96, 3]",
-        ),
+        (vec![info("images", &[1, 64, 96, 3])], vec![output.clone()], "found float32 [1, 64, 96, 3]"),
         (
             vec![info("images", &[4, 3, 64, 96])],
             vec![output.clone()],
@@ -74,21 +71,13 @@ fn a_mismatch_names_tensor_shapes_and_what_to_change() {
             vec![output.clone()],
             "found f16 [1, 3, 64, 96], expected float32 [1 or N, 3, 64, 96]; export the network with float32",
         ),
-        (
-            vec![input.clone()],
-            vec![],
-            "output `output`: found none, expected this name; set output.name",
-        ),
+        (vec![input.clone()], vec![], "output `output`: found none, expected this name; set output.name"),
         (
             vec![input.clone()],
             vec![info("output", &[126, 7])],
             "output `output`: found float32 [126, 7], expected float32, int32 or int64 [1 or N, …]; export the network for",
         ),
-        (
-            vec![input.clone()],
-            vec![info("output", &[])],
-            "output `output`: found float32 [], expected",
-        ),
+        (vec![input.clone()], vec![info("output", &[])], "output `output`: found float32 [], expected"),
         (
             vec![input.clone()],
             vec![TensorInfo {

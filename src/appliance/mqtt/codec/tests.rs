@@ -1,7 +1,6 @@
 //! Each packet in both versions: as it was, cut off, damaged.
 
 use bytes::{Bytes, BytesMut};
-use proptest::prelude::*;
 
 use super::*;
 use crate::{Properties, Property, ReasonCode, Value};
@@ -299,103 +298,29 @@ fn answers_count_whatever_follows_their_code() {
 
 #[test]
 fn errors_say_what_and_where() {
-    for (bytes, protocol, expected) in [
-        (
-            &b"HTTP/1.1 400 Bad Request"[..],
-            Protocol::V5,
-            "malformed PUBACK: reserved flags at byte 0",
-        ),
-        (
-            b"\0",
-            Protocol::V5,
-            "malformed reserved packet: packet type 0 at byte 0",
-        ),
-        (
-            b"\xf0\0",
-            Protocol::V311,
-            "malformed AUTH: packet type 15 at byte 0",
-        ),
-        (
-            b"\x30\xff\xff\xff\xff\x01",
-            Protocol::V5,
-            "malformed PUBLISH: remaining length at byte 1",
-        ),
-        (
-            b"\x30\xff\xff\xff\x7f",
-            Protocol::V5,
-            "PUBLISH of 268435460 bytes, more than 1048576",
-        ),
-        (
-            b"\x36\x05\0\x01a\0\x01",
-            Protocol::V311,
-            "malformed PUBLISH: QoS 3 at byte 2",
-        ),
-        (
-            b"\x32\x05\0\x01a\0\0",
-            Protocol::V311,
-            "malformed PUBLISH: packet identifier 0 at byte 7",
-        ),
-        (
-            b"\x30\x03\0\x02a",
-            Protocol::V311,
-            "malformed PUBLISH: topic at byte 2",
-        ),
-        (
-            b"\x30\x03\0\x01\xff",
-            Protocol::V311,
-            "malformed PUBLISH: topic at byte 2",
-        ),
-        (
-            b"\x30\x03\0\x01\0",
-            Protocol::V311,
-            "malformed PUBLISH: topic at byte 2",
-        ),
-        (
-            b"\x30\x04\0\x01a\x05",
-            Protocol::V5,
-            "malformed PUBLISH: length of properties at byte 6",
-        ),
-        (
-            b"\x30\x06\0\x01a\x02\x7f\0",
-            Protocol::V5,
-            "malformed PUBLISH: properties at byte 8",
-        ),
-        (
-            b"\xd0\x01\0",
-            Protocol::V5,
-            "malformed PINGRESP: more bytes than fields at byte 2",
-        ),
-        (
-            b"\x82\x02\0\x01",
-            Protocol::V311,
-            "malformed SUBSCRIBE: topic filters at byte 4",
-        ),
-        (
-            b"\x82\x06\0\x01\0\x01a\x03",
-            Protocol::V311,
-            "malformed SUBSCRIBE: topic filters at byte 8",
-        ),
-        (
-            b"\x10\x0a\0\x04MQTT\x06\0\0\0",
-            Protocol::V5,
-            "CONNECT of protocol level 6",
-        ),
-        (
-            b"\x10\x0c\0\x06MQIsdp\x03\0\0\0",
-            Protocol::V5,
-            "CONNECT of protocol level 3",
-        ),
-        (
-            b"\x10\x0c\0\x04MQTT\x04\x01\0\0\0\0",
-            Protocol::V5,
-            "malformed CONNECT: flags at byte 10",
-        ),
-        (
-            b"\x15\x03\x03\0\x02\x02\x46",
-            Protocol::V5,
-            "malformed CONNECT: reserved flags at byte 0",
-        ),
-    ] {
+    #[rustfmt::skip]
+    let cases = [
+        (&b"HTTP/1.1 400 Bad Request"[..], Protocol::V5, "malformed PUBACK: reserved flags at byte 0"),
+        (b"\0", Protocol::V5, "malformed reserved packet: packet type 0 at byte 0"),
+        (b"\xf0\0", Protocol::V311, "malformed AUTH: packet type 15 at byte 0"),
+        (b"\x30\xff\xff\xff\xff\x01", Protocol::V5, "malformed PUBLISH: remaining length at byte 1"),
+        (b"\x30\xff\xff\xff\x7f", Protocol::V5, "PUBLISH of 268435460 bytes, more than 1048576"),
+        (b"\x36\x05\0\x01a\0\x01", Protocol::V311, "malformed PUBLISH: QoS 3 at byte 2"),
+        (b"\x32\x05\0\x01a\0\0", Protocol::V311, "malformed PUBLISH: packet identifier 0 at byte 7"),
+        (b"\x30\x03\0\x02a", Protocol::V311, "malformed PUBLISH: topic at byte 2"),
+        (b"\x30\x03\0\x01\xff", Protocol::V311, "malformed PUBLISH: topic at byte 2"),
+        (b"\x30\x03\0\x01\0", Protocol::V311, "malformed PUBLISH: topic at byte 2"),
+        (b"\x30\x04\0\x01a\x05", Protocol::V5, "malformed PUBLISH: length of properties at byte 6"),
+        (b"\x30\x06\0\x01a\x02\x7f\0", Protocol::V5, "malformed PUBLISH: properties at byte 8"),
+        (b"\xd0\x01\0", Protocol::V5, "malformed PINGRESP: more bytes than fields at byte 2"),
+        (b"\x82\x02\0\x01", Protocol::V311, "malformed SUBSCRIBE: topic filters at byte 4"),
+        (b"\x82\x06\0\x01\0\x01a\x03", Protocol::V311, "malformed SUBSCRIBE: topic filters at byte 8"),
+        (b"\x10\x0a\0\x04MQTT\x06\0\0\0", Protocol::V5, "CONNECT of protocol level 6"),
+        (b"\x10\x0c\0\x06MQIsdp\x03\0\0\0", Protocol::V5, "CONNECT of protocol level 3"),
+        (b"\x10\x0c\0\x04MQTT\x04\x01\0\0\0\0", Protocol::V5, "malformed CONNECT: flags at byte 10"),
+        (b"\x15\x03\x03\0\x02\x02\x46", Protocol::V5, "malformed CONNECT: reserved flags at byte 0"),
+    ];
+    for (bytes, protocol, expected) in cases {
         match decoded(bytes, protocol) {
             Err(error) => assert_eq!(error.to_string(), expected, "{bytes:02x?}"),
             other => panic!("{bytes:02x?}: {other:?}"),
@@ -417,23 +342,13 @@ fn what_mqtt_cannot_carry_is_not_written() {
             properties: Properties::default(),
         })
     };
-    for (packet, protocol, expected) in [
-        (
-            publish(&long, QoS::AtMostOnce, 0),
-            Protocol::V5,
-            "topic of 65536 bytes; MQTT has at most 65535",
-        ),
-        (
-            publish("a", QoS::AtLeastOnce, 0),
-            Protocol::V5,
-            "PUBLISH without a packet identifier",
-        ),
-        (
-            Packet::Auth(Reason::default()),
-            Protocol::V311,
-            "MQTT 3.1.1 has no AUTH",
-        ),
-    ] {
+    #[rustfmt::skip]
+    let rows = [
+        (publish(&long, QoS::AtMostOnce, 0), Protocol::V5, "topic of 65536 bytes; MQTT has at most 65535"),
+        (publish("a", QoS::AtLeastOnce, 0), Protocol::V5, "PUBLISH without a packet identifier"),
+        (Packet::Auth(Reason::default()), Protocol::V311, "MQTT 3.1.1 has no AUTH"),
+    ];
+    for (packet, protocol, expected) in rows {
         let mut bytes = BytesMut::new();
         let error = packet
             .encode(protocol, &mut bytes)
@@ -456,26 +371,4 @@ fn version_3_1_1_gets_return_codes() {
         ..ConnAck::default()
     });
     assert_eq!(&encoded(&refused, Protocol::V311)[..], b"\x20\x02\0\x04");
-}
-
-proptest! {
-    #[test]
-    fn no_input_panics(bytes in proptest::collection::vec(any::<u8>(), 0..200), level in any::<bool>()) {
-        let protocol = BOTH[usize::from(level)];
-        let _ = decoded(&bytes, protocol);
-    }
-
-    /// A byte of a packet is another one.
-    #[test]
-    fn no_damage_panics(index in 0..60_usize, at in any::<proptest::sample::Index>(), byte: u8, level in any::<bool>()) {
-        let protocol = BOTH[usize::from(level)];
-        let packets = packets(protocol);
-        let mut bytes = encoded(&packets[index % packets.len()], protocol);
-        let at = at.index(bytes.len());
-        bytes[at] = byte;
-        if let Ok(Some(packet)) = decoded(&bytes, protocol) {
-            let _ = packet.encode(protocol, &mut BytesMut::new());
-            assert!(!format!("{packet:?}").is_empty());
-        }
-    }
 }

@@ -377,6 +377,7 @@ mod tests {
     #[test]
     fn unsupported_tensor_layouts_and_types_are_rejected() {
         type Spoil = fn(&mut [TensorInfo; 3]);
+        #[rustfmt::skip]
         let cases: [(Spoil, &str); 6] = [
             (
                 |tensors| {
@@ -393,22 +394,10 @@ mod tests {
                 },
                 "output `out` is laid out as HWC, expected the linear layout",
             ),
-            (
-                |tensors| tensors[1].data_type = DataType::Other(10),
-                "output `out` is type 10, expected numbers of whole bytes",
-            ),
-            (
-                |tensors| tensors[1].shape[1] = -1,
-                "output `out` is fp32 [-1, -1], expected no open axis but the batch",
-            ),
-            (
-                |tensors| tensors[0].profile = None,
-                "input `in` is open, and there is no optimization profile",
-            ),
-            (
-                |tensors| tensors[0].shape.clear(),
-                "input `in` is one number, expected images",
-            ),
+            (|tensors| tensors[1].data_type = DataType::Other(10), "output `out` is type 10, expected numbers of whole bytes"),
+            (|tensors| tensors[1].shape[1] = -1, "output `out` is fp32 [-1, -1], expected no open axis but the batch"),
+            (|tensors| tensors[0].profile = None, "input `in` is open, and there is no optimization profile"),
+            (|tensors| tensors[0].shape.clear(), "input `in` is one number, expected images"),
         ];
         for (spoil, expected) in cases {
             let mut tensors = engine(-1);

@@ -222,33 +222,12 @@ mod tests {
             analytics(AnalyticsEventKind::Overcrowded { zone: 0, count: 3 }, None),
         ];
         let rules = SceneRules::default();
+        #[rustfmt::skip]
         let records = [
-            Publication::Events {
-                source,
-                frame: &frame,
-                events: &events,
-                recording: None,
-                snapshots: &[],
-            },
-            Publication::Analytics {
-                source,
-                rules: &rules,
-                frame: &frame,
-                events: &facts,
-                recording: None,
-            },
-            Publication::Source {
-                source,
-                state: SourceState::Offline,
-                reason: None,
-                at: SystemTime::UNIX_EPOCH,
-            },
-            Publication::Count {
-                source,
-                label: "car",
-                count: 1,
-                at: SystemTime::UNIX_EPOCH,
-            },
+            Publication::Events { source, frame: &frame, events: &events, recording: None, snapshots: &[] },
+            Publication::Analytics { source, rules: &rules, frame: &frame, events: &facts, recording: None },
+            Publication::Source { source, state: SourceState::Offline, reason: None, at: SystemTime::UNIX_EPOCH },
+            Publication::Count { source, label: "car", count: 1, at: SystemTime::UNIX_EPOCH },
         ];
         let items = records.iter().flat_map(|record| filter.choose(record));
         items.map(|item| item.event.word()).collect()

@@ -310,62 +310,25 @@ mod tests {
         let config = config("");
         let host = ("host", "127.0.0.1:8080");
         let own = ("origin", "http://127.0.0.1:8080");
-        for (method, headers, wanted) in [
+        #[rustfmt::skip]
+        let cases = [
             ("GET", vec![], None),
-            (
-                "GET",
-                vec![("sec-fetch-site", "cross-site")],
-                Some(Refusal::Origin),
-            ),
-            (
-                "GET",
-                vec![("sec-fetch-site", "same-site")],
-                Some(Refusal::Origin),
-            ),
-            (
-                "GET",
-                vec![
-                    ("sec-fetch-site", "cross-site"),
-                    ("sec-fetch-mode", "navigate"),
-                ],
-                None,
-            ),
+            ("GET", vec![("sec-fetch-site", "cross-site")], Some(Refusal::Origin)),
+            ("GET", vec![("sec-fetch-site", "same-site")], Some(Refusal::Origin)),
+            ("GET", vec![("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate")], None),
             ("GET", vec![("sec-fetch-site", "none")], None),
             ("POST", vec![], Some(Refusal::Origin)),
             ("POST", vec![own], None),
             ("POST", vec![own, ("sec-fetch-site", "same-origin")], None),
-            (
-                "POST",
-                vec![own, ("sec-fetch-site", "cross-site")],
-                Some(Refusal::Origin),
-            ),
-            (
-                "POST",
-                vec![
-                    own,
-                    ("sec-fetch-site", "cross-site"),
-                    ("sec-fetch-mode", "navigate"),
-                ],
-                Some(Refusal::Origin),
-            ),
-            (
-                "POST",
-                vec![("origin", "https://127.0.0.1:8080")],
-                Some(Refusal::Origin),
-            ),
-            (
-                "POST",
-                vec![("origin", "http://127.0.0.1:8081")],
-                Some(Refusal::Origin),
-            ),
+            ("POST", vec![own, ("sec-fetch-site", "cross-site")], Some(Refusal::Origin)),
+            ("POST", vec![own, ("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate")], Some(Refusal::Origin)),
+            ("POST", vec![("origin", "https://127.0.0.1:8080")], Some(Refusal::Origin)),
+            ("POST", vec![("origin", "http://127.0.0.1:8081")], Some(Refusal::Origin)),
             ("POST", vec![("origin", "null")], Some(Refusal::Origin)),
             ("POST", vec![("authorization", "Bearer x")], None),
-            (
-                "GET",
-                vec![("origin", "http://evil.example")],
-                Some(Refusal::Origin),
-            ),
-        ] {
+            ("GET", vec![("origin", "http://evil.example")], Some(Refusal::Origin)),
+        ];
+        for (method, headers, wanted) in cases {
             let mut all = headers.clone();
             all.push(host);
             assert_eq!(

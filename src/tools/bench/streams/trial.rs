@@ -255,18 +255,13 @@ mod tests {
         assert_eq!(good.shortfall(Some(25.0)), None);
         assert_eq!((good.fps(), good.received_fps()), (50.0, 25.0));
         type Change = fn(&mut TrialResult);
+        #[rustfmt::skip]
         let cases: [(Change, &str); 5] = [
             (|r| r.sources[1].dropped = 1, "1 frame dropped"),
             (|r| r.sources[0].late = 2, "2 frames late"),
             (|r| r.dropped_crops = 3, "3 crops dropped"),
-            (
-                |r| r.sources[1].state = "offline".to_owned(),
-                "a-2 is offline",
-            ),
-            (
-                |r| r.sources[1].processed = 200,
-                "a-2 gave 25.0 of 25.0 frames/s",
-            ),
+            (|r| r.sources[1].state = "offline".to_owned(), "a-2 is offline"),
+            (|r| r.sources[1].processed = 200, "a-2 gave 25.0 of 25.0 frames/s"),
         ];
         for (change, wanted) in cases {
             assert_eq!(

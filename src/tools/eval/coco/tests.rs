@@ -1,7 +1,5 @@
 //! What the parser accepts, and its errors for everything else.
 
-use proptest::prelude::*;
-
 use super::*;
 
 const GOOD: &str = r#"{
@@ -136,26 +134,4 @@ fn invalid_json_is_reported_with_an_excerpt() {
     );
     let found = error(&"[".repeat(100_000));
     assert!(found.contains("not COCO annotations"), "{found}");
-}
-
-proptest! {
-    #[test]
-    fn arbitrary_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-        let _ = parse(&bytes);
-    }
-
-    #[test]
-    fn parser_does_not_panic_on_damaged_json(at in 0..GOOD.len(), byte in any::<u8>(), cut in any::<bool>()) {
-        let mut bytes = GOOD.as_bytes().to_vec();
-        if cut {
-            bytes.truncate(at);
-            prop_assert!(parse(&bytes).is_err(), "half a file is none");
-        } else {
-            bytes[at] = byte;
-            if let Ok(truth) = parse(&bytes) {
-                let within = truth.objects.iter().all(|object| object.image < truth.images.len() && object.category < truth.categories.len());
-                prop_assert!(within);
-            }
-        }
-    }
 }

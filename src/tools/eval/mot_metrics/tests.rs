@@ -35,26 +35,15 @@ fn example() -> (Vec<TruthRow>, Vec<TrackRow>) {
     objects.extend((1..=6).map(|frame| (frame, 1, 0.0)));
     objects.extend((1..=6).map(|frame| (frame, 2, 50.0)));
     objects.extend((2..=5).map(|frame| (frame, 3, 100.0 + 2.0 * frame as f32)));
+    #[rustfmt::skip]
     let found = [
         // Object 1 changes from 7 to 9.
         [(1, 7, 0.0), (2, 7, 2.0), (3, 7, 0.0)].as_slice(),
         &[(4, 9, 1.0), (5, 9, 0.0), (6, 9, 0.0)],
         // Object 2 is missed in frame 3, overlaps too little in frame 4, and is taken over by 7 in frame 6.
-        &[
-            (1, 8, 50.0),
-            (2, 8, 51.0),
-            (4, 8, 54.0),
-            (5, 8, 52.0),
-            (6, 7, 50.0),
-        ],
+        &[(1, 8, 50.0), (2, 8, 51.0), (4, 8, 54.0), (5, 8, 52.0), (6, 7, 50.0)],
         // Object 3 keeps its track when another one appears; 6 matches no object, once after the last object has left.
-        &[
-            (2, 5, 104.0),
-            (3, 5, 106.0),
-            (4, 5, 109.0),
-            (5, 5, 110.0),
-            (5, 4, 111.0),
-        ],
+        &[(2, 5, 104.0), (3, 5, 106.0), (4, 5, 109.0), (5, 5, 110.0), (5, 4, 111.0)],
         &[(3, 6, 300.0), (8, 6, 300.0)],
     ];
     (truth(&objects), tracks(&found.concat()))

@@ -102,24 +102,17 @@ mod tests {
             all,
             "what is shown can be read again"
         );
-        for (text, wanted) in [
+        #[rustfmt::skip]
+        let cases = [
             ("synthetic://street", "`traffic` is the only scene"),
             ("synthetic://traffic?object=3", "did you mean `objects`?"),
-            (
-                "synthetic://traffic?fps=0",
-                "`fps` to be a whole number of frames per second from 1 to 240",
-            ),
+            ("synthetic://traffic?fps=0", "`fps` to be a whole number of frames per second from 1 to 240"),
             ("synthetic://traffic?fps=+5", "`fps` to be"),
             ("synthetic://traffic?seed", "`seed` to be a whole number"),
-            (
-                "synthetic://traffic?realtime=no",
-                "`realtime` to be true or false",
-            ),
-            (
-                "synthetic://traffic?fps=5&fps=6",
-                "the parameter `fps` only once",
-            ),
-        ] {
+            ("synthetic://traffic?realtime=no", "`realtime` to be true or false"),
+            ("synthetic://traffic?fps=5&fps=6", "the parameter `fps` only once"),
+        ];
+        for (text, wanted) in cases {
             let found = refused(text);
             assert!(found.contains(wanted), "{text} gave {found}");
         }

@@ -251,23 +251,16 @@ async fn what_the_standard_forbids_ends_the_connection() {
             .collect(),
         ..message("", "x", 1)
     };
-    for (packet, code) in [
+    #[rustfmt::skip]
+    let cases = [
         (Packet::Publish(alias), ReasonCode::TOPIC_ALIAS_INVALID),
-        (
-            Packet::Publish(message("a/#", "x", 1)),
-            ReasonCode::TOPIC_NAME_INVALID,
-        ),
-        (
-            Packet::Publish(message("", "x", 0)),
-            ReasonCode::TOPIC_NAME_INVALID,
-        ),
+        (Packet::Publish(message("a/#", "x", 1)), ReasonCode::TOPIC_NAME_INVALID),
+        (Packet::Publish(message("", "x", 0)), ReasonCode::TOPIC_NAME_INVALID),
         (Packet::PingResp, ReasonCode::PROTOCOL_ERROR),
-        (
-            Packet::Connect(Box::new(hello(V5, "again"))),
-            ReasonCode::PROTOCOL_ERROR,
-        ),
+        (Packet::Connect(Box::new(hello(V5, "again"))), ReasonCode::PROTOCOL_ERROR),
         (Packet::Auth(Reason::default()), ReasonCode::PROTOCOL_ERROR),
-    ] {
+    ];
+    for (packet, code) in cases {
         let mut client = broker.client(V5, "").await;
         client.send(packet).await;
         assert_eq!(client.end().await, Some(code));

@@ -2,8 +2,6 @@
 
 use std::os::unix::fs::FileExt;
 
-use proptest::prelude::*;
-
 use super::*;
 use crate::record;
 
@@ -166,34 +164,6 @@ fn torn_cursor_slot_leaves_the_older_one() {
     let (mut log, _) = open_with(&folder, UNSYNCED);
     assert_eq!(seqs(&mut log), (1..=50).collect::<Vec<_>>());
     assert_eq!(log.next_seq(), 51);
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn any_bytes_in_the_folder_leave_a_log_that_works(
-        garbage in prop::collection::vec(any::<u8>(), 0..200),
-        at in 0_usize..400,
-        in_cursor in any::<bool>(),
-    ) {
-        let folder = folder();
-        let (mut log, _) = open_with(&folder, UNSYNCED);
-        append(&mut log, 1..=5);
-        kill(log);
-        let name = if in_cursor { cursor::NAME.to_owned() } else { segment::name(1) };
-        let path = folder.path().join("log").join(name);
-        let mut bytes = fs::read(&path).expect("the file");
-        let at = at.min(bytes.len());
-        bytes.splice(at..(at + garbage.len()).min(bytes.len()), garbage);
-        fs::write(&path, &bytes).expect("written");
-        let (mut log, _) = open_with(&folder, UNSYNCED);
-        let next = log.next_seq();
-        append(&mut log, [next]);
-        let found = seqs(&mut log);
-        prop_assert_eq!(found.last(), Some(&next));
-        prop_assert!(found.is_sorted());
-    }
 }
 
 #[test]

@@ -36,13 +36,9 @@ fn limit(stage: Stage, share: f64, path: f64) -> Option<Limit> {
 type Change = fn(&mut CaptureMetrics);
 
 /// For each rule a capture that triggers it, a part of its finding, and a similar capture that does not.
+#[rustfmt::skip]
 const CASES: &[(&str, Change, &str, Change)] = &[
-    (
-        "gpu_saturated",
-        |metrics| metrics.gpu_busy = Some(0.95),
-        "busy for 95 %",
-        |metrics| metrics.gpu_busy = Some(0.89),
-    ),
+    ("gpu_saturated", |metrics| metrics.gpu_busy = Some(0.95), "busy for 95 %", |metrics| metrics.gpu_busy = Some(0.89)),
     (
         "waits_for_core",
         |metrics| {
@@ -125,18 +121,8 @@ const CASES: &[(&str, Change, &str, Change)] = &[
         "12 % of the GPU's time went into kernels that no detector launched, most of it resize from cam:src",
         |metrics| metrics.foreign = 0.005,
     ),
-    (
-        "decode_limit",
-        |metrics| metrics.decode = 0.5,
-        "50 % of the detectors' time",
-        |metrics| metrics.decode = 0.29,
-    ),
-    (
-        "tensor_limit",
-        |metrics| metrics.tensor = 0.4,
-        "40 % of the detectors' time",
-        |metrics| metrics.tensor = 0.29,
-    ),
+    ("decode_limit", |metrics| metrics.decode = 0.5, "50 % of the detectors' time", |metrics| metrics.decode = 0.29),
+    ("tensor_limit", |metrics| metrics.tensor = 0.4, "40 % of the detectors' time", |metrics| metrics.tensor = 0.29),
     (
         "too_few_detectors",
         |metrics| (metrics.gpu_busy, metrics.batch, metrics.detectors) = (Some(0.5), 0.05, 1),
@@ -159,12 +145,7 @@ const CASES: &[(&str, Change, &str, Change)] = &[
         "90 % of the detectors' time went into infer",
         |metrics| metrics.infer = 0.9,
     ),
-    (
-        "tracking_limit",
-        |metrics| metrics.track = 0.9,
-        "90 % of its time",
-        |metrics| metrics.track = 0.79,
-    ),
+    ("tracking_limit", |metrics| metrics.track = 0.9, "90 % of its time", |metrics| metrics.track = 0.79),
     (
         "publishing_waits_for_disk",
         |metrics| {
@@ -180,12 +161,7 @@ const CASES: &[(&str, Change, &str, Change)] = &[
         "85 % of the track thread's time",
         |metrics| (metrics.publish, metrics.disk) = (0.85, 0.5),
     ),
-    (
-        "pageable_copies",
-        |metrics| metrics.pageable = (12, 0.02),
-        "12 copies, 2 %",
-        |metrics| metrics.pageable = (12, 0.001),
-    ),
+    ("pageable_copies", |metrics| metrics.pageable = (12, 0.02), "12 copies, 2 %", |metrics| metrics.pageable = (12, 0.001)),
     (
         "synchronous_copies",
         |metrics| metrics.sync_copies = (3, 0.5),
