@@ -155,6 +155,15 @@ impl Archive {
     /// # Errors
     /// The index cannot be used. Files that cannot be deleted are logged.
     pub fn enforce(&self, now: SystemTime) -> Result<Vec<Item>, ArchiveError> {
+        let removed = self.enforce_limits(now);
+        if let Err(ArchiveError::Full { .. }) = removed {
+            // Not even the index can be written.
+            self.set_full(true);
+        }
+        removed
+    }
+
+    fn enforce_limits(&self, now: SystemTime) -> Result<Vec<Item>, ArchiveError> {
         let limits = self.limits();
         let mut removed = Vec::new();
         if let Some(age) = limits.max_age

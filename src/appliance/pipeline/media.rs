@@ -148,14 +148,7 @@ impl Retention {
         }
         loop {
             match self.step() {
-                Ok(usage) => {
-                    if usage.is_full != was_full {
-                        was_full = usage.is_full;
-                        log_full(&self.archive, was_full);
-                    }
-                    self.stats.set_media(media_stats(&usage));
-                    last_error.clear();
-                }
+                Ok(()) => last_error.clear(),
                 Err(error) => {
                     let error = error.to_string();
                     if error != last_error {
@@ -164,13 +157,21 @@ impl Retention {
                     }
                 }
             }
+            // Also where nothing could be deleted: the device may be full to its end.
+            if let Ok(usage) = self.archive.usage(SystemTime::now()) {
+                if usage.is_full != was_full {
+                    was_full = usage.is_full;
+                    log_full(&self.archive, was_full);
+                }
+                self.stats.set_media(media_stats(&usage));
+            }
             if self.stop.wait(INTERVAL) {
                 return;
             }
         }
     }
 
-    fn step(&self) -> Result<Usage, ArchiveError> {
+    fn step(&self) -> Result<(), ArchiveError> {
         loop {
             let removed = self.archive.enforce(SystemTime::now())?;
             self.archive.announce_removals()?;
@@ -183,7 +184,7 @@ impl Retention {
                 break;
             }
         }
-        self.archive.usage(SystemTime::now())
+        Ok(())
     }
 }
 
