@@ -387,12 +387,10 @@ fn link_streams_of_rtsp(
     };
     let pipeline = pipeline.downgrade();
     source.connect_pad_added(move |_, pad| {
-        // Their names are `stream_NUMBER_SSRC_TYPE`.
+        // Their names are `recv_rtp_src_NUMBER_SSRC_TYPE`.
         let name = pad.name();
-        let number = name
-            .split('_')
-            .nth(1)
-            .and_then(|number| number.parse().ok());
+        let number = name.rsplit('_').nth(2);
+        let number = number.and_then(|number| number.parse().ok());
         if number.is_some_and(|number| !selected.lock().contains(&number)) {
             return;
         }
