@@ -73,7 +73,7 @@ fn exchange(address: SocketAddr, request: &str) -> String {
 fn get(address: SocketAddr, path: &str, header: &str) -> String {
     exchange(
         address,
-        &format!("GET {path} HTTP/1.1\r\nHost: box\r\n{header}\r\n"),
+        &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{header}\r\n"),
     )
 }
 
@@ -139,14 +139,14 @@ fn other_paths_and_methods_are_refused() {
         ("nonsense", "400"),
         ("GET /metrics HTTP/9.9", "400"),
     ] {
-        let answer = exchange(address, &format!("{request}\r\nHost: box\r\n\r\n"));
+        let answer = exchange(address, &format!("{request}\r\nHost: localhost\r\n\r\n"));
         assert_eq!(status(&answer), wanted, "{request}: {answer}");
         let is_allowed = answer.contains("allow: GET, HEAD\r\n");
         assert_eq!(is_allowed, wanted == "405", "{request}: {answer}");
     }
     let answer = get(address, "/", "");
     assert!(answer.ends_with("are at /metrics\n"), "{answer}");
-    let answer = exchange(address, "HEAD /metrics HTTP/1.1\r\nHost: box\r\n\r\n");
+    let answer = exchange(address, "HEAD /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert_eq!(status(&answer), "200");
     assert!(answer.ends_with("\r\n\r\n"), "a body: {answer}");
     // A body is not read, and does not become a request.
@@ -154,7 +154,9 @@ fn other_paths_and_methods_are_refused() {
     let length = body.len();
     let answer = exchange(
         address,
-        &format!("POST /metrics HTTP/1.1\r\nHost: box\r\nContent-Length: {length}\r\n\r\n{body}"),
+        &format!(
+            "POST /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n{body}"
+        ),
     );
     assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{answer}");
 }
@@ -165,9 +167,9 @@ fn oversized_requests_are_refused() {
     let huge = "x".repeat(100_000);
     let many: String = (0..200).map(|n| format!("X-{n}: y\r\n")).collect();
     for request in [
-        format!("GET /metrics HTTP/1.1\r\nHost: box\r\nX: {huge}\r\n\r\n"),
-        format!("GET /metrics HTTP/1.1\r\nHost: box\r\n{many}\r\n"),
-        format!("GET /{huge} HTTP/1.1\r\nHost: box\r\n\r\n"),
+        format!("GET /metrics HTTP/1.1\r\nHost: localhost\r\nX: {huge}\r\n\r\n"),
+        format!("GET /metrics HTTP/1.1\r\nHost: localhost\r\n{many}\r\n"),
+        format!("GET /{huge} HTTP/1.1\r\nHost: localhost\r\n\r\n"),
         huge,
     ] {
         let answer = exchange(address, &request);
@@ -269,7 +271,7 @@ fn beyond_loopback_there_is_no_listener_without_token_and_tls() {
     let port = exporter.local_addr().expect("it listens").port();
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     let request = |header: &str| {
-        let request = format!("GET /metrics HTTP/1.1\r\nHost: box\r\n{header}\r\n");
+        let request = format!("GET /metrics HTTP/1.1\r\nHost: localhost\r\n{header}\r\n");
         through_tls(address, folder.path(), &request)
     };
     let answer = request(&format!("Authorization: Bearer {TOKEN}\r\n"));
@@ -388,7 +390,7 @@ impl Daemon {
             let mut stream = TcpStream::connect(self.address).ok()?;
             stream.set_read_timeout(Some(TEST_TIMEOUT)).expect("a time");
             stream
-                .write_all(b"GET /metrics HTTP/1.1\r\nHost: box\r\n\r\n")
+                .write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
                 .expect("written");
             let mut answer = String::new();
             stream.read_to_string(&mut answer).expect("text");
