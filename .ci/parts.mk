@@ -10,7 +10,7 @@ optional = @.ci/part $@ --optional
 
 # In the order in which they start: compilation and its preparations, then the long ones.
 PARTS := lint prepare-containers prepare-tensorrt build prepare-homeassistant prepare-browser prepare-fleet \
-    prepare-metrics prepare-quantizer prepare-nsys test prepare-audit demo v4l2 update-test tensorrt-test faults \
+    prepare-metrics prepare-quantizer prepare-nsys test tensorrt-test demo prepare-audit v4l2 update-test faults \
     homeassistant-test fleet-ansible-test bundle-test web-test quantize-test fleet-test metrics-test audit
 
 .PHONY: all setup nsys-test $(PARTS)
@@ -27,7 +27,10 @@ build: lint
 # Nothing is prepared beside them.
 test: build | prepare-containers prepare-tensorrt prepare-homeassistant prepare-browser prepare-fleet prepare-metrics prepare-quantizer prepare-nsys
 	$(part) make test
-demo: test
+# Alone: it builds the program with the features of the tests in the place of the other parts' one.
+tensorrt-test: test prepare-tensorrt
+	$(part) make $@
+demo: tensorrt-test
 	$(part) make demo DURATION=6s
 
 # What tests need besides: what is optional here may be missing on a machine (root, a registry).
@@ -46,7 +49,7 @@ prepare-metrics: setup
 prepare-quantizer: setup
 	$(part) make quantizer
 # It is compiled for minutes, so not beside the tests.
-prepare-audit: test
+prepare-audit: demo
 	$(part) .ci/setup audit
 prepare-nsys: setup
 	$(optional) .ci/setup run nsys
@@ -55,10 +58,9 @@ fleet-ansible-test: prepare-containers prepare-fleet
 homeassistant-test: prepare-homeassistant
 web-test: prepare-browser
 metrics-test: prepare-metrics
-tensorrt-test: prepare-tensorrt
 quantize-test: prepare-quantizer
 audit: prepare-audit
-v4l2 fleet-ansible-test homeassistant-test web-test metrics-test tensorrt-test quantize-test faults bundle-test audit: demo
+v4l2 fleet-ansible-test homeassistant-test web-test metrics-test quantize-test faults bundle-test audit: demo
 	$(part) make $@
 fleet-test: prepare-fleet demo
 	$(part) make $@ MINUTES=1
