@@ -27,13 +27,16 @@ pub(super) enum Work {
     Edits,
 }
 
+/// How many each kind of work has.
+const THREADS: [usize; 3] = [2, 2, 1];
+
 /// The threads of each kind of work.
 #[derive(Debug)]
 pub(in super::super) struct WorkThreads([Arc<Semaphore>; 3]);
 
 impl WorkThreads {
     /// All of them.
-    pub(in super::super) const COUNT: usize = 2 + 2 + 1;
+    pub(in super::super) const COUNT: usize = THREADS[0] + THREADS[1] + THREADS[2];
 
     /// What `work` gives.
     ///
@@ -68,7 +71,7 @@ impl WorkThreads {
 
 impl Default for WorkThreads {
     fn default() -> Self {
-        Self([2, 2, 1].map(|threads| Arc::new(Semaphore::new(threads))))
+        Self(THREADS.map(|threads| Arc::new(Semaphore::new(threads))))
     }
 }
 

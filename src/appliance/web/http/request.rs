@@ -193,7 +193,7 @@ fn is_trusted(proxies: &[Network], address: IpAddr) -> bool {
     proxies.iter().any(|network| network.contains(address))
 }
 
-/// The last address that no trusted proxy has: those before it may be made up. What is no address ends the search.
+/// The last address that no trusted proxy has: those before it may be made up. What is not an address ends the search.
 fn client_address(peer: IpAddr, headers: &HeaderMap, proxies: &[Network]) -> IpAddr {
     if !is_trusted(proxies, peer) {
         return peer;
