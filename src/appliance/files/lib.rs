@@ -98,26 +98,10 @@ impl PendingFile {
             path: path.to_owned(),
         };
         if path.exists() {
-            pending.set_access_of(path)?;
+            let copied = copy_access(path, pending.temporary.as_file());
+            copied.map_err(|source| failed("write", path, source))?;
         }
         Ok(pending)
-    }
-
-    /// Gives the file the permissions and the owner of the one at `model`; the owner as far as this user may.
-    ///
-    /// # Errors
-    /// `model` cannot be looked at, or the permissions cannot be set.
-    pub fn set_access_of(&self, model: &Path) -> Result<(), WriteError> {
-        let file = self.temporary.as_file();
-        let set = || {
-            let [model, own] = [fs::metadata(model)?, file.metadata()?];
-            if (own.uid(), own.gid()) != (model.uid(), model.gid()) {
-                // Root alone may give files away.
-                let _ = std::os::unix::fs::fchown(file, Some(model.uid()), Some(model.gid()));
-            }
-            file.set_permissions(model.permissions())
-        };
-        set().map_err(|source| failed("write", &self.path, source))
     }
 
     /// The temporary file, for writing.
@@ -155,6 +139,19 @@ impl PendingFile {
         renamed.map_err(|error| failed("replace", &self.path, error.error))?;
         Ok(())
     }
+}
+
+/// Gives `file` the permissions and the owner of the one at `model`; the owner as far as this user may.
+///
+/// # Errors
+/// `model` cannot be looked at, or the permissions cannot be set.
+pub fn copy_access(model: &Path, file: &File) -> io::Result<()> {
+    let [model, own] = [fs::metadata(model)?, file.metadata()?];
+    if (own.uid(), own.gid()) != (model.uid(), model.gid()) {
+        // Root alone may give files away.
+        let _ = std::os::unix::fs::fchown(file, Some(model.uid()), Some(model.gid()));
+    }
+    file.set_permissions(model.permissions())
 }
 
 /// Syncs the file at `from`, which another program or an earlier run wrote, renames it to `to` on the same file system, and

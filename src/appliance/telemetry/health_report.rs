@@ -3,9 +3,7 @@
 //!
 //! Times are milliseconds since the start of the machine, which nothing sets: see [`boot_time`].
 
-use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -256,15 +254,7 @@ impl SourceHealth {
 
 /// The text of a regular file.
 fn read_regular(path: &Path) -> io::Result<String> {
-    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-    let flags = i32::try_from(flags.bits()).unwrap_or(0);
-    let file: File = OpenOptions::new()
-        .read(true)
-        .custom_flags(flags)
-        .open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is no regular file"));
-    }
+    let file = jetwatch_files::open_own(path, jetwatch_files::OFlags::RDONLY)?;
     let mut text = String::new();
     file.take(MAX_BYTES).read_to_string(&mut text)?;
     Ok(text)

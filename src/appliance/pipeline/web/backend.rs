@@ -14,7 +14,6 @@ use serde_json::{Value, json};
 
 use jetwatch_archive::Archive;
 use jetwatch_config::{Config, DrawnShape, RuleEditError, SceneRules, edit_rules, rules_yaml};
-use jetwatch_files::{PendingFile, WriteError};
 use jetwatch_platform::{Machine, Memory, SysRoot};
 use jetwatch_publish::SourceInfo;
 use jetwatch_web::{
@@ -171,16 +170,10 @@ impl PageBackend {
         }
         let previous = previous_of(path);
         let write = |target: &Path, text: &str| {
-            let written = PendingFile::create(target).and_then(|mut pending| {
+            let written = jetwatch_files::write_with(target, |file| {
                 // The earlier one holds the same passwords.
-                pending.set_access_of(path)?;
-                let written = pending.file().write_all(text.as_bytes());
-                written.map_err(|source| WriteError {
-                    action: "write",
-                    path: target.to_owned(),
-                    source,
-                })?;
-                pending.commit()
+                jetwatch_files::copy_access(path, file)?;
+                file.write_all(text.as_bytes())
             });
             written.map_err(|error| {
                 let cause = std::error::Error::source(&error);

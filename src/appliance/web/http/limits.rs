@@ -76,24 +76,31 @@ impl Default for WorkThreads {
 }
 
 /// Open streams of one kind, by client: the name of its user or token, or its address where there are no users.
-#[derive(Debug, Default)]
-pub(super) struct OpenStreams(Mutex<HashMap<String, usize>>);
+#[derive(Debug)]
+pub(super) struct OpenStreams {
+    open: Mutex<HashMap<String, usize>>,
+    max: usize,
+    max_of_client: usize,
+}
 
 impl OpenStreams {
-    /// Counts one more until the guard is dropped; `None`: there are `max`, or `max_of_client` of this client.
-    pub(super) fn admit(
-        self: &Arc<Self>,
-        peer: &Peer,
-        client: &str,
-        max: usize,
-        max_of_client: usize,
-    ) -> Option<StreamGuard> {
-        let mut open = self.0.lock();
-        if open.values().sum::<usize>() >= max {
+    /// At most so many at a time, and so many of one client.
+    pub(super) fn new([max, max_of_client]: [usize; 2]) -> Arc<Self> {
+        Arc::new(Self {
+            open: Mutex::default(),
+            max,
+            max_of_client,
+        })
+    }
+
+    /// Counts one more until the guard is dropped; `None`: there are too many.
+    pub(super) fn admit(self: &Arc<Self>, peer: &Peer, client: &str) -> Option<StreamGuard> {
+        let mut open = self.open.lock();
+        if open.values().sum::<usize>() >= self.max {
             return None;
         }
         let own = open.entry(client.to_owned()).or_default();
-        if *own >= max_of_client {
+        if *own >= self.max_of_client {
             return None;
         }
         *own += 1;
@@ -117,7 +124,7 @@ pub(super) struct StreamGuard {
 impl Drop for StreamGuard {
     fn drop(&mut self) {
         self.peer.streams.store(false, Ordering::Release);
-        let mut open = self.streams.0.lock();
+        let mut open = self.streams.open.lock();
         if let Some(own) = open.get_mut(&self.client) {
             *own -= 1;
             if *own == 0 {
@@ -133,9 +140,9 @@ mod tests {
 
     #[test]
     fn streams_are_limited_in_all_and_for_each_client() {
-        let streams = Arc::new(OpenStreams::default());
+        let streams = OpenStreams::new([4, 3]);
         let peer = Peer::test();
-        let admit = |client| streams.admit(&peer, client, 4, 3);
+        let admit = |client| streams.admit(&peer, client);
         let own: Vec<_> = (0..5).filter_map(|_| admit("a")).collect();
         assert_eq!(own.len(), 3);
         let other = admit("b").expect("a place is left");
@@ -145,7 +152,7 @@ mod tests {
         assert!(!peer.streams.load(Ordering::Acquire));
         assert!(admit("c").is_some());
         drop(other);
-        assert!(streams.0.lock().is_empty());
+        assert!(streams.open.lock().is_empty());
     }
 
     #[tokio::test]

@@ -73,9 +73,9 @@ impl Service {
             pictures,
             backend,
             threads: WorkThreads::default(),
-            picture_streams: Arc::default(),
-            message_streams: Arc::default(),
-            encoded_streams: Arc::default(),
+            picture_streams: OpenStreams::new(streams::MAX_STREAMS),
+            message_streams: OpenStreams::new(streams::MAX_STREAMS),
+            encoded_streams: OpenStreams::new(streams::MAX_ENCODED),
         })
     }
 

@@ -22,7 +22,7 @@ use crate::media::OpenedStream;
 use crate::pictures::{Picture, Viewer};
 
 /// Maximum of the streams of messages at a time, and of those of pictures and video; and of those of one client.
-const MAX_STREAMS: [usize; 2] = [64, 48];
+pub(super) const MAX_STREAMS: [usize; 2] = [64, 48];
 
 /// The same of encoded streams: each occupies a thread.
 pub(in super::super) const MAX_ENCODED: [usize; 2] = [10, 8];
@@ -42,13 +42,6 @@ const PIECE_TIMEOUT: Duration = Duration::from_millis(500);
 /// Between two pictures of MJPEG.
 const BOUNDARY: &str = "jetwatch-picture";
 
-/// Counts a stream of pictures or video.
-fn admit_stream(service: &Service, peer: &Peer, client: &str) -> Option<StreamGuard> {
-    let [max, of_client] = MAX_STREAMS;
-    let streams = &service.picture_streams;
-    streams.admit(peer, client, max, of_client)
-}
-
 fn too_many() -> Answer {
     refuse_for(
         5,
@@ -59,9 +52,7 @@ fn too_many() -> Answer {
 
 /// Messages of the daemon as server-sent events: first all that are valid now, then each as it comes.
 pub(super) fn live(service: &Arc<Service>, peer: &Peer, client: &str) -> Answer {
-    let [max, of_client] = MAX_STREAMS;
-    let streams = &service.message_streams;
-    let Some(guard) = streams.admit(peer, client, max, of_client) else {
+    let Some(guard) = service.message_streams.admit(peer, client) else {
         return too_many();
     };
     let (sender, body) = AnswerBody::pieces(None);
@@ -142,7 +133,7 @@ pub(super) fn mjpeg(service: &Arc<Service>, source: &str, peer: &Peer, client: &
     let Some(mut viewer) = service.pictures.look(source) else {
         return refuse(StatusCode::NOT_FOUND, "there is no such source");
     };
-    let Some(guard) = admit_stream(service, peer, client) else {
+    let Some(guard) = service.picture_streams.admit(peer, client) else {
         return too_many();
     };
     let (sender, body) = AnswerBody::pieces(None);
@@ -196,7 +187,7 @@ pub(super) fn pictures(
     if viewers.is_empty() {
         return refuse(StatusCode::NOT_FOUND, "there is no such source");
     }
-    let Some(guard) = admit_stream(service, peer, client) else {
+    let Some(guard) = service.picture_streams.admit(peer, client) else {
         return too_many();
     };
     let (sender, body) = AnswerBody::pieces(None);
@@ -278,9 +269,7 @@ pub(super) async fn encoded(
     peer: &Peer,
     client: &str,
 ) -> Answer {
-    let [max, of_client] = MAX_ENCODED;
-    let threads = &service.encoded_streams;
-    let Some(thread) = threads.admit(peer, client, max, of_client) else {
+    let Some(thread) = service.encoded_streams.admit(peer, client) else {
         return too_many();
     };
     let (asked, name) = (Arc::clone(service), source.to_owned());
@@ -301,7 +290,7 @@ pub(super) async fn encoded(
         }
         Err(refusal) => return *refusal,
     };
-    let Some(guard) = admit_stream(service, peer, client) else {
+    let Some(guard) = service.picture_streams.admit(peer, client) else {
         return too_many();
     };
     let (sender, body) = AnswerBody::pieces(None);
