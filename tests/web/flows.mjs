@@ -9,6 +9,7 @@ import { accessFlows } from "./access.mjs";
 import { eventFlows } from "./event_flows.mjs";
 import { machineFlows } from "./machine_flows.mjs";
 import { nginxFlows } from "./nginx.mjs";
+import { proxyFlows } from "./proxies.mjs";
 
 /** A proxy below `prefix`, which it removes, or does not. */
 async function proxy(target, prefix, removes) {
@@ -272,6 +273,7 @@ try {
 }
 
 await nginxFlows();
+await proxyFlows();
 await eventFlows();
 await machineFlows();
 await accessFlows();

@@ -12,7 +12,7 @@ export const PHONE = { width: 390, height: 844, isMobile: true, hasTouch: true, 
 
 export const browser = await puppeteer.launch({
   executablePath: process.env.CHROMIUM || "/usr/bin/chromium",
-  args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"],
+  args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--host-resolver-rules=MAP home.example 127.0.0.1"],
 });
 let passed = 0;
 const failures = [];

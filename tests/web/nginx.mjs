@@ -11,11 +11,11 @@ import { join } from "node:path";
 import { VIDEO_CONFIG, freePort, start } from "./daemon.mjs";
 import { DESKTOP, LIMIT, binary, browser, flow, logIn, model } from "./harness.mjs";
 
-const PATH = "/jetwatch";
+export const PATH = "/jetwatch";
 
-/** The example of the guide, changed by pairs of what is there and what is to be there. */
-function example(changes) {
-  let [, text] = readFileSync(process.env.GUIDE, "utf8").match(/```nginx\n([^]*?)```/);
+/** The example of the guide in this language, changed by pairs of what is there and what is to be there. */
+export function example(language, changes) {
+  let [, text] = readFileSync(process.env.GUIDE, "utf8").match(new RegExp(`\`\`\`${language}\\n([^]*?)\`\`\``));
   for (const [from, to] of changes) {
     assert.ok(text.includes(from), `the guide has no ${from}`);
     text = text.replaceAll(from, to);
@@ -23,38 +23,36 @@ function example(changes) {
   return text;
 }
 
-/** nginx in front of the daemon at `target`, as a user of its own, in a folder of its own. */
-async function nginx(target) {
-  const folder = mkdtempSync(join(tmpdir(), "jetwatch-nginx-"));
-  const port = await freePort();
+/** A certificate for 127.0.0.1 and home.example, and its key, in `folder`. */
+export function certify(folder) {
   const [certificate, key] = ["cert.pem", "key.pem"].map((name) => join(folder, name));
   execFileSync("openssl", ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1",
-    "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate], { stdio: "ignore" });
-  const server = example([
-    ["listen 443 ssl", `listen 127.0.0.1:${port} ssl`],
-    ["http://127.0.0.1:8080", `http://127.0.0.1:${target}`],
-    ["/etc/nginx/tls/home.pem", certificate],
-    ["/etc/nginx/tls/home.key", key],
-  ]);
-  const temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map((name) => `  ${name}_temp_path ${folder}/${name};\n`).join("");
-  writeFileSync(join(folder, "nginx.conf"), `${process.getuid() === 0 ? "user root;\n" : ""}pid ${folder}/pid;\nworker_processes 1;\nevents {}\nhttp {\n  access_log off;\n${temporary}${server}}\n`);
-  mkdirSync(join(folder, "logs"));
+    "-addext", "subjectAltName=IP:127.0.0.1,DNS:home.example", "-keyout", key, "-out", certificate], { stdio: "ignore" });
+  return [certificate, key];
+}
+
+/** Starts the proxy of `make`, which gets a folder, a port, a certificate and its key; waits until it answers. */
+export async function startProxy(name, make) {
+  const folder = mkdtempSync(join(tmpdir(), `jetwatch-${name}-`));
+  const port = await freePort();
+  const [program, arguments_, env] = make(folder, port, ...certify(folder));
   const log = [];
-  const child = spawn(process.env.NGINX || "/usr/sbin/nginx", ["-p", folder, "-c", join(folder, "nginx.conf"), "-e", "stderr", "-g", "daemon off;"], { stdio: ["ignore", "ignore", "pipe"] });
-  child.stderr.on("data", (text) => log.push(String(text)));
+  const child = spawn(program, arguments_, { stdio: ["ignore", "pipe", "pipe"], env: { ...process.env, ...env } });
+  for (const stream of [child.stdout, child.stderr]) stream.on("data", (text) => log.push(String(text)));
   const ended = new Promise((done) => child.on("exit", done));
   const until = Date.now() + 20000;
   for (;;) {
     try {
-      await get(port, `${PATH}/`, {});
-      break;
+      const { status } = await get(port, `${PATH}/`, { Host: `home.example:${port}` });
+      // Traefik answers before it has read what it is to pass on.
+      if (status !== 404) break;
+      throw new Error(`status ${status}`);
     } catch (error) {
-      if (Date.now() > until || child.exitCode !== null) throw new Error(`nginx does not answer: ${error}\n${log.join("")}`);
+      if (Date.now() > until || child.exitCode !== null) throw new Error(`${name} does not answer: ${error}\n${log.join("")}`);
       await new Promise((done) => setTimeout(done, 50));
     }
   }
   return {
-    origin: `https://127.0.0.1:${port}${PATH}`,
     port,
     stop: async () => {
       child.kill("SIGTERM");
@@ -64,8 +62,22 @@ async function nginx(target) {
   };
 }
 
+/** nginx in front of the daemon at `target`, as a user of its own, in a folder of its own. */
+export const nginx = (target) => startProxy("nginx", (folder, port, certificate, key) => {
+  const server = example("nginx", [
+    ["listen 443 ssl", `listen 127.0.0.1:${port} ssl`],
+    ["http://127.0.0.1:8080", `http://127.0.0.1:${target}`],
+    ["/etc/nginx/tls/home.pem", certificate],
+    ["/etc/nginx/tls/home.key", key],
+  ]);
+  const temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map((name) => `  ${name}_temp_path ${folder}/${name};\n`).join("");
+  writeFileSync(join(folder, "nginx.conf"), `${process.getuid() === 0 ? "user root;\n" : ""}pid ${folder}/pid;\nworker_processes 1;\nevents {}\nhttp {\n  access_log off;\n${temporary}${server}}\n`);
+  mkdirSync(join(folder, "logs"));
+  return [process.env.NGINX || "/usr/sbin/nginx", ["-p", folder, "-c", join(folder, "nginx.conf"), "-e", "stderr", "-g", "daemon off;"]];
+});
+
 /** The answer to GET; `take` gets its body piece by piece, with the time in ms, until it returns true. */
-function get(port, path, headers, take = () => true) {
+export function get(port, path, headers, take = () => true) {
   return new Promise((done, failed) => {
     const asked = request({ host: "127.0.0.1", port, path, headers, rejectUnauthorized: false }, (answer) => {
       const from = Date.now();
@@ -84,7 +96,7 @@ function get(port, path, headers, take = () => true) {
   });
 }
 
-async function openPage(origin) {
+export async function openPage(origin) {
   const context = await browser.createBrowserContext();
   const page = await context.newPage();
   await page.setViewport(DESKTOP);
@@ -104,7 +116,7 @@ export async function nginxFlows() {
   let cookie = "";
   try {
     await flow("behind nginx with TLS, below a path: log-in with the cookie for HTTPS, pictures, events, clips, the camera's stream", async () => {
-      const { page, session } = await openPage(proxy.origin);
+      const { page, session } = await openPage(`https://127.0.0.1:${proxy.port}${PATH}`);
       await logIn(page, "anna");
       await page.waitForFunction(() => Number(document.querySelector(".tile")?.dataset.pictures) >= 3, LIMIT);
       const { cookies } = await session.send("Network.getAllCookies");
