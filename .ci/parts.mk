@@ -55,18 +55,17 @@ prepare-nsys: setup
 	$(optional) .ci/setup run nsys
 
 fleet-ansible-test: prepare-containers prepare-fleet
+update-test: prepare-containers
 homeassistant-test: prepare-homeassistant
 web-test: prepare-browser
 metrics-test: prepare-metrics
 quantize-test: prepare-quantizer
 audit: prepare-audit
-v4l2 fleet-ansible-test homeassistant-test web-test metrics-test quantize-test faults bundle-test audit: demo
+v4l2 update-test fleet-ansible-test homeassistant-test web-test metrics-test quantize-test faults bundle-test audit: demo
 	$(part) make $@
 fleet-test: prepare-fleet demo
 	$(part) make $@ MINUTES=1
 
-# Last and alone. The updater kills installations that take longer than the test sets, and the other one finds the slowest stage of real runs.
-update-test: prepare-containers $(filter-out prepare-% update-test,$(PARTS))
-	$(part) make $@
-nsys-test: prepare-nsys update-test
+# Last and alone: it finds the slowest stage of real runs.
+nsys-test: prepare-nsys $(filter-out prepare-%,$(PARTS))
 	$(part) make $@
