@@ -12,7 +12,7 @@ endif
 DURATION ?= 20s
 # `make fuzz FUZZ_SECONDS=60` fuzzes each target for a minute.
 FUZZ_SECONDS ?= 600
-# Length of `make week` and `make fleet-test`.
+# Length of `make week`, `make storm` and `make fleet-test`.
 MINUTES ?= 30
 # Output folder of cargo and cross/build.
 TARGET := $(or $(CARGO_TARGET_DIR),target)
@@ -32,7 +32,7 @@ packages = "$$(ls -t $(TARGET)/debian/jetwatch_*_$(1).deb | head -n1)" "$$(ls -t
 
 .PHONY: help demo program build test test-programs nightly quantizer quantize-test darknet-test tensorrt-test sanitize gpu-test \
     nsys-test metrics-test homeassistant-test homeassistant-test-2025 fleet-test fleet-test-nats \
-    fleet-bench fleet-sizing web-test web-numbers v4l2 journald bundle-test faults week gst116 gst118 gst120 deb deb-arm64 \
+    fleet-bench fleet-sizing web-test web-numbers v4l2 journald bundle-test faults storm week gst116 gst118 gst120 deb deb-arm64 \
     appliance appliance-arm64 appliance-limits instructions sources media-numbers lint audit docs bench fuzz \
     clean fleet-ansible-test update-test
 
@@ -64,6 +64,7 @@ test: ## Set up and pass all tests.
 # what changes seldom.
 nightly: ## Run the tests that take too long for each change (needs root; hours).
 	$(MAKE) faults FULL=1
+	$(MAKE) storm MINUTES=20
 	$(MAKE) update-test FULL=1
 	$(MAKE) fleet-test MINUTES=30
 	$(MAKE) fleet-test-nats MINUTES=5
@@ -176,6 +177,10 @@ update-test: program ## Prove updates of the package on a booted container: roll
 faults: program ## Prove that no event is lost: kills, outages, power cuts and full disks (root), clocks, cameras (FULL=1: as often as promised).
 	@.ci/setup run onnxruntime
 	@ORT_DYLIB_PATH="$${ORT_DYLIB_PATH:-$(ONNXRUNTIME)}" tests/faults/run $(PROGRAM) $(if $(FULL),--full)
+
+storm: program ## Prove that no event is lost while broker, daemon, sources, disk, page, commands and clock are disturbed at once for MINUTES=30 (SEED=).
+	@.ci/setup run test
+	@tests/faults/run $(PROGRAM) --only storm --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 week: build ## Run one daemon under load for MINUTES=30: no event lost, no growth of memory, threads or file descriptors.
 	@.ci/setup run onnxruntime

@@ -10,7 +10,7 @@ optional = @.ci/part $@ --optional
 
 # In the order in which they start: compilation and its preparations, then the long ones.
 PARTS := lint prepare-containers prepare-tensorrt build prepare-homeassistant prepare-browser prepare-fleet \
-    prepare-metrics prepare-quantizer prepare-nsys test tensorrt-test demo prepare-audit v4l2 update-test faults \
+    prepare-metrics prepare-quantizer prepare-nsys test tensorrt-test demo prepare-audit v4l2 update-test faults storm \
     homeassistant-test fleet-ansible-test bundle-test web-test quantize-test fleet-test metrics-test audit
 
 .PHONY: all setup nsys-test $(PARTS)
@@ -63,6 +63,8 @@ quantize-test: prepare-quantizer
 audit: prepare-audit
 v4l2 update-test fleet-ansible-test homeassistant-test web-test metrics-test quantize-test faults bundle-test audit: demo
 	$(part) make $@
+storm: demo
+	$(part) make $@ MINUTES=1
 fleet-test: prepare-fleet demo
 	$(part) make $@ MINUTES=1
 

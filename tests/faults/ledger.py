@@ -1,4 +1,5 @@
 """What was made and what has arrived: the JSON lines of the daemon against the file of the broker. Both are read as they grow."""
+import collections
 import json
 
 
@@ -33,7 +34,8 @@ def json_lines(path):
 
 
 def key(event):
-    return event["id"], event["type"], event.get("name"), event["frame"]["seq"]
+    # Overcrowding has no track, and numbers of frames begin at 0 at each start.
+    return event["id"] or (event["source"], event["at"]), event["type"], event.get("name"), event["frame"]["seq"]
 
 
 def is_event(message):
@@ -47,6 +49,8 @@ class Ledger:
         self.truth, self.received = NewLines(truth), NewLines(received)
         self.waiting, self.numbers, self.keys, self.tracks = {}, {}, {}, {}
         self.events, self.repeats, self.is_ordered = 0, 0, True
+        # Events by their types.
+        self.kinds = collections.Counter()
         # Called with each message of both files.
         self.watch = lambda message: None
 
@@ -56,6 +60,7 @@ class Ledger:
             self.watch(line)
             if is_event(line):
                 self.events += 1
+                self.kinds[line["type"]] += 1
                 known = key(line)
                 if hash(known) not in self.keys:
                     self.waiting[known] = None
@@ -76,10 +81,10 @@ class Ledger:
             raise Loss(f"a number is used twice, or an event has two: {event}")
         if is_repeat:
             self.repeats += 1
-        elif self.is_ordered and self.tracks.get(event["id"], 0) > event["seq"]:
+        elif self.is_ordered and self.tracks.get(known[0], 0) > event["seq"]:
             raise Loss(f"out of order: {event}")
         else:
-            self.tracks[event["id"]] = event["seq"]
+            self.tracks[known[0]] = event["seq"]
 
     def missing(self, wanted=None):
         """Keys of the events that have not arrived; of `wanted` where it is given."""
