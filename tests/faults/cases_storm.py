@@ -282,7 +282,7 @@ def storm(binary, minutes):
     """`minutes` of it; after it, all events arrive, and the daemon needs what it needed before."""
     with contextlib.ExitStack() as stack:
         disk = stack.enter_context(Mount(16, "tmpfs")) if can_mount() else print("storm: the full disk is left out, which needs root")
-        site = stack.enter_context(StormSite(binary, queue=10000, state=disk and disk.mount, sources=[scene(0)], sync_ms=100, max_age="1h", durability="outage"))
+        site = stack.enter_context(StormSite(binary, state=disk and disk.mount, sources=[scene(0)], sync_ms=100, max_age="1h", durability="outage"))
         clock = Clock(site.folder) if shutil.which("cc") else print("storm: clock steps are left out, which need a C compiler (cc)")
         web = free_port()
         template = {"name": "street", "parameters": [{"name": "seed", "min": 1, "max": 9}],
