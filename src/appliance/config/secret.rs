@@ -38,6 +38,9 @@ pub struct SecretError {
     pub advice: &'static str,
 }
 
+const FILE_ADVICE: &str =
+    "the first line of password_file is the password, and this user must be able to read it";
+
 impl Secret {
     /// The environment variable `name`, wanted by the configuration `label`. Where it is not set, as in a check by hand, it is read
     /// from the file next to the configuration that the package's units take: `secrets.env`, or `secrets-NAME.env` for
@@ -63,16 +66,19 @@ impl Secret {
         match self {
             Self::Inline(secret) => Ok(secret.clone()),
             Self::File(path) => {
-                let advice = match path.starts_with("/run/credentials") {
-                    true => {
-                        "systemd shows it to the unit alone, so that other callers cannot check it"
+                let (from, advice) = match path.parent() {
+                    _ if path.starts_with("/run/credentials") => (
+                        path.display().to_string(),
+                        "systemd shows it to the unit alone, so that other callers cannot check it",
+                    ),
+                    // A name of no file may be a password that was written in its place.
+                    Some(folder) if !path.exists() => {
+                        (format!("a file in `{}`", folder.display()), FILE_ADVICE)
                     }
-                    false => {
-                        "the first line of password_file is the password, and this user must be able to read it"
-                    }
+                    _ => (path.display().to_string(), FILE_ADVICE),
                 };
                 let fail = |reason: String| SecretError {
-                    from: path.display().to_string(),
+                    from: from.clone(),
                     reason,
                     advice,
                 };
@@ -271,7 +277,7 @@ mod tests {
             .read()
             .expect_err("no such file");
         assert!(
-            error.from.contains("/nonexistent/secret") && error.advice.contains("password_file"),
+            error.from == "a file in `/nonexistent`" && error.advice.contains("password_file"),
             "{error}"
         );
         let error = Secret::env("JETWATCH_TEST_UNSET", "/nonexistent/jetwatch.yaml")
