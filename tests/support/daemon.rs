@@ -6,7 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, kill_process};
+use std::cell::RefCell;
+use std::os::fd::OwnedFd;
+use std::sync::Once;
+
+use rustix::process::{Pid, PidfdFlags, kill_process, pidfd_open, pidfd_send_signal};
 
 pub use rustix::process::Signal;
 
@@ -69,14 +73,36 @@ pub fn json_lines_config(source: &str) -> String {
     yaml
 }
 
-/// Starts with nothing to read and with its output piped.
+/// Starts with nothing to read and with its output piped. A test that fails kills what it has started so.
 pub fn start(command: &mut Command) -> Child {
-    command
+    let child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .expect("the binary starts")
+        .expect("the binary starts");
+    kill_at_panic(&child);
+    child
+}
+
+fn kill_at_panic(child: &Child) {
+    thread_local! {
+        static STARTED: RefCell<Vec<OwnedFd>> = const { RefCell::new(Vec::new()) };
+    }
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let report = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            report(panic);
+            STARTED.with_borrow(|started| {
+                for child in started {
+                    let _ = pidfd_send_signal(child, Signal::KILL);
+                }
+            });
+        }));
+    });
+    let child = pidfd_open(Pid::from_child(child), PidfdFlags::empty()).expect("it was started");
+    STARTED.with_borrow_mut(|started| started.push(child));
 }
 
 /// Runs to the end, within [`TEST_TIMEOUT`].
