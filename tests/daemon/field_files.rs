@@ -9,24 +9,7 @@ use jetwatch_config::{SourceConfig, SourceUri};
 use jetwatch_types::Size;
 
 use support::collector::{CollectedFrame, Collector, INPUT, config};
-use support::ffprobe;
-
-/// Makes `path` by ffmpeg with `arguments`, separated by blanks.
-fn ffmpeg(arguments: &str, path: &Path) {
-    ffprobe::make(&arguments.split(' ').collect::<Vec<_>>(), path);
-}
-
-/// The color of the first pixel, decoded by ffmpeg.
-fn pixel_by_ffmpeg(path: &Path) -> [f32; 3] {
-    let raw = path.with_extension("rgb");
-    let arguments = format!(
-        "-i {} -frames:v 1 -f rawvideo -pix_fmt rgb24",
-        path.display()
-    );
-    ffmpeg(&arguments, &raw);
-    let bytes = std::fs::read(raw).expect("an image");
-    [0, 1, 2].map(|channel| f32::from(bytes[channel]))
-}
+use support::ffprobe::{self, Colors, ffmpeg};
 
 fn file(path: &Path) -> SourceConfig {
     config(SourceUri::File(path.to_owned()))
@@ -397,49 +380,51 @@ fn files_that_cannot_be_played_say_why() {
 }
 
 /// Range and matrix come from the bitstream, and from the container where it says more (frigate#1178, NVIDIA/VideoProcessingFramework#209).
+/// Other chroma formats are scaled by elements.
 #[test]
 fn colors_are_those_of_the_stream_for_each_range_and_matrix() {
     let folder = tempfile::tempdir().expect("a temporary folder");
+    let x264 = "libx264 -preset ultrafast";
     let mut wrong = Vec::new();
-    for (matrix, primaries, transfer) in [
-        ("bt601", "smpte170m", "smpte170m"),
-        ("bt709", "bt709", "bt709"),
-        ("bt2020", "bt2020", "bt709"),
-    ] {
-        let space = match matrix {
-            "bt601" => "smpte170m",
-            "bt2020" => "bt2020nc",
-            other => other,
-        };
-        for range in ["tv", "pc"] {
-            for (codec, endings) in [
-                ("libx264", ["h264", "mp4", "mkv", "ts"].as_slice()),
-                ("libx265 -x265-params log-level=error", &["h265", "mp4"]),
-            ] {
-                for (index, ending) in endings.iter().enumerate() {
-                    let name = format!("{matrix}-{range}-{}{index}.{ending}", &codec[..7]);
-                    let path = folder.path().join(name);
-                    let source = "-f lavfi -i color=c=0xC83C78:s=320x240:r=5:d=1";
-                    let scaled = format!(
-                        "-vf format=rgb24,scale=out_color_matrix={matrix}:out_range={range},format=yuv420p"
-                    );
-                    let told = format!(
-                        "-colorspace {space} -color_primaries {primaries} -color_trc {transfer} -color_range {range}"
-                    );
-                    ffmpeg(&format!("{source} {scaled} {told} -c:v {codec}"), &path);
-                    let frames = frames_of(&path);
-                    let [blue, green, red] = frames[2].color;
-                    let wanted = pixel_by_ffmpeg(&path);
-                    let apart = [red - wanted[0], green - wanted[1], blue - wanted[2]];
-                    if apart.iter().any(|level| level.abs() > 2.0) {
-                        wrong.push(format!(
-                            "{}: {apart:.0?}",
-                            path.file_name().unwrap_or_default().display()
-                        ));
-                    }
-                }
+    for colors in Colors::all() {
+        for (pixels, codec, endings) in [
+            ("yuv420p", x264, ["h264", "mp4", "mkv", "ts"].as_slice()),
+            (
+                "yuv420p",
+                "libx265 -x265-params log-level=error",
+                &["h265", "mp4"],
+            ),
+            ("yuv422p", x264, &["mp4"]),
+            ("yuv444p", x264, &["mkv"]),
+            ("yuv420p10le", x264, &["mp4"]),
+        ] {
+            for ending in endings {
+                let name = format!("{colors}-{pixels}-{}.{ending}", &codec[..7]);
+                let path = folder.path().join(name);
+                colors.make(pixels, codec, &path);
+                let frames = frames_of(&path);
+                wrong.extend(Colors::differences(&path, frames[2].color));
             }
         }
     }
     assert_eq!(wrong, Vec::<String>::new());
+}
+
+/// Phones record in HDR by default (iina/iina#4441, pulsejet/memories#406).
+#[test]
+fn hdr_is_noted() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for (transfer, curve) in [("smpte2084", "PQ"), ("arib-std-b67", "HLG")] {
+        let path = folder.path().join(format!("{curve}.mp4"));
+        let told = format!("-colorspace bt2020nc -color_primaries bt2020 -color_trc {transfer}");
+        let codec = "-pix_fmt yuv420p10le -c:v libx265 -x265-params log-level=error";
+        ffmpeg(&format!("{} {told} {codec}", drawn("320x180", 5, 1)), &path);
+        let collector = Collector::start(&file(&path), usize::MAX);
+        let plans = std::sync::Arc::clone(&collector.plans);
+        let (frames, result) = collector.join();
+        result.expect("it plays");
+        assert_eq!(frames.len(), 5);
+        let plan = plans.lock().unwrap().last().cloned().expect("a plan");
+        assert_has!(plan.notes.join("; ") => "HDR", curve);
+    }
 }

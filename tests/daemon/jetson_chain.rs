@@ -30,6 +30,7 @@ use sha2::{Digest, Sha256};
 use support::clips;
 use support::collector::{Collector, INPUT, config};
 use support::daemon::{Setup, finish, start, stderr, stdout, terminate, wait_until_some};
+use support::ffprobe::Colors;
 use support::onnx_runtime::library_is_missing;
 use support::rtsp::RtspServer;
 use virtual_jetson::VirtualJetson;
@@ -278,6 +279,46 @@ fn vic_and_cpu_scaling_give_similar_images() {
     }
 }
 
+/// Colors of NVDEC's images come from their surface. `nvvidconv` reads images in CPU memory as BT.601 with limited range, so others are
+/// scaled by the CPU (frigate#1178, NVIDIA/VideoProcessingFramework#209).
+#[test]
+fn colors_are_right_on_each_unit_for_each_range_and_matrix() {
+    load();
+    let machine = VirtualJetson::xavier_nx();
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut wrong = Vec::new();
+    for colors in Colors::all() {
+        let clip = |pixels| {
+            let path = folder.path().join(format!("{colors}-{pixels}.mp4"));
+            colors.make(pixels, "libx264 -preset ultrafast", &path);
+            path
+        };
+        let (by_nvdec, by_cpu) = (clip("yuv420p"), clip("yuv422p"));
+        for (path, scaling, decoder, scaler) in [
+            (&by_nvdec, Scaling::Vic, Nvdec, Vic),
+            (&by_nvdec, Scaling::Cpu, Nvdec, Cpu),
+            (&by_cpu, Scaling::Auto, Cpu, Cpu),
+        ] {
+            let config = SourceConfig {
+                scaling,
+                ..config(SourceUri::File(path.clone()))
+            };
+            let collector = Collector::start_on(&machine.root(), &config, usize::MAX);
+            let plans = std::sync::Arc::clone(&collector.plans);
+            let (frames, result) = collector.join();
+            result.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            let plan = plans.lock().unwrap().last().cloned().expect("a plan");
+            let units = units_by_step(&plan);
+            let is_plain = path == &by_cpu && colors.to_string() == "bt601-tv";
+            let scaler = if is_plain { Vic } else { scaler };
+            assert!(units.contains(&(Decode, decoder)), "{colors} {plan}");
+            assert!(units.contains(&(Scale, scaler)), "{colors} {plan}");
+            wrong.extend(Colors::differences(path, frames[2].color));
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+}
+
 #[test]
 fn resolution_change_replans_conversion() {
     load();
@@ -431,9 +472,9 @@ fn config_can_disable_hardware_units() {
         [
             (Read, Cpu),
             (Decode, Nvdec),
+            (Color, Vic),
             (Copy, Cpu),
-            (Scale, Cpu),
-            (Color, Cpu)
+            (Scale, Cpu)
         ],
         "{plan}"
     );
@@ -481,6 +522,15 @@ fn the_plan_is_known_before_anything_is_opened() {
     assert_eq!(
         units_by_step(&two),
         [(Capture, Isp), (Scale, Vic), (Scale, Vic)]
+    );
+    let tall = SourceConfig {
+        display_aspect: Some((4, 3)),
+        ..vic(csi(Some((1920, 1080))))
+    };
+    let known = plan(&tall).expect("possible");
+    assert_eq!(
+        known.steps[1].detail,
+        "1920×1080 NV12 in NVMM to 416×312 BGRx"
     );
     let refused = plan(&vic(csi(Some((1920, 32))))).expect_err("too flat for the VIC");
     assert!(matches!(refused, SourceError::Refused(_)), "{refused}");

@@ -128,3 +128,78 @@ pub fn count_frames(path: &Path, track: u32) -> usize {
         .parse()
         .unwrap_or_else(|_| panic!("{}: {text}", path.display()))
 }
+
+/// Makes `path` by ffmpeg with `arguments`, separated by blanks.
+pub fn ffmpeg(arguments: &str, path: &Path) {
+    make(&arguments.split(' ').collect::<Vec<_>>(), path);
+}
+
+/// Matrix and range of a clip of one color.
+#[derive(Debug, Clone, Copy)]
+pub struct Colors {
+    matrix: &'static str,
+    /// As ffmpeg names them for the stream: space, primaries, transfer.
+    told: [&'static str; 3],
+    range: &'static str,
+}
+
+impl std::fmt::Display for Colors {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}-{}", self.matrix, self.range)
+    }
+}
+
+impl Colors {
+    /// Each matrix with each range.
+    pub fn all() -> impl Iterator<Item = Self> {
+        [
+            ("bt601", ["smpte170m", "smpte170m", "smpte170m"]),
+            ("bt709", ["bt709", "bt709", "bt709"]),
+            ("bt2020", ["bt2020nc", "bt2020", "bt709"]),
+        ]
+        .into_iter()
+        .flat_map(|(matrix, told)| {
+            ["tv", "pc"].map(|range| Self {
+                matrix,
+                told,
+                range,
+            })
+        })
+    }
+
+    /// Makes a clip of five images of 320×240 pixels.
+    pub fn make(self, pixels: &str, codec: &str, path: &Path) {
+        let Self {
+            matrix,
+            told: [space, primaries, transfer],
+            range,
+        } = self;
+        ffmpeg(
+            &format!(
+                "-f lavfi -i color=c=0xC83C78:s=320x240:r=5:d=1 \
+                 -vf format=rgb24,scale=out_color_matrix={matrix}:out_range={range},format={pixels} \
+                 -colorspace {space} -color_primaries {primaries} -color_trc {transfer} -color_range {range} -c:v {codec}"
+            ),
+            path,
+        );
+    }
+
+    /// Where a color (blue, green, red) of an image of the clip is more than three levels from that of ffmpeg's exact conversion. The fast
+    /// ones of GStreamer and ffmpeg are up to three levels below.
+    pub fn differences(path: &Path, [blue, green, red]: [f32; 3]) -> Option<String> {
+        let raw = path.with_extension("rgb");
+        let arguments = format!(
+            "-i {} -frames:v 1 -sws_flags accurate_rnd+full_chroma_int -f rawvideo -pix_fmt rgb24",
+            path.display()
+        );
+        ffmpeg(&arguments, &raw);
+        let bytes = std::fs::read(raw).expect("an image");
+        let wanted = [0, 1, 2].map(|channel| f32::from(bytes[channel]));
+        let apart = [red - wanted[0], green - wanted[1], blue - wanted[2]];
+        let is_wrong = apart.iter().any(|level| level.abs() > 3.0);
+        is_wrong.then(|| {
+            let name = path.file_name().unwrap_or_default().display();
+            format!("{name}: {apart:.0?}")
+        })
+    }
+}

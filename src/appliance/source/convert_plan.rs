@@ -55,6 +55,9 @@ pub(super) struct VideoFormat {
     /// GStreamer's name of the pixel format.
     pub(super) format: String,
     pub(super) memory: Memory,
+    /// Colorimetry in the caps of an image in CPU memory that `nvvidconv` converts with wrong colors: it reads these images as BT.601
+    /// with limited range, whatever their caps say. A surface in NVMM has its colors with it.
+    pub(super) foreign_colors: Option<String>,
 }
 
 impl fmt::Display for VideoFormat {
@@ -63,6 +66,7 @@ impl fmt::Display for VideoFormat {
             size,
             format,
             memory,
+            foreign_colors: _,
         } = self;
         write!(f, "{size} {format}")?;
         match memory {
@@ -224,15 +228,8 @@ fn cpu(
                 ));
             }
         };
-        let to = VideoFormat {
-            memory: Memory::System,
-            ..from.clone()
-        };
-        steps.push(ConvertStep {
-            unit,
-            crop: None,
-            to,
-        });
+        // The unit converts the colors, too: what it writes does not name those of other formats.
+        steps.push(final_step(unit, from.size, Memory::System));
     }
     steps.push(final_step(VideoUnit::Cpu, inner, Memory::System));
     Ok(steps)
@@ -265,6 +262,7 @@ fn vic(from: &VideoFormat, inner: Size, output: Memory) -> Result<Vec<ConvertSte
         size: between,
         format: INTERMEDIATE_FORMAT.to_owned(),
         memory: Memory::Nvmm,
+        foreign_colors: None,
     };
     let first = ConvertStep {
         unit: VideoUnit::Vic,
@@ -292,6 +290,7 @@ fn final_step(unit: VideoUnit, size: Size, memory: Memory) -> ConvertStep {
         size,
         format: OUTPUT_FORMAT.to_owned(),
         memory,
+        foreign_colors: None,
     };
     ConvertStep {
         unit,
@@ -302,7 +301,15 @@ fn final_step(unit: VideoUnit, size: Size, memory: Memory) -> ConvertStep {
 
 /// Checks that `unit` reads images of this format. An image in NVMM comes from another unit of the Jetson and always fits.
 fn accepts(from: &VideoFormat, formats: &[&str], unit: VideoUnit) -> Result<(), String> {
-    if from.memory == Memory::Nvmm || formats.contains(&from.format.as_str()) {
+    if from.memory == Memory::Nvmm {
+        return Ok(());
+    }
+    if let Some(colors) = &from.foreign_colors {
+        return Err(format!(
+            "the source delivers images in CPU memory with colorimetry {colors}, which nvvidconv would take for bt601"
+        ));
+    }
+    if formats.contains(&from.format.as_str()) {
         return Ok(());
     }
     Err(format!(

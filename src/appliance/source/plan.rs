@@ -83,6 +83,8 @@ impl ProcessingPlan {
         };
         self.steps.iter().find_map(|step| {
             let requested = match step.kind {
+                // Images leave NVMM by a unit that converts their colors.
+                StepKind::Color if scaling == Scaling::Cpu => return None,
                 StepKind::Scale | StepKind::Color => {
                     let unit = requested_unit.filter(|unit| *unit != step.unit)?;
                     format!("scaling is to run on the {}", unit.name())

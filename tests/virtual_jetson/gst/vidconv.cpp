@@ -66,11 +66,12 @@ struct State {
 
 static State *state_of(gpointer self) { return static_cast<DoubleNvVidConv *>(self)->state; }
 
-// Any size in one of the memories, or, of a decoder, the size that it decodes.
+// Any size in one of the memories, or, of a decoder, the size that it decodes, with its colors.
 static void append_place(GstCaps *caps, const GstStructure *of, bool nvmm, bool scales) {
     GstStructure *structure = gst_structure_copy(of);
     if (scales) gst_structure_set(structure, "width", GST_TYPE_INT_RANGE, 1, G_MAXINT, "height", GST_TYPE_INT_RANGE, 1, G_MAXINT, nullptr);
-    gst_structure_remove_fields(structure, "format", "colorimetry", "chroma-site", "interlace-mode", nullptr);
+    if (scales) gst_structure_remove_field(structure, "colorimetry");
+    gst_structure_remove_fields(structure, "format", "chroma-site", "interlace-mode", nullptr);
     gst_caps_append_structure_full(caps, structure, nvmm ? gst_caps_features_new(NVMM, nullptr) : nullptr);
 }
 
@@ -131,12 +132,23 @@ static bool set_crop(State *state, Scaling *scaling) {
     return true;
 }
 
+// nvvidconv chooses the kind of a surface by the pixel format alone, for images that it uploads and for those that it writes: BT.601
+// with limited range. Only surfaces of other elements have their own colors.
+static void set_colors(GstVideoInfo *info, const GstCaps *caps, bool is_foreign_surface) {
+    bool is_told = gst_structure_has_field(gst_caps_get_structure(caps, 0), "colorimetry");
+    if (GST_VIDEO_INFO_IS_YUV(info) && !(is_foreign_surface && is_told)) gst_video_colorimetry_from_string(&info->colorimetry, GST_VIDEO_COLORIMETRY_BT601);
+}
+
 static gboolean set_caps(GstBaseTransform *base, GstCaps *from, GstCaps *to) {
     State *state = state_of(base);
     if (!gst_video_info_from_caps(&state->from, from) || !gst_video_info_from_caps(&state->to, to)) return FALSE;
     state->from_nvmm = is_nvmm(from);
     state->to_nvmm = is_nvmm(to);
     bool is_part = state->part.element != nullptr;
+    if (!is_part) {
+        set_colors(&state->from, from, state->from_nvmm);
+        set_colors(&state->to, to, false);
+    }
     Scaling scaling = {};
     scaling.from = state->from;
     scaling.to = state->to;

@@ -21,6 +21,7 @@ fn nvmm(width: u32, height: u32) -> VideoFormat {
         size: Size::new(width, height),
         format: "NV12".to_owned(),
         memory: Memory::Nvmm,
+        foreign_colors: None,
     }
 }
 
@@ -29,6 +30,7 @@ fn system(width: u32, height: u32, format: &str) -> VideoFormat {
         size: Size::new(width, height),
         format: format.to_owned(),
         memory: Memory::System,
+        foreign_colors: None,
     }
 }
 
@@ -122,13 +124,13 @@ fn crop_is_done_by_first_step_within_limits() {
     );
     assert!(refused.contains("at least 16×16"), "{refused}");
     let auto = part(14, 360, Scaling::Auto, &all()).expect("the CPU can");
-    assert_eq!(describe(&auto), "VIC 1920×1080 NV12 > CPU 416×234 BGRx");
+    assert_eq!(describe(&auto), "VIC 1920×1080 BGRx > CPU 416×234 BGRx");
     assert!(
         auto.steps[0].crop.is_none() && auto.steps[1].crop.is_some(),
         "the VIC cannot even copy only the crop"
     );
     let by_cpu = part(640, 360, Scaling::Cpu, &all()).expect("the CPU can");
-    assert_eq!(describe(&by_cpu), "VIC 640×360 NV12 > CPU 416×234 BGRx");
+    assert_eq!(describe(&by_cpu), "VIC 640×360 BGRx > CPU 416×234 BGRx");
     assert!(by_cpu.steps[0].crop.is_some(), "only the crop is copied");
 }
 
@@ -222,7 +224,7 @@ fn cpu_and_gpu_follow_the_configuration() {
     };
     assert_eq!(
         summary(&nvmm(1920, 1080), Scaling::Cpu, Memory::Nvmm),
-        "VIC 1920×1080 NV12 > CPU 416×234 BGRx"
+        "VIC 1920×1080 BGRx > CPU 416×234 BGRx"
     );
     assert_eq!(
         summary(&nvmm(1920, 1080), Scaling::Gpu, Memory::System),

@@ -160,6 +160,11 @@ impl CapsHandler {
         if let Some(note) = plan.note {
             self.diagnostics.add_note(note);
         }
+        if let Some(curve) = hdr_curve(&caps) {
+            self.diagnostics.add_note(format!(
+                "the media is HDR ({curve}), and its brightness is not converted: images are pale, and less may be detected; record in SDR"
+            ));
+        }
         self.diagnostics.set_own_scaling(own_scaling);
         let rotate = orientation.map(|orientation| (orientation, from.clone()));
         let accepted = own_scaling::accepted_caps(own_scaling.is_some());
@@ -187,9 +192,8 @@ impl CapsHandler {
         size: Size,
         orientation: Option<Orientation>,
     ) -> PixelAspect {
-        if let Some((width, height)) = self.display_aspect {
-            let pixels = PixelAspect::new(width * size.height, height * size.width);
-            return pixels.unwrap_or_default();
+        if let Some(pixels) = config_pixels(self.display_aspect, size) {
+            return pixels;
         }
         let stream = caps.structure(0);
         let ratio = stream.and_then(|it| it.get::<gst::Fraction>("pixel-aspect-ratio").ok());
@@ -213,4 +217,20 @@ impl CapsHandler {
             _ => Memory::System,
         }
     }
+}
+
+/// Name of the curve by which HDR media store brightness; `None`: it is not HDR, or this GStreamer does not know the curve (before 1.18).
+fn hdr_curve(caps: &gst::CapsRef) -> Option<&'static str> {
+    let colorimetry = caps.structure(0)?.get::<&str>("colorimetry").ok()?;
+    match colorimetry.split(':').nth(2).unwrap_or(colorimetry) {
+        "bt2100-pq" | "14" => Some("PQ"),
+        "bt2100-hlg" | "15" => Some("HLG"),
+        _ => None,
+    }
+}
+
+/// Shape of the pixels of upright images of `size` by the key `display_aspect`; `None`: the media tells it.
+pub(super) fn config_pixels(display_aspect: Option<(u32, u32)>, size: Size) -> Option<PixelAspect> {
+    let (width, height) = display_aspect?;
+    Some(PixelAspect::new(width * size.height, height * size.width).unwrap_or_default())
 }

@@ -10,6 +10,7 @@ use jetwatch_platform::{Machine, VideoUnit};
 use jetwatch_types::{Letterbox, PixelAspect, Placement, Size};
 
 use super::camera;
+use super::caps_handler::config_pixels;
 use super::hardware::{ElementCheck, VideoHardware};
 use super::stream::stream_element;
 
@@ -186,11 +187,16 @@ fn scaling(
         Some(from) => config.roi.and_then(|roi| roi.to_crop(from.size)),
         None => None,
     };
-    let inner = Letterbox::with_crop(size, crop, PixelAspect::default(), input, placement).inner;
+    let pixels = match &from {
+        Some(from) => config_pixels(config.display_aspect, from.size).unwrap_or_default(),
+        None => PixelAspect::default(),
+    };
+    let inner = Letterbox::with_crop(size, crop, pixels, input, placement).inner;
     let format = from.clone().unwrap_or(VideoFormat {
         size,
         format: "NV12".to_owned(),
         memory: Memory::System,
+        foreign_colors: None,
     });
     let conversion = plan_crop_conversion(
         &format,
@@ -214,10 +220,12 @@ fn scaling(
             VideoUnit::Vic | VideoUnit::Gpu => "nvvidconv",
             _ => "jetwatch, or videoscale and videoconvert",
         };
-        let is_copy = before
-            .as_ref()
-            .is_some_and(|before| before.size == step.to.size)
-            && step.to.format != "BGRx";
+        let kind = match &before {
+            Some(before) if before.size != step.to.size => StepKind::Scale,
+            Some(before) if before.format != step.to.format => StepKind::Color,
+            Some(_) => StepKind::Copy,
+            None => StepKind::Scale,
+        };
         let detail = match (&before, step.crop) {
             (Some(before), Some(cut)) => format!("{} of {before} to {}", cut.crop, step.to),
             (Some(before), None) => format!("{before} to {}", step.to),
@@ -225,11 +233,7 @@ fn scaling(
             (None, _) => "source size depends on the media".to_owned(),
         };
         plan.steps.push(PlanStep {
-            kind: if is_copy {
-                StepKind::Copy
-            } else {
-                StepKind::Scale
-            },
+            kind,
             unit: step.unit,
             element: element.to_owned(),
             detail,
@@ -264,5 +268,6 @@ fn known_format(config: &SourceConfig, hardware: &VideoHardware) -> Option<Video
         size: Size::new(width, height),
         format: "NV12".to_owned(),
         memory: Memory::Nvmm,
+        foreign_colors: None,
     })
 }

@@ -6,6 +6,7 @@
 use gstreamer as gst;
 use gstreamer::glib::WeakRef;
 use gstreamer::prelude::*;
+use gstreamer_video::{VideoColorMatrix, VideoColorRange, VideoColorimetry};
 
 use crate::SourceError;
 use crate::convert_plan::{ConvertStep, CropOf, Memory, VideoFormat};
@@ -303,6 +304,7 @@ pub(super) fn output_caps(step: &ConvertStep) -> gst::Caps {
         size,
         format,
         memory,
+        foreign_colors: _,
     } = &step.to;
     let mut caps = gst::Caps::builder("video/x-raw")
         .field("width", size.width.cast_signed())
@@ -325,6 +327,10 @@ pub(super) fn format_of(caps: &gst::CapsRef) -> Option<VideoFormat> {
     let is_nvmm = caps
         .features(0)
         .is_some_and(|features| features.contains(NVMM));
+    let foreign_colors = match is_nvmm {
+        true => None,
+        false => video.get::<String>("colorimetry").ok(),
+    };
     Some(VideoFormat {
         size: jetwatch_types::Size::new(side("width")?, side("height")?),
         format: video.get::<String>("format").ok()?,
@@ -333,5 +339,18 @@ pub(super) fn format_of(caps: &gst::CapsRef) -> Option<VideoFormat> {
         } else {
             Memory::System
         },
+        foreign_colors: foreign_colors.filter(|colors| !is_limited_bt601(colors)),
     })
+}
+
+/// Whether this colorimetry has the matrix of BT.601 and limited range; `true` for RGB, which has no matrix.
+fn is_limited_bt601(colorimetry: &str) -> bool {
+    let Ok(colors) = colorimetry.parse::<VideoColorimetry>() else {
+        return false;
+    };
+    match colors.matrix() {
+        VideoColorMatrix::Rgb => true,
+        VideoColorMatrix::Bt601 => colors.range() == VideoColorRange::Range16_235,
+        _ => false,
+    }
 }

@@ -24,6 +24,7 @@ fn step(to: Size) -> ConvertStep {
             size: to,
             format: "BGRx".to_owned(),
             memory: Memory::System,
+            foreign_colors: None,
         },
     }
 }
