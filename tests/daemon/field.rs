@@ -13,6 +13,7 @@ use jetwatch_types::{Size, SourceState};
 
 use support::collector::{CollectedFrame, Collector, config};
 use support::daemon::wait_until_some;
+use support::ffprobe::ffmpeg;
 use support::rtsp_camera::{FPS, Fault, RtspCamera, bright_stream};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -308,6 +309,37 @@ fn head(content_type: &str) -> String {
 fn jpeg() -> Vec<u8> {
     let pixels = vec![230; 160 * 120 * 3];
     encode_rgb(ImageFormat::Jpeg, Size::new(160, 120), &pixels).expect("a small image")
+}
+
+/// As nginx-rtmp and Reolink's cameras send it: sound that nobody wants comes for a while before the first image (go2rtc#916).
+#[test]
+fn flv_that_begins_with_sound_delivers_frames() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("camera.flv");
+    ffmpeg(
+        "-f lavfi -i sine=d=2 -f lavfi -i testsrc2=s=320x180:r=25:d=2 -map 0 -map 1 -c:v libx264 -c:a libmp3lame -ar 44100",
+        &path,
+    );
+    let flv = std::fs::read(path).expect("a file");
+    // Tags follow the header of 9 bytes, each behind the length of the one before: type, length in three bytes, and seven more.
+    let mut tags = Vec::new();
+    let mut at = 13;
+    while at < flv.len() {
+        let length = [0, flv[at + 1], flv[at + 2], flv[at + 3]];
+        let end = at + 11 + u32::from_be_bytes(length) as usize + 4;
+        tags.push(at..end);
+        at = end;
+    }
+    let first = |kind| tags.iter().find(|tag| flv[tag.start] == kind).cloned();
+    let (sound, image) = (first(8).expect("sound"), first(9).expect("an image"));
+    let mut pieces = vec![flv[..image.start].to_vec()];
+    pieces.extend(vec![flv[sound].to_vec(); 10]);
+    pieces.extend(flv[image.start..].chunks(20_000).map(<[u8]>::to_vec));
+    let address = serve_http(vec![(head("video/x-flv"), pieces)]);
+    let source = Collector::start(&config(http(address, None)), usize::MAX);
+    wait_for_frames(&source, 25, "frames behind the sound");
+    assert_eq!(source.offline_reasons(), Vec::<String>::new());
+    let _ = source.stop();
 }
 
 #[test]

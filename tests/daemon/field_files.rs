@@ -363,15 +363,20 @@ fn files_that_cannot_be_played_say_why() {
         &format!("{} -c:v libx264 -pix_fmt yuv420p", drawn("320x180", 25, 2)),
         &path("whole.mp4"),
     );
-    ffmpeg(
-        &format!("{} -frames:v 5", drawn("64x36", 10, 1)),
-        &path("moving.gif"),
-    );
+    for picture in ["moving.gif", "still.bmp", "still.tiff"] {
+        let images = if picture == "moving.gif" { 5 } else { 1 };
+        ffmpeg(
+            &format!("{} -frames:v {images}", drawn("64x36", 10, 1)),
+            &path(picture),
+        );
+    }
     let whole = std::fs::read(path("whole.mp4")).expect("it was made");
     std::fs::write(path("cut.mp4"), &whole[..whole.len() / 2]).expect("written");
     for (name, wanted) in [
         ("cut.mp4", "its index (moov) is missing; record it again"),
         ("moving.gif", "convert it with: ffmpeg"),
+        ("still.bmp", "BMP pictures; convert it"),
+        ("still.tiff", "TIFF pictures; convert it"),
     ] {
         let (_, result) = Collector::start(&file(&path(name)), usize::MAX).join();
         let error = result.expect_err(name).to_string();

@@ -280,6 +280,14 @@ pub(super) fn check_source(
     }))
 }
 
+/// Pictures for which GStreamer has decoders that need whole files at once: the first bytes, the kind, and a file to convert to.
+const UNPLAYED: [(&[u8], &str, &str); 4] = [
+    (b"GIF8", "animated pictures (GIF)", "VIDEO.mp4"),
+    (b"BM", "BMP pictures", "PICTURE.png"),
+    (b"II*\0", "TIFF pictures", "PICTURE.png"),
+    (b"MM\0*", "TIFF pictures", "PICTURE.png"),
+];
+
 /// Does not wait for the writer of a pipe.
 fn check_readable(path: &Path, is_file: bool) -> Result<(), SourceError> {
     let fail = |cause| SourceError::File {
@@ -306,10 +314,16 @@ fn check_readable(path: &Path, is_file: bool) -> Result<(), SourceError> {
         return Err(SourceError::Empty);
     }
     let mut start = [0; 4];
-    if file.read_exact(&mut start).is_ok() && &start == b"GIF8" {
+    let unplayed = match file.read_exact(&mut start) {
+        Ok(()) => (UNPLAYED.iter()).find(|(magic, ..)| start.starts_with(magic)),
+        Err(_) => None,
+    };
+    if let Some((_, kind, output)) = unplayed {
         return Err(SourceError::Unsupported {
             uri: path.display().to_string(),
-            reason: "GStreamer does not play animated pictures (GIF); convert it with: ffmpeg -i PICTURE.gif VIDEO.mp4".to_owned(),
+            reason: format!(
+                "GStreamer does not play {kind}; convert it with: ffmpeg -i PICTURE {output}"
+            ),
         });
     }
     Ok(())

@@ -144,6 +144,9 @@ fn on_elements(
     let threads = i32::try_from(threads).unwrap_or(i32::MAX);
     let codec_threads = Arc::clone(codec_threads);
     bin.connect_element_added(move |_, element| {
+        if is_class(element, &["Demuxer"]) {
+            element.connect_pad_added(|_, pad| take_data_while_unlinked(pad));
+        }
         if is_class(element, &["Parser", "Video"]) {
             take_colors_of_bitstream(element);
             if let (Some(gate), Some(parsed)) = (&gate, element.static_pad("src")) {
@@ -158,6 +161,16 @@ fn on_elements(
         if element.has_property_with_type("max-threads", i32::static_type()) {
             element.set_property("max-threads", threads);
         }
+    });
+}
+
+/// Drops what a demuxer sends to nobody. A demuxer that finds its streams one after the other, as that of FLV, would else end at the first
+/// data of the sound that nobody wants.
+fn take_data_while_unlinked(pad: &gst::Pad) {
+    let data = gst::PadProbeType::BUFFER | gst::PadProbeType::BUFFER_LIST;
+    pad.add_probe(data, |pad, _| match pad.is_linked() {
+        true => gst::PadProbeReturn::Remove,
+        false => gst::PadProbeReturn::Drop,
     });
 }
 
