@@ -91,7 +91,7 @@ pub(super) fn element_error(
     SourceError::Element {
         element,
         hint: rtsp_hint(message, &text)
-            .or_else(|| srt_hint(&text))
+            .or_else(|| hint_by_text(&text))
             .or_else(|| hint_for(&error)),
         message: text,
     }
@@ -160,11 +160,15 @@ fn rtsp_hint(message: &gst::message::Error, text: &str) -> Option<&'static str> 
 }
 
 /// The remedy for what an SRT peer refuses.
-fn srt_hint(text: &str) -> Option<&'static str> {
+fn hint_by_text(text: &str) -> Option<&'static str> {
     let hints = [
         (
             "Failed to authenticate",
             "check passphrase= in the uri; without encryption there is none",
+        ),
+        (
+            "Failed to read any data from stream",
+            "check the application and the key in the RTMP address, and that the stream is published",
         ),
         (
             "failed to set passphrase",
