@@ -46,6 +46,7 @@ mod secondary;
 #[cfg(test)]
 mod secrecy;
 mod secret;
+mod secret_names;
 mod section;
 mod source;
 mod spool;
@@ -89,13 +90,14 @@ pub use record::{
     ClipConfig, ContinuousConfig, EncodingConfig, RecordConfig, RetentionConfig, SnapshotConfig,
     SourceRecordConfig,
 };
-pub use redact::redact;
+pub use redact::{redact, redact_parameters};
 pub use reference::{append_tables, configuration_page, escape_cell, escape_markdown};
 pub use rule_edit::{DrawnShape, RuleEditError, edit_rules, rules_yaml};
 pub use schedule::NamedSchedule;
 pub use schema::{DefaultValue, KeySpec, Unit, ValueType};
 pub use secondary::{MAX_CROP_BATCH_SIZE, SecondaryConfig};
 pub use secret::{Secret, SecretError};
+pub use secret_names::is_secret_property;
 pub use section::{KeyValue, ListItem, Parsed, Section, Words};
 #[doc(hidden)]
 pub use section::{assert_all_optional, count_keys, defaults, join_keys};

@@ -3,6 +3,9 @@
 //! Called wherever an error or a log line repeats what a user wrote. It would rather hide too much than too little: it
 //! works on text that was refused, so it cannot rely on the text being well-formed.
 
+use std::borrow::Cow;
+
+use super::secret_names::{is_secret_parameter, is_secret_word};
 use super::yaml::characters::is_unseen;
 
 /// Most characters of a quoted value.
@@ -10,57 +13,6 @@ const MAX_CHARS: usize = 80;
 
 /// What replaces a secret.
 pub(super) const MASK: &str = "***";
-
-/// Words that name a secret, as a part of the name of a key, a query parameter or a property of GStreamer: `user-pw`.
-const SECRET_WORDS: [&str; 18] = [
-    "password",
-    "passwd",
-    "passphrase",
-    "pass",
-    "pwd",
-    "pw",
-    "psw",
-    "secret",
-    "token",
-    "auth",
-    "authorization",
-    "bearer",
-    "basic",
-    "apikey",
-    "key",
-    "signature",
-    "sig",
-    "authkey",
-];
-
-/// Parameters of signed addresses that are words of other meanings elsewhere.
-const QUERY_WORDS: [&str; 2] = ["st", "hmac"];
-
-/// Those of them that name one as the end of a longer word, too: `accesstoken`.
-const SECRET_ENDS: [&str; 5] = ["password", "passwd", "passphrase", "token", "secret"];
-
-/// Keys of webhooks whose values may be secrets, or hold them, with another name.
-const WEBHOOK_KEYS: [&str; 4] = ["value", "headers", "url", "webhooks"];
-
-/// Whether the value of a key named `key` may be a secret, or hold one.
-pub(super) fn is_secret_key(key: &str) -> bool {
-    names_secret(key) || WEBHOOK_KEYS.contains(&key)
-}
-
-/// Whether the value at the key path `path` is never quoted. Other files have a `value` and a `url`, too, which are not secrets.
-pub(super) fn is_secret_at(path: &str) -> bool {
-    let key = path.rsplit('.').next().unwrap_or_default();
-    let key = key.split('[').next().unwrap_or_default();
-    let is_webhook = path.contains("webhooks") && WEBHOOK_KEYS.contains(&key);
-    names_secret(key) || key == MASK || is_webhook
-}
-
-fn names_secret(word: &str) -> bool {
-    let word = word.to_ascii_lowercase();
-    word.split(['-', '_']).any(|part| {
-        SECRET_WORDS.contains(&part) || SECRET_ENDS.iter().any(|end| part.ends_with(end))
-    })
-}
 
 /// `text` with the user and the password of each `scheme://user:password@host`, and the value of each `password=`, replaced
 /// by `***`.
@@ -70,28 +22,49 @@ fn names_secret(word: &str) -> bool {
 /// a password whose `@` was cut off or forgotten.
 #[must_use]
 pub fn redact(text: &str) -> String {
-    let text = mask_parameters(text);
+    let text = mask_parameters(text, ends_word);
     let mut rest = address_in(&text).unwrap_or_default();
     let (first, _) = text.split_at(text.len() - rest.len());
+    let is_rtmp = text.to_ascii_lowercase().contains("rtmp");
     // An address whose scheme was forgotten.
     if let Some(end) = text.rfind('@')
         && !(first.len() <= end
             && before_scheme(first)
                 .is_some_and(|before| before.is_empty() || before.ends_with(begins_word)))
     {
-        return format!("{MASK}{}", &text[end..]);
+        return format!("{MASK}{}", host_and_path(&text[end..], is_rtmp));
     }
     let mut masked = first.to_owned();
     while !rest.is_empty() {
         let (part, next) = rest.split_at(next_address(rest).unwrap_or(rest.len()));
         match part.rfind('@') {
-            Some(end) => masked.extend([MASK, &part[end..]]),
-            None if has_port_or_none(part) => masked.push_str(part),
+            Some(end) => masked.extend([MASK, &host_and_path(&part[end..], is_rtmp)]),
+            None if has_port_or_none(part) => masked.push_str(&host_and_path(part, is_rtmp)),
             None => masked.push_str(MASK),
         }
         rest = next;
     }
     masked
+}
+
+/// The end of an address from its host on; of one of RTMP without its path, which names the stream by its key.
+fn host_and_path(text: &str, is_rtmp: bool) -> Cow<'_, str> {
+    let host_end = text.find(|c| c == '/' || ends_word(c));
+    match host_end.filter(|end| is_rtmp && text[*end..].starts_with('/')) {
+        Some(end) => {
+            let next = text.find(" ! ").unwrap_or(text.len());
+            Cow::Owned(format!("{}/{MASK}{}", &text[..end], &text[next..]))
+        }
+        // The key itself may have an `@`.
+        None if is_rtmp && text.starts_with('@') => Cow::Borrowed(""),
+        None => Cow::Borrowed(text),
+    }
+}
+
+/// As [`redact`] for a text without an address, of another program: with `***` in place of what is behind `password=` or `Cookie:`.
+#[must_use]
+pub fn redact_parameters(text: &str) -> String {
+    mask_parameters(text, |_| false)
 }
 
 /// What is behind the first `://` of `text`, or what somebody wrote for it.
@@ -174,9 +147,9 @@ pub(super) fn has_port_or_none(rest: &str) -> bool {
     port.len() <= 5 && port.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// `text` with `***` in place of all that is behind a word that names a secret and `=`, `:` or a blank, up to GStreamer's `!`: what
-/// looks like the next parameter may be a part of the secret.
-fn mask_parameters(text: &str) -> String {
+/// `text` with `***` in place of all that is behind a word that names a secret and `=`, `:` or what `separates`, up to GStreamer's `!`:
+/// what looks like the next parameter may be a part of the secret.
+fn mask_parameters(text: &str, separates: impl Fn(char) -> bool) -> String {
     let mut masked = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(start) = rest.find(is_word_char) {
@@ -184,15 +157,24 @@ fn mask_parameters(text: &str) -> String {
         let (word, behind) = word.split_at(word.find(|c| !is_word_char(c)).unwrap_or(word.len()));
         masked.push_str(&rest[..start + word.len()]);
         rest = behind;
-        let value = behind.trim_start_matches(|c| matches!(c, '=' | ':') || ends_word(c));
+        // GStreamer escapes it where it writes structures.
+        let unescaped = behind.trim_start_matches('\\');
+        let behind = match unescaped.starts_with('=') {
+            true => unescaped,
+            false => behind,
+        };
+        let value = match behind.starts_with(|c| matches!(c, '=' | ':') || separates(c)) {
+            true => behind.trim_start_matches(|c| matches!(c, '=' | ':') || ends_word(c)),
+            false => behind,
+        };
         // `://` behind a scheme is not a separator, and a blank one behind a whole word only.
         let is_scheme = behind.starts_with(':') && value.starts_with("//");
-        let is_word =
-            behind.starts_with('=') || SECRET_WORDS.contains(&word.to_lowercase().as_str());
+        let is_secret = match behind.starts_with('=') {
+            true => is_secret_parameter(word),
+            false => is_secret_word(word),
+        };
         let is_given = !value.is_empty() && value.len() < behind.len();
-        let is_query =
-            behind.starts_with('=') && QUERY_WORDS.contains(&word.to_lowercase().as_str());
-        if (names_secret(word) && is_word || is_query) && is_given && !is_scheme {
+        if is_secret && is_given && !is_scheme {
             masked.extend(behind.chars().next());
             masked.push_str(MASK);
             rest = value.find(" ! ").map_or("", |at| &value[at..]);
@@ -229,6 +211,11 @@ mod tests {
                 "https://h/a?X-Amz-Signature=hunter2",
                 "https://h/a?X-Amz-Signature=***",
             ),
+            ("https://h/a?x=1&k=hunter2", "https://h/a?x=1&k=***"),
+            ("srt://h:7001?mode=caller&streamid=hunter2", "srt://h:7001?mode=caller&streamid=***"),
+            ("rtmp://h:1935/live/hunter2", "rtmp://h:1935/***"),
+            ("no rtmps://a:b@h/live/hunter2 ! x", "no rtmps://***@h/*** ! x"),
+            ("rtmp://h is no rtsp://h:1", "rtmp://h is no rtsp://h:1"),
             ("rtsp://admin:hunter2@cam.local/1", "rtsp://***@cam.local/1"),
             ("rtsp://admin:hun/ter@2 \"3@cam.local/1", "rtsp://***@cam.local/1"),
             ("rtsp://a:hun://ter@cam", "rtsp://***@cam"),
@@ -259,6 +246,28 @@ mod tests {
         ];
         for (text, wanted) in cases {
             assert_eq!(redact(text), wanted);
+        }
+    }
+
+    #[test]
+    fn parameters_are_redacted_in_sentences() {
+        for (text, wanted) in [
+            ("GET /a?x=1&k=hunter2 HTTP/1.1", "GET /a?x=1&k=***"),
+            ("header: \"Cookie: hunter2\"", "header: \"Cookie:***"),
+            (
+                "mode=(int)1, streamid=(string)hunter2;",
+                "mode=(int)1, streamid=***",
+            ),
+            (
+                r"uri=(string)/a\?x\=1\&st\=hunter2",
+                r"uri=(string)/a\?x\=1\&st=***",
+            ),
+            (
+                "a key unit, pad@0x55, pass 1",
+                "a key unit, pad@0x55, pass 1",
+            ),
+        ] {
+            assert_eq!(redact_parameters(text), wanted);
         }
     }
 

@@ -15,7 +15,7 @@ const BETWEEN: [&str; 42] = [
 const HALVES: [&str; 2] = ["qZ7xB", "Kv9wJf"];
 
 /// Where in an address a secret is.
-const ADDRESSES: [&str; 18] = [
+const ADDRESSES: [&str; 26] = [
     "rtsp://admin:S@cam/1",
     "rtsp://S:x@cam/1",
     "rtsp://S@cam/1",
@@ -34,6 +34,14 @@ const ADDRESSES: [&str; 18] = [
     "mqtt://user:S@broker:1883",
     "https://u:S@host/x?access_token=S",
     "launch:rtspsrc location=rtsp://u:S@c user-pw=S ! !",
+    "rtmp://cam/live/S",
+    "rtmps://u:S@cam:99999/live/S?x=1",
+    "srt://cam:7001?mode=caller&passphrase=S",
+    "srt://cam:7001?streamid=S",
+    "http://cam/1.mjpg?x=1&k=S",
+    "https://cam:99999/1?st=S&e=1",
+    "https://cam/1?x-amz-signature=S",
+    "http://cam:0/1?authkey=S",
 ];
 
 /// How people write a value `V` of a key `K`, indented by four blanks.

@@ -11,8 +11,9 @@ use super::document::Document;
 
 use super::map::Map;
 use super::tree::{MapEntry, Span, Spanned, YamlValue, has_leading_zero};
-use crate::redact::{is_secret_at, quoted, quoted_key};
+use crate::redact::{quoted, quoted_key};
 use crate::schema::{KeySpec, Unit, ValueType};
+use crate::secret_names::is_secret_at;
 
 /// One value of the tree with its span and key path.
 #[derive(Debug, Clone)]

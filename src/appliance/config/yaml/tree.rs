@@ -13,9 +13,8 @@ use saphyr_parser::{Event, Marker, Parser, StrInput};
 
 use crate::error::Problem;
 use crate::placeholder;
-use crate::redact::{
-    address_in, has_port_or_none, is_secret_at, is_secret_key, on_one_line, quoted_key,
-};
+use crate::redact::{address_in, has_port_or_none, on_one_line, quoted_key};
+use crate::secret_names::{is_secret_at, is_secret_key};
 
 /// Deepest accepted nesting of lists and maps; our files use six levels.
 const MAX_DEPTH: usize = 32;

@@ -7,20 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use gstreamer as gst;
 use gstreamer::prelude::*;
-use jetwatch_config::redact;
+use jetwatch_config::{is_secret_property, redact};
 use jetwatch_files::OFlags;
-
-/// Parts of names of properties whose values are left out.
-const SECRET_PROPERTIES: [&str; 8] = [
-    "-pw",
-    "password",
-    "passwd",
-    "passphrase",
-    "secret",
-    "token",
-    "cookies",
-    "extra-headers",
-];
 
 /// Number in the file names, so that they sort by time.
 static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -56,25 +44,35 @@ fn without_secrets(graph: &str) -> String {
 /// A property without its secret. GStreamer writes texts in quotes; what is outside of them is the graph's, and stays.
 fn without_secret(property: &str) -> String {
     const QUOTE: &str = "\\\"";
+    let name = property.split('=').next().unwrap_or_default();
+    let is_secret = is_secret_property(name);
     let begin = property.find(QUOTE);
     let end = property.rfind(QUOTE).filter(|end| Some(*end) > begin);
     if let (Some(begin), Some(end)) = (begin, end) {
-        let (name, tail) = (&property[..begin], &property[end + QUOTE.len()..]);
-        return match is_secret(name) {
-            true => format!("{name}***{tail}"),
+        let (before, tail) = (&property[..begin], &property[end + QUOTE.len()..]);
+        return match is_secret {
+            true => format!("{name}=***{tail}"),
             false => {
                 let text = redact(&property[begin + QUOTE.len()..end]);
-                format!("{name}{QUOTE}{text}{QUOTE}{tail}")
+                format!("{before}{QUOTE}{text}{QUOTE}{tail}")
             }
         };
     }
     match property.split_once('=') {
-        Some((name, value)) if is_secret(name) && !value.starts_with("NULL") => {
+        Some((_, value)) if is_secret && !is_word(value) => {
             let tail = value.find('"').map_or("", |at| &value[at..]);
             format!("{name}=***{tail}")
         }
         _ => property.to_owned(),
     }
+}
+
+/// Whether a value is a number or one of an element's own words, as `NULL` is: it cannot be a secret.
+fn is_word(value: &str) -> bool {
+    let value = value.split('"').next().unwrap_or_default();
+    value
+        .chars()
+        .all(|c| c.is_alphanumeric() || matches!(c, '-' | '_' | '.'))
 }
 
 /// A line of a graph, split where a label has `\n`. A backslash before it makes it a part of a value.
@@ -92,11 +90,6 @@ fn properties(line: &str) -> Vec<&str> {
     properties
 }
 
-fn is_secret(property: &str) -> bool {
-    let property = property.to_ascii_lowercase();
-    SECRET_PROPERTIES.iter().any(|part| property.contains(part))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -107,7 +100,8 @@ mod tests {
     label="GstRTSPSrc\nsource\n[=]\nlocation=\"rtsp://bob:s3cr@h:1/x?token=abc&password=zzz\"\nproxy-pw=NULL\nuser-id=\"bob\"\nuser-pw=\"s3cr:t\\\"@!pw\"";
     label="GstSrtSrc\npassphrase=\"a\\nb\"\nlatency=125";
     label="GstX264Enc\npass=cbr\nkey-int-max=60";
-    label="GstHttpSrc\nextra-headers=h, Authorization=(string)x";
+    label="GstHttpSrc\nextra-headers=h, Authorization=(string)\"x y\"";
+    label="GstRtmp2Src\nstream=\"s3cr\"\nlocation=\"rtmp://h/live/s3cr\"";
 }
 "#;
         let expected = r#"digraph pipeline {
@@ -115,6 +109,7 @@ mod tests {
     label="GstSrtSrc\npassphrase=***\nlatency=125";
     label="GstX264Enc\npass=cbr\nkey-int-max=60";
     label="GstHttpSrc\nextra-headers=***";
+    label="GstRtmp2Src\nstream=***\nlocation=\"rtmp://h/***\"";
 }
 "#;
         assert_eq!(without_secrets(graph), expected);
