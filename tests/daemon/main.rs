@@ -41,6 +41,7 @@ mod run_formats;
 mod run_mqtt;
 mod scene_rules;
 mod schedules;
+mod secrets;
 mod sources;
 mod sources_hostile;
 mod sources_refused;

@@ -19,6 +19,7 @@ use super::decode::media_type;
 use super::diagnostics::SessionDiagnostics;
 use super::introspect::{sink_pad_of, upstream_pad};
 use super::launch_line;
+use super::messages::without_secrets;
 
 /// Limit of elements between an open end and the pad that waits for a demuxer, above any fragment.
 const MAX_WALK: usize = 200;
@@ -68,7 +69,7 @@ pub(super) fn add(
 ) -> Result<Arc<LaunchBin>, SourceError> {
     let text = launch_line::with_open_end(fragment, &sink_kind);
     let bin = gst::parse::bin_from_description(&text, false)
-        .map_err(|error| SourceError::Launch(error.message().to_owned()))?;
+        .map_err(|error| SourceError::Launch(without_value(error.message())))?;
     pipeline
         .add(&bin)
         .map_err(|error| SourceError::Build(error.to_string()))?;
@@ -318,6 +319,14 @@ fn waiting_before(pad: &gst::Pad) -> Option<gst::Pad> {
         from = upstream_pad(&sink)?;
     }
     None
+}
+
+/// An error of a launch line without the value of a property that cannot be set, which may be a secret.
+fn without_value(error: &str) -> String {
+    let end = error
+        .find("\" to \"")
+        .map_or(error.len(), |quote| quote + 1);
+    without_secrets(error[..end].to_owned())
 }
 
 /// Links a pad to an element that discards its data: an element that cannot give them to anyone would end with an error.

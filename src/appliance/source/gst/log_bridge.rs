@@ -131,6 +131,7 @@ fn install_glib_handler() {
             glib::LogLevel::Debug => log::Level::Debug,
         };
         let domain = domain.unwrap_or("-");
+        let message = without_secrets(message.to_owned());
         let text = format!("{domain}: {message}");
         let admitted = repeats.lock().admit(&text, Instant::now());
         if let Some(suppressed) = admitted {

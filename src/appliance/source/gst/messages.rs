@@ -97,11 +97,11 @@ pub(super) fn element_error(
     }
 }
 
-/// `text` of GStreamer without the passwords in the addresses that it repeats.
+/// `text` of GStreamer without the passwords in the addresses and parameters that it repeats.
 pub(super) fn without_secrets(text: String) -> String {
     match text.contains("://") {
         true => jetwatch_config::redact(&text),
-        false => text,
+        false => jetwatch_config::redact_parameters(&text),
     }
 }
 
