@@ -209,9 +209,6 @@ impl Archive {
             .unwrap_or_else(|| MediaId::new(new.kind, SystemTime::now()));
         let relative = folder::item_path(&new.source, new.from, &id, extension)?;
         let path = self.folder().join(&relative);
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).map_err(io_error("create", folder))?;
-        }
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
         let file = jetwatch_files::open_below(self.folder(), Path::new(&relative), flags)
             .map_err(io_error("create", &path))?;
@@ -234,7 +231,7 @@ impl Archive {
         };
         if let Err(error) = self.with_index(|index| index.insert(&item)) {
             // It is empty, and nothing knows it.
-            let _ = fs::remove_file(&path);
+            let _ = remove_if_there(self.folder(), &item.path);
             return Err(error);
         }
         Ok(Pending::new(self.clone(), item, path, file))
@@ -268,9 +265,10 @@ impl Archive {
     }
 
     /// Deletes a file that was begun, and its row.
-    pub(crate) fn forget(&self, id: &MediaId, path: &Path) -> Result<(), ArchiveError> {
-        self.with_index(|index| index.execute("DELETE FROM items WHERE id = ?", [id.as_str()]))?;
-        remove_if_there(path)
+    pub(crate) fn forget(&self, item: &Item) -> Result<(), ArchiveError> {
+        let sql = "DELETE FROM items WHERE id = ?";
+        self.with_index(|index| index.execute(sql, [item.id.as_str()]))?;
+        remove_if_there(self.folder(), &item.path)
     }
 
     /// The files that `query` asks for, newest first.
@@ -369,7 +367,7 @@ impl Archive {
         {
             return marked.map(|()| None);
         }
-        if let Err(error) = remove_if_there(&path) {
+        if let Err(error) = remove_if_there(self.folder(), &item.path) {
             log::warn!("{error}");
             if marked.is_ok() {
                 let sql = "UPDATE items SET state = 'ready', reason = NULL, removed_us = NULL, announced = 1 WHERE id = ?";
@@ -445,12 +443,12 @@ impl fmt::Debug for Archive {
     }
 }
 
-/// Deletes the file at `path`; that it is not there is no error.
-pub(crate) fn remove_if_there(path: &Path) -> Result<(), ArchiveError> {
-    match fs::remove_file(path) {
+/// Deletes the file at `relative` below `folder`; that it is not there is no error.
+pub(crate) fn remove_if_there(folder: &Path, relative: &Path) -> Result<(), ArchiveError> {
+    match jetwatch_files::remove_below(folder, relative) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             debug_assert!(!is_no_space(&error));
-            Err(io_error("remove", path)(error))
+            Err(io_error("remove", folder.join(relative))(error))
         }
         _ => Ok(()),
     }

@@ -213,7 +213,7 @@ fn heal_one(archive: &Archive, finding: Finding, healed: &mut Healed) -> Result<
         }
         Finding::Leftover(item) => {
             healed.deleted += 1;
-            remove_if_there(&archive.folder().join(&item.path))
+            remove_if_there(archive.folder(), &item.path)
         }
         Finding::Size(item, found) => {
             healed.resized += 1;
@@ -232,7 +232,7 @@ fn heal_one(archive: &Archive, finding: Finding, healed: &mut Healed) -> Result<
             healed.deleted += 1;
             archive
                 .with_index(|index| index.mark_removed(&item.id, RemovalReason::Unusable, now))?;
-            remove_if_there(&archive.folder().join(&item.path))
+            remove_if_there(archive.folder(), &item.path)
         }
         Finding::Unindexed(found) if is_usable(archive.folder(), &found) => {
             healed.indexed += 1;
@@ -240,7 +240,7 @@ fn heal_one(archive: &Archive, finding: Finding, healed: &mut Healed) -> Result<
         }
         Finding::Unindexed(found) => {
             healed.deleted += 1;
-            remove_if_there(&archive.folder().join(&found.path))
+            remove_if_there(archive.folder(), &found.path)
         }
     }
 }

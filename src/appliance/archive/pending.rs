@@ -107,7 +107,7 @@ impl Pending {
     /// The file cannot be deleted, or the index not be written.
     pub fn discard(mut self) -> Result<(), ArchiveError> {
         self.file = None;
-        self.archive.forget(&self.item.id, &self.path)
+        self.archive.forget(&self.item)
     }
 
     fn finish_in_place(&mut self, end: Finish) -> Result<Item, ArchiveError> {
@@ -175,7 +175,7 @@ impl Drop for Pending {
         let ended = match is_empty {
             true => {
                 self.file = None;
-                self.archive.forget(&self.item.id, &self.path)
+                self.archive.forget(&self.item)
             }
             false => self
                 .finish_in_place(Finish::incomplete(SystemTime::now()))

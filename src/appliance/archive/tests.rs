@@ -131,6 +131,27 @@ fn files_are_listed_pinned_and_removed() {
 }
 
 #[test]
+fn folders_and_files_are_neither_made_nor_removed_through_links() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (archive, _) = open(folder.path(), Limits::default());
+    let clip = add(&archive, MediaKind::Clip, "gate", day(1), 100);
+    let elsewhere = folder.path().join("elsewhere");
+    fs::rename(folder.path().join("gate"), &elsewhere).expect("moved");
+    for source in ["gate", "yard"] {
+        let link = folder.path().join(source);
+        std::os::unix::fs::symlink(&elsewhere, link).expect("linked");
+        let begun = archive.begin(NewItem::new(MediaKind::Clip, source, day(2)));
+        assert!(begun.map(|_| ()).is_err(), "{source}");
+    }
+    let removed = archive.remove(&clip.id, RemovalReason::Operator);
+    assert!(removed.is_err(), "{removed:?}");
+    // The one of the clip alone, which is as it was.
+    let days: Vec<_> = fs::read_dir(&elsewhere).expect("there").flatten().collect();
+    assert_eq!(days.len(), 1, "{days:?}");
+    assert_eq!(fs::read_dir(days[0].path()).expect("there").count(), 1);
+}
+
+#[test]
 fn other_process_lists_and_removes_and_the_writer_announces_it() {
     let folder = tempfile::tempdir().expect("a folder");
     let none = Archive::attach(folder.path(), Limits::default());

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-pub use open::{OFlags, open_below, open_own, target_of};
+pub use open::{OFlags, open_below, open_own, remove_below, target_of};
 
 pub use digest::{NoDigest, Sha256Digest, Sha256Hasher, for_each_chunk};
 

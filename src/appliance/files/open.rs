@@ -1,5 +1,6 @@
 //! Files in folders that others may write to: a name there may be a symbolic link, a FIFO or a device that somebody has put in the way.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -7,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 pub use rustix::fs::OFlags;
-use rustix::fs::{Mode, ResolveFlags, openat};
+use rustix::fs::{AtFlags, Mode, ResolveFlags, mkdirat, openat, unlinkat};
 use rustix::io::Errno;
 
 /// Not through a link, and without a wait for the other end of a FIFO.
@@ -22,22 +23,24 @@ const FOLDER: OFlags = OFlags::DIRECTORY
 /// Of a file that is created.
 const NEW_FILE: Mode = Mode::RUSR.union(Mode::WUSR).union(Mode::RGRP);
 
+/// Of a folder that is made.
+const NEW_FOLDER: Mode = Mode::RWXU.union(Mode::RGRP).union(Mode::XGRP);
+
 /// Longest chain of symbolic links that is followed.
 const MAX_LINKS: usize = 16;
 
 /// Opens the file `name` below `folder`. Neither it nor a folder between is a symbolic link, and it is a regular file; `folder` itself
-/// may be reached through links. A file that is created is for its owner and group alone.
+/// may be reached through links. With `CREATE`, the folders between are made, too; what is made is for its owner and group alone.
 ///
 /// # Errors
 /// It cannot be opened, or it is something else.
 pub fn open_below(folder: &Path, name: &Path, flags: OFlags) -> io::Result<File> {
     let folder = rustix::fs::open(folder, FOLDER - OFlags::NOFOLLOW, Mode::empty())?;
+    if flags.contains(OFlags::CREATE) {
+        return open_by_parts(folder, name, flags);
+    }
     let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-    let mode = match flags.contains(OFlags::CREATE) {
-        true => NEW_FILE,
-        false => Mode::empty(),
-    };
-    match rustix::fs::openat2(&folder, name, flags | OWN, mode, beneath) {
+    match rustix::fs::openat2(&folder, name, flags | OWN, Mode::empty(), beneath) {
         // Before Linux 5.6, or where a filter of system calls does not know it.
         Err(Errno::NOSYS | Errno::PERM) => open_by_parts(folder, name, flags),
         opened => regular(opened?),
@@ -45,16 +48,37 @@ pub fn open_below(folder: &Path, name: &Path, flags: OFlags) -> io::Result<File>
 }
 
 /// As [`open_below`], folder by folder.
-fn open_by_parts(mut folder: OwnedFd, name: &Path, flags: OFlags) -> io::Result<File> {
+fn open_by_parts(folder: OwnedFd, name: &Path, flags: OFlags) -> io::Result<File> {
+    let (folder, name) = folder_of(folder, name, flags.contains(OFlags::CREATE))?;
+    regular(openat(&folder, name, flags | OWN, NEW_FILE)?)
+}
+
+/// The folder of the file `name` below `folder`, and the name in it; folders that are not there are made where `makes`.
+fn folder_of(mut folder: OwnedFd, name: &Path, makes: bool) -> io::Result<(OwnedFd, &OsStr)> {
     let mut parts = name.components().peekable();
-    while let Some(part) = parts.next() {
-        let Component::Normal(part) = part else { break };
+    while let Some(Component::Normal(part)) = parts.next() {
         if parts.peek().is_none() {
-            return regular(openat(&folder, part, flags | OWN, NEW_FILE)?);
+            return Ok((folder, part));
+        }
+        if makes {
+            match mkdirat(&folder, part, NEW_FOLDER) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(error) => return Err(error.into()),
+            }
         }
         folder = openat(&folder, part, FOLDER, Mode::empty())?;
     }
     Err(refused("the path leaves its folder"))
+}
+
+/// Removes the file `name` below `folder`, which is reached as in [`open_below`].
+///
+/// # Errors
+/// It is not there, or cannot be removed.
+pub fn remove_below(folder: &Path, name: &Path) -> io::Result<()> {
+    let folder = rustix::fs::open(folder, FOLDER - OFlags::NOFOLLOW, Mode::empty())?;
+    let (folder, name) = folder_of(folder, name, false)?;
+    Ok(unlinkat(&folder, name, AtFlags::empty())?)
 }
 
 /// As [`open_below`], of a file whose folder is trusted.
@@ -137,14 +161,34 @@ mod tests {
         }
         // Also for reading alone, which would wait for a writer.
         assert!(open_own(&at("fifo"), OFlags::RDONLY).is_err());
+        for name in ["outer/made/file", "link/made/file", "inner/../x/file"] {
+            assert!(
+                open_below(folder.path(), Path::new(name), flags).is_err(),
+                "{name}"
+            );
+        }
+        assert!(!at("inner/made").exists() && !at("x").exists());
+        for name in ["outer/file", "inner", "../x"] {
+            assert!(
+                remove_below(folder.path(), Path::new(name)).is_err(),
+                "{name}"
+            );
+        }
+        assert!(at("inner/file").exists());
+        let missing = open_below(folder.path(), Path::new("none/file"), OFlags::RDONLY);
+        assert!(missing.is_err() && !at("none").exists());
         assert_eq!(fs::read(at("victim")).expect("readable"), b"kept");
         assert!(!at("nothing").exists());
-        for name in ["inner/file", "victim", "new"] {
+        for name in ["inner/file", "victim", "new", "inner/a/b/new"] {
             open_below(folder.path(), Path::new(name), flags).expect(name);
             parts(name).expect(name);
         }
-        let mode = fs::metadata(at("new")).expect("there").permissions().mode();
-        assert_eq!(mode & 0o137, 0, "{mode:o}");
+        remove_below(folder.path(), Path::new("inner/file")).expect("removed");
+        assert!(!at("inner/file").exists());
+        for (name, others) in [("new", 0o137), ("inner/a", 0o027), ("inner/a/b/new", 0o137)] {
+            let mode = fs::metadata(at(name)).expect("there").permissions().mode();
+            assert_eq!(mode & others, 0, "{name}: {mode:o}");
+        }
     }
 
     #[test]

@@ -136,10 +136,9 @@ impl MediaLibrary for Library {
         if is_picture != (part == MediaPart::Snapshot) {
             return None;
         }
-        let path = archive.file_of(&item).ok()?;
-        let file = jetwatch_files::open_own(&path, OFlags::RDONLY).ok()?;
+        let file = jetwatch_files::open_below(archive.folder(), &item.path, OFlags::RDONLY).ok()?;
         let bytes = file.metadata().ok()?.len();
-        let name = path.file_name()?.to_string_lossy();
+        let name = item.path.file_name()?.to_string_lossy();
         let name = format!("{}-{name}", item.source);
         Some(MediaContent { file, bytes, name })
     }
