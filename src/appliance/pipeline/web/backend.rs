@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Write};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -21,6 +20,7 @@ use jetwatch_web::{
 };
 
 use super::checks::Checks;
+use super::disks::Disks;
 use super::media::{Library, StreamBoard};
 
 /// Version of the program.
@@ -39,7 +39,7 @@ pub(super) struct PageBackend {
     preview_fps: u32,
     stats_interval_s: u64,
     path: Option<PathBuf>,
-    folders: Vec<(&'static str, PathBuf)>,
+    disks: Disks,
     /// Whether pictures or video are kept.
     keeps_media: bool,
     hub: Arc<Hub>,
@@ -77,7 +77,7 @@ impl PageBackend {
             preview_fps: config.web.preview.max_fps,
             stats_interval_s: config.publish.stats_interval.as_secs(),
             path: path.map(Path::to_owned),
-            folders,
+            disks: Disks::of(folders),
             // Not whether it is open yet: the page asks once.
             keeps_media: config.has_media(),
             hub,
@@ -122,23 +122,6 @@ impl PageBackend {
     /// Ends checks that run.
     pub(super) fn stop_checks(&self) {
         self.checks.stop();
-    }
-
-    /// Used and free bytes of the file systems that the daemon writes to.
-    fn disks(&self) -> Vec<Value> {
-        let of = |(name, folder): &(&'static str, PathBuf)| {
-            let stat = rustix::fs::statvfs(folder).ok()?;
-            let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
-            Some(json!({
-                "name": name,
-                "folder": folder,
-                // The same for folders on the same one.
-                "filesystem": fs::metadata(folder).ok().map(|found| found.dev().to_string()),
-                "total_bytes": bytes(stat.f_blocks),
-                "free_bytes": bytes(stat.f_bavail),
-            }))
-        };
-        self.folders.iter().filter_map(of).collect()
     }
 
     /// Checks an edit on the text of the file, and writes it where that is wanted.
@@ -244,7 +227,7 @@ impl Backend for PageBackend {
             "has_media": self.keeps_media,
             "streams": self.streams.names(),
             "sources": sources,
-            "disks": self.disks(),
+            "disks": self.disks.figures(),
         })
     }
 

@@ -4,6 +4,7 @@
 
 mod backend;
 mod checks;
+mod disks;
 mod media;
 mod media_page;
 mod previews;
