@@ -138,7 +138,10 @@ pub fn main() -> ExitCode {
             | Command::Profile(_)
             | Command::Report(_)
     ) {
-        reexec::ensure_environment();
+        match &signals {
+            Some(signals) => signals.hold(reexec::ensure_environment),
+            None => reexec::ensure_environment(),
+        }
     }
     let result = match command {
         Command::Run(args) => run::run(&args, started, signals),

@@ -5,6 +5,7 @@ use std::thread;
 
 use anyhow::Context;
 use jetwatch_telemetry::StopToken;
+use nix::sys::signal::{SigSet, Signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
@@ -25,7 +26,23 @@ impl EarlySignals {
 
     /// SIGINT and SIGTERM still end the process at once: a start may build an engine for minutes.
     pub(super) fn keep() -> anyhow::Result<Self> {
-        Ok(Self(register(&[SIGHUP, SIGUSR1])?))
+        let signals = Self(register(&[SIGHUP, SIGUSR1])?);
+        // What came while the program executed itself again is handled now.
+        Self::mask().thread_unblock()?;
+        Ok(signals)
+    }
+
+    /// Runs `execute`, which may execute the program again: the signals wait until that one keeps them.
+    pub(super) fn hold(&self, execute: impl FnOnce()) {
+        let is_held = Self::mask().thread_block().is_ok();
+        execute();
+        if is_held {
+            let _ = Self::mask().thread_unblock();
+        }
+    }
+
+    fn mask() -> SigSet {
+        [Signal::SIGHUP, Signal::SIGUSR1].into_iter().collect()
     }
 
     /// As [`listen`], with SIGHUP, which reloads the configuration; it ends every other command. Signals that came

@@ -3,10 +3,13 @@
 use crate::support;
 
 use std::fmt::Write as _;
+use std::os::unix::process::ExitStatusExt;
 use std::process::Child;
 
 use serde_json::Value;
-use support::daemon::{Setup, Signal, json_lines, signal, start, terminate, wait_until_some};
+use support::daemon::{
+    Setup, Signal, json_lines, signal, start, terminate, wait_for_output, wait_until_some,
+};
 
 /// A source of four small frames a second.
 fn source(name: &str, seed: u32) -> String {
@@ -304,5 +307,45 @@ fn source_is_removed_during_adaptive_interval() {
     let sources = report["sources"].as_array().expect("a list");
     for source in sources {
         assert_eq!(source["interval"], 0, "nothing was dropped: {report}");
+    }
+}
+
+/// Whether SIGHUP no longer ends the process.
+fn keeps_hangups(child: &Child) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id()));
+    let status = status.expect("it runs");
+    let has_hangup = |mask: &str| {
+        let mask = status.lines().find_map(|line| line.strip_prefix(mask));
+        let mask = u64::from_str_radix(mask.expect("a mask").trim(), 16);
+        mask.expect("hexadecimal") & 1 == 1
+    };
+    has_hangup("SigCgt:") || has_hangup("SigBlk:")
+}
+
+#[test]
+fn signals_right_after_the_start_reload_or_end() {
+    let setup = Setup::new(&yaml(&[source("cam", 1)], ""));
+    // From the first line of the program on; the loader of the system runs before.
+    let start = || {
+        let child = start(&mut setup.command("run"));
+        while !keeps_hangups(&child) {}
+        child
+    };
+    // Also while the program executes itself again.
+    let child = start();
+    wait_until_some("a reload", || {
+        signal(&child, Signal::HUP);
+        let lines = json_lines(&setup.path("events.jsonl"));
+        let is_reload = |line: &Value| line["kind"] == "reload";
+        lines.iter().any(is_reload).then_some(())
+    });
+    assert_has!(terminate(child) => "SIGHUP: reading the configuration again");
+    for ends in [Signal::TERM, Signal::INT] {
+        let child = start();
+        signal(&child, Signal::HUP);
+        signal(&child, ends);
+        let status = wait_for_output(child).status;
+        let is_ended = status.success() || status.signal() == Some(ends.as_raw());
+        assert!(is_ended, "{status}");
     }
 }

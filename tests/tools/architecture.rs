@@ -69,6 +69,7 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("memmap2", &["media"]),
     ("minisign-verify", &["bundles"]),
     ("multiversion", &["pixels"]),
+    ("nix", &["jetwatch"]),
     ("ort", &["detect", "nvidia"]),
     ("percent-encoding", &["config"]),
     ("png", &["pixels"]),
