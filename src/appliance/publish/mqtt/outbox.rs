@@ -119,8 +119,10 @@ impl Outbox {
     ) -> bool {
         self.accepted += 1;
         let before = self.overflow;
+        // What is in the log is not dropped for what is in none.
+        let keeps_numbered = self.backlog.is_spooled && tag.is_none();
         while self.queued_messages() >= self.limit {
-            if let Some(update) = self.updates.pop_front() {
+            if !keeps_numbered && let Some(update) = self.updates.pop_front() {
                 self.overflow.updates += 1;
                 self.note_overflow(update.tag);
             } else {
@@ -128,8 +130,15 @@ impl Outbox {
                 let oldest = self
                     .queue
                     .iter()
-                    .position(|waiting| matches!(waiting, QueueEntry::Message(_)));
-                let Some(oldest) = oldest else { break };
+                    .position(|waiting| matches!(waiting, QueueEntry::Message(queued) if !keeps_numbered || queued.tag.is_none()));
+                let Some(oldest) = oldest else {
+                    if !keeps_numbered {
+                        break;
+                    }
+                    self.dropped += 1;
+                    self.overflow.essential += 1;
+                    return before == Overflow::default();
+                };
                 if let Some(QueueEntry::Message(oldest)) = self.queue.remove(oldest) {
                     self.note_overflow(oldest.tag);
                 }

@@ -146,6 +146,27 @@ fn full_outbox_drops_oldest_message_but_no_state() {
 }
 
 #[test]
+fn message_without_a_number_takes_no_place_of_one_in_the_log() {
+    let mut outbox = Outbox::new(2);
+    outbox.number_from(1, 1);
+    outbox.use_spool(0, false);
+    for seq in 1..=3 {
+        let text = message("e", &seq.to_string());
+        outbox.push_stored(text, Importance::Essential, tag(seq, START_MS));
+    }
+    assert!(outbox.push(message("command/reply", "{}"), Importance::Essential));
+    assert_eq!(outbox.spool_view().cursor, 1);
+    assert!(outbox.take_gaps().is_empty());
+    outbox.connected();
+    let sent: Vec<String> = sent(&mut outbox)
+        .into_iter()
+        .map(|(text, ..)| text)
+        .collect();
+    assert_eq!(sent, ["1", "2"]);
+    adds_up(&outbox);
+}
+
+#[test]
 fn full_outbox_drops_updates_before_essential_messages_and_keeps_order() {
     let mut outbox = Outbox::new(4);
     let mut first = Vec::new();
