@@ -55,7 +55,7 @@ class Editor {
     this.frame = el("div", { class: "frame editor" }, this.canvas, this.layer);
     this.list = el("ul", { class: "shapes", "aria-label": "Zones and lines" });
     this.help = el("p", { class: "quiet", role: "status", id: "drawing-help" });
-    this.yaml = el("pre", { tabindex: "0", "aria-label": "As YAML" });
+    this.yaml = el("pre", { tabindex: "0", role: "group", "aria-label": "As YAML" });
     this.problems = el("ul", { class: "log problems", role: "alert" });
     this.result = el("p", { class: "result", role: "status" });
     const button = (label, action, kind = "") => el("button", { type: "button", class: kind, onclick: action }, label);
