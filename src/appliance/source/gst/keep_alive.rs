@@ -52,6 +52,7 @@ impl KeepAlive {
     pub(super) fn send(&mut self, source: &gst::Element) {
         let now = Instant::now();
         let since = *self.sent_at.get_or_insert(now);
+        // `rtspsrc` waits for an answer as long as media comes, and crashes where a second request waits at the end of the session.
         let is_free = self
             .answer
             .as_ref()
