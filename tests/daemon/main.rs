@@ -4,6 +4,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod bounds;
 mod clip_encoding;
 mod clip_files;
 mod clip_sound;

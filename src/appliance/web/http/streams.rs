@@ -2,7 +2,7 @@
 //!
 //! Each has a task that waits for its client: what comes meanwhile takes the place of what was to be sent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -179,7 +179,8 @@ pub(super) fn pictures(
     peer: &Peer,
     client: &str,
 ) -> Answer {
-    let names: Vec<String> = head.parameters("source").take(MAX_SOURCES).collect();
+    // A name that repeats gives no second picture.
+    let names: BTreeSet<String> = head.parameters("source").take(MAX_SOURCES).collect();
     let viewers: Vec<(String, Viewer)> = names
         .into_iter()
         .filter_map(|name| service.pictures.look(&name).map(|viewer| (name, viewer)))
