@@ -26,7 +26,7 @@ endif
 # Expanded by the shell when a line runs: make would expand it before the set-up in the line above has fetched it.
 ONNXRUNTIME = $$(ls -d "$(CURDIR)"/.cache/onnxruntime/libonnxruntime.so.* 2>/dev/null | tail -n 1)
 # Benchmarks have no tests, and need crates of their own.
-tested = --workspace --exclude jetwatch-benches --locked
+tested = --workspace --exclude jetwatch-benches $$(command -v minisign >/dev/null || echo --exclude jetwatch-bundles) --locked
 # The newest packages of an architecture: jetwatch, and ONNX Runtime for it.
 packages = "$$(ls -t $(TARGET)/debian/jetwatch_*_$(1).deb | head -n1)" "$$(ls -t $(TARGET)/debian/jetwatch-onnxruntime_*_$(1).deb | head -n1)"
 
