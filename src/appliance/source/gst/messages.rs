@@ -123,11 +123,16 @@ pub(super) fn has_status(message: &gst::message::Error) -> bool {
 /// Whether a server refuses this user: RTSP and HTTP status 401 or 403. `rtspsrc` has no error code for 403, but gives the status, and that of
 /// GStreamer 1.16 has neither for a 401 without a method that it knows.
 fn is_access_refused(message: &gst::message::Error) -> bool {
-    let is_told =
-        |debug: gst::glib::GString| debug.contains("No supported authentication protocol");
     message.error().matches(gst::ResourceError::NotAuthorized)
         || matches!(status(message), Some(401 | 403))
-        || message.debug().is_some_and(is_told)
+        || lacks_authentication(message)
+}
+
+/// Whether `rtspsrc` found no demand for credentials in an answer where it looked for one.
+pub(super) fn lacks_authentication(message: &gst::message::Error) -> bool {
+    let is_told =
+        |debug: gst::glib::GString| debug.contains("No supported authentication protocol");
+    message.debug().is_some_and(is_told)
 }
 
 /// Whether an answer, whose headers `souphttpsrc` reports, asks for Digest with SHA-256 and offers nothing that libsoup knows.

@@ -20,7 +20,9 @@ use super::dot;
 use super::flush_guard::FlushGuard;
 use super::http::HTTP;
 use super::keep_alive::KeepAlive;
-use super::messages::{MissingPlugin, asks_for_sha256, element_error, has_status, missing_plugin};
+use super::messages::{
+    MissingPlugin, asks_for_sha256, element_error, has_status, lacks_authentication, missing_plugin,
+};
 use super::push_tracer::WatchGuard;
 use super::scaler::ENTRY;
 use super::{introspect, tee, thread_names, timing, tls};
@@ -376,6 +378,11 @@ impl Session<'_> {
                         hint: Some("record it again, or repair it with a tool such as untrunc"),
                     });
                 }
+                let with_status = self.status_behind(error);
+                let error = match with_status.as_ref().map(|message| message.view()) {
+                    Some(gst::MessageView::Error(error)) => error,
+                    _ => error,
+                };
                 Err(
                     camera::format_error(uri, &self.built.pipeline, error).unwrap_or_else(|| {
                         with_camera_hint(uri, element_error(error, self.missing.take()))
@@ -430,6 +437,19 @@ impl Session<'_> {
             tls::connection_error(&location, ca_file.as_deref())
         });
         asked.ok().flatten().flatten()
+    }
+
+    /// The message with the status of an answer for which `rtspsrc` looks for credentials first, and reports that there are none: 401 as
+    /// well as 404.
+    fn status_behind(&self, error: &gst::message::Error) -> Option<gst::Message> {
+        if !lacks_authentication(error) || has_status(error) {
+            return None;
+        }
+        let bus = self.built.pipeline.bus()?;
+        let wait = gst::ClockTime::from_mseconds(200);
+        let next = bus.timed_pop_filtered(wait, &[gst::MessageType::Error])?;
+        let is_told = matches!(next.view(), gst::MessageView::Error(error) if has_status(error));
+        is_told.then_some(next)
     }
 
     /// What the file at `path` lacks; a share that does not answer is not waited for without a limit.
