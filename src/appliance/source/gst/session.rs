@@ -200,7 +200,7 @@ impl Session<'_> {
                 if let Some(error) = self.launch_error() {
                     return Err(error);
                 }
-                if let Some(error) = self.rtsp_silence(idle).filter(|_| !announced) {
+                if let Some(error) = self.silence(idle).filter(|_| !announced) {
                     return Err(error);
                 }
                 return Err(match announced || self.config.uri.is_live() {
@@ -219,23 +219,32 @@ impl Session<'_> {
         }
     }
 
-    /// The error of an RTSP server that sends nothing, where there is more to say than that.
-    fn rtsp_silence(&self, idle: Duration) -> Option<SourceError> {
-        let SourceUri::Rtsp { transport, .. } = &self.config.uri else {
-            return None;
-        };
-        let (over, hint) = match (self.built.diagnostics.video_streams(), transport) {
-            (2.., _) => (
+    /// The error of a server that sends nothing, where there is more to say than that.
+    fn silence(&self, idle: Duration) -> Option<SourceError> {
+        let (element, over, hint) = match &self.config.uri {
+            SourceUri::Rtsp { .. } if self.built.diagnostics.video_streams() > 1 => (
+                RTSP,
                 "in this video stream",
                 "the camera offers several; set track: 0, 1 and so on to choose one",
             ),
-            (_, RtspTransport::Udp) => {
-                ("over UDP", "a firewall may keep it out; try transport: tcp")
-            }
-            (_, RtspTransport::Tcp) => return None,
+            SourceUri::Rtsp {
+                transport: RtspTransport::Udp,
+                ..
+            } => (
+                RTSP,
+                "over UDP",
+                "a firewall may keep it out; try transport: tcp",
+            ),
+            // GStreamer 1.20 tries again for itself, without a word.
+            SourceUri::Stream(location) if location.starts_with("srt:") => (
+                "stream",
+                "over SRT",
+                "check passphrase= in the uri, the address, and that the other side sends",
+            ),
+            _ => return None,
         };
         Some(SourceError::Element {
-            element: RTSP.to_owned(),
+            element: element.to_owned(),
             message: format!("no media came {over} for {} ms", idle.as_millis()),
             hint: Some(hint),
         })
