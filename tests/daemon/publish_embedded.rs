@@ -118,7 +118,9 @@ fn embedded_broker_listens_with_tls() {
         mosquitto_sub(port, "jetwatch/dev/status", &options)
     };
     let online = (true, "1 online".to_owned());
-    assert_eq!(ask(Some("good-ca.pem"), "right", &[]), online);
+    wait_until("the retained state", || {
+        ask(Some("good-ca.pem"), "right", &[]) == online
+    });
     let older = ["--tls-version", "tlsv1.2"];
     assert_eq!(ask(Some("good-ca.pem"), "right", &older), online);
     let refused = [
