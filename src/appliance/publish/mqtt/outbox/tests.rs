@@ -31,6 +31,11 @@ fn sent(outbox: &mut Outbox) -> Vec<(String, Option<u16>, bool)> {
         .collect()
 }
 
+/// Payloads of the messages of [`sent`].
+fn texts_sent(outbox: &mut Outbox) -> Vec<String> {
+    sent(outbox).into_iter().map(|(text, ..)| text).collect()
+}
+
 fn adds_up(outbox: &Outbox) {
     let counts = outbox.counts();
     let sum = counts.delivered + counts.dropped + counts.replaced + counts.queued;
@@ -137,10 +142,7 @@ fn full_outbox_drops_oldest_message_but_no_state() {
     }
     assert_eq!(outbox.counts().dropped, 2);
     outbox.connected();
-    let texts: Vec<_> = sent(&mut outbox)
-        .into_iter()
-        .map(|(text, ..)| text)
-        .collect();
+    let texts: Vec<_> = texts_sent(&mut outbox);
     assert_eq!(texts, ["state", "2", "3", "4"]);
     adds_up(&outbox);
 }
@@ -158,10 +160,7 @@ fn message_without_a_number_takes_no_place_of_one_in_the_log() {
     assert_eq!(outbox.spool_view().cursor, 1);
     assert!(outbox.take_gaps().is_empty());
     outbox.connected();
-    let sent: Vec<String> = sent(&mut outbox)
-        .into_iter()
-        .map(|(text, ..)| text)
-        .collect();
+    let sent: Vec<String> = texts_sent(&mut outbox);
     assert_eq!(sent, ["1", "2"]);
     adds_up(&outbox);
 }
@@ -183,9 +182,7 @@ fn full_outbox_drops_updates_before_essential_messages_and_keeps_order() {
     // Reported once, when the first one is dropped.
     assert_eq!(first, [false, false, false, false, true, false]);
     outbox.connected();
-    let texts = |outbox: &mut Outbox| -> Vec<String> {
-        sent(outbox).into_iter().map(|(text, ..)| text).collect()
-    };
+    let texts = |outbox: &mut Outbox| -> Vec<String> { texts_sent(outbox) };
     assert_eq!(texts(&mut outbox), ["new1", "new2", "end1", "update2"]);
     let overflow = Overflow {
         updates: 2,
@@ -221,10 +218,7 @@ fn state_keeps_newest_value_and_is_resent_on_connect() {
     outbox.set_state(message("n", "2"));
     assert_eq!(outbox.counts().replaced, 1);
     outbox.connected();
-    let texts: Vec<_> = sent(&mut outbox)
-        .into_iter()
-        .map(|(text, ..)| text)
-        .collect();
+    let texts: Vec<_> = texts_sent(&mut outbox);
     assert_eq!(texts, ["online", "2"]);
     assert!(!outbox.acknowledged(1), "no progress for the pipeline");
     assert!(outbox.acknowledged(2));
@@ -245,10 +239,7 @@ fn state_keeps_newest_value_and_is_resent_on_connect() {
         "of two values under way only the newest waits again"
     );
     outbox.connected();
-    let texts: Vec<_> = sent(&mut outbox)
-        .into_iter()
-        .map(|(text, ..)| text)
-        .collect();
+    let texts: Vec<_> = texts_sent(&mut outbox);
     assert_eq!(texts, ["online", "4"]);
     adds_up(&outbox);
 }
@@ -283,10 +274,7 @@ fn a_retracted_state_is_cleared_once_and_released_when_acknowledged() {
     // Another topic takes the slot, and the first may return.
     outbox.set_state(message("o", "2"));
     outbox.set_state(message("n", "3"));
-    let texts: Vec<_> = sent(&mut outbox)
-        .into_iter()
-        .map(|(text, ..)| text)
-        .collect();
+    let texts: Vec<_> = texts_sent(&mut outbox);
     assert_eq!(texts, ["2", "3"]);
     assert_eq!(outbox.states.len(), 3);
     adds_up(&outbox);
