@@ -217,20 +217,11 @@ fn cpu(
     inner: Size,
     scalers: &ScalerAvailability,
 ) -> Result<Vec<ConvertStep>, String> {
-    let mut steps = Vec::new();
-    if from.memory == Memory::Nvmm {
-        let unit = match (&scalers.vic, &scalers.gpu) {
-            (Ok(()), _) => VideoUnit::Vic,
-            (_, Ok(())) => VideoUnit::Gpu,
-            (Err(reason), _) => {
-                return Err(format!(
-                    "the images are in NVMM and nothing can copy them out: {reason}"
-                ));
-            }
-        };
+    let mut steps = match from.memory {
         // The unit converts the colors, too: what it writes does not name those of other formats.
-        steps.push(final_step(unit, from.size, Memory::System));
-    }
+        Memory::Nvmm => plan_full_size(from, scalers)?,
+        Memory::System => Vec::new(),
+    };
     steps.push(final_step(VideoUnit::Cpu, inner, Memory::System));
     Ok(steps)
 }
