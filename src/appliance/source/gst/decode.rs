@@ -167,21 +167,22 @@ fn on_elements(
 /// Lets JPEG decoders give images in their own colors. That of GStreamer 1.20 takes the first format that the elements behind it accept, and
 /// fails where this becomes RGB after the first image.
 pub(super) fn keep_colors_of_jpeg(pipeline: &gst::Pipeline) {
-    pipeline.connect_deep_element_added(|_, _, element| {
+    let own = ["I420", "Y42B", "Y444", "Y41B", "GRAY8"];
+    let own = gst::Caps::builder("video/x-raw")
+        .field("format", gst::List::new(own))
+        .build();
+    pipeline.connect_deep_element_added(move |_, _, element| {
         let is_meant = (element.factory()).is_some_and(|factory| factory.name() == "jpegdec");
         let Some(output) = element.static_pad("src").filter(|_| is_meant) else {
             return;
         };
         let answered = gst::PadProbeType::QUERY_DOWNSTREAM | gst::PadProbeType::PULL;
-        output.add_probe(answered, |_, info| {
+        let own = own.clone();
+        output.add_probe(answered, move |_, info| {
             if let Some(query) = info.query_mut()
                 && let gst::QueryViewMut::Caps(query) = query.view_mut()
                 && let Some(accepted) = query.result_owned()
             {
-                let own = ["I420", "Y42B", "Y444", "Y41B", "GRAY8"];
-                let own = gst::Caps::builder("video/x-raw")
-                    .field("format", gst::List::new(own))
-                    .build();
                 let mut ordered = accepted.intersect_with_mode(&own, gst::CapsIntersectMode::First);
                 ordered.merge(accepted);
                 query.set_result(&ordered);
@@ -191,8 +192,8 @@ pub(super) fn keep_colors_of_jpeg(pipeline: &gst::Pipeline) {
     });
 }
 
-/// Drops what a demuxer sends to nobody. A demuxer that finds its streams one after the other, as that of FLV, would else end at the first
-/// data of the sound that nobody wants.
+/// Drops data of a demuxer's pad while nothing is linked to it. A demuxer that finds its streams one after the other, as that of FLV, would
+/// otherwise end at the first data of the sound, which is not decoded.
 fn take_data_while_unlinked(pad: &gst::Pad) {
     let data = gst::PadProbeType::BUFFER | gst::PadProbeType::BUFFER_LIST;
     pad.add_probe(data, |pad, _| match pad.is_linked() {
