@@ -177,7 +177,7 @@ web: {{listen: '127.0.0.1:{port}', users_file: {0}/users, trusted_proxies: [127.
         Duration::from_millis(ticks.sum::<u64>() * 1000 / rustix::param::clock_ticks_per_second())
     }
 
-    /// A request of the page with `body`, filled up to its greatest length by a header; each comes from another address.
+    /// A request of the page with `body`, filled up to its maximum length by a header; each comes from another address.
     fn request(&self, method: &str, path: &str, body: &str, session: usize) -> Attack {
         let (page, length) = (self.page, body.len());
         let cookie = self.sessions.get(session).map_or("", String::as_str);
@@ -199,7 +199,7 @@ web: {{listen: '127.0.0.1:{port}', users_file: {0}/users, trusted_proxies: [127.
     fn measure(&self, row: &Row) -> (Duration, u64, [Duration; 2]) {
         let is_done = AtomicBool::new(false);
         let before = self.memory("VmRSS:");
-        // The greatest memory counts from now on.
+        // The maximum memory counts from now on.
         fs::write(format!("/proc/{}/clear_refs", self.daemon.child.id()), "5")
             .expect("its owner may");
         let (cpu, running) = (self.cpu(), AtomicUsize::new(row.clients));
@@ -516,7 +516,7 @@ fn last_id(lines: &str) -> String {
     command["id"].as_str().expect("an id").to_owned()
 }
 
-/// 500 commands of the greatest length.
+/// 500 commands of the maximum length.
 fn commands(command: &str) -> String {
     let mut lines = String::new();
     for number in 0..500 {

@@ -311,7 +311,7 @@ fn jpeg() -> Vec<u8> {
     encode_rgb(ImageFormat::Jpeg, Size::new(160, 120), &pixels).expect("a small image")
 }
 
-/// As nginx-rtmp and Reolink's cameras send it: sound that nobody wants comes for a while before the first image (go2rtc#916).
+/// As nginx-rtmp and Reolink's cameras send it: sound, which is not decoded, comes for a while before the first image (go2rtc#916).
 #[test]
 fn flv_that_begins_with_sound_delivers_frames() {
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -153,7 +153,7 @@ fn write_secrets(folder: &Path) -> Vec<String> {
         serde_json::from_str(&fs::read_to_string(path).expect("written")).expect("JSON");
     let digest = file["tokens"][0]["sha256"].as_str().expect("a digest");
     let hash = file["users"][0]["password"].as_str().expect("a hash");
-    // The key's own lines: its head is no secret.
+    // The key's own lines: its head is not a secret.
     let key = fs::read_to_string(folder.join("t-client.key")).expect("written");
     let mut secrets: Vec<String> = key
         .lines()

@@ -443,7 +443,7 @@ impl fmt::Debug for Archive {
     }
 }
 
-/// Deletes the file at `relative` below `folder`; that it is not there is no error.
+/// Deletes the file at `relative` below `folder`; a missing file is not an error.
 pub(crate) fn remove_if_there(folder: &Path, relative: &Path) -> Result<(), ArchiveError> {
     match jetwatch_files::remove_below(folder, relative) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

@@ -229,7 +229,7 @@ fn hdr_curve(caps: &gst::CapsRef) -> Option<&'static str> {
     }
 }
 
-/// Shape of the pixels of upright images of `size` by the key `display_aspect`; `None`: the media tells it.
+/// Shape of the pixels of upright images of `size` by the key `display_aspect`; `None`: the media states it.
 pub(super) fn config_pixels(display_aspect: Option<(u32, u32)>, size: Size) -> Option<PixelAspect> {
     let (width, height) = display_aspect?;
     Some(PixelAspect::new(width * size.height, height * size.width).unwrap_or_default())

@@ -164,7 +164,7 @@ fn rtsp_hint(message: &gst::message::Error, text: &str) -> Option<&'static str> 
     )
 }
 
-/// The remedy for what an SRT peer refuses.
+/// The remedy for what an SRT peer or an RTMP server refuses.
 fn hint_by_text(text: &str) -> Option<&'static str> {
     let hints = [
         (
