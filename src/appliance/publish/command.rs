@@ -4,11 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::Value;
 
-use super::wire::{Device, Utc};
 use super::{SetTopic, Setting};
 
 /// Longest accepted command, in bytes.
@@ -347,42 +345,6 @@ fn parameter(name: &str, value: &Value) -> Result<String, String> {
             ))
         }
     }
-}
-
-impl Reply {
-    pub(super) fn body<'a>(&'a self, version: u32, device: Device<'a>, at: Utc) -> ReplyBody<'a> {
-        ReplyBody {
-            version,
-            kind: "reply",
-            device,
-            id: self.id.as_deref(),
-            name: self.name.as_deref(),
-            ok: self.error.is_none(),
-            error: self.error.as_deref(),
-            at,
-        }
-    }
-}
-
-/// Reply to a command that was sent to `<prefix>/<device>/command`.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "reply", title = "Reply to a command", deny_unknown_fields)]
-pub(super) struct ReplyBody<'a> {
-    #[schemars(schema_with = "super::wire::version")]
-    version: u32,
-    #[schemars(extend("const" = "reply"))]
-    kind: &'static str,
-    device: Device<'a>,
-    /// The `id` of the command; null where it had none or could not be parsed.
-    id: Option<&'a str>,
-    /// The source that the command named; null where it could not be parsed.
-    name: Option<&'a str>,
-    /// Whether the command succeeded.
-    ok: bool,
-    /// Why the command failed; null when it succeeded.
-    error: Option<&'a str>,
-    /// When the command ended.
-    at: Utc,
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use jetwatch_config::{Credentials, SecretError};
 use jetwatch_mqtt::ReasonCode;
 use jetwatch_telemetry::FailureLog;
 
-use super::mqtt::reaction::{Reaction, reactions};
+use super::reaction::{Reaction, reactions};
 
 /// Why something could not be published or a broker could not be reached.
 #[derive(Debug, thiserror::Error)]

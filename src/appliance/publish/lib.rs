@@ -20,6 +20,7 @@ mod formats;
 mod home_assistant;
 mod json_lines;
 mod mqtt;
+mod reaction;
 mod reload;
 mod round_trip;
 mod sink_counts;
@@ -27,7 +28,6 @@ mod spool_check;
 mod stats;
 mod subscribe;
 mod topics;
-mod update;
 mod webhook;
 mod wire;
 

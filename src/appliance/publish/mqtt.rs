@@ -26,7 +26,6 @@ mod outbox;
 mod part;
 mod pending;
 mod probe;
-pub(crate) mod reaction;
 mod refusal;
 mod replay_pace;
 mod retained;

@@ -1,9 +1,7 @@
-//! Result of a configuration reload, and its message.
+//! Result of a configuration reload.
 
 use schemars::JsonSchema;
 use serde::Serialize;
-
-use super::wire::{Device, Utc};
 
 /// Result of a configuration reload.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,45 +62,4 @@ impl ReloadState {
             Self::Incomplete => "incomplete",
         }
     }
-}
-
-impl ReloadStatus {
-    pub(super) fn body<'a>(&'a self, version: u32, device: Device<'a>, at: Utc) -> ReloadBody<'a> {
-        ReloadBody {
-            version,
-            kind: "reload",
-            device,
-            state: self.state,
-            added: &self.added,
-            changed: &self.changed,
-            removed: &self.removed,
-            unchanged: self.unchanged,
-            problems: &self.problems,
-            at,
-        }
-    }
-}
-
-/// Result of a configuration reload (SIGHUP, `systemctl reload jetwatch`).
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "reload", title = "Configuration reload", deny_unknown_fields)]
-pub(super) struct ReloadBody<'a> {
-    #[schemars(schema_with = "super::wire::version")]
-    version: u32,
-    #[schemars(extend("const" = "reload"))]
-    kind: &'static str,
-    device: Device<'a>,
-    state: ReloadState,
-    /// Names of the added sources.
-    added: &'a [String],
-    /// Names of the restarted sources, whose settings changed.
-    changed: &'a [String],
-    /// Names of the removed sources.
-    removed: &'a [String],
-    /// Number of unchanged sources.
-    unchanged: usize,
-    /// Why it was refused, or what failed.
-    problems: &'a [ReloadProblem],
-    /// When the reload ended.
-    at: Utc,
 }

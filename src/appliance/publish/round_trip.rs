@@ -9,7 +9,6 @@ use tokio::time::timeout;
 use super::mqtt::connect::{ClientIdentity, connect};
 use super::mqtt::connection::Connection;
 use super::mqtt::known::Known;
-use super::subscribe::subscribe_to_all;
 use super::{PublishError, mqtt};
 use jetwatch_config::MqttConfig;
 
@@ -29,7 +28,8 @@ pub fn round_trip(
     let hello = ClientIdentity::new(format!("{}-doctor-{id}", config.client_id));
     let result = runtime.block_on(async {
         let mut link = connect(config, &hello, &mut Known::single(), limit).await?;
-        subscribe_to_all(&mut link, &[&topic], QoS::AtMostOnce, limit, drop).await?;
+        link.subscribe_to_all(&[&topic], QoS::AtMostOnce, limit, drop)
+            .await?;
         let started = Instant::now();
         publish(&mut link, &topic, limit).await?;
         let step = "giving back a message that it was sent; check that this user may publish and subscribe to it";

@@ -9,7 +9,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use jetwatch_mqtt::{Ack, Packet, Property, Publish, QoS, ReasonCode};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep_until};
 
 use super::mqtt::connect::{ClientIdentity, connect_in_turn};
 use super::mqtt::connection::Connection;
@@ -121,7 +121,9 @@ impl Subscriber {
             let connecting = connect_in_turn(&brokers, 0, &identity, &mut known, CONNECT_TIMEOUT);
             let (mut link, _) = connecting.await?;
             let qos = QoS::AtLeastOnce;
-            let refused = subscribe_to_all(&mut link, &all, qos, CONNECT_TIMEOUT, keep).await?;
+            let refused = link
+                .subscribe_to_all(&all, qos, CONNECT_TIMEOUT, keep)
+                .await?;
             Ok::<_, PublishError>((link, refused))
         })?;
         let (sender, messages) = bounded(QUEUE_CAPACITY);
@@ -185,54 +187,6 @@ impl Drop for Subscriber {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-    }
-}
-
-/// Subscribes to `filters`, as far as the broker has wildcards, and waits for the answer; `early` is called for messages that come before it,
-/// as the standard allows. Returns the filters that the broker refuses.
-///
-/// # Errors
-/// All are refused, or the connection ends.
-pub(crate) async fn subscribe_to_all<'f>(
-    link: &mut Connection,
-    filters: &[&'f str],
-    qos: QoS,
-    limit: Duration,
-    mut early: impl FnMut(Publish),
-) -> Result<Vec<&'f str>, PublishError> {
-    let is_possible = |filter: &&str| link.has_wildcards || !filter.contains(['+', '#']);
-    let (asked, mut refused): (Vec<&str>, Vec<&str>) = filters.iter().partition(|f| is_possible(f));
-    let latest = Instant::now() + limit;
-    let mut is_open = !asked.is_empty();
-    if is_open {
-        link.subscribe(asked.iter().copied(), qos, limit).await?;
-    }
-    while is_open {
-        let answer = timeout_at(latest, link.read()).await;
-        match answer.map_err(|_| PublishError::Timeout {
-            address: link.address.clone(),
-            step: "subscribing",
-            waited: limit,
-        })?? {
-            Packet::SubAck(answer) => {
-                let answers = asked.iter().zip(answer.codes());
-                let errors = answers.filter(|(_, code)| code.is_error());
-                refused.extend(errors.map(|(filter, _)| filter));
-                is_open = false;
-            }
-            // A broker that never stops must not make this endless.
-            Packet::Publish(publish) if Instant::now() < latest => early(publish),
-            other => {
-                return Err(link.lost(format!("it answered SUBSCRIBE with {}", other.name())));
-            }
-        }
-    }
-    match refused.len() < filters.len() {
-        true => Ok(refused),
-        false => Err(PublishError::SubscriptionRefused {
-            address: link.address.clone(),
-            filter: refused.join("', '"),
-        }),
     }
 }
 

@@ -6,11 +6,13 @@
 mod analytics;
 mod bare;
 mod body;
+mod control;
 mod machine;
 mod media;
 mod schema;
 mod spool;
 mod timestamp;
+mod update;
 mod value;
 mod words;
 
@@ -21,16 +23,16 @@ use self::body::{
     AttributeBody, DetectionsBody, DetectorBody, EmbeddingBody, EventBody, FrameBody,
     SecondaryBody, SourceBody, SourceStatsBody, StageBody, StatsBody, TrackBody,
 };
+use self::control::{ActiveBody, ReloadBody, ReplyBody};
 use self::machine::{MachineBody, ThrottlingBody, causes};
 use self::media::{MediaBody, MediaStatsBody, RecordingBody, SnapshotBody};
-pub(crate) use self::schema::version;
 pub use self::schema::{message_page, message_schema};
 use self::spool::{GapBody, SpoolStatsBody};
 pub use self::timestamp::Timestamp;
-pub(crate) use self::value::{Device, EventId, SourceName, SpoolId, Utc, rounded};
-use self::value::{Group, Label, Latency, TrackNumber, finite, milliseconds};
+use self::update::UpdateBody;
+use self::value::{Device, Group, Label, Latency, SourceName, TrackNumber, finite, milliseconds};
+pub(crate) use self::value::{EventId, SpoolId, Utc, rounded};
 use self::words::{DetectorState, ThrottlingType};
-use super::update::UpdateBody;
 use super::{DetectorStatus, Publication, Stats};
 use jetwatch_platform::throttling::ThrottleEvent;
 use jetwatch_types::{Classes, FrameMeta, Size, Track, TrackEvent, TrackId};
@@ -226,7 +228,8 @@ impl Encoder {
                 activity,
                 at,
             } => {
-                write(&mut buffer, &activity.body(&self.device, source, *at));
+                let device = Device(&self.device);
+                write(&mut buffer, &ActiveBody::new(device, source, activity, *at));
                 each(&buffer);
             }
             Publication::Detector { status, at } => {
@@ -238,22 +241,20 @@ impl Encoder {
                 each(&buffer);
             }
             Publication::Reload { status, at } => {
-                let body = status.body(SCHEMA_VERSION, Device(&self.device), Utc(*at));
-                write(&mut buffer, &body);
+                write(
+                    &mut buffer,
+                    &ReloadBody::new(Device(&self.device), status, *at),
+                );
                 each(&buffer);
             }
             Publication::Update(status) => {
-                let device = Device(&self.device);
-                write(
-                    &mut buffer,
-                    &UpdateBody::new(SCHEMA_VERSION, device, status),
-                );
+                write(&mut buffer, &UpdateBody::new(Device(&self.device), status));
                 each(&buffer);
             }
             Publication::Reply { reply, at } => {
                 write(
                     &mut buffer,
-                    &reply.body(SCHEMA_VERSION, Device(&self.device), Utc(*at)),
+                    &ReplyBody::new(Device(&self.device), reply, *at),
                 );
                 each(&buffer);
             }

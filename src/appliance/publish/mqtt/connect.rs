@@ -16,9 +16,9 @@ use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::connection::{Connection, MAX_PACKET_BYTES};
 use super::known::{Failure, Features, Known};
-use super::reaction::Feature;
 use super::tls::{client_config, untrusting_config};
 use crate::error::{PublishError, read_password};
+use crate::reaction::Feature;
 use jetwatch_config::{Broker, MqttConfig, MqttVersion};
 
 /// Longest wait for the answer to a TLS handshake on a plain address.

@@ -4,15 +4,16 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use jetwatch_mqtt::{
-    Filters, Packet, Properties, Property, Protocol, QoS, Subscribe, SubscribeOptions, decode,
+    Filters, Packet, Properties, Property, Protocol, Publish, QoS, Subscribe, SubscribeOptions,
+    decode,
 };
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::known::Features;
 use super::outbox::SUBSCRIBE_ID;
-use super::reaction::Feature;
 use crate::PublishError;
+use crate::reaction::Feature;
 
 /// Largest packet accepted from a broker; a publisher receives only short replies, a subscriber whole messages.
 pub(crate) const MAX_PACKET_BYTES: usize = 1 << 20;
@@ -92,6 +93,55 @@ impl Connection {
             properties: Default::default(),
         });
         self.send(&subscribe, limit).await
+    }
+
+    /// Subscribes to `filters`, as far as the broker has wildcards, and waits for the answer; `early` is called for messages that come before it,
+    /// as the standard allows. Returns the filters that the broker refuses.
+    ///
+    /// # Errors
+    /// All are refused, or the connection ends.
+    pub async fn subscribe_to_all<'f>(
+        &mut self,
+        filters: &[&'f str],
+        qos: QoS,
+        limit: Duration,
+        mut early: impl FnMut(Publish),
+    ) -> Result<Vec<&'f str>, PublishError> {
+        let is_possible = |filter: &&str| self.has_wildcards || !filter.contains(['+', '#']);
+        let (asked, mut refused): (Vec<&str>, Vec<&str>) =
+            filters.iter().partition(|f| is_possible(f));
+        let latest = Instant::now() + limit;
+        let mut is_open = !asked.is_empty();
+        if is_open {
+            self.subscribe(asked.iter().copied(), qos, limit).await?;
+        }
+        while is_open {
+            let answer = timeout_at(latest, self.read()).await;
+            match answer.map_err(|_| PublishError::Timeout {
+                address: self.address.clone(),
+                step: "subscribing",
+                waited: limit,
+            })?? {
+                Packet::SubAck(answer) => {
+                    let answers = asked.iter().zip(answer.codes());
+                    let errors = answers.filter(|(_, code)| code.is_error());
+                    refused.extend(errors.map(|(filter, _)| filter));
+                    is_open = false;
+                }
+                // A broker that never stops must not make this endless.
+                Packet::Publish(publish) if Instant::now() < latest => early(publish),
+                other => {
+                    return Err(self.lost(format!("it answered SUBSCRIBE with {}", other.name())));
+                }
+            }
+        }
+        match refused.len() < filters.len() {
+            true => Ok(refused),
+            false => Err(PublishError::SubscriptionRefused {
+                address: self.address.clone(),
+                filter: refused.join("', '"),
+            }),
+        }
     }
 
     /// Writes whole packets, within `limit`.

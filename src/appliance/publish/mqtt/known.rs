@@ -8,7 +8,7 @@ use std::time::Duration;
 use jetwatch_mqtt::ReasonCode;
 use tokio::time::Instant;
 
-use super::reaction::{Feature, Reaction, reactions};
+use crate::reaction::{Feature, Reaction, reactions};
 
 /// What was guessed is tried again after this long.
 const GUESS_TIME: Duration = Duration::from_secs(3600);

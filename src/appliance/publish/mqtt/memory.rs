@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::best_effort::BestEffort;
 use super::known::Known;
 use super::outbox::GivenUp;
-use super::reaction::Feature;
+use crate::reaction::Feature;
 use jetwatch_telemetry::FailureLog;
 
 /// The memory of one client.

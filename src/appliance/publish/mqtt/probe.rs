@@ -9,9 +9,8 @@ use tokio::time::{timeout, timeout_at};
 use super::connect::{ClientIdentity, connect};
 use super::connection::Connection;
 use super::known::Known;
-use super::reaction::{Feature, Reaction, reactions};
 use super::{OFFLINE, runtime};
-use crate::subscribe::subscribe_to_all;
+use crate::reaction::{Feature, Reaction, reactions};
 use crate::{PublishError, Topics};
 use jetwatch_config::MqttConfig;
 use jetwatch_types::Classes;
@@ -183,12 +182,14 @@ async fn subscribes(
     limit: Duration,
     denied: &mut Vec<String>,
 ) -> Option<bool> {
-    let (refused, is_open) =
-        match subscribe_to_all(link, filters, QoS::AtLeastOnce, limit, drop).await {
-            Ok(refused) => (refused.join(", "), true),
-            Err(PublishError::SubscriptionRefused { .. }) => (filters.join(", "), true),
-            Err(error) => (format!("{}: {error}", filters.join(", ")), false),
-        };
+    let (refused, is_open) = match link
+        .subscribe_to_all(filters, QoS::AtLeastOnce, limit, drop)
+        .await
+    {
+        Ok(refused) => (refused.join(", "), true),
+        Err(PublishError::SubscriptionRefused { .. }) => (filters.join(", "), true),
+        Err(error) => (format!("{}: {error}", filters.join(", ")), false),
+    };
     let is_allowed = refused.is_empty();
     if !is_allowed {
         denied.push(format!("it does not let this user subscribe to {refused}"));

@@ -11,7 +11,6 @@ use super::connect::{ClientIdentity, connect};
 use super::connection::Connection;
 use super::known::Known;
 use crate::PublishError;
-use crate::subscribe::subscribe_to_all;
 use jetwatch_config::MqttConfig;
 
 /// Timeout of each step of connecting.
@@ -64,7 +63,7 @@ pub(super) async fn read(
         let early = |publish: Publish| {
             found.add(&publish);
         };
-        match subscribe_to_all(&mut link, filters, qos, limit, early).await {
+        match link.subscribe_to_all(filters, qos, limit, early).await {
             // Some of the filters are better than none.
             Ok(_) => is_allowed = true,
             Err(error @ PublishError::SubscriptionRefused { .. }) => refused = Err(error),

@@ -16,11 +16,11 @@ use super::connection::Connection;
 use super::hosted::SentMessage;
 use super::memory::Memory;
 use super::outbox::{GivenUp, Message, Outgoing};
-use super::reaction::{Feature, Reaction, reactions};
 use super::refusal::Refusals;
 use super::replay_pace::ReplayPace;
 use super::shared::{Closing, Shared};
 use crate::PublishError;
+use crate::reaction::{Feature, Reaction, reactions};
 use jetwatch_config::MqttConfig;
 
 /// Most messages without acknowledgement. A larger window hides more of the round trip: 64 allow 640 messages a second at

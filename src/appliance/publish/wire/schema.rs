@@ -16,14 +16,12 @@ use super::bare::{ScoreThresholdBody, SwitchBody};
 use super::body::{
     CountBody, DetectionsBody, DetectorBody, EventBody, GroupCountBody, SourceBody, StatsBody,
 };
+use super::control::{ActiveBody, ReloadBody, ReplyBody};
 use super::machine::ThrottlingBody;
 use super::media::MediaBody;
 use super::spool::GapBody;
-use crate::activity::ActiveBody;
-use crate::command::ReplyBody;
-use crate::reload::ReloadBody;
+use super::update::UpdateBody;
 use crate::topics::{Delivery, MESSAGE_TOPICS, MessageTopic};
-use crate::update::UpdateBody;
 use jetwatch_config::{escape_cell, escape_markdown};
 use jetwatch_telemetry::Stage;
 
@@ -106,7 +104,7 @@ fn describe(topic: &MessageTopic) -> String {
 }
 
 /// The version as a constant.
-pub(crate) fn version(_: &mut SchemaGenerator) -> Schema {
+pub(super) fn version(_: &mut SchemaGenerator) -> Schema {
     schemars::json_schema!({ "description": "Version of the messages.", "const": SCHEMA_VERSION })
 }
 

@@ -6,7 +6,8 @@ use jetwatch_telemetry::update_status::{UpdateState, UpdateStatus};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::wire::{Device, Utc};
+use super::value::{Device, Utc};
+use super::{SCHEMA_VERSION, schema};
 
 /// State of updates, as a keyword.
 #[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
@@ -51,7 +52,7 @@ impl From<UpdateState> for StateWord {
     deny_unknown_fields
 )]
 pub(super) struct UpdateBody<'a> {
-    #[schemars(schema_with = "super::wire::version")]
+    #[schemars(schema_with = "schema::version")]
     version: u32,
     #[schemars(extend("const" = "update"))]
     kind: &'static str,
@@ -74,10 +75,10 @@ pub(super) struct UpdateBody<'a> {
 }
 
 impl<'a> UpdateBody<'a> {
-    pub(super) fn new(version: u32, device: Device<'a>, status: &'a UpdateStatus) -> Self {
+    pub(super) fn new(device: Device<'a>, status: &'a UpdateStatus) -> Self {
         let at = SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(status.at_ms));
         Self {
-            version,
+            version: SCHEMA_VERSION,
             kind: "update",
             device,
             state: status.state.into(),

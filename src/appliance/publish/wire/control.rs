@@ -1,0 +1,135 @@
+//! Bodies of what people and schedules change: activity, reloads, and replies to commands.
+
+use std::time::SystemTime;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::value::{Device, SourceName, Utc};
+use super::{SCHEMA_VERSION, schema};
+use crate::activity::Activity;
+use crate::command::Reply;
+use crate::reload::{ReloadProblem, ReloadState, ReloadStatus};
+
+/// Whether detection of a source, or one of its rules, is active. Only where it has a schedule.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "active", title = "Active", deny_unknown_fields)]
+pub(super) struct ActiveBody<'a> {
+    #[schemars(schema_with = "schema::version")]
+    version: u32,
+    #[schemars(extend("const" = "active"))]
+    kind: &'static str,
+    device: Device<'a>,
+    source: SourceName<'a>,
+    /// Name of the zone, line or direction, or `stationary`; null for detection of the source.
+    rule: Option<&'a str>,
+    /// Whether it is active: switched on, and on by its schedule.
+    active: bool,
+    /// Whether it is switched on.
+    switched_on: bool,
+    /// Whether its schedule has it on; null once a reload has removed the schedule.
+    scheduled: Option<bool>,
+    /// When its schedule changes next, whatever the switch; null where it does not.
+    next_change: Option<Utc>,
+    /// When this was found.
+    changed_at: Utc,
+}
+
+impl<'a> ActiveBody<'a> {
+    pub(super) fn new(
+        device: Device<'a>,
+        source: &'a str,
+        activity: &'a Activity<'_>,
+        at: SystemTime,
+    ) -> Self {
+        Self {
+            version: SCHEMA_VERSION,
+            kind: "active",
+            device,
+            source: SourceName(source),
+            rule: activity.rule,
+            active: activity.is_active(),
+            switched_on: activity.switched_on,
+            scheduled: activity.scheduled,
+            next_change: activity.next_change.map(Utc),
+            changed_at: Utc(at),
+        }
+    }
+}
+
+/// Result of a configuration reload (SIGHUP, `systemctl reload jetwatch`).
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "reload", title = "Configuration reload", deny_unknown_fields)]
+pub(super) struct ReloadBody<'a> {
+    #[schemars(schema_with = "schema::version")]
+    version: u32,
+    #[schemars(extend("const" = "reload"))]
+    kind: &'static str,
+    device: Device<'a>,
+    state: ReloadState,
+    /// Names of the added sources.
+    added: &'a [String],
+    /// Names of the restarted sources, whose settings changed.
+    changed: &'a [String],
+    /// Names of the removed sources.
+    removed: &'a [String],
+    /// Number of unchanged sources.
+    unchanged: usize,
+    /// Why it was refused, or what failed.
+    problems: &'a [ReloadProblem],
+    /// When the reload ended.
+    at: Utc,
+}
+
+impl<'a> ReloadBody<'a> {
+    pub(super) fn new(device: Device<'a>, status: &'a ReloadStatus, at: SystemTime) -> Self {
+        Self {
+            version: SCHEMA_VERSION,
+            kind: "reload",
+            device,
+            state: status.state,
+            added: &status.added,
+            changed: &status.changed,
+            removed: &status.removed,
+            unchanged: status.unchanged,
+            problems: &status.problems,
+            at: Utc(at),
+        }
+    }
+}
+
+/// Reply to a command that was sent to `<prefix>/<device>/command`.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "reply", title = "Reply to a command", deny_unknown_fields)]
+pub(super) struct ReplyBody<'a> {
+    #[schemars(schema_with = "schema::version")]
+    version: u32,
+    #[schemars(extend("const" = "reply"))]
+    kind: &'static str,
+    device: Device<'a>,
+    /// The `id` of the command; null where it had none or could not be parsed.
+    id: Option<&'a str>,
+    /// The source that the command named; null where it could not be parsed.
+    name: Option<&'a str>,
+    /// Whether the command succeeded.
+    ok: bool,
+    /// Why the command failed; null when it succeeded.
+    error: Option<&'a str>,
+    /// When the command ended.
+    at: Utc,
+}
+
+impl<'a> ReplyBody<'a> {
+    pub(super) fn new(device: Device<'a>, reply: &'a Reply, at: SystemTime) -> Self {
+        Self {
+            version: SCHEMA_VERSION,
+            kind: "reply",
+            device,
+            id: reply.id.as_deref(),
+            name: reply.name.as_deref(),
+            ok: reply.error.is_none(),
+            error: reply.error.as_deref(),
+            at: Utc(at),
+        }
+    }
+}
