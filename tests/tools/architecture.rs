@@ -4,6 +4,7 @@
 //! which outside crate is used where. The checker is tested on a small workspace that breaks every rule. Tables first, tests
 //! below them, the checker last.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -213,6 +214,147 @@ fn missing_symbol_on_the_path_is_found() {
     assert!(!step_exists(root, &format!("4. `pus` in `{file}`: text")));
     assert!(!step_exists(root, "4. `push` in `src/none.rs`: text"));
     assert!(!step_exists(root, "4. push in the batcher"));
+}
+
+/// Crates whose modules are in layers: none refers to one that refers to it, however many are between them.
+const LAYERED: &[&str] = &[
+    "analytics",
+    "nvidia",
+    "pipeline",
+    "pixels",
+    "platform",
+    "publish",
+    "schedule",
+    "track",
+    "web",
+];
+
+#[test]
+fn modules_refer_to_lower_ones_only() {
+    for name in LAYERED {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("src/appliance")
+            .join(name);
+        let circle = modules_in_circles(&folder);
+        assert!(circle.is_empty(), "{name}: {circle:?} refer to each other");
+    }
+}
+
+#[test]
+fn modules_that_refer_to_each_other_are_found() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let files = [
+        (
+            "lib.rs",
+            "mod a; mod b; mod c; pub use c::{Other, Named}; use a::One;",
+        ),
+        (
+            "a.rs",
+            "use super::b; fn f(_: crate::Unknown) {} mod tests { use crate::c::Other; }",
+        ),
+        ("b/mod.rs", "/// Not of crate::a.\nuse super::Named;"),
+        ("b/inner.rs", "use super::super::a; use super::c;"),
+        ("c.rs", "pub struct Named; pub struct Other;"),
+    ];
+    for (name, text) in files {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("created");
+        fs::write(path, text).expect("written");
+    }
+    assert!(modules_in_circles(folder.path()).is_empty());
+    for back in [
+        "use crate::{x, a::y};",
+        "fn f() { crate::One::new() }",
+        "use super::{One as A};",
+    ] {
+        fs::write(folder.path().join("c.rs"), back).expect("written");
+        assert_eq!(modules_in_circles(folder.path()), ["a", "b", "c"], "{back}");
+    }
+}
+
+/// The modules directly below the crate in `folder` that are in a circle of references, or lead to one. References are paths that begin
+/// with `crate::`, or with `super::` in the file of the module itself, also to names that `lib.rs` takes out of a module.
+fn modules_in_circles(folder: &Path) -> Vec<String> {
+    let mut files = Vec::new();
+    collect(folder, &[], &mut files);
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "rs"));
+    let tokens = |path: &Path| -> TokenStream {
+        let text = fs::read_to_string(path).expect("readable");
+        text.parse().expect("Rust")
+    };
+    let module_of = |path: &Path| {
+        let first = path.strip_prefix(folder).ok()?.components().next()?;
+        let name = first.as_os_str().to_string_lossy();
+        let name = name.strip_suffix(".rs").unwrap_or(&name).to_owned();
+        (name != "lib").then_some(name)
+    };
+    let modules: BTreeSet<String> = files.iter().filter_map(|path| module_of(path)).collect();
+    let mut taken = BTreeMap::new();
+    for module in &modules {
+        for name in names_behind(tokens(&folder.join("lib.rs")), module) {
+            taken.insert(name, module.clone());
+        }
+    }
+    let mut references: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for path in &files {
+        let Some(own) = module_of(path) else { continue };
+        let depth = path
+            .strip_prefix(folder)
+            .map_or(0, |path| path.components().count());
+        let mut names = names_behind(tokens(path), "crate");
+        if depth == 1 || (depth == 2 && path.ends_with("mod.rs")) {
+            names.extend(names_behind(tokens(path), "super"));
+        }
+        let found = names
+            .iter()
+            .filter_map(|name| modules.get(name).or_else(|| taken.get(name)));
+        let found = found.filter(|other| **other != own).cloned();
+        references.entry(own.clone()).or_default().extend(found);
+    }
+    // Those that refer to none of the rest are below it.
+    while let Some(lowest) = references
+        .iter()
+        .find(|(_, to)| to.iter().all(|other| !references.contains_key(other)))
+        .map(|(name, _)| name.clone())
+    {
+        references.remove(&lowest);
+    }
+    references.into_keys().collect()
+}
+
+/// The first names behind `first::` in `tokens`, tests left out.
+fn names_behind(tokens: TokenStream, first: &str) -> Vec<String> {
+    let tokens: Vec<TokenTree> = tokens.into_iter().collect();
+    let is = |at: usize, text: &str| match tokens.get(at) {
+        Some(TokenTree::Ident(name)) => name == text,
+        Some(TokenTree::Punct(mark)) => text.starts_with(mark.as_char()),
+        _ => false,
+    };
+    let mut names = Vec::new();
+    for (at, token) in tokens.iter().enumerate() {
+        if let TokenTree::Group(group) = token
+            && !(at >= 2 && is(at - 1, "tests") && is(at - 2, "mod"))
+        {
+            names.extend(names_behind(group.stream(), first));
+        }
+        if !is(at, first) || !is(at + 1, ":") || !is(at + 2, ":") || (at > 0 && is(at - 1, ":")) {
+            continue;
+        }
+        match tokens.get(at + 3) {
+            Some(TokenTree::Ident(name)) => names.push(name.to_string()),
+            Some(TokenTree::Group(group)) => {
+                let mut begins = true;
+                for token in group.stream() {
+                    if let (true, TokenTree::Ident(name)) = (begins, &token) {
+                        names.push(name.to_string());
+                    }
+                    begins = matches!(&token, TokenTree::Punct(punct) if punct.as_char() == ',');
+                }
+            }
+            _ => {}
+        }
+    }
+    names
 }
 
 /// Every broken rule below `root`, sorted.

@@ -6,13 +6,11 @@
 
 use std::sync::Arc;
 
-use jetwatch_config::Config;
+use jetwatch_config::{Config, Interval, SourceConfig};
 use jetwatch_record::Recording;
 use jetwatch_types::{BudgetedImage, Image, ImageBudget, OverflowPolicy};
 
 use super::Options;
-use super::sources::max_skipped;
-use super::start::max_in_flight;
 use super::web::HELD_IMAGES;
 
 /// The budgets of a run. Cheap to clone.
@@ -98,4 +96,23 @@ pub(super) fn image_budgets(
         needs_each,
         ..ImageBudgets::new(observed(budget), files)
     })
+}
+
+/// Maximum number of frames that the inference workers complete at once.
+pub(super) fn max_in_flight(config: &Config) -> usize {
+    config.detector.workers * config.detector.batch_size
+}
+
+/// Maximum number of skipped frames that may wait for a frame with inference, over all sources.
+fn max_skipped(config: &Config) -> usize {
+    let of_source =
+        |source: &SourceConfig| match source.interval.unwrap_or(config.detector.interval) {
+            Interval::Frames(frames) => frames,
+            Interval::Adaptive => config.detector.max_interval,
+        };
+    config
+        .sources
+        .iter()
+        .map(|source| of_source(source) as usize)
+        .sum()
 }

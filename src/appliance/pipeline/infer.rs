@@ -15,11 +15,11 @@ use jetwatch_telemetry::{Heartbeat, Level, Stage};
 use jetwatch_types::{BudgetedImage, Detection, Frame, FrameMeta};
 
 use super::PipelineError;
+use super::appearance::PendingResult;
 use super::batcher::{Batcher, QueuedFrame};
 use super::beside::PairFactory;
 use super::image_budgets::ImageBudgets;
 use super::options::{DetectorContext, DetectorDecorator};
-use super::secondary::PendingResult;
 use super::track::{FrameResult, TrackInput};
 use super::workers::DetectorWorker;
 

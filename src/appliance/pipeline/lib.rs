@@ -9,6 +9,7 @@
 //! A stop follows the data: sources end, the batcher drains, workers end, the tracking stage ends the tracks, sinks deliver what
 //! they hold. Each join has a deadline, and the error names the late threads.
 
+mod appearance;
 mod batcher;
 mod beside;
 mod calibration_images;
@@ -60,13 +61,13 @@ use jetwatch_telemetry::{StopToken, thread_names};
 
 pub use batcher::{Batcher, QueuedFrame};
 pub use calibration_images::CalibrationImages;
-pub use control::ConfigLoader;
 pub use error::PipelineError;
 pub use frame_scaler::FrameScaler;
 pub use labels::{missing_group_labels, unknown_labels};
 pub use media::archive_limits;
 pub use options::{
-    DetectorContext, DetectorDecorator, HandlerDecorator, Options, Outcome, PipelineObserver,
+    ConfigLoader, DetectorContext, DetectorDecorator, HandlerDecorator, Options, Outcome,
+    PipelineObserver,
 };
 pub use outputs::{embedded_broker, start_sinks};
 pub use preload::preload_frames;

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use jetwatch_config::Config;
+use jetwatch_config::{Config, ConfigError};
 use jetwatch_detect::Detector;
 use jetwatch_platform::SysRoot;
 use jetwatch_record::RenderError;
@@ -16,7 +16,10 @@ use jetwatch_source::{FrameHandler, ImageSize, SourceError, SyntheticFactory};
 use jetwatch_telemetry::{Recorder, Trace};
 use jetwatch_types::{OverflowPolicy, Placement, Size};
 
-use super::{ConfigLoader, FrameCallback, PipelineError, RunReport};
+use super::{FrameCallback, PipelineError, RunReport};
+
+/// Reads the configuration again, in the same way as for the start.
+pub type ConfigLoader = Box<dyn Fn() -> Result<Config, ConfigError> + Send>;
 
 /// How to run, besides the configuration.
 #[derive(Default)]

@@ -14,8 +14,8 @@ use jetwatch_telemetry::{Heartbeats, Recorder};
 use jetwatch_types::Classes;
 
 use super::beside::{Beside, PairFactory};
+use super::image_budgets::max_in_flight;
 use super::metrics::Metrics;
-use super::start::max_in_flight;
 use super::web::Web;
 use super::{Options, PipelineError, RECORDING_CLOSE_TIMEOUT};
 

@@ -28,7 +28,6 @@ use jetwatch_types::{Classes, FrameClock, OverflowPolicy, Placement, Size, Sourc
 use super::PipelineError;
 use super::batcher::Batcher;
 use super::clips::ClipFactory;
-use super::control::FromTemplate;
 use super::image_budgets::ImageBudgets;
 use super::options::HandlerDecorator;
 use super::source_handler::SourceHandler;
@@ -41,13 +40,15 @@ use super::track::{
 };
 use super::web::Previews;
 
+mod from_template;
 mod scheduling;
 mod settings;
 mod switching;
 
+pub(super) use from_template::FromTemplate;
 use scheduling::is_scheduled;
+pub(super) use settings::tracker;
 use settings::{can_be_switched, can_skip, interval, source_info};
-pub(super) use settings::{max_skipped, tracker};
 
 /// Longest time that a source may take to end when it is removed; then it is abandoned.
 const REMOVE_TIMEOUT: Duration = Duration::from_secs(10);

@@ -13,6 +13,7 @@ use jetwatch_publish::Sink;
 use jetwatch_source::{Dot, FullImage, ImageSize};
 use jetwatch_telemetry::{Heartbeats, Recorder, StopToken, systemd, thread_names};
 
+use super::appearance::{AppearanceContext, AppearanceWorker};
 use super::batcher::Batcher;
 use super::beside::{Beside, PairFactory};
 use super::clips::{ClipFactory, ClipService};
@@ -21,16 +22,13 @@ use super::detector_status::DetectorStatusPublisher;
 use super::failure::FirstFailure;
 use super::health::ServiceNotifier;
 use super::health_file::HealthFile;
-use super::image_budgets::{ImageBudgets, image_budgets};
+use super::image_budgets::{ImageBudgets, image_budgets, max_in_flight};
 use super::infer::{BatchSettings, InferContext, InferWorker, ResultQueue};
 use super::media::{self, Retention};
 use super::metrics::Metrics;
 use super::models::Models;
 use super::outputs::{Sinks, start_recording};
-use super::secondary::{
-    AppearanceContext, AppearanceWorker, PreparedSecondary, SecondaryInference, SecondaryWorker,
-    WorkerContext,
-};
+use super::secondary::{PreparedSecondary, SecondaryInference, SecondaryWorker, WorkerContext};
 use super::sources::{SourceDefaults, Sources};
 use super::stats::StatsCollector;
 use super::switches::Switches;
@@ -464,9 +462,4 @@ fn batcher(config: &Config, options: &Options, inputs: Sender<TrackInput>) -> Ba
             Box::new(on_skipped),
         )
         .with_max_batches(options.max_batches)
-}
-
-/// Most frames that the inference workers complete at once.
-pub(super) fn max_in_flight(config: &Config) -> usize {
-    config.detector.workers * config.detector.batch_size
 }

@@ -1,41 +1,16 @@
 //! Executes commands, which add sources from the templates of the configuration and remove them. No command removes or changes a
 //! source of the configuration file.
 
-use std::collections::BTreeMap;
 use std::time::Instant;
 
-use jetwatch_config::{Config, MAX_SOURCES, SourceConfig};
+use jetwatch_config::{Config, MAX_SOURCES};
 use jetwatch_publish::{Command, Reply};
 use jetwatch_telemetry::LogBudget;
 
 use super::queue::ReceivedCommand;
 use crate::labels::unknown_labels_of;
-use crate::sources::Sources;
+use crate::sources::{FromTemplate, Sources};
 use crate::switches::SwitchChange;
-
-/// The template of a source that a command added.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct FromTemplate {
-    pub(crate) template: String,
-    pub(crate) parameters: BTreeMap<String, String>,
-}
-
-impl FromTemplate {
-    /// The source named `name`, from the templates of `config`, or why there is none.
-    pub(crate) fn source(&self, name: &str, config: &Config) -> Result<SourceConfig, String> {
-        let templates = &config.source_templates;
-        let found = templates.iter().find(|known| known.name == self.template);
-        let template = found.ok_or_else(|| {
-            let names: Vec<&str> = templates.iter().map(|known| known.name.as_str()).collect();
-            format!(
-                "there is no such template; source_templates has: {}",
-                names.join(", ")
-            )
-        })?;
-        let source = template.source(name, &self.parameters);
-        source.map_err(|error| error.to_string())
-    }
-}
 
 /// Executes a command on `sources`, logs the result, and returns the reply.
 pub(super) fn execute(

@@ -11,11 +11,9 @@ use jetwatch_config::Config;
 use jetwatch_publish::{CommandListener, EmbeddedBroker, PublishError};
 use jetwatch_telemetry::LogBudget;
 
-pub(super) use self::commands::FromTemplate;
-pub use self::reload::ConfigLoader;
-
 use self::queue::{ControlQueue, Request};
 use super::health::ReloadNotice;
+use super::options::ConfigLoader;
 use super::outputs::with_bound_address;
 use super::sources::Sources;
 use super::track::ControlMessage;

@@ -8,12 +8,8 @@ use jetwatch_config::{Config, ConfigError, MAX_SOURCES, Problem, SourceConfig, S
 use jetwatch_publish::{ReloadProblem, ReloadState, ReloadStatus};
 use jetwatch_telemetry as telemetry;
 
-use super::commands::FromTemplate;
 use crate::labels::unknown_labels;
-use crate::sources::Sources;
-
-/// Reads the configuration again, in the same way as for the start.
-pub type ConfigLoader = Box<dyn Fn() -> Result<Config, ConfigError> + Send>;
+use crate::sources::{FromTemplate, Sources};
 
 /// Replaces the configuration `running` by `config` and changes `sources` accordingly, or returns why that is not possible.
 pub(super) fn apply(config: Config, running: &mut Config, sources: &mut Sources) -> ReloadStatus {

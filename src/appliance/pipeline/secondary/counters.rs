@@ -50,7 +50,7 @@ impl Counters {
     }
 
     /// A frame has this number of objects for the network.
-    pub(super) fn eligible(&self, objects: usize) {
+    pub(crate) fn eligible(&self, objects: usize) {
         if objects > 0 {
             add(&self.objects, objects as u64);
             add(&self.frames, 1);
@@ -58,7 +58,7 @@ impl Counters {
     }
 
     /// A batch of crops was inferred in the time `infer`; `waited` is the sum of their waiting times.
-    pub(super) fn batch(&self, crops: usize, waited: Duration, infer: Duration) {
+    pub(crate) fn batch(&self, crops: usize, waited: Duration, infer: Duration) {
         add(&self.crops, crops as u64);
         add(&self.batches, 1);
         add(&self.wait_us, microseconds(waited));
@@ -76,7 +76,7 @@ impl Counters {
     }
 
     /// A frame had objects for the network, but no image.
-    pub(super) fn without_pixels(&self) {
+    pub(crate) fn without_pixels(&self) {
         add(&self.without_pixels, 1);
     }
 

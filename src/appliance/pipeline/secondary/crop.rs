@@ -5,7 +5,7 @@
 use jetwatch_types::{Image, PIXEL_BYTES, PixelPool, PooledPixels, Size, Xyxy};
 
 /// Pixels, and the region that they show.
-pub(super) struct Crop {
+pub(crate) struct Crop {
     /// Of the pixels.
     size: Size,
     pixels: PooledPixels,
@@ -16,7 +16,7 @@ pub(super) struct Crop {
 impl Crop {
     /// The part of `image` inside the box `wanted` and a margin around it. `source` is the size of the source, the box is in source
     /// pixels, and `margin` is a share of its sides. `None` when the box lies outside the image.
-    pub(super) fn from_image(
+    pub(crate) fn from_image(
         image: &Image,
         source: Size,
         wanted: &Xyxy,

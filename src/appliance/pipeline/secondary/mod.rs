@@ -10,7 +10,6 @@
 //! full is dropped and counted, and a result counts for its track whenever it arrives. So the primary detector is never delayed.
 //! Each network has threads of its own.
 
-mod appearance;
 mod counters;
 mod crop;
 mod network;
@@ -30,15 +29,15 @@ use jetwatch_types::{
     TrackState, area,
 };
 
-use self::crop::Crop;
-use self::network::{InFlightToken, Network};
+use self::network::InFlightToken;
 use self::votes::{Vote, Votes};
 
-pub(super) use self::appearance::{AppearanceContext, AppearanceWorker, PendingResult};
 pub(super) use self::counters::NamedCounters;
+pub(super) use self::crop::Crop;
+pub(super) use self::network::Network;
 pub(super) use self::prepare::take_appearance;
 pub use self::prepare::{PreparedSecondary, all_networks, gives_embeddings, prepare_secondary};
-pub(super) use self::worker::{SecondaryWorker, WorkerContext};
+pub(super) use self::worker::{SecondaryWorker, WorkerContext, scaled_frame};
 
 /// Batches of crops that may wait for a network.
 const QUEUED_BATCHES: usize = 4;

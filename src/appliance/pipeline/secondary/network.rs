@@ -10,7 +10,7 @@ use super::votes::VoteRule;
 
 /// One secondary network.
 pub(crate) struct Network {
-    pub(super) name: Arc<str>,
+    pub(crate) name: Arc<str>,
     pub(super) labels: Vec<Arc<str>>,
     /// The network whose results are its input; `None`: tracked objects are.
     pub(super) parent: Option<usize>,
@@ -18,8 +18,8 @@ pub(crate) struct Network {
     pub(super) classes: Box<[bool]>,
     pub(super) min_object: Size,
     /// Margin of crops around the object, as a share of its sides.
-    pub(super) margin: f32,
-    pub(super) batch_size: usize,
+    pub(crate) margin: f32,
+    pub(crate) batch_size: usize,
     pub(super) batch_timeout: std::time::Duration,
     pub(super) reinfer_interval: u32,
     pub(super) rule: VoteRule,
@@ -27,11 +27,11 @@ pub(crate) struct Network {
     pub(super) is_detector: bool,
     pub(super) input: Size,
     pub(super) placement: jetwatch_types::Placement,
-    pub(super) counters: Arc<Counters>,
+    pub(crate) counters: Arc<Counters>,
 }
 
 impl Network {
-    pub(super) fn new(prepared: &PreparedSecondary) -> Self {
+    pub(crate) fn new(prepared: &PreparedSecondary) -> Self {
         let (config, detector) = (&prepared.config, &prepared.prepared);
         let classifier = detector
             .spec()
@@ -63,13 +63,13 @@ impl Network {
     }
 
     /// Whether it accepts `class` of its parent.
-    pub(super) fn accepts(&self, class: u16) -> bool {
+    pub(crate) fn accepts(&self, class: u16) -> bool {
         let kept = self.classes.get(usize::from(class)).copied();
         kept.unwrap_or(self.classes.is_empty())
     }
 
     /// Whether a box has at least the minimum size.
-    pub(super) fn is_large_enough(&self, [left, top, right, bottom]: &Xyxy) -> bool {
+    pub(crate) fn is_large_enough(&self, [left, top, right, bottom]: &Xyxy) -> bool {
         right - left >= self.min_object.width as f32
             && bottom - top >= self.min_object.height as f32
     }

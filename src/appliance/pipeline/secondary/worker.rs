@@ -18,7 +18,6 @@ use super::network::Network;
 use super::votes::Vote;
 use super::{CropJob, PreparedSecondary, SecondaryResult};
 use crate::PipelineError;
-use crate::track::TrackInput;
 use crate::workers::DetectorWorker;
 
 /// What the workers of one network need. Cheap to clone.
@@ -32,18 +31,18 @@ pub(crate) struct WorkerContext {
     pub(super) pool: PixelPool,
 }
 
-/// One worker of a secondary network.
-pub(crate) struct SecondaryWorker {
+/// One worker of a secondary network; `M`: what the tracking stage receives.
+pub(crate) struct SecondaryWorker<M> {
     /// Index among the workers of the network.
     pub(crate) index: usize,
     pub(crate) network: Arc<PreparedSecondary>,
     pub(crate) context: WorkerContext,
-    pub(crate) results: Sender<TrackInput>,
+    pub(crate) results: Sender<M>,
     pub(crate) recorder: Recorder,
     pub(crate) heartbeat: Heartbeat,
 }
 
-impl DetectorWorker for SecondaryWorker {
+impl<M: From<SecondaryResult> + Send + 'static> DetectorWorker for SecondaryWorker<M> {
     fn load(&self) -> Result<Box<dyn Detector>, DetectError> {
         self.network.make_detector(self.index)
     }
@@ -64,10 +63,10 @@ impl DetectorWorker for SecondaryWorker {
 }
 
 /// Runs until all senders of crops are gone, or the network fails.
-fn run_worker(
+fn run_worker<M: From<SecondaryResult>>(
     mut detector: Box<dyn Detector>,
     context: &WorkerContext,
-    messages: &Sender<TrackInput>,
+    messages: &Sender<M>,
     recorder: &Recorder,
     heartbeat: &Heartbeat,
 ) -> Result<(), DetectError> {
@@ -112,7 +111,7 @@ fn run_worker(
                 votes: context.votes(&job, found),
                 _token: job.token,
             };
-            if messages.send(TrackInput::SecondaryResult(result)).is_err() {
+            if messages.send(result.into()).is_err() {
                 return Ok(());
             }
         }
@@ -196,7 +195,7 @@ impl WorkerContext {
 }
 
 /// A crop as a frame of its own, scaled for `network`; `meta` is that of the frame which it was cut out of.
-pub(super) fn scaled_frame(
+pub(crate) fn scaled_frame(
     crop: &Crop,
     network: &Network,
     meta: FrameMeta,

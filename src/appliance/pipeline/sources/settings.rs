@@ -52,19 +52,6 @@ pub(crate) fn can_be_switched(config: &Config) -> bool {
     config.commands.enabled && config.publish.mqtt.is_some()
 }
 
-/// Most skipped frames that may wait for a frame with inference, over all sources.
-pub(crate) fn max_skipped(config: &Config) -> usize {
-    let of_source = |source| match interval(config, source) {
-        Interval::Frames(frames) => frames,
-        Interval::Adaptive => config.detector.max_interval,
-    };
-    config
-        .sources
-        .iter()
-        .map(|source| of_source(source) as usize)
-        .sum()
-}
-
 /// The interval of one source.
 pub(crate) fn interval(config: &Config, source: &SourceConfig) -> Interval {
     source.interval.unwrap_or(config.detector.interval)

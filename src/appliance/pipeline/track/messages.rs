@@ -65,6 +65,12 @@ pub(crate) enum TrackInput {
     Shutdown,
 }
 
+impl From<SecondaryResult> for TrackInput {
+    fn from(result: SecondaryResult) -> Self {
+        Self::SecondaryResult(result)
+    }
+}
+
 /// What is published as it comes, whatever the frames.
 pub(crate) enum ControlMessage {
     /// The machine has begun or ended to throttle.

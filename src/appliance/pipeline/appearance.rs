@@ -19,21 +19,17 @@ use jetwatch_pixels::Resizer;
 use jetwatch_telemetry::{Heartbeat, Level, Recorder, Stage};
 use jetwatch_types::{Frame, FrameMeta, Image, PixelPool};
 
-use super::counters::NamedCounters;
-use super::crop::Crop;
-use super::network::Network;
-use super::prepare::PreparedSecondary;
-use super::worker::scaled_frame;
-use crate::PipelineError;
-use crate::track::{FrameResult, TrackInput};
-use crate::workers::DetectorWorker;
+use super::PipelineError;
+use super::secondary::{Crop, NamedCounters, Network, PreparedSecondary, scaled_frame};
+use super::track::{FrameResult, TrackInput};
+use super::workers::DetectorWorker;
 
 /// A result on its way to the network, with its place in the order of its source.
-pub(crate) type PendingResult = (u64, FrameResult);
+pub(super) type PendingResult = (u64, FrameResult);
 
 /// What the workers of the network need. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct AppearanceContext {
+pub(super) struct AppearanceContext {
     network: Arc<Network>,
     pool: PixelPool,
     jobs: Receiver<PendingResult>,
@@ -42,7 +38,7 @@ pub(crate) struct AppearanceContext {
 
 impl AppearanceContext {
     /// For a network that takes frames from `jobs`.
-    pub(crate) fn new(
+    pub(super) fn new(
         prepared: &PreparedSecondary,
         jobs: Receiver<PendingResult>,
         results: Sender<TrackInput>,
@@ -56,7 +52,7 @@ impl AppearanceContext {
     }
 
     /// Name and counters of the network.
-    pub(crate) fn counters(&self) -> NamedCounters {
+    pub(super) fn counters(&self) -> NamedCounters {
         (
             Arc::clone(&self.network.name),
             Arc::clone(&self.network.counters),
@@ -65,13 +61,13 @@ impl AppearanceContext {
 }
 
 /// One worker of the network.
-pub(crate) struct AppearanceWorker {
+pub(super) struct AppearanceWorker {
     /// Index among the workers of the network.
-    pub(crate) index: usize,
-    pub(crate) network: Arc<PreparedSecondary>,
-    pub(crate) context: AppearanceContext,
-    pub(crate) recorder: Recorder,
-    pub(crate) heartbeat: Heartbeat,
+    pub(super) index: usize,
+    pub(super) network: Arc<PreparedSecondary>,
+    pub(super) context: AppearanceContext,
+    pub(super) recorder: Recorder,
+    pub(super) heartbeat: Heartbeat,
 }
 
 impl DetectorWorker for AppearanceWorker {
