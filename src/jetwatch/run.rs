@@ -1,6 +1,5 @@
 //! `jetwatch run`: the daemon.
 
-mod beside;
 mod output_paths;
 
 use std::ffi::OsString;
@@ -65,9 +64,6 @@ pub(super) struct RunArgs {
     /// Record video of all sources with their tracks to this file: .mp4, .mkv or .webm. All frames of a file are recorded: its reader waits. Of live sources, frames that the encoder cannot keep up with are dropped from the recording; detection is not affected.
     #[arg(long, value_name = "FILE", value_parser = parse_recording)]
     record: Option<PathBuf>,
-    /// Run the detector and tracker of this configuration on the same frames, and record its tracks on a second copy of the image, beside those of --config. The picture is twice as wide; each half names its model and the frames/s of its detector. Only with --record and one source.
-    #[arg(long, value_name = "FILE", requires = "record")]
-    beside: Option<PathBuf>,
     /// Use this folder as the system's root, for tests.
     #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
     root: PathBuf,
@@ -103,10 +99,6 @@ pub(super) fn run(
             .with_context(|| format!("--dot: cannot create folder {}", folder.display()))?;
         output_paths::check_folder("--dot", folder)?;
     }
-    let beside = args.beside.as_deref();
-    let beside = beside
-        .map(|path| beside::load(path, &config, &args.config))
-        .transpose()?;
     telemetry::start_logging(config.log.level);
     if systemd::is_managed()
         && args.config != Path::new(TUNE_CONFIG)
@@ -131,12 +123,10 @@ pub(super) fn run(
             .transpose()?,
         record: args.record.clone(),
         root: SysRoot::new(&args.root),
-        // A changed source is another one, and only the first is recorded beside.
         config_path: Some(args.config.clone()),
         health_file: health_file(args),
         check_command: check_command(&args.config),
-        config_loader: beside.is_none().then(|| config_loader(args)),
-        beside,
+        config_loader: Some(config_loader(args)),
         synthetic: Some(jetwatch_traffic::synthetic_factory()),
         ..Options::default()
     };

@@ -35,7 +35,6 @@ mod publish_states;
 mod publish_throughput;
 mod publish_wire;
 mod record;
-mod record_beside;
 mod reload;
 mod run;
 mod run_formats;

@@ -1,6 +1,6 @@
 //! Scales frames on the CPU to the size of a network for which no source has scaled them.
 //!
-//! Used for a second detector beside the first, and by benchmarks. The daemon's sources scale, on the scaler of the machine.
+//! Used by benchmarks. The daemon's sources scale, on the scaler of the machine.
 
 use jetwatch_pixels::{Filter, Resizer};
 use jetwatch_types::{

@@ -17,7 +17,6 @@ use jetwatch_types::{BudgetedImage, Detection, Frame, FrameMeta};
 use super::PipelineError;
 use super::appearance::PendingResult;
 use super::batcher::{Batcher, QueuedFrame};
-use super::beside::PairFactory;
 use super::image_budgets::ImageBudgets;
 use super::options::{DetectorContext, DetectorDecorator};
 use super::track::{FrameResult, TrackInput};
@@ -36,8 +35,6 @@ pub(super) struct BatchSettings {
 #[derive(Clone)]
 pub(super) struct InferContext {
     pub(super) detector: Arc<DetectorFactory>,
-    /// Adds a second detector to each worker.
-    pub(super) beside: Option<PairFactory>,
     /// Wraps the detector of each worker.
     pub(super) decorator: Option<DetectorDecorator>,
     /// What the detector reads, and where stage times go.
@@ -84,10 +81,6 @@ pub(super) struct InferWorker {
 impl DetectorWorker for InferWorker {
     fn load(&self) -> Result<Box<dyn Detector>, DetectError> {
         let detector = self.context.detector.create(self.index)?;
-        let detector = match &self.context.beside {
-            Some(pair) => pair.create(detector, self.index)?,
-            None => detector,
-        };
         Ok(match &self.context.decorator {
             Some(decorate) => decorate(detector, &self.context.input),
             None => detector,

@@ -11,7 +11,6 @@
 
 mod appearance;
 mod batcher;
-mod beside;
 mod calibration_images;
 mod clips;
 mod code_release;

@@ -42,9 +42,6 @@ pub struct Options {
     pub frame_callback: Option<FrameCallback>,
     /// Records the annotated frames of all sources to this file.
     pub record: Option<PathBuf>,
-    /// A configuration whose detector also runs on each frame. Its tracks are recorded on a second copy of the image, beside those
-    /// of the first; they are not published. Only with one source and without skipped frames.
-    pub beside: Option<Box<Config>>,
     /// Root of the file system from which the machine and its sensors are read.
     pub root: SysRoot,
     /// Reads the configuration again for a reload; `None`: reloads are refused.

@@ -13,7 +13,6 @@ use jetwatch_record::{EncoderChoice, Recording};
 use jetwatch_telemetry::{Heartbeats, Recorder};
 use jetwatch_types::Classes;
 
-use super::beside::{Beside, PairFactory};
 use super::image_budgets::max_in_flight;
 use super::metrics::Metrics;
 use super::web::Web;
@@ -197,7 +196,6 @@ pub(super) fn start_recording(
     config: &Config,
     options: &Options,
     encoder: Option<EncoderChoice>,
-    beside: Option<&PairFactory>,
     recorder: &Recorder,
 ) -> Result<Option<Recording>, PipelineError> {
     let Some(encoder) = encoder else {
@@ -207,7 +205,6 @@ pub(super) fn start_recording(
     let recording = Recording::start(
         encoder,
         names.collect(),
-        beside.map(|pair| Beside::overlay(config, pair)),
         recorder.clone(),
         (options.overflow, max_in_flight(config)),
         RECORDING_CLOSE_TIMEOUT,

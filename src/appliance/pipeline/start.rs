@@ -15,7 +15,6 @@ use jetwatch_telemetry::{Heartbeats, Recorder, StopToken, systemd, thread_names}
 
 use super::appearance::{AppearanceContext, AppearanceWorker};
 use super::batcher::Batcher;
-use super::beside::{Beside, PairFactory};
 use super::clips::{ClipFactory, ClipService};
 use super::control::Control;
 use super::detector_status::DetectorStatusPublisher;
@@ -61,9 +60,7 @@ impl Pipeline {
         let models = Models::load(config, &options, &status, &recorder)?;
         // Libraries were loaded and models read: the code of that is not needed while the workers start, when memory peaks.
         release_code();
-        let (beside, pair) = Beside::load(config, &options, &models.detector)?.unzip();
-        let recording =
-            start_recording(config, &options, models.encoder, pair.as_ref(), &recorder)?;
+        let recording = start_recording(config, &options, models.encoder, &recorder)?;
         let image_budgets = image_budgets(config, recording.is_some(), &options);
         let Sinks { sinks, broker } = status.into_sinks(&models.detector)?;
         health.set_sinks(&sinks);
@@ -113,7 +110,7 @@ impl Pipeline {
             Some((_, _, jobs)) => ResultQueue::Appearance(jobs.clone()),
             None => ResultQueue::Track(shared.inputs.clone()),
         };
-        let infer = shared.infer_context(config, &mut options, pair, results);
+        let infer = shared.infer_context(config, &mut options, results);
         let snapshots = media::start_snapshots(
             config,
             shared.detector.classes(),
@@ -124,7 +121,6 @@ impl Pipeline {
             recording,
             clips,
             snapshots,
-            beside,
             ..shared.track_stage(config, &mut options, sinks, secondary)
         };
         let track = spawn(thread_names::TRACK, move || {
@@ -385,7 +381,6 @@ impl Shared {
         &self,
         config: &Config,
         options: &mut Options,
-        beside: Option<PairFactory>,
         results: ResultQueue,
     ) -> InferContext {
         InferContext {
@@ -395,7 +390,6 @@ impl Shared {
                 recorder: self.recorder.clone(),
             },
             detector: Arc::clone(&self.detector),
-            beside,
             decorator: options.detector_decorator.take(),
             settings: BatchSettings {
                 size: config.detector.batch_size,
@@ -434,7 +428,6 @@ impl Shared {
             previews: self.previews.clone(),
             clips: None,
             snapshots: None,
-            beside: None,
             observer: options.observer.clone(),
             stop: self.stop.clone(),
             heartbeat: self.heartbeats.register(thread_names::TRACK),

@@ -54,17 +54,6 @@ impl Grid {
         }
     }
 
-    /// Layout for two copies of one image of the size `image`, side by side, each unscaled.
-    #[must_use]
-    pub fn pair(image: Size) -> Self {
-        let cell = even(image);
-        Self {
-            columns: 2,
-            cell,
-            whole: Size::new(cell.width * 2, cell.height),
-        }
-    }
-
     /// Size of the output; both sides are even.
     #[must_use]
     pub const fn size(&self) -> Size {
@@ -198,16 +187,6 @@ mod tests {
             (0, 0, Size::new(641, 359))
         );
         assert_eq!(Grid::new(1, Size::new(1, 1)).size(), Size::new(2, 2));
-    }
-
-    #[test]
-    fn pair_has_two_unscaled_copies() {
-        let image = Size::new(641, 360);
-        let grid = Grid::pair(image);
-        assert_eq!(grid.size(), Size::new(1284, 360));
-        let places = [0, 1].map(|copy| grid.fit(copy, image));
-        assert_eq!(places.map(|place| place.left), [0, 642]);
-        assert!(places.iter().all(|place| place.size == image));
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub use encoders::{Container, Encoder, EncoderChoice};
 pub use error::RenderError;
 pub use overlay::{Overlay, Viewport};
 pub use picture_encoder::{PictureEncoder, picture_element};
-pub use recording::{BesideView, Recording, RecordingEnd, RecordingReport};
+pub use recording::{Recording, RecordingEnd, RecordingReport};
 pub use snapshots::{
     EndingSnapshots, PictureObserver, SnapshotPicture, SnapshotReport, SnapshotSettings, Snapshots,
 };

@@ -8,14 +8,13 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
 
-use jetwatch_pixels::{Canvas, Color, Colors, Grid, Painter, TileRect, copy_into};
+use jetwatch_pixels::{Canvas, Grid, TileRect, copy_into};
 use jetwatch_telemetry::{Level, Recorder, SourceCategory, Stage};
 use jetwatch_types::{BudgetedImage, FrameMeta, MediaClock, PIXEL_BYTES, Track};
 
 use super::RenderError;
 use super::encoders::EncoderChoice;
 use super::overlay::{Overlay, Viewport};
-use super::recording::BesideView;
 use super::video_writer::VideoWriter;
 
 /// Minimum time between two tiled images.
@@ -32,8 +31,6 @@ pub(super) struct DrawRequest {
     pub(super) overlay: Option<Box<Overlay>>,
     pub(super) full_image: Arc<BudgetedImage>,
     pub(super) tracks: Vec<Track>,
-    /// For the second copy of the image.
-    pub(super) beside: Option<BesideView>,
 }
 
 /// A command for the thread.
@@ -59,8 +56,6 @@ pub(super) struct RecorderThread {
     choice: EncoderChoice,
     /// By tile; `None` before its first frame.
     overlays: Vec<Option<Box<Overlay>>>,
-    /// Of the second copy of a single source's image; `None`: there is one copy.
-    beside: Option<Box<Overlay>>,
     /// Created at the first frame, which determines the size.
     output: Option<OpenOutput>,
     recorder: Recorder,
@@ -94,12 +89,11 @@ struct MosaicState {
 }
 
 impl RecorderThread {
-    /// State for a tile of each of `sources`; nothing is opened yet. `beside` draws on a second copy of a single source's image. At
-    /// the end, the encoder may take up to `deadline`.
+    /// State for a tile of each of `sources`; nothing is opened yet. At the end, the encoder may take up to
+    /// `deadline`.
     pub(super) fn new(
         choice: EncoderChoice,
         sources: &[String],
-        beside: Option<Box<Overlay>>,
         recorder: Recorder,
         deadline: Duration,
     ) -> Self {
@@ -107,7 +101,6 @@ impl RecorderThread {
         Self {
             choice,
             overlays: sources.iter().map(|_| None).collect(),
-            beside: beside.filter(|_| sources.len() == 1),
             output: None,
             tile_recorders: sources.iter().map(of_source).collect(),
             recorder,
@@ -168,22 +161,12 @@ impl RecorderThread {
         mosaic.push(&mut output.writer, at)
     }
 
-    /// Number of sources, and the layout of their images.
-    fn grid_for(&self, first: &DrawRequest) -> (usize, Grid) {
-        let (sources, size) = (self.overlays.len(), first.full_image.size);
-        let grid = match &self.beside {
-            Some(_) => Grid::pair(size),
-            None => Grid::new(sources, size),
-        };
-        (sources, grid)
-    }
-
     /// Draws one frame; returns the number of images written.
     fn draw(&mut self, mut request: DrawRequest) -> Result<u64, RenderError> {
         let output = match &mut self.output {
             Some(output) => output,
             None => {
-                let output = OpenOutput::open(&self.choice, self.grid_for(&request), &request)?;
+                let output = OpenOutput::open(&self.choice, self.overlays.len(), &request)?;
                 self.output.insert(output)
             }
         };
@@ -191,7 +174,6 @@ impl RecorderThread {
         if let Some(overlay) = request.overlay.take() {
             self.overlays[tile] = Some(overlay);
         }
-        let beside = self.beside.as_deref_mut();
         let (request, Some(overlay)) = (&request, &mut self.overlays[tile]) else {
             return Ok(0);
         };
@@ -212,21 +194,11 @@ impl RecorderThread {
                 drop(waiting);
                 let _range = render();
                 output.writer.push(at, |pixels, stride| {
-                    let size = request.full_image.size;
-                    let target = grid.fit(0, size);
+                    let target = grid.fit(0, request.full_image.size);
                     if target.size != grid.cell(0).size {
                         pixels.fill(0);
                     }
-                    annotate(request, &request.tracks, target, pixels, stride, overlay);
-                    let Some(second) = beside else { return };
-                    let targets = [target, grid.fit(1, size)];
-                    let view = request.beside.as_ref();
-                    let tracks = view.map_or(&[][..], |view| &view.tracks);
-                    annotate(request, tracks, targets[1], pixels, stride, second);
-                    for (target, text) in targets.iter().zip(view.iter().flat_map(|v| &v.captions))
-                    {
-                        draw_caption(*target, text, pixels, stride);
-                    }
+                    annotate(request, target, pixels, stride, overlay);
                 })?;
                 Ok(1)
             }
@@ -237,15 +209,7 @@ impl RecorderThread {
                 if mosaic.tiles[tile].replace(target) != Some(target) {
                     mosaic.clear_tile(output.grid.cell(tile));
                 }
-                let tracks = &request.tracks;
-                annotate(
-                    request,
-                    tracks,
-                    target,
-                    &mut mosaic.pixels,
-                    mosaic.stride,
-                    overlay,
-                );
+                annotate(request, target, &mut mosaic.pixels, mosaic.stride, overlay);
                 drop(range);
                 let is_early = |last: Duration| at.saturating_sub(last) < TILED_INTERVAL;
                 if mosaic.last_pts.is_some_and(is_early) {
@@ -258,10 +222,9 @@ impl RecorderThread {
     }
 }
 
-/// Copies the frame to its tile and draws `tracks` over it.
+/// Copies the frame to its tile and draws its tracks over it.
 fn annotate(
     request: &DrawRequest,
-    tracks: &[Track],
     target: TileRect,
     pixels: &mut [u8],
     stride: usize,
@@ -272,34 +235,23 @@ fn annotate(
         source: request.meta.source_size,
         drawn_size: target.size,
     };
-    if let Some(mut canvas) = canvas_of(target, pixels, stride) {
-        overlay.draw(&mut canvas, viewport, tracks);
-    }
-}
-
-/// Writes `text` into the upper left corner of a tile, over everything else.
-fn draw_caption(target: TileRect, text: &str, pixels: &mut [u8], stride: usize) {
-    if let Some(mut canvas) = canvas_of(target, pixels, stride) {
-        let colors = Colors {
-            background: canvas.color_fill(Color::BLACK, 255),
-            text: canvas.color_fill(Color::WHITE, 255),
-        };
-        Painter::for_size(target.size).draw_label(&mut canvas, 0, 0, text, &colors);
-    }
-}
-
-/// The tile as an image of its own; `None` when it is not inside `pixels`.
-fn canvas_of(target: TileRect, pixels: &mut [u8], stride: usize) -> Option<Canvas<'_>> {
+    // A tile that is not inside `pixels` is not drawn.
     let start = target.top as usize * stride + target.left as usize * PIXEL_BYTES;
-    Canvas::bgrx(target.size, pixels.get_mut(start..)?, stride)
+    let canvas = pixels
+        .get_mut(start..)
+        .and_then(|tile| Canvas::bgrx(target.size, tile, stride));
+    if let Some(mut canvas) = canvas {
+        overlay.draw(&mut canvas, viewport, &request.tracks);
+    }
 }
 
 impl OpenOutput {
     fn open(
         choice: &EncoderChoice,
-        (sources, grid): (usize, Grid),
+        sources: usize,
         first: &DrawRequest,
     ) -> Result<Self, RenderError> {
+        let grid = Grid::new(sources, first.full_image.size);
         let whole = grid.size();
         let stride = whole.width as usize * PIXEL_BYTES;
         let mosaic = (sources > 1).then(|| MosaicState {

@@ -40,15 +40,6 @@ pub struct Recording {
     deadline: Duration,
 }
 
-/// What a second detector sees in a frame. The image is drawn twice, side by side.
-#[derive(Debug, Clone)]
-pub struct BesideView {
-    /// Tracks to draw on the second copy of the image, in source pixels.
-    pub tracks: Vec<Track>,
-    /// Text in the upper left corner of each copy.
-    pub captions: [String; 2],
-}
-
 /// Counters of a recording.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct RecordingReport {
@@ -94,8 +85,8 @@ impl Recording {
         Ok(choice)
     }
 
-    /// Starts the recorder thread. `sources` are the names of the sources in the image, in the order of their tiles. With `beside`,
-    /// the image of a single source is drawn twice, the second time with this overlay, and is twice as wide. The encoder starts at the first frame, which determines the size. At the end, it may take `deadline` to finalize the file. Stage
+    /// Starts the recorder thread. `sources` are the names of the sources in the image, in the order of their tiles. The
+    /// encoder starts at the first frame, which determines the size. At the end, it may take `deadline` to finalize the file. Stage
     /// times go to `recorder`. `overflow` selects the handling of frames beyond the queue limit; up to `burst` frames may arrive
     /// at once.
     ///
@@ -104,7 +95,6 @@ impl Recording {
     pub fn start(
         choice: EncoderChoice,
         sources: Vec<String>,
-        beside: Option<Box<Overlay>>,
         recorder: Recorder,
         (overflow, burst): (OverflowPolicy, usize),
         deadline: Duration,
@@ -112,8 +102,7 @@ impl Recording {
         // Unbounded for control commands, which are few; `push` bounds the number of frames.
         let (commands, waiting) = unbounded();
         let (end, ended) = bounded::<()>(0);
-        let recorder_thread =
-            RecorderThread::new(choice.clone(), &sources, beside, recorder, deadline);
+        let recorder_thread = RecorderThread::new(choice.clone(), &sources, recorder, deadline);
         let thread = thread::Builder::new().name(thread_names::RECORD.to_owned());
         let thread = thread
             .spawn(move || {
@@ -184,13 +173,12 @@ impl Recording {
     }
 
     /// Queues a frame with its tracks; never blocks. Drops it when it has no full image, or when the queue is full, unless its
-    /// reader waits for the recording. `beside` is drawn where the recording was started with an overlay for it.
+    /// reader waits for the recording.
     pub fn push(
         &mut self,
         meta: &FrameMeta,
         full_image: Option<Arc<BudgetedImage>>,
         tracks: &[Track],
-        beside: Option<BesideView>,
     ) {
         let Some(tile) = self.tiles.tile_of(meta.source) else {
             return;
@@ -213,7 +201,6 @@ impl Recording {
             overlay: self.tiles.new_overlays[tile].take(),
             full_image,
             tracks: tracks.to_vec(),
-            beside,
         })));
     }
 

@@ -41,7 +41,6 @@ pub(super) use source::{FrameResult, SourceTable, TrackedSource};
 pub(super) use state_hold::StateHold;
 
 use super::batcher::Batcher;
-use super::beside::Beside;
 use super::clips::ClipService;
 use super::options::PipelineObserver;
 use super::outputs::close_all;
@@ -85,8 +84,6 @@ pub(super) struct TrackStage {
     pub(super) clips: Option<ClipService>,
     /// `None` where no pictures of tracks are kept.
     pub(super) snapshots: Option<Snapshots>,
-    /// The second detector of a recording.
-    pub(super) beside: Option<Beside>,
     pub(super) observer: Option<Arc<dyn PipelineObserver>>,
     /// Ends the run when the reader of its output has closed it.
     pub(super) stop: StopToken,
@@ -311,9 +308,8 @@ impl TrackStage {
         self.offer_preview(&meta, full_image.as_ref());
         match &mut self.recording {
             Some(recording) => {
-                let beside = self.beside.as_mut().and_then(|b| b.process(&meta));
                 let tracks = &self.sources[meta.source.index()].visible_tracks;
-                recording.push(&meta, full_image, tracks, beside);
+                recording.push(&meta, full_image, tracks);
             }
             // A recording needs the images itself.
             None => self.offer_image(&meta, &mut full_image),
@@ -324,9 +320,6 @@ impl TrackStage {
     }
 
     fn end_tracks(&mut self, id: SourceId) {
-        if let Some(beside) = &mut self.beside {
-            beside.end_tracks(id);
-        }
         let source = &mut self.sources[id.index()];
         if let Some(camera) = &mut source.camera {
             camera.reset();
@@ -364,9 +357,6 @@ impl TrackStage {
         self.close_clips(control);
         self.end_snapshots(control);
         self.publish_stats();
-        if let Some(beside) = &self.beside {
-            beside.log_rates();
-        }
         TrackStageReport {
             messages: close_all(self.sinks, SINK_CLOSE_TIMEOUT),
             recording: self.recording.map(Recording::close),

@@ -114,7 +114,7 @@ impl TrackStage {
         let full_image = full_image.map(Arc::new);
         self.offer_preview(&meta, full_image.as_ref());
         if let Some(recording) = &mut self.recording {
-            recording.push(&meta, full_image, &[], None);
+            recording.push(&meta, full_image, &[]);
         }
         if !skipped && let Some(observer) = &self.observer {
             observer.frame_processed(self.secondary.pending());

@@ -95,7 +95,6 @@ impl TrackStageFixture {
             recording: None,
             snapshots: None,
             previews: None,
-            beside: None,
             observer: None,
             stop: StopToken::default(),
             heartbeat: Heartbeats::default().register(thread_names::TRACK),
