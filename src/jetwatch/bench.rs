@@ -41,7 +41,7 @@ pub(super) struct BenchArgs {
     /// Stop after this many batches, including warm-up.
     #[arg(long, value_name = "N", conflicts_with_all = ["frames", "duration"], value_parser = clap::value_parser!(u64).range(1..))]
     batches: Option<u64>,
-    /// Stop after this many frames, including warm-up. Default where nothing is given: 1000, with --ablation 300.
+    /// Stop after this many frames, including warm-up. Default where nothing is given: 1000.
     #[arg(long, value_name = "N", conflicts_with = "duration", value_parser = clap::value_parser!(u64).range(1..))]
     frames: Option<u64>,
     /// Stop after this time, such as 20s or 5m.
@@ -65,13 +65,10 @@ pub(super) struct BenchArgs {
     /// Compare with this second configuration; both run alternately.
     #[arg(long, value_name = "FILE", requires = "config")]
     compare: Option<PathBuf>,
-    /// Run an ablation: seven steps from a naive pipeline to the best one (queues, no rendering, scaling first, batches,
-    /// INT8, intervals), with the keys, the gain and the explanation of each step.
-    #[arg(long, conflicts_with_all = ["only", "batches", "sweep", "compare", "processes", "gpus", "no_record"])]
+    /// Change the keys of --sweep one after the other, each from its first value, and print the gain of each change. Without
+    /// --sweep, the workers, batch sizes, precision and interval of the configuration are off at first.
+    #[arg(long, conflicts_with_all = ["only", "compare", "processes", "gpus", "no_record"])]
     ablation: bool,
-    /// With --ablation: write the configuration of each step to this folder.
-    #[arg(long, value_name = "DIR", requires = "ablation")]
-    write: Option<PathBuf>,
     /// Find the largest number of copies of the sources that run without drops, each at the pace of a camera; or run N copies.
     /// --duration is the time of each trial (default 10s).
     #[arg(long, value_name = "N", num_args = 0..=1, value_parser = parse_streams,
@@ -98,9 +95,6 @@ pub(super) struct BenchArgs {
     /// Keep no single ranges, only speeds: to measure the cost of keeping them.
     #[arg(long, conflicts_with_all = ["only", "processes", "gpus"])]
     no_record: bool,
-    /// Step of the ablation for this process, from 1.
-    #[arg(long, hide = true, value_name = "N")]
-    ablation_step: Option<usize>,
     /// What the series of this process varies, with its value.
     #[arg(long, hide = true, value_name = "KEY=VALUE")]
     varied: Vec<String>,
@@ -248,23 +242,19 @@ fn run_once(args: &BenchArgs, options: &BenchOptions, config: Config) -> anyhow:
     })
 }
 
-/// What limits the run. Steps of an ablation limit the frames in the pipeline on purpose.
+/// What limits the run.
 fn print_verdict(document: &serde_json::Value) {
-    let run = document
-        .get("run")
-        .filter(|_| document["ablation"].is_null());
+    let run = document.get("run");
     let findings = run.map(|run| run_findings(run, document.get("meta")));
     for finding in findings.into_iter().flatten() {
         print!("\n{}", finding.to_text());
     }
 }
 
-/// What limits each step of an ablation, by the rules of the verdict on its first run. The first step has one frame at a time in the
-/// pipeline, so that its stages follow each other: it has no limit, but a longest stage.
+/// What limits each step of an ablation, by the rules of the verdict on its first run.
 fn print_step_limits(document: &serde_json::Value) {
-    let points = document["ablation"]["runs"].as_array();
     let mut lines = Vec::new();
-    for point in points.into_iter().flatten() {
+    for point in document["points"].as_array().into_iter().flatten() {
         let runs = point["runs"].as_array().into_iter().flatten();
         let run = runs.filter(|run| run["error"].is_null()).find_map(|run| {
             let path = Path::new(run["folder"].as_str()?).join("benchmark.json");
@@ -273,15 +263,11 @@ fn print_step_limits(document: &serde_json::Value) {
         let (Some(name), Some(run)) = (point["name"].as_str(), run) else {
             continue;
         };
-        let limit = match run["ablation"]["step"].as_u64() {
-            Some(1) => bench::longest_stage(&run["run"]),
-            _ => {
-                let findings = run_findings(&run["run"], run.get("meta"));
-                let limit = findings.into_iter().find(|found| found.stage.is_some());
-                limit.map(|found| format!("{}, because {}", found.text, found.evidence))
-            }
-        };
-        lines.extend(limit.map(|text| format!("  {name}: {text}")));
+        let findings = run_findings(&run["run"], run.get("meta"));
+        let limit = findings.into_iter().find(|found| found.stage.is_some());
+        lines.extend(
+            limit.map(|limit| format!("  {name}: {}, because {}", limit.text, limit.evidence)),
+        );
     }
     if !lines.is_empty() {
         println!("\nWhat limits each step:");
@@ -341,13 +327,11 @@ impl BenchArgs {
             }),
             fps: self.fps,
             copies: self.copies,
-            write: self.write.clone(),
             repeat: self.repeat,
             processes: self.processes,
             gpus: self.gpus,
             maximize_clocks: self.maximize_clocks,
             keeps_ranges: !self.no_record,
-            ablation_step: self.ablation_step,
             root: SysRoot::new(&self.root),
         })
     }
@@ -395,9 +379,6 @@ impl BenchArgs {
         }
         for (key, value) in child.varied {
             command.arg(format!("--varied={key}={value}"));
-        }
-        if let Some(step) = child.step {
-            command.arg(format!("--ablation-step={}", step.number()));
         }
         if self.no_record {
             command.arg("--no-record");

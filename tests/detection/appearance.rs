@@ -14,8 +14,7 @@ use jetwatch_config::Config;
 use jetwatch_pipeline::{Options, Pipeline};
 use jetwatch_source::{Flow, FullImage, SessionEnd, Source, SourceContext, SourceError};
 use jetwatch_types::{
-    Frame, FrameMeta, GroundTruthBox, Image, OverflowPolicy, PIXEL_BYTES, PixelAspect, Size,
-    TrackState, Xyxy,
+    Frame, FrameMeta, GroundTruthBox, Image, PIXEL_BYTES, PixelAspect, Size, TrackState, Xyxy,
 };
 use serde_json::Value;
 use support::classifier::write_model;
@@ -178,7 +177,6 @@ fn run(tracker: &str, has_network: bool) -> (Vec<[u64; 2]>, Vec<Value>) {
     let ids = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&ids);
     let options = Options {
-        overflow: OverflowPolicy::Drop,
         synthetic: Some(Arc::new(|_, _| Box::new(Walkers))),
         frame_callback: Some(Box::new(move |_, _, tracks| {
             let mut active: Vec<_> = tracks

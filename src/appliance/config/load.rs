@@ -117,7 +117,7 @@ impl Config {
 }
 
 /// The document of a command line: one source, and a model or the scripted detector.
-pub(super) fn command_line(uri: &str, model: Option<&str>) -> Document {
+fn command_line(uri: &str, model: Option<&str>) -> Document {
     let text = |text: &str| YamlValue::Text(text.to_owned());
     let source = YamlValue::map([("name", text("source")), ("uri", text(uri))]);
     let mut sections = vec![(

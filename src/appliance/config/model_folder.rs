@@ -39,11 +39,6 @@ pub(super) fn read(map: &Map<'_>) -> Option<PathBuf> {
     path
 }
 
-/// Whether `text` names a bundle rather than a path.
-pub(super) fn is_bundle(text: &str) -> bool {
-    text.starts_with(SCHEME)
-}
-
 /// The model folder of `NAME` or `NAME/FOLDER`; `None`: the form is wrong.
 fn bundle_folder(text: &str) -> Option<PathBuf> {
     let (name, folder) = text.split_once('/').unwrap_or((text, DEFAULT_FOLDER));

@@ -1,36 +1,21 @@
-//! A configuration as YAML again: the keys of a file, or of a command line, with some of them set to other values.
-//!
-//! Comments are lost. Relative paths become absolute, so that the text can stand in any folder. Called by tools that write
-//! configurations, such as the steps of `jetwatch bench --ablation --write`.
+//! A configuration as YAML again, without its comments and secrets, for the page.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::error::ConfigError;
-use super::load::command_line;
-use super::model_folder;
 use super::redact::{MASK, quoted_key, redact};
 use super::schema::{KeySpec, ValueType};
 use super::secret_names::is_secret_key;
 use super::section::Section;
-use super::uri::parse;
 use super::yaml::document::Document;
 use super::yaml::tree::{Spanned, YamlValue, is_plain_text};
-use super::{Config, HttpUrl, SourceUri};
+use super::{Config, HttpUrl};
 
 /// Blanks for each level of nesting.
 const INDENT: usize = 2;
 
 impl Config {
-    /// The file at `path` with `settings` as for [`load_with`](Self::load_with), as YAML; a setting of `null` removes its key. The
-    /// text holds passwords that the file holds.
-    ///
-    /// # Errors
-    /// The file cannot be read, or what results is no valid configuration.
-    pub fn file_as_yaml(path: &Path, settings: &[(String, String)]) -> Result<String, ConfigError> {
-        as_yaml(Document::read(path)?, settings)
-    }
-
     /// The file at `path` as YAML, without passwords and other secrets: for who is to help with an installation.
     ///
     /// # Errors
@@ -44,18 +29,6 @@ impl Config {
     pub(super) fn redacted_text(label: &str, text: &str) -> Result<String, ConfigError> {
         Ok(redacted(&Document::parse(label, text)?))
     }
-
-    /// The configuration of [`for_source_with`](Self::for_source_with) as YAML.
-    ///
-    /// # Errors
-    /// As [`for_source_with`](Self::for_source_with).
-    pub fn source_as_yaml(
-        uri: &str,
-        model: Option<&str>,
-        settings: &[(String, String)],
-    ) -> Result<String, ConfigError> {
-        as_yaml(command_line(uri, model), settings)
-    }
 }
 
 fn redacted(document: &Document) -> String {
@@ -64,20 +37,6 @@ fn redacted(document: &Document) -> String {
     let mut text = String::new();
     write_value(&mut text, &tree, 0);
     text
-}
-
-fn as_yaml(mut document: Document, settings: &[(String, String)]) -> Result<String, ConfigError> {
-    for (key, value) in settings {
-        document.set(key, value);
-    }
-    remove_nulls(&mut document.root_mut().value);
-    let folder = document.folder().to_owned();
-    let mut tree = document.located().value.without_spans();
-    Config::from_document(document)?;
-    make_absolute(&mut tree, Config::KEYS, &folder);
-    let mut text = String::new();
-    write_value(&mut text, &tree, 0);
-    Ok(text)
 }
 
 /// Hides the values of keys that hold secrets in a map with these keys, and what is none of them: it may be a mistyped one.
@@ -166,69 +125,6 @@ fn hidden(value: &YamlValue) -> YamlValue {
     YamlValue::Text(origin.unwrap_or_else(|| MASK.to_owned()))
 }
 
-/// Removes keys with nothing behind them.
-fn remove_nulls(tree: &mut YamlValue) {
-    match tree {
-        YamlValue::Map(entries) => {
-            entries.retain(|entry| !matches!(entry.value.value, YamlValue::Null));
-            for entry in entries {
-                remove_nulls(&mut entry.value.value);
-            }
-        }
-        YamlValue::List(items) => {
-            for item in items {
-                remove_nulls(&mut item.value);
-            }
-        }
-        _ => {}
-    }
-}
-
-/// Makes the paths of a map with these keys absolute.
-fn make_absolute(tree: &mut YamlValue, keys: &[KeySpec], folder: &Path) {
-    let YamlValue::Map(entries) = tree else {
-        return;
-    };
-    for entry in entries {
-        let Some(key) = keys.iter().find(|key| key.name == entry.key) else {
-            continue;
-        };
-        let value = &mut entry.value.value;
-        match (key.value, &mut *value) {
-            (ValueType::Path, YamlValue::Text(text)) if !model_folder::is_bundle(text) => {
-                *text = absolute(folder.join(&*text));
-            }
-            (ValueType::Named(inner), YamlValue::Map(named)) => {
-                for each in named {
-                    make_absolute(&mut each.value.value, inner, folder);
-                }
-            }
-            (_, YamlValue::Text(text)) if key.name == "uri" => {
-                // An address was checked; others keep their form.
-                match parse::parse(text, folder) {
-                    Ok(SourceUri::File(path)) => *text = absolute(path),
-                    Ok(SourceUri::Images(path)) => *text = format!("images:{}", absolute(path)),
-                    _ => {}
-                }
-            }
-            (_, YamlValue::List(items)) => {
-                for item in items {
-                    make_absolute(&mut item.value, key.inner().unwrap_or_default(), folder);
-                }
-            }
-            _ => make_absolute(value, key.inner().unwrap_or_default(), folder),
-        }
-    }
-}
-
-fn absolute(path: PathBuf) -> String {
-    // It fails for an empty path only, which no key accepts.
-    std::path::absolute(&path)
-        .unwrap_or(path)
-        .display()
-        .to_string()
-}
-
 /// Writes a value behind `key:` or `-`, with the line break at its end.
 fn write_value(text: &mut String, value: &YamlValue, depth: usize) {
     let pad =
@@ -310,29 +206,6 @@ fn scalar_text(value: &str) -> String {
 mod tests {
     use super::*;
 
-    const FILE: &str = "# a comment\ndevice: box-1\nsources:\n  - name: a\n    uri: video.mp4\n    zones:\n      - {name: \"on\", coordinates: '0.1,0.2,0.5,0.2,0.5,0.9'}\n  - {name: b, uri: 'launch:videotestsrc ! video/x-raw,width=64'}\ndetector:\n  model: models/x\n  precision: fp32\n  classes: []\npublish:\n  mqtt: off\n";
-
-    fn written(settings: &[(&str, &str)]) -> Result<String, String> {
-        let settings: Vec<(String, String)> = settings
-            .iter()
-            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
-            .collect();
-        let document = Document::parse("/etc/jetwatch/f.yaml", FILE).expect("YAML");
-        as_yaml(document, &settings).map_err(|error| error.to_string())
-    }
-
-    #[test]
-    fn written_yaml_is_the_same_configuration_in_any_folder() {
-        let original = Config::from_str("/etc/jetwatch/f.yaml", FILE).expect("valid");
-        let text = written(&[]).expect("valid");
-        let again = Config::from_str("/elsewhere/g.yaml", &text).expect("valid");
-        assert_eq!(original.sources, again.sources, "{text}");
-        assert_eq!(original.detector, again.detector, "{text}");
-        assert_eq!(original.publish, again.publish, "{text}");
-        assert!(text.contains("uri: /etc/jetwatch/video.mp4\n"), "{text}");
-        assert!(text.contains("model: /etc/jetwatch/models/x\n"), "{text}");
-    }
-
     #[test]
     fn no_secret_is_in_the_redacted_text() {
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -345,21 +218,6 @@ mod tests {
             redacted.contains("camera/1") && redacted.contains("https://h/***"),
             "{redacted}"
         );
-    }
-
-    #[test]
-    fn settings_are_written_and_null_removes_a_key() {
-        let text = written(&[
-            ("detector.batch_size", "4"),
-            ("detector.precision", "null"),
-            ("sources[1].interval", "2"),
-        ])
-        .expect("valid");
-        assert!(text.contains("  batch_size: 4\n"), "{text}");
-        assert!(!text.contains("precision"), "{text}");
-        assert!(text.contains("    interval: 2\n"), "{text}");
-        let error = written(&[("detector.batch_size", "400")]).expect_err("too large");
-        assert!(error.contains("detector.batch_size"), "{error}");
     }
 
     #[test]

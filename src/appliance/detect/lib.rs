@@ -13,7 +13,6 @@
 
 pub mod decode;
 pub mod decoders;
-mod engine_availability;
 pub mod engines;
 mod error;
 pub mod external_data;
@@ -37,7 +36,6 @@ mod shared_model;
 mod signature;
 pub mod tensorrt;
 
-pub use engine_availability::{EngineAvailability, check_engines};
 pub use error::DetectError;
 pub use factory::{DetectorFactory, classes, load, load_with_progress};
 pub use frame_size::check_size;

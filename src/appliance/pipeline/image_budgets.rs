@@ -4,13 +4,10 @@
 //! files are all kept: their readers wait until earlier ones are drawn. Each kind has a number of its own, so that a file
 //! does not take the places of a camera.
 
-use std::sync::Arc;
-
 use jetwatch_config::{Config, Interval, SourceConfig};
 use jetwatch_record::Recording;
-use jetwatch_types::{BudgetedImage, Image, ImageBudget, OverflowPolicy};
+use jetwatch_types::{BudgetedImage, Image, ImageBudget};
 
-use super::Options;
 use super::web::HELD_IMAGES;
 
 /// The budgets of a run. Cheap to clone.
@@ -54,11 +51,7 @@ impl ImageBudgets {
 }
 
 /// Limits the images that are kept for later stages; `None` where no stage needs them.
-pub(super) fn image_budgets(
-    config: &Config,
-    records: bool,
-    options: &Options,
-) -> Option<ImageBudgets> {
+pub(super) fn image_budgets(config: &Config, records: bool) -> Option<ImageBudgets> {
     let has_page = config.web.listen.is_some();
     let needs_each = records || !config.secondary.is_empty() || config.has_snapshots();
     if !needs_each && !has_page {
@@ -76,25 +69,15 @@ pub(super) fn image_budgets(
             .max()
             .unwrap_or(0);
     }
-    let budget = match (options.overflow, records) {
-        (OverflowPolicy::Drop, true) => {
-            Recording::image_budget(in_flight + max_skipped(config) + held, in_flight)
-        }
+    let budget = match records {
+        true => Recording::image_budget(in_flight + max_skipped(config) + held, in_flight),
         // As many as the workers complete at a time, and as many again in the channel.
-        (OverflowPolicy::Drop, false) => ImageBudget::new(2 * in_flight + held),
-        (OverflowPolicy::Block, _) => ImageBudget::new(usize::MAX),
+        false => ImageBudget::new(2 * in_flight + held),
     };
-    let observed = |budget: ImageBudget| match options.observer.clone() {
-        Some(observer) => {
-            budget.with_observer(Arc::new(move |change| observer.full_images_changed(change)))
-        }
-        None => budget,
-    };
-    let waits = records && options.overflow == OverflowPolicy::Drop;
-    let files = waits.then(|| observed(Recording::budget_of_files(max_in_flight(config))));
+    let files = records.then(|| Recording::budget_of_files(max_in_flight(config)));
     Some(ImageBudgets {
         needs_each,
-        ..ImageBudgets::new(observed(budget), files)
+        ..ImageBudgets::new(budget, files)
     })
 }
 

@@ -10,15 +10,13 @@ use crossbeam_channel::Sender;
 
 use jetwatch_detect::{DetectError, Detector, DetectorFactory};
 use jetwatch_pixels::motion::GrayReducer;
-use jetwatch_source::ImageSize;
-use jetwatch_telemetry::{Heartbeat, Level, Stage};
+use jetwatch_telemetry::{Heartbeat, Level, Recorder, Stage};
 use jetwatch_types::{BudgetedImage, Detection, Frame, FrameMeta};
 
 use super::PipelineError;
 use super::appearance::PendingResult;
 use super::batcher::{Batcher, QueuedFrame};
 use super::image_budgets::ImageBudgets;
-use super::options::{DetectorContext, DetectorDecorator};
 use super::track::{FrameResult, TrackInput};
 use super::workers::DetectorWorker;
 
@@ -35,13 +33,9 @@ pub(super) struct BatchSettings {
 #[derive(Clone)]
 pub(super) struct InferContext {
     pub(super) detector: Arc<DetectorFactory>,
-    /// Wraps the detector of each worker.
-    pub(super) decorator: Option<DetectorDecorator>,
-    /// What the detector reads, and where stage times go.
-    pub(super) input: DetectorContext,
+    /// Receives stage times.
+    pub(super) recorder: Recorder,
     pub(super) settings: BatchSettings,
-    /// Size of the images that sources deliver.
-    pub(super) image_size: ImageSize,
     pub(super) batcher: Arc<Batcher>,
     pub(super) results: ResultQueue,
     /// Limits the images kept for later stages; `None` where no stage needs them.
@@ -80,11 +74,7 @@ pub(super) struct InferWorker {
 
 impl DetectorWorker for InferWorker {
     fn load(&self) -> Result<Box<dyn Detector>, DetectError> {
-        let detector = self.context.detector.create(self.index)?;
-        Ok(match &self.context.decorator {
-            Some(decorate) => decorate(detector, &self.context.input),
-            None => detector,
-        })
+        self.context.detector.create(self.index)
     }
 
     fn run(&self, detector: Box<dyn Detector>) -> Result<(), DetectError> {
@@ -106,10 +96,9 @@ fn run_worker(
         batcher,
         results,
         image_budgets,
-        image_size,
+        recorder,
         ..
     } = context;
-    let recorder = &context.input.recorder;
     let BatchSettings { size, timeout } = context.settings;
     let mut taken: Vec<QueuedFrame> = Vec::with_capacity(size);
     let mut batch: Vec<Frame> = Vec::with_capacity(size);
@@ -142,8 +131,7 @@ fn run_worker(
         drop(batch_range);
         // Images return to their pool before this thread may wait for the tracking stage, but for the limited number that later
         // stages need.
-        let keep =
-            |frame, is_live| keep_full_image(image_budgets.as_ref()?, frame, *image_size, is_live);
+        let keep = |frame, is_live| keep_full_image(image_budgets.as_ref()?, frame, is_live);
         let frames = batch.drain(..).zip(&pending);
         images.extend(frames.map(|(frame, (.., is_live))| {
             let gray = reducer.as_mut().and_then(|reducer| reducer.reduce(&frame));
@@ -169,14 +157,9 @@ fn run_worker(
 }
 
 /// Keeps an image of a frame for later stages: the full image where there is one, else the network's, if the CPU can read it.
-fn keep_full_image(
-    budgets: &ImageBudgets,
-    frame: Frame,
-    image_size: ImageSize,
-    is_live: bool,
-) -> Option<BudgetedImage> {
+fn keep_full_image(budgets: &ImageBudgets, frame: Frame, is_live: bool) -> Option<BudgetedImage> {
     // Later stages need the whole image, not the region of interest.
-    let is_whole = frame.crop.is_none() || image_size == ImageSize::Source;
+    let is_whole = frame.crop.is_none();
     let uncropped = (is_whole && budgets.needs_each()).then_some(frame.image);
     let image = frame.full_image.or(uncropped)?;
     image

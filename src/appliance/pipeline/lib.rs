@@ -18,7 +18,6 @@ mod control;
 mod detector_status;
 mod error;
 mod failure;
-mod frame_scaler;
 mod health;
 mod health_file;
 mod image_budgets;
@@ -61,13 +60,9 @@ use jetwatch_telemetry::{StopToken, thread_names};
 pub use batcher::{Batcher, QueuedFrame};
 pub use calibration_images::CalibrationImages;
 pub use error::PipelineError;
-pub use frame_scaler::FrameScaler;
 pub use labels::{missing_group_labels, unknown_labels};
 pub use media::archive_limits;
-pub use options::{
-    ConfigLoader, DetectorContext, DetectorDecorator, HandlerDecorator, Options, Outcome,
-    PipelineObserver,
-};
+pub use options::{ConfigLoader, Options, Outcome};
 pub use outputs::{embedded_broker, start_sinks};
 pub use preload::preload_frames;
 pub use report::{RunReport, SourceReport};
@@ -110,7 +105,6 @@ pub struct Pipeline {
     threads: Threads,
     inputs: Sender<TrackInput>,
     stats: Arc<StatsCollector>,
-    observer: Option<Arc<dyn PipelineObserver>>,
     failure: FirstFailure,
     /// Where files are kept; `None` where nothing is, or its folder cannot be used.
     archive: Option<Archive>,
@@ -204,9 +198,6 @@ impl Pipeline {
     pub fn wait(mut self) -> Outcome {
         self.handle_requests();
         self.stop.stop();
-        if let Some(observer) = &self.observer {
-            observer.stopping();
-        }
         self.control.close();
 
         let mut joiner = Joiner::new(JOIN_TIMEOUT);
@@ -215,9 +206,6 @@ impl Pipeline {
         self.batcher.close_all();
         self.threads.workers.join(&mut joiner);
         self.threads.appearance.join(&mut joiner);
-        if let Some(observer) = &self.observer {
-            observer.workers_ended();
-        }
         let _ = self.inputs.send(TrackInput::Shutdown);
         joiner.restart(JOIN_TIMEOUT + SINK_CLOSE_TIMEOUT);
         let TrackStageReport {

@@ -16,7 +16,7 @@ use jetwatch_types::Classes;
 use super::image_budgets::max_in_flight;
 use super::metrics::Metrics;
 use super::web::Web;
-use super::{Options, PipelineError, RECORDING_CLOSE_TIMEOUT};
+use super::{PipelineError, RECORDING_CLOSE_TIMEOUT};
 
 /// Version of the program, in messages of other formats.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -194,7 +194,6 @@ pub(super) fn with_bound_address(mqtt: &MqttConfig, broker: Option<&EmbeddedBrok
 /// Starts the annotated recording, where there is an encoder for it.
 pub(super) fn start_recording(
     config: &Config,
-    options: &Options,
     encoder: Option<EncoderChoice>,
     recorder: &Recorder,
 ) -> Result<Option<Recording>, PipelineError> {
@@ -206,7 +205,7 @@ pub(super) fn start_recording(
         encoder,
         names.collect(),
         recorder.clone(),
-        (options.overflow, max_in_flight(config)),
+        max_in_flight(config),
         RECORDING_CLOSE_TIMEOUT,
     )?;
     Ok(Some(recording))

@@ -23,13 +23,12 @@ use jetwatch_source::{
 };
 use jetwatch_telemetry::{Heartbeats, Recorder, SourceCategory, StopToken};
 use jetwatch_track::TrackEventGenerator;
-use jetwatch_types::{Classes, FrameClock, OverflowPolicy, Placement, Size, SourceId};
+use jetwatch_types::{Classes, FrameClock, Placement, Size, SourceId};
 
 use super::PipelineError;
 use super::batcher::Batcher;
 use super::clips::ClipFactory;
 use super::image_budgets::ImageBudgets;
-use super::options::HandlerDecorator;
 use super::source_handler::SourceHandler;
 use super::stats::StatsCollector;
 use super::switches::Switches;
@@ -90,7 +89,6 @@ pub(super) struct SourceDefaults {
     pub(super) nms_iou: f32,
     /// Minimum score of its detections.
     pub(super) score_threshold: f32,
-    pub(super) image_size: ImageSize,
     /// The full image of skipped frames.
     pub(super) skipped_full_image: FullImage,
     /// Limits the images kept for later stages; `None` where no stage needs them.
@@ -102,8 +100,6 @@ pub(super) struct SourceDefaults {
     pub(super) encoding: EncodingConfig,
     /// Set where nothing but snapshots needs full images: sources without them have none.
     pub(super) only_snapshots: Option<RecordConfig>,
-    pub(super) overflow: OverflowPolicy,
-    pub(super) handler_decorator: Option<HandlerDecorator>,
     /// Opens `synthetic://` sources.
     pub(super) synthetic: Option<SyntheticFactory>,
     pub(super) dot: Dot,
@@ -200,8 +196,7 @@ impl Sources {
             cause,
         };
         let used_up = || std::io::Error::other("65536 sources have run; restart the daemon");
-        let drops_frames = self.defaults.overflow == OverflowPolicy::Drop && source.is_live();
-        let id = self.batcher.add(drops_frames, interval(config, source));
+        let id = self.batcher.add(source.is_live(), interval(config, source));
         let id = id.ok_or_else(|| thread(used_up()))?;
         let now = SystemTime::now();
         let schedule = source.schedule.clone();
@@ -400,11 +395,10 @@ impl Sources {
         let budgets = defaults.image_budgets.as_ref();
         let needs_each = budgets.is_some_and(ImageBudgets::needs_each)
             && only_snapshots.is_none_or(|record| record.has_snapshots(source));
-        let full_image = match (defaults.image_size, needs_each) {
-            (ImageSize::Network, true) => FullImage::SourceSize,
-            (ImageSize::Network, false) if defaults.previews.is_some() => FullImage::OnDemand,
-            // The image has the size of the source already, or no stage needs it.
-            (ImageSize::Source, _) | (ImageSize::Network, false) => FullImage::None,
+        let full_image = match needs_each {
+            true => FullImage::SourceSize,
+            false if defaults.previews.is_some() => FullImage::OnDemand,
+            false => FullImage::None,
         };
         let handler: Arc<dyn FrameHandler> = Arc::new(SourceHandler {
             batcher: Arc::clone(&self.batcher),
@@ -418,10 +412,6 @@ impl Sources {
             pipeline_stop: defaults.stop.clone(),
             has_ended: Arc::clone(has_ended),
         });
-        let handler = match &defaults.handler_decorator {
-            Some(decorate) => decorate(handler),
-            None => handler,
-        };
         let heartbeat = defaults
             .heartbeats
             .register(&format!("source-{}", source.name));
@@ -430,7 +420,7 @@ impl Sources {
             name: source.name.clone(),
             input: defaults.input,
             placement: defaults.placement,
-            image_size: defaults.image_size,
+            image_size: ImageSize::Network,
             handler,
             skipped_image: can_skip.then_some(defaults.skipped_full_image),
             stop: stop.clone(),

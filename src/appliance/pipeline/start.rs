@@ -10,7 +10,7 @@ use jetwatch_config::{CameraMotionModel, Config, SourceConfig};
 use jetwatch_detect::{DetectorFactory, release_code};
 use jetwatch_platform::{Machine, SysRoot};
 use jetwatch_publish::Sink;
-use jetwatch_source::{Dot, FullImage, ImageSize};
+use jetwatch_source::{Dot, FullImage};
 use jetwatch_telemetry::{Heartbeats, Recorder, StopToken, systemd, thread_names};
 
 use super::appearance::{AppearanceContext, AppearanceWorker};
@@ -36,7 +36,7 @@ use super::threads::{ThreadGroup, spawn};
 use super::track::{SourceTable, TrackInput, TrackStage, control_channel, input_channel};
 use super::update_watch::UpdateWatch;
 use super::web::{Previews, Web};
-use super::{DetectorContext, Options, Pipeline, PipelineError, Threads, nvmm, workers};
+use super::{Options, Pipeline, PipelineError, Threads, nvmm, workers};
 
 impl Pipeline {
     /// Builds and starts the whole pipeline. Returns when every thread runs and every worker has loaded its detector; sources may
@@ -60,19 +60,18 @@ impl Pipeline {
         let models = Models::load(config, &options, &status, &recorder)?;
         // Libraries were loaded and models read: the code of that is not needed while the workers start, when memory peaks.
         release_code();
-        let recording = start_recording(config, &options, models.encoder, &recorder)?;
-        let image_budgets = image_budgets(config, recording.is_some(), &options);
+        let recording = start_recording(config, models.encoder, &recorder)?;
+        let image_budgets = image_budgets(config, recording.is_some());
         let Sinks { sinks, broker } = status.into_sinks(&models.detector)?;
         health.set_sinks(&sinks);
 
-        let (inputs, input_rx) = input_channel(options.overflow);
+        let (inputs, input_rx) = input_channel();
         let (control_messages, control_rx) = control_channel();
         let archive = media::open(config, &control_messages);
         web.set_archive(archive.as_ref());
         let clips = ClipService::start_for(config, archive.as_ref())?;
         let batcher = Arc::new(batcher(config, &options, inputs.clone()));
-        let (secondary, contexts) =
-            SecondaryInference::new(&models.secondary, options.overflow, options.crop_interval);
+        let (secondary, contexts) = SecondaryInference::new(&models.secondary);
         let appearance = models.appearance.map(|network| {
             let (jobs, queue) = bounded(max_in_flight(config));
             let context = AppearanceContext::new(&network, queue, inputs.clone());
@@ -110,7 +109,7 @@ impl Pipeline {
             Some((_, _, jobs)) => ResultQueue::Appearance(jobs.clone()),
             None => ResultQueue::Track(shared.inputs.clone()),
         };
-        let infer = shared.infer_context(config, &mut options, results);
+        let infer = shared.infer_context(config, results);
         let snapshots = media::start_snapshots(
             config,
             shared.detector.classes(),
@@ -149,7 +148,6 @@ impl Pipeline {
             batcher: shared.batcher,
             inputs: shared.inputs,
             stats: shared.stats,
-            observer: options.observer,
             archive,
             metrics,
             web,
@@ -338,18 +336,12 @@ impl Shared {
         records: bool,
         clips: Option<ClipFactory>,
     ) -> SourceDefaults {
-        let nvmm_reader = match options.image_size {
-            ImageSize::Network => nvmm::nvmm_reader(config, &self.detector, &self.machine),
-            // The CPU scales them.
-            ImageSize::Source => None,
-        };
         SourceDefaults {
             input: self.detector.input_size(),
             placement: self.detector.placement(),
             classes: Arc::clone(self.detector.classes()),
             nms_iou: self.detector.nms_iou(),
             score_threshold: self.detector.score_threshold(),
-            image_size: options.image_size,
             skipped_full_image: if records {
                 FullImage::SourceSize
             } else {
@@ -361,14 +353,12 @@ impl Shared {
             encoding: config.record.encoding,
             only_snapshots: (!records && config.secondary.is_empty())
                 .then(|| config.record.clone()),
-            overflow: options.overflow,
-            handler_decorator: options.handler_decorator.take(),
             synthetic: options.synthetic.take(),
             dot: Dot {
                 folder: options.dot_folder.take(),
                 requests: Arc::new(AtomicU64::new(0)),
             },
-            nvmm_reader,
+            nvmm_reader: nvmm::nvmm_reader(config, &self.detector, &self.machine),
             machine: Arc::clone(&self.machine),
             recorder: self.recorder.clone(),
             heartbeats: self.heartbeats.clone(),
@@ -377,25 +367,14 @@ impl Shared {
     }
 
     /// What every inference worker needs; detections go to `results`.
-    fn infer_context(
-        &self,
-        config: &Config,
-        options: &mut Options,
-        results: ResultQueue,
-    ) -> InferContext {
+    fn infer_context(&self, config: &Config, results: ResultQueue) -> InferContext {
         InferContext {
-            input: DetectorContext {
-                input: self.detector.input_size(),
-                placement: self.detector.placement(),
-                recorder: self.recorder.clone(),
-            },
             detector: Arc::clone(&self.detector),
-            decorator: options.detector_decorator.take(),
+            recorder: self.recorder.clone(),
             settings: BatchSettings {
                 size: config.detector.batch_size,
                 timeout: config.detector.batch_timeout,
             },
-            image_size: options.image_size,
             batcher: Arc::clone(&self.batcher),
             results,
             image_budgets: self.image_budgets.clone(),
@@ -428,7 +407,6 @@ impl Shared {
             previews: self.previews.clone(),
             clips: None,
             snapshots: None,
-            observer: options.observer.clone(),
             stop: self.stop.clone(),
             heartbeat: self.heartbeats.register(thread_names::TRACK),
         }

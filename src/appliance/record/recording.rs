@@ -13,7 +13,7 @@ use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use gstreamer as gst;
 
 use jetwatch_telemetry::{self as telemetry, Recorder, thread_names};
-use jetwatch_types::{BudgetedImage, FrameMeta, ImageBudget, OverflowPolicy, SourceId, Track};
+use jetwatch_types::{BudgetedImage, FrameMeta, ImageBudget, SourceId, Track};
 
 use super::RenderError;
 use super::encoders::EncoderChoice;
@@ -87,8 +87,7 @@ impl Recording {
 
     /// Starts the recorder thread. `sources` are the names of the sources in the image, in the order of their tiles. The
     /// encoder starts at the first frame, which determines the size. At the end, it may take `deadline` to finalize the file. Stage
-    /// times go to `recorder`. `overflow` selects the handling of frames beyond the queue limit; up to `burst` frames may arrive
-    /// at once.
+    /// times go to `recorder`. Up to `burst` frames may arrive at once.
     ///
     /// # Errors
     /// The operating system refuses the thread.
@@ -96,7 +95,7 @@ impl Recording {
         choice: EncoderChoice,
         sources: Vec<String>,
         recorder: Recorder,
-        (overflow, burst): (OverflowPolicy, usize),
+        burst: usize,
         deadline: Duration,
     ) -> Result<Self, RenderError> {
         // Unbounded for control commands, which are few; `push` bounds the number of frames.
@@ -116,7 +115,7 @@ impl Recording {
         Ok(Self {
             choice,
             commands,
-            queue_capacity: queue_capacity(overflow, burst),
+            queue_capacity: queue_capacity(burst),
             tiles: TileAssignment::new(sources),
             offered: 0,
             thread,
@@ -236,11 +235,8 @@ impl Recording {
 }
 
 /// Most frames that may wait to be drawn, of which `burst` may arrive at once.
-fn queue_capacity(overflow: OverflowPolicy, burst: usize) -> usize {
-    match overflow {
-        OverflowPolicy::Drop => QUEUE_CAPACITY.max(burst),
-        OverflowPolicy::Block => usize::MAX,
-    }
+fn queue_capacity(burst: usize) -> usize {
+    QUEUE_CAPACITY.max(burst)
 }
 
 #[cfg(test)]
@@ -250,11 +246,7 @@ mod tests {
 
     #[test]
     fn recorder_queue_holds_one_batch() {
-        assert_eq!(
-            [1, 4, 16].map(|burst| queue_capacity(OverflowPolicy::Drop, burst)),
-            [4, 4, 16]
-        );
-        assert_eq!(queue_capacity(OverflowPolicy::Block, 1), usize::MAX);
+        assert_eq!([1, 4, 16].map(queue_capacity), [4, 4, 16]);
         // One batch waits in the queue while the next one arrives.
         let image = || Image::new(Size::new(1, 1), 4, Box::new([0_u8; 4])).expect("4 bytes");
         let budget = Recording::image_budget(16, 16);

@@ -13,15 +13,11 @@ use crate::Image;
 /// Interval in which a thread that waits for room checks whether it is still to wait.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Called for each image that is kept (1) or released (-1), on the calling thread.
-pub type BudgetObserver = Arc<dyn Fn(isize) + Send + Sync>;
-
 /// Limits the number of kept images.
 #[derive(Clone)]
 pub struct ImageBudget {
     in_use: Arc<InUse>,
     max: usize,
-    observer: Option<BudgetObserver>,
 }
 
 /// The images in use, and who waits for one of them.
@@ -37,7 +33,6 @@ pub struct BudgetedImage {
     image: Image,
     is_awaited: bool,
     in_use: Arc<InUse>,
-    observer: Option<BudgetObserver>,
 }
 
 impl ImageBudget {
@@ -47,15 +42,7 @@ impl ImageBudget {
         Self {
             in_use: Arc::default(),
             max,
-            observer: None,
         }
-    }
-
-    /// Calls `observer` for every image from now on.
-    #[must_use]
-    pub fn with_observer(mut self, observer: BudgetObserver) -> Self {
-        self.observer = Some(observer);
-        self
     }
 
     /// Keeps an image; `None` when the budget is used up: the image returns to its pool.
@@ -89,14 +76,10 @@ impl ImageBudget {
     }
 
     fn budgeted(&self, image: Image, is_awaited: bool) -> BudgetedImage {
-        if let Some(observer) = &self.observer {
-            observer(1);
-        }
         BudgetedImage {
             image,
             is_awaited,
             in_use: Arc::clone(&self.in_use),
-            observer: self.observer.clone(),
         }
     }
 }
@@ -123,9 +106,6 @@ impl Drop for BudgetedImage {
         // Under the lock, or a thread that has just found the budget full would miss it.
         drop(self.in_use.lock.lock());
         self.in_use.released.notify_all();
-        if let Some(observer) = &self.observer {
-            observer(-1);
-        }
     }
 }
 

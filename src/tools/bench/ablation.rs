@@ -1,396 +1,267 @@
-//! The ablation: one configuration from a naive pipeline to its best, in seven steps that each change one thing, in the
-//! order in which DeepStream's guide optimizes a pipeline.
-//!
-//! Pure: [`AblationStep::apply`] gives the configuration of a step, [`compute_gains`] what each one gained. `jetwatch bench --ablation` runs them.
+//! The ablation: the keys of a sweep get their values one after the other, in place of all combinations, and each change has its
+//! gain.
 
-mod explanation;
-mod gains;
-mod settings;
+use anyhow::ensure;
+use serde::Serialize;
 
-use jetwatch_config::{
-    Config, DetectorConfig, Interval, MAX_BATCH_SIZE, Pacing, Playback, SourceConfig, SourceUri,
-};
+use jetwatch_config::{Config, Interval};
+use jetwatch_detect::model::ModelSpec;
 
-pub use explanation::{Explanation, NotExplained, Part, RunCost, longest_stage};
-pub use gains::{Gain, StepDetails, compute_gains};
-pub use settings::changed_settings;
+use super::series::PointResult;
+use super::{Axis, BenchOptions, Comparison, Explanation, SecondaryResult, Statistics, one_by_one};
 
-/// Frames that skip the network after each one that goes through it, where the configuration names no number.
-const INTERVAL: u32 = 3;
-
-/// Crops in a batch, where the configuration has single ones.
-const CROPS: usize = 8;
-
-/// The precision of the steps before INT8.
+/// The precision of a network that is not quantized.
 const FP32: &str = "fp32";
 
-/// The precision of the last steps, and the one that comes before it where the CPU computes: `models/quantize.py`
-/// makes INT8 of another kind for it.
-const INT8: &str = "int8";
-const INT8_CPU: &str = "int8_cpu";
-
-/// One step of the ablation. Each differs from the one before only by what its name states.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum AblationStep {
-    /// One frame at a time on one CPU core: drawn and recorded, images of the source's size handed to the detector and
-    /// scaled there, single frames, single crops, FP32.
-    Naive,
-    /// Threads with queues between them, on all cores.
-    Queues,
-    /// Nothing is drawn.
-    WithoutRendering,
-    /// Sources scale, on the unit that is there for it.
-    ScaledFirst,
-    /// Batches of frames, and of crops.
-    Batched,
-    /// INT8.
-    Int8,
-    /// Inference only on some frames: the tracker predicts the tracks in between.
-    Interval,
-}
-
-/// Properties of the models and of the machine.
-#[derive(Debug, Clone, Default)]
-pub struct Capabilities {
-    /// Precisions of the primary network; `None`: there is no network.
-    pub primary: Option<Vec<String>>,
-    /// Those of each secondary network.
-    pub secondary: Vec<Vec<String>>,
-    /// Whether the primary network takes one frame at a time, whatever the batch.
-    pub is_batch_one_only: bool,
-    /// Whether the CPU runs the networks.
-    pub runs_on_cpu: bool,
-    /// Why nothing can be recorded here.
-    pub recording_error: Option<String>,
-}
-
-impl Capabilities {
-    /// The INT8 of a model with these precisions.
-    fn int8(&self, available: &[String]) -> Option<&'static str> {
-        let of_cpu = self.runs_on_cpu.then_some(INT8_CPU);
-        let mut kinds = of_cpu.into_iter().chain([INT8]);
-        kinds.find(|kind| available.iter().any(|known| known == kind))
-    }
-}
-
-/// What a step runs.
-#[derive(Debug, Clone)]
-pub struct StepConfig {
-    /// The configuration.
-    pub config: Config,
-    /// Where the step differs from its name, and why.
-    pub notes: Vec<String>,
-}
-
-impl AblationStep {
-    /// All steps, in order.
-    pub const ALL: [Self; 7] = [
-        Self::Naive,
-        Self::Queues,
-        Self::WithoutRendering,
-        Self::ScaledFirst,
-        Self::Batched,
-        Self::Int8,
-        Self::Interval,
-    ];
-
-    /// The step with this number, from 1.
-    #[must_use]
-    pub fn by_number(number: usize) -> Option<Self> {
-        Self::ALL.get(number.checked_sub(1)?).copied()
-    }
-
+/// Result of one step.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Gain {
     /// Its number, from 1.
-    #[must_use]
-    pub fn number(self) -> usize {
-        self as usize + 1
-    }
-
-    /// Its name in files.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Naive => "1_naive",
-            Self::Queues => "2_queues",
-            Self::WithoutRendering => "3_without_rendering",
-            Self::ScaledFirst => "4_scaled_first",
-            Self::Batched => "5_batched",
-            Self::Int8 => "6_int8",
-            Self::Interval => "7_interval",
-        }
-    }
-
-    /// What it changes, as text.
-    #[must_use]
-    pub const fn title(self) -> &'static str {
-        match self {
-            Self::Naive => "naive: one core, one by one",
-            Self::Queues => "threads and queues",
-            Self::WithoutRendering => "without rendering",
-            Self::ScaledFirst => "scaled before batching",
-            Self::Batched => "batched frames and crops",
-            Self::Int8 => "INT8",
-            Self::Interval => "inference at intervals",
-        }
-    }
-
-    /// What it changes that no key of the configuration sets; empty: nothing.
-    #[must_use]
-    pub const fn conditions(self) -> &'static str {
-        match self {
-            Self::Naive => {
-                "one CPU core, one frame at a time through everything, --record, images scaled by the detector"
-            }
-            Self::Queues => "all CPU cores, queues between the threads",
-            Self::WithoutRendering => "no --record",
-            Self::ScaledFirst => "images scaled by their sources",
-            Self::Batched | Self::Int8 | Self::Interval => "",
-        }
-    }
-
-    /// Whether one core does everything.
-    #[must_use]
-    pub fn is_on_one_core(self) -> bool {
-        self == Self::Naive
-    }
-
-    /// Whether frames are drawn and recorded.
-    #[must_use]
-    pub fn renders(self) -> bool {
-        self < Self::WithoutRendering
-    }
-
-    /// Whether images keep the source's size up to the detector.
-    #[must_use]
-    pub fn scales_in_worker(self) -> bool {
-        self < Self::ScaledFirst
-    }
-
-    /// What this step runs of `config`.
-    #[must_use]
-    pub fn apply(self, config: &Config, capabilities: &Capabilities) -> StepConfig {
-        let mut layout = StepConfig {
-            config: config.clone(),
-            notes: Vec::new(),
-        };
-        layout.normalize_sources();
-        if self.is_on_one_core() {
-            layout.config.detector.workers = 1;
-            for network in &mut layout.config.secondary {
-                network.workers = 1;
-            }
-        }
-        layout.choose_rendering(self, capabilities);
-        if self == Self::ScaledFirst && config.sources.iter().any(is_synthetic) {
-            layout.note("a drawn scene is drawn in the size that is asked for: part of this gain is its own");
-        }
-        layout.choose_batches(self, config, capabilities);
-        layout.choose_precision(self, config, capabilities);
-        layout.choose_interval(self, config);
-        layout
-    }
+    pub(super) step: usize,
+    /// Description of its change.
+    pub(super) title: String,
+    /// Frames per second over the rounds; `None` where all failed.
+    pub(super) fps: Option<Statistics>,
+    /// Time per frame, in ms: 1000 divided by the median of the frames per second.
+    pub(super) ms_per_frame: Option<f64>,
+    /// That time as a share of the first step's, in percent.
+    pub(super) relative_percent: Option<f64>,
+    /// Speed divided by that of the step before, for each round.
+    pub(super) gain: Option<Comparison>,
+    /// Speed divided by that of the first step, for each round.
+    pub(super) cumulative: Option<Comparison>,
+    /// What explains the change from the step before.
+    pub(super) explanation: Option<Explanation>,
+    /// Keys with their values that the step sets, in addition to those of the step before.
+    pub(super) settings: Vec<String>,
+    /// Each secondary network; means over the rounds.
+    pub(super) secondary: Vec<SecondaryResult>,
+    /// Warnings about its runs.
+    pub(super) notes: Vec<String>,
 }
 
-impl StepConfig {
-    /// Sources provide frames as fast as these are consumed, and without end where possible.
-    fn normalize_sources(&mut self) {
-        for source in &mut self.config.sources {
-            source.loop_at_end = true;
-            source.playback_fps = Playback::Unlimited;
-            if let SourceUri::Synthetic(scene) = &mut source.uri {
-                scene.pacing = Pacing::Unlimited;
-            }
-        }
+/// The name and the keys of each step: those of `--sweep`, or else those that `config` sets for its speed, each of them off at
+/// first. `warn` receives the names of sources that limit the speed.
+///
+/// # Errors
+/// `--sweep` is wrong, a model cannot be read, or the configuration sets no such key.
+pub(super) fn steps(
+    args: &BenchOptions,
+    config: &Config,
+    warn: &dyn Fn(&str),
+) -> anyhow::Result<Vec<(String, Vec<(String, String)>)>> {
+    for source in config.sources.iter().filter(|source| source.is_live()) {
+        warn(&format!(
+            "{} gives frames at its own pace, which no step can exceed; use a file, or a drawn scene with realtime=false",
+            source.name
+        ));
     }
-
-    fn note(&mut self, note: impl Into<String>) {
-        self.notes.push(note.into());
-    }
-
-    fn choose_rendering(&mut self, step: AblationStep, capabilities: &Capabilities) {
-        let Some(reason) = &capabilities.recording_error else {
-            return;
-        };
-        if step == AblationStep::Naive {
-            self.note(format!("nothing is drawn: {reason}"));
-        } else if step == AblationStep::WithoutRendering {
-            self.note("same as before: nothing was drawn");
-        }
-    }
-
-    fn choose_batches(&mut self, step: AblationStep, config: &Config, capabilities: &Capabilities) {
-        let batches = step >= AblationStep::Batched;
-        let (frames, why_one) = match config.detector.batch_size {
-            _ if capabilities.is_batch_one_only => (1, "the network takes one frame at a time"),
-            1 => (
-                config.sources.len().min(MAX_BATCH_SIZE as usize),
-                "one source gives single frames",
-            ),
-            size => (size, ""),
-        };
-        self.config.detector.batch_size = if batches { frames } else { 1 };
-        for network in &mut self.config.secondary {
-            network.batch_size = match (batches, network.batch_size) {
-                (false, _) => 1,
-                (true, 1) => CROPS,
-                (true, size) => size,
-            };
-        }
-        if step == AblationStep::Batched {
-            let crops: Vec<String> = self
-                .config
-                .secondary
-                .iter()
-                .map(|network| format!("{} crops of {}", network.batch_size, network.name))
-                .collect();
-            let note = match (frames, crops.is_empty()) {
-                (1, true) => format!("same as before: {why_one}, and no secondary network"),
-                (1, false) => format!("{}; {why_one}", crops.join(", ")),
-                (frames, true) => format!("{frames} frames; no secondary network"),
-                (frames, false) => format!("{frames} frames, {}", crops.join(", ")),
-            };
-            self.note(note);
-        }
-    }
-
-    fn choose_precision(
-        &mut self,
-        step: AblationStep,
-        config: &Config,
-        capabilities: &Capabilities,
-    ) {
-        let Some(primary) = &capabilities.primary else {
-            self.choose_secondary_precision(step, capabilities);
-            if step == AblationStep::Int8 {
-                self.note("the scripted detector has no INT8");
-            }
-            return;
-        };
-        let has_full = primary.iter().any(|known| known == FP32);
-        let detector = &mut self.config.detector;
-        let notes = if step >= AblationStep::Int8 {
-            let notes = int8(
-                detector,
-                &config.detector,
-                has_full,
-                capabilities.int8(primary),
-            );
-            notes
-                .into_iter()
-                .filter(|_| step == AblationStep::Int8)
-                .collect()
-        } else {
-            let notes = fp32(detector, has_full).into_iter();
-            notes
-                .filter(|_| step == AblationStep::Naive)
-                .collect::<Vec<_>>()
-        };
-        self.notes.extend(notes);
-        self.choose_secondary_precision(step, capabilities);
-    }
-
-    fn choose_secondary_precision(&mut self, step: AblationStep, capabilities: &Capabilities) {
-        let networks = self
-            .config
-            .secondary
-            .iter_mut()
-            .zip(&capabilities.secondary);
-        for (network, known) in networks {
-            if step >= AblationStep::Int8 && is_int8(network.precision.as_deref()) {
-                continue;
-            }
-            let wanted = match step {
-                AblationStep::Int8 | AblationStep::Interval => capabilities.int8(known),
-                _ => known.iter().any(|known| known == FP32).then_some(FP32),
-            };
-            // A network without this precision runs as configured in all steps.
-            if let Some(wanted) = wanted {
-                network.precision = Some(wanted.to_owned());
-            }
-        }
-    }
-
-    fn choose_interval(&mut self, step: AblationStep, config: &Config) {
-        if step != AblationStep::Interval {
-            self.config.detector.interval = Interval::Frames(0);
-            for source in &mut self.config.sources {
-                source.interval = None;
-            }
-            return;
-        }
-        // The adaptive interval follows the load of live sources; here sources wait, so it would skip no frame.
-        let fixed = |interval: Interval| match interval {
-            Interval::Frames(0) | Interval::Adaptive => Interval::Frames(INTERVAL),
-            fixed @ Interval::Frames(_) => fixed,
-        };
-        let chosen = fixed(config.detector.interval);
-        self.config.detector.interval = chosen;
-        for source in &mut self.config.sources {
-            source.interval = source.interval.map(fixed);
-        }
-        if let Interval::Frames(skipped) = chosen {
-            self.note(format!("inference on every {}", ordinal(skipped + 1)));
-        }
-    }
-}
-
-/// `4th frame`.
-fn ordinal(number: u32) -> String {
-    let ending = match (number % 100, number % 10) {
-        (11..=13, _) => "th",
-        (_, 1) => "st",
-        (_, 2) => "nd",
-        (_, 3) => "rd",
-        _ => "th",
+    let axes = match args.sweep.is_empty() {
+        true => axes_of(config)?,
+        false => args.axes()?,
     };
-    format!("{number}{ending} frame")
+    let steps = one_by_one(&axes)?;
+    let name = |index: usize| {
+        let before = index.checked_sub(1).map(|before| &steps[before]);
+        let is_new = |setting: &&(String, String)| before.is_some_and(|b| !b.contains(setting));
+        match steps[index].iter().find(is_new) {
+            Some((key, value)) => format!("{}_{key}={value}", index + 1),
+            None => format!("{}_first_values", index + 1),
+        }
+    };
+    let names: Vec<String> = (0..steps.len()).map(name).collect();
+    Ok(names.into_iter().zip(steps).collect())
 }
 
-/// Whether a source is a synthetic scene.
-fn is_synthetic(source: &SourceConfig) -> bool {
-    matches!(source.uri, SourceUri::Synthetic(_))
-}
-
-/// The unquantized network, for the steps before the last; and the reason where there is none.
-fn fp32(detector: &mut DetectorConfig, has_fp32: bool) -> Vec<String> {
-    detector.tensorrt.calibration = None;
-    if !has_fp32 {
-        let given = detector.precision.as_deref();
-        let given = given.unwrap_or("its first precision");
-        return vec![format!("this model has no FP32: {given} in its place")];
+/// The keys that make `config` fast, each with the value that turns it off and its own.
+fn axes_of(config: &Config) -> anyhow::Result<Vec<Axis>> {
+    let mut axes = Vec::new();
+    let mut add = |key: String, off: &str, own: String| {
+        if own != off {
+            let values = vec![off.to_owned(), own];
+            axes.push(Axis { key, values });
+        }
+    };
+    let detector = &config.detector;
+    let secondary = || config.secondary.iter().enumerate();
+    add(
+        "detector.workers".to_owned(),
+        "1",
+        detector.workers.to_string(),
+    );
+    add(
+        "detector.batch_size".to_owned(),
+        "1",
+        detector.batch_size.to_string(),
+    );
+    for (index, network) in secondary() {
+        let key = format!("secondary[{index}].batch_size");
+        add(key, "1", network.batch_size.to_string());
     }
-    detector.precision = Some(FP32.to_owned());
-    let dla = detector.tensorrt.dla.take();
-    let note = dla.map(|_| "on the GPU up to the last step: a DLA has no FP32".to_owned());
-    note.into_iter().collect()
-}
-
-/// Whether a precision is INT8 of some kind.
-fn is_int8(precision: Option<&str>) -> bool {
-    precision.is_some_and(|precision| precision.starts_with(INT8))
-}
-
-/// The network of the last step; and the reason where it is not in INT8.
-fn int8(
-    detector: &mut DetectorConfig,
-    given: &DetectorConfig,
-    has_fp32: bool,
-    own: Option<&str>,
-) -> Vec<String> {
-    if is_int8(given.precision.as_deref()) {
-        // One of several kinds, as configured.
-        detector.precision.clone_from(&given.precision);
-    } else if let Some(own) = own {
-        detector.precision = Some(own.to_owned());
-    } else if given.tensorrt.calibration.is_none() {
-        // With a calibration, TensorRT makes INT8 of the whole network, as configured.
-        fp32(detector, has_fp32);
-        return vec!["this model has no INT8".to_owned()];
+    let own = (
+        "detector".to_owned(),
+        detector.model.as_ref(),
+        &detector.precision,
+    );
+    let others = secondary().map(|(index, network)| {
+        let key = format!("secondary[{index}]");
+        (key, Some(&network.model), &network.precision)
+    });
+    for (section, model, precision) in std::iter::once(own).chain(others) {
+        if let (Some(model), Some(precision)) = (model, precision)
+            && ModelSpec::load(model)?
+                .files
+                .iter()
+                .any(|file| file.precision == FP32)
+        {
+            add(format!("{section}.precision"), FP32, precision.clone());
+        }
     }
-    let dla = given.tensorrt.dla;
-    let note = dla.map(|dla| format!("on DLA {dla}, as configured"));
-    note.into_iter().collect()
+    if let Interval::Frames(frames) = detector.interval {
+        add("detector.interval".to_owned(), "0", frames.to_string());
+    }
+    ensure!(
+        !axes.is_empty(),
+        "the configuration sets none of detector.workers, batch_size, precision and interval; name keys by --sweep, each with its \
+         first value for the first step, such as --sweep detector.interval=0,3"
+    );
+    Ok(axes)
+}
+
+/// The gain of each step, from the runs of its rounds. `first_keys` are the keys of the first step.
+pub(super) fn gains(results: &[PointResult], first_keys: &[(String, String)]) -> Vec<Gain> {
+    let time = |point: &PointResult| {
+        let median = point.fps.as_ref()?.median;
+        (median > 0.0).then(|| 1e3 / median)
+    };
+    // Pairs with a failed run are left out.
+    let compared = |before: &PointResult, own: &PointResult| {
+        let pairs = before.runs.iter().zip(&own.runs);
+        let pairs = pairs.filter_map(|(before, own)| Some((before.fps?, own.fps?)));
+        let (before, own): (Vec<f64>, Vec<f64>) = pairs.unzip();
+        Comparison::paired(&before, &own)
+    };
+    let explained = |before: &PointResult, own: &PointResult| {
+        let pairs = before.runs.iter().zip(&own.runs);
+        let pairs =
+            pairs.filter_map(|(before, own)| Some((before.cost.as_ref()?, own.cost.as_ref()?)));
+        // Of the medians in the table of the steps.
+        let change = time(own)? - time(before)?;
+        Explanation::of_pairs(change, &pairs.collect::<Vec<_>>())
+    };
+    let first = results.first();
+    let gain = |(index, own): (usize, &PointResult)| {
+        let before = index.checked_sub(1).map(|before| &results[before]);
+        let set = |(key, value): &(String, String)| format!("{key}={value}");
+        let change = own.name.split_once('_').map_or("", |(_, change)| change);
+        let (title, settings) = match index {
+            0 => ("first values", first_keys.iter().map(set).collect()),
+            _ => (change, vec![change.to_owned()]),
+        };
+        let ms_per_frame = time(own);
+        Gain {
+            step: index + 1,
+            title: title.to_owned(),
+            fps: own.fps,
+            ms_per_frame,
+            relative_percent: ms_per_frame
+                .zip(first.and_then(time))
+                .map(|(own, first)| 100.0 * (own / first)),
+            gain: before.and_then(|before| compared(before, own)),
+            cumulative: before.and(first).and_then(|first| compared(first, own)),
+            explanation: before.and_then(|before| explained(before, own)),
+            settings,
+            secondary: own.secondary.clone(),
+            notes: own.warnings.clone(),
+        }
+    };
+    results.iter().enumerate().map(gain).collect()
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+    use crate::series::RunResult;
+
+    #[test]
+    fn steps_turn_on_what_the_configuration_sets() {
+        let axes = |detector: &str| -> Result<Vec<String>, String> {
+            let text = format!(
+                "sources: [{{name: a, uri: 'synthetic://traffic'}}]\ndetector: {{backend: scripted{detector}}}\n"
+            );
+            let config = Config::from_str("test.yaml", &text).expect("valid");
+            let axes = axes_of(&config).map_err(|error| error.to_string())?;
+            let text = |axis: &Axis| format!("{}={}", axis.key, axis.values.join(","));
+            Ok(axes.iter().map(text).collect())
+        };
+        let all = axes(", workers: 3, batch_size: 4, interval: 2").expect("keys");
+        assert_eq!(
+            all,
+            [
+                "detector.workers=1,3",
+                "detector.batch_size=1,4",
+                "detector.interval=0,2"
+            ]
+        );
+        assert_eq!(
+            axes(", interval: adaptive").expect("keys"),
+            ["detector.workers=1,2"]
+        );
+        let error = axes(", workers: 1").expect_err("nothing to turn off");
+        assert!(error.contains("--sweep detector.interval=0,3"), "{error}");
+    }
+
+    #[test]
+    fn gains_compare_steps_of_same_round() {
+        let speeds = [
+            vec![Some(10.0), Some(20.0), Some(10.0)],
+            vec![Some(20.0), Some(50.0), Some(20.0)],
+            vec![None, Some(50.0), Some(30.0)],
+            vec![None, None, None],
+            vec![Some(40.0), Some(40.0), Some(40.0)],
+            vec![Some(160.0), Some(80.0), Some(80.0)],
+        ];
+        let point = |(index, rounds): (usize, &Vec<Option<f64>>)| {
+            let good: Vec<f64> = rounds.iter().copied().flatten().collect();
+            let run = |fps: &Option<f64>| RunResult {
+                fps: *fps,
+                ..RunResult::default()
+            };
+            PointResult {
+                name: format!("{}_a={index}", index + 1),
+                fps: Statistics::from_values(&good),
+                runs: rounds.iter().map(run).collect(),
+                ..PointResult::default()
+            }
+        };
+        let results: Vec<PointResult> = speeds.iter().enumerate().map(point).collect();
+        let steps = gains(&results, &[("a".to_owned(), "0".to_owned())]);
+        let relative: Vec<_> = steps.iter().map(|step| step.relative_percent).collect();
+        // Medians of 10, 20, 40, nothing, 40 and 80 frames a second.
+        let wanted = [
+            Some(100.0),
+            Some(50.0),
+            Some(25.0),
+            None,
+            Some(25.0),
+            Some(12.5),
+        ];
+        assert_eq!(relative, wanted);
+        let ratios = |gain: &Option<Comparison>| gain.as_ref().map(|gain| gain.ratios.clone());
+        let found: Vec<_> = steps.iter().map(|step| ratios(&step.gain)).collect();
+        let wanted = [
+            None,
+            Some(vec![2.0, 2.5, 2.0]),
+            Some(vec![1.0, 1.5]),
+            None,
+            None,
+            Some(vec![4.0, 2.0, 2.0]),
+        ];
+        assert_eq!(found, wanted);
+        assert_eq!(ratios(&steps[0].cumulative), None);
+        assert_eq!(ratios(&steps[5].cumulative), Some(vec![16.0, 4.0, 8.0]));
+        assert_eq!((steps[5].step, steps[5].title.as_str()), (6, "a=5"));
+        assert_eq!(steps[0].settings, ["a=0"]);
+        assert_eq!(steps[5].settings, ["a=5"]);
+    }
+}

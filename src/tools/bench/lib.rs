@@ -2,13 +2,11 @@
 //!
 //! [`measure_pipeline`], [`measure_stage`] and [`measure_layers`] run in this process. A [`RunPlan`] starts the program again
 //! for each of several runs, so that a failure does not affect the others, and none finds the caches of another. Statistics,
-//! comparisons, sweeps and the steps of the ablation are pure. Called by `jetwatch bench`, which prints.
+//! comparisons, sweeps and the gains of an ablation are pure. Called by `jetwatch bench`, which prints.
 //!
-//! What only benchmarks need wraps the pipeline from outside ([`ExecutionMode`]). The layout of `benchmark.json` is that of
-//! CV-CUDA's benchmark script, so that the tools of its users read it.
+//! The layout of `benchmark.json` is that of CV-CUDA's benchmark script, so that the tools of its users read it.
 
 mod ablation;
-mod ablation_run;
 mod aggregate;
 mod benchmark_json;
 mod best_point;
@@ -16,14 +14,12 @@ mod compare;
 mod cores;
 mod detector_only;
 mod error;
-mod execution_mode;
+mod explanation;
 mod file_labels;
-mod in_flight;
 mod layers;
 mod options;
 mod processes;
 mod run;
-mod scaling_detector;
 mod secondary;
 mod series;
 mod single_stage;
@@ -35,17 +31,13 @@ mod table;
 mod throughput;
 mod trace_stats;
 
-pub use ablation::{
-    AblationStep, Capabilities, Explanation, Gain, NotExplained, Part, RunCost, StepConfig,
-    StepDetails, changed_settings, compute_gains, longest_stage,
-};
 pub use aggregate::mean;
 pub use benchmark_json::{ROOT, document};
 pub use compare::{Comparison, Noise};
 pub use cores::pin;
 pub use detector_only::{DetectorAlone, bench_detector};
 pub use error::BenchmarkError;
-pub use execution_mode::{Backpressure, ExecutionMode, ScaleAt};
+pub use explanation::{Explanation, NotExplained, Part, RunCost};
 pub use layers::{LayerRun, layers_table, measure_layers};
 pub use options::{BenchOptions, DEFAULT_FRAMES, StreamGoal};
 pub use processes::{ChildRun, end_with_parent};
@@ -55,6 +47,6 @@ pub use series::{RunPlan, SeriesResult};
 pub use single_stage::{BenchStage, RunLimit, bench_stage};
 pub use statistics::Statistics;
 pub use streams::{Limit, PartLoad, StreamFit, StreamSearch, Trials, find_limit};
-pub use sweep::{Axis, cartesian};
+pub use sweep::{Axis, cartesian, one_by_one};
 pub use table::run_table;
 pub use trace_stats::{Batch, LevelStats, RangeStats, Row, Times, TraceStats};

@@ -11,9 +11,6 @@ use super::{Axis, BenchmarkError};
 /// Default number of frames of a run.
 pub const DEFAULT_FRAMES: u64 = 1000;
 
-/// Default number of frames of each step of the ablation: the first ones are slow.
-const ABLATION_FRAMES: u64 = 300;
-
 /// Default number of rounds of a comparison.
 const ROUNDS: u32 = 5;
 
@@ -74,7 +71,7 @@ pub struct BenchOptions {
     pub sweep: Vec<String>,
     /// Second configuration file, which is compared with `config`.
     pub compare: Option<PathBuf>,
-    /// Whether all steps of the ablation run.
+    /// Whether the keys of the sweep change one after the other, in place of all combinations.
     pub ablation: bool,
     /// How many copies of the sources are tried, each at the pace of a camera.
     pub streams: Option<StreamGoal>,
@@ -82,8 +79,6 @@ pub struct BenchOptions {
     pub fps: Option<u32>,
     /// Number of copies of the sources that this process runs.
     pub copies: Option<usize>,
-    /// Folder for the configuration of each step of the ablation.
-    pub write: Option<PathBuf>,
     /// Number of rounds; `None`: 5 with `compare`, 3 for the answer of a search for streams, else 1.
     pub repeat: Option<u32>,
     /// Number of concurrent processes on each GPU; at least 1.
@@ -94,8 +89,6 @@ pub struct BenchOptions {
     pub maximize_clocks: bool,
     /// Whether single ranges are kept; otherwise only speeds are measured.
     pub keeps_ranges: bool,
-    /// Number of the step of the ablation that this process runs, from 1.
-    pub ablation_step: Option<usize>,
     /// What the series that this run belongs to varies, with the values of this run, for the result's metadata: keys of the
     /// configuration, or `config` with the file.
     pub varied: Vec<(String, String)>,
@@ -151,11 +144,6 @@ impl BenchOptions {
     #[must_use]
     pub fn max_frames(&self) -> Option<u64> {
         let is_open = self.batches.is_none() && self.duration.is_none();
-        let usual = if self.ablation {
-            ABLATION_FRAMES
-        } else {
-            DEFAULT_FRAMES
-        };
-        self.frames.or(is_open.then_some(usual))
+        self.frames.or(is_open.then_some(DEFAULT_FRAMES))
     }
 }

@@ -13,7 +13,7 @@ use jetwatch_telemetry::StopToken;
 
 use super::cores::{allowed_cores, shares};
 use super::run::{FILE, write};
-use super::{AblationStep, BenchOptions, mean};
+use super::{BenchOptions, mean};
 
 /// Interval at which the processes are polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -29,8 +29,6 @@ pub(super) struct Point {
     pub(super) settings: Vec<(String, String)>,
     /// What differs between the points, with this one's values.
     pub(super) varied: Vec<(String, String)>,
-    /// The step of the ablation, if it is one.
-    pub(super) step: Option<AblationStep>,
     /// Number of copies of the sources, for a trial of streams.
     pub(super) streams: Option<usize>,
 }
@@ -44,8 +42,6 @@ pub struct ChildRun<'a> {
     pub settings: &'a [(String, String)],
     /// What the series varies, with the values of this run.
     pub varied: &'a [(String, String)],
-    /// The step of the ablation that it runs.
-    pub step: Option<AblationStep>,
     /// Number of copies of the sources, for a trial of streams.
     pub streams: Option<usize>,
     /// The CPU cores that it may use; empty: all.
@@ -85,15 +81,12 @@ impl Point {
                 };
                 // The result of an earlier call must not be used for this one.
                 let _ = fs::remove_file(own.join(FILE));
-                let is_on_one_core = self.step.is_some_and(AblationStep::is_on_one_core);
                 let mut command = command(&ChildRun {
                     config: self.config.as_deref(),
                     settings: &self.settings,
                     varied: &self.varied,
-                    step: self.step,
                     streams: self.streams,
                     cores: match count {
-                        1 if is_on_one_core => cores[place].get(..1).unwrap_or_default(),
                         1 => &[],
                         _ => &cores[place],
                     },

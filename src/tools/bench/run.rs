@@ -14,10 +14,9 @@ use jetwatch_source::SourceError;
 use jetwatch_telemetry::{Level, Recorder, StopToken, Trace, process_usage};
 use jetwatch_types::Rate;
 
-use super::ablation_run::StepRun;
 use super::streams::{TrialObserver, copy_sources};
 use super::system_info::SystemObserver;
-use super::{AblationStep, BenchOptions, BenchStage, RunLimit, TraceStats, bench_stage, document};
+use super::{BenchOptions, BenchStage, RunLimit, TraceStats, bench_stage, document};
 
 /// The name of the result.
 pub(super) const FILE: &str = "benchmark.json";
@@ -103,9 +102,7 @@ pub fn measure_pipeline(
     if let Some(copies) = args.copies {
         copy_sources(&mut config, copies, args.fps)?;
     }
-    let step = args.ablation_step.and_then(AblationStep::by_number);
-    let step = step.map(|step| StepRun::new(step, &config, &args.output));
-    let output = run_pipeline(args, &config, step.transpose()?, started, source_failed)?;
+    let output = run_pipeline(args, &config, started, source_failed)?;
     write_run(args, output)
 }
 
@@ -159,7 +156,6 @@ type RunOutput = (Value, Speed, bool);
 fn run_pipeline(
     args: &BenchOptions,
     config: &Config,
-    mut step: Option<StepRun>,
     started: &dyn Fn(&Pipeline) -> anyhow::Result<()>,
     source_failed: &dyn Fn(&str, &SourceError),
 ) -> anyhow::Result<RunOutput> {
@@ -167,43 +163,26 @@ fn run_pipeline(
     let keeps_ranges = args.keeps_ranges && args.copies.is_none();
     let trace = keeps_ranges.then(Trace::default);
     let warmup = usize::try_from(args.warmup)?;
-    let (pipeline, config) = loop {
-        let config = step.as_ref().map_or(config, StepRun::config).clone();
-        let options = Options {
-            duration: args.duration.filter(|_| args.copies.is_none()),
-            max_frames: args.max_frames().filter(|_| args.copies.is_none()),
-            max_batches: args.batches,
-            // A trial of streams counts from outside.
-            warmup_frames: match args.copies {
-                Some(_) => 0,
-                None => (warmup * config.detector.batch_size) as u64,
-            },
-            trace: trace.clone(),
-            root: root.clone(),
-            synthetic: Some(jetwatch_traffic::synthetic_factory()),
-            ..Options::default()
-        };
-        let options = match &step {
-            Some(step) => step.adapt(options),
-            None => options,
-        };
-        match Pipeline::start(&config, options) {
-            Ok(pipeline) => break (pipeline, config),
-            Err(error) => {
-                if !step
-                    .as_mut()
-                    .is_some_and(|step| step.retry_single_crops(&error))
-                {
-                    return Err(error.into());
-                }
-            }
-        }
+    let options = Options {
+        duration: args.duration.filter(|_| args.copies.is_none()),
+        max_frames: args.max_frames().filter(|_| args.copies.is_none()),
+        max_batches: args.batches,
+        // A trial of streams counts from outside.
+        warmup_frames: match args.copies {
+            Some(_) => 0,
+            None => (warmup * config.detector.batch_size) as u64,
+        },
+        trace: trace.clone(),
+        root: root.clone(),
+        synthetic: Some(jetwatch_traffic::synthetic_factory()),
+        ..Options::default()
     };
+    let pipeline = Pipeline::start(config, options)?;
     let runs = pipeline.detector_description().to_owned();
     started(&pipeline)?;
     let observer = SystemObserver::start(root, Some(&runs));
     let trial = match args.copies {
-        Some(_) => Some(TrialObserver::start(&pipeline, &config, args.trial_time())?),
+        Some(_) => Some(TrialObserver::start(&pipeline, config, args.trial_time())?),
         None => None,
     };
     let outcome = pipeline.wait();
@@ -229,7 +208,7 @@ fn run_pipeline(
     let mut result = match trace {
         Some(trace) => {
             let measured = TraceStats::new(&trace.drain(), warmup, config.detector.batch_size)?;
-            set_speeds(&mut speed, &measured, &config);
+            set_speeds(&mut speed, &measured, config);
             document(&measured, meta)
         }
         None => json!({ "meta": meta }),
@@ -243,9 +222,6 @@ fn run_pipeline(
     if let Some(trial) = trial {
         speed.fps = trial.fps();
         result["trial"] = json!(trial);
-    }
-    if let Some(step) = step {
-        result["ablation"] = step.to_json();
     }
     Ok((result, speed, !outcome.failed_sources.is_empty()))
 }

@@ -20,9 +20,7 @@ use super::run::{Speed, write};
 use super::secondary::{SecondaryResult, secondary_results};
 use super::streams::{copy_sources, run_streams};
 use super::system_info::machine_of;
-use super::{
-    AblationStep, BenchOptions, Comparison, Noise, Statistics, ablation_run, cartesian, table,
-};
+use super::{BenchOptions, Comparison, Noise, RunCost, Statistics, ablation, cartesian, table};
 
 /// The name of the result.
 pub(super) const SERIES: &str = "series.json";
@@ -70,6 +68,9 @@ pub(super) struct RunResult {
     pub(super) machine: Value,
     /// Description of the detector.
     pub(super) detector: Option<String>,
+    /// What a frame costs, of the only process.
+    #[serde(skip)]
+    pub(super) cost: Option<RunCost>,
     pub(super) error: Option<String>,
 }
 
@@ -88,10 +89,10 @@ pub struct SeriesResult {
 
 impl<'a> RunPlan<'a> {
     /// The runs that `args` ask for; `None`: a single one, which needs no process of its own. Every point's configuration
-    /// is read here, so that nothing runs before all are valid. `warn` receives the limits of an ablation on this machine.
+    /// is read here, so that nothing runs before all are valid. `warn` receives what limits the steps of an ablation.
     ///
     /// # Errors
-    /// A configuration or `--sweep` is wrong, or the steps of an ablation cannot run.
+    /// A configuration or `--sweep` is wrong, or there is nothing to change in an ablation.
     pub fn new(args: &'a BenchOptions, warn: &dyn Fn(&str)) -> anyhow::Result<Option<Self>> {
         let settings = args.settings.as_slice();
         check_gpus(args.gpus, &gpu_count)?;
@@ -100,48 +101,37 @@ impl<'a> RunPlan<'a> {
             config: config.clone(),
             settings: [settings, more].concat(),
             varied: more.to_vec(),
-            step: None,
             streams: None,
-        };
-        let of_step = |step: AblationStep| Point {
-            step: Some(step),
-            varied: vec![("ablation_step".to_owned(), step.name().to_owned())],
-            ..point(step.name(), &args.config, &[])
         };
         let of_file = |name: &str, config: &Option<PathBuf>| Point {
             varied: vec![("config".to_owned(), name.to_owned())],
             ..point(name, config, &[])
         };
-        let mut points: Vec<Point> = match (&args.config, &args.compare) {
+        let points: Vec<Point> = match (&args.config, &args.compare) {
             (first, Some(second)) => {
                 let names = file_labels([first.as_deref().unwrap_or(Path::new("")), second]);
                 vec![of_file(&names[0], first), of_file(&names[1], &args.compare)]
             }
-            (_, None) if args.ablation => AblationStep::ALL.map(of_step).into(),
+            (_, None) if args.ablation => ablation::steps(args, &args.load_config()?, warn)?
+                .iter()
+                .map(|(name, keys)| point(name, &args.config, keys))
+                .collect(),
             (_, None) if args.streams.is_some() => vec![point("", &args.config, &[])],
             (_, None) => cartesian(&args.axes()?)?
                 .iter()
                 .map(|more| point(&point_name(more), &args.config, more))
                 .collect(),
         };
-        let mut runtime = None;
         for point in &points {
             let config = args.config(point.config.as_deref(), &point.settings)?;
             if let Some(streams) = args.streams {
                 // What cannot be copied is reported before anything runs.
                 copy_sources(&mut config.clone(), streams.most(), args.fps)?;
             }
-            if point.step == Some(AblationStep::Naive) {
-                ablation_run::check_prerequisites(args, &config, warn)?;
-                runtime = ablation_run::common_runtime(&config)?;
-            }
-        }
-        for point in &mut points {
-            point.settings.extend(runtime.clone());
         }
         let rounds = args.rounds();
         let is_single = points.len() == 1 && rounds == 1 && args.processes * args.gpus == 1;
-        let is_swept = !args.sweep.is_empty();
+        let is_swept = !args.sweep.is_empty() || args.ablation;
         let is_series = !is_single || is_swept || args.streams.is_some();
         Ok(is_series.then_some(Self {
             args,
@@ -184,9 +174,6 @@ impl<'a> RunPlan<'a> {
             }
         }
         let results: Vec<PointResult> = self.points.iter().zip(results).map(summarize).collect();
-        if self.args.ablation {
-            return ablation_run::write_result(self.args, &results, self.rounds);
-        }
         let comparison = self.comparison(&results);
         let mut runs = results.iter().flat_map(|point| &point.runs);
         let machine = runs.find(|run| run.error.is_none());
@@ -195,7 +182,7 @@ impl<'a> RunPlan<'a> {
             (None, false) => "sweep",
             (None, true) => "runs",
         };
-        let document = json!({
+        let mut document = json!({
             "kind": kind,
             "machine": machine.map(|run| &run.machine),
             "points": results,
@@ -204,9 +191,15 @@ impl<'a> RunPlan<'a> {
             "processes": self.args.processes,
             "gpus": self.args.gpus,
         });
+        let mut table = table::of_series(&results);
+        if self.args.ablation {
+            let steps = ablation::gains(&results, &self.points[0].varied);
+            document["kind"] = json!("ablation");
+            document["ablation"] = json!({ "steps": steps });
+            table = table::of_ablation(&steps, &results);
+        }
         let path = self.args.output.join(SERIES);
         write(&path, &document)?;
-        let mut table = table::of_series(&results);
         match (&comparison, self.points.as_slice()) {
             (Some(comparison), [first, second]) => {
                 table += &format!("\n{}", comparison.describe(&first.name, &second.name));
@@ -279,6 +272,7 @@ impl<'a> RunPlan<'a> {
         });
         let first = documents.as_ref().ok().and_then(|all| all.first());
         let machine = first.map_or(Value::Null, machine_of);
+        let cost = first.and_then(RunCost::of_run);
         let secondary = documents.as_ref().map_or_else(
             |_| Vec::new(),
             |documents| secondary_results(documents.iter()),
@@ -306,6 +300,7 @@ impl<'a> RunPlan<'a> {
             secondary,
             machine,
             detector,
+            cost,
             error: speeds.as_ref().err().map(|error| format!("{error:#}")),
             folder,
         }

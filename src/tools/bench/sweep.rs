@@ -1,4 +1,4 @@
-//! Sweeps: keys of the configuration with lists of values, and all combinations of these.
+//! Sweeps: keys of the configuration with lists of values, and all combinations of these, or their values one after the other.
 
 use super::BenchmarkError;
 
@@ -59,13 +59,7 @@ fn split(values: &str) -> Vec<String> {
 /// # Errors
 /// Two axes have the same key.
 pub fn cartesian(axes: &[Axis]) -> Result<Vec<Vec<(String, String)>>, BenchmarkError> {
-    for (index, axis) in axes.iter().enumerate() {
-        if axes[..index].iter().any(|other| other.key == axis.key) {
-            return Err(BenchmarkError::DuplicateKey {
-                key: axis.key.clone(),
-            });
-        }
-    }
+    check_keys(axes)?;
     let mut points = vec![Vec::new()];
     for axis in axes {
         let with = |point: &Vec<(String, String)>, value: &String| {
@@ -80,6 +74,35 @@ pub fn cartesian(axes: &[Axis]) -> Result<Vec<Vec<(String, String)>>, BenchmarkE
             .collect();
     }
     Ok(points)
+}
+
+/// The first value of each of `axes`, and then one key after the other with its further values, which it keeps.
+///
+/// # Errors
+/// Two axes have the same key.
+pub fn one_by_one(axes: &[Axis]) -> Result<Vec<Vec<(String, String)>>, BenchmarkError> {
+    check_keys(axes)?;
+    let first = |axis: &Axis| Some((axis.key.clone(), axis.values.first()?.clone()));
+    let mut point: Vec<(String, String)> = axes.iter().filter_map(first).collect();
+    let mut points = vec![point.clone()];
+    for (index, axis) in axes.iter().enumerate() {
+        for value in axis.values.iter().skip(1) {
+            point[index].1.clone_from(value);
+            points.push(point.clone());
+        }
+    }
+    Ok(points)
+}
+
+fn check_keys(axes: &[Axis]) -> Result<(), BenchmarkError> {
+    for (index, axis) in axes.iter().enumerate() {
+        if axes[..index].iter().any(|other| other.key == axis.key) {
+            return Err(BenchmarkError::DuplicateKey {
+                key: axis.key.clone(),
+            });
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -101,17 +124,20 @@ mod tests {
     #[test]
     fn axes_form_cartesian_product() {
         let axes = ["a=1,2", "b=x,y,z"].map(|text| Axis::read(text).expect("an axis"));
-        let points = cartesian(&axes).expect("different keys");
-        let shown: Vec<String> = points
-            .iter()
-            .map(|point| {
+        let shown = |points: Vec<Vec<(String, String)>>| -> Vec<String> {
+            let name = |point: &Vec<(String, String)>| {
                 let parts: Vec<_> = point.iter().map(|(k, v)| format!("{k}{v}")).collect();
                 parts.join(" ")
-            })
-            .collect();
+            };
+            points.iter().map(name).collect()
+        };
         assert_eq!(
-            shown,
+            shown(cartesian(&axes).expect("different keys")),
             ["a1 bx", "a1 by", "a1 bz", "a2 bx", "a2 by", "a2 bz"]
+        );
+        assert_eq!(
+            shown(one_by_one(&axes).expect("different keys")),
+            ["a1 bx", "a2 bx", "a2 by", "a2 bz"]
         );
         assert_eq!(cartesian(&[]).expect("no keys"), [vec![]]);
         let twice = [axes[0].clone(), axes[0].clone()];

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::ablation::Gain;
 use super::run::Speed;
 use jetwatch_tables::{Align, TextTable};
 use jetwatch_telemetry::Stage;
 
 use super::secondary::secondary_table;
 use super::series::PointResult;
-use super::{Comparison, Gain, SecondaryResult};
+use super::{Comparison, SecondaryResult};
 
 /// Parts that are named of an explanation.
 const EXPLAINED_PARTS: usize = 4;
@@ -234,6 +235,12 @@ pub(super) fn of_series(results: &[PointResult]) -> String {
             lines.extend(point.warnings.iter().map(|text| format!("Warning: {text}")));
         }
     }
+    add_networks(results, &mut lines);
+    lines.join("\n")
+}
+
+/// The secondary networks of each point, and warnings about the runtimes of the detectors.
+fn add_networks(results: &[PointResult], lines: &mut Vec<String>) {
     let networks = results
         .iter()
         .map(|point| (point.name.as_str(), point.secondary.as_slice()));
@@ -250,7 +257,6 @@ pub(super) fn of_series(results: &[PointResult]) -> String {
             lines.push(format!("  {detector}: {}", names.join(" ")));
         }
     }
-    lines.join("\n")
 }
 
 /// Descriptions of the detectors, and the points that used each.
@@ -271,9 +277,9 @@ fn detectors(results: &[PointResult]) -> BTreeMap<&str, Vec<&str>> {
 const GAINED: &str = "gained: each round's speed divided by that of the step before in the same round, median over the rounds; \
     frames/s: median over all rounds. On a machine with other load the two can disagree.";
 
-/// A row for each step: its speed, its gain over the step before and over the first; below it what it changes; then what
-/// explains the changes.
-pub(super) fn of_ablation(steps: &[Gain]) -> String {
+/// A row for each step: its speed, its gain over the step before and over the first; below the first its keys; then what explains
+/// the changes.
+pub(super) fn of_ablation(steps: &[Gain], results: &[PointResult]) -> String {
     let mut columns = vec![("step", Align::Left)];
     let numbers = [
         "frames/s, end to end",
@@ -314,9 +320,8 @@ pub(super) fn of_ablation(steps: &[Gain]) -> String {
     let mut lines: Vec<String> = rows.next().into_iter().collect();
     for (row, step) in rows.zip(steps) {
         lines.push(row);
-        lines.extend(step.settings.iter().map(|key| format!("  {key}")));
-        if !step.conditions.is_empty() {
-            lines.push(format!("  no key: {}", step.conditions));
+        if step.step == 1 {
+            lines.extend(step.settings.iter().map(|key| format!("  {key}")));
         }
         if step.fps.is_none() {
             continue;
@@ -335,14 +340,7 @@ pub(super) fn of_ablation(steps: &[Gain]) -> String {
         lines.push(GAINED.to_owned());
     }
     add_explanations(steps, &mut lines);
-    let networks = steps
-        .iter()
-        .map(|step| (step.name, step.secondary.as_slice()));
-    let networks = secondary_table(networks);
-    if !networks.is_empty() {
-        lines.push(String::new());
-        lines.extend(networks);
-    }
+    add_networks(results, &mut lines);
     lines.join("\n")
 }
 

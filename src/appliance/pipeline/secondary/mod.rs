@@ -22,11 +22,10 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use crossbeam_channel::{Receiver, Sender, bounded};
 
 use jetwatch_types::{
-    Attribute, Attributes, FrameMeta, Image, OverflowPolicy, PixelPool, SourceId, Track, TrackId,
-    TrackState, area,
+    Attribute, Attributes, FrameMeta, Image, PixelPool, SourceId, Track, TrackId, TrackState, area,
 };
 
 use self::network::InFlightToken;
@@ -83,10 +82,6 @@ pub(super) struct SecondaryInference {
     pool: PixelPool,
     /// Tokens of the crops of each source that are with networks.
     in_flight: Vec<InFlightToken>,
-    /// Whether crops are dropped where a network cannot keep up.
-    overflow: OverflowPolicy,
-    /// Crops are cut out of every Nth frame of a source; at least 1.
-    crop_interval: u64,
 }
 
 /// The state of one track.
@@ -103,33 +98,21 @@ struct NetworkHistory {
     /// A crop is with the network.
     pending: bool,
     results: usize,
-    /// Crops that were sent.
-    sent: usize,
     /// Age of the track, in frames, and area of its box at the newest crop.
     age_frames: u32,
     area: f32,
 }
 
 impl SecondaryInference {
-    /// The state for the networks `prepared`, and the context of the workers of each. `overflow` applies to crops that a network
-    /// cannot keep up with; they are cut out of every `crop_interval`th frame of a source.
-    pub(super) fn new(
-        prepared: &[PreparedSecondary],
-        overflow: OverflowPolicy,
-        crop_interval: u64,
-    ) -> (Self, Vec<WorkerContext>) {
+    /// The state for the networks `prepared`, and the context of the workers of each.
+    pub(super) fn new(prepared: &[PreparedSecondary]) -> (Self, Vec<WorkerContext>) {
         let networks: Vec<Arc<Network>> = prepared
             .iter()
             .map(|prepared| Arc::new(Network::new(prepared)))
             .collect();
         let (queues, jobs): (Vec<Sender<CropJob>>, Vec<Receiver<CropJob>>) = networks
             .iter()
-            .map(|network| match overflow {
-                OverflowPolicy::Drop => {
-                    bounded((QUEUED_BATCHES * network.batch_size).max(MIN_QUEUE_CAPACITY))
-                }
-                OverflowPolicy::Block => unbounded(),
-            })
+            .map(|network| bounded((QUEUED_BATCHES * network.batch_size).max(MIN_QUEUE_CAPACITY)))
             .unzip();
         let pool = PixelPool::default();
         let context = |(index, jobs): (usize, Receiver<CropJob>)| {
@@ -155,8 +138,6 @@ impl SecondaryInference {
             tracks: HashMap::new(),
             pool,
             in_flight: Vec::new(),
-            overflow,
-            crop_interval: crop_interval.max(1),
         };
         (secondary, contexts)
     }
@@ -171,10 +152,6 @@ impl SecondaryInference {
 
     /// Sends crops of those tracks of a frame that are due to their networks. Does not wait.
     pub(super) fn enqueue(&mut self, meta: &FrameMeta, tracks: &[Track], image: Option<&Image>) {
-        if !meta.seq.is_multiple_of(self.crop_interval) {
-            return;
-        }
-        let overflow = self.overflow;
         for index in 0..self.networks.len() {
             let network = Arc::clone(&self.networks[index]);
             // Its crops come from the workers of its parent, a detector.
@@ -195,7 +172,7 @@ impl SecondaryInference {
                 }
                 objects += 1;
                 let history = self.history(meta.source, track.id, index);
-                if !history.is_due(&network, track, overflow) {
+                if !history.is_due(&network, track) {
                     continue;
                 }
                 let Some(image) = image else {
@@ -249,11 +226,6 @@ impl SecondaryInference {
     /// Whether any crops are still with networks.
     pub(super) fn is_busy(&self) -> bool {
         self.in_flight.iter().any(InFlightToken::is_shared)
-    }
-
-    /// How many crops are with networks.
-    pub(super) fn pending(&self) -> usize {
-        self.in_flight.iter().map(InFlightToken::count).sum()
     }
 
     /// Whether a network accepts this track.
@@ -310,7 +282,6 @@ impl SecondaryInference {
         }
         let history = self.history(meta.source, track.id, index);
         history.pending = true;
-        history.sent += 1;
         history.age_frames = track.age_frames;
         history.area = area(&track.xyxy);
     }
@@ -356,15 +327,9 @@ impl TrackEntry {
 }
 
 impl NetworkHistory {
-    /// Where nothing is dropped, the crops of a track do not depend on how fast the network is: then it does not matter whether
-    /// one is with the network.
-    fn is_due(&self, network: &Network, track: &Track, overflow: OverflowPolicy) -> bool {
-        let (is_free, done) = match overflow {
-            OverflowPolicy::Drop => (!self.pending, self.results),
-            OverflowPolicy::Block => (true, self.sent),
-        };
-        is_free
-            && (done < network.rule.window
+    fn is_due(&self, network: &Network, track: &Track) -> bool {
+        !self.pending
+            && (self.results < network.rule.window
                 || track.age_frames.saturating_sub(self.age_frames) >= network.reinfer_interval
                 || area(&track.xyxy) >= REINFER_AREA_RATIO * self.area)
     }

@@ -87,11 +87,6 @@ pub(super) struct InFlightToken(Arc<()>);
 impl InFlightToken {
     /// Whether others have a clone.
     pub(super) fn is_shared(&self) -> bool {
-        self.count() > 0
-    }
-
-    /// How many clones others have.
-    pub(super) fn count(&self) -> usize {
-        Arc::strong_count(&self.0) - 1
+        Arc::strong_count(&self.0) > 1
     }
 }

@@ -42,8 +42,6 @@ fn secondary(networks: Vec<Network>, depth: usize) -> (SecondaryInference, Vec<R
         tracks: HashMap::new(),
         pool: PixelPool::default(),
         in_flight: vec![InFlightToken::default()],
-        overflow: OverflowPolicy::Drop,
-        crop_interval: 1,
     };
     (secondary, jobs)
 }
@@ -140,33 +138,6 @@ fn a_track_is_inferred_again_after_the_interval_or_when_it_has_grown() {
         "after the interval; the answer is awaited"
     );
     assert!(!infer(99, 40.0, true), "one at a time");
-}
-
-#[test]
-fn crops_do_not_depend_on_the_speed_of_a_network_that_drops_nothing() {
-    let pixels = pixels();
-    let sent = |is_answered: bool, crop_interval: u64| {
-        let (mut secondary, jobs) = secondary(vec![network("n", None, &[])], 64);
-        secondary.overflow = OverflowPolicy::Block;
-        secondary.crop_interval = crop_interval;
-        let mut frames = Vec::new();
-        for age in 0..24_u32 {
-            secondary.enqueue(&meta(age.into()), &[track(1, 0, age, 20.0)], Some(&pixels));
-            if let Ok(job) = jobs[0].try_recv() {
-                frames.push(age);
-                if is_answered {
-                    secondary.on_result(result(0, job, 0));
-                }
-            }
-        }
-        frames
-    };
-    let (slow, fast) = (sent(false, 1), sent(true, 1));
-    assert_eq!(slow, fast, "a result that is late changes nothing");
-    assert!(fast.len() > 1, "{fast:?}");
-    let some = sent(true, 4);
-    assert!(some.iter().all(|frame| frame % 4 == 0), "{some:?}");
-    assert!(some.len() > 1, "{some:?}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! A control message is published after all inputs that were sent before it, and none is lost at the end.
 
-use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use crossbeam_channel::{Receiver, Sender, bounded};
 
 use jetwatch_archive::Item;
 use jetwatch_platform::throttling::ThrottleEvent;
@@ -10,13 +10,13 @@ use jetwatch_publish::{ReloadStatus, Reply};
 use jetwatch_record::{Overlay, SnapshotPicture};
 use jetwatch_schedule::{Schedule, Status};
 use jetwatch_telemetry::update_status::UpdateStatus;
-use jetwatch_types::{BudgetedImage, FrameMeta, OverflowPolicy, SourceId, SourceState};
+use jetwatch_types::{BudgetedImage, FrameMeta, SourceId, SourceState};
 
 use super::{FrameResult, TrackedSource};
 use crate::secondary::SecondaryResult;
 use crate::switches::SwitchChange;
 
-/// Inputs that may wait, where their number is limited.
+/// Inputs that may wait.
 const INPUT_DEPTH: usize = 256;
 
 /// Control messages that may wait.
@@ -87,15 +87,9 @@ pub(crate) enum ControlMessage {
     Snapshot(SnapshotPicture),
 }
 
-/// The channel of the inputs. With [`OverflowPolicy::Block`] it has no limit: frames are limited before they enter the pipeline,
-/// and the tracking stage must never be waited for by what it waits for.
-pub(crate) fn input_channel(
-    overflow: OverflowPolicy,
-) -> (Sender<TrackInput>, Receiver<TrackInput>) {
-    match overflow {
-        OverflowPolicy::Drop => bounded(INPUT_DEPTH),
-        OverflowPolicy::Block => unbounded(),
-    }
+/// The channel of the inputs.
+pub(crate) fn input_channel() -> (Sender<TrackInput>, Receiver<TrackInput>) {
+    bounded(INPUT_DEPTH)
 }
 
 /// The channel of the control messages.

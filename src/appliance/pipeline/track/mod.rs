@@ -42,7 +42,6 @@ pub(super) use state_hold::StateHold;
 
 use super::batcher::Batcher;
 use super::clips::ClipService;
-use super::options::PipelineObserver;
 use super::outputs::close_all;
 use super::secondary::SecondaryInference;
 use super::stats::StatsCollector;
@@ -84,7 +83,6 @@ pub(super) struct TrackStage {
     pub(super) clips: Option<ClipService>,
     /// `None` where no pictures of tracks are kept.
     pub(super) snapshots: Option<Snapshots>,
-    pub(super) observer: Option<Arc<dyn PipelineObserver>>,
     /// Ends the run when the reader of its output has closed it.
     pub(super) stop: StopToken,
     pub(super) heartbeat: Heartbeat,
@@ -313,9 +311,6 @@ impl TrackStage {
             }
             // A recording needs the images itself.
             None => self.offer_image(&meta, &mut full_image),
-        }
-        if !skipped && let Some(observer) = &self.observer {
-            observer.frame_processed(self.secondary.pending());
         }
     }
 

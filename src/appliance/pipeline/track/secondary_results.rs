@@ -18,9 +18,6 @@ impl TrackStage {
                 self.publish_events(&meta);
             }
         }
-        if let Some(observer) = &self.observer {
-            observer.crop_processed(self.secondary.pending());
-        }
         self.end_if_drained(id);
     }
 }

@@ -116,8 +116,5 @@ impl TrackStage {
         if let Some(recording) = &mut self.recording {
             recording.push(&meta, full_image, &[]);
         }
-        if !skipped && let Some(observer) = &self.observer {
-            observer.frame_processed(self.secondary.pending());
-        }
     }
 }

@@ -9,7 +9,7 @@ use jetwatch_publish::{Publication, Reply, SourceInfo};
 use jetwatch_source::SourceCounters;
 use jetwatch_telemetry::{Heartbeats, thread_names};
 use jetwatch_track::TrackEventGenerator;
-use jetwatch_types::{Frame, FrameClock, OverflowPolicy, Size, SourceState};
+use jetwatch_types::{Frame, FrameClock, Size, SourceState};
 
 const SOURCE: SourceId = SourceId(0);
 
@@ -83,7 +83,7 @@ impl TrackStageFixture {
             sources,
             classes,
             sinks: vec![Box::new(published.clone())],
-            secondary: SecondaryInference::new(&[], OverflowPolicy::Drop, 1).0,
+            secondary: SecondaryInference::new(&[]).0,
             batcher,
             stats: Arc::new(stats),
             recorder,
@@ -95,7 +95,6 @@ impl TrackStageFixture {
             recording: None,
             snapshots: None,
             previews: None,
-            observer: None,
             stop: StopToken::default(),
             heartbeat: Heartbeats::default().register(thread_names::TRACK),
         };

@@ -147,7 +147,6 @@ impl Runner<'_> {
             config: self.point.config.clone(),
             settings: self.point.settings.clone(),
             varied: vec![("streams".to_owned(), count.to_string())],
-            step: None,
             streams: Some(count),
         };
         let documents = point.run(self.args, &folder, self.stop, self.command);

@@ -225,8 +225,7 @@ impl Series {
             let name = step_name(step);
             let fps = step["fps"]["median"].as_f64();
             let sets = list(&step["settings"]).iter().filter_map(Value::as_str);
-            let conditions = step["conditions"].as_str().filter(|text| !text.is_empty());
-            let sets: Vec<&str> = sets.chain(conditions).collect();
+            let sets: Vec<&str> = sets.collect();
             table.rows.push(vec![
                 name.as_str().into(),
                 fps.into(),

@@ -54,8 +54,8 @@ fn is_series(one: &Workload, other: &Workload) -> bool {
     if let (Some(one_base), Some(other_base)) = (&one.base, &other.base) {
         let keys =
             |workload: &Workload| -> Vec<String> { workload.varied.keys().cloned().collect() };
-        // The ablation and a comparison of two files vary more than keys that are set.
-        let is_whole = |key: &String| key == "ablation_step" || key == "config";
+        // A comparison of two files varies more than keys that are set.
+        let is_whole = |key: &String| key == "config";
         let varied = keys(one);
         return !varied.is_empty()
             && varied == keys(other)

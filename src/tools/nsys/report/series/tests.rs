@@ -62,9 +62,8 @@ fn streams_have_drops_and_the_answer() {
 #[test]
 fn ablation_has_factors_keys_and_what_is_not_explained() {
     let document = json!({"ablation": {"steps": [
-        {"step": 1, "title": "naive", "fps": {"median": 10.0}, "ms_per_frame": 100.0, "settings": ["detector.workers: 1"],
-            "conditions": "one core"},
-        {"step": 2, "title": "queues", "fps": {"median": 25.0}, "gain": {"statistics": {"median": 2.5}},
+        {"step": 1, "title": "first values", "fps": {"median": 10.0}, "ms_per_frame": 100.0, "settings": ["detector.workers=1", "detector.interval=0"]},
+        {"step": 2, "title": "detector.workers=2", "fps": {"median": 25.0}, "gain": {"statistics": {"median": 2.5}},
             "cumulative": {"statistics": {"median": 2.5}},
             "explanation": {"measured_ms": -3.75, "not_explained": {"change_ms": 0.25, "interval_95_ms": 0.5}, "cores": [1.0, 1.9],
                 "parts": [{"name": "infer", "change_ms": -4.0, "cpu_ms": [9.0, 5.0]}]}},
@@ -75,7 +74,7 @@ fn ablation_has_factors_keys_and_what_is_not_explained() {
     let text: String = series.tables().iter().map(Table::to_text).collect();
     for wanted in [
         "2.50 x",
-        "detector.workers: 1; one core",
+        "detector.workers=1; detector.interval=0",
         "-4.00",
         "-3.75",
         "not explained",

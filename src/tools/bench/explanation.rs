@@ -190,26 +190,6 @@ fn interval(pairs: &[(&RunCost, &RunCost)]) -> Option<f64> {
     Some(student_t_95(count - 1) * deviation / (count as f64).sqrt())
 }
 
-/// The stage that took most time per frame of a run, as text, where the frames went through the stages one after the other: the
-/// value of `run` in a `benchmark.json`. `None` without stages.
-#[must_use]
-pub fn longest_stage(run: &Value) -> Option<String> {
-    let frames = run["frames"].as_f64().filter(|frames| *frames > 0.0)?;
-    let is_work = |name: &str| {
-        let stage = Stage::ALL.iter().find(|stage| stage.name() == name);
-        stage.is_some_and(|stage| !stage.is_wait() && !stage.is_stay() && !stage.is_on_gpu())
-    };
-    let stages = run["stages"].as_array()?.iter();
-    let times = stages.filter_map(|stage| {
-        let name = stage["stage"].as_str().filter(|name| is_work(name))?;
-        Some((name, stage["total_ms"].as_f64()? / frames))
-    });
-    let (name, ms) = times.max_by(|a, b| a.1.total_cmp(&b.1))?;
-    Some(format!(
-        "one frame at a time, so that its stages add up; {name} takes most, {ms:.2} ms per frame"
-    ))
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -283,14 +263,5 @@ mod tests {
         assert_eq!(found.not_explained.is_noise(), Some(false), "-2.2 ms");
         assert_eq!(Explanation::of_pairs(0.0, &[]), None);
         assert_eq!(RunCost::of_run(&json!({"speed": {"fps": 9.0}})), None);
-    }
-
-    #[test]
-    fn longest_stage_is_no_wait() {
-        let run = json!({"frames": 10, "stages": [
-            {"stage": "batch", "total_ms": 900.0}, {"stage": "infer", "total_ms": 125.0}, {"stage": "track", "total_ms": 3.0}]});
-        let text = longest_stage(&run).expect("stages");
-        assert!(text.contains("infer takes most, 12.50 ms"), "{text}");
-        assert_eq!(longest_stage(&json!({"frames": 10, "stages": []})), None);
     }
 }
