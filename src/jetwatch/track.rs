@@ -13,8 +13,7 @@ use jetwatch_config::{
 };
 use jetwatch_eval::io::{is_dash, write};
 use jetwatch_eval::{
-    MotSequence, TentativeFrames, TrackingMetric, grid_search, metrics_table, track_with_interval,
-    write_tracks,
+    MotSequence, TentativeFrames, metrics_json, metrics_table, track_with_interval, write_tracks,
 };
 
 use super::output::print;
@@ -29,7 +28,7 @@ pub struct TrackArgs {
 
     /// Output of tracks, one box per line: frame,id,x,y,width,height,score,class,-1,-1; `-` writes standard output. As
     /// often as --detections, in the same order
-    #[arg(long, value_name = "FILE", required_unless_present_any = ["metrics", "search"])]
+    #[arg(long, value_name = "FILE", required_unless_present = "metrics")]
     pub out: Vec<PathBuf>,
 
     /// Print tracking metrics against this ground truth, one box per line: frame,id,x,y,width,height,counts[,…]. As often
@@ -42,10 +41,9 @@ pub struct TrackArgs {
     #[arg(long, requires = "metrics")]
     pub ignore_uncounted: bool,
 
-    /// Search for better settings by leave-one-out cross-validation: for each sequence, print the settings that are best on all
-    /// others, and their result on it. Needs --metrics and at least two sequences
-    #[arg(long, value_enum, value_name = "FIGURE", requires = "metrics")]
-    pub search: Option<MetricArg>,
+    /// Print the counts behind the metrics of each sequence as JSON instead of the table; they can be added up
+    #[arg(long, requires = "metrics")]
+    pub json: bool,
 
     /// Tracker
     #[arg(long, value_enum, default_value_t = TrackerArg::Iou)]
@@ -150,17 +148,6 @@ pub enum TentativeArg {
     Omit,
 }
 
-/// Values of `--search`: the metric by which settings are selected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum MetricArg {
-    /// Higher order tracking accuracy
-    Hota,
-    /// Multiple object tracking accuracy
-    Mota,
-    /// Identity F1
-    Idf1,
-}
-
 /// Runs the command: reads all files, tracks, and writes each result atomically.
 ///
 /// # Errors
@@ -195,17 +182,10 @@ pub fn run(args: &TrackArgs) -> Result<()> {
         }
         tracks.push(sequence.scored(rows));
     }
-    if !args.metrics.is_empty() {
+    if args.json {
+        println!("{}", metrics_json(&sequences, &tracks));
+    } else if !args.metrics.is_empty() {
         print(format_args!("{}", metrics_table(&sequences, &tracks)));
-    }
-    if let Some(metric) = args.search {
-        let metric = match metric {
-            MetricArg::Hota => TrackingMetric::Hota,
-            MetricArg::Mota => TrackingMetric::Mota,
-            MetricArg::Idf1 => TrackingMetric::Idf1,
-        };
-        let searched = grid_search(&sequences, &config, tentative, metric);
-        print(format_args!("\n{}", searched.to_text()));
     }
     Ok(())
 }
@@ -228,14 +208,6 @@ fn check(args: &TrackArgs) -> Result<()> {
     ensure!(
         dashes(&args.out) <= usize::from(args.metrics.is_empty()),
         "standard output can hold the tracks of one sequence and no metrics; use files for the tracks"
-    );
-    ensure!(
-        args.search.is_none() || sequences > 1,
-        "--search holds out one sequence at a time, so it needs two or more; {sequences} is given"
-    );
-    ensure!(
-        args.search.is_none() || args.interval == 0,
-        "--search tracks with every frame, so it excludes --interval"
     );
     ensure!(
         matches!(args.tracker, TrackerArg::Bytetrack | TrackerArg::Ocsort)
@@ -448,16 +420,11 @@ mod tests {
                 "--detections b.txt --metrics a.gt --metrics b.gt --out -",
                 "standard output can hold the tracks of one sequence and no metrics; use files for the tracks",
             ),
-            ("--metrics a.gt --search hota", "--search holds out one sequence at a time, so it needs two or more; 1 is given"),
             (
                 "--tracker sort --tentative-score 0.5",
                 "--tentative-score and --tentative-min-iou need --tracker bytetrack or ocsort",
             ),
             ("--tracker bytetrack --momentum-weight 0.5", "--momentum-weight and --recovery-min-iou need --tracker ocsort"),
-            (
-                "--detections b.txt --metrics a.gt --metrics b.gt --out o.txt --search mota --interval 3",
-                "--search tracks with every frame, so it excludes --interval",
-            ),
         ];
         for (options, wanted) in cases {
             let args = parse(&options.split_whitespace().collect::<Vec<_>>())

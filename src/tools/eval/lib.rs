@@ -22,7 +22,7 @@
 //!
 //! **Tracks.** [`parse_detections`] and [`parse_truth`] read MOTChallenge's text format; [`track_offline`] runs the daemon's tracker on
 //! a file of detections. [`Metrics`] scores whole sequences with CLEAR MOT, IDF1 and HOTA, and [`ClearMotCounter`] counts CLEAR MOT frame
-//! by frame. [`grid_search()`] tries tracker settings. `jetwatch track` calls them.
+//! by frame. `jetwatch track` calls them.
 
 mod agreement;
 mod annotations;
@@ -39,7 +39,6 @@ mod fields;
 mod frame_collector;
 mod golden;
 mod golden_frames;
-mod grid_search;
 pub mod io;
 mod matching;
 mod metrics_table;
@@ -64,9 +63,8 @@ pub use evaluator::{EvaluationRun, Evaluator, ImageList};
 pub use frame_collector::{CollectOptions, collect_frames};
 pub use golden::{Golden, GoldenError, GoldenImage, GoldenSet};
 pub use golden_frames::{GOLDEN_SCORE, detections_of, golden_frames, image_hash};
-pub use grid_search::{GridSearch, HeldOut, TrackingMetric, grid_search};
 pub use matching::MAX_PREDICTIONS;
-pub use metrics_table::metrics_table;
+pub use metrics_table::{metrics_json, metrics_table};
 pub use model_evaluator::{EvalOptions, ModelEvaluator};
 pub use mot_format::{MotDetection, MotError, NO_CLASS, TrackRow, parse_detections, write_tracks};
 pub use mot_metrics::Metrics;

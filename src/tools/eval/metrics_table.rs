@@ -1,4 +1,6 @@
-//! The table of `jetwatch track --metrics`: one line per sequence, and one for all together.
+//! The table of `jetwatch track --metrics`: one line per sequence, and one for all together; or the counts as JSON.
+
+use serde_json::{Value, json};
 
 use jetwatch_tables::{Align, TextTable};
 
@@ -44,6 +46,17 @@ pub fn metrics_table(sequences: &[MotSequence], tracks: &[Vec<TrackRow>]) -> Str
     format!("{table}\n")
 }
 
+/// The counts behind the metrics of each sequence, which can be added up. `tracks` has the rows of each sequence.
+#[must_use]
+pub fn metrics_json(sequences: &[MotSequence], tracks: &[Vec<TrackRow>]) -> Value {
+    let counts = sequences.iter().zip(tracks).map(|(sequence, tracks)| {
+        let mut counts = json!(Metrics::new(&sequence.truth, tracks));
+        counts["name"] = json!(sequence.name);
+        counts
+    });
+    counts.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use jetwatch_config::{TrackerConfig, TrackerKind};
@@ -87,5 +100,11 @@ mod tests {
             metrics_table(&sequences[..1], &tracks[..1]).lines().count(),
             2
         );
+        let counts = metrics_json(&sequences, &tracks);
+        assert_eq!(counts[1]["name"], "missed");
+        assert_eq!(counts[0]["clear"]["matches"], 4);
+        assert_eq!(counts[0]["identity"]["matches"], 4);
+        let last = &counts[0]["hota"]["at_alpha"][18];
+        assert_eq!((&last["matches"], &last["association_sum"]), (&json!(4), &json!(4.0)));
     }
 }

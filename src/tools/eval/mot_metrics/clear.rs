@@ -7,12 +7,13 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 use jetwatch_track::HungarianSolver;
+use serde::Serialize;
 
 use super::MIN_IOU;
 use super::sequence::Sequence;
 
 /// Counts over a sequence.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub(crate) struct Clear {
     pub(crate) matches: u64,
     pub(crate) switches: u64,

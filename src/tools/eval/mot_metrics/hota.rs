@@ -5,6 +5,7 @@
 //! over the whole sequence. At each overlap those pairs count that reach it.
 
 use jetwatch_track::HungarianSolver;
+use serde::Serialize;
 
 use super::sequence::Sequence;
 use super::share;
@@ -13,13 +14,13 @@ use super::share;
 const ALPHA_COUNT: usize = 19;
 
 /// Counts at all overlaps.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub(super) struct Hota {
     at_alpha: [AtAlpha; ALPHA_COUNT],
 }
 
 /// Counts at one overlap.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub(super) struct AtAlpha {
     matches: u64,
     /// Sum over all matches of the share of the frames of either side in which the two are matched.

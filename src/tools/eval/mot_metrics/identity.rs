@@ -2,12 +2,13 @@
 //! the number of matching boxes is maximal.
 
 use jetwatch_track::HungarianSolver;
+use serde::Serialize;
 
 use super::MIN_IOU;
 use super::sequence::Sequence;
 
 /// Counts over a sequence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub(super) struct Identity {
     /// Boxes of objects that match the track assigned to their object.
     pub(super) matches: u64,

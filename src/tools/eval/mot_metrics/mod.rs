@@ -12,6 +12,8 @@ mod sequence;
 
 use std::ops::AddAssign;
 
+use serde::Serialize;
+
 use crate::mot_format::TrackRow;
 use crate::mot_truth::TruthRow;
 
@@ -28,7 +30,7 @@ const MIN_IOU: f64 = 0.5;
 
 /// Counts over one or more sequences. All shares are 0 to 1, and 0 without anything to count, except MOTA, which has no
 /// minimum.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Metrics {
     /// Boxes of the ground truth.
     pub objects: u64,
