@@ -88,13 +88,14 @@ v4l2: program ## Prove the V4L2 source with a kernel's virtual camera, in QEMU (
 	@.ci/setup run onnxruntime
 	@tests/v4l2/run $(PROGRAM) $(ONNXRUNTIME)
 
-quantizer: ## Make the Python environment of the quantizer's tests in .cache (200 MB of packages).
+quantizer: ## Make the Python environment of the tests of models/ in .cache (200 MB of packages).
 	@cmp -s models/requirements-test.txt .cache/quantize/made || { python3 -m venv --clear .cache/quantize && \
 		.cache/quantize/bin/pip install --quiet --disable-pip-version-check --require-hashes -r models/requirements-test.txt && \
 		cp models/requirements-test.txt .cache/quantize/made; }
 
-quantize-test: program quantizer ## Test the INT8 quantizer of models/.
+quantize-test: program quantizer ## Test the INT8 quantizer and the importers of models/ (one of their networks is in a wheel of 67 MB, kept in .cache).
 	@JETWATCH="$(abspath $(PROGRAM))" .cache/quantize/bin/python -B models/quantize_test.py
+	@JETWATCH="$(abspath $(PROGRAM))" XDG_CACHE_HOME="$(abspath .cache)" .cache/quantize/bin/python -B models/import_test.py
 
 darknet-test: program quantizer ## Compare networks imported from Darknet with an independent computation.
 	@JETWATCH="$(abspath $(PROGRAM))" .cache/quantize/bin/python -B tests/reference/darknet.py

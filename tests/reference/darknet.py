@@ -221,6 +221,8 @@ def forward(text, image, weights):
             groups, group = int(section.get("groups", 1)), int(section.get("group_id", 0))
             cut = lambda part: part[len(part) // groups * group : len(part) // groups * (group + 1)]
             result = np.concatenate([cut(part) for part in parts])
+        elif name == "dropout":
+            result = before
         elif name == "yolo":
             grids.append(before)
             result = before
