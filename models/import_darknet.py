@@ -45,13 +45,7 @@ ACTIVATIONS = {
     "linear": (), "leaky": ("LeakyRelu",), "relu": ("Relu",), "logistic": ("Sigmoid",), "swish": ("Sigmoid", "Mul"),
     "mish": ("Softplus", "Tanh", "Mul"),
 }
-FLOAT = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
-FORMS = {
-    "a whole number": (r"\+?\d{1,18}", int),
-    "a number": (FLOAT, float),
-    "whole numbers separated by commas": (r"[+-]?\d{1,18}", int),
-    "numbers separated by commas": (FLOAT, float),
-}
+FORMS = {"a whole number": (r"[+-]?\d{1,18}", int), "a number": (r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", float)}
 
 
 class Section:
@@ -84,7 +78,7 @@ class Section:
         return self.number(key, default, low, high, "a whole number")
 
     def items(self, key, form):
-        """The published files end some lists with a comma."""
+        """What commas separate. The published files end some lists with a comma."""
         items = (item.strip() for item in self.options.get(key, ("",))[0].split(","))
         return [self.parsed(key, item, form) for item in items if item]
 
@@ -200,7 +194,7 @@ class Importer:
 
     def listed(self, section, key):
         """The results of the layers that a key lists: numbers from 0 on, or negative ones, which count from this layer."""
-        numbers, here = section.items(key, "whole numbers separated by commas"), len(self.results)
+        numbers, here = section.items(key, "a whole number"), len(self.results)
         if not numbers:
             raise section.mistake(f"[{section.name}] has no {key}, expected numbers of layers", key)
         for number in numbers:
@@ -325,13 +319,13 @@ class Importer:
         classes = section.whole("classes", 20, 1)
         if self.classes not in (None, classes):
             raise section.mistake(f"found classes={classes}, and {self.classes} in the [yolo] layer before it", "classes")
-        numbers = section.items("anchors", "numbers separated by commas")
+        numbers = section.items("anchors", "a number")
         if not numbers or len(numbers) % 2 or not all(1 <= side <= LONGEST_SIDE for side in numbers):
             raise section.mistake(
                 f"anchors of [yolo]: found {len(numbers)} numbers, expected width and height for each anchor, 1 to {LONGEST_SIDE} pixels", "anchors"
             )
         anchors = list(zip(numbers[::2], numbers[1::2]))
-        mask = section.items("mask", "whole numbers separated by commas") if "mask" in section.options else list(range(len(anchors)))
+        mask = section.items("mask", "a whole number") if "mask" in section.options else list(range(len(anchors)))
         if not mask or not all(0 <= index < len(anchors) for index in mask):
             raise section.mistake(
                 f"mask of [yolo]: found {mask}, expected numbers from 0 to {len(anchors) - 1}, one for each anchor of the grid", "mask"

@@ -22,10 +22,11 @@ import subprocess
 import sys
 import zipfile
 
-from importing import Mistake, Network, np, read, run, write_folder
+from importing import Mistake, Network, Unavailable, np, read, run, write_folder
 
 LONGEST = 1 << 16  # of axes; no network comes near it
 LONGEST_SIDE = 8192  # of the input, in pixels, as model.yaml takes it
+LAYOUTS = "NCHW", "AnyLayout"
 
 PACKAGE, VERSION, WHEEL = "paddlelabel-ml", "1.0.0", "paddlelabel_ml-1.0.0-py3-none-any.whl"
 WHEEL_SHA256 = "d3590ed527f3130536ec8cf2d1223f8cca18a320c9f98a109f2f93d9afd131bd"
@@ -176,28 +177,24 @@ class Operator:
     def all(self, name, kind):
         return self.attributes.get(name, {}).get(kind, [])
 
-    def pair(self, name):
-        """Height and width."""
-        values = self.all(name, "wholes") or [1, 1]
-        if len(values) != 2 or not all(1 <= value <= LONGEST for value in values):
-            raise self.mistake(f"found {name} {values}, expected two numbers from 1 on")
+    def pair(self, name, lowest, lengths=(2,)):
+        """Whole numbers for height and width."""
+        values = self.all(name, "wholes") or [lowest] * 2
+        if len(values) not in lengths or not all(lowest <= value <= LONGEST for value in values):
+            raise self.mistake(f"found {name} {values}, expected {' or '.join(map(str, lengths))} numbers from {lowest} on")
         return values
 
     def pads(self):
         """At the top, left, bottom and right."""
-        algorithm, values = self.one("padding_algorithm", "text", "EXPLICIT"), self.all("paddings", "wholes") or [0, 0]
-        if algorithm == "VALID":
-            return [0] * 4
-        if algorithm not in ("", "EXPLICIT"):
-            raise self.mistake(f"found padding {algorithm}, expected EXPLICIT")
-        if len(values) not in (2, 4) or not all(0 <= value <= LONGEST for value in values):
-            raise self.mistake(f"found paddings {values}, expected two or four numbers from 0 on")
-        return [values[0], values[2], values[1], values[3]] if len(values) == 4 else values * 2
+        values = self.pair("paddings", 0, (2, 4))
+        values = [values[0], values[2], values[1], values[3]] if len(values) == 4 else values * 2
+        return [0] * 4 if self.one("padding_algorithm", "text", "") == "VALID" else values
 
-    def check_layout(self, name):
-        layout = self.one(name, "text", "")
-        if layout not in ("", "NCHW", "AnyLayout"):
-            raise self.mistake(f"found the layout {layout}, expected NCHW")
+    def check(self, name, *supported):
+        """Fails where a text is given that is none of these."""
+        text = self.one(name, "text", "")
+        if text and text not in supported:
+            raise self.mistake(f"found {name} {text}, expected {' or '.join(supported)}")
 
 
 def read_program(path, data):
@@ -223,43 +220,41 @@ def read_weights(path, data, names):
     Those of other types than 32-bit floats are left out: no supported operator uses them."""
     at, weights = 0, {}
 
-    def mistake(what, at):
-        return Mistake(f"{path}: {what} at byte {at}: the file is damaged, or belongs to another .pdmodel")
-
-    def take(length, name):
+    def number(form):
         nonlocal at
-        if length > len(data) - at:
-            raise mistake(f"found {len(data) - at} bytes, expected {length} more of the weight `{name}`", at)
-        at += length
-        return data[at - length : at]
-
-    def number(length, name):
-        return int.from_bytes(take(length, name), "little")
-
-    def version(name):
-        found = number(4, name)
-        if found:
-            raise mistake(f"found version {found} of the weight `{name}`, expected 0", at)
+        at += struct.calcsize(form)
+        return struct.unpack_from(form, data, at - struct.calcsize(form))[0]
 
     for name in names:
-        version(name)
-        for _ in range(number(8, name)):
-            take(number(8, name), name)
-        version(name)
-        described = take(number(4, name), name)
+        start = at
         try:
-            tensor = message(described, 0, len(described), TENSOR)
-        except Damage:
-            tensor = {}
-        kind, axes = last(tensor.get("type"), None), tensor.get("axes", [])
-        if kind not in ELEMENT_BYTES or min(axes, default=0) < 0:
-            raise mistake(f"type {kind} and shape {axes} of the weight `{name}`", at)
-        values = take(math.prod(axes) * ELEMENT_BYTES[kind], name)
+            version = number("<I")
+            for _ in range(number("<Q")):
+                at += number("<Q")
+            version |= number("<I")
+            length = number("<I")
+            tensor = message(data[: at + length], at, at + length, TENSOR)
+            kind, axes = last(tensor["type"], None), tensor["axes"]
+            at += length
+            end = at + math.prod(axes) * ELEMENT_BYTES[kind]
+            if version or end > len(data) or min(axes, default=0) < 0:
+                raise ValueError
+        except (struct.error, IndexError, KeyError, ValueError, Damage):
+            reason = "the file is cut off or damaged, or belongs to another .pdmodel"
+            raise Mistake(f"{path}: found no weight `{name}` of PaddlePaddle 2 at byte {start} of {len(data)}: {reason}") from None
         if kind == FLOAT:
-            weights[name] = np.frombuffer(values, "<f4").reshape(axes)
+            weights[name] = np.frombuffer(data[at:end], "<f4").reshape(axes)
+        at = end
     if at != len(data):
-        raise mistake(f"found {len(data) - at} bytes after the last of {len(names)} weights", at)
+        raise Mistake(f"{path}: found {len(data) - at} bytes after the last of {len(names)} weights: the file belongs to another .pdmodel")
     return weights
+
+
+# What a Converter has a method for.
+KNOWN = (
+    "conv2d", "depthwise_conv2d", "batch_norm", "elementwise_add", "elementwise_mul", "concat", "nearest_interp_v2", "pool2d", "relu",
+    "sigmoid", "sqrt", "hard_sigmoid", "hard_swish", "scale",
+)
 
 
 class Convolution:
@@ -284,7 +279,7 @@ class Converter:
                 raise operator.mistake(f"it is not supported; known are {', '.join(KNOWN)}")
             if not operator.output:
                 raise operator.mistake("it has no output")
-            KNOWN[operator.kind](self, operator)
+            getattr(self, operator.kind)(operator)
         for name, variable in outputs.items():
             if variable not in self.shapes:
                 raise missing(variable, "the result of an operator that is not folded into another")
@@ -351,7 +346,7 @@ class Converter:
         found.node[2] = operator.output
         return found
 
-    def convolution(self, operator):
+    def conv2d(self, operator):
         source, kernel = operator.input("Input"), self.weight(operator, "Filter")
         channels, height, width = self.shape(operator, source)
         groups, described = operator.one("groups", "whole", 1), f"found weights of the shape {list(kernel.shape)}"
@@ -359,10 +354,11 @@ class Converter:
             raise operator.mistake(f"{described}, expected 4 axes and at least one value")
         if groups < 1 or kernel.shape[1] * groups != channels or kernel.shape[0] % groups:
             raise operator.mistake(f"{described} in {groups} groups on {channels} channels")
-        operator.check_layout("data_format")
+        operator.check("data_format", *LAYOUTS)
+        operator.check("padding_algorithm", "EXPLICIT", "VALID")
         if operator.inputs.get("Bias"):
             raise operator.mistake("it has a fused bias, expected a separate elementwise_add")
-        strides, dilations, pads = operator.pair("strides"), operator.pair("dilations"), operator.pads()
+        strides, dilations, pads = operator.pair("strides", 1), operator.pair("dilations", 1), operator.pads()
         sides = [
             (side + pads[axis] + pads[axis + 2] - dilations[axis] * (kernel.shape[2 + axis] - 1) - 1) // strides[axis] + 1
             for axis, side in enumerate((height, width))
@@ -376,9 +372,11 @@ class Converter:
         found = self.convolutions[operator.output] = Convolution(self.network.nodes[-1], kernel)
         self.all_convolutions.append(found)
 
+    depthwise_conv2d = conv2d
+
     def batch_norm(self, operator):
         """(x - mean) · scale / √(variance + epsilon) + bias, folded into the convolution before it."""
-        operator.check_layout("data_layout")
+        operator.check("data_layout", *LAYOUTS)
         scale, bias, mean, variance = values = [self.weight(operator, name).astype(float) for name in ("Scale", "Bias", "Mean", "Variance")]
         found = self.fold(operator, "")
         if any(one.shape != found.factors.shape for one in values):
@@ -387,7 +385,7 @@ class Converter:
         found.factors = found.factors * factors
         found.bias = ((0 if found.bias is None else found.bias) - mean) * factors + bias
 
-    def add(self, operator):
+    def elementwise_add(self, operator):
         """A sum of two results, or a bias, which is folded into the convolution before it."""
         bias, axis = self.weights.get(operator.input("Y")), operator.one("axis", "whole", -1)
         if bias is None:
@@ -399,6 +397,9 @@ class Converter:
             shape = list(bias.shape)
             raise operator.mistake(f"found a weight of the shape {shape} at axis {axis}, expected one value for each of {channels} channels")
         found.bias = (0 if found.bias is None else found.bias) + bias.reshape(-1).astype(float)
+
+    def elementwise_mul(self, operator):
+        self.both(operator, "Mul")
 
     def both(self, operator, name):
         """An operator on two results, which repeats axes of length 1."""
@@ -420,9 +421,9 @@ class Converter:
             raise operator.mistake(f"its inputs have {cells} cells; is the size a multiple of the greatest stride?")
         self.push(operator, "Concat", inputs, (sum(shape[0] for shape in shapes), *sides[0]), axis=1)
 
-    def upsample(self, operator):
+    def nearest_interp_v2(self, operator):
         """Repeats each cell a whole number of times."""
-        operator.check_layout("data_layout")
+        operator.check("data_layout", *LAYOUTS)
         factors, source = operator.all("scale", "floats"), operator.input("X")
         if len(factors) != 2:
             raise operator.mistake("expected the factors of height and width in `scale`")
@@ -436,7 +437,7 @@ class Converter:
             coordinate_transformation_mode="asymmetric", mode="nearest", nearest_mode="floor",
         )
 
-    def pool(self, operator):
+    def pool2d(self, operator):
         """The mean of each channel, which is the one kind of pooling that is known."""
         adaptive = operator.one("adaptive", "whole", 0) and operator.all("ksize", "wholes") == [1, 1]
         if not (operator.one("global_pooling", "whole", 0) or adaptive) or operator.one("pooling_type", "text", "") != "avg":
@@ -447,6 +448,15 @@ class Converter:
     def unary(self, operator, name, **attributes):
         source = operator.input("X")
         self.push(operator, name, [source], self.shape(operator, source), **attributes)
+
+    def relu(self, operator):
+        self.unary(operator, "Relu")
+
+    def sigmoid(self, operator):
+        self.unary(operator, "Sigmoid")
+
+    def sqrt(self, operator):
+        self.unary(operator, "Sqrt")
 
     def hard_sigmoid(self, operator):
         self.unary(operator, "HardSigmoid", alpha=operator.one("slope", "float", 0.2), beta=operator.one("offset", "float", 0.5))
@@ -469,24 +479,6 @@ class Converter:
         if scale != 1:
             source = self.network.node("Mul", [source, self.network.constant(f"{name}.scale", scale)], f"{name}.scaled")
         self.push(operator, "Add", [source, self.network.constant(f"{name}.bias", bias)], shape)
-
-
-KNOWN = {
-    "conv2d": Converter.convolution,
-    "depthwise_conv2d": Converter.convolution,
-    "batch_norm": Converter.batch_norm,
-    "elementwise_add": Converter.add,
-    "elementwise_mul": lambda converter, operator: converter.both(operator, "Mul"),
-    "concat": Converter.concat,
-    "nearest_interp_v2": Converter.upsample,
-    "pool2d": Converter.pool,
-    "relu": lambda converter, operator: converter.unary(operator, "Relu"),
-    "sigmoid": lambda converter, operator: converter.unary(operator, "Sigmoid"),
-    "sqrt": lambda converter, operator: converter.unary(operator, "Sqrt"),
-    "hard_sigmoid": Converter.hard_sigmoid,
-    "hard_swish": Converter.hard_swish,
-    "scale": Converter.scale,
-}
 
 
 def missing(name, expected):
@@ -515,7 +507,7 @@ def fetch_wheel(path):
             done = subprocess.run(command, input=wanted, capture_output=True, text=True)
             if done.returncode:
                 said = (done.stderr.strip() or "it says nothing").splitlines()[-1]
-                raise Mistake(f"pip cannot fetch {PACKAGE} {VERSION}: {said}; name a mirror with PIP_INDEX_URL, or the wheel with --wheel FILE")
+                raise Unavailable(f"pip cannot fetch {PACKAGE} {VERSION}: {said}; name a mirror with PIP_INDEX_URL, or the wheel with --wheel FILE")
     data = read(path)
     if sha256(data) != WHEEL_SHA256:
         raise Mistake(f"{path}: found SHA-256 {sha256(data)}, expected {WHEEL_SHA256}, that of {WHEEL}; fetch it again")

@@ -1,4 +1,5 @@
 """What the importers share: an ONNX network that grows operator by operator, and the files of a model folder."""
+import contextlib
 import json
 import os
 import re
@@ -13,6 +14,10 @@ try:
 except ImportError as error:
     print(f"{error}: make a virtual environment and `pip install -r models/requirements-import.txt` into it", file=sys.stderr)
     sys.exit(2)
+
+
+class Unavailable(Mistake):
+    """Something cannot be fetched now."""
 
 
 class Network:
@@ -67,15 +72,17 @@ def write_folder(folder, files, force):
     for name in files:
         if os.path.lexists(os.path.join(folder, name)) and not force:
             raise Mistake(f"{os.path.join(folder, name)} exists already: choose another folder, or replace it with --force")
+    partial = os.path.join(folder, ".partial")
     try:
         os.makedirs(folder, exist_ok=True)
         for name, content in files.items():
-            partial = os.path.join(folder, f".{name}.partial")
             with open(partial, "wb") as file:
                 file.write(content.encode() if isinstance(content, str) else content)
             os.replace(partial, os.path.join(folder, name))
     except OSError as error:
-        raise Mistake(f"cannot write {error.filename}: {error.strerror}") from error
+        with contextlib.suppress(OSError):
+            os.remove(partial)
+        raise Mistake(f"cannot write {error.filename or partial}: {error.strerror}; is there space, and may this user write there?") from error
 
 
 def quoted(text):
@@ -86,9 +93,9 @@ def quoted(text):
 
 
 def run(main):
-    """Runs a script. Exit codes: 0 the folder is written; 2 something given is wrong, and nothing was written."""
+    """Runs a script. Exit codes: 0 the folder is written; 2 something given is wrong; 3 something cannot be fetched."""
     try:
-        sys.exit(main(sys.argv[1:]))
+        main(sys.argv[1:])
     except Mistake as mistake:
         print(f"{os.path.basename(sys.argv[0])}: {mistake}", file=sys.stderr)
-        sys.exit(2)
+        sys.exit(3 if isinstance(mistake, Unavailable) else 2)
