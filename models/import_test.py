@@ -256,6 +256,8 @@ class Darknet(Case):
             ("num=3", "scale_x_y=3", "26: scale_x_y of [yolo]: found 3, expected 1 to 2"),
             ("num=3", "num=3\n[convolutional]", "27: [convolutional] reads the result of the [yolo] layer 2"),
             ("num=3", "num=3\n[route]\nlayers=2", "28: [route] reads the result of the [yolo] layer 2"),
+            ("num=3", "num=3\n[route]\nlayers=1\n[yolo]\nclasses=2", "30: found classes=2, and 1 in the [yolo] layer before it"),
+            ("[yolo]", "[route]\nlayers=-1,-1\n" * 20 + "[yolo]", "52: [route] gives 1179648 channels, expected at most 1048576"),
             ("[yolo]", "[route]\nlayers=-3\n[yolo]", "23: layers of [route]: found -3 in layer 2"),
             ("[yolo]", "[route]\n[yolo]", "22: [route] has no layers"),
             ("[yolo]", "[route]\nlayers=0,-1\n[yolo]", "24: [yolo] with 3 anchors"),
@@ -310,7 +312,8 @@ def operator(kind, inputs, output, **attributes):
 
 def program(weights, operators):
     variables = [field(1, name) + field(2, field(1, 7)) + field(3, 1) for name in [*weights]]
-    variables += [field(1, "feed") + field(2, field(1, 9)) + field(3, 1)]
+    # No weights: one of another type, and one that is computed.
+    variables += [field(1, "feed") + field(2, field(1, 9)) + field(3, 1), field(1, "image") + field(2, field(1, 7))]
     return field(1, b"".join([field(3, one) for one in variables] + [field(4, operator(*one[:3], **one[3])) for one in operators]))
 
 
@@ -332,7 +335,7 @@ def detector():
     }.items()}
     weights |= {name: rng.uniform(0.3, 2.1, 4).astype(np.float32) for name in ("bn_scale", "bn_variance")}
     one = {"strides": [1, 1], "paddings": [0, 0], "dilations": [1, 1], "groups": 1, "data_format": "NCHW", "padding_algorithm": "EXPLICIT"}
-    wide = {**one, "strides": [2, 2], "paddings": [4, 4, 4, 4], "dilations": [2, 2], "groups": 4}
+    wide = {**one, "strides": [2, 2], "paddings": [5, 3, 4, 4], "dilations": [2, 2], "groups": 4}
     normal = {"X": "stem", "Scale": "bn_scale", "Bias": "bn_shift", "Mean": "bn_mean", "Variance": "bn_variance"}
     return weights, [
         ("conv2d", {"Input": "image", "Filter": "z_stem"}, "stem", {**one, "strides": [8, 8], "paddings": [1, 1]}),
@@ -370,7 +373,8 @@ def computed(weights, operators, image):
     for kind, inputs, output, given in operators[:-1]:
         x, y, *more = [values[name] for names in inputs.values() for name in ([names] if isinstance(names, str) else names)] + [None]
         if kind.endswith("conv2d"):
-            padded = np.pad(x, [(0, 0)] + [(given["paddings"][0],) * 2] * 2)
+            pads = given["paddings"] * (4 // len(given["paddings"]))  # Top, bottom, left, right.
+            padded = np.pad(x, [(0, 0), pads[:2], pads[2:]])
             size, stride, dilation = y.shape[-1], given["strides"][0], given["dilations"][0]
             side = (padded.shape[1] - dilation * (size - 1) - 1) // stride + 1
             seen = reference.windows(padded, size, stride, dilation, side, side)
