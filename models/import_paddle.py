@@ -230,16 +230,19 @@ def read_weights(path, data, names):
         try:
             version = number("<I")
             for _ in range(number("<Q")):
-                at += number("<Q")
+                length = number("<Q")
+                at += length
             version |= number("<I")
             length = number("<I")
-            tensor = message(data[: at + length], at, at + length, TENSOR)
+            if version or length > len(data) - at:
+                raise ValueError
+            tensor = message(data, at, at + length, TENSOR)
             kind, axes = last(tensor["type"], None), tensor["axes"]
             at += length
             end = at + math.prod(axes) * ELEMENT_BYTES[kind]
-            if version or end > len(data) or min(axes, default=0) < 0:
+            if end > len(data) or min(axes, default=0) < 0:
                 raise ValueError
-        except (struct.error, IndexError, KeyError, ValueError, Damage):
+        except (struct.error, IndexError, KeyError, OverflowError, ValueError, Damage):
             reason = "the file is cut off or damaged, or belongs to another .pdmodel"
             raise Mistake(f"{path}: found no weight `{name}` of PaddlePaddle 2 at byte {start} of {len(data)}: {reason}") from None
         if kind == FLOAT:

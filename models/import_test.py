@@ -322,7 +322,10 @@ def parameters(weights):
     for name in sorted(weights):
         values = np.asarray(weights[name], np.float32)
         described = field(1, 5) + b"".join(field(2, length) for length in values.shape)
-        data += bytes(16) + struct.pack("<i", len(described)) + described + values.tobytes()
+        # Some have levels, which say nothing here.
+        levels = struct.pack("<Q3xQ3x", 3, 3) if name == "a_gate" else b""
+        head = struct.pack("<IQ", 0, 2 * bool(levels)) + levels + struct.pack("<Ii", 0, len(described))
+        data += head + described + values.tobytes()
     return data
 
 
@@ -503,6 +506,7 @@ class Paddle(Case):
         for data, expected in [
             (whole[1] + b"\0", "1 bytes after the last of 1 weights"),
             (b"\1" + whole[1][1:], "found no weight `w` of PaddlePaddle 2 at byte 0 of"),
+            (bytes(4) + b"\1" + bytes(7) + b"\xff" * 8 + whole[1][12:], "found no weight `w`"),
             (whole[1].replace(field(1, 5), field(1, 99), 1), "found no weight `w`"),
         ]:
             with self.assertRaisesRegex(Mistake, re.escape(expected)):
