@@ -4,7 +4,7 @@ SHELL := /bin/bash
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
 # `make demo SOURCE=video.mp4 MODEL=folder DURATION=60s` takes any source and model; an empty MODEL= runs the pipeline without a network.
-# Without MODEL=, the drawn scene has street-nano, and a video or camera a network that the program fetches once.
+# Without MODEL=, the drawn scene has street-nano, and a video or camera PicoDet, which is converted once.
 SOURCE ?=
 ifeq ($(origin MODEL),undefined)
 MODEL := $(if $(filter-out synthetic:%,$(SOURCE)),,models/street-nano)
@@ -30,7 +30,7 @@ tested = --workspace --exclude jetwatch-benches $$(command -v minisign >/dev/nul
 # The newest packages of an architecture: jetwatch, and ONNX Runtime for it.
 packages = "$$(ls -t $(TARGET)/debian/jetwatch_*_$(1).deb | head -n1)" "$$(ls -t $(TARGET)/debian/jetwatch-onnxruntime_*_$(1).deb | head -n1)"
 
-.PHONY: help demo program build test test-programs nightly quantizer quantize-test darknet-test tensorrt-test sanitize gpu-test \
+.PHONY: help demo picodet program build test test-programs nightly quantizer quantize-test darknet-test tensorrt-test sanitize gpu-test \
     nsys-test metrics-test homeassistant-test homeassistant-test-2025 fleet-test fleet-test-nats \
     fleet-bench fleet-sizing web-test web-numbers v4l2 journald bundle-test faults storm week gst116 gst118 gst120 deb deb-arm64 \
     appliance appliance-arm64 appliance-limits instructions sources media-numbers lint audit docs bench fuzz \
@@ -41,8 +41,12 @@ help: ## Say what there is.
 
 demo: ## Set up, build, and run the whole pipeline (SOURCE=, MODEL=, DURATION=).
 	@.ci/setup program
-	@.ci/setup run onnxruntime & rest=$$!; $(MAKE) --no-print-directory program && wait $$rest
+	@{ .ci/setup run onnxruntime $(if $(filter-out synthetic:%,$(SOURCE)),$(if $(MODEL),,&& { .ci/setup picodet || true; })); } & rest=$$!; \
+		$(MAKE) --no-print-directory program && wait $$rest
 	@ORT_DYLIB_PATH="$${ORT_DYLIB_PATH:-$(ONNXRUNTIME)}" $(PROGRAM) demo --duration $(DURATION) $(if $(SOURCE),--source '$(SOURCE)') $(if $(MODEL),--model '$(MODEL)')
+
+picodet: ## Convert PicoDet for real video into models/, out of a package of PyPI (67 MB, and 26 MB of packages for that).
+	@.ci/setup picodet
 
 program: ## Set up and build the program with little optimization, in about half the time.
 	@.ci/setup program
