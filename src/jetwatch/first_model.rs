@@ -3,7 +3,9 @@
 //! Called by `jetwatch demo` when no model is given. `street-nano` was made for drawn scenes, so it comes last, with a line
 //! that says what to expect.
 
+use std::env;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::bail;
 
@@ -21,6 +23,9 @@ const FOLDERS: [&str; 3] = [
     "/usr/share/jetwatch/models",
 ];
 
+/// PicoDet, as `make picodet` converts it and the package has it: preferred to the catalogue but for its first network.
+const CONVERTED: [&str; 2] = ["picodet_s_lcnet", "picodet_s_lcnet_416x256"];
+
 /// The project's own network.
 const STREET_NANO: &str = "street-nano";
 
@@ -34,13 +39,12 @@ const STREET_NANO_NOTE: &str = "street-nano is a test network for drawn scenes: 
 /// No network is on this machine, and none can be fetched.
 pub(super) fn choose() -> anyhow::Result<PathBuf> {
     let mut folders: Vec<PathBuf> = FOLDERS.iter().map(PathBuf::from).collect();
-    let cache = model_zoo::cache_folder().map(|cache| cache.join("models"));
+    let cache = cache_folder().map(|cache| cache.join("models"));
     folders.extend(cache.clone());
     if let Some(found) = find(&names()?, &folders) {
         return Ok(found);
     }
     println!("No network for real video is on this machine; one is fetched, once.");
-    // The fallback has the folder of its own name.
     let target = cache.unwrap_or_else(|| FOLDERS[0].into());
     match fetch_into(&target) {
         Ok(folder) => {
@@ -56,25 +60,32 @@ pub(super) fn choose() -> anyhow::Result<PathBuf> {
                 Ok(folder)
             }
             None => bail!(
-                "no network is on this machine, and none could be fetched: {}; give a model folder with --model",
+                "no network is on this machine, and none could be fetched: {}; run `make picodet` in a checkout, or give a model folder \
+                 with --model",
                 with_causes(error.as_ref())
             ),
         },
     }
 }
 
-/// Names of the catalogue in the order of preference.
+/// Folder of downloads that can be fetched again: `$XDG_CACHE_HOME/jetwatch`, or `.cache/jetwatch` in the home folder.
+fn cache_folder() -> Option<PathBuf> {
+    let absolute = |name: &str| {
+        env::var_os(name)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    };
+    let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?;
+    Some(cache.join("jetwatch"))
+}
+
+/// Names of networks in the order of preference.
 fn names() -> anyhow::Result<Vec<String>> {
-    let entries = model_zoo::entries()?;
-    let first = entries.iter().find(|entry| entry.name == FIRST_MODEL);
-    let mut names = vec![FIRST_MODEL.to_owned()];
-    names.extend(first.and_then(|entry| entry.fallback.clone()));
-    for entry in entries {
-        if !names.contains(&entry.name) {
-            names.push(entry.name);
-        }
-    }
-    Ok(names)
+    let entries = model_zoo::entries()?.into_iter().map(|entry| entry.name);
+    let first = [FIRST_MODEL].into_iter().chain(CONVERTED).map(str::to_owned);
+    Ok(first
+        .chain(entries.filter(|name| name != FIRST_MODEL))
+        .collect())
 }
 
 /// The first of `names` that is complete in one of `folders`.
@@ -90,7 +101,7 @@ fn is_complete(folder: &Path) -> bool {
         .is_ok_and(|spec| spec.files.first().is_some_and(|file| file.path.is_file()))
 }
 
-/// Fetches the first network or its fallback into a folder of its name below `target`.
+/// Fetches the first network into a folder of its name below `target`.
 fn fetch_into(target: &Path) -> anyhow::Result<PathBuf> {
     let fetched = fetch::fetch(&FetchOptions {
         name: FIRST_MODEL,
@@ -102,6 +113,7 @@ fn fetch_into(target: &Path) -> anyhow::Result<PathBuf> {
         // Someone waits for the first picture, and there is a network without a download.
         retry: RetryPolicy {
             attempts: 2,
+            connect: Duration::from_secs(10),
             ..RetryPolicy::default()
         },
     })?;
@@ -113,12 +125,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn first_model_and_its_fallback_come_first() {
-        let names = names().expect("the catalogue is right");
-        assert_eq!(names[..2], ["picodet_s", "picodet_s_lcnet"]);
+    fn first_model_and_converted_networks_come_first() {
+        let mut names = names().expect("the catalogue is right");
         assert_eq!(
-            names.len(),
-            model_zoo::entries().expect("the catalogue is right").len()
+            names[..3],
+            ["picodet_s", "picodet_s_lcnet", "picodet_s_lcnet_416x256"]
         );
+        names.retain(|name| !CONVERTED.contains(&name.as_str()));
+        names.sort();
+        let mut entries: Vec<String> = model_zoo::entries()
+            .expect("the catalogue is right")
+            .into_iter()
+            .map(|entry| entry.name)
+            .collect();
+        entries.sort();
+        assert_eq!(names, entries);
     }
 }

@@ -21,7 +21,6 @@ mod model_classifiers;
 mod model_darknet;
 mod model_fetch;
 mod model_inspect;
-mod model_registry;
 mod nvidia_cuda;
 mod nvidia_preprocess;
 mod nvidia_surface;

@@ -3,7 +3,8 @@
 use crate::support::file_server;
 
 use std::fs;
-use std::path::PathBuf;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -428,14 +429,16 @@ fn silent_server_times_out() {
     );
 }
 
+/// An address of this machine where no server listens.
+fn closed() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    format!("http://{}", listener.local_addr().expect("it is bound"))
+}
+
 #[test]
 fn unreachable_server_is_reported() {
-    let closed = {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-        listener.local_addr().expect("it is bound").port()
-    };
     let error = Target::new()
-        .fetch(&format!("http://127.0.0.1:{closed}/x"), None, None)
+        .fetch(&format!("{}/x", closed()), None, None)
         .expect_err("no server listens")
         .to_string();
     assert!(
@@ -540,11 +543,15 @@ fn every_model_zoo_entry_gives_loadable_folder() {
 
 /// `jetwatch model fetch` with the arguments, without proxies of the machine.
 fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_jetwatch"));
+    let mut command = jetwatch();
+    command.args(["model", "fetch"]).args(arguments);
     command
-        .args(["model", "fetch"])
-        .args(arguments)
-        .env_remove("RUST_LOG");
+}
+
+/// `jetwatch` without proxies of the machine.
+fn jetwatch() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_jetwatch"));
+    command.env_remove("RUST_LOG");
     for name in ["ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY"] {
         command.env_remove(name).env_remove(name.to_lowercase());
     }
@@ -612,4 +619,43 @@ fn fetch_lists_entries_and_keeps_other_folders() {
             .count(),
         1
     );
+}
+
+#[test]
+fn demo_takes_a_network_of_this_machine_or_says_what_to_expect() {
+    if Path::new("/usr/share/jetwatch/models").exists()
+        || Path::new("/var/lib/jetwatch/models").exists()
+    {
+        eprintln!("skipped: jetwatch is installed on this machine, with networks");
+        return;
+    }
+    let place = Target::new();
+    // Every address is refused.
+    let demo = || {
+        let output = jetwatch()
+            .args(["demo", "--source", "missing.mp4", "--duration", "1s"])
+            .current_dir(place.folder.path())
+            .env_remove("XDG_CACHE_HOME")
+            .env("HOME", place.folder.path())
+            .env("HTTPS_PROXY", closed())
+            .output()
+            .expect("it runs");
+        let [out, err] = [output.stdout, output.stderr]
+            .map(|printed| String::from_utf8_lossy(&printed).into_owned());
+        out + &err
+    };
+    let text = demo();
+    assert_has!(text => "none could be fetched", "make picodet", "--model");
+
+    fs::create_dir(place.path("models")).expect("created");
+    let network = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/street-nano");
+    symlink(&network, place.path("models/street-nano")).expect("a link");
+    let text = demo();
+    assert_has!(text => "street-nano is a test network for drawn scenes", "Detector: ONNX Runtime with models/street-nano.");
+
+    // A complete folder of that name, whatever network it has.
+    symlink(&network, place.path("models/picodet_s_lcnet")).expect("a link");
+    let text = demo();
+    assert!(!text.contains("fetched"), "{text}");
+    assert_has!(text => "Detector: ONNX Runtime with models/picodet_s_lcnet.");
 }

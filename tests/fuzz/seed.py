@@ -82,39 +82,6 @@ def networks():
     }
 
 
-def paddle():
-    """A program and weights of PaddlePaddle: a convolution with batch normalization, two activations, and what joins them."""
-    def pair(number, parameter, *variables):
-        return field(number, field(1, parameter) + b"".join(field(2, variable) for variable in variables))
-
-    def operator(kind, inputs, output, *attributes):
-        read = b"".join(pair(1, *names) for names in inputs)
-        return field(4, read + pair(2, *output) + field(3, kind) + b"".join(field(4, attribute) for attribute in attributes))
-
-    def weight(axes, *values):
-        description = field(1, 5) + b"".join(field(2, axis) for axis in axes)
-        return bytes(16) + struct.pack("<I", len(description)) + description + struct.pack(f"<{len(values)}f", *values)
-
-    axis = field(1, "axis") + field(3, 1)
-    factor = varint(7 << 3 | 5) + struct.pack("<f", 2)
-    norm = [("X", "a"), *((name, "n") for name in ("Scale", "Bias", "Mean", "Variance"))]
-    operators = [
-        operator("conv2d", [("Input", "image"), ("Filter", "w")], ("Output", "a"), field(1, "groups") + field(3, 1)),
-        operator("batch_norm", norm, ("Y", "b")),
-        operator("elementwise_add", [("X", "b"), ("Y", "n")], ("Out", "c"), axis),
-        operator("hard_swish", [("X", "c")], ("Out", "d")),
-        operator("sigmoid", [("X", "c")], ("Out", "e")),
-        operator("concat", [("X", "d", "e")], ("Out", "f"), axis),
-        operator("nearest_interp_v2", [("X", "f")], ("Out", "g"), field(1, "scale") + factor + factor),
-        operator("pool2d", [("X", "g")], ("Out", "h"), field(1, "adaptive") + field(10, 1), field(1, "ksize") + field(6, 1) + field(6, 1),
-                 field(1, "pooling_type") + field(5, "avg")),
-        operator("elementwise_mul", [("X", "g"), ("Y", "h")], ("Out", "y")),
-    ]
-    variables = [field(3, field(1, name) + field(2, field(1, 7)) + field(3, 1)) for name in ("n", "w")]
-    program = field(1, b"".join(variables + operators))
-    return struct.pack("<H", len(program)) + program + weight((2,), 0.5, 0.25) + weight((2, 3, 1, 1), *[0.5] * 6)
-
-
 def descriptions():
     """Texts of model.yaml by name: those of the models, and one for each kind of output."""
     texts = {path.stem: path.read_text() for path in sorted((ROOT / "models/catalogue").glob("*.yaml"))}
@@ -301,7 +268,6 @@ def main():
     seeds |= {f"network_{name}": b"o" + file for name, file in networks().items()}
     for path in [*sorted((ROOT / "configs").glob("*.yaml")), ROOT / "tests/golden/config_mistakes.yaml"]:
         seeds[f"configuration_{path.stem}"] = b"c" + path.read_bytes()
-    seeds["paddle"] = b"p" + paddle()
     seeds["annotations"] = b"j" + annotations().encode()
     seeds["anchors"] = b"a# one\n0.5 0.5 0.1 0.2\n\n0.25 0.75 1.5e-1 +.3\n"
     seeds["challenge"] = b"m1,-1,10,20,30.5,40,0.9\n2,-1,1.0,2.0,3e1,4,-0.5,3,-1,-1\r\n\n1, -1, 5, 5, 5, 5, 1, -1\n"

@@ -32,8 +32,6 @@ pub mod onnx_file;
 pub mod onnx_graph;
 pub mod onnx_message;
 pub mod onnx_runtime;
-pub mod paddle;
-pub mod paddle_detector;
 pub mod page;
 pub mod picture;
 pub mod pipeline_timeline;

@@ -54,7 +54,6 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("cudarc", &["nvidia"]),
     ("env_logger", &["telemetry"]),
     ("fast_image_resize", &["pixels"]),
-    ("flate2", &["models"]),
     ("getrandom", &["web"]),
     ("gstreamer", &["doctor", "nvidia", "record", "source"]),
     ("gstreamer-app", &["doctor", "nvidia", "record", "source"]),

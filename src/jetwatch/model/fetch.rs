@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use jetwatch_detect::model::ModelSpec;
-use jetwatch_files::Sha256Digest;
 use jetwatch_models::model_zoo::{Progress, RetryPolicy};
 use jetwatch_models::{FIRST_MODEL, FetchOptions, ModelFetch};
 use jetwatch_telemetry as telemetry;
@@ -33,40 +32,29 @@ pub(crate) struct FetchedModel {
     pub(crate) folder: PathBuf,
 }
 
-/// Fetches a network and completes its folder; where its address cannot be reached, the network that stands in for it. Prints what was
-/// fetched and verified.
+/// Fetches a network and completes its folder. Prints what was fetched and verified.
 pub(crate) fn fetch(options: &FetchOptions<'_>) -> anyhow::Result<FetchedModel> {
     let fetch = ModelFetch::new(options)?;
     println!("{}: {}", fetch.entry().name, fetch.origin());
-    match (fetch.download(&mut show_progress()), fetch.fallback()) {
-        (Ok(result), _) => complete(&fetch, result.sha256, result.was_present),
-        (Err(error), Some(name)) if error.is_unavailable() => {
-            println!("{error}; fetching {name} instead, the same kind of network");
-            self::fetch(&FetchOptions { name, ..*options })
-        }
-        (Err(error), _) => Err(error.into()),
-    }
-}
-
-fn complete(
-    fetch: &ModelFetch,
-    sha256: Sha256Digest,
-    was_present: bool,
-) -> anyhow::Result<FetchedModel> {
+    let result = fetch.download(&mut show_progress())?;
     let entry = fetch.entry();
-    let what = match (was_present, &entry.registry) {
-        (true, _) => "exists already",
-        (false, None) => "fetched",
-        (false, Some(_)) => "fetched and converted",
+    let what = if result.was_present {
+        "exists already"
+    } else {
+        "fetched"
     };
-    println!("{what}: {}, SHA-256 {sha256}", fetch.path().display());
+    println!(
+        "{what}: {}, SHA-256 {}",
+        fetch.path().display(),
+        result.sha256
+    );
     match &entry.sha256 {
         Some(_) => println!("the hash matches the catalogue: {}", entry.verified),
         None => println!(
             "NOT VERIFIED: the catalogue has no hash for this file; compare the hash above with another source"
         ),
     }
-    let spec: ModelSpec = fetch.complete(sha256)?;
+    let spec: ModelSpec = fetch.complete(result.sha256)?;
     println!(
         "license: {} ({}); read the terms there",
         spec.license.spdx, spec.license.source

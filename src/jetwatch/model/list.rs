@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{Exit, ListArgs};
 use jetwatch_models::FIRST_MODEL;
-use jetwatch_models::model_zoo::{self, Entry, Measured};
+use jetwatch_models::model_zoo::{self, Measured};
 use jetwatch_tables::{Align, TextTable};
 
 /// Prints a table, or JSON.
@@ -16,11 +16,7 @@ pub(super) fn run(args: &ListArgs) -> anyhow::Result<Exit> {
             .map(|entry| {
                 json!({
                     "name": entry.name, "title": entry.title, "file": entry.file, "url": entry.url, "bytes": entry.bytes,
-                    "sha256": entry.sha256, "verified": entry.verified, "license": entry.license, "fallback": entry.fallback,
-                    "package": entry.registry.as_ref().map(|package| json!({
-                        "name": package.package, "version": package.version, "wheel": package.wheel,
-                        "bytes": package.wheel_bytes, "sha256": package.wheel_sha256,
-                    })),
+                    "sha256": entry.sha256, "verified": entry.verified, "license": entry.license,
                     "measured": entry.measured.as_ref().map(|measured| json!({ "ap": measured.ap, "ms": measured.ms })),
                 })
             })
@@ -56,20 +52,15 @@ pub(super) fn run(args: &ListArgs) -> anyhow::Result<Exit> {
             &measured(|measured| format!("{:.3}", measured.ap)),
             &measured(|measured| format!("{:.1}", measured.ms)),
             &entry.license,
-            &origin(entry),
+            host(&entry.url),
             &format!("{}{hash}", entry.title),
         ]);
     }
     println!("{table}");
     println!(
         "\nThese files are not part of jetwatch. `jetwatch model fetch NAME` fetches one into models/NAME and verifies it; without \
-         NAME, the network\nfor a first video: {FIRST_MODEL}, or {} where only package indexes can be reached. The license is that of \
-         the authors.",
-        entries
-            .iter()
-            .find(|entry| entry.name == FIRST_MODEL)
-            .and_then(|entry| entry.fallback.as_deref())
-            .unwrap_or("none")
+         NAME, the network\nfor a first video: {FIRST_MODEL}. The package has PicoDet, and `make picodet` converts it where only \
+         package indexes can be reached.\nThe license is that of the authors."
     );
     println!(
         "AP: on 128 images of COCO. MS: per image on one core of an AMD EPYC. Both measured by the project; `-`: not measured. \
@@ -78,20 +69,10 @@ pub(super) fn run(args: &ListArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// Host of the address, or the package and the length of its download.
-fn origin(entry: &Entry) -> String {
-    if let Some(package) = &entry.registry {
-        return format!(
-            "{} ({} download)",
-            entry.origin(),
-            megabytes(package.wheel_bytes)
-        );
-    }
-    let origin = entry.origin();
-    let host = origin
-        .split_once("://")
-        .and_then(|(_, rest)| rest.split('/').next());
-    host.unwrap_or(&origin).to_owned()
+/// Host of an https address.
+fn host(url: &str) -> &str {
+    let rest = url.trim_start_matches("https://");
+    rest.split('/').next().unwrap_or(rest)
 }
 
 fn megabytes(bytes: u64) -> String {

@@ -28,8 +28,7 @@ pub(super) struct ModelArgs {
 enum Command {
     /// List the networks of the catalogue.
     List(ListArgs),
-    /// Fetch a network of the catalogue into a model folder; interrupted downloads resume, length and hash are verified, and
-    /// networks of Python packages are converted.
+    /// Fetch a network of the catalogue into a model folder; interrupted downloads resume, length and hash are verified.
     Fetch(FetchArgs),
     /// Inspect an ONNX file, and report the runtimes that support it.
     Inspect(InspectArgs),
@@ -67,7 +66,7 @@ struct FetchArgs {
     /// The model folder; by default models/NAME.
     #[arg(long, value_name = "DIR")]
     into: Option<PathBuf>,
-    /// Fetch the same file from another address, such as a local mirror; of a network out of a package, the wheel.
+    /// Fetch the same file from another address, such as a local mirror.
     #[arg(long, value_name = "URL")]
     from: Option<String>,
     /// Accept a file without a hash in the catalogue.

@@ -1,12 +1,10 @@
 //! Downloads a network of the catalogue into a model folder.
 //!
-//! [`ModelFetch::new`] checks the request before anything is transferred, [`download`](ModelFetch::download) fetches the file or
-//! converts it out of a package of PyPI, and [`complete`](ModelFetch::complete) writes the description: a folder with a `model.yaml`
-//! is complete. Called by `jetwatch model fetch` and `jetwatch demo`, which print the progress.
+//! [`ModelFetch::new`] checks the request before anything is transferred, [`download`](ModelFetch::download) fetches the file,
+//! and [`complete`](ModelFetch::complete) writes the description: a folder with a `model.yaml` is complete. Called by `jetwatch model fetch` and `jetwatch demo`, which print the progress.
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
@@ -16,11 +14,8 @@ use jetwatch_files::Sha256Digest;
 
 use crate::atomic_write;
 use crate::model_zoo::{
-    self, Download, DownloadResult, Entry, FetchError, Progress, RegistryDownload, RetryPolicy,
+    self, Download, DownloadResult, Entry, FetchError, Progress, RetryPolicy,
 };
-
-/// Timeout of a connection where there is another place to fetch from.
-const FALLBACK_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Name of the labels file in the folder.
 const LABELS: &str = "labels.txt";
@@ -51,8 +46,8 @@ pub struct FetchOptions<'a> {
 #[derive(Debug)]
 pub struct ModelFetch {
     entry: Entry,
-    /// Address that replaces the origin in the catalogue.
-    url: Option<String>,
+    /// Address of the file.
+    url: String,
     folder: PathBuf,
     path: PathBuf,
     /// Whether the folder has a description of this file, which then stays.
@@ -83,11 +78,8 @@ impl ModelFetch {
     /// # Errors
     /// The file has no hash and that was not accepted, or the folder has other files.
     pub fn of_entry(entry: &Entry, options: &FetchOptions<'_>) -> Result<Self> {
-        check_hash(
-            entry,
-            options.url.or(entry.url.as_deref()),
-            options.accept_unverified,
-        )?;
+        let url = options.url.unwrap_or(&entry.url);
+        check_hash(entry, url, options.accept_unverified)?;
         let folder = match options.folder {
             Some(folder) => folder.to_owned(),
             None => options.parent.join(&entry.name),
@@ -96,7 +88,7 @@ impl ModelFetch {
         Ok(Self {
             is_described: check_folder(entry, &folder, &path, options.force)?,
             entry: entry.clone(),
-            url: options.url.map(str::to_owned),
+            url: url.to_owned(),
             retry: options.retry,
             folder,
             path,
@@ -109,26 +101,10 @@ impl ModelFetch {
         &self.entry
     }
 
-    /// Where the file comes from: an address, or a package of PyPI. Without passwords.
+    /// Where the file comes from, without passwords.
     #[must_use]
     pub fn origin(&self) -> String {
-        let origin = match (&self.url, &self.entry.registry) {
-            (None, Some(_)) => {
-                format!("{} (index {})", self.entry.origin(), model_zoo::index_url())
-            }
-            (Some(url), Some(_)) => format!("{}, fetched from {url}", self.entry.origin()),
-            (url, None) => url.clone().unwrap_or_else(|| self.entry.origin()),
-        };
-        redact(&origin)
-    }
-
-    /// The model of the catalogue to fetch when this one's address cannot be reached; none where an address was given.
-    #[must_use]
-    pub fn fallback(&self) -> Option<&str> {
-        self.entry
-            .fallback
-            .as_deref()
-            .filter(|_| self.url.is_none())
+        redact(&self.url)
     }
 
     /// The model folder.
@@ -143,40 +119,21 @@ impl ModelFetch {
         &self.path
     }
 
-    /// Downloads the file, or resumes an interrupted download; converts it where it comes from a package. Blocks until it is complete.
+    /// Downloads the file, or resumes an interrupted download. Blocks until it is complete.
     ///
     /// # Errors
-    /// The transfer failed permanently, length or hash are wrong, or the conversion failed.
+    /// The transfer failed permanently, or length or hash are wrong.
     pub fn download(
         &self,
         on_progress: &mut dyn FnMut(Progress),
     ) -> Result<DownloadResult, FetchError> {
-        let mut policy = self.retry;
-        if self.fallback().is_some() {
-            // There is another place: two attempts tell a closed network from a bad moment.
-            policy.attempts = policy.attempts.min(2);
-            policy.connect = policy.connect.min(FALLBACK_CONNECT_TIMEOUT);
-        }
-        if let Some(package) = &self.entry.registry {
-            let cache = model_zoo::cache_folder();
-            let request = RegistryDownload {
-                entry: &self.entry,
-                package,
-                index: &model_zoo::index_url(),
-                url: self.url.as_deref(),
-                cache: cache.as_deref().unwrap_or(&self.folder),
-                path: &self.path,
-            };
-            return model_zoo::fetch_and_convert(&request, &policy, on_progress);
-        }
-        let url = self.url.as_ref().or(self.entry.url.as_ref());
         let download = Download {
-            url: url.map_or("", String::as_str),
+            url: &self.url,
             bytes: self.entry.bytes,
             sha256: self.entry.sha256,
             path: &self.path,
         };
-        model_zoo::download(&download, &policy, on_progress)
+        model_zoo::download(&download, &self.retry, on_progress)
     }
 
     /// Writes labels and `model.yaml` for the file with the hash `sha256` where they are missing, and loads the folder.
@@ -197,10 +154,10 @@ impl ModelFetch {
 }
 
 /// A file without a hash needs the option, and an https address, so that its content cannot be replaced in transit.
-fn check_hash(entry: &Entry, url: Option<&str>, is_accepted: bool) -> Result<()> {
-    let Some(url) = url.filter(|_| entry.sha256.is_none()) else {
+fn check_hash(entry: &Entry, url: &str, is_accepted: bool) -> Result<()> {
+    if entry.sha256.is_some() {
         return Ok(());
-    };
+    }
     if !url.starts_with("https://") {
         bail!(
             "{url}: the catalogue has no hash for {}: use an https address",
@@ -262,13 +219,13 @@ mod tests {
     #[test]
     fn file_without_hash_needs_flag_and_https() {
         let mut entry = model_zoo::entries().expect("all are right").remove(0);
-        assert!(check_hash(&entry, Some("http://mirror/x"), false).is_ok());
+        assert!(check_hash(&entry, "http://mirror/x", false).is_ok());
         entry.sha256 = None;
-        let error = check_hash(&entry, Some("https://h/x"), false)
+        let error = check_hash(&entry, "https://h/x", false)
             .expect_err("it was not accepted")
             .to_string();
         assert!(error.contains("--accept-unverified"), "{error}");
-        assert!(check_hash(&entry, Some("https://h/x"), true).is_ok());
-        assert!(check_hash(&entry, Some("http://mirror/x"), true).is_err());
+        assert!(check_hash(&entry, "https://h/x", true).is_ok());
+        assert!(check_hash(&entry, "http://mirror/x", true).is_err());
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! [`inspect()`] summarizes an ONNX file, checks it against the runtimes ([`lint()`]) and infers its output layout from shapes and
 //! names ([`candidate_layouts`]). [`create_folder`] writes the file and a `model.yaml` ([`ModelYamlTemplate`]) into a model folder.
-//! [`ModelFetch`] downloads a network of the [catalogue](model_zoo) into one; [`paddle`] converts those of PaddlePaddle, [`darknet`] those of
+//! [`ModelFetch`] downloads a network of the [catalogue](model_zoo) into one; [`darknet`] converts those of
 //! Darknet, which [`import_darknet`] writes into a model folder. The ONNX
 //! reader itself is [`jetwatch_detect::graph`]: the detector needs it, too. [`serve_decoding`] decodes outputs that another program
 //! computed. Called by `jetwatch model`, which prints the results.
@@ -23,7 +23,6 @@ mod model_yaml_template;
 mod model_yaml_template_error;
 pub mod model_zoo;
 mod onnx_writer;
-pub mod paddle;
 
 pub use background::Background;
 pub use darknet_import::{DarknetImport, ImportedFolder, import_darknet};

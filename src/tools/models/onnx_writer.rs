@@ -1,6 +1,6 @@
 //! Writes a converted network as an ONNX file, by the field numbers of `onnx.proto`. Pure; the same network gives the same bytes.
 //!
-//! The converters of [`paddle`](crate::paddle) and [`darknet`](crate::darknet) call it.
+//! The converter of [`darknet`](crate::darknet) calls it.
 
 use jetwatch_types::Size;
 

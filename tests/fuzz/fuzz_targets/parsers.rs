@@ -13,9 +13,8 @@ use jetwatch_detect::decoders::ssd_anchors;
 use jetwatch_detect::graph::{self, Malformed};
 use jetwatch_detect::model::{ModelError, ModelSpec};
 use jetwatch_eval::{MotDetection, TrackRow, coco, parse_detections, parse_truth, write_tracks};
-use jetwatch_models::paddle::{self, Conversion, ConvertedOutput};
 use jetwatch_models::{ModelYamlTemplate, Origin, candidate_layouts, lint};
-use jetwatch_types::{Size, TrackId};
+use jetwatch_types::TrackId;
 use libfuzzer_sys::{Corpus, fuzz_target};
 
 fuzz_target!(|bytes: &[u8]| -> Corpus {
@@ -33,7 +32,6 @@ fuzz_target!(|bytes: &[u8]| -> Corpus {
             joined(bytes);
             network(bytes);
         }
-        (b'p', _) => paddle(bytes),
         (b't', Ok(text)) => truth(text),
         (b'u', Ok(text)) => address(text),
         _ => return Corpus::Reject,
@@ -222,36 +220,6 @@ fn joined(bytes: &[u8]) {
         }
         Ok(None) => assert!(places.is_empty()),
         Err(_) => {}
-    }
-}
-
-/// A network of PaddlePaddle: two bytes with the length of the program, the program, and the weights.
-fn paddle(bytes: &[u8]) {
-    let Some((length, bytes)) = bytes.split_first_chunk() else {
-        return;
-    };
-    let length = usize::from(u16::from_le_bytes(*length)).min(bytes.len());
-    let (program, weights) = bytes.split_at(length);
-    let conversion = Conversion {
-        input: "image".to_owned(),
-        size: Size::new(6, 4),
-        outputs: vec![ConvertedOutput {
-            variable: "y".to_owned(),
-            name: "out".to_owned(),
-        }],
-        metadata: vec![("license".to_owned(), "none".to_owned())],
-    };
-    match paddle::convert(program, weights, &conversion) {
-        Ok(file) => {
-            let network = graph::summarize(Path::new("drawn.onnx"), &file, |_| None);
-            let network = network.expect("it is an ONNX file");
-            assert_eq!((network.inputs.len(), network.outputs.len()), (1, 1));
-            assert_eq!(
-                network.metadata,
-                [("license".to_owned(), "none".to_owned())]
-            );
-        }
-        Err(error) => assert!(!error.to_string().is_empty()),
     }
 }
 

@@ -10,7 +10,7 @@ mod compatibility;
 mod external_data;
 mod onnx_proto;
 mod producer;
-pub mod protobuf;
+mod protobuf;
 mod quantization;
 mod summary;
 

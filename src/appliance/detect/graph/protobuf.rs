@@ -2,7 +2,7 @@
 //!
 //! A generated reader would copy every weight and turn two bytes of an empty message into a structure of hundreds; here
 //! a field is a slice of the file, so that a hostile file costs no more memory than its own size. The meaning of the
-//! fields is known to the callers: `onnx_proto` and `external_data` here, and the reader of Paddle's networks in `jetwatch-models`.
+//! fields is known to the callers, such as `onnx_proto` and `external_data`.
 
 /// Where and why the bytes are no protobuf message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,18 +15,18 @@ pub struct Malformed {
 
 /// A message: its bytes, and where they begin in the file.
 #[derive(Debug, Clone, Copy)]
-pub struct Message<'a> {
+pub(super) struct Message<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
 /// One field of a message.
 #[derive(Debug, Clone, Copy)]
-pub struct Field<'a> {
+pub(super) struct Field<'a> {
     /// Its number in the schema.
-    pub number: u64,
+    pub(super) number: u64,
     /// Place of its value in the file.
-    pub at: usize,
+    pub(super) at: usize,
     /// All of it as it stands in the file, with number and length.
     pub(super) encoded: &'a [u8],
     value: Value<'a>,
@@ -37,19 +37,17 @@ enum Value<'a> {
     Number(u64),
     Bytes(&'a [u8]),
     /// Four or eight bytes of fixed length, such as floats.
-    Fixed(&'a [u8]),
+    Fixed,
 }
 
 impl<'a> Message<'a> {
     /// The outermost message of a file.
-    #[must_use]
-    pub fn new(bytes: &'a [u8]) -> Self {
+    pub(super) fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0 }
     }
 
     /// Its fields in the order of the file. Ends after the first damage.
-    #[must_use]
-    pub fn fields(self) -> Fields<'a> {
+    pub(super) fn fields(self) -> Fields<'a> {
         Fields {
             rest: self.bytes,
             at: self.at,
@@ -62,24 +60,10 @@ impl<'a> Field<'a> {
     ///
     /// # Errors
     /// The field holds something else.
-    pub fn number(self) -> Result<i64, Malformed> {
+    pub(super) fn number(self) -> Result<i64, Malformed> {
         match self.value {
             Value::Number(number) => Ok(number.cast_signed()),
             _ => Err(self.malformed("text where a whole number belongs")),
-        }
-    }
-
-    /// A float of 32 bits.
-    ///
-    /// # Errors
-    /// The field holds something else.
-    pub fn float(self) -> Result<f32, Malformed> {
-        match self.value {
-            Value::Fixed(bytes) => bytes
-                .try_into()
-                .map(f32::from_le_bytes)
-                .map_err(|_| self.malformed("eight bytes where a float of four belongs")),
-            _ => Err(self.malformed("text or a whole number where a float belongs")),
         }
     }
 
@@ -87,7 +71,7 @@ impl<'a> Field<'a> {
     ///
     /// # Errors
     /// The field holds a number.
-    pub fn bytes(self) -> Result<&'a [u8], Malformed> {
+    pub(super) fn bytes(self) -> Result<&'a [u8], Malformed> {
         match self.value {
             Value::Bytes(bytes) => Ok(bytes),
             _ => Err(self.malformed("a number where text or a message belongs")),
@@ -98,7 +82,7 @@ impl<'a> Field<'a> {
     ///
     /// # Errors
     /// The field holds a number, or bytes that are not UTF-8.
-    pub fn text(self) -> Result<&'a str, Malformed> {
+    pub(super) fn text(self) -> Result<&'a str, Malformed> {
         let bytes = self.bytes()?;
         std::str::from_utf8(bytes).map_err(|_| self.malformed("text that is not UTF-8"))
     }
@@ -107,7 +91,7 @@ impl<'a> Field<'a> {
     ///
     /// # Errors
     /// The field holds a number.
-    pub fn message(self) -> Result<Message<'a>, Malformed> {
+    pub(super) fn message(self) -> Result<Message<'a>, Malformed> {
         let bytes = self.bytes()?;
         Ok(Message { bytes, at: self.at })
     }
@@ -116,7 +100,7 @@ impl<'a> Field<'a> {
     ///
     /// # Errors
     /// The field holds something else, or the first error of `take`.
-    pub fn numbers(
+    pub(super) fn numbers(
         self,
         mut take: impl FnMut(i64) -> Result<(), Malformed>,
     ) -> Result<(), Malformed> {
@@ -134,15 +118,14 @@ impl<'a> Field<'a> {
     }
 
     /// Damage at this field.
-    #[must_use]
-    pub fn malformed(self, what: &'static str) -> Malformed {
+    pub(super) fn malformed(self, what: &'static str) -> Malformed {
         Malformed { at: self.at, what }
     }
 }
 
 /// The fields of a message, one after the other.
 #[derive(Debug, Clone)]
-pub struct Fields<'a> {
+pub(super) struct Fields<'a> {
     rest: &'a [u8],
     at: usize,
 }
@@ -174,14 +157,16 @@ impl<'a> Fields<'a> {
         let mut at = self.at;
         let value = match key & 7 {
             0 => Value::Number(self.varint()?),
-            1 => Value::Fixed(self.read_bytes(8)?),
+            1 | 5 => {
+                self.read_bytes(if key & 7 == 1 { 8 } else { 4 })?;
+                Value::Fixed
+            }
             2 => {
                 let len = self.varint()?;
                 at = self.at;
                 // A length that does not fit the machine's words is beyond every end too.
                 Value::Bytes(self.read_bytes(usize::try_from(len).unwrap_or(usize::MAX))?)
             }
-            5 => Value::Fixed(self.read_bytes(4)?),
             _ => return Err(damage("a kind of field that is obsolete or unknown")),
         };
         Ok(Field {
@@ -269,7 +254,6 @@ mod tests {
         assert_eq!(numbers, [1, 2, 3, 4, 5]);
         assert_eq!(fields[0].number(), Ok(300));
         assert_eq!((fields[1].text(), fields[1].at), (Ok("ab"), 5));
-        assert_eq!(fields[3].float(), Ok(0.0));
         let inner = fields[2].message().expect("a message").fields().next();
         let inner = inner.expect("one field").expect("it is whole");
         assert_eq!((inner.number(), inner.at), (Ok(-1), 10));
@@ -280,7 +264,7 @@ mod tests {
         });
         assert_eq!((all, packed), (Ok(()), vec![1, 2, 300]));
         assert!(fields[0].text().is_err() && fields[1].number().is_err());
-        assert!(fields[0].float().is_err() && fields[3].number().is_err());
+        assert!(fields[3].number().is_err() && fields[3].bytes().is_err());
     }
 
     #[test]

@@ -6,9 +6,6 @@ use std::path::PathBuf;
 use jetwatch_config::redact;
 use jetwatch_files::Sha256Digest;
 
-use super::wheel::WheelError;
-use crate::paddle::PaddleError;
-
 /// Why a file could not be fetched. Under the file's name there is nothing, or what was there before.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
@@ -82,52 +79,6 @@ pub enum FetchError {
         /// The unfinished file.
         path: PathBuf,
     },
-    /// The package index has no such file.
-    #[error(
-        "{}: found no link to {file}; check the index that pip is configured with (PIP_INDEX_URL), or give the file's address \
-         with --from",
-        redact(url)
-    )]
-    NotInIndex {
-        /// Address of the project's page.
-        url: String,
-        /// The wheel.
-        file: String,
-    },
-    /// A file cannot be read out of the wheel.
-    #[error(transparent)]
-    Wheel(#[from] WheelError),
-    /// The network of the package cannot be converted.
-    #[error(transparent)]
-    Conversion(#[from] PaddleError),
-    /// The converted network is not the one that was verified.
-    #[error(
-        "{file}: the conversion gives SHA-256 {found}, expected {expected}: this is a bug of this version of jetwatch; nothing was \
-         written"
-    )]
-    Converted {
-        /// Name of the file.
-        file: String,
-        /// Of the converted network.
-        found: Sha256Digest,
-        /// What is known.
-        expected: Sha256Digest,
-    },
-}
-
-impl FetchError {
-    /// Whether the file cannot be had from there, so that another place may help; not so for a full disk or a bug.
-    #[must_use]
-    pub fn is_unavailable(&self) -> bool {
-        matches!(
-            self,
-            Self::Status { .. }
-                | Self::Length { .. }
-                | Self::RetriesExhausted { .. }
-                | Self::Rejected { .. }
-                | Self::NotInIndex { .. }
-        )
-    }
 }
 
 fn meaning(status: u16) -> &'static str {
@@ -169,10 +120,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_show_no_password_of_an_index() {
-        let error = FetchError::NotInIndex {
-            url: "https://user:secret@mirror.example/simple/x/".to_owned(),
-            file: "x.whl".to_owned(),
+    fn errors_show_no_password_of_an_address() {
+        let error = FetchError::Status {
+            url: "https://user:secret@mirror.example/x.onnx".to_owned(),
+            status: 404,
         };
         let text = error.to_string();
         assert!(

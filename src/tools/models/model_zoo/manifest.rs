@@ -5,11 +5,8 @@ use std::path::Path;
 use jetwatch_config::{ConfigError, Document, Map, Section, Value, ValueType};
 use jetwatch_files::Sha256Digest;
 
-use super::registry::RegistryPackage;
-
 /// A model of the catalogue. The fields are the keys of its manifest.
 #[derive(Debug, Clone, PartialEq, Section)]
-#[section(check = check_origin)]
 pub struct Entry {
     /// Name of the model, and of its folder: the name of the manifest.
     #[key(no_key, read = name)]
@@ -20,14 +17,9 @@ pub struct Entry {
     /// Name of the ONNX file in the model's folder.
     #[key(text = "a file name without a folder", check = is_file_name)]
     pub file: String,
-    /// Address of the published file; either this or registry is given.
+    /// Address of the published file.
     #[key(text = "an https address", check = is_https)]
-    pub url: Option<String>,
-    /// Package of PyPI out of which the file is converted.
-    pub registry: Option<RegistryPackage>,
-    /// Model that is fetched in place of this one where its address cannot be reached.
-    #[key(text = "the name of a model of the catalogue")]
-    pub fallback: Option<String>,
+    pub url: String,
     /// Length of the ONNX file in bytes, if known.
     #[key(range = 1..=1 << 40, unit = "bytes")]
     pub bytes: Option<u64>,
@@ -62,7 +54,7 @@ pub struct Measured {
 }
 
 /// Names and texts of the manifests, in the order in which they are listed.
-const MANIFESTS: [(&str, &str); 8] = [
+const MANIFESTS: [(&str, &str); 6] = [
     (
         "yolox_nano",
         include_str!("../../../../models/catalogue/yolox_nano.yaml"),
@@ -82,14 +74,6 @@ const MANIFESTS: [(&str, &str); 8] = [
     (
         "picodet_s",
         include_str!("../../../../models/catalogue/picodet_s.yaml"),
-    ),
-    (
-        "picodet_s_lcnet",
-        include_str!("../../../../models/catalogue/picodet_s_lcnet.yaml"),
-    ),
-    (
-        "picodet_s_lcnet_416x256",
-        include_str!("../../../../models/catalogue/picodet_s_lcnet_416x256.yaml"),
     ),
     (
         "dfine_n",
@@ -113,23 +97,13 @@ pub fn entries() -> Result<Vec<Entry>, ConfigError> {
 }
 
 impl Entry {
-    /// Where the file comes from: its address, or the package of PyPI.
-    #[must_use]
-    pub fn origin(&self) -> String {
-        match (&self.url, &self.registry) {
-            (Some(url), _) => url.clone(),
-            (None, Some(package)) => format!("PyPI {} {}", package.package, package.version),
-            (None, None) => String::new(),
-        }
-    }
-
     /// The `model.yaml` for the file with the hash `sha256`.
     #[must_use]
     pub fn model_yaml(&self, sha256: Sha256Digest) -> String {
         format!(
             "# Written by `jetwatch model fetch {}`; the file comes from\n# {}\n{}",
             self.name,
-            self.origin(),
+            self.url,
             self.model.replace(HASH_PLACEHOLDER, &sha256.to_string())
         )
     }
@@ -159,19 +133,9 @@ fn is_https(text: &str) -> bool {
     text.starts_with("https://")
 }
 
-pub(super) fn lower_case_digest(text: &str) -> Option<Sha256Digest> {
+fn lower_case_digest(text: &str) -> Option<Sha256Digest> {
     let digest: Sha256Digest = text.parse().ok()?;
     (digest.to_string() == text).then_some(digest)
-}
-
-/// A file has one origin; a converted one has a known hash.
-fn check_origin(map: &Map<'_>) {
-    if map.has("url") == map.has("registry") {
-        map.missing("url", "an https address, or else `registry`");
-    }
-    if map.has("registry") && !map.has("sha256") {
-        map.missing("sha256", "the hash of the converted file");
-    }
 }
 
 /// A text of several lines, which other texts must not be.
@@ -201,10 +165,6 @@ mod tests {
                 text.contains(&entry.file) && text.contains("labels.txt"),
                 "{text}"
             );
-            let fallback = entry.fallback.as_ref();
-            let found = entries.iter().find(|entry| Some(&entry.name) == fallback);
-            assert_eq!(fallback.is_some(), found.is_some(), "{fallback:?}");
-            assert!(found.is_none_or(|entry| entry.fallback.is_none()));
         }
         assert_eq!(COCO.lines().count(), 80);
     }
