@@ -30,7 +30,7 @@ tested = --workspace --exclude jetwatch-benches $$(command -v minisign >/dev/nul
 # The newest packages of an architecture: jetwatch, and ONNX Runtime for it.
 packages = "$$(ls -t $(TARGET)/debian/jetwatch_*_$(1).deb | head -n1)" "$$(ls -t $(TARGET)/debian/jetwatch-onnxruntime_*_$(1).deb | head -n1)"
 
-.PHONY: help demo picodet program build test test-programs nightly quantizer quantize-test darknet-test tensorrt-test sanitize gpu-test \
+.PHONY: help demo picodet program build test test-programs nightly quantizer quantize-test tensorrt-test sanitize gpu-test \
     nsys-test metrics-test homeassistant-test homeassistant-test-2025 fleet-test fleet-test-nats \
     fleet-bench fleet-sizing web-test web-numbers v4l2 journald bundle-test faults storm week gst116 gst118 gst120 deb deb-arm64 \
     appliance appliance-arm64 appliance-limits instructions sources media-numbers lint audit docs bench fuzz \
@@ -73,7 +73,6 @@ nightly: ## Run the tests that take too long for each change (needs root; hours)
 	$(MAKE) fleet-test MINUTES=30
 	$(MAKE) fleet-test-nats MINUTES=5
 	$(MAKE) homeassistant-test-2025
-	$(MAKE) darknet-test
 	$(MAKE) sanitize
 	$(MAKE) gst116 gst118 gst120
 	$(MAKE) v4l2
@@ -100,9 +99,6 @@ quantizer: ## Make the Python environment of the tests of models/ in .cache (200
 quantize-test: program quantizer ## Test the INT8 quantizer and the importers of models/ (one of their networks is in a wheel of 67 MB, kept in .cache).
 	@JETWATCH="$(abspath $(PROGRAM))" .cache/quantize/bin/python -B models/quantize_test.py
 	@JETWATCH="$(abspath $(PROGRAM))" XDG_CACHE_HOME="$(abspath .cache)" .cache/quantize/bin/python -B models/import_test.py
-
-darknet-test: program quantizer ## Compare networks imported from Darknet with an independent computation.
-	@JETWATCH="$(abspath $(PROGRAM))" .cache/quantize/bin/python -B tests/reference/darknet.py
 
 tensorrt-test: ## Prove the calls into TensorRT without a GPU: NVIDIA's real libraries, and doubles of its classes (x86-64; 190 MB of packages).
 	@.ci/setup build onnxruntime tensorrt doubles

@@ -18,7 +18,6 @@ mod detect_yolox;
 mod engine;
 mod interval;
 mod model_classifiers;
-mod model_darknet;
 mod model_fetch;
 mod model_inspect;
 mod nvidia_cuda;

@@ -20,7 +20,6 @@ pub mod clips;
 pub mod collector;
 pub mod cuda;
 pub mod daemon;
-pub mod darknet;
 pub mod ffprobe;
 pub mod file_server;
 pub mod generated;

@@ -3,7 +3,6 @@
 pub(crate) mod bundle;
 mod decode;
 pub(crate) mod fetch;
-mod import;
 mod init;
 mod inspect;
 mod list;
@@ -34,8 +33,6 @@ enum Command {
     Inspect(InspectArgs),
     /// Create a model folder for an ONNX file, with a description of detected and assumed properties.
     Init(InitArgs),
-    /// Convert a network of Darknet (YOLOv3, YOLOv4, their tiny networks) into a model folder.
-    Import(ImportArgs),
     /// Write images as input tensors of a network, processed as in the daemon, to a NumPy file.
     Preprocess(PreprocessArgs),
     /// Decode output tensors from standard input as in the daemon; models/quantize.py uses it.
@@ -111,25 +108,6 @@ struct InitArgs {
 }
 
 #[derive(Debug, Args)]
-struct ImportArgs {
-    /// The configuration of the network (.cfg).
-    #[arg(long, value_name = "FILE")]
-    darknet: PathBuf,
-    /// Its weights (.weights).
-    #[arg(long, value_name = "FILE")]
-    weights: PathBuf,
-    /// File with the class names, one per line, in the network's order (.names).
-    #[arg(long, value_name = "FILE")]
-    names: Option<PathBuf>,
-    /// The model folder; by default models/NAME, after the configuration.
-    #[arg(short, long, value_name = "DIR")]
-    out: Option<PathBuf>,
-    /// Replace existing files.
-    #[arg(long)]
-    force: bool,
-}
-
-#[derive(Debug, Args)]
 struct PreprocessArgs {
     /// Model folder with its model.yaml.
     #[arg(long, value_name = "DIR")]
@@ -156,7 +134,6 @@ pub(super) fn run(args: &ModelArgs) -> anyhow::Result<Exit> {
         Command::Fetch(args) => fetch::run(args),
         Command::Inspect(args) => inspect::run(args),
         Command::Init(args) => init::run(args),
-        Command::Import(args) => import::run(args),
         Command::Preprocess(args) => preprocess::run(args),
         Command::Decode(args) => decode::run(args),
         Command::Pack(args) => bundle::pack::run(args),

@@ -157,7 +157,7 @@ fn write_folder(
     Ok(written)
 }
 
-pub(crate) fn read_labels(path: &Path) -> Result<Vec<String>> {
+fn read_labels(path: &Path) -> Result<Vec<String>> {
     let text = fs::read_to_string(path)
         .with_context(|| format!("cannot read the labels in {}", path.display()))?;
     let labels: Vec<String> = text
@@ -171,7 +171,7 @@ pub(crate) fn read_labels(path: &Path) -> Result<Vec<String>> {
     Ok(labels)
 }
 
-pub(crate) fn stem(path: &Path) -> Result<String> {
+fn stem(path: &Path) -> Result<String> {
     let stem = path.file_stem().and_then(|stem| stem.to_str());
     stem.map(str::to_owned).with_context(|| {
         format!(

@@ -2,16 +2,13 @@
 //!
 //! [`inspect()`] summarizes an ONNX file, checks it against the runtimes ([`lint()`]) and infers its output layout from shapes and
 //! names ([`candidate_layouts`]). [`create_folder`] writes the file and a `model.yaml` ([`ModelYamlTemplate`]) into a model folder.
-//! [`ModelFetch`] downloads a network of the [catalogue](model_zoo) into one; [`darknet`] converts those of
-//! Darknet, which [`import_darknet`] writes into a model folder. The ONNX
-//! reader itself is [`jetwatch_detect::graph`]: the detector needs it, too. [`serve_decoding`] decodes outputs that another program
-//! computed. Called by `jetwatch model`, which prints the results.
+//! [`ModelFetch`] downloads a network of the [catalogue](model_zoo) into one. The ONNX reader itself is
+//! [`jetwatch_detect::graph`]: the detector needs it, too. [`serve_decoding`] decodes outputs that another program computed. Called by
+//! `jetwatch model`, which prints the results.
 
 mod atomic_write;
 mod background;
 mod class_names;
-pub mod darknet;
-mod darknet_import;
 mod decode_session;
 mod families;
 mod fetch;
@@ -22,10 +19,8 @@ mod lint;
 mod model_yaml_template;
 mod model_yaml_template_error;
 pub mod model_zoo;
-mod onnx_writer;
 
 pub use background::Background;
-pub use darknet_import::{DarknetImport, ImportedFolder, import_darknet};
 pub use decode_session::serve_decoding;
 pub use families::{FAMILIES, Family};
 pub use fetch::{FIRST_MODEL, FetchOptions, ModelFetch};

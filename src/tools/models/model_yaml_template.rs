@@ -16,7 +16,7 @@ use crate::infer_layout::{
 use crate::model_yaml_template_error::ModelYamlTemplateError;
 
 /// The comment above `license`.
-pub(crate) const LICENSE_COMMENT: &str = "# The terms of the weights: an SPDX identifier, and where the file came from. NOASSERTION: not checked.";
+const LICENSE_COMMENT: &str = "# The terms of the weights: an SPDX identifier, and where the file came from. NOASSERTION: not checked.";
 
 /// The values of a `model.yaml`.
 #[derive(Debug, Clone)]
@@ -427,7 +427,7 @@ fn joined(tensors: impl Iterator<Item = String>) -> String {
 }
 
 /// A text as YAML: JSON's quoted form is YAML's too, and nothing in it can end the line.
-pub(crate) fn quoted(text: &str) -> String {
+fn quoted(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./ ".contains(c);
     let is_word = text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.chars().all(is_plain)
@@ -444,7 +444,7 @@ pub(crate) fn quoted(text: &str) -> String {
 }
 
 /// A reason as part of a comment: names in it come from the file. A byte order mark may stand between quotes only.
-pub(crate) fn one_line(text: &str) -> String {
+fn one_line(text: &str) -> String {
     let breaks = |c: char| c.is_control() || c == '\u{feff}';
     text.replace(breaks, " ")
 }
