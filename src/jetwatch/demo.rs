@@ -365,7 +365,7 @@ fn print_next_steps(config: &Config) {
     println!();
     println!("Next:");
     println!(
-        "  your own video    make demo SOURCE=video.mp4                          (with a network that it fetches)"
+        "  your own video    make demo SOURCE=video.mp4                          (with PicoDet)"
     );
     println!(
         "  a camera          make demo SOURCE=v4l2:///dev/video0                 (or rtsp://user:password@host/path)"

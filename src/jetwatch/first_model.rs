@@ -82,7 +82,10 @@ fn cache_folder() -> Option<PathBuf> {
 /// Names of networks in the order of preference.
 fn names() -> anyhow::Result<Vec<String>> {
     let entries = model_zoo::entries()?.into_iter().map(|entry| entry.name);
-    let first = [FIRST_MODEL].into_iter().chain(CONVERTED).map(str::to_owned);
+    let first = [FIRST_MODEL]
+        .into_iter()
+        .chain(CONVERTED)
+        .map(str::to_owned);
     Ok(first
         .chain(entries.filter(|name| name != FIRST_MODEL))
         .collect())

@@ -13,9 +13,7 @@ use jetwatch_detect::model::{FILE_NAME, ModelSpec};
 use jetwatch_files::Sha256Digest;
 
 use crate::atomic_write;
-use crate::model_zoo::{
-    self, Download, DownloadResult, Entry, FetchError, Progress, RetryPolicy,
-};
+use crate::model_zoo::{self, Download, DownloadResult, Entry, FetchError, Progress, RetryPolicy};
 
 /// Name of the labels file in the folder.
 const LABELS: &str = "labels.txt";
@@ -70,14 +68,6 @@ impl ModelFetch {
                 names.join(", ")
             );
         };
-        Self::of_entry(entry, options)
-    }
-
-    /// As [`new`](Self::new), with an entry that need not be in the catalogue.
-    ///
-    /// # Errors
-    /// The file has no hash and that was not accepted, or the folder has other files.
-    pub fn of_entry(entry: &Entry, options: &FetchOptions<'_>) -> Result<Self> {
         let url = options.url.unwrap_or(&entry.url);
         check_hash(entry, url, options.accept_unverified)?;
         let folder = match options.folder {

@@ -32,25 +32,12 @@ pub struct Entry {
     /// SPDX identifier of the terms.
     #[key(text = "an SPDX identifier")]
     pub license: String,
-    /// What the project measured with the file. Default: nothing.
-    pub measured: Option<Measured>,
     /// Text of a labels file for the folder, as `labels.txt`.
     #[key(words(coco80 = COCO))]
     pub labels: &'static str,
     /// Text of `model.yaml`, in which `$sha256` stands for the hash.
     #[key(value = ValueType::Text("the text of model.yaml"), read = model)]
     model: String,
-}
-
-/// What the project measured with a model, as docs/src/benchmarks.md says how.
-#[derive(Debug, Clone, PartialEq, Section)]
-pub struct Measured {
-    /// AP on 128 images of COCO.
-    #[key(range = 0.0..=1.0)]
-    pub ap: f32,
-    /// Time for an image on one core of an AMD EPYC, in milliseconds.
-    #[key(range = 0.0..=100_000.0)]
-    pub ms: f32,
 }
 
 /// Names and texts of the manifests, in the order in which they are listed.
@@ -113,7 +100,7 @@ impl Entry {
 ///
 /// # Errors
 /// The text is not a manifest.
-pub fn parse_manifest(name: &str, text: &str) -> Result<Entry, ConfigError> {
+fn parse_manifest(name: &str, text: &str) -> Result<Entry, ConfigError> {
     let document = Document::parse(&format!("models/catalogue/{name}.yaml"), text)?;
     let map = document.root().map(Entry::KEYS);
     let entry = map.and_then(|map| Entry::from_map(&map));

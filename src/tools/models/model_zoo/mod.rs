@@ -12,4 +12,4 @@ mod request;
 
 pub use download::{Download, DownloadResult, Progress, RetryPolicy, download};
 pub use error::FetchError;
-pub use manifest::{Entry, Measured, entries, parse_manifest};
+pub use manifest::{Entry, entries};
