@@ -19,9 +19,10 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 BINARY := $(TARGET)/release/jetwatch
 # The same program built for a short compile time, for the demo.
 PROGRAM := $(TARGET)/debug/jetwatch
+SIMULATOR := $(TARGET)/debug/jetwatch-simulate
 # A first build is a tenth faster without incremental compilation. A folder that has been built in with it, by `cargo build` say, keeps it.
 ifeq ($(wildcard $(TARGET)/debug/incremental/*),)
-demo program test test-programs tensorrt-test nsys-test metrics-test homeassistant-test homeassistant-test-2025 fleet-test fleet-test-nats web-test web-numbers fleet-ansible-test update-test: export CARGO_INCREMENTAL ?= 0
+demo program simulator test test-programs tensorrt-test nsys-test metrics-test homeassistant-test homeassistant-test-2025 fleet-test fleet-test-nats web-test web-numbers fleet-ansible-test update-test: export CARGO_INCREMENTAL ?= 0
 endif
 # Expanded by the shell when a line runs: make would expand it before the set-up in the line above has fetched it.
 ONNXRUNTIME = $$(ls -d "$(CURDIR)"/.cache/onnxruntime/libonnxruntime.so.* 2>/dev/null | tail -n 1)
@@ -30,7 +31,7 @@ tested = --workspace --exclude jetwatch-benches $$(command -v minisign >/dev/nul
 # The newest packages of an architecture: jetwatch, and ONNX Runtime for it.
 packages = "$$(ls -t $(TARGET)/debian/jetwatch_*_$(1).deb | head -n1)" "$$(ls -t $(TARGET)/debian/jetwatch-onnxruntime_*_$(1).deb | head -n1)"
 
-.PHONY: help demo picodet program build test test-programs nightly quantizer quantize-test tensorrt-test sanitize gpu-test \
+.PHONY: help demo picodet program simulator build test test-programs nightly quantizer quantize-test tensorrt-test sanitize gpu-test \
     nsys-test metrics-test homeassistant-test homeassistant-test-2025 fleet-test fleet-test-nats \
     fleet-bench fleet-sizing web-test web-numbers v4l2 journald bundle-test faults storm week gst116 gst118 gst120 deb deb-arm64 \
     appliance appliance-arm64 appliance-limits instructions sources media-numbers lint audit docs bench fuzz \
@@ -51,6 +52,10 @@ picodet: ## Convert PicoDet for real video into models/, out of a package of PyP
 program: ## Set up and build the program with little optimization, in about half the time.
 	@.ci/setup program
 	cargo build --locked --bin jetwatch
+
+simulator: ## The same, with the program that publishes as many devices would, for tests of brokers.
+	@.ci/setup program
+	cargo build --locked -p jetwatch -p jetwatch-simulate --bins
 
 build: ## Set up and build the release binary.
 	@.ci/setup build
@@ -135,25 +140,25 @@ homeassistant-test-2025: program ## The same with Home Assistant 2025.12 (2 GB i
 	@.ci/setup run test
 	@root=$$(tests/homeassistant/install 2025) && tests/homeassistant/run $(PROGRAM) "$$root"
 
-fleet-test: program ## Prove that no event of many boxes is lost while brokers, boxes and the consumer are killed for MINUTES= (needs root; 1 GB in .cache).
+fleet-test: simulator ## Prove that no event of many boxes is lost while brokers, boxes and the consumer are killed for MINUTES= (needs root; 1 GB in .cache).
 	@.ci/setup run
-	@tests/fleet/run rabbitmq $(MINUTES) $(PROGRAM)
+	@tests/fleet/run rabbitmq $(MINUTES) $(PROGRAM) $(SIMULATOR)
 
-fleet-test-nats: program ## The same with NATS in place of RabbitMQ.
+fleet-test-nats: simulator ## The same with NATS in place of RabbitMQ.
 	@.ci/setup run
-	@tests/fleet/run nats $(MINUTES) $(PROGRAM)
+	@tests/fleet/run nats $(MINUTES) $(PROGRAM) $(SIMULATOR)
 
 fleet-ansible-test: program ## Prove the Ansible role of examples/fleet on booted containers (needs root; 0.4 GB in .cache).
 	@.ci/setup run
 	@tests/fleet/ansible $(PROGRAM)
 
-fleet-bench: program ## Measure how fast the consumer of a fleet writes into PostgreSQL (needs root).
+fleet-bench: simulator ## Measure how fast the consumer of a fleet writes into PostgreSQL (needs root).
 	@.ci/setup run
-	@tests/fleet/bench $(PROGRAM)
+	@tests/fleet/bench $(SIMULATOR)
 
-fleet-sizing: program ## Measure what a connection and an event cost mosquitto and RabbitMQ, with 1000 simulated boxes (needs root; minutes).
+fleet-sizing: simulator ## Measure what a connection and an event cost mosquitto and RabbitMQ, with 1000 simulated boxes (needs root; minutes).
 	@.ci/setup run
-	@tests/fleet/sizing $(PROGRAM)
+	@tests/fleet/sizing $(SIMULATOR)
 
 web-test: program ## Prove the page in a real browser (Debian's chromium and nodejs, puppeteer-core in .cache; minutes; PICTURES= keeps pictures).
 	@.ci/setup run test onnxruntime

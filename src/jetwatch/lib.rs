@@ -25,7 +25,6 @@ mod reexec;
 mod report;
 mod run;
 mod signals;
-mod simulate;
 mod spool;
 mod subscribe;
 mod test_clip;
@@ -76,8 +75,6 @@ enum Command {
     User(user::UserArgs),
     /// List, pin and delete snapshots, clips and recordings.
     Media(media::MediaArgs),
-    /// Publish as many devices would, to size a broker.
-    Simulate(simulate::SimulateArgs),
     /// Measure the pipeline or parts of it.
     Bench(bench::BenchArgs),
     /// Record the daemon with Nsight Systems, here or over ssh, and report where its time goes.
@@ -127,7 +124,6 @@ pub fn main() -> ExitCode {
             | Command::Health(_)
             | Command::Update(_)
             | Command::Spool(_)
-            | Command::Simulate(_)
             | Command::User(_)
             | Command::Media(_)
             | Command::Track(_)
@@ -153,7 +149,6 @@ pub fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args, started),
         Command::Subscribe(args) => subscribe::run(&args),
         Command::Spool(args) => spool::run(&args),
-        Command::Simulate(args) => simulate::run(&args),
         Command::User(args) => user::run(&args),
         Command::Media(args) => media::run(&args),
         Command::Bench(args) => bench::run(&args),

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""How fast examples/fleet/consumer.py writes into PostgreSQL: `tests/fleet/bench BINARY [EVENTS]`, or `make fleet-bench`.
+"""How fast examples/fleet/consumer.py writes into PostgreSQL: `tests/fleet/bench SIMULATOR [EVENTS]`, or `make fleet-bench`.
 
-The consumer makes its session and ends. About EVENTS events of `jetwatch simulate` are published; then the consumer is started, and the time
+The consumer makes its session and ends. About EVENTS events of `tests/fleet/simulate` are published; then the consumer is started, and the time
 is taken from its first row to its last. With mosquitto by its example, and with three nodes of RabbitMQ by theirs. Prints events/s,
 and the CPU time of the consumer, of PostgreSQL and of the broker for each event. All rows must be there in the end, one for each event.
 """
@@ -44,16 +44,16 @@ class Bench:
     # What the command line of the broker matches.
     MOSQUITTO = "^mosquitto"
 
-    def __init__(self, root, binary, events):
+    def __init__(self, root, simulator, events):
         self.folder = Path(tempfile.mkdtemp(prefix="bench-", dir=root.parent))
         self.processes = Processes(self.folder)
         self.engines = Engines(root, self.folder, self.processes)
-        self.binary, self.events = binary, events
+        self.simulator, self.events = simulator, events
         self.database = self.engines.start_postgresql()
 
     def simulate(self, name, ports, *options):
         """The command line of boxes at a broker; their events are listed in `sent.jsonl`."""
-        command = [self.binary, "simulate", "--json", "--log", self.folder / "sent.jsonl", *options]
+        command = [self.simulator, "--json", "--log", self.folder / "sent.jsonl", *options]
         command += [part for port in ports for part in ("--broker", f"mqtt://127.0.0.1:{port}")]
         if name == "RabbitMQ":
             (self.folder / "publisher").write_text("password-of-publisher\n")
@@ -63,7 +63,7 @@ class Bench:
 
     def publish(self, name, ports):
         """Publishes the events, which wait for the consumer then; their keys."""
-        options = ["--boxes", str(DEVICES), "--events-per-s", str(RATE), "--duration", f"{self.events // (DEVICES * RATE)}s"]
+        options = ["--boxes", str(DEVICES), "--events-per-s", str(RATE), "--duration", str(self.events // (DEVICES * RATE))]
         done = subprocess.run(self.simulate(name, ports, *options), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         if done.returncode:
             sys.exit(f"fleet: {name}: not all events were acknowledged: {done.stdout}")

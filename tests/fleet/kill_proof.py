@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Rows in the table = events that happened: `tests/fleet/run rabbitmq|nats MINUTES BINARY`, or `make fleet-test`.
+"""Rows in the table = events that happened: `tests/fleet/run rabbitmq|nats MINUTES BINARY SIMULATOR`, or `make fleet-test`.
 
-Three nodes of the broker, PostgreSQL, examples/fleet/consumer.py, 200 boxes of `jetwatch simulate` and 3 daemons with synthetic sources run
+Three nodes of the broker, PostgreSQL, examples/fleet/consumer.py, 200 boxes of `tests/fleet/simulate` and 3 daemons with synthetic sources run
 on this machine. For MINUTES, nodes, processes of boxes, daemons and the consumer are killed by -9 and started again, in turns, some at once.
 Then all are started, what waits is delivered, and the table is compared with
 
@@ -45,8 +45,8 @@ def key(line):
 
 
 class Proof:
-    def __init__(self, engine, binary, root):
-        self.engine, self.binary = engine, binary
+    def __init__(self, engine, binary, simulator, root):
+        self.engine, self.binary, self.simulator = engine, binary, simulator
         self.folder = Path(tempfile.mkdtemp(prefix="run-", dir=root.parent))
         self.processes = Processes(self.folder)
         self.engines = Engines(root, self.folder, self.processes)
@@ -76,8 +76,8 @@ class Proof:
     def start_boxes(self, group):
         place = self.folder / f"boxes-{group}"
         place.mkdir(exist_ok=True)
-        command = [self.binary, "simulate", "--boxes", str(BOXES // GROUPS), "--device-prefix", f"box-{group}-", "--events-per-s", str(RATE), "--sources", "1"]
-        command += ["--only", "events", "--seed", str(len(self.starts[group]) * GROUPS + group), "--duration", "24h", "--drain", f"{SETTLE_S}s", "--json"]
+        command = [self.simulator, "--boxes", str(BOXES // GROUPS), "--device-prefix", f"box-{group}-", "--events-per-s", str(RATE), "--sources", "1"]
+        command += ["--only", "events", "--seed", str(len(self.starts[group]) * GROUPS + group), "--duration", "86400", "--drain", str(SETTLE_S), "--json"]
         command += ["--spool", place / "spool", "--log", place / MADE, "--acks", place / ACKS]
         command += [part for broker in self.brokers(group, "mqtt://127.0.0.1:{}") for part in ("--broker", broker)]
         if self.engine == "rabbitmq":
@@ -291,10 +291,11 @@ class Proof:
 
 
 def main():
-    engine, minutes, binary, root = sys.argv[1], float(sys.argv[2]), Path(sys.argv[3]).resolve(), Path(sys.argv[4]).resolve()
+    engine, minutes = sys.argv[1], float(sys.argv[2])
+    binary, simulator, root = [Path(text).resolve() for text in sys.argv[3:]]
     seed = random.randrange(1 << 32)
     random.seed(seed)
-    proof = Proof(engine, binary, root)
+    proof = Proof(engine, binary, simulator, root)
     is_whole = False
     try:
         is_whole = proof.prove(minutes)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""What a connection and an event cost a broker: `tests/fleet/sizing BINARY [BOXES] [SECONDS]`, or `make fleet-sizing`.
+"""What a connection and an event cost a broker: `tests/fleet/sizing SIMULATOR [BOXES] [SECONDS]`, or `make fleet-sizing`.
 
 For mosquitto by its example and for three nodes of RabbitMQ by theirs: with examples/fleet/consumer.py and PostgreSQL behind it, BOXES
-devices of `jetwatch simulate` publish for SECONDS at a tenth of an event per second, and then at one. Prints the memory of the broker before
+devices of `tests/fleet/simulate` publish for SECONDS at a tenth of an event per second, and then at one. Prints the memory of the broker before
 and with the connections, and the CPU time of each part at both rates: their difference is the cost of an event, the rest that of a connection
 with its statistics and pings. All events must be in the table in the end.
 """
@@ -42,14 +42,14 @@ def memory(pattern):
 class Sizing(Bench):
     MOSQUITTO = "mosquitto.conf"
 
-    def __init__(self, root, binary, boxes, seconds):
-        super().__init__(root, binary, 0)
+    def __init__(self, root, simulator, boxes, seconds):
+        super().__init__(root, simulator, 0)
         self.boxes, self.seconds = boxes, seconds
 
     def run_boxes(self, name, ports, rate, pattern):
         """One run; its result, and the memory and the CPU times of the measurement."""
         log = self.folder / "sent.jsonl"
-        options = ["--boxes", str(self.boxes), "--events-per-s", str(rate), "--duration", f"{self.seconds}s", "--connects-per-s", str(CONNECTS_PER_S)]
+        options = ["--boxes", str(self.boxes), "--events-per-s", str(rate), "--duration", str(self.seconds), "--connects-per-s", str(CONNECTS_PER_S)]
         command = self.simulate(name, ports, *options)
         before = memory(pattern)
         running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
@@ -94,8 +94,8 @@ class Sizing(Bench):
 
 
 def main():
-    root, binary, boxes, seconds = sys.argv[1:]
-    sizing = Sizing(Path(root).resolve(), Path(binary).resolve(), int(boxes), int(seconds))
+    root, simulator, boxes, seconds = sys.argv[1:]
+    sizing = Sizing(Path(root).resolve(), Path(simulator).resolve(), int(boxes), int(seconds))
     try:
         sizing.run()
     finally:

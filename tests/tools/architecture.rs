@@ -84,7 +84,7 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("syn", &["config-derive"]),
     ("systemd-journal-logger", &["telemetry"]),
     ("tar", &["bundles"]),
-    ("tokio", &["metrics", "mqtt", "publish", "simulate", "web"]),
+    ("tokio", &["metrics", "mqtt", "publish", "web"]),
     ("tokio-rustls", &["metrics", "mqtt", "publish", "web"]),
     ("ureq", &["models", "publish"]),
     ("zune-jpeg", &["pixels"]),

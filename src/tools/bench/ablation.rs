@@ -13,6 +13,9 @@ use super::{Axis, BenchOptions, Comparison, Explanation, SecondaryResult, Statis
 /// The precision of a network that is not quantized.
 const FP32: &str = "fp32";
 
+/// Keys with their values.
+type Keys = Vec<(String, String)>;
+
 /// Result of one step.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Gain {
@@ -49,7 +52,7 @@ pub(super) fn steps(
     args: &BenchOptions,
     config: &Config,
     warn: &dyn Fn(&str),
-) -> anyhow::Result<Vec<(String, Vec<(String, String)>)>> {
+) -> anyhow::Result<Vec<(String, Keys)>> {
     for source in config.sources.iter().filter(|source| source.is_live()) {
         warn(&format!(
             "{} gives frames at its own pace, which no step can exceed; use a file, or a drawn scene with realtime=false",
@@ -76,29 +79,21 @@ pub(super) fn steps(
 /// The keys that make `config` fast, each with the value that turns it off and its own.
 fn axes_of(config: &Config) -> anyhow::Result<Vec<Axis>> {
     let mut axes = Vec::new();
-    let mut add = |key: String, off: &str, own: String| {
+    let mut add = |key: &str, off: &str, own: String| {
         if own != off {
-            let values = vec![off.to_owned(), own];
+            let (key, values) = (key.to_owned(), vec![off.to_owned(), own]);
             axes.push(Axis { key, values });
         }
     };
     let detector = &config.detector;
     let secondary = || config.secondary.iter().enumerate();
-    add(
-        "detector.workers".to_owned(),
-        "1",
-        detector.workers.to_string(),
-    );
-    add(
-        "detector.batch_size".to_owned(),
-        "1",
-        detector.batch_size.to_string(),
-    );
+    add("detector.workers", "1", detector.workers.to_string());
+    add("detector.batch_size", "1", detector.batch_size.to_string());
     for (index, network) in secondary() {
         let key = format!("secondary[{index}].batch_size");
-        add(key, "1", network.batch_size.to_string());
+        add(&key, "1", network.batch_size.to_string());
     }
-    let own = (
+    let primary = (
         "detector".to_owned(),
         detector.model.as_ref(),
         &detector.precision,
@@ -107,18 +102,17 @@ fn axes_of(config: &Config) -> anyhow::Result<Vec<Axis>> {
         let key = format!("secondary[{index}]");
         (key, Some(&network.model), &network.precision)
     });
-    for (section, model, precision) in std::iter::once(own).chain(others) {
-        if let (Some(model), Some(precision)) = (model, precision)
-            && ModelSpec::load(model)?
-                .files
-                .iter()
-                .any(|file| file.precision == FP32)
-        {
-            add(format!("{section}.precision"), FP32, precision.clone());
+    for (section, model, precision) in std::iter::once(primary).chain(others) {
+        let (Some(model), Some(precision)) = (model, precision) else {
+            continue;
+        };
+        let model = ModelSpec::load(model)?;
+        if model.files.iter().any(|file| file.precision == FP32) {
+            add(&format!("{section}.precision"), FP32, precision.clone());
         }
     }
     if let Interval::Frames(frames) = detector.interval {
-        add("detector.interval".to_owned(), "0", frames.to_string());
+        add("detector.interval", "0", frames.to_string());
     }
     ensure!(
         !axes.is_empty(),

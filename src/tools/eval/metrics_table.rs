@@ -105,6 +105,9 @@ mod tests {
         assert_eq!(counts[0]["clear"]["matches"], 4);
         assert_eq!(counts[0]["identity"]["matches"], 4);
         let last = &counts[0]["hota"]["at_alpha"][18];
-        assert_eq!((&last["matches"], &last["association_sum"]), (&json!(4), &json!(4.0)));
+        assert_eq!(
+            (&last["matches"], &last["association_sum"]),
+            (&json!(4), &json!(4.0))
+        );
     }
 }

@@ -1,5 +1,5 @@
 //! The MQTT sink without a thread of its own: its client is a future on the runtime of the caller, so that one thread can be
-//! many devices. For tools; the daemon uses [`MqttSink::start`].
+//! many devices. For `tests/fleet/simulate`; the daemon uses [`MqttSink::start`].
 
 use std::fmt::Debug;
 use std::sync::Arc;

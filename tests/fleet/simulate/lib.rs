@@ -1,5 +1,5 @@
-//! Messages of many devices from one process, to size a broker before it is bought: the daemon's own encoder and MQTT client, one
-//! connection for each device, all on one thread. No camera and no network. `jetwatch simulate` calls it.
+//! Messages of many devices from one process, for tests of brokers: the daemon's own encoder and MQTT client, one connection for each
+//! device, all on one thread. No camera and no network. The program `jetwatch-simulate` calls it.
 
 mod deliveries;
 mod device;

@@ -1,10 +1,14 @@
-//! `jetwatch simulate`: messages of many devices, to size a broker.
+//! `jetwatch-simulate`: publishes as many devices would, for tests of brokers. Run by the tests of this folder.
 
 use std::path::PathBuf;
+use std::process::{self, ExitCode};
+use std::thread;
 use std::time::Duration;
 
-use anyhow::ensure;
-use clap::{Args, ValueEnum};
+use anyhow::{Context, ensure};
+use clap::{Parser, ValueEnum};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 
 use jetwatch_config::{
     Broker, Credentials, Durability, MqttConfig, Secret, SpoolConfig, TlsConfig,
@@ -12,8 +16,6 @@ use jetwatch_config::{
 use jetwatch_publish::{Part, Protocol};
 use jetwatch_simulate::{Options, Outages, Progress, simulate};
 use jetwatch_telemetry::StopToken;
-
-use super::{Exit, parse_duration, signals};
 
 /// Seconds between two lines of progress.
 const PROGRESS_S: u64 = 10;
@@ -24,9 +26,10 @@ const STATES: Part = Part::States {
     has_spool: false,
 };
 
-/// Arguments of `jetwatch simulate`.
-#[derive(Debug, Args)]
-pub(super) struct SimulateArgs {
+/// Publish as many devices would, and print what was lost. Times are in seconds.
+#[derive(Debug, Parser)]
+#[command(name = "jetwatch-simulate")]
+struct Arguments {
     /// Simulated devices, each with a connection of its own.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     boxes: u32,
@@ -37,7 +40,7 @@ pub(super) struct SimulateArgs {
     #[arg(long = "broker", value_name = "URL", required = true, value_parser = Broker::parse)]
     brokers: Vec<Broker>,
     /// Time of the measurement, which begins when the last device was started.
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = parse_seconds)]
     duration: Duration,
     /// Sources of each device.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=1000))]
@@ -70,16 +73,16 @@ pub(super) struct SimulateArgs {
     #[arg(long, value_enum)]
     mqtt: Option<Version>,
     /// MQTT keep-alive.
-    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = parse_duration)]
+    #[arg(long, value_name = "SECONDS", default_value = "15", value_parser = parse_seconds)]
     keep_alive: Duration,
     /// Devices that are started in a second.
     #[arg(long, value_name = "RATE", default_value_t = 100.0)]
     connects_per_s: f64,
     /// Mean time between two outages of the network of a device. Default: none.
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     outage_every: Option<Duration>,
     /// Mean length of an outage; each is half to one and a half of it.
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = parse_seconds)]
     outage_length: Duration,
     /// Late messages of each device in a second after an outage, beyond the rate of new ones.
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
@@ -88,10 +91,10 @@ pub(super) struct SimulateArgs {
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     queue_messages: u32,
     /// Time between two messages with statistics of a device.
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = parse_seconds)]
     stats_interval: Duration,
     /// Longest time after the measurement until all messages are acknowledged.
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = parse_seconds)]
     drain: Duration,
     /// Seed of the random numbers.
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -129,21 +132,45 @@ enum Version {
 }
 
 /// Simulates, prints the result, and fails where something was lost.
-pub(super) fn run(args: &SimulateArgs) -> anyhow::Result<Exit> {
+fn main() -> anyhow::Result<ExitCode> {
+    let arguments = Arguments::parse();
     let stop = StopToken::default();
-    signals::listen(stop.clone(), || {})?;
-    let options = options(args)?;
-    let summary = simulate(options, &stop, |progress| {
+    end_on_signals(stop.clone())?;
+    let summary = simulate(options(&arguments)?, &stop, |progress| {
         if progress.elapsed.as_secs() % PROGRESS_S == 0 {
             print_progress(progress);
         }
     })?;
-    if args.json {
+    if arguments.json {
         println!("{}", serde_json::to_string_pretty(&summary)?);
     } else {
         println!("{summary}");
     }
-    Ok(Exit::from_checks(summary.is_good()))
+    Ok(match summary.is_good() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
+}
+
+/// SIGINT and SIGTERM end the measurement, a second one ends the process at once.
+fn end_on_signals(stop: StopToken) -> anyhow::Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot register signal handlers")?;
+    thread::spawn(move || {
+        for signal in signals.forever() {
+            if stop.is_stopped() {
+                process::exit(128 + signal);
+            }
+            stop.stop();
+        }
+    });
+    Ok(())
+}
+
+fn parse_seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok();
+    let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    time.filter(|time| !time.is_zero())
+        .ok_or_else(|| format!("found {text:?}, expected a number of seconds above 0, such as 20"))
 }
 
 fn print_progress(progress: &Progress) {
@@ -157,7 +184,7 @@ fn print_progress(progress: &Progress) {
     );
 }
 
-fn options(args: &SimulateArgs) -> anyhow::Result<Options> {
+fn options(args: &Arguments) -> anyhow::Result<Options> {
     for (name, rate) in [
         ("--events-per-s", args.events_per_s),
         ("--connects-per-s", args.connects_per_s),
