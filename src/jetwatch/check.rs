@@ -7,16 +7,17 @@ mod record;
 mod schedules;
 mod web;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use clap::Args;
 use jetwatch_config::{
-    Broker, CameraMotionModel, Config, Interval, MqttConfig, RecordConfig, SourceConfig, SourceUri,
+    Broker, CameraMotionModel, Config, EngineBuild, Interval, MqttConfig, RecordConfig,
+    SourceConfig, SourceUri,
 };
 use jetwatch_detect::{self as detect, DetectorFactory};
-use jetwatch_doctor::{CheckReport, Facts, check_offline};
+use jetwatch_doctor::{CheckReport, Facts, check_offline, check_recorded};
 use jetwatch_pipeline as pipeline;
 use jetwatch_platform::{Machine, Process, SysRoot};
 use jetwatch_publish as publish;
@@ -44,6 +45,12 @@ pub(super) struct CheckArgs {
     /// Check the file only: open no model, source or broker.
     #[arg(long)]
     file_only: bool,
+    /// Check the file and its networks only: open no source or broker. A missing engine is built.
+    #[arg(long, conflicts_with_all = ["file_only", "offline"])]
+    models: bool,
+    /// With --models: a model folder whose recorded detections the detector must find again, where it uses this folder; a missing record is a failure, and one of other test images.
+    #[arg(long, value_name = "DIR", requires = "models")]
+    prove: Vec<PathBuf>,
     /// Judge the file by the facts of a box: open no source, broker or library.
     #[arg(long, conflicts_with = "file_only")]
     offline: bool,
@@ -67,7 +74,10 @@ const MIN_DETECTED_FPS: f32 = 5.0;
 /// Checks everything, prints one line per result, and fails when one check failed.
 pub(super) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
     let path = args.file.as_ref().unwrap_or(&args.config);
-    let config = Config::load(path)?;
+    let mut config = Config::load(path)?;
+    if args.models {
+        config.detector.tensorrt.build = EngineBuild::Allow;
+    }
     telemetry::start_logging(log::LevelFilter::Error);
     let mut lines = CheckReport::new(print_result);
     lines.ok(
@@ -91,18 +101,6 @@ pub(super) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
         }
     } else if !args.file_only {
         let prepared = check_detector(&config, &mut lines);
-        let machine = Arc::new(Machine::find(&SysRoot::new(&args.root)));
-        lines.ok("machine", &machine.describe());
-        for note in &machine.notes {
-            lines.unknown("machine", note);
-        }
-        let context = CheckContext {
-            surfaces: prepared
-                .as_ref()
-                .and_then(|prepared| check_surfaces(&config, prepared, &machine, &mut lines)),
-            machine,
-            record: config.record.clone(),
-        };
         if let Some(prepared) = &prepared {
             for unknown in pipeline::unknown_labels(&config, prepared.classes()) {
                 lines.failed("labels", &unknown.to_string());
@@ -110,24 +108,46 @@ pub(super) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
             for missing in pipeline::missing_group_labels(&config, prepared.classes()) {
                 lines.unknown("labels", &missing.to_string());
             }
-        }
-        for source in &config.sources {
-            check_source(source, prepared.as_ref(), &context, &mut lines);
-            check_interval(source, config.detector.interval, &mut lines);
-        }
-        if let Some(prepared) = &prepared {
             check_secondary(&config, prepared, &mut lines);
         }
-        check_broker(&config, &SysRoot::new(&args.root), &mut lines);
-        check_spool(&config, &mut lines);
-        record::check(&config, &mut lines);
-        record::check_pictures(&config, &mut lines);
-        outputs::check_json_lines(&config, &mut lines);
-        outputs::check_webhooks(&config, &mut lines);
-        metrics::check(&config, &SysRoot::new(&args.root), &mut lines);
-        web::check(&config, &SysRoot::new(&args.root), &mut lines);
+        check_recorded(&config, &args.prove, &mut lines);
+        if !args.models {
+            check_machine(&config, prepared.as_ref(), &args.root, &mut lines);
+        }
     }
     Ok(Exit::from_checks(lines.is_ok()))
+}
+
+/// Checks what is outside of the file and its networks: sources, brokers, folders and addresses.
+fn check_machine(
+    config: &Config,
+    prepared: Option<&DetectorFactory>,
+    root: &Path,
+    lines: &mut CheckReport,
+) {
+    let root = SysRoot::new(root);
+    let machine = Arc::new(Machine::find(&root));
+    lines.ok("machine", &machine.describe());
+    for note in &machine.notes {
+        lines.unknown("machine", note);
+    }
+    let context = CheckContext {
+        surfaces: prepared.and_then(|prepared| check_surfaces(config, prepared, &machine, lines)),
+        machine,
+        record: config.record.clone(),
+    };
+    for source in &config.sources {
+        check_source(source, prepared, &context, lines);
+        check_interval(source, config.detector.interval, lines);
+    }
+    check_broker(config, &root, lines);
+    check_spool(config, lines);
+    record::check(config, lines);
+    record::check_pictures(config, lines);
+    outputs::check_json_lines(config, lines);
+    outputs::check_webhooks(config, lines);
+    metrics::check(config, &root, lines);
+    web::check(config, &root, lines);
 }
 
 fn check_detector(config: &Config, report: &mut CheckReport) -> Option<DetectorFactory> {

@@ -659,12 +659,25 @@ fn doctor_compares_and_times_both_runtimes() {
 }
 
 #[test]
-fn doctor_detects_diverging_detector() {
+fn doctor_and_check_detect_diverging_detector() {
     if library_is_missing() {
         return;
     }
     let setup = setup("backend: auto", 5, None);
     let golden = setup.path("model/golden.json");
+    let check = |options: &[&str]| {
+        let output = finish(setup.command("check").args(options));
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        (output.status.code(), text)
+    };
+    let model = setup.path("model").display().to_string();
+    let prove = ["--models", "--prove", &model];
+    let (code, printed) = check(&["--models"]);
+    assert_eq!(code, Some(0), "{printed}");
+    assert!(!printed.contains("recorded"), "{printed}");
+    let (code, printed) = check(&prove);
+    assert_eq!(code, Some(1), "{printed}");
+    assert!(printed.contains("golden.json is missing"), "{printed}");
     let mut record = setup.command("doctor");
     record.arg("--detector").arg("--record").arg(&golden);
     let output = finish(&mut record);
@@ -677,6 +690,13 @@ fn doctor_detects_diverging_detector() {
     let (code, printed) = doctor();
     assert_eq!(code, Some(0), "{printed}");
     assert_has!(printed => "ok     onnx detections: 100.0 % of", "unknown tensorrt: ", "unknown results prove nothing");
+    let (code, printed) = check(&prove);
+    assert_eq!(code, Some(0), "{printed}");
+    assert_has!(printed => "ok     recorded model: onnx, cells in fp32", ": 100.0 % of", "ok     detector: ");
+    assert!(
+        !printed.contains("broker") && !printed.contains("source cam"),
+        "{printed}"
+    );
 
     // All recorded boxes moved by half a cell.
     let text = fs::read_to_string(&golden).expect("it was written");
@@ -693,6 +713,11 @@ fn doctor_detects_diverging_detector() {
     let (code, printed) = doctor();
     assert_eq!(code, Some(1), "{printed}");
     assert_has!(printed => "wrong  onnx detections: ", "verdict: the detector does not work correctly");
+    for options in [&prove[..], &["--models"], &[]] {
+        let (code, printed) = check(options);
+        assert_eq!(code, Some(1), "{printed}");
+        assert!(printed.contains("wrong  recorded model: "), "{printed}");
+    }
 
     let mut other: Value = serde_json::from_str(&text).expect("JSON");
     for image in other["sets"][0]["images"].as_array_mut().expect("a list") {
@@ -702,6 +727,14 @@ fn doctor_detects_diverging_detector() {
     let (code, printed) = doctor();
     assert_eq!(code, Some(0), "{printed}");
     assert!(printed.contains("images differ from the"), "{printed}");
+    for (options, state) in [(&prove[..], "wrong "), (&["--models"], "unknown")] {
+        let (code, printed) = check(options);
+        assert_eq!(code, Some(i32::from(state != "unknown")), "{printed}");
+        assert!(
+            printed.contains(&format!("{state} recorded model: ")),
+            "{printed}"
+        );
+    }
 }
 
 /// A virtual Jetson Xavier NX with a clip that it decodes, and a double of TensorRT that runs the network.

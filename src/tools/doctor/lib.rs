@@ -2,7 +2,7 @@
 //!
 //! [`run`] runs the given [`Check`]s; each adds results whose state is ok, wrong, unknown or n/a. Unknown means that a check is not
 //! possible for this user or without disturbing a running daemon; n/a that machines of this kind do not have it. The checks change nothing, and build no engine except
-//! [`check_detector`]. Called by `jetwatch doctor`, which prints the results; `jetwatch check` uses only [`CheckReport`].
+//! [`check_detector`]. Called by `jetwatch doctor`, which prints the results; `jetwatch check` uses only [`CheckReport`] and [`check_recorded`].
 
 mod broker;
 mod cameras;
@@ -17,6 +17,7 @@ mod libraries;
 mod platform;
 mod power;
 mod profiling;
+mod recorded;
 mod service;
 mod test_clip;
 mod test_clip_writer;
@@ -38,6 +39,7 @@ pub use detector::DetectorResults;
 pub use facts::{Facts, check_offline};
 pub use gate::{UnprovenModel, prove_models};
 pub use power::desired_settings;
+pub use recorded::check_recorded;
 pub use test_clip_writer::{TEST_CLIP_ELEMENTS, write_test_clip};
 
 use context::DoctorContext;
