@@ -1,18 +1,21 @@
-//! `jetwatch update`: updates of the package, which are verified by the health of the daemons and rolled back.
+//! `jetwatch update`: updates of the program and of models, which are verified by recorded detections and by the health of the daemons, and
+//! rolled back.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
 
 use jetwatch_archive::utc;
+use jetwatch_tables::{Align, TextTable};
 use jetwatch_telemetry as telemetry;
 use jetwatch_telemetry::update_status::{UPDATE_FOLDER, UpdateStatus, status_file};
 use jetwatch_update::{
-    Debian, Gate, INSTALL_LIMIT, InstallRequest, Outcome, Repository, Store, Updater, require_root,
+    Debian, Gate, INSTALL_LIMIT, InstallRequest, Outcome, Repository, Store, UpdateError, Updater,
+    require_root,
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -50,6 +53,8 @@ enum UpdateCommand {
         #[command(flatten)]
         gate: GateArgs,
     },
+    /// Make packages whole that a power cut has left half installed, before the daemons start; the rest is left to `resume`. The package does this at each start of the machine.
+    Repair,
     /// Return to the version before the last update, and hold the present one.
     Rollback {
         #[command(flatten)]
@@ -57,6 +62,9 @@ enum UpdateCommand {
     },
     /// Print the state of updates.
     Status {
+        /// Print the updates that are over, oldest first.
+        #[arg(long)]
+        history: bool,
         /// Print JSON.
         #[arg(long)]
         json: bool,
@@ -99,14 +107,23 @@ impl GateArgs {
 
 /// Runs the subcommand.
 pub(super) fn run(args: &UpdateArgs) -> anyhow::Result<Exit> {
-    if let UpdateCommand::Status { json } = args.command {
-        return status(json);
+    match args.command {
+        UpdateCommand::Status {
+            history: true,
+            json,
+        } => return history(json),
+        UpdateCommand::Status { json, .. } => return status(json),
+        _ => {}
     }
     telemetry::start_logging(log::LevelFilter::Info);
     let folder = Path::new(UPDATE_FOLDER);
     require_root()?;
     ignore_signals()?;
-    let store = Store::open(folder)?;
+    let store = match (Store::open(folder), &args.command) {
+        // Where a daemon starts during an update, whose program ends it itself.
+        (Err(UpdateError::Busy), UpdateCommand::Repair) => return Ok(Exit::Success),
+        (store, _) => store?,
+    };
     let outcome = match &args.command {
         UpdateCommand::Check { source } => updater(Some(source), None, store)?.check()?,
         UpdateCommand::Install {
@@ -128,6 +145,10 @@ pub(super) fn run(args: &UpdateArgs) -> anyhow::Result<Exit> {
                 return Ok(Exit::Success);
             }
         },
+        UpdateCommand::Repair => {
+            updater(None, None, store)?.repair()?;
+            return Ok(Exit::Success);
+        }
         UpdateCommand::Rollback { gate } => {
             let outcome = updater(None, Some(gate), store)?.return_to_previous()?;
             print(&outcome);
@@ -178,6 +199,32 @@ fn print(outcome: &Outcome) {
     }
 }
 
+fn history(as_json: bool) -> anyhow::Result<Exit> {
+    let updates = UpdateStatus::history().context("cannot read the history of updates")?;
+    if as_json {
+        println!("{}", serde_json::to_string_pretty(&updates)?);
+        return Ok(Exit::Success);
+    }
+    let mut table = TextTable::new(&[
+        ("TIME", Align::Left),
+        ("STATE", Align::Left),
+        ("INSTALLED", Align::Left),
+        ("LATEST", Align::Left),
+        ("REASON", Align::Left),
+    ]);
+    for update in updates {
+        table.push([
+            utc(UNIX_EPOCH + Duration::from_millis(update.at_ms)),
+            update.state.word().to_owned(),
+            update.installed,
+            update.latest,
+            update.reason.unwrap_or_default(),
+        ]);
+    }
+    println!("{table}");
+    Ok(Exit::Success)
+}
+
 fn status(as_json: bool) -> anyhow::Result<Exit> {
     let path = status_file();
     let read = UpdateStatus::read(&path).with_context(|| format!("cannot read {}", path.display()));
@@ -196,7 +243,7 @@ fn status(as_json: bool) -> anyhow::Result<Exit> {
         println!("{}", serde_json::to_string_pretty(&status)?);
         return Ok(Exit::Success);
     }
-    let at = SystemTime::UNIX_EPOCH + Duration::from_millis(status.at_ms);
+    let at = UNIX_EPOCH + Duration::from_millis(status.at_ms);
     println!("state      {}", status.state.word());
     println!("installed  {}", status.installed);
     println!("latest     {}", status.latest);

@@ -21,6 +21,7 @@ sources:
 detector: {backend: scripted}
 publish: {stats_interval_s: 5, mqtt: {broker: "mqtt://127.0.0.1:1883"}}
 """
+WITH_MODEL = CONFIG.replace("{backend: scripted}", "{model: /usr/share/jetwatch/models/street, precision: fp32, workers: 1}")
 SOURCE = "Types: deb\nURIs: file:/srv/live\nSuites: stable\nComponents: main\nSigned-By: /usr/share/keyrings/jetwatch-archive-keyring.gpg\n"
 ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
 passed = failed = 0
@@ -144,6 +145,11 @@ class Box:
     def version(self):
         return self.run("dpkg-query --show --showformat='${db:Status-Status} ${Version}' jetwatch")[1]
 
+    def model(self):
+        """The version of the model's package; none where it is not installed."""
+        status, _, version = self.run("dpkg-query --show --showformat='${db:Status-Status} ${Version}' jetwatch-model-street", False)[1].partition(" ")
+        return version if status == "installed" else None
+
     def main_pid(self):
         return self.run("systemctl show --property=MainPID --value jetwatch")[1].strip()
 
@@ -160,12 +166,19 @@ class Box:
         text = self.run("mosquitto_sub -h 127.0.0.1 -t jetwatch/box/update -C 1 -W 3", False)[1]
         return json.loads(text) if text.startswith("{") else {}
 
-    def reset(self, version="1.0.0"):
-        """The earlier version alone, healthy, and no memory of updates."""
+    def reset(self, version="1.0.0", model=None):
+        """The earlier version alone, with version `model` of a model or with none, healthy, and no memory of updates."""
         self.run("systemctl stop jetwatch-update.service jetwatch-update-resume.service", False)
-        self.run(f"rm -rf {STATE}; apt-mark unhold jetwatch; rm -rf /var/lib/apt/lists/*; systemctl reset-failed", False)
+        self.run(f"rm -rf {STATE}; apt-mark unhold jetwatch jetwatch-model-street; rm -rf /var/lib/apt/lists/*; systemctl reset-failed", False)
+        config, changed = WITH_MODEL if model else CONFIG, False
         if self.version() != f"installed {version}":
             self.run(f"dpkg --force-downgrade --force-confold --install /srv/packages/{version}.deb")
+            changed = True
+        if self.model() != model:
+            self.run(f"dpkg --force-downgrade --install /srv/packages/street-{model}.deb" if model else "dpkg --purge jetwatch-model-street")
+            changed = True
+        if changed or (self.place / "etc/jetwatch/jetwatch.yaml").read_text() != config:
+            self.write("/etc/jetwatch/jetwatch.yaml", config)
             self.run("systemctl restart jetwatch")
         until("the earlier version is healthy", self.healthy)
 
@@ -211,6 +224,11 @@ class Bench:
         box.write("/etc/apt/sources.list.d/jetwatch.sources", SOURCE)
         for unit, command in (("jetwatch-update", "install"), ("jetwatch-update-resume", "resume")):
             box.write(f"/etc/systemd/system/{unit}.service.d/patient.conf", f"[Service]\nExecStart=\nExecStart=/usr/sbin/jetwatch-update {command} {PATIENT} 600s\n")
+        self.has_models = bool(os.environ.get("ONNXRUNTIME"))
+        if self.has_models:
+            library = box.place / "opt/onnxruntime/lib"
+            library.mkdir(parents=True)
+            shutil.copy(os.environ["ONNXRUNTIME"], library)
         self.repositories.show("1.0.0")
         self.give_keyring()
         box.boot()
@@ -230,14 +248,16 @@ class Bench:
         code, text = self.box.run(" ".join(["jetwatch-update install", PATIENT, install_timeout, *options]), False)
         return code, text, time.monotonic() - began
 
-    def expect(self, what, code_and_text, code, text, version, state, held=None, published=True):
-        """The end of an update: exit code, words, version, health, status, and what was published of it."""
+    def expect(self, what, code_and_text, code, text, version, state, held=None, published=True, model=None):
+        """The end of an update: exit code, words, versions, health, status, and what was published of it."""
         box, (found_code, found_text) = self.box, code_and_text
         status, problems = box.status(), []
         if found_code != code or text not in found_text:
             problems.append(f"exit code {found_code}, {found_text[-600:]!r}")
         if box.version() != f"installed {version}" or not box.healthy():
             problems.append(f"{box.version()}, healthy: {box.healthy()}")
+        if box.model() != model:
+            problems.append(f"the model is {box.model()}, expected {model}")
         if (status.get("state"), status.get("held")) != (state, held) or box.step():
             problems.append(f"status {status}, journal {box.step()}")
         try:
@@ -410,6 +430,49 @@ def https(bench):
     box.write("/etc/apt/sources.list.d/jetwatch.sources", SOURCE)
 
 
+def models(bench):
+    """Models as packages: proven before and after the switch, alone and together with the program."""
+    box = bench.box
+    if not bench.has_models:
+        report("left out: ONNX Runtime is not here (ORT_DYLIB_PATH)")
+        return
+
+    def update(what, *packages, code=0, text, program="1.0.0", model="1", state="installed", held=None):
+        bench.repositories.show("1.0.0", "street-1", *packages)
+        pid = box.main_pid()
+        found, words, took = bench.update()
+        bench.expect(f"{what} ({took:.0f} s)", (found, words), code, text, program, state, held, model=model)
+        if state == "refused":
+            report("and the daemon was not touched", "" if box.main_pid() == pid else "another process")
+
+    def runs():
+        return box.run("mosquitto_sub -h 127.0.0.1 -t jetwatch/box/detector -C 1 -W 3", False)[1]
+    box.reset(model="1")
+    update("a model is installed by itself", "street-2", text="1.0.0, street 2 is installed and healthy", model="2")
+    report("and the daemon runs it", "" if "street-two" in runs() else runs())
+    update("again: nothing to do", "street-2", text="1.0.0, street 2 is installed, and the newest", model="2", state="up_to_date")
+    code, text = box.run("jetwatch-update rollback", False)
+    bench.expect("rollback by hand returns to the model before", (code, text), 0, "rolled back to 1.0.0, street 1", "1.0.0", "rolled_back", "1.0.0, street 2", model="1")
+    report("and the daemon runs that one", "" if "street-nano" in runs() else runs())
+    history = json.loads(box.run("jetwatch-update status --history --json")[1])
+    report("and both are in the history", "" if [entry["state"] for entry in history] == ["installed", "rolled_back"] else history)
+    box.reset(model="1")
+    for version, what, reason in (("3", "one that misses recorded detections", "wrong  recorded street"), ("4", "one with a damaged network", "wrong  detector"), ("5", "one without a record", "golden.json is missing")):
+        update(f"{what} is refused", f"street-{version}", code=1, text=reason, state="refused")
+    update("a model that misses them is refused together with a good program", "1.1.0", "street-3", code=1, text="wrong  recorded street", state="refused")
+    update("one that misses them once it is installed is rolled back", "street-6", code=1, text="wrong  recorded street", state="rolled_back", held="1.0.0, street 6")
+    report("and its files are whole", box.run("dpkg --verify jetwatch-model-street", False)[1])
+    update("and with a good program", "1.1.0", "street-6", code=1, text="wrong  recorded street", state="rolled_back", held="1.1.0, street 6")
+    box.reset(model="1")
+    update("program and model are installed together", "1.1.0", "street-2", text="1.1.0, street 2 is installed and healthy", program="1.1.0", model="2")
+    box.reset(model="1")
+    update("and rolled back together, where the program ends at once", "1.3.0", "street-2", code=1, text="by itself", state="rolled_back", held="1.3.0, street 2")
+    steps = [("2", step) for step in ("keep", "fetch", "check", "install", "verify", "commit")] + [("6", "roll_back")]
+    for version, step in steps if FULL else [("2", "check"), ("2", "install"), ("2", "verify"), ("6", "roll_back")]:
+        interrupted(bench, ("1.1.0", f"street-{version}"), step, kill, "kill -9", model="1")
+    box.reset()
+
+
 def slots(bench):
     """examples/ab with test doubles of the slot systems: a slot is marked where the daemon is healthy, and not else."""
     box, examples, doubles = bench.box, PROJECT / "examples/ab", HERE / "doubles"
@@ -517,29 +580,52 @@ def full_disk(bench):
         box.run(f"umount {STATE}")
 
 
+def kill(box):
+    box.run("systemctl kill --kill-who=all --signal=KILL jetwatch-update.service")
+
+
 def kills(bench):
     """kill -9 of the updater, with all that it has started, at each step; its unit ends the update."""
     cases = [("1.1.0", step) for step in ("keep", "fetch", "check", "install", "verify", "commit")] + [("1.3.0", "verify"), ("1.3.0", "roll_back")]
     cases = cases if FULL else [("1.1.0", "install"), ("1.3.0", "roll_back")]
     for version, step in cases:
-        interrupted(bench, version, step, lambda box: box.run("systemctl kill --kill-who=all --signal=KILL jetwatch-update.service"), "kill -9")
+        interrupted(bench, (version,), step, kill, "kill -9")
 
 
 def power_cuts(bench):
-    cases = [("1.1.0", step) for step in ("fetch", "install", "verify")] + [("1.3.0", "roll_back")]
+    cases = [(("1.1.0",), step) for step in ("fetch", "install", "verify")] + [(("1.3.0",), "roll_back")]
+    cases = cases if FULL else [(("1.1.0",), "install")]
 
     def cut(box):
         box.cut_power()
         box.boot()
         bench.subscriber.start()
-    for version, step in cases if FULL else [("1.1.0", "install")]:
-        interrupted(bench, version, step, cut, "power cut")
+
+    def order(box):
+        """The time of the end of the repair, and of the start of the daemon after it."""
+        return [int(box.run(f"systemctl show --property={what} --value {unit}")[1]) for what, unit in
+                (("ExecMainExitTimestampMonotonic", "jetwatch-update-repair"), ("ExecMainStartTimestampMonotonic", "jetwatch"))]
+    for packages, step in cases:
+        interrupted(bench, packages, step, cut, "power cut")
+    if not bench.has_models:
+        return
+    for step in ("install", "verify", "roll_back") if FULL else ("install",):
+        interrupted(bench, ("street-6" if step == "roll_back" else "street-2",), step, cut, "power cut", model="1")
+        repaired, started = order(bench.box)
+        report("and the packages were made whole before the daemon started", "" if 0 < repaired <= started else f"{repaired}, {started}")
+    bench.box.reset()
 
 
-def interrupted(bench, version, step, interrupt, what):
-    box = bench.box
-    box.reset()
-    bench.repositories.show("1.0.0", version)
+def interrupted(bench, new, step, interrupt, what, model=None):
+    """An update to the packages `new` is interrupted: it ends with all of them, or with those before. 1.3.0 and street-6 do not stay."""
+    box, before = bench.box, ("installed 1.0.0", model)
+    box.reset(model=model)
+    bench.repositories.show("1.0.0", *(["street-1"] if model else []), *new)
+    after = list(before)
+    for package in new:
+        name, _, version = package.rpartition("-")
+        after[bool(name)] = version if name else f"installed {version}"
+    is_good = not {"1.3.0", "street-6"} & set(new)
     box.run("systemctl start --no-block jetwatch-update.service")
     seen = False
     end = time.monotonic() + 600
@@ -560,10 +646,11 @@ def interrupted(bench, version, step, interrupt, what):
     try:
         until("the update ends", is_over)
         until("a version is healthy", box.healthy)
-        problem = "" if box.version() in ("installed 1.0.0", f"installed {version}") and (version == "1.1.0" or box.version() == "installed 1.0.0") else box.version()
+        found = (box.version(), box.model())
+        problem = "" if found == before or is_good and found == tuple(after) else found
     except TimeoutError as error:
         problem = f"{error}: {box.version()}, {box.status()}, {box.run('journalctl --no-pager -n 30 -u jetwatch-update -u jetwatch-update-resume', False)[1]}"
-    report(f"{what} while `{step}` of {version} ends with {box.version()}, {box.status().get('state')}, and healthy", problem)
+    report(f"{what} while `{step}` of {' and '.join(new)} ends with {box.status().get('installed')}, {box.status().get('state')}, and healthy", problem)
 
 
 def bundle_recovery(bench):
@@ -614,7 +701,7 @@ def purged(bench):
     report("the package is purged, and nothing is left", found)
 
 
-CASES = {"good": good, "service": service, "keys": keys, "does_not_run": does_not_run, "ends": ends, "loses_source": loses_source, "loses_broker": loses_broker, "hangs": hangs, "hanging_scripts": hanging_scripts, "https": https, "slots": slots, "attacks": attacks, "full_disk": full_disk, "kills": kills,
+CASES = {"good": good, "service": service, "keys": keys, "does_not_run": does_not_run, "ends": ends, "loses_source": loses_source, "loses_broker": loses_broker, "hangs": hangs, "hanging_scripts": hanging_scripts, "https": https, "models": models, "slots": slots, "attacks": attacks, "full_disk": full_disk, "kills": kills,
          "power_cuts": power_cuts, "bundle_recovery": bundle_recovery, "purged": purged}
 # A power cut takes messages of the last seconds along, so events are counted before it.
 CUTS = ("power_cuts", "bundle_recovery", "purged")

@@ -11,6 +11,9 @@ pub const UPDATE_FOLDER: &str = "/var/lib/jetwatch-setup/update";
 /// Name of the file in it.
 pub const STATUS_FILE: &str = "status.json";
 
+/// Name of the list of the updates that are over, oldest first.
+pub const HISTORY_FILE: &str = "history.json";
+
 /// Number of the format; a reader ignores others.
 pub const STATUS_VERSION: u32 = 1;
 
@@ -41,7 +44,7 @@ pub struct UpdateStatus {
     pub version: u32,
     /// The state.
     pub state: UpdateState,
-    /// The installed version.
+    /// The installed version, with those of packages of models behind it: `1.1.0, street 8`. The others have the same form.
     pub installed: String,
     /// The newest version that the repository has, as far as it is known; else the installed one.
     pub latest: String,
@@ -78,6 +81,18 @@ pub fn status_file() -> PathBuf {
 }
 
 impl UpdateStatus {
+    /// The updates of this machine that are over, oldest first.
+    ///
+    /// # Errors
+    /// The list cannot be read.
+    pub fn history() -> io::Result<Vec<Self>> {
+        match std::fs::read_to_string(Path::new(UPDATE_FOLDER).join(HISTORY_FILE)) {
+            Ok(text) => serde_json::from_str(&text).map_err(io::Error::other),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Reads the file at `path`; `None`: there is none, or it is of another version.
     ///
     /// # Errors

@@ -45,12 +45,12 @@ pub enum UpdateError {
         /// Why, and what to do.
         problem: String,
     },
-    /// The new program does not take the present configuration.
-    #[error("version {version} does not take the present configuration: {problem}")]
+    /// A version does not take the present configuration, or its networks do not find what was recorded.
+    #[error("version {version} does not work with the present configuration: {problem}")]
     Configuration {
-        /// The new version.
+        /// The version.
         version: String,
-        /// What it says.
+        /// What its program reports.
         problem: String,
     },
     /// There is no way back, or nothing to do it with.

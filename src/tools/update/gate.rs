@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use jetwatch_telemetry::health_report::{Expectation, RequiredSources};
+use jetwatch_telemetry::health_report::{Expectation, HealthReport, RequiredSources};
 
 use super::{DaemonState, System, UpdateError};
 
@@ -15,11 +15,26 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// A source whose last frame is older has not been online before, and is not healthy after.
 const MAX_FRAME_AGE_MS: u64 = 10_000;
 
+/// Least share of the frames per second through the network before a change of models.
+const MIN_RATE: f64 = 0.8;
+
+/// Most errors in the log, as a multiple of those before.
+const MAX_ERRORS: f64 = 2.0;
+
 /// A daemon that the service manager restarts this often has failed.
 const MAX_RESTARTS: u32 = 2;
 
+/// What a daemon does in a second.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Rates {
+    /// Frames through the network; those that skip it do not count.
+    pub detected: f64,
+    /// Errors in the log.
+    pub errors: f64,
+}
+
 /// What worked of one daemon before the update.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UnitBaseline {
     /// Its unit, which was active.
     pub unit: String,
@@ -29,6 +44,8 @@ pub struct UnitBaseline {
     pub sources: Vec<String>,
     /// The broker was connected.
     pub connected: bool,
+    /// What it did, where a model changes.
+    pub rates: Option<Rates>,
 }
 
 /// What is required, and for how long that is waited for.
@@ -65,6 +82,72 @@ pub(crate) fn baseline(daemons: &[DaemonState]) -> Vec<UnitBaseline> {
     active.map(of_daemon).collect()
 }
 
+/// The same with the rates of the next `time`.
+///
+/// # Errors
+/// The service manager does not answer.
+pub(crate) fn measured_baseline(
+    system: &mut impl System,
+    time: Duration,
+) -> Result<Vec<UnitBaseline>, UpdateError> {
+    let before = system.daemons()?;
+    system.sleep(time);
+    let after = system.daemons()?;
+    let mut baseline = baseline(&after);
+    for unit in &mut baseline {
+        unit.rates = rates(&before, &after, &unit.unit).map(|(rates, _)| rates);
+    }
+    Ok(baseline)
+}
+
+/// What the daemon `unit` did between two looks, and the seconds between them; `None`: it did not run all the time.
+fn rates(before: &[DaemonState], after: &[DaemonState], unit: &str) -> Option<(Rates, f64)> {
+    let health = |daemons: &[DaemonState]| {
+        let daemon = daemons.iter().find(|daemon| daemon.unit == unit)?;
+        daemon.health.clone()
+    };
+    let (first, last) = (health(before)?, health(after)?);
+    let ms = last.written_boot_ms.saturating_sub(first.written_boot_ms);
+    if first.pid != last.pid || ms == 0 {
+        return None;
+    }
+    let seconds = ms as f64 / 1e3;
+    let detected = |health: &HealthReport| -> u64 {
+        health.sources.iter().map(|source| source.detected).sum()
+    };
+    let per_second = |first: u64, last: u64| last.saturating_sub(first) as f64 / seconds;
+    let rates = Rates {
+        detected: per_second(detected(&first), detected(&last)),
+        errors: per_second(first.errors, last.errors),
+    };
+    Some((rates, seconds))
+}
+
+/// What the daemons do worse than before the change, between two looks. One frame more or less is chance, and one error.
+fn slowed(baseline: &[UnitBaseline], before: &[DaemonState], after: &[DaemonState]) -> Vec<String> {
+    let mut problems = Vec::new();
+    for wanted in baseline {
+        let unit = &wanted.unit;
+        let (Some(was), Some((is, seconds))) = (wanted.rates, rates(before, after, unit)) else {
+            continue;
+        };
+        let chance = 1.0 / seconds;
+        if is.detected + chance < MIN_RATE * was.detected {
+            problems.push(format!(
+                "{unit}: {:.1} frames/s through the network, {:.1} before",
+                is.detected, was.detected
+            ));
+        }
+        if is.errors > MAX_ERRORS * was.errors + chance {
+            problems.push(format!(
+                "{unit}: {:.1} errors/s in the log, {:.1} before",
+                is.errors, was.errors
+            ));
+        }
+    }
+    problems
+}
+
 fn of_daemon(daemon: &DaemonState) -> UnitBaseline {
     let health = daemon.health.as_ref();
     let sources = health.map(|health| health.sources.as_slice());
@@ -81,6 +164,19 @@ fn of_daemon(daemon: &DaemonState) -> UnitBaseline {
         connected: health
             .and_then(|health| health.mqtt.as_ref())
             .is_some_and(|mqtt| mqtt.connected),
+        rates: None,
+    }
+}
+
+/// The processes that have to be replaced: those of a program that is not installed any more, and, where a model changes, all that run.
+struct Outdated {
+    /// By unit, the start that is outdated.
+    runs: BTreeMap<String, String>,
+}
+
+impl Outdated {
+    fn contains(&self, daemon: &DaemonState) -> bool {
+        !daemon.runs_installed_program || self.runs.get(&daemon.unit) == Some(&daemon.run)
     }
 }
 
@@ -94,8 +190,8 @@ struct Look {
 }
 
 impl Gate {
-    /// Restarts the units that do not run the installed program, and waits until what `baseline` names works; else the reason.
-    /// `alive` is called at each look, about twice a second.
+    /// Restarts the units that do not run the installed program, or all of them where `is_model_changed`, and waits until what `baseline`
+    /// names works; else the reason. `alive` is called at each look, about twice a second.
     ///
     /// # Errors
     /// The service manager does not answer.
@@ -103,21 +199,26 @@ impl Gate {
         &self,
         system: &mut impl System,
         baseline: &[UnitBaseline],
+        is_model_changed: bool,
         mut alive: impl FnMut(&str),
     ) -> Result<Result<(), String>, UpdateError> {
-        restart_old_programs(system, baseline)?;
+        let outdated = restart_outdated(system, baseline, is_model_changed)?;
         let mut kill_at = self.kill_after.map(|time| system.now() + time);
         let mut first_restarts = BTreeMap::new();
-        let mut healthy_since = None;
-        let mut last = system.now();
+        let mut healthy_since: Option<(Duration, Vec<DaemonState>)> = None;
+        let (mut last, mut last_problems) = (system.now(), String::new());
         let (mut waited, mut built) = (Duration::ZERO, Duration::ZERO);
         loop {
             let daemons = system.daemons()?;
-            let look = self.look(&daemons, baseline, &mut first_restarts);
+            let mut look = self.look(&daemons, baseline, &outdated, &mut first_restarts);
             let now = system.now();
             if kill_at.is_some_and(|at| now >= at) {
                 kill_at = None;
-                for daemon in daemons.iter().filter(|daemon| hangs(daemon, baseline)) {
+                let is_wanted = |daemon: &&DaemonState| {
+                    baseline.iter().any(|wanted| wanted.unit == daemon.unit)
+                };
+                let hangs = |daemon: &&DaemonState| daemon.has_process && outdated.contains(daemon);
+                for daemon in daemons.iter().filter(is_wanted).filter(hangs) {
                     log::warn!("{} does not end, and is killed", daemon.unit);
                     system.kill(&daemon.unit)?;
                 }
@@ -129,22 +230,30 @@ impl Gate {
                 false => waited += passed,
             }
             if look.problems.is_empty() {
-                let since = *healthy_since.get_or_insert(now);
-                if now - since >= self.settle {
-                    return Ok(Ok(()));
+                let (since, first) = healthy_since.get_or_insert_with(|| (now, daemons.clone()));
+                if now - *since >= self.settle {
+                    look.problems = slowed(baseline, first, &daemons);
+                    if look.problems.is_empty() {
+                        return Ok(Ok(()));
+                    }
+                    healthy_since = None;
                 }
             } else {
                 healthy_since = None;
             }
-            let text = look.problems.join("; ");
+            if !look.problems.is_empty() {
+                last_problems = look.problems.join("; ");
+            }
             if look.is_final {
-                return Ok(Err(text));
+                return Ok(Err(last_problems));
             }
             if waited > self.timeout + self.settle || built > self.build_timeout {
                 let seconds = (waited + built).as_secs();
-                return Ok(Err(format!("not healthy within {seconds} s: {text}")));
+                return Ok(Err(format!(
+                    "not healthy within {seconds} s: {last_problems}"
+                )));
             }
-            alive(&text);
+            alive(&last_problems);
             system.sleep(POLL_INTERVAL);
         }
     }
@@ -153,6 +262,7 @@ impl Gate {
         &self,
         daemons: &[DaemonState],
         baseline: &[UnitBaseline],
+        outdated: &Outdated,
         first_restarts: &mut BTreeMap<String, u32>,
     ) -> Look {
         let mut look = Look::default();
@@ -175,7 +285,7 @@ impl Gate {
                     "{unit} ended {times} times by itself; see journalctl -u {unit}"
                 ));
                 look.is_final = true;
-            } else if !daemon.is_active || !daemon.runs_installed_program {
+            } else if !daemon.is_active || outdated.contains(daemon) {
                 look.problems.push(format!("{unit} has not started"));
             } else {
                 self.look_at_health(daemon, wanted, &mut look);
@@ -205,23 +315,23 @@ impl Gate {
     }
 }
 
-/// Whether a daemon of `baseline` still runs the program that was replaced.
-fn hangs(daemon: &DaemonState, baseline: &[UnitBaseline]) -> bool {
-    let is_wanted = baseline.iter().any(|wanted| wanted.unit == daemon.unit);
-    is_wanted && daemon.has_process && !daemon.runs_installed_program
-}
-
-fn restart_old_programs(
+/// Starts the units of `baseline` again that are not active or outdated; what was outdated.
+fn restart_outdated(
     system: &mut impl System,
     baseline: &[UnitBaseline],
-) -> Result<(), UpdateError> {
+    is_model_changed: bool,
+) -> Result<Outdated, UpdateError> {
     let daemons = system.daemons()?;
+    let all = daemons.iter().filter(|_| is_model_changed);
+    let runs = all.map(|daemon| (daemon.unit.clone(), daemon.run.clone()));
+    let outdated = Outdated {
+        runs: runs.collect(),
+    };
     for wanted in baseline {
         let daemon = daemons.iter().find(|daemon| daemon.unit == wanted.unit);
-        let runs = |daemon: &DaemonState| daemon.is_active && daemon.runs_installed_program;
-        if !daemon.is_some_and(runs) {
+        if daemon.is_none_or(|daemon| !daemon.is_active || outdated.contains(daemon)) {
             system.restart(&wanted.unit)?;
         }
     }
-    Ok(())
+    Ok(outdated)
 }

@@ -16,11 +16,11 @@ pub enum Step {
     Keep,
     /// The new packages are fetched.
     Fetch,
-    /// The new program checks the present configuration.
+    /// The new program checks the present configuration with the new models.
     Check,
     /// The new packages are installed.
     Install,
-    /// The daemons have to become healthy.
+    /// The installed program checks the same, and the daemons have to become healthy.
     Verify,
     /// The new packages become the kept ones.
     Commit,
@@ -35,7 +35,7 @@ impl Step {
         match self {
             Self::Keep => "keeping the present version",
             Self::Fetch => "fetching",
-            Self::Check => "checking the configuration",
+            Self::Check => "checking the configuration and the models",
             Self::Install => "installing",
             Self::Verify => "waiting for health",
             Self::Commit => "finishing",
@@ -65,6 +65,16 @@ pub struct Change {
     pub new: Option<KeptPackage>,
 }
 
+/// Beginning of the names of packages with a model.
+pub(crate) const MODEL_PREFIX: &str = "jetwatch-model-";
+
+impl Change {
+    /// Whether it is a model.
+    pub(crate) fn is_model(&self) -> bool {
+        self.package.starts_with(MODEL_PREFIX)
+    }
+}
+
 /// The transaction.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Journal {
@@ -72,6 +82,10 @@ pub struct Journal {
     pub version: u32,
     /// The step that has begun.
     pub step: Step,
+    /// The versions before, in words.
+    pub from: String,
+    /// The new versions, in words.
+    pub to: String,
     /// The packages; the first is `jetwatch` where it changes.
     pub changes: Vec<Change>,
     /// What has to be healthy afterwards.
@@ -85,10 +99,12 @@ pub struct Journal {
 impl Journal {
     /// A new transaction.
     #[must_use]
-    pub fn new(step: Step, changes: Vec<Change>) -> Self {
+    pub fn new(step: Step, from: String, to: String, changes: Vec<Change>) -> Self {
         Self {
             version: JOURNAL_VERSION,
             step,
+            from,
+            to,
             changes,
             baseline: Vec::new(),
             reason: None,
@@ -96,10 +112,9 @@ impl Journal {
         }
     }
 
-    /// The version before and after of the first package.
-    #[must_use]
-    pub fn versions(&self) -> (&str, &str) {
-        let first = self.changes.first();
-        first.map_or(("", ""), |change| (&change.from, &change.to))
+    /// The packages with models that change.
+    pub(crate) fn models(&self) -> Vec<&str> {
+        let models = self.changes.iter().filter(|change| change.is_model());
+        models.map(|change| change.package.as_str()).collect()
     }
 }

@@ -1,5 +1,5 @@
-//! Updates of the package from a signed apt repository. The present version is kept, the new one checks the present configuration, is
-//! installed, and has to become healthy; else the kept version is installed again.
+//! Updates of the program and of models as packages of a signed apt repository. The present version is kept, the new one checks the
+//! present configuration and its models, is installed, and has to become healthy; else the kept version is installed again.
 //!
 //! ```text
 //! refresh ─► keep ─► fetch ─► check ─► install ─► verify ─► commit
@@ -25,10 +25,10 @@ mod updater;
 
 pub use debian::{Debian, INSTALL_LIMIT, PACKAGES, Repository};
 pub use error::UpdateError;
-pub use gate::{Gate, UnitBaseline};
+pub use gate::{Gate, Rates, UnitBaseline};
 pub use journal::{Change, Journal, Step};
 pub use store::{KeptPackage, Store};
-pub use system::{DaemonState, Installed, Offer, System};
+pub use system::{DaemonState, Installed, System};
 pub use updater::{InstallRequest, Outcome, Updater};
 
 /// Whether this process is root.

@@ -9,13 +9,15 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use jetwatch_files::Sha256Digest;
-use jetwatch_telemetry::update_status::{STATUS_FILE, UpdateStatus};
+use jetwatch_telemetry::update_status::{HISTORY_FILE, STATUS_FILE, UpdateStatus};
 
 use super::journal::{JOURNAL_VERSION, Journal};
 use super::{Change, UpdateError};
 
 /// Name of the journal.
 const JOURNAL: &str = "journal.json";
+/// Updates that are remembered.
+const MAX_HISTORY: usize = 50;
 /// Name of the list of kept packages.
 const KEPT: &str = "kept.json";
 /// Folder of kept and fetched packages.
@@ -49,6 +51,8 @@ pub(crate) struct Kept {
     pub current: Vec<KeptPackage>,
     /// Of the version before it.
     pub previous: Vec<KeptPackage>,
+    /// That version, in words.
+    pub previous_version: Option<String>,
 }
 
 /// The folder, locked for one updater.
@@ -153,6 +157,20 @@ impl Store {
     /// The disk is full or fails.
     pub fn set_status(&self, status: &UpdateStatus) -> Result<(), UpdateError> {
         self.write(STATUS_FILE, status)
+    }
+
+    /// Replaces it by that of an update which is over, and remembers this.
+    ///
+    /// # Errors
+    /// The disk is full or fails.
+    pub fn set_last_status(&self, status: &UpdateStatus) -> Result<(), UpdateError> {
+        // An unreadable list is replaced.
+        let history: Option<Vec<UpdateStatus>> = self.read(HISTORY_FILE).ok().flatten();
+        let mut history = history.unwrap_or_default();
+        history.push(status.clone());
+        history.drain(..history.len().saturating_sub(MAX_HISTORY));
+        self.write(HISTORY_FILE, &history)?;
+        self.set_status(status)
     }
 
     pub(crate) fn kept(&self) -> Result<Kept, UpdateError> {

@@ -16,17 +16,6 @@ pub struct Installed {
     pub is_whole: bool,
 }
 
-/// A package that is installed, and what the repository has of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Offer {
-    /// Name of the package.
-    pub package: String,
-    /// The installed version.
-    pub installed: String,
-    /// The version that the repository offers; `None`: it has none.
-    pub candidate: Option<String>,
-}
-
 /// A daemon as the service manager and its health file know it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DaemonState {
@@ -40,6 +29,8 @@ pub struct DaemonState {
     pub restarts: u32,
     /// It has a process.
     pub has_process: bool,
+    /// Identifier of its present start, another one after each.
+    pub run: String,
     /// It runs the program that is installed, not one that was replaced meanwhile.
     pub runs_installed_program: bool,
     /// What its process has written in the last seconds.
@@ -54,11 +45,17 @@ pub trait System {
     /// The index cannot be fetched or trusted.
     fn refresh(&mut self) -> Result<(), UpdateError>;
 
-    /// The packages of this project that are installed, and what the repository offers.
+    /// The installed packages of this project with their versions: `jetwatch`, those that are made with it, and models.
     ///
     /// # Errors
-    /// The package manager fails, or `jetwatch` is no installed package.
-    fn offers(&mut self) -> Result<Vec<Offer>, UpdateError>;
+    /// The package manager fails.
+    fn packages(&mut self) -> Result<Vec<(String, String)>, UpdateError>;
+
+    /// The version of `package` that the repository offers; `None`: it has none.
+    ///
+    /// # Errors
+    /// The index cannot be read.
+    fn candidate(&mut self, package: &str) -> Result<Option<String>, UpdateError>;
 
     /// Whether version `a` is newer than version `b`.
     ///
@@ -94,14 +91,17 @@ pub trait System {
         folder: &Path,
     ) -> Result<PathBuf, UpdateError>;
 
-    /// Lets the program in the package `file` check the configuration of every running daemon, in the empty folder `scratch`.
+    /// Lets the program check the configuration of every daemon with its networks and their recorded detections: as they are with the
+    /// packages `files`, which are unpacked into the empty folder `scratch`, or as they are installed where there are none. The detector's
+    /// record must be usable where its model is one of `models`, which are names of packages.
     ///
     /// # Errors
-    /// The program does not run, or does not take a configuration.
-    fn check_configuration(
+    /// The program does not run, does not take a configuration, or a network does not find what was recorded.
+    fn check(
         &mut self,
         version: &str,
-        file: &Path,
+        files: &[PathBuf],
+        models: &[&str],
         scratch: &Path,
     ) -> Result<(), UpdateError>;
 

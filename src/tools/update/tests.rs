@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use jetwatch_telemetry::update_status::{UpdateState, UpdateStatus};
 
-use self::machine::{Fault, Machine, whole};
+use self::machine::{Fault, MODEL, Machine};
 use super::{Gate, InstallRequest, Outcome, Store, UpdateError, Updater};
 
 /// What a case does to the machine before the update.
@@ -44,6 +44,12 @@ fn status(folder: &Path) -> (UpdateState, String, Option<String>, Option<String>
     (status.state, status.installed, status.held, status.previous)
 }
 
+/// The versions of the program and of the model that run.
+fn running(machine: &Machine) -> Option<(String, String)> {
+    let running = machine.running.clone();
+    running.map(|(program, model, _)| (program, model))
+}
+
 fn text(value: &str) -> Option<String> {
     Some(value.to_owned())
 }
@@ -56,7 +62,7 @@ fn healthy_version_stays_and_the_earlier_one_is_kept() {
         outcome.expect("installed"),
         Outcome::Installed("1.1".to_owned())
     );
-    assert_eq!(updater.system().installed, whole("1.1"));
+    assert_eq!(updater.system().installed_version("jetwatch"), "1.1");
     assert_eq!(
         status(&folder),
         (UpdateState::Installed, "1.1".to_owned(), None, text("1.0"))
@@ -97,18 +103,9 @@ fn versions_that_do_not_work_are_rolled_back_and_held() {
             other => panic!("{fault:?}: {other:?}"),
         }
         let machine = updater.system();
-        assert_eq!(
-            (machine.installed.clone(), machine.held),
-            (whole("1.0"), true),
-            "{fault:?}"
-        );
-        assert_eq!(
-            machine
-                .running
-                .as_ref()
-                .map(|(version, _)| version.as_str()),
-            Some("1.0")
-        );
+        assert_eq!(machine.installed_version("jetwatch"), "1.0", "{fault:?}");
+        assert_eq!(machine.held, ["jetwatch"], "{fault:?}");
+        assert_eq!(running(machine), Some(("1.0".to_owned(), String::new())));
         assert_eq!(
             status(&folder),
             (UpdateState::RolledBack, "1.0".to_owned(), text("1.1"), None)
@@ -119,16 +116,12 @@ fn versions_that_do_not_work_are_rolled_back_and_held() {
             "not tried again"
         );
         // A newer version is.
-        updater
-            .system()
-            .versions
-            .insert("1.2".to_owned(), Fault::Good);
-        updater.system().repository.push("1.2".to_owned());
+        updater.system().offer("jetwatch").push("1.2".to_owned());
         let next = updater
             .install(&InstallRequest::default())
             .expect("installed");
         assert_eq!(next, Outcome::Installed("1.2".to_owned()));
-        assert!(!updater.system().held);
+        assert!(updater.system().held.is_empty());
         assert_eq!(status(&folder).2, None);
     }
 }
@@ -143,7 +136,7 @@ fn refusals_change_nothing() {
         (
             Fault::Good,
             |machine| {
-                machine.repository.remove(0);
+                machine.offer("jetwatch").remove(0);
                 machine.repack_works = false;
             },
             "no way back",
@@ -156,7 +149,7 @@ fn refusals_change_nothing() {
         let (outcome, mut updater) = install(machine, &folder);
         let error = outcome.expect_err(reason).to_string();
         assert!(error.contains(reason), "{error}");
-        assert_eq!(updater.system().installed, whole("1.0"));
+        assert_eq!(updater.system().installed_version("jetwatch"), "1.0");
         assert_eq!(status(&folder).0, UpdateState::Refused);
         assert!(!folder.join("journal.json").exists());
         assert!(updater.resume().expect("nothing to resume").is_none());
@@ -167,30 +160,145 @@ fn refusals_change_nothing() {
 fn lower_versions_are_never_installed() {
     let (_guard, folder) = folder();
     let mut machine = Machine::new(Fault::Good);
-    machine.repository = vec!["0.9".to_owned()];
+    *machine.offer("jetwatch") = vec!["0.9".to_owned()];
     let (outcome, mut updater) = install(machine, &folder);
     assert_eq!(
         outcome.expect("nothing"),
         Outcome::UpToDate("1.0".to_owned())
     );
-    assert_eq!(updater.system().installed, whole("1.0"));
+    assert_eq!(updater.system().installed_version("jetwatch"), "1.0");
+}
+
+#[test]
+fn models_are_installed_alone_or_with_the_program() {
+    let machines = [
+        (
+            Machine::new(Fault::Good)
+                .with_model(Fault::Good)
+                .without_program(),
+            "1.0",
+        ),
+        (Machine::new(Fault::Good).with_model(Fault::Good), "1.1"),
+    ];
+    for (machine, program) in machines {
+        let (_guard, folder) = folder();
+        let (outcome, mut updater) = install(machine, &folder);
+        let words = format!("{program}, street 8");
+        assert_eq!(
+            outcome.expect("installed"),
+            Outcome::Installed(words.clone())
+        );
+        let machine = updater.system();
+        assert_eq!(machine.installed_version(MODEL), "8");
+        assert_eq!(running(machine), Some((program.to_owned(), "8".to_owned())));
+        assert_eq!(
+            status(&folder),
+            (
+                UpdateState::Installed,
+                words.clone(),
+                None,
+                text("1.0, street 7")
+            )
+        );
+        let back = updater.return_to_previous().expect("rolled back");
+        assert!(matches!(back, Outcome::RolledBack(version, _) if version == "1.0, street 7"));
+        let machine = updater.system();
+        assert_eq!(running(machine), Some(("1.0".to_owned(), "7".to_owned())));
+        assert_eq!(status(&folder).2, Some(words));
+        let history = fs::read_to_string(folder.join("history.json")).expect("a history");
+        let history: Vec<UpdateStatus> = serde_json::from_str(&history).expect("JSON");
+        let states: Vec<_> = history.iter().map(|update| update.state).collect();
+        assert_eq!(states, [UpdateState::Installed, UpdateState::RolledBack]);
+    }
+}
+
+#[test]
+fn models_that_miss_what_was_recorded_are_refused_or_rolled_back_with_the_program() {
+    let faults = [
+        (
+            Fault::MissesDetections,
+            UpdateState::Refused,
+            "wrong recorded street",
+        ),
+        (
+            Fault::IsDamaged,
+            UpdateState::RolledBack,
+            "wrong recorded street",
+        ),
+        (
+            Fault::Crashes,
+            UpdateState::RolledBack,
+            "jetwatch.service has failed",
+        ),
+        (
+            Fault::IsSlow,
+            UpdateState::RolledBack,
+            "10.0 frames/s through the network, 20.0 before",
+        ),
+        (
+            Fault::LogsErrors,
+            UpdateState::RolledBack,
+            "errors/s in the log, 0.0 before",
+        ),
+    ];
+    for (fault, state, reason) in faults {
+        let both = Machine::new(Fault::Good).with_model(fault);
+        for machine in [both.clone().without_program(), both] {
+            let (_guard, folder) = folder();
+            let (outcome, mut updater) = install(machine, &folder);
+            let found = match outcome {
+                Ok(outcome) => format!("{outcome:?}"),
+                Err(error) => error.to_string(),
+            };
+            assert!(
+                found.contains(reason) && !found.contains("healthy either"),
+                "{found}"
+            );
+            let machine = updater.system();
+            assert_eq!(machine.installed_version("jetwatch"), "1.0", "{fault:?}");
+            assert_eq!(machine.installed_version(MODEL), "7", "{fault:?}");
+            assert_eq!(running(machine), Some(("1.0".to_owned(), "7".to_owned())));
+            // What is refused disturbs no daemon.
+            let is_disturbed = machine.starts > 0;
+            assert_eq!(is_disturbed, state == UpdateState::RolledBack, "{fault:?}");
+            let (found, installed, held, _) = status(&folder);
+            assert_eq!((found, installed.as_str()), (state, "1.0, street 7"));
+            assert_eq!(held.is_some(), state == UpdateState::RolledBack);
+            // A newer version of the model is tried.
+            updater.system().offer(MODEL).push("9".to_owned());
+            let next = updater.install(&InstallRequest::default());
+            assert!(
+                matches!(next, Ok(Outcome::Installed(words)) if words.ends_with(", street 9")),
+                "{fault:?}"
+            );
+        }
+    }
 }
 
 #[test]
 fn interruption_at_every_step_ends_with_a_whole_version_that_runs() {
-    for fault in [
-        Fault::Good,
-        Fault::Crashes,
-        Fault::FailsToInstall,
-        Fault::LosesSource,
-    ] {
+    let machines = [
+        Machine::new(Fault::Good),
+        Machine::new(Fault::Crashes),
+        Machine::new(Fault::FailsToInstall),
+        Machine::new(Fault::LosesSource),
+        Machine::new(Fault::Good).with_model(Fault::Good),
+        Machine::new(Fault::Good)
+            .with_model(Fault::Good)
+            .without_program(),
+        Machine::new(Fault::Good).with_model(Fault::IsDamaged),
+        Machine::new(Fault::Crashes).with_model(Fault::Good),
+    ];
+    for machine in machines {
+        let is_good = machine.faults.values().all(|fault| *fault == Fault::Good);
+        let has_model = machine.packages.contains_key(MODEL);
         let (_guard, counted) = folder();
-        let (_, mut first) = install(Machine::new(fault), &counted);
+        let (_, mut first) = install(machine.clone(), &counted);
         let operations = first.system().operations;
         assert!(operations > 15, "{operations}");
         for kill_after in 0..operations {
             let (_guard, folder) = folder();
-            let mut machine = Machine::new(fault);
+            let mut machine = machine.clone();
             machine.kill_after = Some(kill_after);
             let mut killed = updater(machine, &folder);
             let result = catch_unwind(AssertUnwindSafe(|| {
@@ -200,23 +308,40 @@ fn interruption_at_every_step_ends_with_a_whole_version_that_runs() {
             let machine = killed.system().clone();
             drop(killed);
             let mut resumed = updater(machine, &folder);
+            // As after a power cut, before the daemons start.
+            if has_model {
+                resumed.repair().expect("repaired");
+                assert_whole(resumed.system());
+            }
             resumed.resume().expect("resumed");
             let machine = resumed.system();
-            let version = machine.installed.version.clone();
-            assert!(machine.installed.is_whole, "{fault:?} {kill_after}");
-            assert!(
-                fault == Fault::Good || version == "1.0",
-                "{fault:?} {kill_after}: {version}"
+            assert_whole(machine);
+            let (version, model) = (
+                machine.installed_version("jetwatch"),
+                machine.installed_version(MODEL),
             );
-            let running = machine.running.as_ref().map(|(version, _)| version.clone());
-            assert_eq!(running, Some(version), "{fault:?} {kill_after}");
-            assert!(
-                !folder.join("journal.json").exists(),
-                "{fault:?} {kill_after}"
-            );
+            let is_earlier = version == "1.0" && model != "8";
+            assert!(is_good || is_earlier, "{:?} {kill_after}", machine.faults);
+            assert_eq!(running(machine), Some((version, model)), "{kill_after}");
+            assert!(!folder.join("journal.json").exists(), "{kill_after}");
             assert!(!folder.join("updater").exists() && !folder.join("reserve").exists());
         }
     }
+}
+
+/// All packages are whole, and of one switch.
+fn assert_whole(machine: &Machine) {
+    assert!(machine.packages.values().all(|found| found.is_whole));
+    let is_new = |package: &str, version: &str| {
+        let is_offered = machine.repository.get(package);
+        let is_offered = is_offered.filter(|versions| versions.iter().any(|v| v == version));
+        is_offered.map(|_| machine.installed_version(package) == version)
+    };
+    let states: Vec<bool> = [is_new("jetwatch", "1.1"), is_new(MODEL, "8")]
+        .into_iter()
+        .flatten()
+        .collect();
+    assert!(states.iter().all(|state| *state == states[0]), "{states:?}");
 }
 
 #[test]
@@ -234,11 +359,9 @@ fn interrupted_roll_back_is_continued() {
         assert!(result.is_err(), "killed at {kill_after}");
         updater.resume().expect("resumed");
         let machine = updater.system();
-        let is_before_the_journal = machine.installed == whole("1.1");
-        assert!(
-            is_before_the_journal || machine.installed == whole("1.0"),
-            "{kill_after}"
-        );
+        let version = machine.installed_version("jetwatch");
+        // The kill may be before the journal.
+        assert!(["1.0", "1.1"].contains(&version.as_str()), "{kill_after}");
         assert!(!folder.join("journal.json").exists());
     }
 }
@@ -277,7 +400,7 @@ fn changed_package_is_not_installed() {
         .expect_err("changed")
         .to_string();
     assert!(error.contains("its content has changed"), "{error}");
-    assert_eq!(updater.system().installed, whole("1.1"));
+    assert_eq!(updater.system().installed_version("jetwatch"), "1.1");
     assert!(!folder.join("journal.json").exists(), "not begun");
 }
 

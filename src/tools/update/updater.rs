@@ -9,14 +9,18 @@ use jetwatch_telemetry::update_status::UpdateState;
 use jetwatch_telemetry::with_causes;
 
 use super::gate::{self, Gate};
+use super::journal::MODEL_PREFIX;
 use super::store::Kept;
-use super::{Change, Journal, KeptPackage, Offer, Step, Store, System, UpdateError};
+use super::{Change, Journal, KeptPackage, Step, Store, System, UpdateError};
 
 /// A version that is not healthy may not end either. Its events are in the spool, which a kill does not harm.
 const KILL_AFTER: Duration = Duration::from_secs(5);
 
-/// The package with the program; its version is that of an update.
+/// The package with the program.
 const MAIN_PACKAGE: &str = "jetwatch";
+
+/// Why the packages of an interrupted update that are not whole are rolled back.
+const INTERRUPTED: &str = "the installation was interrupted";
 
 /// How an update or a roll-back ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,8 +73,7 @@ impl<S: System> Updater<S> {
             ));
         }
         self.system.refresh()?;
-        let (installed, changes) = self.changes()?;
-        let latest = latest(&installed, &changes);
+        let (installed, latest, changes) = self.changes()?;
         match changes.is_empty() {
             true => {
                 self.report(UpdateState::UpToDate, &installed, &latest, None)?;
@@ -93,7 +96,7 @@ impl<S: System> Updater<S> {
     pub fn install(&mut self, request: &InstallRequest) -> Result<Outcome, UpdateError> {
         self.resume()?;
         self.store.clean()?;
-        let installed = self.installed_version()?;
+        let installed = in_words(&self.packages()?);
         let refused = match self.try_install(request, &installed) {
             Ok(outcome) => return Ok(outcome),
             Err(error) => error,
@@ -115,8 +118,7 @@ impl<S: System> Updater<S> {
         installed: &str,
     ) -> Result<Outcome, UpdateError> {
         self.system.refresh()?;
-        let (_, changes) = self.changes()?;
-        let latest = latest(installed, &changes);
+        let (_, latest, changes) = self.changes()?;
         if changes.is_empty() {
             self.report(UpdateState::UpToDate, installed, &latest, None)?;
             return Ok(Outcome::UpToDate(installed.to_owned()));
@@ -127,25 +129,28 @@ impl<S: System> Updater<S> {
             self.report(UpdateState::Available, installed, &latest, Some(reason))?;
             return Ok(Outcome::Available(latest, reason.to_owned()));
         }
-        let baseline = gate::baseline(&self.system.daemons()?);
-        if baseline.is_empty() && !request.without_daemon {
+        let is_running = self.system.daemons()?.iter().any(|daemon| daemon.is_active);
+        if !is_running && !request.without_daemon {
             return Err(UpdateError::Refused(
                 "no daemon runs, so that the health of the new version could not be verified; start it, or use --without-daemon".to_owned(),
             ));
         }
-        let mut journal = Journal::new(Step::Keep, changes);
+        let mut journal = Journal::new(Step::Keep, installed.to_owned(), latest, changes);
         self.begin(&mut journal, Step::Keep)?;
         self.store.keep_program()?;
         self.keep(&mut journal)?;
         self.begin(&mut journal, Step::Fetch)?;
         self.fetch(&mut journal)?;
         self.begin(&mut journal, Step::Check)?;
-        self.check_configuration(&journal)?;
-        self.make_room(&journal)?;
-        // Once more: a source may have gone offline during the download.
-        journal.baseline = gate::baseline(&self.system.daemons()?);
-        self.begin(&mut journal, Step::Install)?;
         let files = self.files(&journal, |change| change.new.as_ref())?;
+        self.check_networks(&journal, &files)?;
+        self.make_room(&journal)?;
+        // After the download, during which a source may go offline.
+        journal.baseline = match journal.models().is_empty() {
+            true => gate::baseline(&self.system.daemons()?),
+            false => gate::measured_baseline(&mut self.system, self.gate.settle)?,
+        };
+        self.begin(&mut journal, Step::Install)?;
         if let Err(error) = self.system.install(&files) {
             journal.hold = true;
             return self.roll_back(journal, &with_causes(&error));
@@ -168,24 +173,17 @@ impl<S: System> Updater<S> {
         );
         match journal.step {
             Step::Keep | Step::Fetch | Step::Check => {
-                let (from, to) = journal.versions();
-                let (from, to) = (from.to_owned(), to.to_owned());
                 let reason = format!("the update was interrupted while {}", journal.step.text());
-                self.abandon(&from, &reason)?;
-                Ok(Some(Outcome::Available(to, reason)))
+                self.abandon(&journal.from, &reason)?;
+                Ok(Some(Outcome::Available(journal.to, reason)))
             }
             Step::Install | Step::Verify => {
-                let repaired = self.system.repair();
-                if let Err(error) = &repaired {
-                    log::warn!("{}", with_causes(error));
-                }
-                if self.are_installed(&journal, |change| &change.to)? {
+                if self.is_repaired(&journal)? {
                     return self.verify(journal).map(Some);
                 }
                 // It says nothing about the new version, which may be tried again.
                 journal.hold = false;
-                let reason = "the installation was interrupted";
-                self.roll_back(journal, reason).map(Some)
+                self.roll_back(journal, INTERRUPTED).map(Some)
             }
             Step::Commit => self.commit(journal).map(Some),
             Step::RollBack => {
@@ -194,6 +192,38 @@ impl<S: System> Updater<S> {
                 self.roll_back(journal, &reason).map(Some)
             }
         }
+    }
+
+    /// Makes packages whole that an interruption has left half installed, before the daemons start: the new ones where that is possible,
+    /// else the earlier ones. What was begun stays to be resumed.
+    ///
+    /// # Errors
+    /// The earlier packages cannot be installed.
+    pub fn repair(&mut self) -> Result<(), UpdateError> {
+        let Some(mut journal) = self.store.journal()? else {
+            return Ok(());
+        };
+        match journal.step {
+            Step::Keep | Step::Fetch | Step::Check | Step::Commit => return Ok(()),
+            Step::Install | Step::Verify => {
+                if self.is_repaired(&journal)? {
+                    return Ok(());
+                }
+                journal.hold = false;
+                journal.reason = Some(INTERRUPTED.to_owned());
+                self.begin_always(&mut journal, Step::RollBack);
+            }
+            Step::RollBack => {}
+        }
+        self.reinstall(&journal)
+    }
+
+    /// Ends what the package manager has begun; whether the new packages are whole.
+    fn is_repaired(&mut self, journal: &Journal) -> Result<bool, UpdateError> {
+        if let Err(error) = self.system.repair() {
+            log::warn!("{}", with_causes(&error));
+        }
+        self.are_installed(journal, |change| &change.to)
     }
 
     /// Returns to the version before the present one, and holds the present one.
@@ -205,20 +235,24 @@ impl<S: System> Updater<S> {
             log::info!("before this, an interrupted update was ended: {outcome:?}");
         }
         let kept = self.store.kept()?;
+        let present = self.packages()?;
+        let mut before = present.clone();
         let mut changes = Vec::new();
         for old in kept.previous {
-            let Some(present) = self.system.installed(&old.package)? else {
+            let found = before.iter_mut().find(|(name, _)| *name == old.package);
+            let Some((_, version)) = found else {
                 continue;
             };
+            let to = std::mem::replace(version, old.version.clone());
             let new = kept.current.iter();
-            let new = new.filter(|kept| kept.version == present.version);
+            let new = new.filter(|kept| kept.version == to);
             let new = new.clone().find(|kept| kept.package == old.package);
-            if present.version != old.version {
+            if to != old.version {
                 changes.push(Change {
                     package: old.package.clone(),
                     from: old.version.clone(),
-                    to: present.version,
                     new: new.cloned(),
+                    to,
                     old: Some(old),
                 });
             }
@@ -229,7 +263,8 @@ impl<S: System> Updater<S> {
                     .to_owned(),
             ));
         }
-        let mut journal = Journal::new(Step::RollBack, changes);
+        let (from, to) = (in_words(&before), in_words(&present));
+        let mut journal = Journal::new(Step::RollBack, from, to, changes);
         journal.baseline = gate::baseline(&self.system.daemons()?);
         journal.hold = true;
         // Before anything is changed: there may be no way back.
@@ -238,39 +273,44 @@ impl<S: System> Updater<S> {
         self.roll_back(journal, "requested by jetwatch update rollback")
     }
 
-    /// What differs between the installed packages and the repository, with the installed version.
-    fn changes(&mut self) -> Result<(String, Vec<Change>), UpdateError> {
-        let offers = self.system.offers()?;
-        let main = offers.iter().find(|offer| offer.package == MAIN_PACKAGE);
-        let installed = main.map(|offer| offer.installed.clone());
-        let installed = installed.ok_or_else(|| {
-            UpdateError::Refused(format!("{MAIN_PACKAGE} is not installed as a package"))
-        })?;
+    /// The installed and the newest version, in words, and what differs between the installed packages and the repository.
+    fn changes(&mut self) -> Result<(String, String, Vec<Change>), UpdateError> {
+        let installed = self.packages()?;
+        let mut latest = installed.clone();
         let mut changes = Vec::new();
-        for Offer {
-            package,
-            installed,
-            candidate,
-        } in offers
-        {
-            let Some(to) = candidate else { continue };
+        for (package, version) in &mut latest {
+            let Some(to) = self.system.candidate(package)? else {
+                continue;
+            };
             // Never to a lower version: an old index would be a way to one with known holes.
-            if self.system.is_newer(&to, &installed)? {
+            if self.system.is_newer(&to, version)? {
+                let from = std::mem::replace(version, to.clone());
                 changes.push(Change {
-                    package,
-                    from: installed,
+                    package: package.clone(),
+                    from,
                     to,
                     old: None,
                     new: None,
                 });
             }
         }
-        // The other packages are made with it, and change with it.
+        // The other packages are made with it, and change with it; models have versions of their own.
         if !changes.iter().any(|change| change.package == MAIN_PACKAGE) {
-            changes.clear();
+            changes.retain(Change::is_model);
         }
         changes.sort_by_key(|change| change.package != MAIN_PACKAGE);
-        Ok((installed, changes))
+        Ok((in_words(&installed), in_words(&latest), changes))
+    }
+
+    /// The installed packages of this project with their versions.
+    fn packages(&mut self) -> Result<Vec<(String, String)>, UpdateError> {
+        let packages = self.system.packages()?;
+        match packages.iter().any(|(package, _)| package == MAIN_PACKAGE) {
+            true => Ok(packages),
+            false => Err(UpdateError::Refused(format!(
+                "{MAIN_PACKAGE} is not installed as a package"
+            ))),
+        }
     }
 
     /// A file of each present version, for the way back.
@@ -309,18 +349,12 @@ impl<S: System> Updater<S> {
         self.store.set_journal(journal)
     }
 
-    fn check_configuration(&mut self, journal: &Journal) -> Result<(), UpdateError> {
-        let main = journal.changes.iter();
-        let main = main.filter(|change| change.package == MAIN_PACKAGE);
-        for change in main {
-            if let Some(new) = &change.new {
-                let (file, scratch) = (self.store.verified(new)?, self.store.scratch()?);
-                self.system
-                    .check_configuration(&change.to, &file, &scratch)?;
-                self.store.scratch()?;
-            }
-        }
-        Ok(())
+    /// Checks the configurations and their networks with the packages `files`; none: as they are installed.
+    fn check_networks(&mut self, journal: &Journal, files: &[PathBuf]) -> Result<(), UpdateError> {
+        let scratch = self.store.scratch()?;
+        self.system
+            .check(&journal.to, files, &journal.models(), &scratch)?;
+        self.store.scratch().map(drop)
     }
 
     /// Room for both versions, of which that for the way back stays taken.
@@ -335,10 +369,17 @@ impl<S: System> Updater<S> {
 
     fn verify(&mut self, mut journal: Journal) -> Result<Outcome, UpdateError> {
         self.begin_always(&mut journal, Step::Verify);
-        let baseline = journal.baseline.clone();
-        let verdict = self.gate.wait(&mut self.system, &baseline, |problems| {
-            log::debug!("waiting for health: {problems}");
-        });
+        let verdict = match self.check_networks(&journal, &[]) {
+            Ok(()) => {
+                let (baseline, has_models) = (&journal.baseline, !journal.models().is_empty());
+                self.gate
+                    .wait(&mut self.system, baseline, has_models, |problems| {
+                        log::debug!("waiting for health: {problems}");
+                    })
+            }
+            Err(error @ UpdateError::Configuration { .. }) => Ok(Err(error.to_string())),
+            Err(error) => Err(error),
+        };
         match verdict {
             Ok(Ok(())) => self.commit(journal),
             Ok(Err(reason)) => {
@@ -351,20 +392,17 @@ impl<S: System> Updater<S> {
 
     fn commit(&mut self, mut journal: Journal) -> Result<Outcome, UpdateError> {
         self.begin_always(&mut journal, Step::Commit);
-        let (kept, mut next) = (self.store.kept()?, Kept::default());
-        next.current = kept.current;
-        for change in &journal.changes {
-            next.current.retain(|kept| kept.package != change.package);
-            next.current.extend(change.new.clone());
-            next.previous.extend(change.old.clone());
-        }
-        self.store.set_kept(&next)?;
+        let previous = journal.changes.iter();
+        let previous = previous.filter_map(|change| change.old.clone());
+        self.store.set_kept(&Kept {
+            current: self.kept_with(&journal, |change| change.new.clone())?,
+            previous: previous.collect(),
+            previous_version: Some(journal.from.clone()),
+        })?;
         let packages = names(&journal.changes);
         self.system.hold(&packages, false)?;
-        let (_, to) = journal.versions();
-        let to = to.to_owned();
-        self.finish(UpdateState::Installed, &to, None, &journal)?;
-        Ok(Outcome::Installed(to))
+        self.finish(UpdateState::Installed, &journal.to, None, &journal)?;
+        Ok(Outcome::Installed(journal.to))
     }
 
     fn roll_back(&mut self, mut journal: Journal, reason: &str) -> Result<Outcome, UpdateError> {
@@ -373,13 +411,11 @@ impl<S: System> Updater<S> {
         self.begin_always(&mut journal, Step::RollBack);
         let result = self.reinstall(&journal);
         if let Err(error) = result {
-            let (_, to) = journal.versions();
-            let to = to.to_owned();
             let text = format!(
                 "the roll-back has failed: {}; it began because: {reason}",
                 with_causes(&error)
             );
-            self.report(UpdateState::Failed, &to, &to, Some(&text))?;
+            self.report(UpdateState::Failed, &journal.to, &journal.to, Some(&text))?;
             // The journal stays: the next resume tries again.
             return Err(UpdateError::Refused(text));
         }
@@ -389,29 +425,44 @@ impl<S: System> Updater<S> {
         {
             log::warn!("{}", with_causes(&error));
         }
-        let baseline = journal.baseline.clone();
         let gate = Gate {
             kill_after: Some(KILL_AFTER),
             ..self.gate
         };
-        let verdict = gate.wait(&mut self.system, &baseline, |_| ());
+        let has_models = !journal.models().is_empty();
+        let verdict = gate.wait(&mut self.system, &journal.baseline, has_models, |_| ());
         let verdict = verdict.unwrap_or_else(|error| Err(with_causes(&error)));
         let mut text = reason.to_owned();
         if let Err(problem) = verdict {
             text += &format!("; and the earlier version is not healthy either: {problem}");
         }
-        let (from, _) = journal.versions();
-        let from = from.to_owned();
         self.store.set_kept(&Kept {
-            current: journal
-                .changes
-                .iter()
-                .filter_map(|change| change.old.clone())
-                .collect(),
-            previous: Vec::new(),
+            current: self.kept_with(&journal, |change| change.old.clone())?,
+            ..Kept::default()
         })?;
-        self.finish(UpdateState::RolledBack, &from, Some(&text), &journal)?;
-        Ok(Outcome::RolledBack(from, text))
+        self.finish(
+            UpdateState::RolledBack,
+            &journal.from,
+            Some(&text),
+            &journal,
+        )?;
+        Ok(Outcome::RolledBack(journal.from, text))
+    }
+
+    /// The kept files of the installed versions, with those of the packages that have changed.
+    fn kept_with(
+        &self,
+        journal: &Journal,
+        installed: impl Fn(&Change) -> Option<KeptPackage>,
+    ) -> Result<Vec<KeptPackage>, UpdateError> {
+        let mut current = self.store.kept()?.current;
+        let is_changed = |kept: &KeptPackage| {
+            let mut changes = journal.changes.iter();
+            changes.any(|change| change.package == kept.package)
+        };
+        current.retain(|kept| !is_changed(kept));
+        current.extend(journal.changes.iter().filter_map(installed));
+        Ok(current)
     }
 
     fn reinstall(&mut self, journal: &Journal) -> Result<(), UpdateError> {
@@ -458,14 +509,6 @@ impl<S: System> Updater<S> {
         Ok(true)
     }
 
-    fn installed_version(&mut self) -> Result<String, UpdateError> {
-        let installed = self.system.installed(MAIN_PACKAGE)?;
-        let version = installed.map(|installed| installed.version);
-        version.ok_or_else(|| {
-            UpdateError::Refused(format!("{MAIN_PACKAGE} is not installed as a package"))
-        })
-    }
-
     /// The machine, for tests.
     #[cfg(test)]
     pub(crate) fn system(&mut self) -> &mut S {
@@ -480,8 +523,14 @@ fn names(changes: &[Change]) -> Vec<&str> {
         .collect()
 }
 
-/// The newest version: that of the main package where it changes, else that of another one.
-fn latest(installed: &str, changes: &[Change]) -> String {
-    let main = changes.iter().find(|change| change.package == MAIN_PACKAGE);
-    main.map_or(installed, |change| &change.to).to_owned()
+/// The version of the program, and those of the models: `1.1.0, street 8`.
+fn in_words(packages: &[(String, String)]) -> String {
+    let versions =
+        packages.iter().filter_map(
+            |(package, version)| match package.strip_prefix(MODEL_PREFIX) {
+                Some(model) => Some(format!("{model} {version}")),
+                None => (package == MAIN_PACKAGE).then(|| version.clone()),
+            },
+        );
+    versions.collect::<Vec<_>>().join(", ")
 }

@@ -60,7 +60,7 @@ pub(super) struct UpdateBody<'a> {
     state: StateWord,
     /// An update or a roll-back is under way.
     in_progress: bool,
-    /// The installed version.
+    /// The installed version, with those of packages of models behind it, such as `1.1.0, street 8`. The others have the same form.
     installed: &'a str,
     /// The newest version that the repository has, as far as it is known; else the installed one.
     latest: &'a str,

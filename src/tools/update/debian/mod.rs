@@ -15,7 +15,8 @@ use jetwatch_telemetry::boot_time;
 pub use self::repository::Repository;
 
 use super::command::{Tool, both};
-use super::{DaemonState, Installed, Offer, System, UpdateError};
+use super::journal::MODEL_PREFIX;
+use super::{DaemonState, Installed, System, UpdateError};
 
 /// The packages of this project, with the keys of its repository.
 pub const PACKAGES: [&str; 3] = [
@@ -23,6 +24,15 @@ pub const PACKAGES: [&str; 3] = [
     "jetwatch-onnxruntime",
     "jetwatch-archive-keyring",
 ];
+
+/// Folder in which each package with a model has its own.
+const MODELS: &str = "usr/share/jetwatch/models";
+
+/// Folder of the package jetwatch-onnxruntime.
+const RUNTIME: &str = "usr/lib/jetwatch/onnxruntime";
+
+/// The program of the package.
+const PROGRAM: &str = "usr/bin/jetwatch";
 
 /// For how long another package manager is waited for.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(300);
@@ -94,18 +104,31 @@ impl System for Debian {
         self.repository()?.refresh()
     }
 
-    fn offers(&mut self) -> Result<Vec<Offer>, UpdateError> {
-        let mut offers = Vec::new();
-        for package in PACKAGES {
-            if let Some(installed) = self.installed(package)? {
-                offers.push(Offer {
-                    package: package.to_owned(),
-                    installed: installed.version,
-                    candidate: self.repository()?.candidate(package)?,
-                });
+    fn packages(&mut self) -> Result<Vec<(String, String)>, UpdateError> {
+        let mut names = PACKAGES.map(str::to_owned).to_vec();
+        let mut tool = Tool::new("dpkg-query", "list the models").args([
+            "--show",
+            "--showformat=${Package}\n",
+            &format!("{MODEL_PREFIX}*"),
+        ]);
+        let output = tool.output()?;
+        // With 1 there is none.
+        if !matches!(output.status.code(), Some(0 | 1)) {
+            return Err(tool.failed_with(&output));
+        }
+        let text = String::from_utf8_lossy(&output.stdout);
+        names.extend(text.lines().map(str::to_owned));
+        let mut packages = Vec::new();
+        for name in names {
+            if let Some(installed) = self.installed(&name)? {
+                packages.push((name, installed.version));
             }
         }
-        Ok(offers)
+        Ok(packages)
+    }
+
+    fn candidate(&mut self, package: &str) -> Result<Option<String>, UpdateError> {
+        self.repository()?.candidate(package)
     }
 
     fn is_newer(&mut self, a: &str, b: &str) -> Result<bool, UpdateError> {
@@ -155,8 +178,8 @@ impl System for Debian {
         let architecture = Tool::new("dpkg", "read the architecture")
             .args(["--print-architecture"])
             .text()?;
-        let archived = archived(package, version, architecture.trim());
-        if archived.is_file() {
+        let archived = [architecture.trim(), "all"].map(|name| archived(package, version, name));
+        if let Some(archived) = archived.into_iter().find(|path| path.is_file()) {
             let path = folder.join(archived.file_name().unwrap_or_default());
             fs::copy(&archived, &path).map_err(UpdateError::file("copy", archived))?;
             return only_package(folder, package, version);
@@ -174,20 +197,46 @@ impl System for Debian {
         only_package(folder, package, version)
     }
 
-    fn check_configuration(
+    fn check(
         &mut self,
         version: &str,
-        file: &Path,
+        files: &[PathBuf],
+        models: &[&str],
         scratch: &Path,
     ) -> Result<(), UpdateError> {
-        Tool::new("dpkg-deb", "unpack the new version")
-            .args([Path::new("--extract"), file, scratch])
-            .text()?;
-        let program = scratch.join("usr/bin/jetwatch");
-        for unit in services::units()? {
-            services::check_configuration(version, &program, &unit)?;
+        for file in files {
+            Tool::new("dpkg-deb", "unpack the new version")
+                .args([Path::new("--extract"), file, scratch])
+                .text()?;
         }
-        Ok(())
+        let root = Path::new("/");
+        let unpacked = scratch.join(PROGRAM);
+        let program = match unpacked.exists() {
+            true => unpacked,
+            false => root.join(PROGRAM),
+        };
+        let new_models = fs::read_dir(scratch.join(MODELS)).into_iter().flatten();
+        let names = new_models.flatten().map(|entry| entry.file_name());
+        let folders = names.map(|name| Path::new(MODELS).join(name));
+        // What is not installed yet is in no configuration.
+        let is_replaced =
+            |folder: &PathBuf| scratch.join(folder).is_dir() && root.join(folder).is_dir();
+        let folders = folders.chain([PathBuf::from(RUNTIME)]).filter(is_replaced);
+        let check = services::Check {
+            version,
+            program: &program,
+            replaced: folders
+                .map(|folder| (scratch.join(&folder), root.join(&folder)))
+                .collect(),
+            required: models
+                .iter()
+                .filter_map(|package| package.strip_prefix(MODEL_PREFIX))
+                .map(|name| root.join(MODELS).join(name))
+                .collect(),
+        };
+        services::units()?
+            .iter()
+            .try_for_each(|unit| check.run(unit))
     }
 
     fn install(&mut self, files: &[PathBuf]) -> Result<(), UpdateError> {

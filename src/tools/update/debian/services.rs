@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use jetwatch_telemetry::health_report::{HealthReport, boot_ms, unit_file};
 use jetwatch_telemetry::with_causes;
@@ -12,8 +13,9 @@ use super::super::{DaemonState, UpdateError};
 /// A health file that is older is not used. Daemons write it every second.
 const MAX_HEALTH_AGE_MS: u64 = 5_000;
 
-/// Seconds that the new program has to check a configuration.
-const CHECK_LIMIT_S: u32 = 60;
+/// For how long a check may build engines, and for how long it is waited for.
+const CHECK_LIMIT: Duration = Duration::from_secs(3600);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(3660);
 
 /// Names of the daemon's units: jetwatch.service, and its instances.
 pub(super) fn units() -> Result<Vec<String>, UpdateError> {
@@ -40,7 +42,7 @@ pub(super) fn units() -> Result<Vec<String>, UpdateError> {
 pub(super) fn state(unit: &str) -> Result<DaemonState, UpdateError> {
     let tool = Tool::new("systemctl", "read the state of a daemon").args([
         "show",
-        "--property=ActiveState,MainPID,NRestarts",
+        "--property=ActiveState,InvocationID,MainPID,NRestarts",
         unit,
     ]);
     let text = tool.text()?;
@@ -59,6 +61,7 @@ pub(super) fn state(unit: &str) -> Result<DaemonState, UpdateError> {
         is_failed: active == "failed",
         restarts: value("NRestarts").parse().unwrap_or(0),
         has_process: pid != 0,
+        run: value("InvocationID").to_owned(),
         runs_installed_program: runs_installed_program(pid),
         health: health(unit, pid),
     })
@@ -117,56 +120,83 @@ pub(super) fn kill(unit: &str) -> Result<(), UpdateError> {
     tool.output().map(drop)
 }
 
-/// Lets `program`, as the daemon's user and with its secrets, check the configuration of `unit`.
-pub(super) fn check_configuration(
-    version: &str,
-    program: &Path,
-    unit: &str,
-) -> Result<(), UpdateError> {
-    let config = configuration(unit);
-    if !config.exists() {
-        return Ok(());
+/// A check of configurations and their networks, which need not be those that are installed.
+#[derive(Debug)]
+pub(super) struct Check<'a> {
+    /// The version, for errors.
+    pub version: &'a str,
+    /// The program that checks.
+    pub program: &'a Path,
+    /// Folders that it finds in the place of others.
+    pub replaced: Vec<(PathBuf, PathBuf)>,
+    /// Model folders whose records must be usable.
+    pub required: Vec<PathBuf>,
+}
+
+impl Check<'_> {
+    /// Lets the program, as the daemon's user and with its secrets, check the configuration of `unit`.
+    ///
+    /// # Errors
+    /// It cannot be started, or finds something wrong.
+    pub(super) fn run(&self, unit: &str) -> Result<(), UpdateError> {
+        let config = configuration(unit);
+        if !config.exists() {
+            return Ok(());
+        }
+        let mut tool = Tool::new("systemd-run", "check the configuration")
+            .limit(CHECK_TIMEOUT)
+            .args([
+                "--quiet",
+                "--pipe",
+                "--wait",
+                "--collect",
+                "--property=User=jetwatch",
+                "--property=Group=jetwatch",
+                "--property=NoNewPrivileges=yes",
+                "--property=ProtectSystem=strict",
+                // Engines are built there, and caches are those of the daemon.
+                "--property=ReadWritePaths=-/var/lib/jetwatch -/var/cache/jetwatch",
+                "--property=PrivateNetwork=yes",
+                "--property=PrivateTmp=yes",
+                // A network that takes all of the memory must not take the machine along.
+                "--property=MemoryMax=70%",
+                "--setenv=XDG_CACHE_HOME=/var/cache/jetwatch",
+                "--setenv=CUDA_CACHE_PATH=/var/cache/jetwatch/cuda",
+            ])
+            .args([
+                format!("--property=RuntimeMaxSec={}", CHECK_LIMIT.as_secs()),
+                format!("--property=EnvironmentFile=-{}", secrets(unit)),
+            ])
+            .args(self.replaced.iter().map(|(new, installed)| {
+                let (new, installed) = (new.display(), installed.display());
+                format!("--property=BindReadOnlyPaths={new}:{installed}")
+            }))
+            .args([self.program])
+            .args(["check", "--models", "--config"])
+            .args([&config]);
+        for folder in &self.required {
+            tool = tool.args([Path::new("--prove"), folder]);
+        }
+        let output = tool.output()?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let text = both(&output);
+        let lines = text.lines().map(str::trim);
+        let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
+        let wrong = lines.iter().filter(|line| line.starts_with("wrong"));
+        let mut wrong: Vec<&str> = wrong.copied().collect();
+        if wrong.is_empty() {
+            wrong = lines;
+        }
+        Err(UpdateError::Configuration {
+            version: self.version.to_owned(),
+            problem: match wrong.is_empty() {
+                true => format!("{} ended with {}", self.program.display(), output.status),
+                false => wrong.join("; "),
+            },
+        })
     }
-    let mut tool = Tool::new("systemd-run", "let the new version check the configuration").args([
-        "--quiet",
-        "--pipe",
-        "--wait",
-        "--collect",
-        "--property=User=jetwatch",
-        "--property=Group=jetwatch",
-        "--property=NoNewPrivileges=yes",
-        "--property=ProtectSystem=strict",
-        "--property=PrivateNetwork=yes",
-        "--property=PrivateTmp=yes",
-    ]);
-    tool = tool.args([
-        format!("--property=RuntimeMaxSec={CHECK_LIMIT_S}"),
-        format!("--property=EnvironmentFile=-{}", secrets(unit)),
-    ]);
-    tool = tool.args([
-        program,
-        Path::new("check"),
-        Path::new("--file-only"),
-        Path::new("--config"),
-        &config,
-    ]);
-    let output = tool.output()?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let text = both(&output);
-    let lines: Vec<&str> = text
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty())
-        .collect();
-    Err(UpdateError::Configuration {
-        version: version.to_owned(),
-        problem: match lines.is_empty() {
-            true => format!("{} ended with {}", program.display(), output.status),
-            false => lines.join("; "),
-        },
-    })
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A machine of the test: packages are files that hold their version, and one unit runs.
+//! A machine of the test: packages are files that hold their name and version, and one unit runs with a model, which may have a package.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,7 +7,10 @@ use std::time::Duration;
 
 use jetwatch_telemetry::health_report::{HEALTH_VERSION, HealthReport, MqttHealth, SourceHealth};
 
-use super::super::{DaemonState, Installed, Offer, System, UpdateError};
+use super::super::{DaemonState, Installed, System, UpdateError};
+
+/// The package of the model.
+pub const MODEL: &str = "jetwatch-model-street";
 
 /// What a version does wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,17 +29,28 @@ pub enum Fault {
     LosesSource,
     /// It starts, and its messages are not acknowledged.
     IsNotAcknowledged,
+    /// A model that does not find what was recorded.
+    MissesDetections,
+    /// A model that finds it until it is installed.
+    IsDamaged,
+    /// A model with which half of the frames go through the network.
+    IsSlow,
+    /// A model with which the daemon logs errors.
+    LogsErrors,
 }
 
 /// The machine: packages, one unit, and a clock that only waiting moves.
 #[derive(Debug, Clone)]
 pub struct Machine {
-    pub versions: BTreeMap<String, Fault>,
-    pub repository: Vec<String>,
-    pub installed: Installed,
-    pub held: bool,
-    /// Version of the running program, and since when; `None`: the unit has failed.
-    pub running: Option<(String, Duration)>,
+    /// What each version of a package does wrong; others do nothing wrong.
+    pub faults: BTreeMap<(String, String), Fault>,
+    /// The versions of each package, lowest first.
+    pub repository: BTreeMap<String, Vec<String>>,
+    pub packages: BTreeMap<String, Installed>,
+    pub held: Vec<String>,
+    /// Versions of the running program and its model, and since when; `None`: the unit has failed.
+    pub running: Option<(String, String, Duration)>,
+    pub starts: u32,
     pub clock: Duration,
     /// Operations until the process is killed.
     pub kill_after: Option<usize>,
@@ -46,22 +60,69 @@ pub struct Machine {
 }
 
 impl Machine {
+    /// With version 1.0, where the repository has 1.1.
     pub fn new(new: Fault) -> Self {
-        let versions = [("1.0", Fault::Good), ("1.1", new)];
-        Self {
-            versions: versions
-                .map(|(version, fault)| (version.to_owned(), fault))
-                .into(),
-            repository: vec!["1.0".to_owned(), "1.1".to_owned()],
-            installed: whole("1.0"),
-            held: false,
-            running: Some(("1.0".to_owned(), Duration::ZERO)),
+        let mut machine = Self {
+            faults: BTreeMap::new(),
+            repository: BTreeMap::new(),
+            packages: BTreeMap::new(),
+            held: Vec::new(),
+            running: None,
+            starts: 0,
             clock: Duration::from_secs(1000),
             kill_after: None,
             operations: 0,
             is_refresh_refused: false,
             repack_works: true,
-        }
+        };
+        machine.add("jetwatch", "1.0", "1.1", new);
+        machine.running = Some(("1.0".to_owned(), String::new(), Duration::ZERO));
+        machine
+    }
+
+    /// The same with version 7 of a model, where the repository has 8.
+    pub fn with_model(mut self, new: Fault) -> Self {
+        self.add(MODEL, "7", "8", new);
+        self.running = Some(("1.0".to_owned(), "7".to_owned(), Duration::ZERO));
+        self
+    }
+
+    /// Where the repository has nothing newer of the program.
+    pub fn without_program(mut self) -> Self {
+        self.offer("jetwatch").retain(|version| version == "1.0");
+        self
+    }
+
+    fn add(&mut self, package: &str, installed: &str, new: &str, fault: Fault) {
+        self.faults
+            .insert((package.to_owned(), new.to_owned()), fault);
+        self.packages.insert(package.to_owned(), whole(installed));
+        let offered = [installed, new].map(str::to_owned);
+        self.repository.insert(package.to_owned(), offered.into());
+    }
+
+    pub fn offer(&mut self, package: &str) -> &mut Vec<String> {
+        self.repository.get_mut(package).expect("a package")
+    }
+
+    /// The installed version of a package; empty: it is not whole.
+    pub fn installed_version(&self, package: &str) -> String {
+        let found = self.packages.get(package).filter(|found| found.is_whole);
+        found.map_or(String::new(), |found| found.version.clone())
+    }
+
+    fn fault(&self, package: &str, version: &str) -> Fault {
+        let key = (package.to_owned(), version.to_owned());
+        self.faults.get(&key).copied().unwrap_or(Fault::Good)
+    }
+
+    /// What the running program and its model do wrong.
+    fn running_faults(&self) -> [Fault; 2] {
+        self.running
+            .as_ref()
+            .map_or([Fault::Good; 2], |(program, model, _)| {
+                [self.fault("jetwatch", program), self.fault(MODEL, model)]
+            })
     }
 
     /// One operation; the process may be killed before it.
@@ -73,17 +134,28 @@ impl Machine {
         self.operations += 1;
     }
 
-    fn put(&mut self, file: &Path) -> String {
-        let version = fs::read_to_string(file).expect("a package");
-        self.installed = Installed {
-            version: version.clone(),
-            is_whole: false,
-        };
-        // Between unpacking and configuring.
-        self.operation();
-        self.installed.is_whole = true;
-        version
+    /// Unpacks all, then configures all.
+    fn put(&mut self, files: &[PathBuf]) {
+        let packages: Vec<_> = files.iter().map(|file| read(file)).collect();
+        for (package, version) in &packages {
+            let unpacked = Installed {
+                version: version.clone(),
+                is_whole: false,
+            };
+            self.packages.insert(package.clone(), unpacked);
+            self.operation();
+        }
+        for (package, version) in &packages {
+            self.packages.insert(package.clone(), whole(version));
+        }
     }
+}
+
+/// Name and version in a package file.
+fn read(file: &Path) -> (String, String) {
+    let text = fs::read_to_string(file).expect("a package");
+    let (package, version) = text.split_once(' ').expect("a name and a version");
+    (package.to_owned(), version.to_owned())
 }
 
 pub fn whole(version: &str) -> Installed {
@@ -108,13 +180,15 @@ impl System for Machine {
         }
     }
 
-    fn offers(&mut self) -> Result<Vec<Offer>, UpdateError> {
+    fn packages(&mut self) -> Result<Vec<(String, String)>, UpdateError> {
         self.operation();
-        Ok(vec![Offer {
-            package: "jetwatch".to_owned(),
-            installed: self.installed.version.clone(),
-            candidate: self.repository.last().cloned(),
-        }])
+        let packages = self.packages.iter();
+        let packages = packages.map(|(name, found)| (name.clone(), found.version.clone()));
+        Ok(packages.collect())
+    }
+
+    fn candidate(&mut self, package: &str) -> Result<Option<String>, UpdateError> {
+        Ok(self.offer(package).last().cloned())
     }
 
     fn is_newer(&mut self, a: &str, b: &str) -> Result<bool, UpdateError> {
@@ -122,7 +196,7 @@ impl System for Machine {
     }
 
     fn installed(&mut self, package: &str) -> Result<Option<Installed>, UpdateError> {
-        Ok((package == "jetwatch").then(|| self.installed.clone()))
+        Ok(self.packages.get(package).cloned())
     }
 
     fn fetch(
@@ -132,11 +206,11 @@ impl System for Machine {
         folder: &Path,
     ) -> Result<PathBuf, UpdateError> {
         self.operation();
-        if !self.repository.iter().any(|known| known == version) {
+        if !self.offer(package).iter().any(|known| known == version) {
             return Err(refused("not in the repository"));
         }
         let path = folder.join(format!("{package}.deb"));
-        fs::write(&path, version).expect("written");
+        fs::write(&path, format!("{package} {version}")).expect("written");
         Ok(path)
     }
 
@@ -151,93 +225,130 @@ impl System for Machine {
             return Err(refused("there would be no way back"));
         }
         let path = folder.join(format!("{package}.deb"));
-        fs::write(&path, version).expect("written");
+        fs::write(&path, format!("{package} {version}")).expect("written");
         Ok(path)
     }
 
-    fn check_configuration(
+    fn check(
         &mut self,
         version: &str,
-        file: &Path,
-        _: &Path,
+        files: &[PathBuf],
+        models: &[&str],
+        scratch: &Path,
     ) -> Result<(), UpdateError> {
         self.operation();
-        assert_eq!(fs::read_to_string(file).expect("a package"), version);
-        match self.versions[version] {
-            Fault::RefusesConfiguration => Err(UpdateError::Configuration {
+        assert!(scratch.is_dir());
+        let installed = self.packages.iter();
+        let mut packages: BTreeMap<_, _> = installed
+            .map(|(name, found)| (name.clone(), found.version.clone()))
+            .collect();
+        packages.extend(files.iter().map(|file| read(file)));
+        let refused = |problem: &str| {
+            Err(UpdateError::Configuration {
                 version: version.to_owned(),
-                problem: "unknown key".to_owned(),
-            }),
-            _ => Ok(()),
+                problem: problem.to_owned(),
+            })
+        };
+        for (package, version) in &packages {
+            match self.fault(package, version) {
+                Fault::RefusesConfiguration => return refused("unknown key"),
+                Fault::MissesDetections => {
+                    assert_eq!(models, [MODEL]);
+                    return refused("wrong recorded street");
+                }
+                Fault::IsDamaged if files.is_empty() => return refused("wrong recorded street"),
+                _ => {}
+            }
         }
+        Ok(())
     }
 
     fn install(&mut self, files: &[PathBuf]) -> Result<(), UpdateError> {
         self.operation();
-        let version = self.put(&files[0]);
-        if self.versions[&version] == Fault::FailsToInstall {
-            self.installed.is_whole = false;
-            return Err(refused("the maintainer script failed"));
+        self.put(files);
+        for (package, found) in self.packages.clone() {
+            if self.fault(&package, &found.version) == Fault::FailsToInstall {
+                self.packages.get_mut(&package).expect("found").is_whole = false;
+                return Err(refused("the maintainer script failed"));
+            }
         }
         Ok(())
     }
 
     fn reinstall(&mut self, files: &[PathBuf]) -> Result<(), UpdateError> {
         self.operation();
-        self.put(&files[0]);
+        self.put(files);
         Ok(())
     }
 
     fn repair(&mut self) -> Result<(), UpdateError> {
         self.operation();
-        let is_bad = self.versions[&self.installed.version] == Fault::FailsToInstall;
-        self.installed.is_whole = !is_bad;
-        match is_bad {
-            true => Err(refused("half installed")),
-            false => Ok(()),
+        let mut result = Ok(());
+        for (package, found) in self.packages.clone() {
+            let is_bad = self.fault(&package, &found.version) == Fault::FailsToInstall;
+            self.packages.get_mut(&package).expect("found").is_whole = !is_bad;
+            if is_bad {
+                result = Err(refused("half installed"));
+            }
         }
+        result
     }
 
     fn hold(&mut self, packages: &[&str], hold: bool) -> Result<(), UpdateError> {
         self.operation();
-        assert_eq!(packages, ["jetwatch"]);
-        self.held = hold;
+        self.held.retain(|held| !packages.contains(&held.as_str()));
+        if hold {
+            self.held
+                .extend(packages.iter().map(|&name| name.to_owned()));
+        }
         Ok(())
     }
 
     fn daemons(&mut self) -> Result<Vec<DaemonState>, UpdateError> {
         self.operation();
-        let (version, since) = match &self.running {
-            Some((version, since)) => (version.as_str(), *since),
-            None => ("1.0", Duration::ZERO),
-        };
-        let fault = self.versions[version];
+        let since = self
+            .running
+            .as_ref()
+            .map_or(Duration::ZERO, |(.., since)| *since);
+        let faults = self.running_faults();
+        let has = |fault: Fault| faults.contains(&fault);
         let up = self.clock.saturating_sub(since);
         let frames = |lost: bool| if lost { 0 } else { up.as_millis() as u64 / 100 };
+        let detected = |frames: u64| {
+            if has(Fault::IsSlow) {
+                frames / 2
+            } else {
+                frames
+            }
+        };
         let source = |name: &str, lost: bool| SourceHealth {
             name: name.to_owned(),
             state: "online".to_owned(),
             frames: frames(lost),
-            detected: frames(lost),
+            detected: detected(frames(lost)),
             last_frame_age_ms: (frames(lost) > 0).then_some(50),
         };
-        let acknowledged = match fault {
-            Fault::IsNotAcknowledged => 0,
-            _ => frames(false),
+        let acknowledged = match has(Fault::IsNotAcknowledged) {
+            true => 0,
+            false => frames(false),
         };
         let health = HealthReport {
             version: HEALTH_VERSION,
-            program: version.to_owned(),
+            program: "1.0".to_owned(),
             pid: 1,
             started_boot_ms: 0,
-            written_boot_ms: 0,
+            written_boot_ms: u64::try_from(self.clock.as_millis()).expect("a short time"),
             ready: up >= Duration::from_secs(2),
             waits_for: None,
             builds_engine: false,
-            errors: 0,
+            errors: if has(Fault::LogsErrors) {
+                frames(false)
+            } else {
+                0
+            },
             sources: vec![
                 source("gate", false),
-                source("yard", matches!(fault, Fault::LosesSource | Fault::Hangs)),
+                source("yard", has(Fault::LosesSource) || has(Fault::Hangs)),
             ],
             mqtt: Some(MqttHealth {
                 connected: true,
@@ -252,7 +363,11 @@ impl System for Machine {
             is_failed: self.running.is_none(),
             restarts: 0,
             has_process: self.running.is_some(),
-            runs_installed_program: self.running.is_some() && version == self.installed.version,
+            run: self.starts.to_string(),
+            runs_installed_program: self
+                .running
+                .as_ref()
+                .is_some_and(|(program, ..)| *program == self.packages["jetwatch"].version),
             health: self.running.is_some().then_some(health),
         }])
     }
@@ -260,13 +375,19 @@ impl System for Machine {
     fn restart(&mut self, unit: &str) -> Result<(), UpdateError> {
         self.operation();
         assert_eq!(unit, "jetwatch.service");
-        let running = self.running.as_ref();
-        if running.is_some_and(|(version, _)| self.versions[version] == Fault::Hangs) {
+        if self.running_faults().contains(&Fault::Hangs) {
             return Ok(());
         }
-        let version = self.installed.version.clone();
-        let crashes = self.versions[&version] == Fault::Crashes;
-        self.running = (!crashes).then_some((version, self.clock));
+        let version = |package: &str| {
+            let found = self.packages.get(package);
+            found.map_or(String::new(), |found| found.version.clone())
+        };
+        let (program, model) = (version("jetwatch"), version(MODEL));
+        self.running = Some((program, model, self.clock));
+        self.starts += 1;
+        if self.running_faults().contains(&Fault::Crashes) {
+            self.running = None;
+        }
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use jetwatch_telemetry::update_status::{STATUS_VERSION, UpdateState, UpdateStatu
 use jetwatch_telemetry::with_causes;
 
 use super::super::{Journal, Step, System, UpdateError};
-use super::{MAIN_PACKAGE, Updater};
+use super::Updater;
 
 impl<S: System> Updater<S> {
     /// Writes that `step` begins.
@@ -24,12 +24,10 @@ impl<S: System> Updater<S> {
     }
 
     fn report_step(&mut self, journal: &Journal) -> Result<(), UpdateError> {
-        let (from, to) = journal.versions();
-        let (from, to) = (from.to_owned(), to.to_owned());
         self.report(
             UpdateState::InProgress,
-            &from,
-            &to,
+            &journal.from,
+            &journal.to,
             Some(journal.step.text()),
         )
     }
@@ -37,15 +35,13 @@ impl<S: System> Updater<S> {
     /// The update is over before anything was changed.
     pub(super) fn abandon(&mut self, installed: &str, reason: &str) -> Result<(), UpdateError> {
         let latest = self.store.journal()?;
-        let latest = latest
-            .as_ref()
-            .map_or(installed, |journal| journal.versions().1);
-        let latest = latest.to_owned();
+        let latest = latest.map_or(installed.to_owned(), |journal| journal.to);
         self.store.release_reserve()?;
         self.store.drop_program()?;
         self.store.clear_journal()?;
         self.store.clean()?;
-        self.report(UpdateState::Refused, installed, &latest, Some(reason))
+        let status = self.status(UpdateState::Refused, installed, &latest, Some(reason))?;
+        self.store.set_last_status(&status)
     }
 
     /// The update is over.
@@ -57,14 +53,13 @@ impl<S: System> Updater<S> {
         journal: &Journal,
     ) -> Result<(), UpdateError> {
         self.store.release_reserve()?;
-        let (_, to) = journal.versions();
-        let mut status = self.status(state, installed, to, reason)?;
+        let mut status = self.status(state, installed, &journal.to, reason)?;
         status.held = match state {
-            UpdateState::RolledBack if journal.hold => Some(to.to_owned()),
+            UpdateState::RolledBack if journal.hold => Some(journal.to.clone()),
             UpdateState::Installed => None,
             _ => status.held,
         };
-        self.store.set_status(&status)?;
+        self.store.set_last_status(&status)?;
         self.store.drop_program()?;
         self.store.clear_journal()?;
         self.store.clean()
@@ -88,10 +83,6 @@ impl<S: System> Updater<S> {
         latest: &str,
         reason: Option<&str>,
     ) -> Result<UpdateStatus, UpdateError> {
-        let previous = self.store.kept()?.previous;
-        let previous = previous
-            .into_iter()
-            .find(|kept| kept.package == MAIN_PACKAGE);
         // An unreadable status is replaced.
         let held = self.store.status().ok().flatten();
         let at = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -101,7 +92,7 @@ impl<S: System> Updater<S> {
             installed: installed.to_owned(),
             latest: latest.to_owned(),
             held: held.and_then(|status| status.held),
-            previous: previous.map(|kept| kept.version),
+            previous: self.store.kept()?.previous_version,
             reason: reason.map(str::to_owned),
             at_ms: at.map_or(0, |at| u64::try_from(at.as_millis()).unwrap_or(u64::MAX)),
         })
