@@ -27,13 +27,13 @@ endif
 # Expanded by the shell when a line runs: make would expand it before the set-up in the line above has fetched it.
 ONNXRUNTIME = $$(ls -d "$(CURDIR)"/.cache/onnxruntime/libonnxruntime.so.* 2>/dev/null | tail -n 1)
 # Benchmarks have no tests, and need crates of their own.
-tested = --workspace --exclude jetwatch-benches $$(command -v minisign >/dev/null || echo --exclude jetwatch-bundles) --locked
+tested = --workspace --exclude jetwatch-benches --locked
 # The newest packages of an architecture: jetwatch, and ONNX Runtime for it.
 packages = "$$(ls -t $(TARGET)/debian/jetwatch_*_$(1).deb | head -n1)" "$$(ls -t $(TARGET)/debian/jetwatch-onnxruntime_*_$(1).deb | head -n1)"
 
 .PHONY: help demo picodet program simulator build test test-programs nightly quantizer quantize-test tensorrt-test sanitize gpu-test \
     nsys-test metrics-test homeassistant-test homeassistant-test-2025 fleet-test fleet-test-nats \
-    fleet-bench fleet-sizing web-test web-numbers v4l2 journald bundle-test faults storm week gst116 gst118 gst120 deb deb-arm64 \
+    fleet-bench fleet-sizing web-test web-numbers v4l2 journald faults storm week gst116 gst118 gst120 deb deb-arm64 \
     appliance appliance-arm64 appliance-limits instructions sources media-numbers lint audit docs bench fuzz \
     clean fleet-ansible-test update-test
 
@@ -172,11 +172,7 @@ journald: build ## Prove the log in a real journal, under systemd in a container
 	@.ci/setup run onnxruntime
 	@tests/journald/run $(BINARY) $(ONNXRUNTIME)
 
-bundle-test: program ## Prove signed bundles of models: install, attacks, roll-back, kills, a full disk (minisign, root; two minutes).
-	@.ci/setup run test onnxruntime
-	@ORT_DYLIB_PATH="$${ORT_DYLIB_PATH:-$(ONNXRUNTIME)}" tests/bundles/run $(PROGRAM)
-
-update-test: program ## Prove updates of the package on a booted container: rollback, attacks, kills, power cuts (root; 0.9 GB in .cache; FULL=1, CASES=).
+update-test: program ## Prove updates of the program and of models on a booted container: rollback, attacks, kills, power cuts (root; 0.9 GB in .cache; FULL=1, CASES=).
 	@.ci/setup run onnxruntime
 	@ORT_DYLIB_PATH="$${ORT_DYLIB_PATH:-$(ONNXRUNTIME)}" tests/update/run $(PROGRAM)
 

@@ -11,7 +11,7 @@ optional = @.ci/part $@ --optional
 # In the order in which they start: compilation and its preparations, then the long ones.
 PARTS := lint prepare-containers prepare-tensorrt build prepare-homeassistant prepare-browser prepare-fleet \
     prepare-metrics prepare-quantizer prepare-nsys test tensorrt-test demo prepare-audit v4l2 update-test faults storm \
-    homeassistant-test fleet-ansible-test bundle-test web-test quantize-test fleet-test metrics-test audit
+    homeassistant-test fleet-ansible-test web-test quantize-test fleet-test metrics-test audit
 
 .PHONY: all setup nsys-test $(PARTS)
 all: nsys-test
@@ -61,7 +61,7 @@ web-test: prepare-browser
 metrics-test: prepare-metrics
 quantize-test: prepare-quantizer
 audit: prepare-audit
-v4l2 update-test fleet-ansible-test homeassistant-test web-test metrics-test quantize-test faults bundle-test audit: demo
+v4l2 update-test fleet-ansible-test homeassistant-test web-test metrics-test quantize-test faults audit: demo
 	$(part) make $@
 storm: demo
 	$(part) make $@ MINUTES=1

@@ -40,7 +40,6 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub use exit::Exit;
 
-use model::bundle::prove;
 use signals::EarlySignals;
 
 /// Video in, tracked objects out over MQTT.
@@ -81,7 +80,7 @@ enum Command {
     Profile(profile::ProfileArgs),
     /// Analyze profiles of Nsight Systems and benchmarks: tables, verdicts, comparisons, plots.
     Report(report::ReportArgs),
-    /// Fetch networks, inspect ONNX files, create model folders, and install signed bundles.
+    /// Fetch networks, inspect ONNX files, and create model folders.
     Model(model::ModelArgs),
     /// Build, inspect and list TensorRT engines for this machine's GPU.
     Engine(engine::EngineArgs),
@@ -107,12 +106,10 @@ pub fn main() -> ExitCode {
     let matches = command()
         .subcommand(manual::subcommand())
         .subcommand(test_clip::subcommand())
-        .subcommand(prove::subcommand())
         .get_matches();
     match matches.subcommand() {
         Some((manual::NAME, matches)) => return exit_code(manual::run(matches, command())),
         Some((test_clip::NAME, matches)) => return exit_code(test_clip::run(matches)),
-        Some((prove::NAME, matches)) => return exit_code(prove::run(matches)),
         _ => {}
     }
     let command = Arguments::from_arg_matches(&matches)

@@ -653,46 +653,6 @@ def interrupted(bench, new, step, interrupt, what, model=None):
     report(f"{what} while `{step}` of {' and '.join(new)} ends with {box.status().get('installed')}, {box.status().get('state')}, and healthy", problem)
 
 
-def bundle_recovery(bench):
-    """A bundle of models whose installation is cut: jetwatch-model-recover.service takes the switch back before the daemon starts."""
-    library = os.environ.get("ONNXRUNTIME")
-    if not library:
-        report("left out: ONNX Runtime is not here (ORT_DYLIB_PATH)")
-        return
-    box = bench.box
-    target = box.place / "opt/onnxruntime/lib"
-    target.mkdir(parents=True, exist_ok=True)
-    shutil.copy(library, target)
-    shutil.copytree(PROJECT / "models/street-nano", box.place / "root/street-nano", dirs_exist_ok=True)
-    box.run("cd /root && minisign -G -W -p /etc/jetwatch/trusted.d/site.pub -s site.sec && for serial in 1 2; do "
-            "jetwatch model pack --name street --serial $serial --model street-nano --expires 2100-01-01 --out /root && minisign -S -s site.sec -m street-$serial.tar; done")
-    box.run("systemctl stop jetwatch")
-    box.run("jetwatch model install --no-restart /root/street-1.tar")
-    box.write("/etc/jetwatch/jetwatch.yaml", CONFIG.replace("{backend: scripted}", '{model: "bundle:street", precision: fp32, workers: 1}'))
-    box.run("systemctl restart jetwatch")
-    until("the daemon runs with the bundle", box.healthy)
-
-    def current():
-        states = json.loads(box.run("jetwatch model history --json")[1])
-        return states[0]["current"]["serial"]
-    report("a bundle is installed under systemd", "" if current() == 1 else current())
-    link = box.place / "var/lib/jetwatch/models/street"
-    before = os.readlink(link)
-    box.run("systemd-run --quiet --unit=install jetwatch model install --watch 60s /root/street-2.tar")
-    until("the switch", lambda: os.readlink(link) != before)
-    box.cut_power()
-    box.boot()
-    until("the daemon is healthy", box.healthy)
-    log = box.run("journalctl --no-pager --output=cat -b -u jetwatch-model-recover", False)[1]
-    order = [box.run(f"systemctl show --property={what} --value {unit}")[1].strip() for what, unit in
-             (("ExecMainExitTimestampMonotonic", "jetwatch-model-recover"), ("ExecMainStartTimestampMonotonic", "jetwatch"))]
-    good = current() == 1 and os.readlink(link) == before and "no switch" not in log and int(order[0]) <= int(order[1])
-    report("after a power cut, jetwatch-model-recover.service has taken the unproven bundle back before the daemon started", "" if good else f"{current()}, {order}, {log}")
-    box.write("/etc/jetwatch/jetwatch.yaml", CONFIG)
-    box.run("systemctl restart jetwatch")
-    bench.subscriber.start()
-
-
 def purged(bench):
     """After updates, the package goes with all that the updater has kept."""
     box = bench.box
@@ -702,9 +662,9 @@ def purged(bench):
 
 
 CASES = {"good": good, "service": service, "keys": keys, "does_not_run": does_not_run, "ends": ends, "loses_source": loses_source, "loses_broker": loses_broker, "hangs": hangs, "hanging_scripts": hanging_scripts, "https": https, "models": models, "slots": slots, "attacks": attacks, "full_disk": full_disk, "kills": kills,
-         "power_cuts": power_cuts, "bundle_recovery": bundle_recovery, "purged": purged}
+         "power_cuts": power_cuts, "purged": purged}
 # A power cut takes messages of the last seconds along, so events are counted before it.
-CUTS = ("power_cuts", "bundle_recovery", "purged")
+CUTS = ("power_cuts", "purged")
 SHORT = [name for name in CASES if name not in ("loses_source", "loses_broker")]
 
 

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use jetwatch_types::LabelGroup;
 
-use super::model_folder;
 use super::schema::{DefaultValue, ValueType};
 use super::section::{KeyValue, Section};
 use super::yaml::map::Map;
@@ -27,8 +26,7 @@ pub struct DetectorConfig {
     /// auto: the best backend that works here; onnx: ONNX Runtime; tensorrt: an engine that TensorRT has built for this GPU; scripted: ground truth of synthetic sources, without a network, for demonstrations and tests.
     #[key(default = "auto")]
     pub backend: Backend,
-    /// Model folder with its model.yaml, or `bundle:NAME` and `bundle:NAME/FOLDER` for one of an installed bundle. Required unless backend is scripted, which does not use it.
-    #[key(value = ValueType::Path, read = model_folder::read_optional)]
+    /// Model folder with its model.yaml. Required unless backend is scripted, which does not use it.
     pub model: Option<PathBuf>,
     /// Which of the model's files to use. Default: the model's first; with TensorRT int8, where the model has it. TensorRT also makes fp16 of a model's fp32 file, and int8 with a calibration.
     #[key(text = PRECISION)]

@@ -27,7 +27,6 @@ mod logging;
 mod metrics;
 #[cfg(test)]
 mod mistakes;
-mod model_folder;
 mod mqtt_broker;
 mod mqtt_states;
 mod names;
@@ -76,7 +75,6 @@ pub use json_schema::{json_schema, schema_of};
 pub(crate) use key_spans::KeySpans;
 pub use logging::LogConfig;
 pub use metrics::{MetricsConfig, MetricsTlsConfig};
-pub use model_folder::BUNDLES_FOLDER;
 pub use mqtt_broker::Broker;
 pub use mqtt_states::StatesConfig;
 pub use other_formats::{

@@ -7,7 +7,6 @@ use jetwatch_types::Size;
 
 use super::detector::PRECISION;
 use super::groups::KeptLabels;
-use super::model_folder;
 use super::names::{self, NAME, is_name};
 use super::redact::redact;
 use super::schema::ValueType;
@@ -23,8 +22,7 @@ pub struct SecondaryConfig {
     /// Name of the network in attributes and statistics; unique, also when case is ignored.
     #[key(text = NAME, check = is_name)]
     pub name: String,
-    /// Model folder with its model.yaml: a classifier (layout softmax, logits or sigmoid), a detector, or, for tracker.appearance, a network for embeddings; or `bundle:NAME` and `bundle:NAME/FOLDER` for one of an installed bundle.
-    #[key(value = ValueType::Path, read = model_folder::read)]
+    /// Model folder with its model.yaml: a classifier (layout softmax, logits or sigmoid), a detector, or, for tracker.appearance, a network for embeddings.
     pub model: PathBuf,
     /// Which of the model's files to use. Default: as for the detector.
     #[key(text = PRECISION)]

@@ -1,6 +1,5 @@
-//! `jetwatch model`: fetches and inspects networks, creates model folders, packs and installs signed bundles, and serves image processing to other programs.
+//! `jetwatch model`: fetches and inspects networks, creates model folders, and serves image processing to other programs.
 
-pub(crate) mod bundle;
 mod decode;
 pub(crate) mod fetch;
 mod init;
@@ -37,16 +36,6 @@ enum Command {
     Preprocess(PreprocessArgs),
     /// Decode output tensors from standard input as in the daemon; models/quantize.py uses it.
     Decode(DecodeArgs),
-    /// Pack model folders and a configuration into a bundle, which minisign then signs.
-    Pack(bundle::PackArgs),
-    /// Install a signed bundle: verify it, prove its models, switch, watch the daemon, and roll back what does not work.
-    Install(bundle::InstallArgs),
-    /// Switch to the version of a bundle before the one in use.
-    Rollback(bundle::RollbackArgs),
-    /// List the installed versions of bundles, and what was done.
-    History(bundle::HistoryArgs),
-    /// End a switch that a power cut or a kill interrupted: the version before it is in use again.
-    Recover(bundle::RecoverArgs),
 }
 
 #[derive(Debug, Args)]
@@ -136,11 +125,6 @@ pub(super) fn run(args: &ModelArgs) -> anyhow::Result<Exit> {
         Command::Init(args) => init::run(args),
         Command::Preprocess(args) => preprocess::run(args),
         Command::Decode(args) => decode::run(args),
-        Command::Pack(args) => bundle::pack::run(args),
-        Command::Install(args) => bundle::install::run(args),
-        Command::Rollback(args) => bundle::rollback::run(args),
-        Command::History(args) => bundle::history::run(args),
-        Command::Recover(args) => bundle::recover::run(args),
     }
 }
 
