@@ -24,7 +24,6 @@ mod nvidia_cuda;
 mod nvidia_preprocess;
 mod nvidia_surface;
 mod nvidia_tensorrt;
-mod quantize;
 mod roi;
 mod run_onnx;
 mod secondary;
